@@ -213,7 +213,7 @@ def test_where_nothing_was_saved_there_is_nothing_to_sweep(tmp_path):
     assert not (tmp_path / "checkpoints").exists()
 
 
-@pytest.mark.parametrize("place", ["save_file", "sha256_of", "_sealed"])
+@pytest.mark.parametrize("place", ["save_file", "sha256_of", "_digest_of_body"])
 def test_a_save_that_fails_leaves_the_one_before(checkpoints, monkeypatch, place):
     def stop(*_arguments, **_options):
         raise KeyboardInterrupt

@@ -7,6 +7,7 @@ import json
 import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
+from itertools import accumulate
 from typing import Annotated, Any, NoReturn
 
 from fastapi import APIRouter, Request
@@ -273,15 +274,11 @@ class Completion:
         likely: list[dict[str, float | None] | None] = [None] * (echoed - skip)
         for place, one in enumerate(draft.tokens, len(draft.prompt)):
             likely.append(self._likely(ids[max(0, place - WINDOW) : place], tokens[place - first], one))
-        offsets, place = [], 0
-        for token in tokens:
-            offsets.append(place)
-            place += len(token)
         return {
             "tokens": tokens,
             "token_logprobs": [_finite(score) for score in scores],
             "top_logprobs": likely if self.asked.logprobs else None,
-            "text_offset": offsets,
+            "text_offset": [0, *accumulate(map(len, tokens))][:-1],
         }
 
     def _likely(self, before: list[int], piece: str, written: WrittenToken) -> dict[str, float | None]:

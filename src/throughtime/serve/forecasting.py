@@ -109,15 +109,12 @@ def panel_of(given: Sequence[SeriesRequest], date_format: str | None = None) -> 
 def _values(one: Forecast, levels: Sequence[float]) -> dict[str, Any]:
     """Return a forecast for JSON, with quantiles as the ends of intervals."""
     found = one.to_dict()
-    intervals = {}
-    for level in levels:
-        low, high = (found["quantiles"][end] for end in ends(level))
-        intervals[f"{level:g}"] = {"lo": low, "hi": high}
+    quantiles = {f"{level:g}": [found["quantiles"][end] for end in ends(level)] for level in levels}
     return {
         "unique_id": found["unique_id"],
         "ds": found["ds"] or [],
         "mean": found["mean"],
-        "intervals": intervals,
+        "intervals": {level: {"lo": low, "hi": high} for level, (low, high) in quantiles.items()},
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -112,7 +113,7 @@ async def translate(request: Request) -> Translated:
     return Translated(
         translatedText=shaped([one[0] for one in found]),
         alternatives=shaped([one[1:] for one in found]) if others else None,
-        detectedLanguage=shaped([_values(guess) for guess in guesses]) if guesses else None,
+        detectedLanguage=shaped([asdict(guess) for guess in guesses]) if guesses else None,
         warnings=warnings or None,
     )
 
@@ -136,7 +137,7 @@ async def detect(request: Request) -> list[dict[str, Any]]:
     texts = as_list(asked.q)
     service = admit(request, texts, asked.api_key)
     guesses = await asyncio.to_thread(lambda: service.detector.guesses(" ".join(texts)))
-    return [_values(guess) for guess in guesses if guess.confidence > 0]
+    return [asdict(guess) for guess in guesses if guess.confidence > 0]
 
 
 @router.get("/frontend/settings")
@@ -158,10 +159,6 @@ async def settings(request: Request) -> dict[str, Any]:
         "filesTranslation": False,
         "supportedFilesFormat": [],
     }
-
-
-def _values(guess: Guess) -> dict[str, Any]:
-    return {"confidence": guess.confidence, "language": guess.language}
 
 
 def _best_guess(service: Service, text: str) -> Guess:

@@ -63,7 +63,9 @@ class Checkpoints:
         with whole_folder(path) as temporary:
             _write_tensors(_separate(tensors), temporary / TENSORS)
             _flush(temporary / TENSORS)
-            state = _sealed(step, sha256_of(temporary / TENSORS), values)
+            digest = sha256_of(temporary / TENSORS)
+            body = {"step": step, "tensors_sha256": digest, "values": dict(values)}
+            state = {"format": FORMAT, "version": VERSION, "sha256": _digest_of_body(body), **body}
             (temporary / STATE).write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
             _flush(temporary / STATE)
             _flush(temporary)
@@ -121,11 +123,6 @@ class _DamageError(Exception):
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(path, problem)
         self.path, self.problem = path, problem
-
-
-def _sealed(step: int, tensors_digest: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    body = {"step": step, "tensors_sha256": tensors_digest, "values": dict(values)}
-    return {"format": FORMAT, "version": VERSION, "sha256": _digest_of_body(body), **body}
 
 
 def _read_state(path: Path) -> tuple[int, dict[str, Any]]:

@@ -162,29 +162,15 @@ class Notebook(Lines):
         self._last = self._clock()
 
 
-class Bars(Reporter):
+class Bars(Lines):
     """A bar for all epochs, one for the steps of the current epoch, and the values, below the messages."""
 
     def __init__(self, console: Console | None = None, clock: Now = time.monotonic) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
         from rich.text import Text
 
+        super().__init__(clock)
         self._console = console or Console(stderr=True, highlight=False)
-        self._clock, self._pace = clock, Pace(clock)
-        self._began = clock()
-        self._total, self._steps_per_epoch, self._place = 0, 1, (1, 0)
-        self._bars = Progress(
-            TextColumn("{task.description}", style="bold"),
-            TextColumn("{task.fields[count]}", justify="right"),
-            BarColumn(bar_width=None),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[aside]}"),
-            console=self._console,
-            expand=True,
-        )
-        self._epochs = self._bars.add_task("epoch", total=1, count="", aside="")
-        self._steps = self._bars.add_task("step", total=1, count="", aside="")
         self._values = Text()
         self._live: Live | None = None
 
@@ -192,10 +178,8 @@ class Bars(Reporter):
         """Show the bars at the current position."""
         from rich.live import Live
 
-        self._total, self._steps_per_epoch = epochs, max(steps_per_epoch, 1)
-        self._pace.begin(epochs, steps_per_epoch, step)
-        self._began = self._clock()
-        self._console.print(_opening(title, epochs, steps_per_epoch, step), markup=False, highlight=False)
+        super().begin(title, epochs, steps_per_epoch, step)
+        self._began, self._steps_per_epoch = self._clock(), max(steps_per_epoch, 1)
         done, inside = divmod(step, self._steps_per_epoch)
         self._place = (min(done + 1, epochs), inside)
         # stdout is not redirected; what others write on stderr appears above the bars.
@@ -219,7 +203,6 @@ class Bars(Reporter):
 
         self._pace.update(report)
         self._place = (report.epoch, report.step_in_epoch)
-        self._steps_per_epoch = max(report.steps_per_epoch, 1)
         line = Text("  ".join(_values(report)[:-1]), no_wrap=True, overflow="ellipsis")
         if report.outside is not None and report.outside >= _OUTSIDE_SHOWN:
             line.append(f"  {report.outside:.0%} of time outside the model", style="yellow")
@@ -251,24 +234,22 @@ class Bars(Reporter):
     def _rendered(self) -> RenderableType:
         """Return the bars; called at every refresh, so that they move between reports."""
         from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
 
         (epoch, inside), steps = self._place, self._steps_per_epoch
-        elapsed, left = self._clock() - self._began, self._pace.remaining
-        self._bars.update(
-            self._epochs,
-            total=self._total,
-            completed=epoch - 1 + inside / steps,
-            count=f"{epoch}/{self._total}",
-            aside=f"{format_duration(elapsed)}  ETA {format_duration(left)}",
-        )
-        self._bars.update(
-            self._steps,
-            total=steps,
-            completed=inside,
-            count=f"{inside:,}/{steps:,}",
-            aside=self._pace.speed or "",
-        )
-        return Group(self._bars, self._values)
+        elapsed, left = format_duration(self._clock() - self._began), format_duration(self._pace.remaining)
+        epochs_done = (epoch - 1 + inside / steps) / self._total
+        bars = Table.grid(padding=(0, 1), expand=True)
+        for style in ("bold", "", "", "magenta", ""):
+            bars.add_column(style=style, no_wrap=True)
+        bars.columns[1].justify, bars.columns[2].ratio = "right", 1
+        for name, count, done, aside in (
+            ("epoch", f"{epoch}/{self._total}", epochs_done, f"{elapsed}  ETA {left}"),
+            ("step", f"{inside:,}/{steps:,}", inside / steps, self._pace.speed or ""),
+        ):
+            bars.add_row(name, count, ProgressBar(total=1, completed=done), f"{done:4.0%}", aside)
+        return Group(bars, self._values)
 
 
 def _opening(title: str, epochs: int, steps_per_epoch: int, step: int) -> str:

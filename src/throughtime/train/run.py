@@ -7,13 +7,13 @@ weights that it began with. One training at a time may write in it.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Protocol
 
 import torch
@@ -160,28 +160,16 @@ def _draw(out: Path, objective: Objective, reporter: Reporter) -> None:
         reporter.say(f"The learning curve could not be drawn: {error}")
 
 
-class RunLock:
+class RunLock(contextlib.ExitStack):
     """Locks the folder of a run for all processes of one training, until the block or the process ends.
 
     The folder itself is locked, so no lock file remains after a process is killed.
     """
 
     def __init__(self, out: Path, processes: Processes, device: torch.device) -> None:
+        super().__init__()
         self._out, self._processes, self._device = out, processes, device
         self._resumes = False
-        self._handle: int | None = None
-
-    def __enter__(self) -> RunLock:
-        """Nothing is locked yet."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Release the folder."""
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
 
     def resume(self) -> None:
         """Lock the run that is there, if there is one."""
@@ -207,13 +195,14 @@ class RunLock:
     def _lock(self) -> int:
         if fcntl is None:
             return _FREE
-        self._handle = os.open(self._out, os.O_RDONLY)
-        try:
-            fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return _BUSY
-        except OSError:  # some network file systems lock no folders; training there is better than none
-            return _FREE
+        handle = os.open(self._out, os.O_RDONLY)
+        self.callback(os.close, handle)
+        # Some network file systems lock no folders; training there is better than none.
+        with contextlib.suppress(OSError):
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return _BUSY
         return _FREE
 
     def _agree(self, found: int) -> None:

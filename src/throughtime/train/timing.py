@@ -99,7 +99,6 @@ class Pace:
         self.speed: str | None = None
         self._total = 0
         self._from: tuple[int, float] = (0, 0.0)
-        self._warm = False
         self._epoch_began = 0.0
         self._speeds: list[float] = []
         self._unit: str | None = None
@@ -128,12 +127,12 @@ class Pace:
         now = self._clock()
         self.step = report.step
         self._speeds.append(report.tokens_per_second)
-        self._unit = report.unit
         self.speed = speed_text(report.tokens_per_second, report.unit)
         self._estimate(report.step, now)
         self._reported = (report.step, now)
-        if not self._warm:
-            self._from, self._warm = (report.step, now), True
+        if self._unit is None:
+            self._from = (report.step, now)
+        self._unit = report.unit
 
     def _estimate(self, step: int, now: float) -> None:
         before, began = self._from
