@@ -96,7 +96,7 @@ class Learner:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return all that the next update depends on, for a checkpoint. All processes must call this."""
-        carried = self._processes.gather_state(self._carried, self.device)
+        carried = self._processes.gather_state(self._carried)
         return {
             **{f"model.{name}": weight for name, weight in named_weights(self._model).items()},
             **optimizers.optimizer_tensors(self._optimizer),

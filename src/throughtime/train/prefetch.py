@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import queue
-import threading
+from collections import deque
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import torch
@@ -29,36 +29,21 @@ def prefetch(batches: Batches[Any, Any], device: torch.device) -> Iterator[Prepa
         for batch in batches:
             yield PreparedBatch(batch, batches.state())
         return
-    held: queue.Queue[PreparedBatch | BaseException | None] = queue.Queue(DEPTH)
-    left = threading.Event()
+    source = iter(batches)
 
-    def offer(one: PreparedBatch | BaseException | None) -> None:
-        while not left.is_set():
-            with contextlib.suppress(queue.Full):
-                held.put(one, timeout=0.1)
-                return
+    def prepare() -> PreparedBatch | None:
+        batch = next(source, None)
+        return None if batch is None else PreparedBatch(batch.pinned(), batches.state())
 
-    def prepare() -> None:
-        try:
-            for batch in batches:
-                offer(PreparedBatch(batch.pinned(), batches.state()))
-                if left.is_set():
-                    return
-            offer(None)
-        except BaseException as error:
-            offer(error)
-
-    thread = threading.Thread(target=prepare, daemon=True)
-    thread.start()
+    pool = ThreadPoolExecutor(max_workers=1)
     try:
-        while (one := held.get()) is not None:
-            if isinstance(one, BaseException):
-                raise one
+        ahead = deque(pool.submit(prepare) for _ in range(DEPTH))
+        while (one := ahead.popleft().result()) is not None:
+            ahead.append(pool.submit(prepare))
             # Copied by the thread that computes, and so in the order of its stream.
             yield one._replace(batch=one.batch.to(device, non_blocking=True))
     finally:
-        left.set()
-        thread.join()
+        pool.shutdown(cancel_futures=True)
 
 
 @contextlib.contextmanager

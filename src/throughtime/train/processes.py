@@ -37,28 +37,22 @@ class Processes:
         distributed.all_reduce(total)
         return total.tolist()
 
-    def gather_rows(self, rows: Tensor) -> Tensor:
-        """Gather the rows of all processes in the order of the whole batch: row i belongs to rank i mod n."""
-        if self.world_size == 1:
-            return rows
-        longest = torch.tensor([len(rows)], device=rows.device)
-        distributed.all_reduce(longest, op=distributed.ReduceOp.MAX)
-        padded = rows.new_zeros(int(longest), *rows.shape[1:])
-        padded[: len(rows)] = rows
-        counts = [torch.zeros_like(longest) for _ in range(self.world_size)]
-        distributed.all_gather(counts, torch.tensor([len(rows)], device=rows.device))
-        parts = [torch.zeros_like(padded) for _ in range(self.world_size)]
-        distributed.all_gather(parts, padded)
-        return torch.stack(parts, dim=1).flatten(0, 1)[: int(sum(counts))]
+    def gather_state(self, state: tuple[Tensor, ...]) -> list[Tensor]:
+        """Gather the rows of each part of a state in the order of the whole batch, on the CPU.
 
-    def gather_state(self, state: tuple[Tensor, ...], device: torch.device) -> list[Tensor]:
-        """Gather the rows of each part of a state. The first process has a row, others may have none."""
+        Row i belongs to rank i mod n; where there are fewer rows than processes, the last ones have none.
+        """
         if self.world_size == 1:
             return list(state)
-        shapes = [[(tuple(part.shape[1:]), part.dtype) for part in state]]
-        distributed.broadcast_object_list(shapes)
-        nothing = tuple(torch.zeros(0, *shape, dtype=dtype, device=device) for shape, dtype in shapes[0])
-        return [self.gather_rows(part) for part in state or nothing]
+        states: list[list[Tensor]] = [[]] * self.world_size
+        distributed.all_gather_object(states, [part.cpu() for part in state])
+        gathered = []
+        for parts in zip(*filter(None, states), strict=True):
+            whole = parts[0].new_empty(sum(map(len, parts)), *parts[0].shape[1:])
+            for rank, rows in enumerate(parts):
+                whole[rank :: self.world_size] = rows
+            gathered.append(whole)
+        return gathered
 
     def own_rows(self, rows: Tensor) -> Tensor:
         """Return the rows of this process out of those of the whole batch."""
