@@ -15,8 +15,8 @@ from throughtime.errors import InputError
 from throughtime.layers import stack as stack_module
 from throughtime.layers.stack import Stack
 from throughtime.recurrence import costs, native
-from throughtime.recurrence.choice import BACKENDS, choose_for_layers
-from throughtime.recurrence.native import alike, run_layers
+from throughtime.recurrence.choice import BACKENDS, alike, choose_for_layers
+from throughtime.recurrence.native import run_layers
 from throughtime.recurrence.persistent import Persistent
 from throughtime.recurrence.scan import scan_layers
 

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import linear_regression, median
 from typing import NamedTuple
 
 import torch
@@ -21,6 +21,7 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 from throughtime.cells import CELLS, RNN, MinGRU
 from throughtime.errors import InputError
 from throughtime.inspection.gradients import keeps, lag_curve, one_thread
+from throughtime.inspection.truncation import SavedBytes
 from throughtime.recurrence.associative import CHUNK, Associative
 from throughtime.recurrence.scan import scan
 
@@ -176,15 +177,9 @@ def _time_training(weights: nn.Module, layer: Callable[[Tensor], Tensor], n: int
 
 def count_kept_bytes(layer: Callable[[Tensor], Tensor], n: int, width: int = 64) -> int:
     """Count what stays in memory between the forward and the backward pass, the output included."""
-    kept: dict[int, Tensor] = {}
-
-    def keep(tensor: Tensor) -> Tensor:
-        kept[tensor.untyped_storage().data_ptr()] = tensor
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        keep(layer(torch.randn(n, 1, width, requires_grad=True)))
-    return sum(tensor.untyped_storage().nbytes() for tensor in kept.values())
+    with SavedBytes() as saved:
+        saved.count(layer(torch.randn(n, 1, width, requires_grad=True)))
+    return saved.bytes
 
 
 def fit_exponent(lengths: Sequence[int], measured: Sequence[float]) -> float:
@@ -194,9 +189,7 @@ def fit_exponent(lengths: Sequence[int], measured: Sequence[float]) -> float:
     2.0
     """
     xs, ys = ([math.log(value) for value in values[-FITTED:]] for values in (lengths, measured))
-    x_mean, y_mean = sum(xs) / len(xs), sum(ys) / len(ys)
-    slope = sum((x - x_mean) * (y - y_mean) for x, y in zip(xs, ys, strict=True))
-    return slope / sum((x - x_mean) ** 2 for x in xs)
+    return linear_regression(xs, ys).slope
 
 
 @dataclass(frozen=True)

@@ -158,7 +158,7 @@ class SavedBytes(saved_tensors_hooks):
     """
 
     def __init__(self, problem: Problem | None = None) -> None:
-        super().__init__(self._pack, lambda kept: kept)
+        super().__init__(self.count, lambda kept: kept)
         known = [] if problem is None else [problem.x, problem.target, *problem.cell.parameters()]
         self._known = {_place(tensor) for tensor in known}
         self._sizes: dict[int, int] = {}
@@ -173,10 +173,10 @@ class SavedBytes(saved_tensors_hooks):
         """The size of all tensors that were kept; two views of one tensor count once."""
         return sum(self._sizes.values())
 
-    def _pack(self, tensor: Tensor) -> Tensor:
+    def count(self, tensor: Tensor) -> Tensor:
+        """Count a tensor, and return it detached: a saved output would otherwise keep itself alive."""
         if _place(tensor) not in self._known:
             self._sizes[_place(tensor)] = tensor.untyped_storage().nbytes()
-        # Detached, since a saved output would otherwise keep itself alive.
         return tensor.detach()
 
 

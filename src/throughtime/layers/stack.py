@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -14,8 +14,7 @@ from throughtime.errors import InputError
 from throughtime.layers.dropout import check_probability, variational_dropout
 from throughtime.layers.layer import Builder, Layer, are_bare, build_cell
 from throughtime.recurrence.backend import Result
-from throughtime.recurrence.choice import LAYERED
-from throughtime.recurrence.native import alike
+from throughtime.recurrence.choice import LAYERED, alike
 from throughtime.recurrence.scan import scan, scan_layers
 
 if TYPE_CHECKING:
@@ -78,19 +77,10 @@ class Stack(nn.Module):
         self.dropout, self.variational = check_probability("dropout", dropout), variational
 
     @classmethod
-    def of(
-        cls,
-        cells: Sequence[Cell],
-        backward: Sequence[Cell] = (),
-        *,
-        dropout: float = 0.0,
-        variational: bool = False,
-        weight_drop: float = 0.0,
-        residual: bool = False,
-        layer_norm: bool = False,
-        batch_first: bool = False,
-    ) -> Self:
+    def of(cls, cells: Sequence[Cell], backward: Sequence[Cell] = (), **options: Any) -> Self:
         """A stack of these cells, lowest first; those of `backward` read from the right.
+
+        `options` are those of `Stack` that do not describe cells, such as `dropout`.
 
         >>> from throughtime.cells import GRU, LSTM
         >>> Stack.of([LSTM(8, 32), GRU(32, 16)]).state_sizes
@@ -107,12 +97,7 @@ class Stack(nn.Module):
             cells[0].hidden_size,
             len(cells),
             bidirectional=bool(backward),
-            dropout=dropout,
-            variational=variational,
-            weight_drop=weight_drop,
-            residual=residual,
-            layer_norm=layer_norm,
-            batch_first=batch_first,
+            **options,
         )
 
     @property

@@ -90,7 +90,7 @@ class InputFeedingLoop(torch.autograd.Function):
         w, steps, embedded = Weights(*flat_weights), len(x), x.shape[2]  # type: ignore[arg-type]
         columns = Columns(gates, 0 if w.query is None else len(w.query), len(w.output), h.shape[1])
         sums = _first_sums(columns, x, w)
-        parts = [w.output, gates.weight_of_state(w.weight_hh)]
+        parts = [w.output, w.weight_hh.roll(gates.rolled * h.shape[1], 0)]
         from_state = torch.cat(parts if w.query is None else [w.query, *parts]).t()
         from_fed = w.weight_ih[:, embedded:].t()
         states = [_allocate(first, steps) for first in (h, c) if first is not None]
@@ -225,7 +225,7 @@ def _weight_gradients(
     shown = into_shown.t() @ h[1:].flatten(0, 1)
     return Weights(
         weight_ih=weight_ih,
-        weight_hh=gates.gradient_of_state(into_gates.t() @ h[:-1].flatten(0, 1)),
+        weight_hh=(into_gates.t() @ h[:-1].flatten(0, 1)).roll(-gates.rolled * size, 0),
         bias=into_inputs.sum(0),
         bias_hn=None if w.bias_hn is None else into_gates[:, :size].sum(0),
         query=None if w.query is None else shown[columns.query],

@@ -1,10 +1,10 @@
 """One step of attention with input feeding, forward and backward: gates of the cell, scores of attention.
 
 The gates of a cell are four blocks of columns, [B, 4H]; the slices `from_state` and `from_input` say which
-blocks the state and the input contribute to, and `states` is the number of tensors of the state.
+blocks the state and the input contribute to, `states` is the number of tensors of the state, and `rolled` the
+number of blocks by which the rows of weight_hh are rolled to be in the order of these blocks.
 
-- `weight_of_state` puts weight_hh into the order of the blocks, `gradient_of_state` its gradient back. -
-`advance` is one step: sums in `gates` become gates, and the next state is written to `after`. - `slopes`
+- `advance` is one step: sums in `gates` become gates, and the next state is written to `after`. - `slopes`
 computes, for all steps at once, the derivative of the state of a step by the sums of its gates, and
   the other factors that `retreat` needs, each [L, B, H].
 - `retreat` is one step back: slopes become gradients of sums, and the gradient of the state becomes that of
@@ -29,16 +29,7 @@ class GRUGates:
     """The GRU that resets after the product: q = W_hn h + b_hn, r, z, n, as in `recurrence.fused`."""
 
     from_state, from_input, states = slice(0, 3), slice(1, 4), 1
-
-    @staticmethod
-    def weight_of_state(weight_hh: Tensor) -> Tensor:
-        """From r, z, n to n, r, z."""
-        return weight_hh.roll(weight_hh.shape[1], 0)
-
-    @staticmethod
-    def gradient_of_state(gradient: Tensor) -> Tensor:
-        """From n, r, z to r, z, n."""
-        return gradient.roll(-gradient.shape[1], 0)
+    rolled = 1  # from r, z, n to n, r, z
 
     @staticmethod
     def advance(gates: Tensor, before: State, after: State) -> None:
@@ -72,17 +63,7 @@ class GRUGates:
 class LSTMGates:
     """The LSTM: i, f, g, o; the state and the input contribute to all of them."""
 
-    from_state, from_input, states = slice(0, 4), slice(0, 4), 2
-
-    @staticmethod
-    def weight_of_state(weight_hh: Tensor) -> Tensor:
-        """The order is the same."""
-        return weight_hh
-
-    @staticmethod
-    def gradient_of_state(gradient: Tensor) -> Tensor:
-        """The order is the same."""
-        return gradient
+    from_state, from_input, states, rolled = slice(0, 4), slice(0, 4), 2, 0
 
     @staticmethod
     def advance(gates: Tensor, before: State, after: State) -> None:

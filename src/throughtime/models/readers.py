@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,31 +24,24 @@ STEPS = 512
 WINDOWS_AT_ONCE = 256
 
 
-class Reader(Protocol):
-    """How a piece of the text is scored: by the model alone, or by one that learns from the text."""
-
-    steps: int
-    """Number of tokens of a piece."""
-
-    def read(
-        self, model: RecurrentLanguageModel, inputs: Tensor, labels: Tensor, state: State
-    ) -> tuple[Tensor, State]:
-        """Surprisals of the labels [T, B], in nats, and the state after them."""
-        ...
-
-
-class PlainReader:
-    """The model alone."""
+class Reader:
+    """How a piece of the text is scored: here by the model alone; subclasses add what they learn from it."""
 
     steps = STEPS
+    """Number of tokens of a piece."""
 
     @torch.inference_mode()
     def read(
         self, model: RecurrentLanguageModel, inputs: Tensor, labels: Tensor, state: State
     ) -> tuple[Tensor, State]:
-        """See `Reader`."""
+        """Surprisals of the labels [T, B], in nats, and the state after them."""
         outputs, _, reached = model(inputs, state)
-        return model.head.surprisals(outputs.flatten(0, 1), labels.flatten()).view_as(labels), reached
+        alone = model.head.surprisals(outputs.flatten(0, 1), labels.flatten()).view_as(labels)
+        return self.mix(outputs, labels, alone), reached
+
+    def mix(self, outputs: Tensor, labels: Tensor, alone: Tensor) -> Tensor:
+        """The surprisals [T, B], from those of the model alone and its outputs."""
+        return alone
 
 
 def surprisals(
@@ -63,7 +56,7 @@ def surprisals(
 
     The results stay on the model's device, so that reading does not wait for them.
     """
-    reader = reader or PlainReader()
+    reader = reader or Reader()
     device = model.embedding.weight.device
     state = model.initial_state(1)
     before, first = begin, 0
@@ -102,7 +95,7 @@ def window_surprisals(
         yield found.view(steps - warm_up, len(group)).double().cpu().numpy()
 
 
-class NeuralCache:
+class NeuralCache(Reader):
     r"""A reader that mixes the model with a cache of its recent past (Grave, Joulin and Usunier, 2017).
 
     .. math:: P = (1 - \text{share}) P_\text{model} + \text{share} P_\text{cache}, \quad
@@ -111,8 +104,6 @@ class NeuralCache:
     The h are the outputs of the model's last layer. While the cache is empty, P is that of the model. The
     cache is kept from one piece to the next, so use a new one for each text.
     """
-
-    steps = STEPS
 
     def __init__(self, window: int = 500, theta: float = 0.3, share: float = 0.1) -> None:
         if window < 1:
@@ -123,15 +114,6 @@ class NeuralCache:
             raise InputError("theta", f"is {theta}, expected a finite number")
         self.window, self.theta, self.share = window, theta, share
         self._past: tuple[Tensor, Tensor] | None = None  # outputs [W, B, H] and the tokens after them [W, B]
-
-    @torch.inference_mode()
-    def read(
-        self, model: RecurrentLanguageModel, inputs: Tensor, labels: Tensor, state: State
-    ) -> tuple[Tensor, State]:
-        """See `Reader`."""
-        outputs, _, reached = model(inputs, state)
-        alone = model.head.surprisals(outputs.flatten(0, 1), labels.flatten()).view_as(labels)
-        return self.mix(outputs, labels, alone), reached
 
     @torch.no_grad()
     def mix(self, outputs: Tensor, labels: Tensor, alone: Tensor) -> Tensor:
@@ -159,7 +141,7 @@ FLOOR = 0.1
 """Added to every scale, so that a weight whose gradient is nearly always 0 does not take a huge step."""
 
 
-class DynamicEvaluation:
+class DynamicEvaluation(Reader):
     r"""A reader that takes a step of gradient descent after each piece (Krause et al., 2018).
 
     A piece of `steps` tokens is scored first; then, with g the gradient of its mean surprisal, no longer than

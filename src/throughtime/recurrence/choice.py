@@ -82,6 +82,21 @@ def choose_for_layers(layers: Sequence[Sequence[Cell]], x: Tensor) -> Backend:
     return choose_backend(layers[-1][-1], x, None, None, side_by_side)
 
 
+def alike(layers: Sequence[Sequence[Cell]]) -> bool:
+    """Whether all cells are of one kind and size, as the layers of one module of torch's are.
+
+    >>> from throughtime.cells import LSTM
+    >>> alike([[LSTM(3, 4)], [LSTM(4, 4)]]), alike([[LSTM(3, 4)], [LSTM(4, 5)]])
+    (True, False)
+    """
+    first, *others = (cell for layer in layers for cell in layer)
+    return all(
+        type(cell) is type(first) and getattr(cell, option, None) == getattr(first, option, None)
+        for cell in others
+        for option in ("hidden_size", "state_sizes", "activation", "reset")
+    )
+
+
 def rank_backends(cell: Cell, x: Tensor, lengths: Tensor | None) -> Sequence[str]:
     """Return the names of all backends, the fastest for such a call first, whether they can run it or not.
 

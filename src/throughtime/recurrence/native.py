@@ -74,21 +74,6 @@ def run_layers(
     return _packed(kernel, weights, x, entering, lengths)
 
 
-def alike(layers: Sequence[Sequence[Cell]]) -> bool:
-    """Whether all cells are of one kind and size, as the layers of one module of torch's are.
-
-    >>> from throughtime.cells import LSTM
-    >>> alike([[LSTM(3, 4)], [LSTM(4, 4)]]), alike([[LSTM(3, 4)], [LSTM(4, 5)]])
-    (True, False)
-    """
-    first, *others = (cell for layer in layers for cell in layer)
-    return all(
-        type(cell) is type(first) and getattr(cell, option, None) == getattr(first, option, None)
-        for cell in others
-        for option in ("hidden_size", "state_sizes", "activation", "reset")
-    )
-
-
 Stacked = list[Tensor]
 """A state as torch has it: one tensor for each kind of part (h, or h and c), all cells' parts in it."""
 
