@@ -127,11 +127,9 @@ class Dataset:
             return (getattr(pair, side) for pair in pairs)
         if self.kind == "tags":
             return (" ".join(record.words) for record in self.records(split))
-        if self.kind in ("labelled", "described"):
-            return (record.text for record in self.records(split))
-        if self.kind == "text":
-            lines = (record.text for record in self.records(split))
-            return blocks(lines) if self.layout == "stream" else lines
+        if self.kind in ("text", "labelled", "described"):
+            texts = (record.text for record in self.records(split))
+            return blocks(texts) if self.kind == "text" and self.layout == "stream" else texts
         raise InputError(self.name, f"holds {self.kind}, not text.")
 
     def pairs(self, split: str = "all") -> Iterator[Pair]:

@@ -249,11 +249,13 @@ def make_regular(series: Sequence[Series]) -> Panel:
         _check_grid(one, places, grid)
         rows = places.round().astype(np.int64)
         absent = np.flatnonzero(np.isnan(one.y))
-        lacking = _lacking(one, absent) if len(absent) else None
+        times = format_times(one.ds) if len(absent) else []
         if len(rows) and rows[-1] + 1 > len(rows):
             notes.append(_gaps(one, rows, grid))
             one = _spread(one, rows, grid)
-        notes += [lacking] if lacking else []
+        if len(absent):
+            lacking = several(len(absent), "value")
+            notes.append(f"{one.unique_id} lacks {lacking}, the first at {times[int(absent[0])]}.")
         filled.append(one)
     return Panel(tuple(filled), frequency, notes=tuple(notes))
 
@@ -283,11 +285,6 @@ def _spread(series: Series, rows: NDArray[np.int64], grid: Frequency) -> Series:
 
     known, past = wide(series.known), wide(series.past)
     return Series(series.unique_id, grid.grid(series.ds[0], count), wide(series.y), known, past)
-
-
-def _lacking(series: Series, absent: NDArray[np.int64]) -> str:
-    values = several(len(absent), "value")
-    return f"{series.unique_id} lacks {values}, the first at {format_times(series.ds)[int(absent[0])]}."
 
 
 def _gaps(series: Series, rows: NDArray[np.int64], grid: Frequency) -> str:

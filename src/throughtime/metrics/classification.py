@@ -161,7 +161,8 @@ def chunks(tags: Sequence[str]) -> list[Chunk]:
     found: list[Chunk] = []
     start, before, type_before = 0, OUTSIDE, ""
     for place, tag in enumerate([*tags, OUTSIDE]):
-        role, type_ = _split_tag(tag)
+        role, _, type_ = tag.partition("-")  # a type may contain other hyphens
+        role = _SAME_ROLE.get(role, role)
         begins = role != OUTSIDE and (
             role in BEGINS or before == OUTSIDE or before in ENDS or type_ != type_before
         )
@@ -172,12 +173,6 @@ def chunks(tags: Sequence[str]) -> list[Chunk]:
             start = place
         before, type_before = role, type_
     return found
-
-
-def _split_tag(tag: str) -> tuple[str, str]:
-    """Split a tag into role and type at the first hyphen; a type may contain others."""
-    role, _, type_ = tag.partition("-")
-    return _SAME_ROLE.get(role, role), type_
 
 
 def is_chunked(tags: Iterable[str]) -> bool:

@@ -102,8 +102,9 @@ class HtmlPage:
 
     def _add(self, run: list[Token]) -> None:
         """Add the tokens between two breaks; space and tags around their words stay outside the segment."""
-        texts = [number for number, token in enumerate(run) if _has_text(token)]
-        if not any(map(str.isalnum, "".join(decode_entities(run[number].source) for number in texts))):
+        decoded = [decode_entities(token.source) if token.kind is Kind.TEXT else "" for token in run]
+        texts = [number for number, text in enumerate(decoded) if text.strip()]
+        if not any(map(str.isalnum, "".join(decoded))):
             self._parts += [token.source for token in run]
             return
         first, last = texts[0], texts[-1]
@@ -138,10 +139,6 @@ def decode_entities(source: str) -> str:
         return f"&#{digits};" if 0 < len(digits) < 8 else "\N{REPLACEMENT CHARACTER}"
 
     return html.unescape(_DECIMAL.sub(short, source))
-
-
-def _has_text(token: Token) -> bool:
-    return token.kind is Kind.TEXT and not decode_entities(token.source).isspace()
 
 
 def _inner(run: Sequence[Token], first: int, last: int) -> tuple[int, int]:

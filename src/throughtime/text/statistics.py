@@ -78,7 +78,9 @@ def ngram_counts(tokens: Running | Sequence[str], n: int) -> Ngrams:
     """
     running = tokens if isinstance(tokens, Running) else Running.of([tokens])
     ids = running.ids.astype(np.int64)
-    starts = _starts(running.lengths, n)
+    # An n-gram begins where n tokens of the same text are left.
+    room = np.repeat(np.cumsum(running.lengths), running.lengths) - np.arange(len(ids))
+    starts = np.flatnonzero(room >= n)
     # The key of an n-gram combines the number of its first n - 1 tokens with its last: no overflow.
     keys = ids[starts]
     for step in range(1, n):
@@ -88,13 +90,6 @@ def ngram_counts(tokens: Running | Sequence[str], n: int) -> Ngrams:
     order = np.lexsort((first, -counts))
     grams = ids[starts[first[order]][:, None] + np.arange(n)]
     return Ngrams(n, grams.astype(np.int32), counts[order].astype(np.int64), running.types)
-
-
-def _starts(lengths: Counts, n: int) -> Counts:
-    """The positions where an n-gram begins: n tokens of the same text are left there."""
-    ends = np.cumsum(lengths)
-    room = np.repeat(ends, lengths) - np.arange(lengths.sum())
-    return np.flatnonzero(room >= n)
 
 
 def coverage(counts: Counts, sizes: Sequence[int] = (100, 1000, 10000)) -> dict[int, float]:

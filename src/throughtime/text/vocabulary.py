@@ -75,7 +75,9 @@ class Vocabulary:
         if "" in self._ids:
             raise InputError("vocabulary", "has an empty token; each token needs at least one character")
         self.reserved = frozenset(_ROLE_NAMES | set(reserved)).intersection(self._ids)
-        self.unk_id, self.pad_id, self.bos_id, self.eos_id, self.mask_id = map(self._role, ROLES)
+        self.unk_id, self.pad_id, self.bos_id, self.eos_id, self.mask_id = (
+            next((self._ids[name] for name in names if name in self._ids), None) for names in ROLES.values()
+        )
         self._ids.unknown = self.unk_id
 
     @classmethod
@@ -163,9 +165,6 @@ class Vocabulary:
     def tokens(self, numbers: Iterable[int]) -> list[str]:
         """Return the tokens of several ids."""
         return [self.token(number) for number in numbers]
-
-    def _role(self, role: str) -> int | None:
-        return next((self._ids[name] for name in ROLES[role] if name in self._ids), None)
 
     @cached_property
     def hash(self) -> str:

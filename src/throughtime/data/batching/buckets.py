@@ -145,7 +145,10 @@ class Buckets:
             at_least("batch_size", batch_size, 1)
         if max_tokens is not None:
             self._check_longest(max_tokens)
-        self.width = self._best_width()
+        rows = np.arange(len(sources))
+        self.width = min(
+            _WIDTHS, key=lambda width: self._positions(self._cut(self._sorted(width, targets, rows)))
+        )
 
     def in_order(self) -> RaggedIds:
         """Return batches of pair numbers by increasing source length, always the same."""
@@ -179,12 +182,6 @@ class Buckets:
     def _sorted(self, width: int, targets: NDArray[np.number], ties: NDArray[np.int64]) -> NDArray[np.int64]:
         strips = self._sources // width
         return np.lexsort((ties, np.where(strips % 2 == 0, targets, -targets), strips))
-
-    def _best_width(self) -> int:
-        ties = np.arange(len(self._sources))
-        return min(
-            _WIDTHS, key=lambda width: self._positions(self._cut(self._sorted(width, self._targets, ties)))
-        )
 
     def _cut(self, order: NDArray[np.int64]) -> RaggedIds:
         if self._max_tokens is None:

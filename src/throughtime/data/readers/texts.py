@@ -12,7 +12,6 @@ from throughtime.data.readers.tables import (
     TEXT,
     UNFIT,
     VECTOR,
-    NumberedRow,
     csv_rows,
     first_row,
     good_rows,
@@ -55,14 +54,13 @@ class LabelledText:
     def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Labelled]:
         """Yield one `Labelled` for each row of each file."""
         for path in paths:
-            suffix = text_suffix(path)
-            if suffix == ".jsonl":
+            if text_suffix(path) == ".jsonl":
                 yield from json_records(path, bad, self._of_object)
             else:
-                rows = tab_rows(path) if suffix == ".tsv" else csv_rows(path)
-                yield from self._of_rows(path, rows, bad)
+                yield from self._of_rows(path, bad)
 
-    def _of_rows(self, path: Path, rows: Iterator[NumberedRow], bad: BadRecords) -> Iterator[Labelled]:
+    def _of_rows(self, path: Path, bad: BadRecords) -> Iterator[Labelled]:
+        rows = tab_rows(path) if text_suffix(path) == ".tsv" else csv_rows(path)
         _, header = first_row(path, rows)
         names = [name.strip() for name in header]
         text, label = (place(path, names, column) for column in (self.text, self.label))
