@@ -79,7 +79,8 @@ def test_every_corpus_is_found_by_its_folder(corpora: Path, monkeypatch: pytest.
 
 def test_names() -> None:
     assert catalogue.find("multi30k/tok").part.tokens == "space"
-    assert catalogue.find("multi30k/raw").name == "multi30k"
+    corpus, part = catalogue.find("multi30k/raw")
+    assert corpus.name_of(part) == "multi30k"
     assert catalogue.find("ptb/ptb.valid").part.splits == {"all": ("ptb.valid.txt",)}
     single = catalogue.find("snips-slots/train/label").part
     assert (single.reader, single.kind) == ("text", "text")

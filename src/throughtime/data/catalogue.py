@@ -116,11 +116,6 @@ class Entry(NamedTuple):
     corpus: Corpus
     part: Part
 
-    @property
-    def name(self) -> str:
-        """The name that `find` accepts for it."""
-        return self.corpus.name_of(self.part)
-
 
 def corpus(name: str) -> Corpus:
     """Return the corpus that a data name belongs to.

@@ -124,12 +124,12 @@ def _open_catalogued(
     download: bool,
     progress: catalogue.FileProgress | None,
 ) -> Dataset:
-    entry = catalogue.find(name)
-    part = entry.part
-    languages = _direction(entry.name, part.languages, source, target)
+    corpus, part = catalogue.find(name)
+    name = corpus.name_of(part)
+    languages = _direction(name, part.languages, source, target)
     named = {split: part.paths(split, *languages) for split in part.splits}
     wanted = itertools.chain.from_iterable(named.values())
-    places = iter(catalogue.require(entry.corpus, wanted, fetch_missing=download, progress=progress))
+    places = iter(catalogue.require(corpus, wanted, fetch_missing=download, progress=progress))
     files: dict[str, tuple[Place, ...]]
     if part.reader == "embedded":
         built: Reader | MemoryReader = MemoryReader(part.kind)
@@ -140,7 +140,7 @@ def _open_catalogued(
     # Files named by language come in the order asked for; the columns of a single file may need swapping.
     by_language = any("{source}" in path for paths in part.splits.values() for path in paths)
     return Dataset(
-        entry.name,
+        name,
         built,
         files,
         layout=part.layout,

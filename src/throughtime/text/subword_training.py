@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -173,7 +173,9 @@ def unigram_pieces(counts: Mapping[str, int], size: int) -> list[tuple[str, floa
         keep = max(wanted, int(KEPT_PER_ROUND * alive.sum()))
         losses = np.where(alive, 0.0, -np.inf)
         used = alive & (frequencies > 0)
-        best = _best_alternatives(alternatives, scores, len(pieces))
+        best = np.empty(len(pieces))
+        for bucket in alternatives:
+            best[bucket.words] = bucket.best_without_whole(scores)
         losses[used] = frequencies[used] * (scores[used] - best[used])
         losses[single] = np.inf
         # Rounded, so that another order of additions on another machine changes nothing.
@@ -186,12 +188,13 @@ def unigram_pieces(counts: Mapping[str, int], size: int) -> list[tuple[str, floa
     )
 
 
-class _Bucket:
-    """Words of one length, their counts, and the pieces that they may consist of."""
+class _Bucket(NamedTuple):
+    """Words of one length, by number, the pieces that they may consist of, and their counts."""
 
-    def __init__(self, words: Ids, spans: Ids, counts: Floats) -> None:
-        self.words, self.spans, self.counts = words, spans, counts
-        self.length = spans.shape[1] - 1
+    words: Ids
+    spans: Ids
+    counts: Floats
+    length: int
 
     def edges(self, scores: Floats) -> Floats:
         """The score of each span, minus infinity if it is not a piece: [words, start, end]."""
@@ -249,7 +252,7 @@ def _buckets(words: Sequence[str], pieces: Sequence[str], counts: Floats) -> lis
         height = max(1, SPANS_AT_ONCE // (length + 1) ** 2)
         for first in range(0, len(numbers), height):
             rows = np.array(numbers[first : first + height], dtype=np.int32)
-            buckets.append(_Bucket(rows, _spans([words[row] for row in rows], ids), counts[rows]))
+            buckets.append(_Bucket(rows, _spans([words[row] for row in rows], ids), counts[rows], length))
     return buckets
 
 
@@ -261,14 +264,6 @@ def _spans(words: Sequence[str], ids: Mapping[str, int]) -> Ids:
             for end in range(start + 1, min(length, start + LONGEST_PIECE) + 1):
                 spans[row, start, end] = ids.get(word[start:end], none)
     return spans
-
-
-def _best_alternatives(buckets: Sequence[_Bucket], scores: Floats, size: int) -> Floats:
-    best = np.full(size, -np.inf)
-    for bucket in buckets:
-        if bucket.length > 1:
-            best[bucket.words] = bucket.best_without_whole(scores)
-    return best
 
 
 def _log_probabilities(frequencies: Floats) -> Floats:

@@ -115,11 +115,12 @@ class PairBatches(BucketedBatches[PairBatch]):
         source_pad, target_pad = self._pad_ids
         source, source_lengths = self._sources.padded(mine, source_pad)
         labels, target_lengths = self._targets.padded(mine, target_pad)
+        inputs = torch.cat([torch.full_like(labels[:1], self._bos_id), labels[:-1]])
         return PairBatch(
             count=int(self._targets.lengths_of(pairs).sum()),
             source=source,
             source_lengths=source_lengths,
-            inputs=_shifted(labels, target_lengths, self._bos_id, target_pad),
+            inputs=inputs.masked_fill(~real_positions(len(labels), target_lengths), target_pad),
             labels=labels,
             target_lengths=target_lengths,
             indices=torch.from_numpy(mine),
@@ -144,13 +145,6 @@ def _side(
     if room is not None and cut:
         ragged = ragged.cut(room)
     return (ragged if eos_id is None else ragged.append(eos_id)), cut
-
-
-def _shifted(labels: Tensor, lengths: Tensor, bos_id: int, pad_id: int) -> Tensor:
-    """Return what the decoder reads: `<bos>`, then each label one step later."""
-    first = torch.full_like(labels[:1], bos_id)
-    inputs = torch.cat([first, labels[:-1]])
-    return inputs.masked_fill(~real_positions(len(labels), lengths), pad_id)
 
 
 class ConditionedBatches(PairBatches):
