@@ -13,6 +13,7 @@ from tests.keywords import keywords
 
 import throughtime as tt
 from throughtime.api import train
+from throughtime.cells import CELLS
 from throughtime.errors import InputError
 from throughtime.model import TASKS_OF, Model
 from throughtime.tasks import TASKS
@@ -193,3 +194,47 @@ def test_a_forecaster_of_objects_forecasts_after_them():  # R107
     settings = {"model": "linear", "head": "point", "horizon": 7, "lookback": 14, "epochs": 1}
     model = train("forecast", rows, progress="none", device="cpu", **settings)
     assert len(model.forecast(h=7)[0].mean) == 7
+
+
+class Leaky(tt.Cell):
+    """A cell of a user: h = (h + tanh(W_ih x + W_hh h)) / 2, written without any option."""
+
+    def __init__(self, input_size, hidden_size):
+        super().__init__(input_size, hidden_size)
+        self.weight_ih = torch.nn.Parameter(torch.empty(hidden_size, input_size))
+        self.weight_hh = torch.nn.Parameter(torch.empty(hidden_size, hidden_size))
+        self.bias = torch.nn.Parameter(torch.empty(hidden_size))
+        self.reset_parameters()
+
+    def step(self, projected, state):
+        (h,) = state
+        return ((h + torch.tanh(projected + h @ self.weights()["weight_hh"].T)) / 2,)
+
+
+@pytest.mark.parametrize("task", ["language", "classify"])
+def test_an_own_cell_is_trained_and_loaded_by_the_name_that_was_added(task, data, tmp_path, monkeypatch):
+    monkeypatch.setattr(CELLS, "_added", {})
+    settings = {**SETTINGS[task], "progress": "none"}
+    with pytest.raises(InputError, match=r'^cell: .*CELLS\.add\("leaky", Leaky\)'):
+        train(task, data[task], **{**settings, "cell": Leaky})
+    CELLS.add("leaky", Leaky)
+    model = train(task, data[task], out=tmp_path / "run", **{**settings, "cell": "leaky"})
+    assert any(isinstance(part, Leaky) for part in model.model.modules())
+    again = tt.load(tmp_path / "run")
+    assert again.evaluate(split="all").values == model.evaluate(split="all").values
+    assert "leaky" in CELLS
+    monkeypatch.setattr(CELLS, "_added", {})
+    with pytest.raises(InputError, match=r"^unknown cell 'leaky'"):
+        tt.load(tmp_path / "run")
+
+
+def test_names_of_other_libraries_and_splits_in_the_wrong_place_are_answered_with_ours(data):
+    for name, ours in {"learning_rate": "lr", "random_state": "seed", "patience": "early_stopping"}.items():
+        with pytest.raises(InputError, match=f"{name!r}; did you mean {ours!r}"):
+            train("language", data["language"], **{name: 1})
+    with pytest.raises(InputError, match=r"^data\['train'\]: is '.*animals\.csv'"):
+        train("classify", {"train": str(data["classify"]), "valid": [("a", "b")]})
+    for task in ("language", "ngram"):
+        model = train(task, data[task], progress="none", **SETTINGS[task])
+        with pytest.raises(InputError, match=r"^data: is 'valid', the name of a split"):
+            model.evaluate("valid")

@@ -83,7 +83,8 @@ def train(
 
     `network` replaces the network of the task: a module, a function (or class) that builds one from the
     configuration and the assets of the task, such as its vocabularies, or the name of a network that another
-    package registers. To load the model, a module or function has to be given again.
+    package registers. To load the model, a module or function has to be given again. To change only the
+    cell, give your own a name: `throughtime.cells.CELLS.add("leaky", Leaky)`, then `cell="leaky"`.
 
     >>> import throughtime as tt
     >>> lines = ["the cat sleeps", "the dog sleeps", "a cat runs"] * 20
@@ -91,6 +92,13 @@ def train(
     >>> len(model.score(["the cat runs"])[0].tokens)
     4
     """
+    if callable(cell := settings.get("cell")):
+        shown = getattr(cell, "__name__", type(cell).__name__)
+        raise InputError(
+            "cell",
+            f"is the class or function {shown}, expected a name, which the saved model can keep; give it one "
+            f'with throughtime.cells.CELLS.add("{shown.lower()}", {shown}) and use cell="{shown.lower()}"',
+        )
     place = None if out is not None else tempfile.mkdtemp(prefix="throughtime-")
     run = Training(
         task,
@@ -210,9 +218,7 @@ class Training:
         if processes is not None:
             processes.barrier()
         if continues and not self.resume:
-            raise InputError(
-                "out", f"{self.out} exists already; choose another folder, or give resume to continue its run"
-            )
+            raise InputError("out", f"{self.out} exists already; choose another folder, or resume its run")
         predictor = self.declaration.part("predictor")
         if continues:
             given = self._plain_settings()

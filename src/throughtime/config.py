@@ -126,6 +126,17 @@ def one_of(table: str, *others: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+SYNONYMS = {
+    "learning_rate": "lr",
+    "gradient_clipping": "clip",
+    "patience": "early_stopping",
+    "vocab_size": "max_size",
+    "vocabulary_size": "max_size",
+    "bptt": "num_steps",
+    "random_state": "seed",
+}
+"""Names of other libraries for settings, which an error answers with ours."""
+
 # What pydantic's kinds of error expect, in words that fit behind "expected".
 _EXPECTED = {
     "greater_than_equal": "at least {ge}",
@@ -194,7 +205,8 @@ def _sentence(kind: type[Config], values: Mapping[str, Any], errors: Sequence[Er
     first = errors[0]
     key, index = _place(first)
     if first["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(key, kind.model_fields, n=1)
+        near = [name] if (name := SYNONYMS.get(key)) in kind.model_fields else []
+        near = near or difflib.get_close_matches(key, kind.model_fields, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(kind.model_fields)}"
         return f"unknown key {key!r}{hint}"
     if first["type"] == "missing" and index is None:

@@ -5,6 +5,8 @@ package adds to a table with an entry point of the table's group in its pyprojec
 
     [project.entry-points."throughtime.cells"]
     leaky = "my_package.leaky:LeakyCell"
+
+A script or a notebook adds an entry for the running process: `CELLS.add("leaky", LeakyCell)`.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from throughtime.errors import ThroughtimeError, unknown
+from throughtime.errors import InputError, ThroughtimeError, unknown
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -42,6 +44,7 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
     def __init__(self, kind: str, group: str, own: Mapping[str, str]) -> None:
         self.kind, self.group, self._own = kind, group, dict(own)
         self._loaded: dict[str, Entry] = {}
+        self._added: dict[str, Entry] = {}
 
     @property
     def own(self) -> tuple[str, ...]:
@@ -55,8 +58,28 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
 
         return {point.name: point for point in entry_points(group=self.group) if point.name not in self._own}
 
+    def add(self, name: str, entry: Entry) -> None:
+        """Add an entry for the running process; the same name again replaces it.
+
+        >>> colours = Registry[str]("alphabet", "example.alphabets", {"latin": "string:ascii_lowercase"})
+        >>> colours.add("greek", "αβγ")
+        >>> colours["greek"], list(colours)
+        ('αβγ', ['latin', 'greek'])
+        >>> colours.add("latin", "xyz")
+        Traceback (most recent call last):
+        throughtime.errors.InputError: name: is 'latin', an alphabet of throughtime; choose another name
+        """
+        if name in self._own:
+            article = "an" if self.kind[0] in "aeiou" else "a"
+            raise InputError(
+                "name", f"is {name!r}, {article} {self.kind} of throughtime; choose another name"
+            )
+        self._added[name] = entry
+
     def __getitem__(self, name: str) -> Entry:
         """Import and return an entry; an unknown name raises an error that offers the nearest one."""
+        if name in self._added:
+            return self._added[name]
         if name not in self._loaded:
             self._loaded[name] = self._import(name)
         return self._loaded[name]
@@ -94,12 +117,12 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
 
     def __contains__(self, name: object) -> bool:
         """Whether there is an entry of this name; nothing is imported."""
-        return name in self._own or name in self.outside
+        return name in self._own or name in self._added or name in self.outside
 
     def __iter__(self) -> Iterator[str]:
         """The names, our own first."""
-        return iter([*self._own, *self.outside])
+        return iter(dict.fromkeys((*self._own, *self._added, *self.outside)))
 
     def __len__(self) -> int:
         """The number of entries."""
-        return len(self._own) + len(self.outside)
+        return len(list(iter(self)))

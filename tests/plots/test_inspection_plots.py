@@ -78,6 +78,11 @@ def test_the_scale_of_attention_is_named_in_full_beside_a_single_row() -> None:
     assert label.y1 <= drawing.bbox.height
 
 
+def test_attention_of_a_list_of_answers_is_refused() -> None:
+    with pytest.raises(InputError, match=r"^answer: is a list"):
+        plots.attention([])  # type: ignore[arg-type]
+
+
 def test_attention_is_drawn_of_an_answer_and_of_its_alignment() -> None:
     alignment = Alignment(("go", "⟨end⟩"), ("va", "⟨end⟩"), ((0.9, 0.1), (0.2, 0.8)))
     for answer in (Translation("va", -0.1, -0.1, True, alignment), alignment):

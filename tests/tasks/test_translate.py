@@ -442,6 +442,10 @@ def test_a_translation_is_as_likely_as_its_score_says(translator):
     right, wrong = translator.score([Pair("one .", "un !"), Pair("one .", "huit !")])
     assert right.total > wrong.total
     assert translator.score([]) == []
+    assert translator.score([("one .", "un !")]) == translator.score(("one .", "un !")) == [right]
+    for wrong_pair in ("one .", ("one .",), ("one .", 1)):
+        with pytest.raises(InputError, match=r"^texts\[1\]: is .*expected a pair"):
+            translator.score([("one .", "un !"), wrong_pair])
 
 
 def test_constraints_hold(translator):
@@ -451,6 +455,8 @@ def test_constraints_hold(translator):
     assert constrained("one two .", prefix="trois").startswith("trois")
     assert "deux" not in constrained("one two .", forbid=("deux",))
     assert "sept" in constrained("one two .", require=("sept",))
+    for option in ("forbid", "require"):  # a text is one word, not a list of letters
+        assert constrained("one two .", **{option: "deux"}) == constrained("one two .", **{option: ["deux"]})
     assert len(constrained("one .", min_length=5).split()) >= 5
     said = constrained("one .", min_length=6, no_repeat_ngram=1).split()
     assert len(set(said)) == len(said)

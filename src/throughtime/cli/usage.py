@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperCommand
 
 from throughtime.cli.options import OUTPUT
+from throughtime.config import SYNONYMS
 from throughtime.errors import InputError
 from throughtime.files import path_exists
 
@@ -133,6 +134,7 @@ def _set(key: str, value: str) -> str:
 def _setting(option: str, fields: dict[str, Any]) -> tuple[str | None, bool]:
     """The setting that an option names, and whether it is to be off, as in --no-tied."""
     key = option.lstrip("-").replace("-", "_")
+    key = SYNONYMS.get(key, key)
     if key in fields:
         return key, False
     rest = key.removeprefix("no_")

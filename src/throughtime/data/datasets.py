@@ -14,7 +14,7 @@ from throughtime.data.dataset import Dataset
 from throughtime.data.memory import KINDS, MEMORY, MemoryReader, open_objects
 from throughtime.data.readers import Reader, build_reader, reader_for
 from throughtime.data.readers.tables import TABLES, column_names, label_columns, usual_columns
-from throughtime.data.source import BadRecords, MemoryFile, Place, text_suffix
+from throughtime.data.source import BadRecords, MemoryFile, Place, nearest_file, text_suffix
 from throughtime.data.splits import folder_splits, language_of
 from throughtime.errors import InputError, unknown
 from throughtime.files import path_exists
@@ -178,9 +178,8 @@ def _open_path(
 ) -> Dataset:
     paths = _pieces(name)
     if absent := [path for path in paths if not path_exists(path)]:
-        raise InputError(
-            str(absent[0]), "does not exist; give a file, a folder, or a name of `throughtime data list`."
-        )
+        hint = nearest_file(absent[0]) or " give a file, a folder, or a name of `throughtime data list`."
+        raise InputError(str(absent[0]), f"does not exist;{hint}")
     if len(paths) == 1 and paths[0].is_dir() and not (paths[0] / "seq.in").exists():
         splits = _folder_files(paths[0], source, target)
     else:

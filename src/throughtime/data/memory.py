@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import math
+import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
@@ -111,6 +112,11 @@ def _read(
     data: Any, where: str, kind: str | None, source: str | None, target: str | None
 ) -> tuple[str, str, tuple[str, str] | None, MemoryFile]:
     """Return the kind that was read, the kind of the records, the columns of text and label, and the data."""
+    if isinstance(data, str | os.PathLike):
+        raise InputError(
+            where,
+            f"is {str(data)!r}, expected records; for files, give a folder of train, valid and test files",
+        )
     columns = None
     rows = _table_rows(data, where)
     if rows is not None:

@@ -156,7 +156,7 @@ def open_source(path: Path | str) -> Iterator[IO[bytes]]:
     path = Path(path)
     archive, member = _archive_and_member(path)
     if not path_exists(archive):
-        raise InputError(str(path), f"no such file;{_neighbour(archive)} check the path")
+        raise InputError(str(path), f"no such file;{nearest_file(archive)} check the path")
     if archive.is_dir():
         raise InputError(str(path), "is a folder, expected a file; name a file in it")
     try:
@@ -237,7 +237,8 @@ def _zip_member(
         raise InputError(str(archive), problem) from None
 
 
-def _neighbour(path: Path) -> str:
+def nearest_file(path: Path) -> str:
+    """Return the question whether a file of a similar name beside `path` was meant, if there is one."""
     if not path_exists(path.parent) or not path.parent.is_dir():
         return ""
     near = difflib.get_close_matches(path.name, [entry.name for entry in path.parent.iterdir()], n=1)

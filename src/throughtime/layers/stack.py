@@ -25,15 +25,18 @@ class Stack(nn.Module):
     """Layers of any cell, each reading the outputs of the one below it.
 
     `cell` is a name of `CELLS`, or a callable that builds a cell from an input size and a hidden size, such
-    as a class. A cell of your own needs only `__init__` with these two sizes, `project` and `step`.
+    as a class. A cell of your own needs only `__init__` with these two sizes, `project` and `step`. For a
+    cell with options give a function: `functools.partial(tt.GRU, reset="before")`.
 
     - `bidirectional`: a second cell in each layer reads from the right; the outputs of both are concatenated.
     - `dropout` of the inputs of every layer but the first, in training; `variational` keeps one mask over
-    time. - `weight_drop`: the share of recurrent weights that each scan drops, in training. - `residual` adds
-    a layer's input to its output if both have the same width. - `layer_norm` normalises the outputs of a
-    layer (after the residual sum). Not its inputs: a series with one
-      value per step would be normalised to a constant.
+      time.
+    - `weight_drop`: the share of recurrent weights that each scan drops, in training.
+    - `residual` adds a layer's input to its output if both have the same width.
+    - `layer_norm` normalises the outputs of a layer (after the residual sum). Not its inputs: a series with
+      one value per step would be normalised to a constant.
     - `initial`: the first state is "zero" or "learned"; `forward` takes a state to continue from.
+    - `batch_first`: inputs and outputs are [batch, time, features]; states are [batch, units] in any case.
 
     The state is one flat tuple: layer by layer, and within a layer first from the left, then from the right.
 

@@ -52,7 +52,10 @@ def read_histories(data: Mapping[str, Any] | Sequence[Any]) -> list[History]:
     names = set()
     for place, one in enumerate(histories):
         if not isinstance(one, History):
-            raise InputError(f"data[{place}]", f"is of type {type(one).__name__}, expected a History")
+            problem = f"is of type {type(one).__name__}, expected a History"
+            raise InputError(
+                f"data[{place}]", f'{problem}; give values by name, as in {{"sales": [3.0, 1.0]}}'
+            )
         if one.unique_id in names:
             raise InputError("data", f"has two series named {one.unique_id!r}; give each a different name")
         names.add(one.unique_id)

@@ -7,6 +7,7 @@ keyword that is annotated `Annotated[type, "help"]`. Another package adds one wi
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -121,15 +122,29 @@ def build_strategy(
     >>> build_strategy("beam", 2, groups=3)
     Traceback (most recent call last):
     throughtime.errors.InputError: groups: is not an option of beam search, which takes eager, length_penalty,
-    limit, num_beams, num_return_sequences
+    limit, num_beams, num_return_sequences; diverse search has it
     """
     constructor = STRATEGIES[name]
     known = _declared_options(constructor)
     for option in options:
         if option not in known:
-            takes = f"which takes {', '.join(sorted(known))}" if known else "which takes none"
-            raise InputError(option, f"is not an option of {name} search, {takes}")
+            raise InputError(option, f"is not an option of {name} search, {_hint(option, known)}")
     values = {option: known[option].read(value) for option, value in options.items()}
     if "max_length" in inspect.signature(constructor).parameters:
         values["max_length"] = max_length
     return constructor(end_id, **values)
+
+
+def _hint(option: str, known: Mapping[str, Option]) -> str:
+    """What a strategy takes instead of an option, or which strategies have it."""
+    takes = f"which takes {', '.join(sorted(known))}" if known else "which takes none"
+    if option in STRATEGIES:
+        return f"{takes}; it is a strategy of its own: search={option}"
+    if near := difflib.get_close_matches(option, known, n=1):
+        return f"{takes}; did you mean {near[0]!r}?"
+    others = [name for name in STRATEGIES.own if option in strategy_options(name)]
+    return (
+        f"{takes}; {' and '.join(others)} search {'have' if len(others) > 1 else 'has'} it"
+        if others
+        else takes
+    )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from throughtime.config import build_config
 from throughtime.errors import InputError, unknown
-from throughtime.files import check_new, whole_folder
+from throughtime.files import check_new, path_exists, whole_folder
 from throughtime.folder import ModelFolder
 from throughtime.registry import Registry
 from throughtime.results import Evaluation
@@ -236,7 +236,17 @@ class Predictor:
         progress: Progress | None = None,
         **options: Any,
     ) -> Evaluation:
-        """Measure the model on a split of `data`: a name, path, records or data set; default: its own."""
+        """Measure the model on a split of `data`: a name, path, records or data set; default: its own.
+
+        Data without splits of their own are split as for training, so `split="test"` is a small part of
+        them; `split="all"` measures on all.
+        """
+        if (
+            isinstance(data, str)
+            and data in ("train", "valid", "test", "heldout", "all")
+            and not path_exists(data)
+        ):
+            raise InputError("data", f"is {data!r}, the name of a split; pass it as split")
         dataset = self.open_data(data, skip_bad=skip_bad)
         found = self.evaluate_split(dataset, split, progress=progress, **options)
         signature = f"data:{dataset.name}|split:{split}|{found.signature}|version:{__version__}"

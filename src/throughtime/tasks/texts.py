@@ -159,13 +159,16 @@ class DecodingConstraints:
     """
 
     prefix: str = ""
-    forbidden: tuple[str, ...] = ()
-    required: tuple[str, ...] = ()
+    forbidden: Sequence[str] = ()
+    required: Sequence[str] = ()
     no_repeated_ngram: int | None = None
     min_length: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse blank words, which would still change the results."""
+        """Take a text as one word; refuse blank words, which would still change the results."""
+        for name in ("forbidden", "required"):
+            words = getattr(self, name)
+            object.__setattr__(self, name, (words,) if isinstance(words, str) else tuple(words))
         for option, word in self._words:
             if not word.strip():
                 raise InputError(option, "is empty; give a word, or leave it out")

@@ -37,7 +37,7 @@ def panel_of(dataset: Dataset, roles: Roles = Roles()) -> Panel:  # noqa: B008
     if dataset.kind != "series":
         raise InputError(
             "data",
-            f"{dataset.name} holds {dataset.kind}; forecasting needs series, as in a table of ds and y",
+            f"{dataset.name} holds {dataset.kind} data; forecasting needs series, as in a table of ds and y",
         )
     if isinstance(dataset.reader, MemoryReader):  # an embedded series
         values = [observation.y for observation in dataset.records()]

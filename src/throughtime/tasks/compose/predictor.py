@@ -116,7 +116,7 @@ class Composer(TextWriter):
         every step; it may raise to stop.
         """
         prompts = [self.condition(one) for one in _as_list(conditions)]
-        rules = DecodingConstraints(prefix, tuple(forbid), tuple(require), no_repeat_ngram)
+        rules = DecodingConstraints(prefix, forbid, require, no_repeat_ngram)
         rules.check(self.codec)
         words, length = self.codec.vocabulary, self._length(max_new_tokens)
         end = self.end_id

@@ -126,7 +126,7 @@ class LanguageModel(TextWriter):
             raise InputError("require", "needs a model of lines; this one writes a stream without an end")
         if (forbid or require) and self.framing.backward:
             raise InputError("forbid" if forbid else "require", "needs a model that writes left to right")
-        constraints = DecodingConstraints("", tuple(forbid), tuple(require), no_repeat_ngram)
+        constraints = DecodingConstraints("", forbid, require, no_repeat_ngram)
         constraints.check(self.codec)
         return lambda prompts: constraints.build(prompts, self.codec, self.end_id, length)
 

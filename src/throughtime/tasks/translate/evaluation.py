@@ -170,9 +170,13 @@ def build_signature(
     ]
 
 
-def score_pairs(translator: Translator, pairs: Pair | Sequence[Pair]) -> list[Scored]:
+def score_pairs(translator: Translator, pairs: tuple[str, str] | Sequence[tuple[str, str]]) -> list[Scored]:
     """Return the log-probability of each target token given the source, one answer per pair."""
-    pairs = [pairs] if isinstance(pairs, Pair) else pairs
+    if isinstance(pairs, Pair) or (isinstance(pairs, tuple) and [*map(type, pairs)] == [str, str]):
+        pairs = [Pair(*pairs)]
+    for place, pair in enumerate(pairs):
+        if not isinstance(pair, tuple | list) or [*map(type, pair)] != [str, str]:
+            raise InputError(f"texts[{place}]", f"is {pair!r:.60}, expected a pair (source, target) of texts")
     if not pairs:
         return []
     codecs, model = translator.codecs, translator.model.eval()
@@ -187,7 +191,7 @@ def score_pairs(translator: Translator, pairs: Pair | Sequence[Pair]) -> list[Sc
                 length = int(batch.target_lengths[column])
                 tokens = codecs.target.vocabulary.tokens(batch.labels[:length, column].tolist())
                 log_probs = tuple((-nats[:length, column]).tolist())
-                found[number] = Scored(pairs[number].target, tuple(tokens), log_probs)
+                found[number] = Scored(pairs[number][1], tuple(tokens), log_probs)
     return [found[number] for number in range(len(pairs))]
 
 

@@ -18,7 +18,6 @@ from throughtime.tasks.translate.translation import SentenceTranslator
 if TYPE_CHECKING:
     from throughtime.data.batching.buckets import RaggedIds
     from throughtime.data.datasets import Dataset
-    from throughtime.data.records import Pair
     from throughtime.folder import ModelFolder
     from throughtime.metrics.likelihood import Likelihood
     from throughtime.models.seq2seq import EncoderDecoder
@@ -112,8 +111,11 @@ class Translator(SentenceTranslator, Predictor):
         )
         return RaggedIds(source.ids, source.starts), RaggedIds(target.ids, target.starts)
 
-    def score(self, texts: Pair | Sequence[Pair]) -> list[Scored]:
-        """Return the log-probability of each target token given the source, one answer per pair."""
+    def score(self, texts: tuple[str, str] | Sequence[tuple[str, str]]) -> list[Scored]:
+        """Return the log-probability of each target token given the source, one answer per pair.
+
+        `texts` is a pair (source, target) or a list of pairs.
+        """
         from throughtime.tasks.translate.evaluation import score_pairs
 
         return score_pairs(self, texts)

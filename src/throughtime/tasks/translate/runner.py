@@ -47,6 +47,8 @@ class TranslatorRunner(TextRunner):
         A long text is translated sentence by sentence. `search` is "beam" or "greedy"; constraints,
         alignments and other strategies, the `search_options`, need the trained model.
         """
+        if "greedy" in search_options:
+            raise InputError("greedy", "is a strategy of its own: search=greedy")
         needed = [name for name, value in search_options.items() if value]
         if search not in ("beam", "greedy"):
             needed.insert(0, "search")

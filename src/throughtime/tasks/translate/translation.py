@@ -94,7 +94,7 @@ class SentenceTranslator(ReadsTexts):
         attention between words. `watch` is called at every step of the search, and may raise to stop it.
         """
         target = self.codecs.target
-        constraints = DecodingConstraints(prefix, tuple(forbid), tuple(require), no_repeat_ngram, min_length)
+        constraints = DecodingConstraints(prefix, forbid, require, no_repeat_ngram, min_length)
         constraints.check(target)
         # At the beginning of a sentence a required word may bring the space before it.
         strip = constraints != DecodingConstraints()
