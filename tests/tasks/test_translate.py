@@ -442,10 +442,11 @@ def test_a_translation_is_as_likely_as_its_score_says(translator):
     right, wrong = translator.score([Pair("one .", "un !"), Pair("one .", "huit !")])
     assert right.total > wrong.total
     assert translator.score([]) == []
-    assert translator.score([("one .", "un !")]) == translator.score(("one .", "un !")) == [right]
+    pair = ("one .", "un !")
+    assert translator.score([pair]) == translator.score(pair) == translator.score(Pair(*pair))
     for wrong_pair in ("one .", ("one .",), ("one .", 1)):
         with pytest.raises(InputError, match=r"^texts\[1\]: is .*expected a pair"):
-            translator.score([("one .", "un !"), wrong_pair])
+            translator.score([pair, wrong_pair])
 
 
 def test_constraints_hold(translator):
