@@ -231,9 +231,7 @@ def test_the_coldest_draw_is_the_likeliest_token(tmp_path, temperature):
 def test_no_temperature_at_all_is_greedy_only_where_it_is_said(tmp_path):
     model, runner = both(untrained.language(tmp_path), tmp_path / "exported")
     for one in (model.strategy, runner.generate):
-        with pytest.raises(
-            InputError, match=r"temperature: is 0, expected a finite number above 0 \(greedy is "
-        ):
+        with pytest.raises(InputError, match=r"temperature: is 0, expected a finite number above 0"):
             one(temperature=0)
     likely = runner.generate("the", max_new_tokens=6, greedy=True, temperature=0)
     assert likely == runner.generate("the", max_new_tokens=6, greedy=True)
