@@ -39,17 +39,26 @@ class TranslatorRunner(TextRunner):
         num_return_sequences: int = 1,
         max_length: int | None = None,
         search: str = "beam",
+        prefix: str = "",
+        forbid: Sequence[str] = (),
+        require: Sequence[str] = (),
+        no_repeat_ngram: int | None = None,
+        min_length: int = 0,
+        copy_unknown: bool = False,
+        align: bool = False,
         progress: Progress | None = None,
         **search_options: Any,
     ) -> list[Translation]:
         """Translate one text or several; returns one answer per text, with other translations inside it.
 
         A long text is translated sentence by sentence. `search` is "beam" or "greedy"; constraints,
-        alignments and other strategies, the `search_options`, need the trained model.
+        alignments and other strategies need the trained model.
         """
         if "greedy" in search_options:
             raise InputError("greedy", "is a strategy of its own: search=greedy")
-        needed = [name for name, value in search_options.items() if value]
+        constraints = {"prefix": prefix, "forbid": forbid, "require": require, "min_length": min_length}
+        constraints |= {"no_repeat_ngram": no_repeat_ngram, "copy_unknown": copy_unknown, "align": align}
+        needed = [name for name, value in (constraints | search_options).items() if value]
         if search not in ("beam", "greedy"):
             needed.insert(0, "search")
         if needed:
