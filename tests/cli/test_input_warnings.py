@@ -124,7 +124,7 @@ def test_a_sentence_in_the_place_of_a_run_is_no_such_folder(runs, throughtime):
         assert "too long" not in ran.err
 
 
-# R17
+# Sentences of the notes
 
 
 NOTES = [
@@ -173,14 +173,14 @@ def notes(tmp_path_factory):
 
 @pytest.mark.parametrize("model", ["ngram", "neural"])
 @pytest.mark.parametrize("pair", RANKED, ids=["speech", "dog", "grandma"])
-def test_the_pairs_of_the_notes_rank_right_where_punctuation_is_kept(notes, model, pair, throughtime):
+def test_the_pairs_of_the_notes_rank_right_with_punctuation(notes, model, pair, throughtime):  # R17
     ran = throughtime("score", notes / model, *pair, "--json")
     assert ran.json["ranking"] == [0, 1]
     assert "warnings" not in ran.json
     assert ran.err == ""
 
 
-def test_a_tie_by_dropped_punctuation_is_told(notes, throughtime):
+def test_a_tie_by_dropped_punctuation_is_told(notes, throughtime):  # R17
     ran = throughtime("score", notes / "dropping", *RANKED[2], "--json")
     one, other = ran.json["sentences"]
     assert one["log_prob"] == other["log_prob"]
@@ -223,6 +223,11 @@ def test_swapped_columns_are_pointed_out_and_training_goes_on(swapped, tmp_path,
     assert (tmp_path / "run" / "model.safetensors").exists()
     if not swapped:
         assert "warnings" not in ran.json
+        asked = throughtime("translate", tmp_path / "run", french[0], "--json")
+        [warning] = [one for one in asked.json["warnings"] if "French" in one]  # its words are unknown, too
+        assert f"warning: {warning}\n" in asked.err
+        assert throughtime("translate", tmp_path / "run", english[0]).err == ""
+        assert throughtime("translate", tmp_path / "run", *english[:3], french[0]).err == ""
         return
     [warning] = ran.json["warnings"]
     assert "source (en) looks like French" in warning

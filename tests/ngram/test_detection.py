@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from throughtime.data.datasets import open_dataset
-from throughtime.ngram.detection import SAMPLES, Detector, are_swapped
+from throughtime.ngram.detection import SAMPLES, Detector, are_swapped, are_translated
 
 # Written for these tests; none of it is in the samples of the detector.
 TEXTS = {
@@ -51,6 +51,21 @@ def test_swapped_sides_are_seen_and_right_ones_are_not(source: str, target: str)
     sources, targets = TEXTS[source] * 10, TEXTS[target] * 10
     assert are_swapped(targets, sources, source, target)
     assert not are_swapped(sources, targets, source, target)
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_texts_in_the_target_language_are_seen(source: str, target: str) -> None:  # R120
+    assert are_translated(TEXTS[target], source, target)
+    assert not are_translated(TEXTS[source], source, target)
+
+
+def test_a_text_of_uncertain_language_is_not_taken_for_a_translation() -> None:  # R120
+    for text in ("Lucas lives in Rome.", "I made a decision.", "Tom's famous.", "1 2 3", ""):
+        assert not are_translated([text], "en", "fr")
+    mixed = [TEXTS["fr"][0], *TEXTS["en"]]
+    assert not are_translated(mixed, "en", "fr")
+    assert not are_translated(TEXTS["de"], "en", "fr")
+    assert not are_translated(TEXTS["fr"], "src", "tgt")
 
 
 def test_what_is_not_known_is_not_said() -> None:

@@ -10,11 +10,15 @@ import typer
 
 from throughtime.cli.inputs import answer_texts, load_model, one_line, read_texts
 from throughtime.cli.options import RULES, Device, File, TranslatingOptions, option, search_arguments
-from throughtime.cli.output import Outcome, as_command, flags
+from throughtime.cli.output import Outcome, as_command, flags, warn
 from throughtime.cli.usage import is_run
 
 if TYPE_CHECKING:
     from throughtime.results import Progress, Translation
+    from throughtime.tasks.translate.config import TranslateConfig
+
+EXAMINED = 20
+"""Number of texts of which the language is looked at."""
 
 
 @as_command
@@ -67,11 +71,12 @@ def translate(
     blocks = read_texts(sentences, file)
     from throughtime.tasks.translate.predictor import combine_translators
 
-    translator = combine_translators([load_model(run, device, "translate") for run in runs])
+    models = [load_model(run, device, "translate") for run in runs]
+    translator = combine_translators(models)
     arguments = search_arguments(options)
 
     def predict(texts: list[str], progress: Progress | None) -> list[Translation]:
-        return translator.translate(
+        answers = translator.translate(
             texts,
             num_return_sequences=num_return_sequences,
             max_length=max_length,
@@ -80,6 +85,8 @@ def translate(
             progress=progress,
             **arguments,
         )
+        warn(_language_warning(texts, models[0].config))
+        return answers
 
     found = answer_texts(translator, blocks, predict, lines=not sentences)
     if flags.json:
@@ -88,6 +95,22 @@ def translate(
     for number, _, one in found:
         print_translations(number, one, numbered=num_return_sequences > 1)
     return Outcome({})
+
+
+def _language_warning(texts: list[str], config: TranslateConfig) -> dict[str, str]:
+    """A warning if texts seem to be in the target language already; only the first texts are looked at."""
+    from throughtime.ngram.detection import are_translated
+    from throughtime.text.languages import language_name
+
+    if not config.source or not config.target:
+        return {}
+    examined = [text for text in texts if text.strip()][:EXAMINED]
+    if not are_translated(examined, config.source, config.target):
+        return {}
+    subject = "the text looks" if len(texts) == 1 else "most texts look"
+    source, target = (language_name(code) for code in (config.source, config.target))
+    sentence = f"{subject} like {target}, but this model translates from {source} to {target}"
+    return {"language": sentence}
 
 
 def split_words(words: list[str]) -> tuple[list[Path], list[str]]:

@@ -108,6 +108,9 @@ MAJORITY = 0.6
 FEWEST = 20
 """Minimum number of sentences with letters on each side; below it nothing is reported."""
 
+CERTAIN = 99.9
+"""Confidence from which a single text counts; at 99, 1 of 400 English sentences is taken for French."""
+
 
 def are_swapped(sources: Sequence[str], targets: Sequence[str], source: str, target: str) -> bool:
     """Whether the sources are in the language `target` and the targets in the language `source`.
@@ -128,9 +131,24 @@ def are_swapped(sources: Sequence[str], targets: Sequence[str], source: str, tar
     return _mostly(sources, second.code, looks_like) and _mostly(targets, first.code, looks_like)
 
 
-def _mostly(texts: Sequence[str], code: str, looks_like: Callable[[str], str]) -> bool:
+def are_translated(texts: Sequence[str], source: str, target: str) -> bool:
+    """Whether most texts, which should be in the language `source`, are surely in the language `target`.
+
+    A few short texts are enough, since only those count whose language is certain.
+
+    >>> are_translated(["Où est le chien du garçon ?"], "en", "fr"), are_translated(["a table"], "en", "fr")
+    (True, False)
+    """
+    first, second = find_language(source), find_language(target)
+    if first is None or second is None or first == second:
+        return False
+    looks_like = _by_script(first, second) or _by_words(first, second, CERTAIN)
+    return looks_like is not None and _mostly(texts, second.code, looks_like, fewest=1)
+
+
+def _mostly(texts: Sequence[str], code: str, looks_like: Callable[[str], str], fewest: int = FEWEST) -> bool:
     texts = [text for text in texts if any(map(str.isalpha, text))]
-    return len(texts) >= FEWEST and sum(looks_like(text) == code for text in texts) > MAJORITY * len(texts)
+    return len(texts) >= fewest and sum(looks_like(text) == code for text in texts) > MAJORITY * len(texts)
 
 
 def _by_script(first: Language, second: Language) -> Callable[[str], str] | None:
@@ -147,11 +165,19 @@ def _by_script(first: Language, second: Language) -> Callable[[str], str] | None
     return looks_like
 
 
-def _by_words(first: Language, second: Language) -> Callable[[str], str] | None:
-    """A function that detects a language by its words; it may find a third one. None without samples."""
+def _by_words(first: Language, second: Language, least: float = 0.0) -> Callable[[str], str] | None:
+    """A function that detects a language by its words, "" if its confidence is below `least`.
+
+    It may find a third language. None without samples.
+    """
     if first.code not in SAMPLES or second.code not in SAMPLES:
         return None
-    return lambda text: _detector().guesses(text)[0].language
+
+    def looks_like(text: str) -> str:
+        best = _detector().guesses(text)[0]
+        return best.language if best.confidence >= least else ""
+
+    return looks_like
 
 
 @cache
