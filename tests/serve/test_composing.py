@@ -80,7 +80,7 @@ def test_what_cannot_be_composed_is_one_sentence(client):
     )
     assert refused(client, label="music", max_new_tokens=5_000) == (
         400,
-        "max_new_tokens is 5000, at most 2000",
+        "max_new_tokens is 5,000, expected at most 2,000",
     )
     assert refused(client, label=["music"] * 100, num_return_sequences=MOST_CHOICES)[0] == 413
     assert refused(client, label="music", model="letters") == (

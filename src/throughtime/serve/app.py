@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from html import escape
 from pathlib import Path
@@ -35,6 +35,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     403: {"description": "The API key is missing or wrong"},
     404: {"description": "No such model"},
     413: {"description": "The request is too large"},
+    "4XX": {"description": "Another error of the request"},  # without it FastAPI adds 422, which never comes
     429: {"description": "Too many requests; see Retry-After"},
     503: {"description": "Too many requests are waiting; see Retry-After"},
     504: {"description": "Not finished in time"},
@@ -88,7 +89,6 @@ def create_app(
         lifespan=lifespan,
     )
     app.state.service = service
-    app.openapi = without_validation_errors(app.openapi)  # type: ignore[method-assign]
     for kind in (
         RefusalError,
         InputError,
@@ -174,19 +174,6 @@ async def _answer_error(request: Request, error: Exception) -> Response:
         case ClientDisconnect():
             return refusal(path, CLIENT_LEFT, "the client has disconnected")
     return refusal(path, 500, "the server failed; its log says why")
-
-
-def without_validation_errors(describe: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
-    """Remove status 422, which FastAPI adds to every endpoint and this server never returns."""
-
-    def described() -> dict[str, Any]:
-        description = describe()
-        for operations in description["paths"].values():
-            for operation in operations.values():
-                operation["responses"].pop("422", None)
-        return description
-
-    return described
 
 
 def docs_page(description: dict[str, Any], address: str) -> str:

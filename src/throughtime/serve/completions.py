@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from throughtime.serve.models import Served
 from throughtime.serve.prediction import MOST_CHOICES, infill
-from throughtime.serve.requests import Options, RefusalError, Text, check_texts, error_body
+from throughtime.serve.requests import Options, RefusalError, Text, check_limit, check_texts, error_body
 from throughtime.serve.service import Service, admit
 from throughtime.serve.writing import Draft, SamplingOptions, Spelling, WrittenToken
 from throughtime.tasks.language.framing import WINDOW
@@ -98,11 +98,10 @@ class CompletionRequest(BaseModel):
         texts = [prompt for prompt in self.prompts if isinstance(prompt, str)]
         check_texts([*texts, self.suffix or "", *self.stops], options)
         ids = sum(len(prompt) for prompt in self.prompts if not isinstance(prompt, str))
-        if ids > options.max_characters or len(self.prompts) * self.choices > options.max_texts:
-            sentence = f"too much at once; at most {options.max_texts} texts are written"
-            raise RefusalError(413, sentence, param="prompt")
-        if self.tokens > options.max_tokens:
-            _refuse("max_tokens", f"max_tokens is {self.tokens}, at most {options.max_tokens}")
+        texts_to_write = len(self.prompts) * self.choices
+        check_limit("the number of token ids", ids, options.max_characters, status=413, param="prompt")
+        check_limit("the number of texts", texts_to_write, options.max_texts, status=413, param="prompt")
+        check_limit("max_tokens", self.tokens, options.max_tokens, param="max_tokens")
         if self.tokens == 0 and not self.echo:
             _refuse("max_tokens", "max_tokens 0 without echo leaves nothing to answer")
         if any(len(stop) > STOP_LENGTH for stop in self.stops):

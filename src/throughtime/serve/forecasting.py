@@ -18,7 +18,7 @@ from throughtime.series.conformal import Conformal
 from throughtime.series.protocol import ForecastModel
 from throughtime.serve.batching import Left
 from throughtime.serve.models import Served
-from throughtime.serve.requests import Options, RefusalError, Text
+from throughtime.serve.requests import RefusalError, Text, check_limit
 from throughtime.serve.service import admit
 
 router = APIRouter(tags=["prediction"])
@@ -59,7 +59,9 @@ async def forecast(request: Request, asked: ForecastRequest) -> dict[str, Any]:
     """Forecast the next rows of each series: the mean, and an interval for each level."""
     service = admit(request)
     served = service.models.choose(asked.model, "forecast")
-    _check(asked, service.options)
+    rows = sum(len(one.y) for one in asked.series)
+    check_limit("the number of rows", rows, service.options.max_rows, status=413)
+    check_limit("h", asked.h or 1, service.options.max_horizon)
     h = asked.h or served.model.model.horizon
     levels = sorted(set(asked.level))
     probabilities = ends_of(levels)
@@ -116,14 +118,6 @@ def _values(one: Forecast, levels: Sequence[float]) -> dict[str, Any]:
         "mean": found["mean"],
         "intervals": {level: {"lo": low, "hi": high} for level, (low, high) in quantiles.items()},
     }
-
-
-def _check(asked: ForecastRequest, options: Options) -> None:
-    rows = sum(len(one.y) for one in asked.series)
-    if rows > options.max_rows:
-        raise RefusalError(413, f"the request has {rows:,} rows, expected at most {options.max_rows:,}")
-    if asked.h is not None and asked.h > options.max_horizon:
-        raise RefusalError(400, f"h is {asked.h}, expected at most {options.max_horizon}")
 
 
 def _series(given: SeriesRequest, form: DateForm) -> Series:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
-from throughtime.results import Composed, Filling
+from throughtime.results import Composed
 from throughtime.serve.batching import Left, watch_for
 from throughtime.serve.models import Served
-from throughtime.serve.requests import Options, RefusalError, Text, Texts, TextsRequest, as_list, check_texts
+from throughtime.serve.requests import (
+    RefusalError,
+    Text,
+    Texts,
+    TextsRequest,
+    as_list,
+    check_limit,
+    check_texts,
+)
 from throughtime.serve.service import admit, ask, get_service
 from throughtime.text.blanks import BLANK
 from throughtime.text.tokenizer import tokenizer
@@ -115,7 +124,10 @@ async def compose(request: Request, asked: ComposeRequest) -> Results:
     service = admit(request)
     served = service.models.choose(asked.model, "compose")
     conditions = _conditions(asked, served)
-    _check_composing(asked, conditions, service.options)
+    check_texts([one for one in conditions if isinstance(one, str)], service.options)
+    texts = len(conditions) * (asked.num_return_sequences or 1)
+    check_limit("the number of texts to write", texts, service.options.max_texts, status=413)
+    check_limit("max_new_tokens", asked.max_new_tokens or 1, service.options.max_tokens)
     composer: Composer = served.model
     options = asked.model_dump(exclude={"label", "vector", "model"}, exclude_unset=True)
     if asked.temperature == 0:
@@ -145,32 +157,19 @@ def _conditions(asked: ComposeRequest, served: Served) -> list[Condition]:
         raise RefusalError(400, "give either label or vector")
     if asked.label is not None:
         if labels is None:
-            sentence = f"label: {served.name} writes from a vector of {width} numbers"
-            raise RefusalError(400, sentence, param="label")
+            raise RefusalError(400, f"label: {served.name} writes from a vector of {width} numbers")
         given = as_list(asked.label)
         for label in given:
             labels.number(label)
         return [*given]
     assert asked.vector is not None
     if labels is not None:
-        sentence = f"vector: {served.name} writes from a label; /models lists its labels"
-        raise RefusalError(400, sentence, param="vector")
+        raise RefusalError(400, f"vector: {served.name} writes from a label; /models lists its labels")
     vectors: list[Any] = asked.vector if isinstance(asked.vector[0], list) else [asked.vector]
     for vector in vectors:
         if len(vector) != width:
-            sentence = f"vector: has {len(vector)} numbers, {served.name} writes from {width}"
-            raise RefusalError(400, sentence, param="vector")
+            raise RefusalError(400, f"vector: has {len(vector)} numbers, {served.name} writes from {width}")
     return vectors
-
-
-def _check_composing(asked: ComposeRequest, conditions: Sequence[Condition], options: Options) -> None:
-    """Refuse a request that exceeds the limits of the server."""
-    check_texts([one for one in conditions if isinstance(one, str)], options)
-    texts = len(conditions) * (asked.num_return_sequences or 1)
-    if texts > options.max_texts:
-        raise RefusalError(413, f"{texts:,} texts at once; at most {options.max_texts:,} are written")
-    if asked.max_new_tokens is not None and asked.max_new_tokens > options.max_tokens:
-        raise RefusalError(400, f"max_new_tokens is {asked.max_new_tokens}, at most {options.max_tokens}")
 
 
 async def infill(
@@ -192,17 +191,16 @@ async def infill(
     texts = [_check_prompt(prompt) for prompt in prompts]
     gaps = range(1, min(most, MOST_BLANKS) + 1)
 
-    def compute(items: list[str], left: Left) -> list[Filling]:
-        found: list[Filling] = filler.model.fill(items, k=choices)
-        return found
-
     blanked = [with_blanks(text, suffix, blanks) for text in texts for blanks in gaps]
-    found = iter(await service.compute(request, filler, ("infill", choices), compute, blanked))
+    fill = partial(filler.model.fill, k=choices)
+    key = ("infill", choices)
+    found = iter(await service.compute(request, filler, key, lambda items, left: fill(items), blanked))
     answers: list[dict[str, Any]] = []
     written = read = 0
     for text in texts:
         own = [filling for _ in gaps for best in (next(found),) for filling in (best, *best.alternatives)]
-        for one in sorted(own, key=_mean_surprisal)[:choices]:
+        own.sort(key=lambda one: -math.log(max(one.probability, 1e-300)) / len(one.tokens))
+        for one in own[:choices]:
             filled = between(text, suffix, one.text)
             answers.append({"index": len(answers), "text": filled, "logprobs": None, "finish_reason": "stop"})
             written += len(one.tokens)
@@ -231,10 +229,6 @@ def between(prompt: str, suffix: str, whole: str) -> str:
     """
     start = len(prompt) if whole.startswith(prompt) else len(prompt.rstrip())
     return whole[start : len(whole) - len(suffix)]
-
-
-def _mean_surprisal(filling: Filling) -> float:
-    return -math.log(max(filling.probability, 1e-300)) / len(filling.tokens)
 
 
 def _check_prompt(prompt: str | list[int]) -> str:

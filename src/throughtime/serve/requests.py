@@ -102,15 +102,14 @@ def check_key(request: Request, options: Options, given: str | None = None) -> N
 
 def check_texts(texts: Sequence[str], options: Options) -> None:
     """Refuse more or longer texts than the server accepts."""
-    if len(texts) > options.max_texts:
-        raise RefusalError(
-            413, f"the request has {len(texts):,} texts, expected at most {options.max_texts:,}"
-        )
-    size = sum(map(len, texts))
-    if size > options.max_characters:
-        raise RefusalError(
-            413, f"the texts have {size:,} characters, expected at most {options.max_characters:,}"
-        )
+    check_limit("the number of texts", len(texts), options.max_texts, status=413)
+    check_limit("the number of characters", sum(map(len, texts)), options.max_characters, status=413)
+
+
+def check_limit(name: str, value: int, most: int, *, status: int = 400, param: str | None = None) -> None:
+    """Refuse a value above its limit."""
+    if value > most:
+        raise RefusalError(status, f"{name} is {value:,}, expected at most {most:,}", param=param)
 
 
 def _check_unicode(text: str) -> str:

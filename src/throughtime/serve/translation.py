@@ -259,18 +259,14 @@ async def translate_pages(pages: Sequence[str], translate: Translate) -> list[li
     rest = iter(range(len(segments)))
     whole = []
     for page in parsed:
-        own = [found[next(rest)] for _ in page.segments]
-        ranks = max(map(len, own), default=1)
-        whole.append([_with_rank(page, own, rank) for rank in range(ranks)])
+        pairs = [(segment, found[next(rest)]) for segment in page.segments]
+        ranks = max((len(own) for _, own in pairs), default=1)
+        # A sentence with fewer alternatives uses its last.
+        versions = [[(one, own[min(rank, len(own) - 1)]) for one, own in pairs] for rank in range(ranks)]
+        whole.append(
+            [page.with_segments([one.translated(*best) for one, best in version]) for version in versions]
+        )
     return whole
-
-
-def _with_rank(page: HtmlPage, found: Sequence[Sequence[LinkedText]], rank: int) -> str:
-    """Return the page with the translations of this rank; a sentence with fewer uses its last."""
-    chosen = [own[min(rank, len(own) - 1)] for own in found]
-    return page.with_segments(
-        [segment.translated(one.text, one.links) for segment, one in zip(page.segments, chosen, strict=True)]
-    )
 
 
 def links_of(source: str, translation: Translation) -> list[Link]:

@@ -265,15 +265,11 @@ def draw_tokens(log_probs: Tensor, options: Sequence[SamplingOptions], points: S
     cold = [one.temperature == 0 for one in options]
     if all(cold):
         return best
-    temperature, mass, point = (
-        log_probs.new_tensor(values, dtype=torch.float64)
-        for values in (
-            [[one.temperature or 1.0] for one in options],
-            [[one.top_p] for one in options],
-            points,
-        )
+    shape = log_probs.new_tensor(
+        [[one.temperature or 1.0, one.top_p] for one in options], dtype=torch.float64
     )
-    found = choose_at(temper(log_probs, temperature, mass), point)
+    tempered = temper(log_probs, shape[:, :1], shape[:, 1:])
+    found = choose_at(tempered, log_probs.new_tensor(points, dtype=torch.float64))
     return torch.where(torch.tensor(cold, device=best.device), best, found)
 
 

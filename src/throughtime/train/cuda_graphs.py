@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from throughtime.data.batching.batches import Batch
 from throughtime.train.objective import State
@@ -91,8 +90,5 @@ def _key(batch: Batch, carried: State, count: int) -> Hashable:
     """Return what a recording depends on: every shape, and all values that are not tensors."""
     tensors = batch.tensors()
     plain = tuple((name, value) for name, value in vars(batch).items() if name not in tensors)
-    return tuple(_shape(tensor) for tensor in (*tensors.values(), *carried)), plain, count
-
-
-def _shape(tensor: Tensor) -> Hashable:
-    return tuple(tensor.shape), tensor.dtype
+    shapes = tuple((tuple(tensor.shape), tensor.dtype) for tensor in (*tensors.values(), *carried))
+    return shapes, plain, count

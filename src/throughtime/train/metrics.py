@@ -40,8 +40,9 @@ class Metrics:
             raise ValueError(f"reserved names of metrics.jsonl: {', '.join(sorted(reserved))}")
         line |= {name: _finite(value) for name, value in values.items()}
         if self._file is None:
-            self._open()
-        assert self._file is not None
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._path.open("a", encoding="utf-8", newline="\n")
+            self._board = _board(self._path.parent / "tensorboard", self._purge)
         # One write, so that a kill tears at most the last line.
         with name_in_errors(self._path):
             self._file.write(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n")
@@ -72,11 +73,6 @@ class Metrics:
         if self._board is not None:
             self._board.close()
             self._board = None
-
-    def _open(self) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self._path.open("a", encoding="utf-8", newline="\n")
-        self._board = _board(self._path.parent / "tensorboard", self._purge)
 
 
 def read_metrics(path: Path | str) -> list[dict[str, Any]]:
