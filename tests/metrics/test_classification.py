@@ -29,14 +29,10 @@ def test_scikit_learn_agrees(pairs):
         assert got == pytest.approx(tuple(column[place] for column in expected))
 
 
-def test_counts_add_up():
-    whole = Confusion.of("aabb", "abbb", labels="abc")
-    halves = Confusion.of("aa", "ab", labels="abc") + Confusion.of("bb", "bb", labels="abc")
-    assert (whole.counts == halves.counts).all()
-    assert [one.label for one in whole.classes] == ["a", "b"]
-    assert whole.mistaken() == [("a", "b", 1)]
-    with pytest.raises(InputError, match="labels"):
-        _ = whole + Confusion.of("a", "a")
+def test_mistakes_are_counted():
+    found = Confusion.of("aabb", "abbb")
+    assert [one.label for one in found.classes] == ["a", "b"]
+    assert found.mistaken() == [("a", "b", 1)]
 
 
 def test_labels_must_belong_together():

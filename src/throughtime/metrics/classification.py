@@ -60,8 +60,8 @@ class ClassScore(NamedTuple):
 class Confusion:
     """How often texts with each label (row) were given each label (column).
 
-    Counts of several processes or batches can be added. Precision is 0 for a label that was never predicted,
-    recall is 0 for one that never occurs. Macro F1 is the mean over the labels that occur on either side.
+    Precision is 0 for a label that was never predicted, recall is 0 for one that never occurs. Macro F1 is
+    the mean over the labels that occur on either side.
 
     >>> found = Confusion.of(["a", "a", "b"], ["a", "b", "b"])
     >>> found.counts.tolist(), round(found.accuracy, 3), round(found.macro_f1, 3)
@@ -72,21 +72,15 @@ class Confusion:
     counts: NDArray[np.int64]  # [right, given]
 
     @classmethod
-    def of(cls, right: Sequence[str], given: Sequence[str], labels: Sequence[str] | None = None) -> Confusion:
-        """Count the right and the given label of each text; `labels` may list labels that do not occur."""
+    def of(cls, right: Sequence[str], given: Sequence[str]) -> Confusion:
+        """Count the right and the given label of each text."""
         if len(right) != len(given):
             raise InputError("labels", f"are {len(given)} for {len(right)} texts; give one for each")
-        names = tuple(sorted({*right, *given}) if labels is None else labels)
+        names = tuple(sorted({*right, *given}))
         number = {name: place for place, name in enumerate(names)}
         counts = np.zeros((len(names), len(names)), np.int64)
         np.add.at(counts, ([number[name] for name in right], [number[name] for name in given]), 1)
         return cls(names, counts)
-
-    def __add__(self, other: Confusion) -> Confusion:
-        """Add the counts of other texts, which must have the same labels."""
-        if self.labels != other.labels:
-            raise InputError("confusions", "have different labels, so they cannot be added")
-        return Confusion(self.labels, self.counts + other.counts)
 
     @property
     def total(self) -> int:
@@ -100,17 +94,12 @@ class Confusion:
 
     @property
     def classes(self) -> list[ClassScore]:
-        """The scores of each label that occurs."""
-        scored = (
-            (label, ChunkCounts(*map(int, counts)))
-            for label, *counts in zip(
-                self.labels, self.counts.sum(1), self.counts.sum(0), np.diagonal(self.counts), strict=True
-            )
-        )
+        """The scores of each label."""
+        columns = (self.counts.sum(1), self.counts.sum(0), np.diagonal(self.counts))
+        scored = [ChunkCounts(*map(int, counts)) for counts in zip(*columns, strict=True)]
         return [
             ClassScore(label, one.precision, one.recall, one.f1, one.given, one.found)
-            for label, one in scored
-            if one.given or one.found
+            for label, one in zip(self.labels, scored, strict=True)
         ]
 
     @property
