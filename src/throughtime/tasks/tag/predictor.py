@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -12,15 +13,15 @@ from throughtime.data.records import Tagged as TaggedRecord
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
-from throughtime.metrics.classification import is_chunked
+from throughtime.metrics.classification import Tagging, is_chunked
 from throughtime.results import Evaluation, Tagged, TaggedWord
 from throughtime.tasks.base import Predictor, Progress
 from throughtime.tasks.description import Description, refuse_options
-from throughtime.tasks.tag.answers import LIKELY, SentenceTagger, TagCounts, build_answer
 from throughtime.tasks.tag.codec import TagCodec, TaggerAssets, load_languages
 from throughtime.tasks.tag.config import TagConfig
 from throughtime.tasks.tag.network import SequenceTagger
-from throughtime.text.texts import check_sentences, several
+from throughtime.tasks.tag.runner import LIKELY, SentenceTagger, build_answer
+from throughtime.text.texts import align_columns, check_sentences, several
 
 if TYPE_CHECKING:
     from throughtime.data.batching.sequences import TaggedBatch
@@ -28,6 +29,60 @@ if TYPE_CHECKING:
 
 SENTENCES_PER_BATCH = 64
 WORDS_PER_BATCH = 4_096
+CONFUSIONS = 10
+"""The number of confusions that a report lists."""
+
+
+@dataclass
+class TagCounts:
+    """Counts over sentences whose tags are known."""
+
+    tags: Tagging = field(default_factory=Tagging)
+    sentences: int = 0
+    unknown: int = 0  # number of words that are not in the training data
+    unknown_right: int = 0
+    labelled: int = 0
+    labels_right: int = 0
+
+    def measures(self, *, chunked: bool) -> dict[str, Any]:
+        """Accuracy, the F1 of chunks if tags mark some, and the numbers of words and sentences."""
+        chunks = self.tags.chunks
+        found: dict[str, Any] = {"accuracy": self.tags.accuracy}
+        if chunked:
+            found |= {"f1": chunks.f1, "precision": chunks.precision, "recall": chunks.recall}
+            found["types"] = {name: self.tags.types[name].values() for name in sorted(self.tags.types)}
+        if self.labelled:
+            found["intent_accuracy"] = self.labels_right / self.labelled
+        found["unknown_word_accuracy"] = self.unknown_right / self.unknown if self.unknown else None
+        counts = {"words": self.tags.words, "unknown_words": self.unknown, "sentences": self.sentences}
+        return {**found, **counts, "confusion": self.tags.table()}
+
+    def report(self, *, chunked: bool) -> str:
+        """The measures for people, with those of each type of chunk and the most frequent confusions."""
+        values = self.measures(chunked=chunked)
+        parts = [f"F1 {values['f1']:.2%}"] if chunked else []
+        parts.append(f"accuracy {values['accuracy']:.2%}")
+        if chunked:
+            parts.append(f"precision {values['precision']:.2%}, recall {values['recall']:.2%}")
+        if self.labelled:
+            parts.append(f"intents {values['intent_accuracy']:.2%}")
+        lines = [", ".join(parts), f"over {values['words']:,} words of {values['sentences']:,} sentences"]
+        if self.unknown:
+            right = f"{values['unknown_word_accuracy']:.2%} are right"
+            lines[-1] += f"; of {self.unknown:,} words not seen in training {right}"
+        if chunked:
+            shares = ("precision", "recall", "f1")
+            rows = [
+                (name, *(f"{one[share]:.1%}" for share in shares), f"{one['given']:,}")
+                for name, one in values["types"].items()
+            ]
+            table = align_columns([("type", "precision", "recall", "F1", "given"), *rows])
+            lines += [f"  {line}" for line in table]
+        if confused := self.tags.confused[:CONFUSIONS]:
+            counted = [(given, found, f"{count:,}") for given, found, count in confused]
+            table = align_columns([("is", "tagged", "times"), *counted], left=2)
+            lines += ["Confused most:", *(f"  {line}" for line in table)]
+        return "\n".join(lines)
 
 
 class Tagger(SentenceTagger, Predictor):

@@ -1,26 +1,66 @@
-"""An exported tagger, without torch."""
+"""Tagging without torch: what a trained tagger and its export share, and the export itself."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from throughtime.errors import InputError, unknown
+from throughtime.metrics.classification import chunks, is_chunked
 from throughtime.results import Progress, Tagged, TaggedWord
 from throughtime.runtime.chain import Chain
 from throughtime.runtime.runner import TextRunner, batches, pad
 from throughtime.runtime.session import ExportFolder
-from throughtime.tasks.tag.answers import LIKELY, SentenceTagger, build_answer
 from throughtime.tasks.tag.reading import LanguageReader, WordReader, number_forms
 from throughtime.text.codec import Codec
-from throughtime.text.texts import check_sentences
+from throughtime.text.input_warnings import InputWarnings, ReadsTexts
+from throughtime.text.subword import SUBWORDS
+from throughtime.text.texts import check_sentences, check_texts
+from throughtime.text.tokenizer import TOKENIZERS, tokenizer
 from throughtime.text.vocabulary import Vocabulary
 
 SENTENCES_PER_BATCH = 32
+LIKELY = 3
+"""The number of the most likely tags that an answer holds for each word."""
+WORD_TOKENIZERS = frozenset(TOKENIZERS) - frozenset(SUBWORDS)
+"""The tokenizers that need no training."""
 
 Array = NDArray[Any]
+
+
+class SentenceTagger(ReadsTexts, ABC):
+    """A tagger, trained or exported."""
+
+    characters: Vocabulary  # the letters of the training data
+
+    @abstractmethod
+    def tag_words(
+        self, sentences: Sequence[Sequence[str]], *, progress: Progress | None = None
+    ) -> list[Tagged]:
+        """Tag sentences that are split into words already."""
+
+    def tag(
+        self, texts: str | Sequence[str], *, tokenize: str = "space", progress: Progress | None = None
+    ) -> list[Tagged]:
+        """Tag the words of each text; an empty text has none.
+
+        `tokenize` names the tokenizer that splits a text into words: `space`, as in tagged data, or `unicode`
+        for raw text.
+        """
+        if tokenize not in WORD_TOKENIZERS:
+            raise InputError("tokenize", str(unknown("tokenizer", tokenize, WORD_TOKENIZERS)))
+        split = tokenizer(tokenize).tokenize
+        return self.tag_words([split(text) for text in check_texts(texts)], progress=progress)
+
+    @cached_property
+    def _warnings(self) -> InputWarnings:
+        """A tagger reads unknown words by their letters, so only unknown letters count."""
+        return InputWarnings(tokenizer("char"), self.characters)
 
 
 class TaggerRunner(SentenceTagger, TextRunner):
@@ -92,3 +132,16 @@ class TaggerRunner(SentenceTagger, TextRunner):
             ids_read, places = zip(*(language.read(words) for words in sentences), strict=True)
             given[f"read_{number}"], given[f"places_{number}"] = pad(ids_read)[0], pad(places)[0]
         return given
+
+
+def build_answer(words: Sequence[TaggedWord], label: str = "", probability: float | None = None) -> Tagged:
+    """Build an answer; it has chunks if the tags mark some.
+
+    >>> answer = build_answer([TaggedWord("play", "O", 0.9), TaggedWord("jazz", "B-genre", 0.8)], "Play")
+    >>> answer.text, answer.chunks
+    ('play/O jazz/B-genre\\tPlay', (('genre', 'jazz'),))
+    """
+    tags = [word.tag for word in words]
+    marked = chunks(tags) if is_chunked(tags) else []
+    texts = [(one.type, " ".join(word.word for word in words[one.start : one.end])) for one in marked]
+    return Tagged(tuple(words), label, probability, tuple(texts))
