@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -107,9 +107,9 @@ class QuantileIntervals(Intervals):
         """Measure the scores [n, S, h] of each interval of past windows."""
         known = past.quantiles
         scores = {
-            repr(p): np.maximum(known[p] - past.y, past.y - _at(known, 1 - p))
+            repr(p): np.maximum(known[p] - past.y, past.y - known[_rounded(1 - p)])
             for p in known
-            if p < 0.5 and _is_known(1 - p, known)
+            if p < 0.5 and _rounded(1 - p) in known
         }
         if not scores:
             raise InputError(
@@ -131,9 +131,9 @@ class QuantileIntervals(Intervals):
         found = {}
         for p in probabilities:
             one, other, share = self._neighbours(p)
-            found[p] = (1 - share) * _at(forecasts.quantiles, one) + share * _at(forecasts.quantiles, other)
+            found[p] = (1 - share) * forecasts.quantiles[one] + share * forecasts.quantiles[other]
             if not math.isclose(p, 0.5):
-                low, high = (_at(measured, min(each, 1 - each)) for each in (one, other))
+                low, high = (measured[_rounded(min(each, 1 - each))] for each in (one, other))
                 scores = _scores_of_series((1 - share) * low + share * high, self.series, forecasts)
                 found[p] = found[p] + _offset(scores, p)
         if not found:
@@ -144,8 +144,8 @@ class QuantileIntervals(Intervals):
     def _neighbours(self, p: float) -> tuple[float, float, float]:
         """The two measured probabilities around p, on its side of the median, and where it lies between."""
         known = sorted(map(float, self.scores))
-        low = min(p, 1 - p)
-        if math.isclose(p, 0.5) or _is_known(low, known):
+        low = _rounded(min(p, 1 - p))
+        if math.isclose(p, 0.5) or low in known:
             return p, p, 0.0
         if not known[0] < low < known[-1]:
             widest, narrowest = (f"{100 * _level(each):g}" for each in (known[0], known[-1]))
@@ -157,7 +157,7 @@ class QuantileIntervals(Intervals):
         above = next(place for place, each in enumerate(known) if each > low)
         one, other = known[above - 1], known[above]
         share = (low - one) / (other - one)
-        return (one, other, share) if p < 0.5 else (1 - one, 1 - other, share)
+        return (one, other, share) if p < 0.5 else (_rounded(1 - one), _rounded(1 - other), share)
 
 
 KINDS: dict[str, type[Intervals]] = {
@@ -223,13 +223,9 @@ def _offset(scores: Array, p: float) -> Array | float:
     return side * conformal_quantile(scores, _level(p)) if side else 0.0
 
 
-def _is_known(p: float, known: Sequence[float] | Mapping[float, Array]) -> bool:
-    return any(math.isclose(each, p, abs_tol=ROUNDING) for each in known)
-
-
-def _at(known: Mapping[float, Array], p: float) -> Array:
-    """The values of a probability, up to rounding."""
-    return next(values for each, values in known.items() if math.isclose(each, p, abs_tol=ROUNDING))
+def _rounded(p: float) -> float:
+    """A probability without what floating point adds to it, as the keys of quantiles are."""
+    return round(p, 10)
 
 
 def _scores_of_steps(scores: Array, forecasts: PastWindows) -> Array:

@@ -71,50 +71,40 @@ class SeriesForecasterRunner:
             )
         if paths and not self.head.probabilistic:
             raise InputError("paths", "need a model with a distribution; this one forecasts points only")
-        given = read_histories(data)
-        probabilities = ends_of(level)
+        given, probabilities = read_histories(data), ends_of(level)
+        wanted = bool(probabilities) and self.head.probabilistic
+        # The quantiles of a recursive model are those of its paths.
+        num_paths = max(paths, self.settings["paths"] if wanted and self.settings["recursive"] else 0)
         draws = np.random.default_rng(self.settings["seed"] if seed is None else seed)
         found: list[Forecast] = []
-        at_once = max(1, ROWS_AT_ONCE // max(1, self._num_paths(probabilities, paths)))
+        at_once = max(1, ROWS_AT_ONCE // max(1, num_paths))
         for first in range(0, len(given), at_once):
-            found += self._forecast(given[first : first + at_once], h, probabilities, paths, draws)
+            histories = given[first : first + at_once]
+            scales = [self._scale(one) for one in histories]
+            window = self._window(histories, scales, h)
+            mean, samples = self._rollout(window, h, None), None
+            if num_paths:
+                samples = self._rollout(window.repeat(num_paths), h, draws)
+                samples = samples.reshape(h, len(histories), num_paths)
+            quantiles = self._quantiles(window, h, samples, probabilities) if wanted else ()
+            found += unscale_forecasts(
+                [one.unique_id for one in histories],
+                scales,
+                mean,
+                dict(zip(probabilities, quantiles, strict=False)),
+                samples[:, :, :paths] if paths and samples is not None else None,
+                [None] * len(histories),
+            )
         return found
 
-    def _num_paths(self, probabilities: Sequence[float], paths: int) -> int:
-        """Number of paths for each series; the quantiles of a recursive model are those of its paths."""
-        recursive = self.settings["recursive"] and self.head.probabilistic and probabilities
-        return max(paths, self.settings["paths"] if recursive else 0)
-
-    def _forecast(
-        self,
-        histories: Sequence[History],
-        h: int,
-        probabilities: Sequence[float],
-        paths: int,
-        draws: np.random.Generator,
-    ) -> list[Forecast]:
-        scales = [self._scale(one) for one in histories]
-        window = self._window(histories, scales, h)
-        mean = self._rollout(window, h, None)
-        recursive, wanted = self.settings["recursive"], bool(probabilities) and self.head.probabilistic
-        drawn = self._num_paths(probabilities, paths)
-        samples = quantiles = None
-        if drawn:
-            samples = self._rollout(window.repeat(drawn), h, draws).reshape(h, len(histories), drawn)
-        if wanted and recursive:
+    def _quantiles(self, window: Window, h: int, samples: Array | None, asked: Sequence[float]) -> Array:
+        """The scaled quantiles [probabilities, h, B]: of the paths, or of the head."""
+        if self.settings["recursive"]:
             assert samples is not None
-            quantiles = np.quantile(samples, probabilities, axis=2)
-        elif wanted:
-            outputs, offset, spread = self._run(window, 0)
-            quantiles = self.head.quantiles(outputs, probabilities)[:, :h] * spread + offset
-        return unscale_forecasts(
-            [one.unique_id for one in histories],
-            scales,
-            mean,
-            {} if quantiles is None else dict(zip(probabilities, quantiles, strict=True)),
-            samples[:, :, :paths] if paths and samples is not None else None,
-            [None] * len(histories),
-        )
+            return np.quantile(samples, asked, axis=2)
+        outputs, offset, spread = self._run(window, 0)
+        found: Array = self.head.quantiles(outputs, asked)[:, :h] * spread + offset
+        return found
 
     def _rollout(self, window: Window, h: int, draws: np.random.Generator | None) -> Array:
         """The next `h` scaled values [h, B]: means, or draws if `draws` is given."""

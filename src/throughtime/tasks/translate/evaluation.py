@@ -88,7 +88,7 @@ class TranslationScorer:
     def score(self, translations: Sequence[str], references: Sequence[str]) -> TranslationScores:
         """Score translations against one reference each."""
         return TranslationScores(
-            corpus_bleu(translations, references, **self._options),
+            corpus_bleu(translations, references, **vars(self)),
             corpus_chrf(translations, references, lowercase=self.lowercase),
         )
 
@@ -98,11 +98,7 @@ class TranslationScorer:
 
     def sums(self, translations: Sequence[str], references: Sequence[str]) -> BleuSums:
         """Return the counts that BLEU is computed from; those of several parts can be added."""
-        return BleuSums.of(translations, references, **self._options)
-
-    @property
-    def _options(self) -> dict[str, Any]:
-        return {"tokenize": self.tokenize, "lowercase": self.lowercase, "language": self.language}
+        return BleuSums.of(translations, references, **vars(self))
 
 
 def evaluate_translator(
