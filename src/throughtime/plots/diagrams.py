@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,14 +43,10 @@ def beam(tree: BeamTree, *, path: Path | str | None = None) -> Figure:
 
 def _rows(nodes: Sequence[Candidate]) -> list[int]:
     """The row of each node: in every step kept candidates first, best first, then rejected ones."""
-    rows = [0] * len(nodes)
-    steps: dict[int, list[int]] = {}
-    for place, node in enumerate(nodes):
-        steps.setdefault(node.step, []).append(place)
-    for places in steps.values():
-        order = sorted(places, key=lambda place: (nodes[place].status == "cut", -nodes[place].log_prob))
-        for row, place in enumerate(order):
-            rows[place] = row
+    rows, used = [0] * len(nodes), Counter[int]()
+    for place, node in sorted(enumerate(nodes), key=lambda one: (one[1].status == "cut", -one[1].log_prob)):
+        rows[place] = used[node.step]
+        used[node.step] += 1
     return rows
 
 

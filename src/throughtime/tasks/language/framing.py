@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from throughtime.text.codec import Codec
 
+NOTHING = -1
+"""The id before the first token of a text without a beginning mark; it does not change the state."""
 WINDOW = 24
 """Number of tokens to decode again to find what a new one adds; spacing depends on close neighbours only."""
 TORN = "\N{REPLACEMENT CHARACTER}"  # how an incomplete character is decoded

@@ -14,11 +14,9 @@ from throughtime.runtime.draws import Draws
 from throughtime.runtime.runner import TextRunner, batches, pad
 from throughtime.runtime.search import ArraySampling, WritingOptions, choose_search
 from throughtime.runtime.session import ExportFolder
-from throughtime.tasks.language.framing import Framing
+from throughtime.tasks.language.framing import NOTHING, Framing
 from throughtime.text.texts import check_texts
 
-NOTHING = -1
-"""The id before the first token of a text without a beginning mark; it does not change the state."""
 STEPS_PER_BATCH = 128
 TEXTS_PER_BATCH = 32
 

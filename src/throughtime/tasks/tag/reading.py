@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from throughtime.tasks.language.framing import NOTHING
 from throughtime.text.codec import Codec
 from throughtime.text.vocabulary import Vocabulary
 
 UNKNOWN = 0
 """The id of all words that have no vector of their own."""
-NOTHING = -1
-"""The id before the first token of a text without a beginning mark; it does not change the state."""
 
 
 @dataclass(frozen=True)
