@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from throughtime.cells import RNN
 from throughtime.errors import InputError
-from throughtime.layers.dropout import embedding_dropout, variational_dropout, weight_drop
+from throughtime.layers.layer import embedding_dropout, variational_dropout, weight_drop
 from throughtime.layers.stack import Stack
 
 

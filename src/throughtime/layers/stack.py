@@ -11,8 +11,14 @@ from torch.nn.functional import dropout
 
 from throughtime.cells.base import Cell, GraphState, Ops, State
 from throughtime.errors import InputError
-from throughtime.layers.dropout import check_probability, variational_dropout
-from throughtime.layers.layer import Builder, Layer, are_bare, build_cell
+from throughtime.layers.layer import (
+    Builder,
+    Layer,
+    are_bare,
+    build_cell,
+    check_probability,
+    variational_dropout,
+)
 from throughtime.recurrence.backend import Result
 from throughtime.recurrence.choice import LAYERED, alike
 from throughtime.recurrence.scan import scan, scan_layers

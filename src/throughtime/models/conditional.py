@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from throughtime.cells.base import Cell, GraphState, Ops, State
 from throughtime.errors import InputError
 from throughtime.layers.attention import Attention, attend, build_memory
-from throughtime.layers.dropout import check_probability
+from throughtime.layers.layer import check_probability
 from throughtime.layers.stack import graph_norm
 from throughtime.models.decoders import check_query, first_state, graph_first_state
 from throughtime.models.seq2seq import Bridge, Decoded, Decoder, Encoded, GraphDecoded, GraphEncoded, Kept

@@ -14,9 +14,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from throughtime.cells.base import Cell, Ops, State
 from throughtime.errors import InputError
-from throughtime.layers.dropout import check_probability, embedding_dropout, variational_dropout
 from throughtime.layers.embedding import OneHotEmbedding
-from throughtime.layers.layer import build_cell
+from throughtime.layers.layer import build_cell, check_probability, embedding_dropout, variational_dropout
 from throughtime.layers.stack import Stack
 from throughtime.models.heads import HEADS, Head, SoftmaxHead
 from throughtime.models.widths import layer_widths

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from throughtime.cells.base import Ops
 from throughtime.errors import InputError
-from throughtime.layers.dropout import check_probability, variational_dropout
+from throughtime.layers.layer import check_probability, variational_dropout
 from throughtime.models.chunked_loss import smoothed_surprisal, surprisals
 from throughtime.models.heads import Head, SoftmaxHead, flatten_rows, log_softmax, logits
 

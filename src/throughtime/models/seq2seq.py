@@ -18,8 +18,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from throughtime.cells.base import GraphState, Ops, State, no_graph
 from throughtime.errors import InputError
-from throughtime.layers.dropout import check_probability
-from throughtime.layers.layer import Layer
+from throughtime.layers.layer import Layer, check_probability
 from throughtime.layers.stack import Stack
 from throughtime.models.heads import Head
 from throughtime.search.generate import Memory, Step
@@ -237,7 +236,7 @@ class RecurrentEncoder(Encoder):
             for one in layers
         ]
 
-    def _join_directions(self, flat: tuple[T, ...], join: Callable[[tuple[T, T]], T]) -> tuple[T, ...]:
+    def _join_directions(self, flat: tuple[T, ...], join: Callable[[tuple[T, ...]], T]) -> tuple[T, ...]:
         """The states of all layers, with both directions concatenated."""
         if not self.stack.bidirectional:
             return flat
@@ -278,18 +277,18 @@ class Bridge(nn.Module):
 
     def forward(self, state: State) -> State:
         """The decoder's first state."""
-        if not self.layers:
-            return state
-        sources: Sequence[Tensor] = state if self.pairwise else [torch.cat(state, dim=-1)] * len(self.layers)
-        return tuple(torch.tanh(layer(s)) for layer, s in zip(self.layers, sources, strict=True))
+        return self._map(state, partial(torch.cat, dim=-1), lambda layer, part: torch.tanh(layer(part)))
 
     def graph(self, ops: Ops, state: GraphState) -> GraphState:
         """`forward` in a graph."""
+        return self._map(
+            state, ops.concat, lambda one, part: ops.op("Tanh", ops.linear(part, one.weight, one.bias))
+        )
+
+    def _map(
+        self, state: tuple[T, ...], join: Callable[[tuple[T, ...]], T], project: Callable[[nn.Linear, T], T]
+    ) -> tuple[T, ...]:
         if not self.layers:
             return state
         layers = cast(list[nn.Linear], list(self.layers))
-        sources = state if self.pairwise else (ops.concat(state),) * len(layers)
-        return tuple(
-            ops.op("Tanh", ops.linear(source, layer.weight, layer.bias))
-            for layer, source in zip(layers, sources, strict=True)
-        )
+        return tuple(map(project, layers, state if self.pairwise else (join(state),) * len(layers)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol, Self, runtime_checkable
+from typing import NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -179,7 +179,11 @@ class Hypotheses:
 
 
 class Strategy(Protocol):
-    """Chooses which hypotheses continue. It never sees the model."""
+    """Chooses which hypotheses continue. It never sees the model.
+
+    Only a strategy that returns to prefixes which it left earlier runs the model itself: it has a method
+    `search` with the parameters of `generate`, which replaces the loop.
+    """
 
     @property
     def end_id(self) -> int | None:
@@ -240,23 +244,6 @@ class Moment(NamedTuple):
     before: Hypotheses  # the hypotheses before this step
 
 
-@runtime_checkable
-class WholeSearch(Protocol):
-    """A strategy that runs the model itself, because it returns to prefixes that it left earlier."""
-
-    def search(
-        self,
-        model: StepModel,
-        prompts: Sequence[Sequence[int]],
-        *,
-        max_new_tokens: int,
-        constraints: Sequence[Constraint],
-        watch: Callable[[Moment], None] | None,
-    ) -> list[list[Finished]]:
-        """The results of each prompt, best first; `watch` sees the steps that lead to them."""
-        ...
-
-
 def moments(
     model: StepModel,
     prompts: Sequence[Sequence[int]],
@@ -308,10 +295,9 @@ def generate(
 
     `watch` is called after every step; an error that it raises stops the search.
     """
-    if isinstance(strategy, WholeSearch):
-        return strategy.search(
-            model, prompts, max_new_tokens=max_new_tokens, constraints=constraints, watch=watch
-        )
+    search: Callable[..., list[list[Finished]]] | None = getattr(strategy, "search", None)
+    if search is not None:
+        return search(model, prompts, max_new_tokens=max_new_tokens, constraints=constraints, watch=watch)
     moment = None
     for moment in moments(model, prompts, strategy, max_new_tokens=max_new_tokens, constraints=constraints):
         if watch is not None:

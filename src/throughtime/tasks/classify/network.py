@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from throughtime.layers.dropout import check_probability
 from throughtime.layers.embedding import initialise_network_
+from throughtime.layers.layer import check_probability
 from throughtime.layers.pooling import POOLINGS, Pooling
 from throughtime.models.heads import SoftmaxHead
 from throughtime.models.seq2seq import RecurrentEncoder

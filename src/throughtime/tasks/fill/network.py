@@ -8,8 +8,8 @@ from typing import cast
 from torch import Tensor, nn
 
 from throughtime.errors import InputError
-from throughtime.layers.dropout import check_probability
 from throughtime.layers.embedding import initialise_network_
+from throughtime.layers.layer import check_probability
 from throughtime.layers.stack import Stack
 from throughtime.models.heads import SoftmaxHead
 from throughtime.tasks.fill.config import FillConfig

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout, pad
 
 from throughtime.errors import InputError
-from throughtime.layers.dropout import check_probability
+from throughtime.layers.layer import check_probability
 from throughtime.layers.stack import Stack
 from throughtime.series.panels import PanelScaling
 from throughtime.tasks.forecast.config import ForecastConfig

@@ -10,7 +10,7 @@ from torch.nn.functional import dropout, pad
 
 from throughtime.cells.base import State
 from throughtime.errors import InputError
-from throughtime.layers.dropout import check_probability
+from throughtime.layers.layer import check_probability
 from throughtime.layers.stack import Stack
 
 

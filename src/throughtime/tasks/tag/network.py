@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout
 
 from throughtime.layers.crf import Independent, LinearChain, TagHead
-from throughtime.layers.dropout import check_probability, variational_dropout
 from throughtime.layers.embedding import initialise_network_
+from throughtime.layers.layer import check_probability, variational_dropout
 from throughtime.layers.pooling import MaxPooling, MeanPooling
 from throughtime.layers.stack import Stack
 from throughtime.models.language import FrozenReader
