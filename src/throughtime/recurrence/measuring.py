@@ -73,11 +73,6 @@ class Case:
         x, gradient = (torch.randn(shape, device="cuda", generator=source).to(self.dtype) for _ in range(2))
         return x.requires_grad_(self.trains), gradient
 
-    @property
-    def backend(self) -> str:
-        """The backend of ours that runs it."""
-        return backend_of(self.cell)
-
     def cells(self) -> list[Cell]:
         """Return new cells, the lowest first."""
         return [MAKERS[self.cell](self.hidden, self.hidden) for _ in range(self.layers)]
@@ -157,7 +152,7 @@ def faster_from(cell: str, dtype: torch.dtype, hidden: int, batch: int, trains: 
     pays_called = False
     for steps in (steps for steps in STEPS if steps * batch * hidden < LARGEST):
         case = Case(cell, dtype, steps, batch, hidden, trains=trains)
-        ours, theirs = case.ours(case.backend), case.theirs()
+        ours, theirs = case.ours(backend_of(cell)), case.theirs()
         # The host's share shrinks with the length: what pays called at fewer steps is not clocked again.
         pays_called = pays_called or _times_as_fast(ours, theirs) >= CALLED
         if not pays_called:
