@@ -79,8 +79,18 @@ def test_what_cannot_be_recorded_is_told_and_runs(language_task):
     told = []
     task = language_task(device="cuda")
     batch = next(iter(task.batches(0, 1))).to("cuda")
-    graphs = CudaGraphs(lambda batch, carried, count: (batch.inputs.sum().cpu(), ())[1], told.append)
+    drawn = []
+
+    def step(batch, carried, count):
+        noise = torch.rand(3, device="cuda")  # as dropout draws it
+        drawn.append((noise + batch.inputs.sum().cpu()).tolist())
+        return ()
+
+    graphs = CudaGraphs(step, told.append)
     for _ in range(SEEN_BEFORE + 2):
+        torch.manual_seed(5)
         assert graphs(batch, (), 1) == ()
     assert len(told) == 1
+    assert len(drawn) == SEEN_BEFORE + 2
+    assert all(one == drawn[0] for one in drawn)  # the generator still draws, and from the same seed
     assert "cannot be recorded" in told[0]

@@ -71,6 +71,7 @@ class CudaGraphs:
         except RuntimeError as error:
             # Recording executes nothing, so the weights have not changed.
             self._failed = True
+            _release_generator()
             self._say(f"The step cannot be recorded in a CUDA graph ({str(error).splitlines()[0]}).")
             return False
         self._pool = self._pool or graph.pool()
@@ -84,6 +85,16 @@ class CudaGraphs:
         torch._foreach_copy_([kept for kept, _ in moved], [new for _, new in moved])
         recording.graph.replay()
         return recording.carried
+
+
+def _release_generator() -> None:
+    """Give the GPU's generator a new state with the same seed.
+
+    torch leaves the old one marked as recording when a recording fails, and then refuses to draw from it.
+    """
+    generator = torch.cuda.default_generators[torch.cuda.current_device()]
+    fresh = torch.Generator(generator.device).manual_seed(generator.initial_seed())
+    generator.graphsafe_set_state(fresh)
 
 
 def _key(batch: Batch, carried: State, count: int) -> Hashable:
