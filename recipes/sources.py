@@ -24,7 +24,7 @@ LEFT_OUT = (
     "recipes.measure",
     "recipes.recipe",
 )
-MODELS_OF_ANY_KIND = ("throughtime.tasks.base", "throughtime.tasks.texts")
+MODELS_OF_ANY_KIND = ("throughtime.tasks.base", "throughtime.tasks.texts", "throughtime.tasks.text_config")
 TRAINER = ("throughtime.train", "throughtime.models", "throughtime.layers", "throughtime.export")
 BESIDE = (".cu", ".cuh", ".gz", ".json", ".txt")
 """Files that modules of a package read, such as kernels and texts; they count byte by byte."""

@@ -288,7 +288,7 @@ def test_the_way_to_the_best_is_marked_without_a_terminal(throughtime: Any, runs
 @pytest.mark.parametrize(
     ("run", "words", "sentence"),
     [
-        ("en-fr", "--attention --num-beams 3", "--num-beams: goes with --beam; leave it out"),
+        ("en-fr", "--attention --num-beams 3", "--num-beams: goes with --beam"),
         ("en-fr", "--beam --layer 1", "--layer: goes with --gates; leave it out"),
         ("en-fr", "--gates --side source", "--side: goes with --embedding; leave it out"),
         ("en-fr", "--gates --neighbours 4", "--neighbours: goes with --embedding; leave it out"),

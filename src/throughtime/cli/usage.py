@@ -13,15 +13,12 @@ import typer
 from typer.core import TyperCommand
 
 from throughtime.cli.options import OUTPUT
-from throughtime.config import SYNONYMS
 from throughtime.errors import InputError
 from throughtime.files import path_exists
 
 LONGEST = 60
 SIMILAR = 0.8
 """Minimum similarity, from 0 to 1, of an unknown option to the setting that is suggested for it."""
-OTHER_NAMES = {"learning_rate": "lr", "drop_out": "dropout"}
-"""Settings by names that other programs have for them."""
 STRAY = ("--label", "--data", "--out")
 """Options whose value may be given as an argument by mistake, the most probable first."""
 _NUMBER = re.compile(r"-[0-9.]")
@@ -133,6 +130,8 @@ def _set(key: str, value: str) -> str:
 
 def _setting(option: str, fields: dict[str, Any]) -> tuple[str | None, bool]:
     """The setting that an option names, and whether it is to be off, as in --no-tied."""
+    from throughtime.config import SYNONYMS
+
     key = option.lstrip("-").replace("-", "_")
     key = SYNONYMS.get(key, key)
     if key in fields:
@@ -150,7 +149,9 @@ def _near_settings(option: str, fields: dict[str, Any]) -> list[str]:
     (['embedding_size'], [])
     """
     key = option.lstrip("-").replace("-", "_")
-    key = OTHER_NAMES.get(key, key)
+    from throughtime.config import SYNONYMS
+
+    key = SYNONYMS.get(key, key).replace("drop_out", "dropout")
     words = set(key.split("_"))
     # --dropout and --size most often mean the hidden layers, --layers and --beams a number.
     found = sorted(
