@@ -128,12 +128,21 @@ def _set(key: str, value: str) -> str:
     return f"--set {shlex.quote(f'{key}={value}')}"
 
 
-def _setting(option: str, fields: dict[str, Any]) -> tuple[str | None, bool]:
-    """The setting that an option names, and whether it is to be off, as in --no-tied."""
-    from throughtime.config import SYNONYMS
+def _our_name(option: str) -> str:
+    """The name of the setting that an option means, if other libraries call it otherwise.
+
+    >>> _our_name("--learning-rate"), _our_name("--num-layers")
+    ('lr', 'num_layers')
+    """
+    from throughtime.config import SYNONYMS  # here, as it imports pydantic
 
     key = option.lstrip("-").replace("-", "_")
-    key = SYNONYMS.get(key, key)
+    return SYNONYMS.get(key, key)
+
+
+def _setting(option: str, fields: dict[str, Any]) -> tuple[str | None, bool]:
+    """The setting that an option names, and whether it is to be off, as in --no-tied."""
+    key = _our_name(option)
     if key in fields:
         return key, False
     rest = key.removeprefix("no_")
@@ -148,10 +157,7 @@ def _near_settings(option: str, fields: dict[str, Any]) -> list[str]:
     >>> _near_settings("--embed-size", {"batch_size": 1, "embedding_size": 1}), _near_settings("--zzz", {})
     (['embedding_size'], [])
     """
-    key = option.lstrip("-").replace("-", "_")
-    from throughtime.config import SYNONYMS
-
-    key = SYNONYMS.get(key, key).replace("drop_out", "dropout")
+    key = _our_name(option).replace("drop_out", "dropout")
     words = set(key.split("_"))
     # --dropout and --size most often mean the hidden layers, --layers and --beams a number.
     found = sorted(
