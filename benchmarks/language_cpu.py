@@ -245,7 +245,7 @@ def ours(words: int, path: Path, dropout: float, folder: Path) -> Iterator[Any]:
     from throughtime.models.language import RecurrentLanguageModel
     from throughtime.tasks.language.config import LanguageConfig
     from throughtime.tasks.language.predictor import RecurrentLanguage
-    from throughtime.tasks.language.training import LanguageTask
+    from throughtime.tasks.language.training import LanguageObjective
     from throughtime.text.codec import Codec
     from throughtime.train.progress import Reporter
     from throughtime.train.trainer import Trainer
@@ -272,7 +272,7 @@ def ours(words: int, path: Path, dropout: float, folder: Path) -> Iterator[Any]:
     draw_weights([*model.parameters()])
     # The ids are there already: what the codec would be asked for is no part of training.
     language = RecurrentLanguage(model, config.frame(Codec.build(["a b"], "space")), config)
-    task = LanguageTask(language, np.load(path, mmap_mode="r"), None)
+    task = LanguageObjective(language, np.load(path, mmap_mode="r"), None)
     trainer = Trainer(task, config, folder, Reporter(), improved=lambda best: None)
     model.train()
     for group in trainer.groups():

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from throughtime.kernels.elements import KINDS
-from throughtime.recurrence.linear_scan import Scan, Settings
+from throughtime.recurrence.linear_scan import Scan, ScanSettings
 from throughtime.recurrence.measuring import Call, microseconds, replayed
 
 BANDWIDTH, TARGET = 4.3e12, 1.5
@@ -41,7 +41,7 @@ def ratios(dtype: torch.dtype, warps: int, taken: int, stages: int) -> tuple[flo
     steps, batch, size = SHAPE
     projected = torch.randn(steps, batch, 2 * size, device="cuda").to(dtype)
     initial, gradient = torch.zeros(batch, size, device="cuda"), torch.randn(SHAPE, device="cuda").to(dtype)
-    settings = Settings(0, KINDS[dtype], projected.get_device(), (warps, warps), (taken, taken), stages)
+    settings = ScanSettings(0, KINDS[dtype], projected.get_device(), (warps, warps), (taken, taken), stages)
     unit = 1e6 * steps * batch * size * dtype.itemsize / BANDWIDTH
 
     def forward() -> Any:

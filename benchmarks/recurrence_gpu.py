@@ -28,12 +28,12 @@ import torch
 
 from benchmarks.linear_scan_gpu import over_bytes
 from throughtime.kernels import driver
-from throughtime.kernels.elements import Kind, widened
+from throughtime.kernels.elements import ElementKind, widened
 from throughtime.layers.stack import Stack
 from throughtime.recurrence.choice import choose_backend
 from throughtime.recurrence.measuring import MAKERS, Case, compile_ahead, microseconds, replayed
 from throughtime.recurrence.persistent import form_of
-from throughtime.recurrence.persistent_plan import Task, best
+from throughtime.recurrence.persistent_plan import KernelTask, best
 from throughtime.recurrence.persistent_plan import microseconds as expected
 
 CELLS = ("lstm", "gru", "rnn")
@@ -94,10 +94,10 @@ def floor(case: Case) -> float:
     return total + 1e6 * products * (4 if case.trains else 1) / rate
 
 
-def tasks_of(case: Case) -> list[Task]:
-    kind = Kind.BF16 if case.dtype is torch.bfloat16 else Kind.TF32
+def tasks_of(case: Case) -> list[KernelTask]:
+    kind = ElementKind.BF16 if case.dtype is torch.bfloat16 else ElementKind.TF32
     ways = (False, True) if case.trains else (False,)
-    return [Task(FORMS[case.cell], kind, widened(case.hidden), case.batch, way) for way in ways]
+    return [KernelTask(FORMS[case.cell], kind, widened(case.hidden), case.batch, way) for way in ways]
 
 
 def _limits() -> tuple[int, int]:

@@ -19,12 +19,12 @@ from torch import Tensor
 
 from throughtime.cells import Cell
 from throughtime.kernels import driver
-from throughtime.kernels.elements import Kind, widened
+from throughtime.kernels.elements import ElementKind, widened
 from throughtime.recurrence import costs, scan
 from throughtime.recurrence import persistent as persistent_function
 from throughtime.recurrence.measuring import MAKERS, backend_of, compile_ahead
-from throughtime.recurrence.persistent import Recurrence, Settings, form_of
-from throughtime.recurrence.persistent_plan import Form, Plan, Task, best, candidates
+from throughtime.recurrence.persistent import PersistentSettings, Recurrence, form_of
+from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan, best, candidates
 from throughtime.recurrence.persistent_plan import microseconds as expected
 
 TOLERANCE = {"float32": 2e-5, "tf32": 5e-3, "bfloat16": 4e-2, "float16": 6e-3}
@@ -129,9 +129,9 @@ def worst_error(
 def check() -> list[dict[str, Any]]:
     """Every cell, precision and shape, full and ragged; what is wrong or fails is said and returned."""
     compile_ahead(
-        Task(form, kind, widened(hidden), batch, backward)
+        KernelTask(form, kind, widened(hidden), batch, backward)
         for form in FORMS.values()
-        for kind in Kind
+        for kind in ElementKind
         for _, batch, hidden in SHAPES
         for backward in (False, True)
     )
@@ -167,16 +167,16 @@ def lost() -> bool:
     return False
 
 
-def clocked(task: Task, plans: tuple[Plan, Plan], steps: int = 128, times: int = 7) -> float:
+def clocked(task: KernelTask, plans: tuple[Plan, Plan], steps: int = 128, times: int = 7) -> float:
     """Microseconds a step of the kernel alone."""
     make = next(MAKERS[name] for name, form in FORMS.items() if form is task.form)
-    dtype = {Kind.BF16: torch.bfloat16, Kind.F16: torch.float16}.get(task.kind, torch.float32)
+    dtype = {ElementKind.BF16: torch.bfloat16, ElementKind.F16: torch.float16}.get(task.kind, torch.float32)
     cell, x, state, _ = problem(make, (steps, task.batch, task.width), dtype)
-    settings = Settings(task.form, task.kind, task.width, x.get_device(), True, plans)
+    settings = PersistentSettings(task.form, task.kind, task.width, x.get_device(), True, plans)
     taken: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
     prepared = persistent_function._prepared
 
-    def watched(settings: Settings, batch: int, backward: bool) -> tuple[driver.Kernel, int, int]:
+    def watched(settings: PersistentSettings, batch: int, backward: bool) -> tuple[driver.Kernel, int, int]:
         kernel, blocks, pause = prepared(settings, batch, backward)
         if backward != task.backward:
             return kernel, blocks, pause
@@ -216,11 +216,11 @@ def clocked(task: Task, plans: tuple[Plan, Plan], steps: int = 128, times: int =
     return statistics.median(1e3 * start.elapsed_time(end) / steps for start, end in taken[2:])
 
 
-def tasks() -> list[Task]:
+def tasks() -> list[KernelTask]:
     """Shapes by their weight in the targets: the first are tuned even in little time."""
     return [
-        Task(form, kind, widened(hidden), batch, backward)
-        for kind in (Kind.BF16, Kind.TF32)
+        KernelTask(form, kind, widened(hidden), batch, backward)
+        for kind in (ElementKind.BF16, ElementKind.TF32)
         for form in (Form.LSTM, Form.GRU_AFTER, Form.TANH)
         for batch, hidden in TUNED
         for backward in (False, True)
@@ -236,7 +236,7 @@ def tune(seconds: float, tried: int = 6) -> dict[str, Any]:
             break
         usual = {way: best(replace(task, backward=way), *limits) for way in (False, True)}
 
-        def clock(plan: Plan, task: Task = task, usual: dict[bool, Plan | None] = usual) -> float:
+        def clock(plan: Plan, task: KernelTask = task, usual: dict[bool, Plan | None] = usual) -> float:
             both = (usual[False], plan) if task.backward else (plan, usual[True])
             try:
                 return clocked(task, both)  # type: ignore[arg-type]

@@ -28,7 +28,7 @@ from throughtime.tasks.objective import likelihood
 from throughtime.tasks.translate.config import TranslateConfig
 from throughtime.tasks.translate.predictor import Translator
 from throughtime.tasks.translate.texts import Codecs
-from throughtime.tasks.translate.training import TranslateTask, batch_pairs, special_ids
+from throughtime.tasks.translate.training import TranslateObjective, batch_pairs, special_ids
 from throughtime.text.codec import Codec
 from throughtime.train.progress import Reporter
 from throughtime.train.trainer import Trainer
@@ -46,7 +46,7 @@ class RandomBatches(PairBatches):
         return RaggedIds.chunks(pairs.astype(np.int64), int(self._settings["batch_size"] or 0))
 
 
-class RandomTask(TranslateTask):
+class RandomTask(TranslateObjective):
     """The same task without bucketing."""
 
     def batches(self, rank: int, world_size: int) -> PairBatches:
@@ -67,7 +67,7 @@ class Training:
         self.translator = Translator.initialise(config, side.codecs)
         for name, weight in self.translator.model.named_parameters():
             weight.requires_grad_(name not in MISSING)  # those stay 0
-        task = (TranslateTask if bucketed else RandomTask)(self.translator, side.train_ids, None, [])
+        task = (TranslateObjective if bucketed else RandomTask)(self.translator, side.train_ids, None, [])
         self.batches = task.batches(0, 1)
         self.trainer = Trainer(task, config, side.folder, Reporter(), improved=lambda best: None)
         self.updates = self._updates()

@@ -281,7 +281,7 @@ class Training:
         assert self.model is not None
         assert self.dataset is not None
         self.model.model.to(choose_device(self.model.config.device))
-        return find_learning_rate(self.model.training_task(self.dataset), self.model.config)
+        return find_learning_rate(self.model.build_objective(self.dataset), self.model.config)
 
     def _plain_settings(self) -> dict[str, Any]:
         """The settings for a configuration, with names instead of data in memory and own networks."""

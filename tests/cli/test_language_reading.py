@@ -55,7 +55,10 @@ def trained(corpus, tmp_path_factory):
         )
         dataset = open_dataset(str(corpus), layout=layout)
         language = RecurrentLanguage.create(config, dataset)
-        task, optimizer = language.training_task(dataset), torch.optim.Adam(language.model.parameters(), 0.02)
+        task, optimizer = (
+            language.build_objective(dataset),
+            torch.optim.Adam(language.model.parameters(), 0.02),
+        )
         for _ in range(15):
             state = ()
             for batch in task.batches(0, 1):

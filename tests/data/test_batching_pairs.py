@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from throughtime.data.batching.batches import draws
 from throughtime.data.batching.buckets import Buckets, RaggedIds
-from throughtime.data.batching.pairs import PairBatch, PairBatches, Truncated, pad_or_truncate
+from throughtime.data.batching.pairs import PairBatch, PairBatches, TruncationCounts, pad_or_truncate
 from throughtime.data.records import Specials
 from throughtime.errors import InputError
 
@@ -105,7 +105,7 @@ def test_truncation_is_counted_and_keeps_the_end_token(
     # R72
     batches = batches_of(pairs, max_length=max_length)
     long = [[len(side) + 1 > max_length for side in pair] for pair in pairs]
-    assert batches.truncated == Truncated(*(sum(side) for side in zip(*long, strict=True)))
+    assert batches.truncated == TruncationCounts(*(sum(side) for side in zip(*long, strict=True)))
     for batch in batches:
         for number, (source, _, labels) in rows_of(batch).items():
             assert source == [*pairs[number][0][: max_length - 1], 3]

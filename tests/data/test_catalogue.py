@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from throughtime.data import catalogue
-from throughtime.data.catalogue import CORPORA, Corpus, CorpusFile, Part
+from throughtime.data.catalogue import CORPORA, Corpus, CorpusFile, CorpusPart
 from throughtime.data.download import ChecksumError
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.files import cache_folder
@@ -29,7 +29,7 @@ def places(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[Path, Path]
 
 
 def corpus_of(*files: CorpusFile, preparation: str = "") -> Corpus:
-    part = Part("text", "text", {"all": tuple(file.path for file in files)})
+    part = CorpusPart("text", "text", {"all": tuple(file.path for file in files)})
     return Corpus(
         "tiny", "Tiny", "A text.", "CC0", "nobody", "https://tiny.test", (part,), files, preparation
     )

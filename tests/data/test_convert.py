@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from throughtime.data.convert import write_records
 from throughtime.data.readers import build_reader, reader_for
-from throughtime.data.records import Flashcard, Line, Observation, Pair, Tagged
+from throughtime.data.records import Flashcard, Line, Observation, Pair, TaggedSentence
 from throughtime.data.source import BadRecords
 from throughtime.errors import InputError, ThroughtimeError
 
@@ -55,7 +55,7 @@ def test_flashcards_have_four_columns(tmp_path: Path) -> None:  # R78
 
 
 def test_tagged_sentences(tmp_path: Path) -> None:
-    record = Tagged(("play", "u2"), ("O", "B-artist"), "Play")
+    record = TaggedSentence(("play", "u2"), ("O", "B-artist"), "Play")
     write_records([record], tmp_path / "a.tsv")
     assert (tmp_path / "a.tsv").read_text() == "play u2\tO B-artist\tPlay\n"
     write_records([record], tmp_path / "a.jsonl")
@@ -65,7 +65,7 @@ def test_tagged_sentences(tmp_path: Path) -> None:
         "label": "Play",
     }
     with pytest.raises(InputError, match=r"b\.csv: cannot hold record 2: its word '10 000'"):
-        write_records([record, Tagged(("10 000",), ("NUM",))], tmp_path / "b.csv")
+        write_records([record, TaggedSentence(("10 000",), ("NUM",))], tmp_path / "b.csv")
 
 
 def test_numbers_and_blank_lines(tmp_path: Path) -> None:

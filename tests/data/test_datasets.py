@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from throughtime.data.datasets import open_dataset
-from throughtime.data.records import Flashcard, Line, Pair, Tagged, blocks
+from throughtime.data.records import Flashcard, Line, Pair, TaggedSentence, blocks
 from throughtime.data.splits import bounds
 from throughtime.errors import InputError
 
@@ -106,7 +106,7 @@ def test_a_folder_of_slot_files(tmp_path: Path) -> None:
         for name, line in (("seq.in", "play  jazz "), ("seq.out", "O B-genre"), ("label", "PlayMusic")):
             (tmp_path / split / name).write_text(line + "\n")
     dataset = open_dataset(str(tmp_path))
-    assert list(dataset.records("test")) == [Tagged(("play", "jazz"), ("O", "B-genre"), "PlayMusic")]
+    assert list(dataset.records("test")) == [TaggedSentence(("play", "jazz"), ("O", "B-genre"), "PlayMusic")]
     assert list(dataset.texts("train")) == ["play jazz"]
 
 

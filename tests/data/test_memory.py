@@ -15,7 +15,7 @@ import pytest
 from throughtime.data.datasets import Dataset, open_dataset
 from throughtime.data.idcache import token_ids
 from throughtime.data.readers.panel import Roles, panel_of, read_future
-from throughtime.data.records import Described, Labelled, Line, Pair, Tagged
+from throughtime.data.records import DescribedText, LabelledText, Line, Pair, TaggedSentence
 from throughtime.errors import InputError
 from throughtime.text.codec import Codec
 from throughtime.text.tokenizer import tokenizer
@@ -113,7 +113,7 @@ def test_frames_of_texts_and_labels(kind: str | None) -> None:
     for frame in [*frames(columns), columns, rows]:
         dataset = open_dataset(frame, kind=kind)
         assert (dataset.kind, dataset.label_columns) == ("labelled", ("review", "stars"))
-        assert list(dataset.records()) == [Labelled(*one) for one in LABELLED]
+        assert list(dataset.records()) == [LabelledText(*one) for one in LABELLED]
 
 
 def test_the_columns_of_frames_can_be_chosen() -> None:
@@ -129,9 +129,9 @@ def test_the_columns_of_frames_can_be_chosen() -> None:
         assert list(pairs.pairs()) == [Pair("c", "a"), Pair("d", "b")]
         assert pairs.languages == ("fr", "en")
         assert list(open_dataset(frame, kind="text").records()) == [Line("e"), Line("f")]
-        assert list(open_dataset(frame, kind="tags").records())[1] == Tagged(("h",), ("Y",))
+        assert list(open_dataset(frame, kind="tags").records())[1] == TaggedSentence(("h",), ("Y",))
         chosen = open_dataset(frame, kind="labelled", source="en", target="fr")
-        assert list(chosen.labelled()) == [Labelled("a", "c"), Labelled("b", "d")]
+        assert list(chosen.labelled()) == [LabelledText("a", "c"), LabelledText("b", "d")]
         with pytest.raises(InputError, match=r"data: has no column 'it'"):
             open_dataset(frame, kind="labelled", source="it")
     with pytest.raises(InputError, match=r"data: has the columns 'a', 'b'; name them source and target"):
@@ -147,7 +147,7 @@ def test_splits_of_their_own() -> None:
     assert "train (50), valid (3), test (7)" in repr(dataset)
     assert open_dataset({"train": TEXTS}).splits == ("train",)
     labels = open_dataset({"train": [("good", "a b")], "test": [("bad", "c d")]}, kind="described")
-    assert list(labels.labelled()) == [Labelled("a b", "good"), Labelled("c d", "bad")]
+    assert list(labels.labelled()) == [LabelledText("a b", "good"), LabelledText("c d", "bad")]
     with pytest.raises(InputError, match=r"data\['test'\]: holds pairs, .*text"):
         open_dataset({"train": TEXTS, "test": [Pair("a", "b")]})
     with pytest.raises(InputError, match=r"data\['test'\], item 2: "):
@@ -189,7 +189,7 @@ def test_bad_records_can_be_skipped() -> None:
 
 
 def test_records_and_data_sets_are_taken_as_they_are() -> None:
-    records = [Described("a", (1.0,)), Described("b", (2.0,))]
+    records = [DescribedText("a", (1.0,)), DescribedText("b", (2.0,))]
     dataset = open_dataset(records)
     assert dataset.kind == "described"
     assert list(dataset.records()) == records

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from throughtime.data.datasets import open_dataset
 from throughtime.data.readers import READERS, reader_for
-from throughtime.data.records import Described, Labelled
+from throughtime.data.records import DescribedText, LabelledText
 from throughtime.data.source import BadRecords
 from throughtime.errors import InputError
 
@@ -60,25 +60,25 @@ def test_the_columns_tell_the_kind(tmp_path, name, content, kind):
     assert reader_for([file]).kind == kind
     if kind in ("labelled", "pairs"):
         [one] = open_dataset(str(file)).labelled()
-        assert one == Labelled("fine food", "good")
+        assert one == LabelledText("fine food", "good")
 
 
 def test_other_columns_by_name(tmp_path):
     file = put(tmp_path / "a.csv", "title,text,label,class\nTea,how to,x,drink\n")
-    assert list(open_dataset(str(file)).labelled()) == [Labelled("how to", "x")]
+    assert list(open_dataset(str(file)).labelled()) == [LabelledText("how to", "x")]
     named = open_dataset(str(file), source="title", target="class")
-    assert list(named.labelled()) == [Labelled("Tea", "drink")]
+    assert list(named.labelled()) == [LabelledText("Tea", "drink")]
     other = put(tmp_path / "b.csv", "title,class\nTea,drink\n")
     assert list(open_dataset(str(other), source="title", target="class").labelled()) == [
-        Labelled("Tea", "drink")
+        LabelledText("Tea", "drink")
     ]
 
 
 def test_numbers_are_labels_and_vectors_are_numbers(tmp_path):
     file = put(tmp_path / "a.jsonl", '{"text": "a", "label": 1}\n\n{"text": "", "label": "2"}\n')
-    assert read(file) == [Labelled("a", "1"), Labelled("", "2")]
+    assert read(file) == [LabelledText("a", "1"), LabelledText("", "2")]
     vectors = put(tmp_path / "b.jsonl", '{"vector": [1, -2.5], "text": "a"}\n')
-    assert read(vectors, "described") == [Described("a", (1.0, -2.5))]
+    assert read(vectors, "described") == [DescribedText("a", (1.0, -2.5))]
     assert list(open_dataset(str(vectors)).texts()) == ["a"]
 
 

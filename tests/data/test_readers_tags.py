@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from throughtime.data.readers import build_reader, reader_for
-from throughtime.data.records import Tagged
+from throughtime.data.records import TaggedSentence
 from throughtime.data.source import BadRecords
 from throughtime.errors import InputError
 
@@ -19,14 +19,14 @@ WORD = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zs", "Zl", "Zp")),
 SENTENCES = st.lists(st.lists(st.tuples(WORD, WORD), min_size=1), min_size=1)
 
 
-def columns(path: Path, text: str, bad: BadRecords | None = None, **options: object) -> list[Tagged]:
+def columns(path: Path, text: str, bad: BadRecords | None = None, **options: object) -> list[TaggedSentence]:
     path.write_bytes(text.encode())
     return list(build_reader("columns", options).read([path], bad or BadRecords()))
 
 
-def tagged(rows: list[tuple[str, str]], label: str = "") -> Tagged:
+def tagged(rows: list[tuple[str, str]], label: str = "") -> TaggedSentence:
     words, tags = zip(*rows, strict=True)
-    return Tagged(words, tags, label)
+    return TaggedSentence(words, tags, label)
 
 
 @settings(deadline=None)
@@ -42,19 +42,19 @@ def test_columns_of_conll(tmp_path: Path) -> None:
     text = "-DOCSTART- -X- O O\n\nEU NNP I-NP B-ORG\nrejects VBZ I-VP O\n\n\nPeter NNP I-NP B-PER"
     file = tmp_path / "a.conll"
     read = columns(file, text, separator=" ")
-    assert read == [Tagged(("EU", "rejects"), ("B-ORG", "O")), Tagged(("Peter",), ("B-PER",))]
+    assert read == [TaggedSentence(("EU", "rejects"), ("B-ORG", "O")), TaggedSentence(("Peter",), ("B-PER",))]
     assert columns(file, text, separator=" ", tag=1)[0].tags == ("NNP", "VBZ")
 
 
 def test_a_hash_is_a_word_unless_comments_are_asked_for(tmp_path: Path) -> None:
     file = tmp_path / "a.tsv"
-    assert columns(file, "#\tSYM\n1\tNUM\n") == [Tagged(("#", "1"), ("SYM", "NUM"))]
+    assert columns(file, "#\tSYM\n1\tNUM\n") == [TaggedSentence(("#", "1"), ("SYM", "NUM"))]
     commented = "# text = a\tb\n#newdoc\n#\tSYM\n1\tNUM\n"
-    assert columns(file, commented, comments=True) == [Tagged(("#", "1"), ("SYM", "NUM"))]
+    assert columns(file, commented, comments=True) == [TaggedSentence(("#", "1"), ("SYM", "NUM"))]
 
 
 def test_runs_of_spaces_part_columns_where_the_first_row_has_no_tab(tmp_path: Path) -> None:
-    want = [Tagged(("10\xa0000", "Jonas"), ("O", "B-PER")), Tagged(("Bern",), ("B-LOC",))]
+    want = [TaggedSentence(("10\xa0000", "Jonas"), ("O", "B-PER")), TaggedSentence(("Bern",), ("B-LOC",))]
     file = tmp_path / "a.conll"
     assert columns(file, "10\xa0000 O\r\nJonas   B-PER \r\n \t\r\nBern\tB-LOC\r\n") == want
     with pytest.raises(
@@ -65,13 +65,16 @@ def test_runs_of_spaces_part_columns_where_the_first_row_has_no_tab(tmp_path: Pa
 
 def test_among_tabs_a_space_is_part_of_the_word(tmp_path: Path) -> None:
     text = "New York\tB-LOC\t\r\n is \t O\t\n\t \nHi\tO\n"
-    want = [Tagged(("New York", "is"), ("B-LOC", "O")), Tagged(("Hi",), ("O",))]
+    want = [TaggedSentence(("New York", "is"), ("B-LOC", "O")), TaggedSentence(("Hi",), ("O",))]
     assert columns(tmp_path / "a.conll", text) == want
 
 
 def test_a_document_mark_ends_a_sentence_and_is_none(tmp_path: Path) -> None:
     text = "-DOCSTART- -X- O\nEU\tNNP\tB-ORG\n-DOCSTART-\t-X-\tO\nIda\tNNP\tB-PER\n"
-    assert columns(tmp_path / "a.conll", text) == [Tagged(("EU",), ("B-ORG",)), Tagged(("Ida",), ("B-PER",))]
+    assert columns(tmp_path / "a.conll", text) == [
+        TaggedSentence(("EU",), ("B-ORG",)),
+        TaggedSentence(("Ida",), ("B-PER",)),
+    ]
 
 
 CONLLU = """\
@@ -96,7 +99,9 @@ def test_conllu_gives_words_and_their_parts_of_speech(tmp_path: Path, commented:
     words = [("Vamos", "nos", "#"), ("10 000",)]
     parts = [("VERB", "PRON", "SYM"), ("NUM",)]
     reader = reader_for([file])
-    assert list(reader.read([file], BadRecords())) == [Tagged(*one) for one in zip(words, parts, strict=True)]
+    assert list(reader.read([file], BadRecords())) == [
+        TaggedSentence(*one) for one in zip(words, parts, strict=True)
+    ]
     finer = build_reader("conllu", {"tag": "4"}).read([file], BadRecords())
     assert [one.tags for one in finer] == [("VMI", "PP", "F"), ("Z",)]
 
@@ -124,7 +129,10 @@ def test_column_errors_spoil_their_sentence(tmp_path: Path, problem: str) -> Non
     with pytest.raises(InputError, match=rf"a\.tsv:4: {problem}"):
         columns(tmp_path / "a.tsv", text)
     bad = BadRecords(skip=True)
-    assert columns(tmp_path / "a.tsv", text, bad) == [Tagged(("Go",), ("VERB",)), Tagged(("Hi",), ("INTJ",))]
+    assert columns(tmp_path / "a.tsv", text, bad) == [
+        TaggedSentence(("Go",), ("VERB",)),
+        TaggedSentence(("Hi",), ("INTJ",)),
+    ]
     assert bad.count == 1
 
 
@@ -137,7 +145,10 @@ def slots(folder: Path, words: str, tags: str, labels: str) -> Path:
 
 def test_slots_align_over_doubled_and_trailing_spaces(tmp_path: Path) -> None:
     folder = slots(tmp_path / "train", "play  u2 \ngo on\xa0now", "O B-artist \nO  O", "Play\nGo\n")
-    want = [Tagged(("play", "u2"), ("O", "B-artist"), "Play"), Tagged(("go", "on\xa0now"), ("O", "O"), "Go")]
+    want = [
+        TaggedSentence(("play", "u2"), ("O", "B-artist"), "Play"),
+        TaggedSentence(("go", "on\xa0now"), ("O", "O"), "Go"),
+    ]
     reader = reader_for([folder])
     assert reader.name == "slots"
     assert list(reader.read([folder], BadRecords())) == want

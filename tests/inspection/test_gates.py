@@ -8,7 +8,7 @@ import torch
 from throughtime.cells import CELLS, MogrifierLSTM
 from throughtime.errors import InputError
 from throughtime.inspection.gates import gates
-from throughtime.inspection.graph import STEPS, Node, unroll
+from throughtime.inspection.graph import STEPS, UnrolledNode, unroll
 from throughtime.recurrence import scan
 
 
@@ -127,8 +127,8 @@ def test_weights_are_one_node_and_the_way_back_grows_with_the_steps() -> None:
     short, long = unroll("lstm", 2), unroll("lstm", 5)
     weights = [node for node in long.nodes if node.kind == "weight"]
     assert [node.letter for node in weights] == ["w_h", "w_y"]
-    assert long.uses(Node("w_h", None, "weight")) == 4 * 5
-    assert long.uses(Node("w_y", None, "weight")) == 5
+    assert long.uses(UnrolledNode("w_h", None, "weight")) == 4 * 5
+    assert long.uses(UnrolledNode("w_y", None, "weight")) == 5
     assert long.depth() - short.depth() == 3 * 3
     with pytest.raises(InputError, match=r"'gur'.*'gru'"):
         unroll("gur", 3)

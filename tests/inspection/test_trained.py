@@ -56,7 +56,7 @@ def translator(pairs: Path, **settings: Any) -> Any:
 @pytest.fixture(scope="module")
 def trained(pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     model = translator(pairs, epochs=12, lr=0.02, batch_size=16, embedding_dropout=0.0)
-    task = model.training_task(open_dataset(str(pairs), source="en", target="fr"))
+    task = model.build_objective(open_dataset(str(pairs), source="en", target="fr"))
     fit(model, task, tmp_path_factory.mktemp("run") / "numbers", title="")
     return model
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from throughtime.models.language import NOTHING
-from throughtime.models.readers import STEPS, Reader, surprisals
+from throughtime.models.readers import STEPS, StreamScorer, surprisals
 
 
 @pytest.mark.usefixtures("double")
@@ -30,7 +30,7 @@ def test_the_first_token_is_read_after_the_beginning(small):
 
 
 def test_the_size_of_pieces_is_the_readers_and_progress_is_told(small):
-    reader = Reader()
+    reader = StreamScorer()
     reader.steps = 4
     told = []
     pieces = list(surprisals(small(), np.arange(10) % 5, 0, reader=reader, progress=told.append))

@@ -12,7 +12,7 @@ from throughtime import plots
 from throughtime.errors import InputError
 from throughtime.inspection.embeddings import EmbeddingMap, Point
 from throughtime.inspection.gates import LayerGates
-from throughtime.inspection.translation import BeamTree, Candidate, Result
+from throughtime.inspection.translation import BeamTree, Candidate, TranslationResult
 from throughtime.plots.style import INK
 from throughtime.results import Alignment, Translation
 
@@ -25,7 +25,7 @@ TREE = BeamTree(
         Candidate(2, 0, "", "⟨end⟩", 0.9, -0.6, -0.4, "ended", "a whole translation", best=True),
         Candidate(2, 1, "", "⟨end⟩", 0.4, -2.1, -1.3, "ended", "a whole translation"),
     ),
-    (Result("va", -0.4, -0.6, True, 3),),
+    (TranslationResult("va", -0.4, -0.6, True, 3),),
 )  # fmt: skip
 GENERATOR = np.random.default_rng(0)
 LSTM = LayerGates(

@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from throughtime.cells import GRU, LSTM, MinGRU
-from throughtime.kernels.elements import Kind
+from throughtime.kernels.elements import ElementKind
 from throughtime.recurrence import costs
-from throughtime.recurrence.persistent_plan import Form, Plan, Task
+from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan
 
-TASK = Task(Form.LSTM, Kind.BF16, 256, 16, backward=True)
+TASK = KernelTask(Form.LSTM, ElementKind.BF16, 256, 16, backward=True)
 
 
 class OnGpu:

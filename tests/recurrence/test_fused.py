@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from throughtime.cells import GRU, LSTM, RNN
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.recurrence import fused, layout, scan
-from throughtime.recurrence.layout import Layout
+from throughtime.recurrence.layout import RowLayout
 
 CELLS = {
     "rnn": RNN,
@@ -182,6 +182,6 @@ def test_a_cell_derived_from_a_known_one_is_not_taken_for_it():
 
 def test_no_step_works_on_padding():
     lengths = torch.tensor([2, 7, 0, 5])
-    rows = Layout.ragged(lengths, steps=9)
+    rows = RowLayout.ragged(lengths, steps=9)
     assert sum(rows.living) == int(lengths.sum())
     assert rows.rows <= int(lengths.sum()) + len(lengths)

@@ -25,8 +25,8 @@ def _emulated(monkeypatch):
     monkeypatch.setattr(driver, "build", machine.build)
     monkeypatch.setattr(driver, "limits", lambda device: (machine.MULTIPROCESSORS, machine.SHARED))
     linear_scan._prepared.cache_clear()
-    small = partial(linear_scan.Settings, warps=(2, 2), steps=(3, 3))  # tiles of 6 steps
-    monkeypatch.setattr(linear_scan, "Settings", small)
+    small = partial(linear_scan.ScanSettings, warps=(2, 2), steps=(3, 3))  # tiles of 6 steps
+    monkeypatch.setattr(linear_scan, "ScanSettings", small)
 
 
 def everything(backend, cell, x, h, lengths, carry):
@@ -82,7 +82,11 @@ def test_bfloat16_runs_its_state_in_float32():
 def direct(cell, projected, h, **chosen):
     kind = KINDS[projected.dtype]
     return linear_scan.Scan.apply(
-        projected, h, None, None, linear_scan.Settings(linear_scan.CELLS[cell.equations], kind, 0, **chosen)
+        projected,
+        h,
+        None,
+        None,
+        linear_scan.ScanSettings(linear_scan.CELLS[cell.equations], kind, 0, **chosen),
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from throughtime.recurrence import measuring
-from throughtime.recurrence.measuring import Case, faster_from
+from throughtime.recurrence.measuring import TimingCase, faster_from
 
 SHAPE = (torch.bfloat16, 256, 8, True)
 
@@ -17,8 +17,8 @@ def clocks(monkeypatch):
     asked = []
 
     def set_clocks(times):
-        monkeypatch.setattr(Case, "ours", lambda case, backend: ("ours", case.steps, "called"))
-        monkeypatch.setattr(Case, "theirs", lambda case: ("theirs", case.steps, "called"))
+        monkeypatch.setattr(TimingCase, "ours", lambda case, backend: ("ours", case.steps, "called"))
+        monkeypatch.setattr(TimingCase, "theirs", lambda case: ("theirs", case.steps, "called"))
         monkeypatch.setattr(measuring, "replayed", lambda call: (*call[:2], "replayed"))
 
         def microseconds(call, seconds):

@@ -14,11 +14,11 @@ from tests.emulated.machine import SMALL
 from throughtime.cells import GRU, LSTM, RNN, CoupledLSTM
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.kernels import driver
-from throughtime.kernels.elements import Kind
+from throughtime.kernels.elements import ElementKind
 from throughtime.recurrence import scan
 from throughtime.recurrence.backend import Reference
 from throughtime.recurrence.persistent import Persistent
-from throughtime.recurrence.persistent_plan import Form, Plan, Task, best, candidates, microseconds
+from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan, best, candidates, microseconds
 
 emulated = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this machine")
 
@@ -277,9 +277,9 @@ def test_it_says_which_cells_and_numbers_it_knows(monkeypatch):
 
 
 tasks = st.builds(
-    Task,
+    KernelTask,
     form=st.sampled_from(Form),
-    kind=st.sampled_from(Kind),
+    kind=st.sampled_from(ElementKind),
     width=st.integers(1, 257).map(lambda number: 8 * number),
     batch=st.integers(1, 300),
     backward=st.booleans(),
@@ -303,4 +303,7 @@ def test_every_plan_fits_the_chip_and_covers_the_work(task):
 
 
 def test_no_plan_where_there_are_more_units_than_multiprocessors_can_hold():
-    assert best(Task(Form.TANH, Kind.BF16, 132 * 32 + 8, 1, backward=False), 132, machine.SHARED) is None
+    assert (
+        best(KernelTask(Form.TANH, ElementKind.BF16, 132 * 32 + 8, 1, backward=False), 132, machine.SHARED)
+        is None
+    )

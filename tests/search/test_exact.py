@@ -15,7 +15,7 @@ from tests.search.tables import exhaustive
 from throughtime.errors import InputError, ThroughtimeWarning
 from throughtime.search.beam import Beam
 from throughtime.search.constraints import forbidden, minimum_length, no_repeated_ngram, no_token
-from throughtime.search.exact import ExactResult, Frontier, Read, exact
+from throughtime.search.exact import ExactResult, Frontier, ReadPrefix, exact
 from throughtime.search.exhaustive import search_errors
 from throughtime.search.generate import Finished, Memory, Step, generate
 from throughtime.search.sampling import Greedy
@@ -107,7 +107,7 @@ def test_no_budget_lets_a_sentence_pass_for_resolved_that_is_not(seed, budget, a
 def test_a_wide_vocabulary_does_not_fill_the_memory():
     model = Recurrent(9, vocabulary=3_000, ending=-12.0)
     last, state, memory = model.start([[0]])
-    frontier = Frontier(Read((), (state[0][0], state[1][0])), int(last), budget=50)
+    frontier = Frontier(ReadPrefix((), (state[0][0], state[1][0])), int(last), budget=50)
     while len(taken := frontier.take(4)):
         parents = taken["parent"]
         entering = tuple(map(torch.stack, zip(*(one.state for one in parents), strict=True)))
@@ -117,7 +117,7 @@ def test_a_wide_vocabulary_does_not_fill_the_memory():
         assert len(row) > 2_500
         total = before[row] + log_probs[row, token]
         read = np.empty(len(taken), dtype=object)
-        read[:] = [Read((*one.tokens, 0), rows) for one, *rows in zip(parents, *state, strict=True)]
+        read[:] = [ReadPrefix((*one.tokens, 0), rows) for one, *rows in zip(parents, *state, strict=True)]
         frontier.put(read[row.numpy()], token.numpy(), total.numpy())
         assert len(frontier.waiting) <= 100
     assert frontier.expansions == 50

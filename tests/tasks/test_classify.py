@@ -124,7 +124,7 @@ def test_of_nothing_an_untrained_model_expects_the_shares_of_training(new):
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_loss_is_a_sum_over_texts(new, opened, smoothing):
-    task = new(label_smoothing=smoothing, **PLAIN).training_task(opened)
+    task = new(label_smoothing=smoothing, **PLAIN).build_objective(opened)
     batch = next(iter(task.batches(0, 1)))
     loss, carried = task.loss(batch, ())
     log_probs = task.model.log_probs(batch.ids, batch.lengths).detach()
@@ -140,7 +140,7 @@ def test_the_loss_is_a_sum_over_texts(new, opened, smoothing):
 
 
 def test_validation_shares_add_up(classifier, opened):
-    task = classifier.training_task(opened)
+    task = classifier.build_objective(opened)
     alone = task.summarise(task.validate(0, 1))
     shares = [task.validate(rank, 3) for rank in range(3)]
     together = task.summarise({name: sum(share[name] for share in shares) for name in shares[0]})
@@ -151,7 +151,7 @@ def test_validation_shares_add_up(classifier, opened):
 
 @pytest.mark.parametrize(("measure", "better"), [("accuracy", "more"), ("log_loss", "less")])
 def test_the_measure_that_decides(new, opened, measure, better):
-    task = new(choose_by=measure).training_task(opened)
+    task = new(choose_by=measure).build_objective(opened)
     assert (task.measure, task.better) == (measure, better)
     assert next(iter(task.summarise(task.validate(0, 1)))) == measure
 
@@ -159,7 +159,7 @@ def test_the_measure_that_decides(new, opened, measure, better):
 def test_a_measure_of_another_package_decides_and_is_evaluated(new, opened, monkeypatch):
     monkeypatch.setitem(MEASURES._own, "equal", "tests.metrics.test_measures:EQUAL")
     classifier = new(choose_by="equal")
-    task = classifier.training_task(opened)
+    task = classifier.build_objective(opened)
     shares = [task.validate(rank, 2) for rank in range(2)]
     measures = task.summarise({name: sum(share[name] for share in shares) for name in shares[0]})
     assert (task.better, next(iter(measures))) == ("more", "equal")
@@ -208,7 +208,7 @@ def test_a_run_of_an_older_release_keeps_its_words(trained, opened, tmp_path):
 @pytest.mark.parametrize("tokens", ["char", "bpe", "unicode"])
 def test_other_tokens(new, opened, tokens):
     model = new(tokens=tokens, pooling="attention")
-    task = model.training_task(opened)
+    task = model.build_objective(opened)
     assert task.loss(next(iter(task.batches(0, 1))), ())[0].total.isfinite()
     assert len(model.classify(["jazz"])) == 1
 
@@ -243,7 +243,7 @@ def test_a_model_starts_from_another(trained, requests, opened, tmp_path):
     other = tmp_path / "other.csv"
     other.write_text("text,label\n" + "a,sport\nb,music\n" * 5)
     with pytest.raises(InputError, match="label 'sport', which the model does not know"):
-        model.training_task(open_dataset(str(other)))
+        model.build_objective(open_dataset(str(other)))
 
 
 def test_labels_that_training_did_not_know_are_counted_wrong(classifier, tmp_path):
@@ -256,7 +256,7 @@ def test_labels_that_training_did_not_know_are_counted_wrong(classifier, tmp_pat
     assert values["unknown_labels"] == 1
     assert values["accuracy"] == 0.5
     assert values["log_loss"] < 1
-    task = classifier.training_task(data)
+    task = classifier.build_objective(data)
     assert task.summarise(task.validate(0, 1))["accuracy"] == 0.5
 
 
@@ -304,7 +304,7 @@ def test_other_models_options_are_refused(classifier, opened):
 
 
 def test_a_sample_shows_texts_and_labels(classifier, opened):
-    sample = classifier.training_task(opened).sample()
+    sample = classifier.build_objective(opened).sample()
     assert sample.count(" → ") == 3
 
 

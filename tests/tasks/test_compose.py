@@ -128,7 +128,7 @@ def test_no_text_says_a_mark(new):
 
 
 def test_the_loss_is_a_sum_over_real_tokens_only(new, opened):
-    task = new().training_task(opened)
+    task = new().build_objective(opened)
     batch = next(batch for batch in task.batches(0, 1) if len(set(batch.target_lengths.tolist())) > 1)
     loss, carried = task.loss(batch, ())
     log_probs = task.model.log_probs(batch.source, batch.source_lengths, batch.inputs).detach()
@@ -142,7 +142,7 @@ def test_the_loss_is_a_sum_over_real_tokens_only(new, opened):
 
 
 def test_validation_shares_add_up(composer, opened):
-    task = composer.training_task(opened)
+    task = composer.build_objective(opened)
     alone = task.summarise(task.validate(0, 1))
     shares = [task.validate(rank, 3) for rank in range(3)]
     together = task.summarise({name: sum(share[name] for share in shares) for name in shares[0]})
@@ -221,4 +221,4 @@ def test_what_it_cannot_do_is_said(composer, opened, described, labelled):
 
 
 def test_a_sample_shows_conditions_and_texts(composer, opened):
-    assert composer.training_task(opened).sample().count(" → ") == 2
+    assert composer.build_objective(opened).sample().count(" → ") == 2

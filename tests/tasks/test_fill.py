@@ -147,14 +147,14 @@ def test_an_unknown_word_is_never_guessed_right(filler):
 
 
 def test_validation_shares_add_up(filler, opened):
-    task = filler.training_task(opened)
+    task = filler.build_objective(opened)
     shares = [task.validate(rank, 3) for rank in range(3)]
     together = task.summarise({name: sum(share[name] for share in shares) for name in shares[0]})
     assert together == pytest.approx(task.summarise(task.validate(0, 1)), rel=1e-5)
 
 
 def test_the_loss_is_a_sum_over_masks(filler, opened):
-    task = filler.training_task(opened)
+    task = filler.build_objective(opened)
     batch = next(iter(task.batches(0, 1)))
     loss, carried = task.loss(batch, ())
     log_probs = task.model.log_probs(batch.ids, batch.places, batch.lengths)
@@ -166,7 +166,7 @@ def test_the_loss_is_a_sum_over_masks(filler, opened):
 
 
 def test_a_sample_shows_blanks_and_words(filler, opened):
-    sample = filler.training_task(opened).sample()
+    sample = filler.build_objective(opened).sample()
     assert len(sample.splitlines()) == 3
     assert all("___" in line and " → " in line for line in sample.splitlines())
 

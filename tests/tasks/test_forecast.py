@@ -56,7 +56,7 @@ def taught(path, folder, **settings):
     model = SeriesForecaster.create(ForecastConfig(data=str(path), **{**NOTES, **settings}), dataset)
     folder.mkdir()
     trainer = Trainer(
-        model.training_task(dataset), model.config, folder, Reporter(), improved=lambda measured: None
+        model.build_objective(dataset), model.config, folder, Reporter(), improved=lambda measured: None
     )
     best = trainer.fit().best
     [scale] = model.scaling.series.values()
@@ -124,7 +124,7 @@ def test_training_draws_its_windows_by_the_seed(tmp_path):  # R9
     def orders(seed):
         task = SeriesForecaster.create(
             ForecastConfig(data=str(path), **{**NOTES, "seed": seed}), dataset
-        ).training_task(dataset)
+        ).build_objective(dataset)
         batches = task.batches(0, 1)
         return [torch.cat([batch.indices for batch in batches]).tolist() for _ in range(2)]
 
@@ -244,7 +244,7 @@ def test_what_decides_has_the_name_of_the_loss_that_is_trained(settings, measure
     dataset = open_dataset(str(waves))
     task = SeriesForecaster.create(
         ForecastConfig(data=str(waves), **{**SMALL, **settings}), dataset
-    ).training_task(dataset)
+    ).build_objective(dataset)
     sums = task.validate(0, 1)
     found = task.summarise(sums)
     assert next(iter(found)) == task.measure == measure
@@ -301,7 +301,7 @@ def test_what_does_not_fit_is_refused(forecaster, waves, tmp_path):
         dataset = open_dataset(str(waves))
         SeriesForecaster.create(
             ForecastConfig(data=str(waves), lookback=300, device="cpu"), dataset
-        ).training_task(dataset)
+        ).build_objective(dataset)
     for settings, problem in (
         ({"model": "segment", "strategy": "recursive"}, "strategy"),
         ({"past": ("low",), "strategy": "recursive"}, "past"),
@@ -386,7 +386,7 @@ def test_a_model_starts_from_another(trained, waves, tmp_path):
     config = ForecastConfig(data=str(waves), lr=0.5, device="cpu")
     model = SeriesForecaster.initialise_from(trained[0], config, {"lr": 0.5})
     assert (model.config.lr, model.config.lookback, model.config.horizon) == (0.5, 14, 7)
-    model.training_task(open_dataset(str(waves)))
+    model.build_objective(open_dataset(str(waves)))
     assert model.config.valid_size == 26
     with pytest.raises(InputError, match="lookback"):
         SeriesForecaster.initialise_from(trained[0], config, {"lookback": 3})
@@ -431,7 +431,7 @@ def test_short_series_beside_long_ones_only_train(tmp_path):
     dataset = open_dataset(str(path))
     model = SeriesForecaster.create(ForecastConfig(data=str(path), **{**SMALL, "horizon": 7}), dataset)
     assert ": short." in model.notes[0]
-    task = model.training_task(dataset)
+    task = model.build_objective(dataset)
     assert set(task.train.series.tolist()) == {0, 1}
     assert set(task.valid.series.tolist()) == {0}
 
@@ -494,7 +494,7 @@ def test_training_windows_come_in_an_order_of_the_seed_and_the_epoch(tmp_path): 
             data=str(file), model="linear", head="point", horizon=3, lookback=7, seed=seed
         )
         dataset = open_dataset(file)
-        batches = SeriesForecaster.create(config, dataset).training_task(dataset).batches(0, 1)
+        batches = SeriesForecaster.create(config, dataset).build_objective(dataset).batches(0, 1)
         return [[index for batch in batches for index in batch.indices.tolist()] for _ in range(2)]
 
     first, second = orders(1)

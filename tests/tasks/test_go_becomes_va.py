@@ -32,7 +32,7 @@ def test_a_batch_holds_the_notes_tokens(throughtime, pairs):  # R68, R69, R71
 def test_training_is_fed_them(pairs):  # R69, R71
     dataset = open_dataset(str(pairs), source="en", target="fr")
     model = Translator.create(TranslateConfig(data=str(pairs), tokens="translation", **SMALL), dataset)
-    [batch] = model.training_task(dataset).batches(0, 1)
+    [batch] = model.build_objective(dataset).batches(0, 1)
     source, target = (codec.vocabulary.tokens for codec in model.codecs)
     assert source(batch.source[:, 0].tolist()) == ["go", ".", "<eos>"]
     assert target(batch.labels[:, 0].tolist()) == ["va", "!", "<eos>"]

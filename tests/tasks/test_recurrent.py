@@ -48,7 +48,7 @@ def task(text):
         }
         config = LanguageConfig(data=str(text), device="cpu", **{**small, **settings})
         dataset = open_dataset(str(text))
-        return RecurrentLanguage.create(config, dataset).training_task(dataset)
+        return RecurrentLanguage.create(config, dataset).build_objective(dataset)
 
     return build
 
@@ -332,7 +332,7 @@ def test_saved_and_loaded_gives_the_same_numbers(task, text, tmp_path):
     dataset = open_dataset(str(text))
     values = trained.predictor.fit(dataset, tmp_path / "run")
     loaded = tt.load(tmp_path / "run", device="cpu")
-    again = loaded.training_task(dataset)
+    again = loaded.build_objective(dataset)
     assert again.summarise(again.validate(0, 1)) == values["best"]
     first, second = (
         loaded.generate("the", max_new_tokens=6, strategy=loaded.strategy(seed=4))[0].text for _ in range(2)

@@ -12,7 +12,7 @@ import torch
 import throughtime as tt
 from throughtime.data.batching.sequences import TaggedBatches
 from throughtime.data.datasets import open_dataset
-from throughtime.data.records import Tagged
+from throughtime.data.records import TaggedSentence
 from throughtime.errors import InputError
 from throughtime.tasks import TASKS
 from throughtime.tasks.language.config import LanguageConfig
@@ -46,7 +46,7 @@ def order(dice):
         drink = dice.choice(DRINKS).split()
         words, tags = words + ["and"] * number, tags + ["O"] * number
         words, tags = words + drink, tags + ["B-drink", "I-drink"][: len(drink)]
-    return Tagged(tuple(words), tuple(tags), label)
+    return TaggedSentence(tuple(words), tuple(tags), label)
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +140,7 @@ def test_probabilities_are_marginals(tagger):
 @pytest.mark.parametrize("characters", [True, False])
 def test_the_loss_is_a_sum_over_words_and_labels(new, opened_orders, crf, characters):
     tagger = new(crf=crf, characters=characters, word_dropout=0, input_dropout=0, output_dropout=0)
-    task = tagger.training_task(opened_orders)
+    task = tagger.build_objective(opened_orders)
     tagger.model.eval()
     whole = next(iter(task.batches(0, 1)))
     loss, carried = task.loss(whole, ())
@@ -152,14 +152,14 @@ def test_the_loss_is_a_sum_over_words_and_labels(new, opened_orders, crf, charac
 
 
 def test_sentences_without_a_label_add_nothing_to_its_loss(new, opened_orders):
-    task = new().training_task(opened_orders)
+    task = new().build_objective(opened_orders)
     batch = next(iter(task.batches(0, 1)))
     loss, _ = task.loss(replace(batch, labels=torch.full_like(batch.labels, -1)), ())
     assert loss.penalty.item() == 0
 
 
 def test_validation_shares_add_up(tagger, opened_orders):
-    task = tagger.training_task(opened_orders)
+    task = tagger.build_objective(opened_orders)
     shares = [task.validate(rank, 4) for rank in range(4)]
     added = {name: sum(share[name] for share in shares) for name in shares[0]}
     assert added == task.validate(0, 1)
@@ -188,7 +188,7 @@ def test_strange_words_are_tagged_too(tagger):
 
 
 def test_words_not_seen_in_training_are_counted(tagger):
-    records = [Tagged(("bring", "TEA", "zzz"), ("O", "B-drink", "nonsense"))]
+    records = [TaggedSentence(("bring", "TEA", "zzz"), ("O", "B-drink", "nonsense"))]
     counts = tagger.count_tags(records)
     assert (counts.unknown, counts.unknown_right, counts.tags.words, counts.labelled) == (1, 0, 3, 0)
 
@@ -208,7 +208,7 @@ def test_a_model_starts_from_another(trained, orders, opened_orders):
     with pytest.raises(InputError, match="hidden_size"):
         Tagger.initialise_from(trained[0], config, {"hidden_size": 7})
     with pytest.raises(InputError, match="'other', which the model does not know"):
-        model.codec.tagged_rows([Tagged(("a",), ("other",))], labelled=False)
+        model.codec.tagged_rows([TaggedSentence(("a",), ("other",))], labelled=False)
 
 
 @pytest.mark.parametrize("name", ["nope", "wordpiece"])
@@ -236,7 +236,7 @@ def test_word_classes_are_judged_by_accuracy(tmp_path):
     path.write_text("a\tX\nb\tY\n\n" * 40)
     dataset = open_dataset(str(path))
     tagger = Tagger.create(TagConfig(data=str(path), **SMALL), dataset)
-    task = tagger.training_task(dataset)
+    task = tagger.build_objective(dataset)
     assert task.measure == "accuracy"
     assert task.summarise(task.validate(0, 1)).keys() == {"accuracy"}
     assert "f1" not in tagger.evaluate(dataset, split="test").values

@@ -139,7 +139,7 @@ def test_training_is_validated_by_the_scorer_of_evaluate(columns, tmp_path, monk
     monkeypatch.setattr(
         model, "translate", lambda texts, **options: [SimpleNamespace(text=wrong[text]) for text in texts]
     )
-    task, expected = model.training_task(dataset), model.evaluate(dataset, split="valid").values
+    task, expected = model.build_objective(dataset), model.evaluate(dataset, split="valid").values
     assert "|tok:zh|" in expected["bleu_signature"]
     assert 0 < expected["bleu"] < 100
     assert task.summarise(task.validate(0, 1))["bleu"] == pytest.approx(expected["bleu"])
@@ -173,7 +173,7 @@ def test_validation_in_parts_is_judged_as_a_whole(target, tmp_path, monkeypatch)
         for tokenize in ("zh", "13a")
     )
     assert abs(expected - words) > 1
-    task = model.training_task(dataset)
+    task = model.build_objective(dataset)
     assert model.evaluate(dataset, split="valid").values["bleu"] == pytest.approx(expected)
     shares = [task.validate(rank, len(rows)) for rank in range(len(rows))]  # a sentence each
     added = {name: sum(share[name] for share in shares) for name in shares[0]}
@@ -220,7 +220,7 @@ def test_the_softmax_begins_with_the_frequencies_of_the_targets(new, opened):
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_the_loss_is_a_sum_over_real_tokens_only(new, opened, smoothing):
-    task = new(label_smoothing=smoothing, output_dropout=0.0).training_task(opened)
+    task = new(label_smoothing=smoothing, output_dropout=0.0).build_objective(opened)
     batch = next(batch for batch in task.batches(0, 1) if len(set(batch.target_lengths.tolist())) > 1)
     loss, carried = task.loss(batch, ())
     log_probs = task.model.log_probs(batch.source, batch.source_lengths, batch.inputs).detach()
@@ -240,7 +240,7 @@ def test_the_loss_is_a_sum_over_real_tokens_only(new, opened, smoothing):
 
 def test_own_words_are_read_where_teaching_stops(new, opened):  # R86
     taught, free = (
-        new(teacher_forcing=ratio, output_dropout=0.0).training_task(opened) for ratio in (1.0, 0.0)
+        new(teacher_forcing=ratio, output_dropout=0.0).build_objective(opened) for ratio in (1.0, 0.0)
     )
     batch = next(iter(taught.batches(0, 1)))
     changed = batch.inputs.clone()
@@ -252,7 +252,7 @@ def test_own_words_are_read_where_teaching_stops(new, opened):  # R86
 
 
 def test_validation_shares_add_up(trained, translator, opened):
-    task = translator.training_task(opened)
+    task = translator.build_objective(opened)
     alone = task.summarise(task.validate(0, 1))
     shares = [task.validate(rank, 3) for rank in range(3)]
     together_ = task.summarise({name: sum(share[name] for share in shares) for name in shares[0]})
@@ -261,7 +261,7 @@ def test_validation_shares_add_up(trained, translator, opened):
 
 def test_another_measure_decides_and_is_evaluated(new, opened):
     translator = new(choose_by="ter", valid_sentences=4)
-    task = translator.training_task(opened)
+    task = translator.build_objective(opened)
     measures = task.summarise(task.validate(0, 1))
     assert (task.better, next(iter(measures))) == ("less", "ter")
     assert measures["ter"] > 0
@@ -269,7 +269,7 @@ def test_another_measure_decides_and_is_evaluated(new, opened):
 
 
 def test_a_sample_shows_three_sentences(translator, opened):
-    sample = translator.training_task(opened).sample()
+    sample = translator.build_objective(opened).sample()
     assert len(sample.splitlines()) == 3
     assert all(" → " in line for line in sample.splitlines())
 
@@ -277,7 +277,7 @@ def test_a_sample_shows_three_sentences(translator, opened):
 def test_a_sample_is_a_line_a_sentence_whatever_the_model_says(translator, opened, monkeypatch):
     said = [Translation("un\n\ndeux\x1b[2J\x07\u2028!", 0.0, 0.0, True)]
     monkeypatch.setattr(translator, "translate", lambda texts, **options: said * len(texts))
-    sample = translator.training_task(opened).sample()
+    sample = translator.build_objective(opened).sample()
     assert [line.split(" → ")[1] for line in sample.splitlines()] == ["un  deux[2J !"] * 3
 
 
@@ -302,7 +302,7 @@ def test_cut_sentences_are_told_and_written_down(new, opened, tmp_path):  # R72
     written = json.loads((tmp_path / "run" / "training.json").read_text())
     for found in (values, written):
         assert (found["truncated_sources"], found["truncated_targets"]) == (sources, targets)
-    whole = new().training_task(opened)
+    whole = new().build_objective(opened)
     whole.batches(0, 1)
     assert whole.notes == ()
 
@@ -312,7 +312,7 @@ def test_cut_sentences_are_told_and_written_down(new, opened, tmp_path):  # R72
 )
 def test_every_structure_trains_and_translates(new, opened, structure):
     model = new(structure=structure, hidden_size=16, embedding_size=16)
-    task = model.training_task(opened)
+    task = model.build_objective(opened)
     optimizer = torch.optim.Adam(model.model.parameters(), 0.01)
     losses = []
     for batch in itertools.islice(task.batches(0, 1), 12):

@@ -118,9 +118,9 @@ def test_evaluation_in_windows_leaves_the_warm_up_out(model: Any) -> None:  # R4
 
 def test_validation_leaves_the_warm_up_out(model: Any) -> None:  # R42
     dataset = model.open_data()
-    plain = model.training_task(dataset).validate(0, 1)
+    plain = model.build_objective(dataset).validate(0, 1)
     config = model.config.model_copy(update={"warm_up": 3})
-    changed = model.training_task(dataset)
+    changed = model.build_objective(dataset)
     changed.config = config
     found = changed.validate(0, 1)
     rows = min(config.valid_rows, plain["tokens"])

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from throughtime.text.html_page import HtmlPage, decode_entities, split_html
-from throughtime.text.html_tags import Kind, word_links
+from throughtime.text.html_tags import TokenKind, word_links
 
 FEW = settings(max_examples=60, deadline=None, derandomize=True)
 
@@ -218,7 +218,7 @@ def pages(draw, cut=True):
 def test_tokens_are_those_of_the_standard_parser(source):
     tokens = split_html(source)
     assert "".join(token.source for token in tokens) == source
-    assert [token.source for token in tokens if token.kind is not Kind.TEXT] == Seen(source).tags
+    assert [token.source for token in tokens if token.kind is not TokenKind.TEXT] == Seen(source).tags
 
 
 @FEW
@@ -263,7 +263,7 @@ def test_broken_pages_keep_their_tags_and_texts(source, turned):
     assert "".join(token.source for token in before) == source
     found = translated(source, backwards if turned else lambda words: list(range(len(words))), said=str)
     after = split_html(found)
-    for kinds in ([Kind.START, Kind.END, Kind.ATOM], [Kind.BREAK]):
+    for kinds in ([TokenKind.START, TokenKind.END, TokenKind.ATOM], [TokenKind.BREAK]):
         assert Counter(one.source for one in before if one.kind in kinds) == Counter(
             one.source for one in after if one.kind in kinds
         )
@@ -297,6 +297,6 @@ def test_broken_pages_keep_their_tags_and_texts(source, turned):
 )
 def test_what_never_ends_takes_no_time(source):  # what is quadratic here takes minutes
     found = translated(source, said=str)
-    assert Counter(token.source for token in split_html(found) if token.kind is not Kind.TEXT) == Counter(
-        token.source for token in split_html(source) if token.kind is not Kind.TEXT
-    )
+    assert Counter(
+        token.source for token in split_html(found) if token.kind is not TokenKind.TEXT
+    ) == Counter(token.source for token in split_html(source) if token.kind is not TokenKind.TEXT)

@@ -53,7 +53,7 @@ def language_task(text):
         }
         config = LanguageConfig(data=str(text), **{**small, **settings})
         dataset = open_dataset(str(text))
-        return RecurrentLanguage.create(config, dataset).training_task(dataset)
+        return RecurrentLanguage.create(config, dataset).build_objective(dataset)
 
     return build
 

@@ -131,7 +131,7 @@ def test_shares_of_validation_add_up(task, two, data):
     """Measures are ratios, which would hide rows that are counted twice."""
     model = tt.load(two[0] / task, device="cpu")
     dataset = open_dataset(str(data[task]), **model.config.data_options)
-    judge = model.training_task(dataset)
+    judge = model.build_objective(dataset)
     whole = judge.validate(0, 1)
     assert max(whole.values()) > 3
     for world_size in (2, 3):

@@ -14,7 +14,7 @@ from throughtime.cli.usage import Command
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from throughtime.data.catalogue import Corpus, CorpusFile, Part
+    from throughtime.data.catalogue import Corpus, CorpusFile, CorpusPart
 
 data_app = typer.Typer(
     no_args_is_help=True, help="Corpora: list them, look at one, fetch one, convert files of your own."
@@ -120,7 +120,7 @@ def fetch(
     return Outcome(values, [f"{name}: {count} there, SHA-256 verified; {done}."])
 
 
-def _part(corpus: Corpus, part: Part) -> dict[str, Any]:
+def _part(corpus: Corpus, part: CorpusPart) -> dict[str, Any]:
     return {
         "name": corpus.name_of(part),
         "kind": part.kind,
@@ -146,7 +146,7 @@ def _file(corpus: Corpus, file: CorpusFile) -> dict[str, Any]:
     }
 
 
-def _sample(corpus: Corpus, part: Part) -> list[dict[str, Any]]:
+def _sample(corpus: Corpus, part: CorpusPart) -> list[dict[str, Any]]:
     """The first records, if the files are on this machine."""
     from throughtime.data.catalogue import files_of, locate
 

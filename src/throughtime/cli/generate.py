@@ -12,10 +12,10 @@ from throughtime.cli.inputs import load_model, task_of
 from throughtime.cli.options import (
     Constraints,
     Device,
+    GenerateOptions,
     MaxNewTokens,
     NumReturnSequences,
     Run,
-    WritingOptions,
     option,
     search_arguments,
 )
@@ -33,7 +33,7 @@ def generate(
     max_new_tokens: MaxNewTokens = None,
     num_return_sequences: NumReturnSequences = 1,
     device: Device = "auto",
-    **options: Unpack[WritingOptions],
+    **options: Unpack[GenerateOptions],
 ) -> Outcome:
     """Continue a prompt, one token at a time.
 

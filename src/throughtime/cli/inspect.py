@@ -44,7 +44,7 @@ def graph(
 
     Example: throughtime inspect graph --cell gru --steps 3 --plot graph.png
     """
-    from throughtime.inspection.graph import Node, unroll
+    from throughtime.inspection.graph import UnrolledNode, unroll
     from throughtime.text.texts import several
 
     check_pictures(plot)
@@ -56,7 +56,7 @@ def graph(
         "steps": steps,
         "nodes": [[node.letter, node.step, node.kind] for node in drawn.nodes],
         "edges": [[_label(source), _label(target)] for source, target in drawn.edges],
-        "weight_uses": drawn.uses(Node("w_h", None, "weight")),
+        "weight_uses": drawn.uses(UnrolledNode("w_h", None, "weight")),
         "longest_path": drawn.depth(),
     }
     sentence = (

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from throughtime.inspection.gradients import Curve
-    from throughtime.inspection.truncation import Comparison, Problem
+    from throughtime.inspection.truncation import Problem, StrategyComparison
     from throughtime.recurrence.backpropagation import Strategy
 
 COMPARED = ("rnn", "gru", "lstm")
@@ -191,7 +191,7 @@ def _backend(problem: Problem, strategy: Strategy) -> str:
     return named("auto", problem.cell, problem.x, None, carry).name
 
 
-def _draw_truncation(text: str, comparisons: list[Comparison], plot: Path) -> None:
+def _draw_truncation(text: str, comparisons: list[StrategyComparison], plot: Path) -> None:
     from throughtime.plots.backpropagation import StrategyCosts
     from throughtime.recurrence.backpropagation import carries
 

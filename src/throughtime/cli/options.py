@@ -123,7 +123,7 @@ class PrefixConstraints(Constraints):
     prefix: Annotated[str | None, option("Words that the text begins with.", panel=RULES)]
 
 
-class WritingOptions(SearchOptions, Constraints):
+class GenerateOptions(SearchOptions, Constraints):
     """Options of `generate`."""
 
     greedy: Annotated[
@@ -132,7 +132,7 @@ class WritingOptions(SearchOptions, Constraints):
     ]
 
 
-class ComposingOptions(WritingOptions, PrefixConstraints):
+class ComposingOptions(GenerateOptions, PrefixConstraints):
     """Options of `compose`."""
 
 

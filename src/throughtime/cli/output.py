@@ -219,12 +219,12 @@ def stdout() -> Console:
     """The console for results."""
     from rich.console import Console
 
-    class Results(Console):
+    class ResultConsole(Console):
         def on_broken_pipe(self) -> None:
             """Let `main` handle a closed pipe."""
             raise BrokenPipeError
 
-    return Results(highlight=False, soft_wrap=not sys.stdout.isatty())
+    return ResultConsole(highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
 def stderr() -> Console:

@@ -33,7 +33,7 @@ class CorpusFile:
 
 
 @dataclass(frozen=True)
-class Part:
+class CorpusPart:
     """One way to open a corpus.
 
     `name` is what follows the slash (`tok` in `multi30k/tok`), empty for the default. `splits` maps a split
@@ -54,7 +54,7 @@ class Part:
     def paths(self, split: str, source: str = "", target: str = "") -> tuple[str, ...]:
         """Return the files of one split, relative to the corpus's folder.
 
-        >>> part = Part("pairs", "moses", {"train": ("train.{source}", "train.{target}")})
+        >>> part = CorpusPart("pairs", "moses", {"train": ("train.{source}", "train.{target}")})
         >>> part.paths("train", "en", "de")
         ('train.en', 'train.de')
         """
@@ -71,7 +71,7 @@ class Corpus:
     licence: str
     citation: str
     home: str
-    parts: tuple[Part, ...]
+    parts: tuple[CorpusPart, ...]
     files: tuple[CorpusFile, ...] = ()
     preparation: str = ""
 
@@ -84,7 +84,7 @@ class Corpus:
         """
         return tuple(map(self.name_of, self.parts))
 
-    def name_of(self, part: Part) -> str:
+    def name_of(self, part: CorpusPart) -> str:
         """Return the data name of one part."""
         return f"{self.name}/{part.name}" if part.name else self.name
 
@@ -93,7 +93,7 @@ def _corpus(name: str, entry: dict[str, Any]) -> Corpus:
     parts = []
     for part in entry.pop("parts"):
         splits = {split: tuple(paths) for split, paths in part["splits"].items()}
-        parts.append(Part(**{**part, "splits": splits, "languages": tuple(part.get("languages", ()))}))
+        parts.append(CorpusPart(**{**part, "splits": splits, "languages": tuple(part.get("languages", ()))}))
     files = tuple(CorpusFile(**file) for file in entry.pop("files", ()))
     return Corpus(name=name, parts=tuple(parts), files=files, **entry)
 
@@ -114,7 +114,7 @@ class Entry(NamedTuple):
     """One name of the catalogue: a corpus and the part of it that the name opens."""
 
     corpus: Corpus
-    part: Part
+    part: CorpusPart
 
 
 def corpus(name: str) -> Corpus:
@@ -153,12 +153,12 @@ def find(name: str) -> Entry:
     raise unknown("corpus", name, names())
 
 
-def _lies_in(part: Part, folder: str) -> bool:
+def _lies_in(part: CorpusPart, folder: str) -> bool:
     paths = [path for paths in part.splits.values() for path in paths]
     return bool(paths) and all(path.startswith(f"{folder}/") for path in paths)
 
 
-def _single(part: Part, file: CorpusFile, name: str) -> Part:
+def _single(part: CorpusPart, file: CorpusFile, name: str) -> CorpusPart:
     """Return a part of one file, read like the corpus, or as lines if its reader needs several files."""
     alone = replace(part, name=name, splits={"all": (file.path,)})
     if any(len(paths) > 1 for paths in part.splits.values()):

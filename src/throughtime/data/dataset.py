@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from throughtime.data.records import Labelled, Observation, Pair, blocks
+from throughtime.data.records import LabelledText, Observation, Pair, blocks
 from throughtime.data.source import BadRecords, MemoryFile, Place, name_items
 from throughtime.data.splits import HELDOUT, SPLITS, bounds, lot, lots_of
 from throughtime.errors import InputError, unknown
@@ -141,14 +141,14 @@ class Dataset:
             return (Pair(*(sides[::-1] if self.reverse else sides)) for sides in cards)
         raise InputError(self.name, f"holds {self.kind}, not pairs of sentences.")
 
-    def labelled(self, split: str = "all") -> Iterator[Labelled]:
+    def labelled(self, split: str = "all") -> Iterator[LabelledText]:
         """Return labelled texts: also from tagged sentences with a label, and from pairs (text, label)."""
         if self.kind == "labelled":
             return self.records(split)
         if self.kind == "pairs":
-            return (Labelled(pair.source, pair.target.strip()) for pair in self.records(split))
+            return (LabelledText(pair.source, pair.target.strip()) for pair in self.records(split))
         if self.kind == "tags":
-            return (Labelled(" ".join(record.words), record.label) for record in self.records(split))
+            return (LabelledText(" ".join(record.words), record.label) for record in self.records(split))
         raise InputError(
             self.name, f"holds {self.kind}, not labelled texts; give a table with columns text and label."
         )

@@ -23,7 +23,7 @@ from throughtime.data.readers.tables import (
     usual_columns,
 )
 from throughtime.data.readers.texts import LARGEST
-from throughtime.data.records import Described, Flashcard, Kind, Labelled, Line, Pair, Tagged
+from throughtime.data.records import DescribedText, Flashcard, Kind, LabelledText, Line, Pair, TaggedSentence
 from throughtime.data.source import BadRecords, MemoryFile, name_items
 from throughtime.data.splits import ALIASES, SPLITS
 from throughtime.errors import InputError
@@ -36,9 +36,9 @@ KINDS = ("text", "pairs", "labelled", "described", "tags", "series")
 RECORDS: dict[type, Kind] = {
     Line: "text",
     Pair: "pairs",
-    Labelled: "labelled",
-    Described: "described",
-    Tagged: "tags",
+    LabelledText: "labelled",
+    DescribedText: "described",
+    TaggedSentence: "tags",
     Flashcard: "cards",
 }
 FORMS = {
@@ -168,7 +168,7 @@ def _records(items: Sequence[Any], where: str, kind: str) -> list[Any]:
             first = first or type(record)
             if type(record) is not first:
                 raise ValueError(f"has a different form than the items before it: {_shown(item)}")
-            if isinstance(record, Described):
+            if isinstance(record, DescribedText):
                 width = width or len(record.vector)
                 if len(record.vector) != width:
                     raise ValueError(f"has {len(record.vector)} numbers, the items before it have {width}")
@@ -201,22 +201,22 @@ def _label(value: Any) -> str:
     return label
 
 
-def _labelled(item: Any) -> Labelled:
+def _labelled(item: Any) -> LabelledText:
     text, label = _parts(item, "labelled")
-    return Labelled(_text(text), _label(label))
+    return LabelledText(_text(text), _label(label))
 
 
-def _described(item: Any) -> Described | Labelled:
+def _described(item: Any) -> DescribedText | LabelledText:
     condition, text = _parts(item, "described")
     numbers = condition if isinstance(condition, str) else _list_values(condition)
     if not isinstance(numbers, list):
-        return Labelled(_text(text), _label(condition))
+        return LabelledText(_text(text), _label(condition))
     if not numbers or not all(_is_number(number) and abs(number) < LARGEST for number in numbers):
         raise ValueError(f"has the condition {_shown(condition)}, expected a label or finite numbers")
-    return Described(_text(text), tuple(float(number) for number in numbers))
+    return DescribedText(_text(text), tuple(float(number) for number in numbers))
 
 
-def _tagged(item: Any) -> Tagged:
+def _tagged(item: Any) -> TaggedSentence:
     words, tags, *label = _parts(item, "tags", (2, 3))
     sides = [part.split() if isinstance(part, str) else list(part) for part in (words, tags)]
     if not sides[0] or len(sides[0]) != len(sides[1]):
@@ -227,7 +227,7 @@ def _tagged(item: Any) -> Tagged:
         isinstance(part, str) and part.strip() and not UNFIT.search(part) for side in sides for part in side
     ):
         raise ValueError("has a word or a tag that is empty or not a text")
-    return Tagged(tuple(sides[0]), tuple(sides[1]), _label(label[0]) if label else "")
+    return TaggedSentence(tuple(sides[0]), tuple(sides[1]), _label(label[0]) if label else "")
 
 
 READ: dict[str, Callable[[Any], Any]] = {

@@ -31,7 +31,7 @@ class Flashcard(NamedTuple):
     pinyin: str
 
 
-class Tagged(NamedTuple):
+class TaggedSentence(NamedTuple):
     """Words with one tag each, and the label of the sentence if it has one."""
 
     words: tuple[str, ...]
@@ -47,14 +47,14 @@ class Observation(NamedTuple):
     y: float
 
 
-class Labelled(NamedTuple):
+class LabelledText(NamedTuple):
     """A text and its label."""
 
     text: str
     label: str
 
 
-class Described(NamedTuple):
+class DescribedText(NamedTuple):
     """A text and the vector of numbers that describes it."""
 
     text: str

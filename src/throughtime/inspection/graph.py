@@ -31,7 +31,7 @@ STATES = ("h", "c")
 
 
 @dataclass(frozen=True)
-class Node:
+class UnrolledNode:
     """A value. Weights and the total loss belong to all steps, so their `step` is None."""
 
     letter: str
@@ -40,15 +40,15 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Graph:
+class UnrolledGraph:
     """Values, and arrows from each value to those computed from it."""
 
     cell: str
     steps: int
-    nodes: tuple[Node, ...]
-    edges: tuple[tuple[Node, Node], ...]
+    nodes: tuple[UnrolledNode, ...]
+    edges: tuple[tuple[UnrolledNode, UnrolledNode], ...]
 
-    def uses(self, node: Node) -> int:
+    def uses(self, node: UnrolledNode) -> int:
         """Return how many values are computed from this one; its gradient is a sum of as many terms."""
         return sum(source == node for source, _ in self.edges)
 
@@ -60,11 +60,11 @@ class Graph:
         return max(longest.values())
 
 
-def unroll(cell: str, steps: int) -> Graph:
+def unroll(cell: str, steps: int) -> UnrolledGraph:
     """Build the graph of a recurrence with a loss at every step.
 
     >>> graph = unroll("rnn", steps=3)
-    >>> graph.uses(Node("w_h", None, "weight")), graph.depth()
+    >>> graph.uses(UnrolledNode("w_h", None, "weight")), graph.depth()
     (3, 6)
     """
     if cell not in STEPS:
@@ -73,23 +73,25 @@ def unroll(cell: str, steps: int) -> Graph:
         raise InputError("steps", f"is {steps}, expected 1 or more")
     edges = tuple(_edges(STEPS[cell], steps))
     nodes = tuple(dict.fromkeys(node for edge in edges for node in edge))
-    return Graph(cell, steps, nodes, edges)
+    return UnrolledGraph(cell, steps, nodes, edges)
 
 
-def _edges(parts: Parts, steps: int) -> Iterator[tuple[Node, Node]]:
-    recurrent, out = Node("w_h", None, "weight"), Node("w_y", None, "weight")
-    total = Node("L", None, "loss")
+def _edges(parts: Parts, steps: int) -> Iterator[tuple[UnrolledNode, UnrolledNode]]:
+    recurrent, out = UnrolledNode("w_h", None, "weight"), UnrolledNode("w_y", None, "weight")
+    total = UnrolledNode("L", None, "loss")
     for step in range(1, steps + 1):
-        nodes = {letter: Node(letter, step, "state" if letter in STATES else "gate") for letter in parts}
-        nodes["x"] = Node("x", step, "input")
-        nodes |= {f"{letter}-": Node(letter, step - 1, "state") for letter in STATES}
+        nodes = {
+            letter: UnrolledNode(letter, step, "state" if letter in STATES else "gate") for letter in parts
+        }
+        nodes["x"] = UnrolledNode("x", step, "input")
+        nodes |= {f"{letter}-": UnrolledNode(letter, step - 1, "state") for letter in STATES}
         for letter, needed in parts.items():
             # Weights are used where the input is; h and c of gated cells only combine other values.
             if "x" in needed:
                 yield recurrent, nodes[letter]
             for source in needed:
                 yield nodes[source], nodes[letter]
-        output, loss = Node(r"\hat y", step, "output"), Node("L", step, "loss")
+        output, loss = UnrolledNode(r"\hat y", step, "output"), UnrolledNode("L", step, "loss")
         yield out, output
         yield nodes["h"], output
         yield output, loss

@@ -19,7 +19,7 @@ TOP = 10
 
 
 @dataclass(frozen=True)
-class Read:
+class ScoredToken:
     """A token of the text and its surprisal, -log2 of its probability; None if it was not predicted."""
 
     piece: str
@@ -39,7 +39,7 @@ class Expected:
 class NextTokens(Answer):
     """A text as the model reads it, and the tokens that may follow, the most likely first."""
 
-    read: tuple[Read, ...]
+    read: tuple[ScoredToken, ...]
     expected: tuple[Expected, ...]
     entropy: float  # of the next token, in bits
 
@@ -56,7 +56,7 @@ def next_tokens(language: LanguageModel, text: str, k: int = TOP) -> NextTokens:
     pieces = framing.pieces(ids)
     log_probs = [float(one) for one in language.model.log_probs([ids])[0]] if ids else []
     read = [
-        Read(piece, None if place < framing.given else -log_p / math.log(2))
+        ScoredToken(piece, None if place < framing.given else -log_p / math.log(2))
         for place, (piece, log_p) in enumerate(zip(pieces, log_probs, strict=True))
     ]
     last, state, memory = language.model.start([ids])

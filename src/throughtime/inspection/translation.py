@@ -13,7 +13,7 @@ from throughtime.errors import InputError
 from throughtime.results import Answer
 from throughtime.search.beam import Beam
 from throughtime.search.generate import Finished, Moment, Strategy
-from throughtime.search.trace import Node, Trace
+from throughtime.search.trace import Trace, TraceNode
 from throughtime.text.codec import label, piece
 from throughtime.text.texts import signed
 
@@ -67,7 +67,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Result:
+class TranslationResult:
     """A translation that the search found; `node` is the index of its last token."""
 
     text: str
@@ -85,7 +85,7 @@ class BeamTree(Answer):
     width: int
     alpha: float
     nodes: tuple[Candidate, ...]
-    results: tuple[Result, ...]
+    results: tuple[TranslationResult, ...]
 
     @property
     def steps(self) -> int:
@@ -134,7 +134,7 @@ def beam_tree(
     target = translator.codecs.target
     paths = [_path(watcher.nodes, one, watcher.end_id) for one in found.results]
     results = [
-        Result(target.decode(one.tokens), one.score, one.log_prob, one.ended, path[-1])
+        TranslationResult(target.decode(one.tokens), one.score, one.log_prob, one.ended, path[-1])
         for one, path in zip(found.results, paths, strict=True)
     ]
     nodes = _candidates(watcher, target, set(paths[0]))
@@ -157,7 +157,7 @@ class _Reasons(Trace):
         self.found.append(scores[self.beam.n_best - 1] if len(scores) >= self.beam.n_best else -torch.inf)
         super().__call__(moment)
 
-    def reason(self, node: Node) -> str:
+    def reason(self, node: TraceNode) -> str:
         """Explain in one sentence why a node was kept, cut or ended."""
         if node.status == "ended":
             return f"a complete translation, with the score {signed(node.score)}"
@@ -191,7 +191,7 @@ def _candidates(watcher: _Reasons, codec: Codec, best: set[int]) -> list[Candida
     return found
 
 
-def _tokens(nodes: Sequence[Node], place: int | None) -> list[int]:
+def _tokens(nodes: Sequence[TraceNode], place: int | None) -> list[int]:
     found: list[int] = []
     while place is not None:
         found.insert(0, nodes[place].token)
@@ -199,7 +199,7 @@ def _tokens(nodes: Sequence[Node], place: int | None) -> list[int]:
     return found
 
 
-def _path(nodes: Sequence[Node], result: Finished, end_id: int | None) -> list[int]:
+def _path(nodes: Sequence[TraceNode], result: Finished, end_id: int | None) -> list[int]:
     """Find the nodes of a result, from its first token to its last."""
     tokens = [*result.tokens, *([end_id] if result.ended else [])]
     way: list[int] = []

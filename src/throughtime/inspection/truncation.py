@@ -120,7 +120,7 @@ def cost(problem: Problem, strategy: Strategy, repeats: int = 5) -> Cost:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class StrategyComparison:
     """The error of one strategy, and its cost for several lengths of sequences."""
 
     name: str
@@ -129,7 +129,7 @@ class Comparison:
     growth: list[Cost]  # the last one is for the full length
 
 
-def compare_strategies(problem: Problem, tau: int, pi: float, draws: int = 1024) -> list[Comparison]:
+def compare_strategies(problem: Problem, tau: int, pi: float, draws: int = 1024) -> list[StrategyComparison]:
     """Compare the three strategies on one problem, and on its first quarter, half and three quarters."""
     strategies: dict[str, Strategy] = {
         "full": Full(), "truncated": Truncated(tau), "randomised": Randomised(pi)
@@ -137,7 +137,7 @@ def compare_strategies(problem: Problem, tau: int, pi: float, draws: int = 1024)
     lengths = [max(1, problem.steps * quarters // 4) for quarters in (1, 2, 3, 4)]
     with one_thread():
         return [
-            Comparison(
+            StrategyComparison(
                 name,
                 strategy,
                 gradient_error(problem, strategy, draws),

@@ -7,7 +7,7 @@ from enum import IntEnum
 import torch
 
 
-class Kind(IntEnum):
+class ElementKind(IntEnum):
     """How numbers are multiplied: exact float32, float32 rounded to tf32, bfloat16, float16."""
 
     FLOAT = 0
@@ -18,10 +18,10 @@ class Kind(IntEnum):
     @property
     def size(self) -> int:
         """Bytes of an element."""
-        return 4 if self <= Kind.TF32 else 2
+        return 4 if self <= ElementKind.TF32 else 2
 
 
-KINDS = {torch.float32: Kind.FLOAT, torch.bfloat16: Kind.BF16, torch.float16: Kind.F16}
+KINDS = {torch.float32: ElementKind.FLOAT, torch.bfloat16: ElementKind.BF16, torch.float16: ElementKind.F16}
 
 
 def widened(size: int) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from throughtime.kernels.elements import KINDS, Kind
+from throughtime.kernels.elements import KINDS, ElementKind
 
 if TYPE_CHECKING:
     from throughtime.kernels import driver
@@ -69,7 +69,7 @@ def softmax_(scores: Tensor, targets: Tensor, words: int, smoothing: float, erro
 
 
 @functools.cache
-def _prepared(kind: Kind, pitch: int, errors: bool, device: int) -> driver.Kernel:
+def _prepared(kind: ElementKind, pitch: int, errors: bool, device: int) -> driver.Kernel:
     from throughtime.kernels import driver
 
     vectors = pitch * kind.size // 16

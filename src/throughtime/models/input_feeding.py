@@ -28,7 +28,7 @@ from throughtime.models.input_feeding_steps import (
 from throughtime.recurrence.layout import scratch
 
 
-class Weights(NamedTuple):
+class LoopWeights(NamedTuple):
     """The weights of the loop; those of the cell have the cell's names.
 
     Additive attention is e' sigmoid(W q + k); without `query` and `energy` the scores are products q' k.
@@ -87,7 +87,7 @@ class InputFeedingLoop(torch.autograd.Function):
         *flat_weights: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
         """The outputs [L, B, O], the weights [L, B, T] and the last state, each [B, H]."""
-        w, steps, embedded = Weights(*flat_weights), len(x), x.shape[2]  # type: ignore[arg-type]
+        w, steps, embedded = LoopWeights(*flat_weights), len(x), x.shape[2]  # type: ignore[arg-type]
         columns = Columns(gates, 0 if w.query is None else len(w.query), len(w.output), h.shape[1])
         sums = _first_sums(columns, x, w)
         parts = [w.output, w.weight_hh.roll(gates.rolled * h.shape[1], 0)]
@@ -140,7 +140,7 @@ class InputFeedingLoop(torch.autograd.Function):
         gates: Gates = ctx.gates
         columns: Columns = ctx.columns
         x, sums, outputs, weights, seen, from_state, keys, values, *others = ctx.saved_tensors
-        w, states = Weights(*others[:8]), others[8:]
+        w, states = LoopWeights(*others[:8]), others[8:]
         steps, embedded = len(x), x.shape[2]
         slopes, rest = _slopes(gates, columns, sums, outputs, states)
         score_gradients: AdditiveGradients | ProductGradients = (
@@ -179,7 +179,7 @@ class InputFeedingLoop(torch.autograd.Function):
         return None, None, None, into_x, into_fed, *into_state, into_keys, into_values, *of_weights
 
 
-def _first_sums(columns: Columns, x: Tensor, w: Weights) -> Tensor:
+def _first_sums(columns: Columns, x: Tensor, w: LoopWeights) -> Tensor:
     """The sums of all steps, [L + 1, B, columns], with the parts that need no state."""
     (steps, batch, embedded), size = x.shape, w.weight_hh.shape[1]
     sums = scratch((steps + 1, batch, columns.width), like=x)
@@ -211,9 +211,9 @@ def _weight_gradients(
     x: Tensor,
     outputs: Tensor,
     h: Tensor,
-    w: Weights,
+    w: LoopWeights,
     into_energy: Tensor | None,
-) -> Weights:
+) -> LoopWeights:
     """One product for each weight, from the gradients of all sums."""
     size, embedded = h.shape[2], x.shape[2]
     into_inputs = gradients[:-1, :, columns.from_input].flatten(0, 1)
@@ -223,7 +223,7 @@ def _weight_gradients(
     torch.mm(into_inputs.t(), x.flatten(0, 1), out=weight_ih[:, :embedded])
     torch.mm(into_inputs.t(), outputs[:-1].flatten(0, 1), out=weight_ih[:, embedded:])
     shown = into_shown.t() @ h[1:].flatten(0, 1)
-    return Weights(
+    return LoopWeights(
         weight_ih=weight_ih,
         weight_hh=(into_gates.t() @ h[:-1].flatten(0, 1)).roll(-gates.rolled * size, 0),
         bias=into_inputs.sum(0),
@@ -286,7 +286,7 @@ def run_input_feeding(
             keys = keys * attention.scale
         w = cell.weights()
         inputs = (x, fed, first[0], first[1] if len(first) > 1 else None)
-        weights = Weights(
+        weights = LoopWeights(
             *(w["weight_ih"], w["weight_hh"], w["bias"], w.get("bias_hn")),
             *(query, energy, output.weight, output.bias),
         )

@@ -29,7 +29,7 @@ STEPS_AT_ONCE = 256
 ROWS_AT_ONCE = 64
 
 
-class Read(NamedTuple):
+class LayerOutputs(NamedTuple):
     """The outputs of the layers [T, B, H], the same after dropout, and the last state."""
 
     outputs: Tensor
@@ -124,7 +124,7 @@ class RecurrentLanguageModel(nn.Module):
         carry: Tensor | None = None,
         *,
         sliding: int | None = None,
-    ) -> Read:
+    ) -> LayerOutputs:
         """Read ids [T, B]; the output at t depends on all ids up to and including t.
 
         Ids [B, T] are read as `model(ids.T)`, and `.outputs.transpose(0, 1)` has the batch first again.
@@ -136,7 +136,7 @@ class RecurrentLanguageModel(nn.Module):
         else:
             begin = self.initial_state(ids.shape[1]) if state is None else state
             outputs, last = scan_sliding(self.stack, x, begin, sliding)
-        return Read(outputs, self._drop(outputs, self.output_dropout), last)
+        return LayerOutputs(outputs, self._drop(outputs, self.output_dropout), last)
 
     def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
         """Read all tokens of each prompt but the last, which is the first input of the search."""

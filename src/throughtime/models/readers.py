@@ -24,7 +24,7 @@ STEPS = 512
 WINDOWS_AT_ONCE = 256
 
 
-class Reader:
+class StreamScorer:
     """How a piece of the text is scored: here by the model alone; subclasses add what they learn from it."""
 
     steps = STEPS
@@ -49,14 +49,14 @@ def surprisals(
     ids: np.ndarray[Any, Any],
     begin: int,
     *,
-    reader: Reader | None = None,
+    reader: StreamScorer | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[Tensor]:
     """The surprisal of every id, in nats, piece by piece; `begin` is the id before the first one.
 
     The results stay on the model's device, so that reading does not wait for them.
     """
-    reader = reader or Reader()
+    reader = reader or StreamScorer()
     device = model.embedding.weight.device
     state = model.initial_state(1)
     before, first = begin, 0
@@ -95,7 +95,7 @@ def window_surprisals(
         yield found.view(steps - warm_up, len(group)).double().cpu().numpy()
 
 
-class NeuralCache(Reader):
+class NeuralCache(StreamScorer):
     r"""A reader that mixes the model with a cache of its recent past (Grave, Joulin and Usunier, 2017).
 
     .. math:: P = (1 - \text{share}) P_\text{model} + \text{share} P_\text{cache}, \quad
@@ -141,7 +141,7 @@ FLOOR = 0.1
 """Added to every scale, so that a weight whose gradient is nearly always 0 does not take a huge step."""
 
 
-class DynamicEvaluation(Reader):
+class DynamicEvaluation(StreamScorer):
     r"""A reader that takes a step of gradient descent after each piece (Krause et al., 2018).
 
     A piece of `steps` tokens is scored first; then, with g the gradient of its mean surprisal, no longer than
@@ -201,7 +201,7 @@ class DynamicEvaluation(Reader):
     def read(
         self, model: RecurrentLanguageModel, inputs: Tensor, labels: Tensor, state: State
     ) -> tuple[Tensor, State]:
-        """See `Reader`."""
+        """See `StreamScorer`."""
         self._keep(model)
         with torch.enable_grad():
             outputs, _, reached = model(inputs, tuple(part.detach() for part in state))

@@ -24,7 +24,7 @@ MISSING = -1
 
 
 @dataclass(frozen=True)
-class Level:
+class NgramLevel:
     """The n-grams of one length: their sorted keys, and how often each occurred."""
 
     keys: Ints  # [nodes]
@@ -73,7 +73,7 @@ class NgramCounts:
     [(0, 1), (0, 2), (1, 0)]
     """
 
-    levels: tuple[Level, ...]
+    levels: tuple[NgramLevel, ...]
     vocabulary_size: int
     never: tuple[int, ...] = ()
 
@@ -113,13 +113,13 @@ class NgramCounts:
             raise InputError("the training text", "has no tokens to count")
         ids = check_ids(ids, vocabulary_size)
         once = np.bincount(ids, minlength=vocabulary_size)
-        levels = [Level(np.arange(vocabulary_size), once, vocabulary_size)]
+        levels = [NgramLevel(np.arange(vocabulary_size), once, vocabulary_size)]
         node = ids
         for _ in range(1, order):
             keys = continue_nodes(node, starts) * vocabulary_size + ids
             seen = keys >= 0
             unique, inverse, count = _unique(keys[seen])
-            levels.append(Level(unique, count, vocabulary_size))
+            levels.append(NgramLevel(unique, count, vocabulary_size))
             node = np.full(len(ids), MISSING)
             node[seen] = inverse
         return cls(tuple(levels), vocabulary_size, tuple(sorted(set(never))))

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from throughtime.errors import InputError
-from throughtime.ngram.counts import MISSING, Floats, Ints, Level, NgramCounts, check_ids, continue_nodes
+from throughtime.ngram.counts import MISSING, Floats, Ints, NgramCounts, NgramLevel, check_ids, continue_nodes
 from throughtime.ngram.smoothing import Smoothing
 
 if TYPE_CHECKING:
@@ -143,9 +143,11 @@ class NgramModel:
                 "tensors", "have no count.1, so they are not those of an n-gram model; train it again"
             )
         size = len(tensors["count.1"])
-        levels = [Level(np.arange(size), np.asarray(tensors["count.1"]), size)]
+        levels = [NgramLevel(np.arange(size), np.asarray(tensors["count.1"]), size)]
         while (n := len(levels) + 1) and f"keys.{n}" in tensors:
-            levels.append(Level(np.asarray(tensors[f"keys.{n}"]), np.asarray(tensors[f"count.{n}"]), size))
+            levels.append(
+                NgramLevel(np.asarray(tensors[f"keys.{n}"]), np.asarray(tensors[f"count.{n}"]), size)
+            )
         return cls(NgramCounts(tuple(levels), size, tuple(never)), smoothing)
 
 

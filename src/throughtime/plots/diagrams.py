@@ -13,7 +13,7 @@ from throughtime.text.texts import signed
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from throughtime.inspection.graph import Graph, Node
+    from throughtime.inspection.graph import UnrolledGraph, UnrolledNode
     from throughtime.inspection.translation import BeamTree, Candidate
 
 _BEST, _CUT = COLOURS[0], "#8A8A8A"
@@ -97,7 +97,7 @@ _RAIL = {"w_h": -0.55, "w_y": 3.3}
 _RADIUS = 0.29
 
 
-def graph(graph: Graph, *, title: str = "", path: Path | str | None = None) -> Figure:
+def graph(graph: UnrolledGraph, *, title: str = "", path: Path | str | None = None) -> Figure:
     """Draw an unrolled graph, time from left to right, with lines from each shared weight to every step."""
     places = {node: _place(node, graph) for node in graph.nodes}
     left, right = -1.6, _WIDTH * graph.steps
@@ -117,7 +117,7 @@ def graph(graph: Graph, *, title: str = "", path: Path | str | None = None) -> F
     return drawing
 
 
-def _place(node: Node, graph: Graph) -> tuple[float, float]:
+def _place(node: UnrolledNode, graph: UnrolledGraph) -> tuple[float, float]:
     if node.kind == "weight":
         return -1.15, _RAIL[node.letter]
     if node.step is None:
@@ -142,7 +142,7 @@ def _place(node: Node, graph: Graph) -> tuple[float, float]:
     return start + 0.45 + number * min(space, 0.85), 0.42 + number * 0.2
 
 
-def _state(graph: Graph) -> tuple[float, float]:
+def _state(graph: UnrolledGraph) -> tuple[float, float]:
     """The position of h in its box: in the middle, or to the right above the gates if there are any."""
     alone = not any(node.kind == "gate" for node in graph.nodes)
     return (_BOX / 2, 1.5) if alone else (2.5, 1.9)
@@ -159,7 +159,7 @@ def _box(axes: Any, step: int) -> None:
     )  # fmt: skip
 
 
-def _rails(axes: Any, graph: Graph, places: dict[Node, tuple[float, float]]) -> None:
+def _rails(axes: Any, graph: UnrolledGraph, places: dict[UnrolledNode, tuple[float, float]]) -> None:
     """Draw one line from each weight along all steps, with an arrow into each."""
     for node, (x, y) in places.items():
         if node.kind != "weight":
@@ -202,7 +202,7 @@ def _arrow(
     )  # fmt: skip
 
 
-def _circle(axes: Any, node: Node, place: tuple[float, float]) -> None:
+def _circle(axes: Any, node: UnrolledNode, place: tuple[float, float]) -> None:
     from matplotlib.patches import Circle
 
     axes.add_patch(Circle(place, _RADIUS, facecolor=_COLOUR[node.kind], edgecolor="white", zorder=3))
@@ -211,7 +211,7 @@ def _circle(axes: Any, node: Node, place: tuple[float, float]) -> None:
     axes.text(*place, label, ha="center", va="center_baseline", color=ink, fontsize=11, zorder=4)
 
 
-def _graph_legend(drawing: Any, graph: Graph) -> None:
+def _graph_legend(drawing: Any, graph: UnrolledGraph) -> None:
     kinds = [kind for kind in _COLOUR if any(node.kind == kind for node in graph.nodes)]
     handles = [
         legend_line(_NAME.get(kind, kind), linestyle="", marker="o", markersize=9, color=_COLOUR[kind])

@@ -19,7 +19,7 @@ from torch import Tensor
 from throughtime.cells.base import Cell
 from throughtime.files import cache_folder
 from throughtime.recurrence.choice import GPU_ONLY
-from throughtime.recurrence.persistent_plan import Plan, Task
+from throughtime.recurrence.persistent_plan import KernelTask, Plan
 
 NEVER = sys.maxsize
 ALIGNED = 8
@@ -76,13 +76,13 @@ def use(cell: Cell, dtype: torch.dtype, trains: bool) -> str:
     return f"{name} {str(dtype).removeprefix('torch.')} {'trained' if trains else 'forward'}"
 
 
-def plan(device: int, task: Task) -> Plan | None:
+def plan(device: int, task: KernelTask) -> Plan | None:
     """Return the plan measured as the best for exactly this task on this GPU, or None."""
     numbers = figures(gpu(device)).get("plans", {}).get(plan_name(task))
     return None if numbers is None else Plan(**numbers)
 
 
-def plan_name(task: Task) -> str:
+def plan_name(task: KernelTask) -> str:
     """Return the name under which the best plan of a task is stored."""
     way = "backward" if task.backward else "forward"
     return f"{task.form.name} {task.kind.name} {way} {task.width} {task.batch}"

@@ -17,7 +17,7 @@ from torch import Tensor
 from throughtime.cells.base import Cell, State
 from throughtime.recurrence import layout as memory
 from throughtime.recurrence.backend import Result, first_order
-from throughtime.recurrence.layout import InputGradients, Layout, Part
+from throughtime.recurrence.layout import InputGradients, RowLayout, StepBlock
 
 PART = 1024
 """Minimum rows of a part. From 512 to 2,048 makes no difference; all at once cost 5 % at 64 x 64 x 512."""
@@ -48,7 +48,7 @@ class Fused:
     ) -> Result:
         """Run all steps in one differentiable function."""
         steps, batch = x.shape[:2]
-        layout = Layout.dense(steps, batch) if lengths is None else Layout.ragged(lengths, steps)
+        layout = RowLayout.dense(steps, batch) if lengths is None else RowLayout.ragged(lengths, steps)
         carry = None if carry is None else carry.to(x.dtype)
         w = cell.weights()
         weights = (w["weight_ih"], w["weight_hh"], w["bias"], w.get("bias_hn"))
@@ -75,14 +75,14 @@ class _Fused(torch.autograd.Function):
     def forward(
         ctx: Any,
         equations: Elman | ResetAfter | ResetBefore,
-        layout: Layout,
+        layout: RowLayout,
         carry: Tensor | None,
         x: Tensor,
         initial: Tensor,
         *weights: Tensor | None,
     ) -> tuple[Tensor, Tensor]:
         """Return the outputs [T, B, H] and the last state [B, H]."""
-        w = Weights(*weights)  # type: ignore[arg-type]
+        w = CellWeights(*weights)  # type: ignore[arg-type]
         entering, states = layout.enter(x), layout.states(initial)
         kept = equations.forward(layout, entering, states, w)
         ctx.save_for_backward(entering, states, w.ih, w.hh, *kept)
@@ -93,7 +93,7 @@ class _Fused(torch.autograd.Function):
     @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         """Go from the last step to the first."""
-        layout: Layout = ctx.layout
+        layout: RowLayout = ctx.layout
         entering, states, weight_ih, weight_hh, *kept = ctx.saved_tensors
         flow = Flow(layout, layout.gradients(*gradients), ctx.carry)
         into_input = InputGradients(layout, entering, weight_ih, ctx.needs_input_grad[3])
@@ -106,7 +106,7 @@ class _Fused(torch.autograd.Function):
 class Flow:
     """The gradients of all states, which each step passes back from the state after it to the one before."""
 
-    def __init__(self, layout: Layout, states: Tensor, carry: Tensor | None) -> None:
+    def __init__(self, layout: RowLayout, states: Tensor, carry: Tensor | None) -> None:
         self.layout, self.states = layout, states
         self.before, self.after = layout.entered(states), layout.left(states)
         self._factors = layout.factors(carry)
@@ -124,7 +124,7 @@ class Flow:
         if factor is not None:
             self.before[t].addcmul_(room, factor)
 
-    def parts(self, width: int) -> Iterator[tuple[Part, Tensor]]:
+    def parts(self, width: int) -> Iterator[tuple[StepBlock, Tensor]]:
         """Yield the parts of all steps, the last first, each with memory for its slopes: [rows, width]."""
         parts = self.layout.parts(PART)
         buffer = memory.scratch((max(part.extent for part in parts), width), like=self.states)
@@ -132,7 +132,7 @@ class Flow:
             yield part, buffer[: part.extent]
 
 
-class Weights(NamedTuple):
+class CellWeights(NamedTuple):
     """The weights of a cell; only a GRU that resets after the product has `bias_hn`."""
 
     ih: Tensor
@@ -147,7 +147,9 @@ class Elman:
     def __init__(self, rectified: bool) -> None:
         self.rectified = rectified
 
-    def forward(self, layout: Layout, entering: Tensor, states: Tensor, w: Weights) -> tuple[Tensor, ...]:
+    def forward(
+        self, layout: RowLayout, entering: Tensor, states: Tensor, w: CellWeights
+    ) -> tuple[Tensor, ...]:
         """One product and one activation per step."""
         sums = torch.addmm(w.bias, entering, w.ih.t())
         weight = w.hh.t().contiguous()
@@ -189,7 +191,9 @@ class ResetAfter:
     so that each needs one product.
     """
 
-    def forward(self, layout: Layout, entering: Tensor, states: Tensor, w: Weights) -> tuple[Tensor, ...]:
+    def forward(
+        self, layout: RowLayout, entering: Tensor, states: Tensor, w: CellWeights
+    ) -> tuple[Tensor, ...]:
         """One product per step."""
         assert w.bias_hn is not None
         size = w.hh.shape[1]
@@ -242,7 +246,9 @@ class ResetAfter:
 class ResetBefore:
     """n = tanh(x_n + W_hn p) with p = r h. The gates are stored in the order r, z, n."""
 
-    def forward(self, layout: Layout, entering: Tensor, states: Tensor, w: Weights) -> tuple[Tensor, ...]:
+    def forward(
+        self, layout: RowLayout, entering: Tensor, states: Tensor, w: CellWeights
+    ) -> tuple[Tensor, ...]:
         """Two products per step."""
         size = w.hh.shape[1]
         gates = memory.scratch((layout.rows, 3 * size), like=entering)

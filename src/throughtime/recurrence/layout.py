@@ -14,7 +14,7 @@ def scratch(shape: tuple[int, ...], like: Tensor) -> Tensor:
     return like.new_empty(shape)
 
 
-class Part(NamedTuple):
+class StepBlock(NamedTuple):
     """Consecutive steps, and the rows that enter them."""
 
     steps: slice
@@ -31,7 +31,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layout:
+class RowLayout:
     """The rows of each step, longest first, one step's block after another.
 
     Step t works on the first `living[t]` rows. Its block has as many rows as *enter* it, that is, as lived
@@ -41,7 +41,7 @@ class Layout:
 
     Rows of lengths 3, 1 and 2, with the dead ones in brackets:
 
-    >>> layout = Layout.ragged(torch.tensor([3, 1, 2]), steps=5)
+    >>> layout = RowLayout.ragged(torch.tensor([3, 1, 2]), steps=5)
     >>> layout.living, layout.entering
     ([3, 2, 1], [3, 3, 2])
     >>> layout.enter(torch.arange(15.0).view(5, 3, 1)).flatten().tolist()  # 0 2 1 | 3 5 (4) | 6 (8)
@@ -57,12 +57,12 @@ class Layout:
     dead: Tensor | None = None  # where among the entering rows the dead ones lie
 
     @classmethod
-    def dense(cls, steps: int, batch: int) -> Layout:
+    def dense(cls, steps: int, batch: int) -> RowLayout:
         """The layout of rows of equal length, where nothing moves."""
         return cls((steps, batch), [batch] * steps)
 
     @classmethod
-    def ragged(cls, lengths: Tensor, steps: int) -> Layout:
+    def ragged(cls, lengths: Tensor, steps: int) -> RowLayout:
         """The layout of rows of these lengths. Steps after the longest row are ignored."""
         batch, device = len(lengths), lengths.device
         length, order = lengths.clamp(0, steps).sort(descending=True)
@@ -153,17 +153,17 @@ class Layout:
         at = self.dead - start
         return rows.index_fill_(0, at[(at >= 0) & (at < len(rows))], 0.0)
 
-    def parts(self, least: int) -> list[Part]:
+    def parts(self, least: int) -> list[StepBlock]:
         """Split the steps into parts of at least `least` rows; the last part may have fewer."""
         parts, first, start, stop = [], 0, 0, 0
         for step, count in enumerate(self.entering):
             stop += count
             if stop - start >= least or step == len(self.living) - 1:
-                parts.append(Part(slice(first, step + 1), slice(start, stop)))
+                parts.append(StepBlock(slice(first, step + 1), slice(start, stop)))
                 first, start = step + 1, stop
         return parts
 
-    def blocks(self, rows: Tensor, part: Part | None = None) -> list[Tensor]:
+    def blocks(self, rows: Tensor, part: StepBlock | None = None) -> list[Tensor]:
         """Return for each step, of all or of a part, its living rows of a tensor of entering rows."""
         steps = slice(None) if part is None else part.steps
         return [
@@ -190,7 +190,7 @@ class Layout:
 class InputGradients:
     """Accumulates the gradients of x, weight_ih and bias from the gradients of the sums of the gates."""
 
-    def __init__(self, layout: Layout, entering: Tensor, weight: Tensor, wanted: bool) -> None:
+    def __init__(self, layout: RowLayout, entering: Tensor, weight: Tensor, wanted: bool) -> None:
         self.layout, self.entering, self.weight = layout, entering, weight
         self.into_rows = scratch(tuple(entering.shape), like=entering) if wanted else None
         self.into_weight, self.into_bias = torch.zeros_like(weight), weight.new_zeros(len(weight))

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from throughtime.cells.base import Cell, State
-from throughtime.kernels.elements import KINDS, Kind
+from throughtime.kernels.elements import KINDS, ElementKind
 from throughtime.recurrence.backend import Result, first_order
 from throughtime.recurrence.persistent_plan import LANES
 
@@ -32,11 +32,11 @@ class _Linear(ctypes.Structure):
     ]
 
 
-class Settings(NamedTuple):
+class ScanSettings(NamedTuple):
     """All arguments that are not tensors. Pairs are for the forward and the backward pass."""
 
     cell: int
-    kind: Kind
+    kind: ElementKind
     device: int
     warps: tuple[int, int] = (16, 16)
     steps: tuple[int, int] = (8, 8)  # that a warp takes at a time, fewer where shared memory is short
@@ -49,7 +49,7 @@ class Settings(NamedTuple):
 
 
 @functools.cache
-def _prepared(settings: Settings, backward: bool, carried: bool) -> driver.Kernel:
+def _prepared(settings: ScanSettings, backward: bool, carried: bool) -> driver.Kernel:
     """The kernel for these settings, with steps and stages that the GPU's shared memory holds."""
     from throughtime.kernels import driver
 
@@ -107,7 +107,7 @@ class LinearScan:
             state[0].to(torch.float32),
             None if lengths is None else lengths.to(torch.int32),
             None if carry is None else carry.to(torch.float32).contiguous(),
-            Settings(CELLS[cell.equations], KINDS[x.dtype], x.get_device()),
+            ScanSettings(CELLS[cell.equations], KINDS[x.dtype], x.get_device()),
         )
         return Result(outputs, (last.to(x.dtype),))
 
@@ -125,7 +125,7 @@ class Scan(torch.autograd.Function):
         initial: Tensor,
         lengths: Tensor | None,
         carry: Tensor | None,
-        settings: Settings,
+        settings: ScanSettings,
     ) -> tuple[Tensor, Tensor]:
         """One pass over the projected inputs."""
         projected, initial = projected.contiguous(), initial.contiguous()

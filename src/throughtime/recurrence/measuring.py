@@ -19,7 +19,7 @@ from throughtime.errors import InputError
 from throughtime.files import whole_file
 from throughtime.recurrence import costs
 from throughtime.recurrence.persistent import FILES, form_of, kind_of, task_of
-from throughtime.recurrence.persistent_plan import Task, candidates
+from throughtime.recurrence.persistent_plan import KernelTask, candidates
 from throughtime.recurrence.scan import scan
 
 Call = Callable[[], Any]
@@ -55,7 +55,7 @@ waits for the host and gains little from it.
 
 
 @dataclass(frozen=True)
-class Case:
+class TimingCase:
     """One configuration to time; the input is as wide as the state."""
 
     cell: str
@@ -151,7 +151,7 @@ def faster_from(cell: str, dtype: torch.dtype, hidden: int, batch: int, trains: 
     found: list[int | None] = [None for _ in margins]
     pays_called = False
     for steps in (steps for steps in STEPS if steps * batch * hidden < LARGEST):
-        case = Case(cell, dtype, steps, batch, hidden, trains=trains)
+        case = TimingCase(cell, dtype, steps, batch, hidden, trains=trains)
         ours, theirs = case.ours(backend_of(cell)), case.theirs()
         # The host's share shrinks with the length: what pays called at fewer steps is not clocked again.
         pays_called = pays_called or _times_as_fast(ours, theirs) >= CALLED
@@ -226,7 +226,7 @@ def measure(say: Callable[[str], None]) -> dict[str, Any]:
 Work = tuple[str, tuple[tuple[str, int], ...], tuple[int, int]]
 
 
-def compile_ahead(tasks: Iterable[Task], plans: int = 1) -> None:
+def compile_ahead(tasks: Iterable[KernelTask], plans: int = 1) -> None:
     """Compile the kernels of these tasks, each with the plans expected to be fastest."""
     from throughtime.kernels import driver
 

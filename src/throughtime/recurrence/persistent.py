@@ -12,12 +12,12 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from throughtime.cells.base import Cell, State
-from throughtime.kernels.elements import KINDS, Kind, widened
+from throughtime.kernels.elements import KINDS, ElementKind, widened
 from throughtime.recurrence import costs, persistent_layer
 from throughtime.recurrence.backend import Result, first_order
 from throughtime.recurrence.batched_copies import Moves
 from throughtime.recurrence.persistent_layer import OWN, Kept
-from throughtime.recurrence.persistent_plan import Form, Plan, Task, best
+from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan, best
 
 if TYPE_CHECKING:
     from throughtime.kernels import driver
@@ -27,11 +27,11 @@ FILES = ("primitives.cuh", "elements.cuh", "product.cuh")
 AS_IT_IS = contextlib.nullcontext()
 
 
-class Settings(NamedTuple):
+class PersistentSettings(NamedTuple):
     """All arguments that are not tensors."""
 
     form: Form
-    kind: Kind
+    kind: ElementKind
     size: int  # hidden units
     device: int
     keeps: bool = True  # whether to keep what a backward pass needs
@@ -39,11 +39,11 @@ class Settings(NamedTuple):
 
 
 @functools.cache
-def _prepared(settings: Settings, batch: int, backward: bool) -> tuple[driver.Kernel, int, int]:
+def _prepared(settings: PersistentSettings, batch: int, backward: bool) -> tuple[driver.Kernel, int, int]:
     """Return the kernel for these settings, the number of its blocks, and how long they pause."""
     from throughtime.kernels import driver
 
-    task = Task(settings.form, settings.kind, widened(settings.size), batch, backward)
+    task = KernelTask(settings.form, settings.kind, widened(settings.size), batch, backward)
     if settings.plans is not None:
         plan: Plan | None = settings.plans[backward]
     else:
@@ -65,7 +65,7 @@ class Recurrence(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        settings: Settings,
+        settings: PersistentSettings,
         lengths: Tensor | None,
         carry: Tensor | None,
         x: Tensor,
@@ -118,7 +118,7 @@ class Recurrence(torch.autograd.Function):
     @first_order
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         """Go from the top layer down: one launch for the gradients of all sums, one product per weight."""
-        settings: Settings = ctx.settings
+        settings: PersistentSettings = ctx.settings
         form, size, given, wanted = settings.form, settings.size, ctx.given, ctx.needs_input_grad
         entering, lengths, carry, *kept = ctx.saved_tensors
         layers = [Kept(*kept[at : at + len(Kept._fields)]) for at in range(0, len(kept), len(Kept._fields))]
@@ -162,11 +162,11 @@ class Recurrence(torch.autograd.Function):
         return None, None, None, into_x, *found
 
 
-def _precision(kind: Kind) -> contextlib.AbstractContextManager[None]:
+def _precision(kind: ElementKind) -> contextlib.AbstractContextManager[None]:
     """Use the precision of the recurrence for torch's products too."""
-    if kind > Kind.TF32 or torch.backends.cuda.matmul.allow_tf32 == (kind is Kind.TF32):
+    if kind > ElementKind.TF32 or torch.backends.cuda.matmul.allow_tf32 == (kind is ElementKind.TF32):
         return AS_IT_IS
-    return _changed(kind is Kind.TF32)
+    return _changed(kind is ElementKind.TF32)
 
 
 @contextlib.contextmanager
@@ -253,7 +253,7 @@ def run_layers(
         own += (w["weight_ih"], w["weight_hh"], w["bias"], w.get("bias_hn"), h, c)
     trains = torch.is_grad_enabled() and any(part is not None and part.requires_grad for part in (x, *own))
     outputs, *last = Recurrence.apply(  # type: ignore[no-untyped-call]
-        Settings(form, kind, cells[0].hidden_size, x.get_device(), trains),
+        PersistentSettings(form, kind, cells[0].hidden_size, x.get_device(), trains),
         None if lengths is None else lengths.to(torch.int32),
         None if carry is None else carry.to(torch.float32).contiguous(),
         x,
@@ -268,19 +268,19 @@ def form_of(cell: Cell) -> Form | None:
     return FORMS.get((cell.equations, variant))
 
 
-def kind_of(x: Tensor) -> Kind | None:
+def kind_of(x: Tensor) -> ElementKind | None:
     """Return how to multiply: float32 as torch's recurrent kernels do, in tf32 unless that is disabled."""
     if x.dtype is torch.float32:
-        return Kind.TF32 if torch.backends.cudnn.allow_tf32 else Kind.FLOAT
+        return ElementKind.TF32 if torch.backends.cudnn.allow_tf32 else ElementKind.FLOAT
     return KINDS.get(x.dtype)
 
 
-def task_of(form: Form, kind: Kind, cell: Cell, batch: int, backward: bool) -> Task:
+def task_of(form: Form, kind: ElementKind, cell: Cell, batch: int, backward: bool) -> KernelTask:
     """Return the task to plan for this call."""
-    return Task(form, kind, widened(cell.hidden_size), batch, backward)
+    return KernelTask(form, kind, widened(cell.hidden_size), batch, backward)
 
 
 @functools.cache
-def _fits(form: Form, kind: Kind, size: int, batch: int, limits: tuple[int, int]) -> bool:
+def _fits(form: Form, kind: ElementKind, size: int, batch: int, limits: tuple[int, int]) -> bool:
     """Whether there is a plan for both the forward and the backward pass."""
-    return all(best(Task(form, kind, widened(size), batch, way), *limits) for way in (False, True))
+    return all(best(KernelTask(form, kind, widened(size), batch, way), *limits) for way in (False, True))

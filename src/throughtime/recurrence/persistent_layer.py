@@ -19,7 +19,7 @@ OWN = ("weight_ih", "weight_hh", "bias", "bias_hn", "h", "c")
 bias_hn, only an LSTM has c; without h and c the state is zero."""
 
 
-class Layer(NamedTuple):
+class LayerTensors(NamedTuple):
     """The tensors of a layer, all rows wide; its launch fills the last three."""
 
     into_gates: Tensor  # [gates * width, inputs]
@@ -53,7 +53,7 @@ class Sums(NamedTuple):
 
 def laid_out(
     moves: Moves, form: Form, size: int, own: Sequence[Tensor | None], x: Tensor, inputs: int, keeps: bool
-) -> Layer:
+) -> LayerTensors:
     """Allocate a layer for the steps of x [T, B, ...]; the next launch of `moves` makes its tensors wide."""
     weight_ih, weight_hh, bias, bias_hn, h, c = own
     assert weight_ih is not None
@@ -70,7 +70,7 @@ def laid_out(
         extra = x.new_empty(steps, batch, width)
         if form is Form.GRU_BEFORE:  # it is exchanged
             moves.void(extra.data_ptr(), steps * one)
-    return Layer(
+    return LayerTensors(
         moves.wide_gates(weight_ih, size, width, inputs),
         moves.wide_gates(weight_hh, size, width, width),
         moves.wide(bias, size, width),
@@ -95,7 +95,12 @@ _FORWARD, _BACKWARD = ctypes.c_longlong * 15, ctypes.c_longlong * 18
 
 
 def forward_arguments(
-    numbers: _Numbers, form: Form, layer: Layer, gates: Tensor, ends: Sequence[Tensor], lengths: Tensor | None
+    numbers: _Numbers,
+    form: Form,
+    layer: LayerTensors,
+    gates: Tensor,
+    ends: Sequence[Tensor],
+    lengths: Tensor | None,
 ) -> ctypes.Array[ctypes.c_longlong]:
     """Return the arguments in the order of `Forward` in forward.cu."""
     recurrent, states, memories = layer.recurrent, layer.states, layer.memories

@@ -7,7 +7,7 @@ import math
 from dataclasses import asdict, dataclass, replace
 from enum import IntEnum
 
-from throughtime.kernels.elements import Kind
+from throughtime.kernels.elements import ElementKind
 
 LANES = 32
 CHUNK = 64
@@ -45,11 +45,11 @@ class Form(IntEnum):
 
 
 @dataclass(frozen=True)
-class Task:
+class KernelTask:
     """What to run, forward or backward."""
 
     form: Form
-    kind: Kind
+    kind: ElementKind
     width: int  # hidden units, a multiple of 8
     batch: int
     backward: bool
@@ -81,11 +81,11 @@ class Plan:
     batch: int = 2  # chunks of the state under way at a time
     pause: int = 0  # clock cycles before a block first looks for what the others give
 
-    def blocks(self, task: Task) -> int:
+    def blocks(self, task: KernelTask) -> int:
         """Number of blocks of a launch."""
         return self.unit_blocks(task) * -(-task.batch // (self.rows * self.passes))
 
-    def unit_blocks(self, task: Task) -> int:
+    def unit_blocks(self, task: KernelTask) -> int:
         """Number of blocks that share the units of one group of rows."""
         return -(-task.width // self.units)
 
@@ -97,13 +97,13 @@ class Plan:
         """Bytes of shared memory for one chunk of the weights of every warp."""
         return gates * self.units // 16 * 2 * self.warps * LANES * 16
 
-    def unstaged(self, task: Task) -> int:
+    def unstaged(self, task: KernelTask) -> int:
         """Bytes of shared memory without weights: partial sums of the warps, running values, row lengths."""
         tiles, row_tiles = self.units // 16, self.rows // 8
         shares = self.warps * task.tiles * tiles * row_tiles * 2 * LANES * 8
         return shares + 2 * self.passes * tiles * row_tiles * 2 * LANES * 8 + self.passes * self.rows * 4
 
-    def shared(self, task: Task) -> int:
+    def shared(self, task: KernelTask) -> int:
         """Bytes of shared memory of a block."""
         first, second = task.depths()
         weights = self.chunk_bytes(task.tiles) * self._kept(self.each(first), self.held, self.staged)
@@ -115,7 +115,7 @@ class Plan:
         left = max(0, each - held)
         return left if left <= staged else staged + self.ring
 
-    def constants(self, task: Task) -> dict[str, int]:
+    def constants(self, task: KernelTask) -> dict[str, int]:
         """The constants that the source of the kernel needs."""
         own = {name.upper(): value for name, value in asdict(self).items() if name != "pause"}
         given = {"CELL": int(task.form), "KIND": int(task.kind), "WIDTH": task.width}
@@ -132,7 +132,9 @@ RING_BYTES = 32768
 """Bytes of shared memory through which weights stream that do not fit on the chip."""
 
 
-def fitted(task: Task, units: int, rows: int, passes: int, warps: int, shared_limit: int) -> Plan | None:
+def fitted(
+    task: KernelTask, units: int, rows: int, passes: int, warps: int, shared_limit: int
+) -> Plan | None:
     """Return a plan that keeps as many weights on the chip as fit, or None if nothing fits."""
     plan = Plan(units, rows, passes, warps)
     first, second = task.depths()
@@ -169,7 +171,7 @@ def _loads(batch: int, row_tiles: int, each: int) -> int:
     return batch * row_tiles * 4 * (2 if each > batch else 1)
 
 
-def candidates(task: Task, multiprocessors: int, shared_limit: int) -> list[Plan]:
+def candidates(task: KernelTask, multiprocessors: int, shared_limit: int) -> list[Plan]:
     """Return all plans with one multiprocessor per block, those expected to be fastest first."""
     found = []
     for units in (16, 32):
@@ -188,7 +190,7 @@ def candidates(task: Task, multiprocessors: int, shared_limit: int) -> list[Plan
     return sorted(found, key=lambda plan: microseconds(task, plan))
 
 
-def _pause(task: Task, plan: Plan) -> int:
+def _pause(task: KernelTask, plan: Plan) -> int:
     """Return the pause before a block first looks for the state; with several passes it needs none."""
     if plan.passes > 1:
         return 0
@@ -196,7 +198,7 @@ def _pause(task: Task, plan: Plan) -> int:
 
 
 @functools.cache
-def best(task: Task, multiprocessors: int, shared_limit: int) -> Plan | None:
+def best(task: KernelTask, multiprocessors: int, shared_limit: int) -> Plan | None:
     """Return the plan expected to be fastest, or None if no plan fits the GPU."""
     found = candidates(task, multiprocessors, shared_limit)
     return found[0] if found else None
@@ -213,7 +215,7 @@ PAUSES = ((1.4, 200), (2.0, 400), (math.inf, 700))
 """Clock cycles to pause, by the upper bound on the microseconds of a step."""
 
 
-def microseconds(task: Task, plan: Plan) -> float:
+def microseconds(task: KernelTask, plan: Plan) -> float:
     """Return the expected time of a step, by which `candidates` sorts."""
     total = 0.0
     for gates, depth, held, staged in zip(
@@ -224,7 +226,7 @@ def microseconds(task: Task, plan: Plan) -> float:
         each, tiles, row_tiles = plan.each(depth), gates * plan.units // 16, plan.rows // 8
         chunk = plan.chunk_bytes(gates)
         own = min(plan.rows, task.batch) * depth
-        thrice = 3 if task.kind is Kind.FLOAT else 1
+        thrice = 3 if task.kind is ElementKind.FLOAT else 1
         total += PASS + OWN_BYTES * own + ALL_BYTES * own * plan.blocks(task)
         total += STREAMED_BYTES * max(0, each - held - staged) * chunk
         total += INSTRUCTIONS * thrice * each * tiles * row_tiles * plan.warps / 2

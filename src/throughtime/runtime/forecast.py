@@ -62,7 +62,7 @@ def read_histories(data: Mapping[str, Any] | Sequence[Any]) -> list[History]:
     return histories
 
 
-class Head:
+class OutputDistribution:
     """Interprets the outputs of a graph, [..., width], as the distribution of one value."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:

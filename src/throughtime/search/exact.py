@@ -80,7 +80,7 @@ def exact(
         return []
     last, state, memory = model.start(prompts)
     dtypes, device = [part.dtype for part in state], last.device
-    starts = [Read((), tuple(part[row] for part in state)) for row in range(len(prompts))]
+    starts = [ReadPrefix((), tuple(part[row] for part in state)) for row in range(len(prompts))]
     fit = [_fits(one, end_id, max_new_tokens) for one in first]
     best = [
         replace(one, score=one.log_prob) if fits else IMPOSSIBLE for one, fits in zip(first, fit, strict=True)
@@ -119,7 +119,7 @@ def exact(
         parents = np.empty(len(prefixes), dtype=object)
         for at in np.unique(row):
             own = (part[at].to(dtype, copy=True) for part, dtype in zip(state, dtypes, strict=True))
-            parents[at] = Read(prefixes[at], tuple(own))
+            parents[at] = ReadPrefix(prefixes[at], tuple(own))
         of_sentence = np.searchsorted(owners[row], np.arange(len(prompts) + 1))
         for owner in np.unique(owners):
             at = slice(*of_sentence[owner : owner + 2])
@@ -171,7 +171,7 @@ def _constrain(
 
 
 @dataclass(frozen=True)
-class Read:
+class ReadPrefix:
     """A prefix that the model has read, beginning with its first input; all its continuations share it."""
 
     tokens: tuple[int, ...]
@@ -190,7 +190,7 @@ class Frontier:
     have to take all likelier ones, which are more than the budget.
     """
 
-    def __init__(self, start: Read, token: int, budget: int) -> None:
+    def __init__(self, start: ReadPrefix, token: int, budget: int) -> None:
         self.budget, self.expansions = budget, 0
         self.waiting = np.array([(start, token, 0.0)], dtype=WAITING)
         self._forgotten = -math.inf

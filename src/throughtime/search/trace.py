@@ -16,7 +16,7 @@ Status = Literal["kept", "cut", "ended"]
 
 
 @dataclass(frozen=True)
-class Node:
+class TraceNode:
     """One token that a search considered."""
 
     sentence: int
@@ -39,7 +39,7 @@ class Trace:
     def __init__(self, end_id: int | None, *, cut: int = 3, length_penalty: float = 0.0) -> None:
         check_beam(1, length_penalty, 1)
         self.end_id, self.cut, self.length_penalty = end_id, cut, length_penalty
-        self.nodes: list[Node] = []
+        self.nodes: list[TraceNode] = []
         self._of_row: list[int | None] = []  # the node of each row that continues
 
     def __call__(self, moment: Moment) -> None:
@@ -91,5 +91,5 @@ class Trace:
         self, moment: Moment, row: int, token: int, log_prob: float, score: float, status: Status
     ) -> int:
         sentence, step = int(moment.before.sentence[row]), moment.before.length + 1
-        self.nodes.append(Node(sentence, step, self._of_row[row], token, log_prob, score, status))
+        self.nodes.append(TraceNode(sentence, step, self._of_row[row], token, log_prob, score, status))
         return len(self.nodes) - 1

@@ -15,7 +15,7 @@ FEWEST = 3
 """Minimum number of values in a segment."""
 
 
-class Segment(NamedTuple):
+class SeriesSegment(NamedTuple):
     """One segment of a series, steps `start` to `stop`, and the statistics of its values."""
 
     start: int
@@ -34,7 +34,7 @@ class Drift:
     autocorrelation within segments; it is too low if segments are short compared with the correlation time.
     """
 
-    segments: tuple[Segment, ...]
+    segments: tuple[SeriesSegment, ...]
     spread: float
     expected: float
 
@@ -80,7 +80,7 @@ def drift(values: ArrayLike, segments: int = 10) -> Drift:
     return Drift(parts, float(means.std(ddof=1)) / whole, _chance(parts, len(present) / len(parts)) / whole)
 
 
-def _segment(series: NDArray[np.float64], start: int, stop: int) -> Segment:
+def _segment(series: NDArray[np.float64], start: int, stop: int) -> SeriesSegment:
     there = ~np.isnan(series[start:stop])
     part = series[start:stop][there]
     neighbours = int(np.count_nonzero(there[1:] & there[:-1]))
@@ -91,10 +91,10 @@ def _segment(series: NDArray[np.float64], start: int, stop: int) -> Segment:
     if power > 0 and neighbours:
         # With missing values there are fewer products of neighbours than squares.
         memory = float(centred[1:] @ centred[:-1]) / power * ((len(part) - 1) / neighbours)
-    return Segment(start, stop, float(part.mean()), float(part.std()), min(1.0, max(-1.0, memory)))
+    return SeriesSegment(start, stop, float(part.mean()), float(part.std()), min(1.0, max(-1.0, memory)))
 
 
-def _chance(parts: tuple[Segment, ...], length: float) -> float:
+def _chance(parts: tuple[SeriesSegment, ...], length: float) -> float:
     """The standard error of a segment's mean, with fewer effective values if they are autocorrelated."""
     variance = np.mean([part.deviation**2 for part in parts])
     memory = np.clip(np.mean([part.autocorrelation for part in parts]), -0.9, 0.99)

@@ -25,7 +25,7 @@ SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 PAST = 0.0
 
 
-class Metrics:
+class ServerMetrics:
     """Metrics of one application for Prometheus; safe to change from any thread."""
 
     def __init__(self) -> None:
@@ -154,7 +154,9 @@ class Limits:
 class AccessLog:
     """Logs and counts every request, with an id in `X-Request-Id`. Texts and keys are never logged."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, lines: bool, stream: TextIO | None = None) -> None:
+    def __init__(
+        self, app: ASGIApp, metrics: ServerMetrics, lines: bool, stream: TextIO | None = None
+    ) -> None:
         self.app, self.metrics, self.lines, self.stream = app, metrics, lines, stream
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

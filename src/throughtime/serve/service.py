@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from throughtime.ngram.detection import SAMPLES, Detector
 from throughtime.serve.batching import Batcher, Compute, Left, Worker
-from throughtime.serve.middleware import Ending, Metrics
+from throughtime.serve.middleware import Ending, ServerMetrics
 from throughtime.serve.models import Models, Served
 from throughtime.serve.requests import (
     CLIENT_LEFT,
@@ -35,7 +35,7 @@ class Service:
     """What endpoints use; they get it from `admit`, or from `get_service` without a check."""
 
     def __init__(self, models: Models, options: Options) -> None:
-        self.models, self.options, self.metrics, self.ending = models, options, Metrics(), Ending()
+        self.models, self.options, self.metrics, self.ending = models, options, ServerMetrics(), Ending()
         self.batchers = {
             one.name: Batcher(
                 one.name,

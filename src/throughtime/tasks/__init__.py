@@ -53,7 +53,7 @@ class Task:
     predictor: ClassVar[str]
     """The class of its trained models, a `Predictor`."""
     objective: ClassVar[str]
-    """The class of its training objectives; the predictor may build them itself in `training_task`."""
+    """The class of its training objectives; the predictor may build them itself in `build_objective`."""
     exporter: ClassVar[str | None] = None
     """A function that takes a trained model and returns the graphs of its export."""
     runner: ClassVar[str | None] = None
@@ -77,13 +77,13 @@ TASKS = Registry[type[Task]](
     "task",
     "throughtime.tasks",
     {
-        "ngram": "throughtime.tasks.ngram:Ngram",
-        "language": "throughtime.tasks.language:Language",
-        "translate": "throughtime.tasks.translate:Translate",
-        "tag": "throughtime.tasks.tag:Tag",
-        "fill": "throughtime.tasks.fill:Fill",
-        "classify": "throughtime.tasks.classify:Classify",
-        "compose": "throughtime.tasks.compose:Compose",
-        "forecast": "throughtime.tasks.forecast:Forecast",
+        "ngram": "throughtime.tasks.ngram:NgramTask",
+        "language": "throughtime.tasks.language:LanguageTask",
+        "translate": "throughtime.tasks.translate:TranslateTask",
+        "tag": "throughtime.tasks.tag:TagTask",
+        "fill": "throughtime.tasks.fill:FillTask",
+        "classify": "throughtime.tasks.classify:ClassifyTask",
+        "compose": "throughtime.tasks.compose:ComposeTask",
+        "forecast": "throughtime.tasks.forecast:ForecastTask",
     },
 )

@@ -77,7 +77,7 @@ class Predictor:
     def adapt_to(self, dataset: Dataset) -> None:
         """Set the first weights that depend on the training data, such as an output bias."""
 
-    def training_task(self, dataset: Dataset) -> TrainingTask:
+    def build_objective(self, dataset: Dataset) -> TrainingTask:
         """Return the batches, loss and validation of this model on these data, for the trainer."""
         return cast("TrainingTask", TASKS[self.task].part("objective")(self, dataset))
 
@@ -215,7 +215,7 @@ class Predictor:
         """
         from throughtime.train.run import fit
 
-        task = self.training_task(dataset)
+        task = self.build_objective(dataset)
         if warn is not None:
             for note in self.notes:
                 warn(note)

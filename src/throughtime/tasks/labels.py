@@ -11,7 +11,7 @@ from throughtime.folder import ModelFolder
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
-    from throughtime.data.records import Labelled
+    from throughtime.data.records import LabelledText
 
 FILE = "labels.json"
 FEW_TEXTS = 100
@@ -78,7 +78,7 @@ class Labels:
         return cls(counts)
 
 
-def labelled_texts(dataset: Dataset, split: str) -> Iterator[Labelled]:
+def labelled_texts(dataset: Dataset, split: str) -> Iterator[LabelledText]:
     """Yield the labelled texts of a split; refuse a text without a label."""
     for one in dataset.labelled(split):
         if not one.label:

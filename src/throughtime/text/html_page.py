@@ -13,7 +13,7 @@ from html.parser import HTMLParser
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from throughtime.text.html_tags import Kind, Link, Token, even_links, tree_of, with_tags
+from throughtime.text.html_tags import Link, Token, TokenKind, even_links, tree_of, with_tags
 
 INLINE = frozenset(
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q s samp script "
@@ -52,7 +52,7 @@ class Segment:
     """A text between two tags that separate sentences, with the inline tags in it."""
 
     def __init__(self, tokens: Sequence[Token]) -> None:
-        decoded = [decode_entities(token.source) for token in tokens if token.kind is Kind.TEXT]
+        decoded = [decode_entities(token.source) for token in tokens if token.kind is TokenKind.TEXT]
         self._root, self.text = tree_of(tokens, decoded)
 
     @property
@@ -85,7 +85,7 @@ class HtmlPage:
         self._parts: list[str | None] = []  # None where the next segment stands
         run: list[Token] = []
         for token in split_html(source):
-            if token.kind is Kind.BREAK:
+            if token.kind is TokenKind.BREAK:
                 self._add(run)
                 run = []
                 self._parts.append(token.source)
@@ -102,7 +102,7 @@ class HtmlPage:
 
     def _add(self, run: list[Token]) -> None:
         """Add the tokens between two breaks; space and tags around their words stay outside the segment."""
-        decoded = [decode_entities(token.source) if token.kind is Kind.TEXT else "" for token in run]
+        decoded = [decode_entities(token.source) if token.kind is TokenKind.TEXT else "" for token in run]
         texts = [number for number, text in enumerate(decoded) if text.strip()]
         if not any(map(str.isalnum, "".join(decoded))):
             self._parts += [token.source for token in run]
@@ -113,10 +113,10 @@ class HtmlPage:
         inner = []
         for number, token in enumerate(run[start:end], start):
             source = token.source
-            if token.kind is Kind.TEXT and number <= first:
+            if token.kind is TokenKind.TEXT and number <= first:
                 space = _space(_CHARACTER.findall(source))
                 before, source = before + source[:space], source[space:]
-            if token.kind is Kind.TEXT and number >= last:
+            if token.kind is TokenKind.TEXT and number >= last:
                 words = len(source) - _space(reversed(_CHARACTER.findall(source)))
                 after, source = source[words:] + after, source[:words]
             inner.append(token._replace(source=source))
@@ -159,10 +159,10 @@ def _partners(run: Sequence[Token]) -> list[int]:
     stack: list[int] = []
     open_names = Counter[str]()
     for number, token in enumerate(run):
-        if token.kind is Kind.START:
+        if token.kind is TokenKind.START:
             stack.append(number)
             open_names[token.name] += 1
-        elif token.kind is Kind.END and open_names[token.name]:
+        elif token.kind is TokenKind.END and open_names[token.name]:
             begun = -1
             while begun < 0 or run[begun].name != token.name:
                 begun = stack.pop()
@@ -194,7 +194,7 @@ class _Parser(HTMLParser):
     def __init__(self, titles_end: int) -> None:
         super().__init__(convert_charrefs=False)
         self.start, self.titles_end = 0, titles_end
-        self.tokens: list[tuple[int, Kind, str]] = []  # position, kind and name
+        self.tokens: list[tuple[int, TokenKind, str]] = []  # position, kind and name
         self.stack: list[_Open] = []
         self.names: Counter[str] = Counter()  # of the elements on the stack
 
@@ -209,7 +209,7 @@ class _Parser(HTMLParser):
             self.handle_startendtag(tag, attrs)
             return
         translate = next((value or "" for name, value in attrs if name == "translate"), "")
-        self._add(Kind.START if tag in INLINE else Kind.BREAK, tag)
+        self._add(TokenKind.START if tag in INLINE else TokenKind.BREAK, tag)
         untouched = translate.strip().lower() == "no" or tag in RAW - {"title"}
         self.stack.append(_Open(tag, len(self.tokens) - 1, untouched))
         self.names[tag] += 1
@@ -218,7 +218,7 @@ class _Parser(HTMLParser):
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """A tag without an end tag."""
-        self._add(Kind.ATOM if tag in INLINE or tag in INLINE_VOID else Kind.BREAK, tag)
+        self._add(TokenKind.ATOM if tag in INLINE or tag in INLINE_VOID else TokenKind.BREAK, tag)
 
     def handle_endtag(self, tag: str) -> None:
         """An end tag; a void element has none."""
@@ -230,7 +230,7 @@ class _Parser(HTMLParser):
                 self.end_element()
             if self.end_element(own_tag=True):
                 return
-        self.tokens.append((self.place, Kind.END if tag in INLINE else Kind.BREAK, tag))
+        self.tokens.append((self.place, TokenKind.END if tag in INLINE else TokenKind.BREAK, tag))
 
     def end_element(self, own_tag: bool = False) -> bool:
         """End the innermost element; return whether it is not translated, and therefore one token now."""
@@ -238,31 +238,31 @@ class _Parser(HTMLParser):
         self.names[name] -= 1
         joined = untouched or (own_tag and name in UNTOUCHED)
         if joined:
-            kind = Kind.ATOM if name in INLINE else Kind.BREAK
+            kind = TokenKind.ATOM if name in INLINE else TokenKind.BREAK
             self.tokens[start:] = [(self.tokens[start][0], kind, name)]
         return joined
 
     def handle_data(self, data: str) -> None:
         """A text."""
-        if not self.tokens or self.tokens[-1][1] is not Kind.TEXT:
-            self._add(Kind.TEXT)
+        if not self.tokens or self.tokens[-1][1] is not TokenKind.TEXT:
+            self._add(TokenKind.TEXT)
 
     def handle_comment(self, data: str) -> None:
         """A comment or an instruction."""
-        self._add(Kind.ATOM)
+        self._add(TokenKind.ATOM)
 
     handle_pi = handle_comment
 
     def handle_decl(self, decl: str) -> None:
         """A declaration."""
-        self._add(Kind.ATOM)
+        self._add(TokenKind.ATOM)
 
     def set_cdata_mode(self, elem: str, **options: Any) -> None:
         """Read raw text: in the same elements by all releases of Python, and no title that never ends."""
         if elem in RAW and (elem != "title" or self.place < self.titles_end):
             super().set_cdata_mode(elem)
 
-    def _add(self, kind: Kind, name: str = "") -> None:
+    def _add(self, kind: TokenKind, name: str = "") -> None:
         if name and self.stack and name in ENDED_BY.get(self.stack[-1].name, ()):
             self.end_element()
         self.tokens.append((self.place, kind, name))

@@ -22,7 +22,7 @@ DEEPEST = 100
 """Maximum depth of nested elements; deeper ones are left empty, which bounds the time."""
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     """The role of a token in its sentence."""
 
     TEXT = "text"
@@ -35,7 +35,7 @@ class Kind(Enum):
 class Token(NamedTuple):
     """A piece of the source; `name` is the name of a tag in lower case."""
 
-    kind: Kind
+    kind: TokenKind
     source: str
     name: str = ""
 
@@ -109,7 +109,7 @@ def _lowered(text: str) -> str:
 
 
 @dataclass(eq=False)
-class Node:
+class Element:
     """An element, or something between words, such as an image.
 
     An element that begins before the sentence has no start tag; one that continues after it has no end tag.
@@ -120,11 +120,11 @@ class Node:
     name: str = ""
     first: int = 0  # where it begins and ends in the source text
     last: int = 0
-    children: list[Node] = field(default_factory=list)
+    children: list[Element] = field(default_factory=list)
     spaced: bool = False  # stands between two spaces
     low: int = 0  # the words of the translation that it encloses
     high: int = 0
-    placed: list[Node] = field(default_factory=list)  # the children in the order of the translation
+    placed: list[Element] = field(default_factory=list)  # the children in the order of the translation
 
     @property
     def goes_on(self) -> bool:
@@ -136,15 +136,15 @@ class Node:
         self.low, self.high = low, high
 
 
-def tree_of(tokens: Iterable[Token], decoded: Sequence[str]) -> tuple[Node, str]:
+def tree_of(tokens: Iterable[Token], decoded: Sequence[str]) -> tuple[Element, str]:
     """The elements of a sentence under one root, and its text; `decoded` are the texts, without entities."""
-    root = Node()
+    root = Element()
     stack, open_names = [root], Counter[str]()
     texts, length, ends_in_space = [], 0, False
-    atoms: list[Node] = []  # since the last text
+    atoms: list[Element] = []  # since the last text
     rest = iter(decoded)
 
-    def close() -> Node:
+    def close() -> Element:
         node = stack.pop()
         node.last = length
         open_names[node.name] -= 1
@@ -152,7 +152,7 @@ def tree_of(tokens: Iterable[Token], decoded: Sequence[str]) -> tuple[Node, str]
         return node
 
     for token in tokens:
-        if token.kind is Kind.TEXT:
+        if token.kind is TokenKind.TEXT:
             text = next(rest)
             if ends_in_space and text[:1].isspace():
                 text = text.lstrip()
@@ -163,11 +163,11 @@ def tree_of(tokens: Iterable[Token], decoded: Sequence[str]) -> tuple[Node, str]
                 length += len(text)
                 ends_in_space = text[-1].isspace()
             atoms = []
-        elif token.kind is Kind.START:
-            stack.append(Node(token.source, name=token.name, first=length))
+        elif token.kind is TokenKind.START:
+            stack.append(Element(token.source, name=token.name, first=length))
             open_names[token.name] += 1
-        elif token.kind is Kind.ATOM:
-            atom = Node(token.source, first=length, last=length)
+        elif token.kind is TokenKind.ATOM:
+            atom = Element(token.source, first=length, last=length)
             stack[-1].children.append(atom)
             atoms.append(atom)
         elif open_names[token.name]:
@@ -176,7 +176,7 @@ def tree_of(tokens: Iterable[Token], decoded: Sequence[str]) -> tuple[Node, str]
             close().end = token.source
         else:  # the end of an element that began before the sentence: it encloses all until here
             around = stack[-1]
-            before = Node("", token.source, first=around.first, last=length, children=around.children)
+            before = Element("", token.source, first=around.first, last=length, children=around.children)
             around.children = [before]
     while len(stack) > 1:
         close()
@@ -184,11 +184,12 @@ def tree_of(tokens: Iterable[Token], decoded: Sequence[str]) -> tuple[Node, str]
     return root, "".join(texts)
 
 
-def with_tags(root: Node, source: str, translation: str, links: Sequence[Link]) -> str:
+def with_tags(root: Element, source: str, translation: str, links: Sequence[Link]) -> str:
     """The translation as HTML with the tags of the tree. Links are in the order of the translation.
 
-    >>> tokens = [Token(Kind.TEXT, "a "), Token(Kind.START, "<b>", "b"), Token(Kind.TEXT, "white"),
-    ...           Token(Kind.END, "</b>", "b"), Token(Kind.TEXT, " cat")]
+    >>> start, end = Token(TokenKind.START, "<b>", "b"), Token(TokenKind.END, "</b>", "b")
+    >>> a, white, cat = (Token(TokenKind.TEXT, text) for text in ("a ", "white", " cat"))
+    >>> tokens = [a, start, white, end, cat]
     >>> root, text = tree_of(tokens, ["a ", "white", " cat"])
     >>> with_tags(root, text, "un chat blanc", [Link(0, 2, 0, 1), Link(3, 7, 8, 11), Link(8, 13, 2, 7)])
     'un chat <b>blanc</b>'
@@ -213,7 +214,7 @@ def with_tags(root: Node, source: str, translation: str, links: Sequence[Link]) 
     return _written(root, source, translation, links)
 
 
-def _divide(node: Node, links: Sequence[Link]) -> None:
+def _divide(node: Element, links: Sequence[Link]) -> None:
     """Assign words to each child, and sort the children in the order of the translation."""
     low, high = node.low, node.high
     middle = list(node.children)
@@ -245,7 +246,9 @@ def _best_prefix(scores: Sequence[int]) -> int:
     return length
 
 
-def _stretches(children: Sequence[Node], links: Sequence[Link], low: int, high: int) -> list[tuple[int, int]]:
+def _stretches(
+    children: Sequence[Element], links: Sequence[Link], low: int, high: int
+) -> list[tuple[int, int]]:
     """For each child a range with many of its own words, few words of no child, and none of other children.
 
     The range is empty if the child has no words.
@@ -270,7 +273,7 @@ def _stretches(children: Sequence[Node], links: Sequence[Link], low: int, high: 
 
 
 def _place(
-    points: Sequence[Node], placed: Sequence[Node], links: Sequence[Link], low: int, high: int
+    points: Sequence[Element], placed: Sequence[Element], links: Sequence[Link], low: int, high: int
 ) -> None:
     """Place nodes without words after the word that precedes them, but never inside another element."""
     order = sorted((links[word].source_start, word) for word in range(low, high))
@@ -284,7 +287,7 @@ def _place(
         point.set(place, place)
 
 
-def _written(root: Node, source: str, translation: str, links: Sequence[Link]) -> str:
+def _written(root: Element, source: str, translation: str, links: Sequence[Link]) -> str:
     """Join all tags and words in order; without recursion, as elements may be nested deeply."""
     out: list[str] = []
     reached, after_space = 0, True
@@ -295,7 +298,7 @@ def _written(root: Node, source: str, translation: str, links: Sequence[Link]) -
             out.append(html.escape(translation[reached:place], quote=False))
             reached, after_space = place, translation[place - 1].isspace()
 
-    def point(node: Node, around: Node) -> int:
+    def point(node: Element, around: Element) -> int:
         """The position of an empty node in the text."""
         if node.low == around.low:
             return links[node.low].start if node.low < around.high else reached
@@ -304,7 +307,9 @@ def _written(root: Node, source: str, translation: str, links: Sequence[Link]) -
         spaced = node.first > 0 and source[node.first - 1].isspace()
         return links[node.low].start if spaced else links[node.low - 1].end
 
-    waiting: list[tuple[Node, Node] | tuple[Node, None]] = [(child, root) for child in reversed(root.placed)]
+    waiting: list[tuple[Element, Element] | tuple[Element, None]] = [
+        (child, root) for child in reversed(root.placed)
+    ]
     while waiting:
         node, around = waiting.pop()
         empty = node.low == node.high

@@ -32,7 +32,7 @@ def pad_or_truncate(ids: Sequence[int], length: int, pad_id: int = 0, eos_id: in
     return kept + [pad_id] * (length - len(kept))
 
 
-class Truncated(NamedTuple):
+class TruncationCounts(NamedTuple):
     """The number of sentences of each side that `max_length` truncated."""
 
     sources: int
@@ -95,7 +95,7 @@ class PairBatches(BucketedBatches[PairBatch]):
         self._bos_id, self._pad_ids = target_specials.bos_id, (source_specials.pad_id, target_specials.pad_id)
         self._sources, cut_sources = _side(sources, source_specials.eos_id, max_length)
         self._targets, cut_targets = _side(targets, target_specials.eos_id, max_length)
-        self.truncated = Truncated(cut_sources, cut_targets)
+        self.truncated = TruncationCounts(cut_sources, cut_targets)
         self._check_sides()
         about = {
             "source_tokens": len(self._sources.flat),

@@ -63,8 +63,8 @@ READERS = Registry[type[Reader]](
         "conllu": "throughtime.data.readers.tags:ConlluTags",
         "slots": "throughtime.data.readers.tags:SlotFiles",
         "series": "throughtime.data.readers.series:SeriesTable",
-        "labelled": "throughtime.data.readers.texts:LabelledText",
-        "described": "throughtime.data.readers.texts:DescribedText",
+        "labelled": "throughtime.data.readers.texts:LabelledFiles",
+        "described": "throughtime.data.readers.texts:DescribedFiles",
     },
 )
 

@@ -39,7 +39,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Layout:
+class SeriesLayout:
     """The positions of the columns in one file."""
 
     path: Place
@@ -133,7 +133,7 @@ def find_layout(
     values: tuple[str, ...],
     form: DateForm = ISO,
     missing: bool = False,
-) -> Layout:
+) -> SeriesLayout:
     """Return the layout of a file, judging by its first two rows; the second may be empty.
 
     `time`, `identifier` and `values` are the columns that the user chose by name, if any.
@@ -159,7 +159,7 @@ def find_layout(
     numbered = ("y",) if len(chosen) == 1 else tuple(f"y{each}" for each in range(len(chosen)))
     whole = clock is not None and form.format is None and any(map(_is_whole, sample[clock : clock + 1]))
     columns = tuple(names[each] for each in chosen) if header else numbered
-    return Layout(path, len(first), header, owner, clock, whole, chosen, columns, form, missing)
+    return SeriesLayout(path, len(first), header, owner, clock, whole, chosen, columns, form, missing)
 
 
 def as_number(text: str) -> float | None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from throughtime.data.memory import MemoryReader
 from throughtime.data.panel import YEARS, Panel, Series, Times, make_regular
-from throughtime.data.readers.layout import Layout, Row
+from throughtime.data.readers.layout import Row, SeriesLayout
 from throughtime.data.readers.series import SeriesTable
 from throughtime.data.source import BadRecords, Place, name_items
 from throughtime.errors import InputError
@@ -111,7 +111,7 @@ def _panel(path: Place, roles: Roles, bad: BadRecords, date_format: str | None, 
     )
 
 
-def _targets(layout: Layout, roles: Roles) -> tuple[tuple[str, ...], str | None]:
+def _targets(layout: SeriesLayout, roles: Roles) -> tuple[tuple[str, ...], str | None]:
     """Return the columns to forecast, and a note on columns that are not used."""
     free = tuple(name for name in layout.columns if name not in (*roles.known, *roles.past))
     if roles.target:
@@ -146,7 +146,9 @@ def _sort(path: Place, rows: list[Row], bad: BadRecords) -> int:
     return late
 
 
-def _series(unique_id: str, layout: Layout, rows: Sequence[Row], targets: int, roles: Roles) -> list[Series]:
+def _series(
+    unique_id: str, layout: SeriesLayout, rows: Sequence[Row], targets: int, roles: Roles
+) -> list[Series]:
     """Return one series for each target column of these rows."""
     values = np.array([row.values for row in rows], dtype=np.float64)
     ds = _times(layout, rows)
@@ -163,7 +165,7 @@ def _series(unique_id: str, layout: Layout, rows: Sequence[Row], targets: int, r
     ]
 
 
-def _times(layout: Layout, rows: Sequence[Row]) -> Times:
+def _times(layout: SeriesLayout, rows: Sequence[Row]) -> Times:
     if not layout.dated:
         places = [number if row.moment is None else row.moment for number, row in enumerate(rows)]
         return np.array(places, dtype=np.int64)

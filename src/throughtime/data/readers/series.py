@@ -19,7 +19,7 @@ from throughtime.data.readers.dates import (
     like_date,
     settle_form,
 )
-from throughtime.data.readers.layout import WHOLE, Layout, Row, find_layout
+from throughtime.data.readers.layout import WHOLE, Row, SeriesLayout, find_layout
 from throughtime.data.readers.tables import NumberedRow, first_row, number_rows
 from throughtime.data.records import Kind, Observation
 from throughtime.data.source import BadRecords, Place
@@ -70,7 +70,7 @@ class SeriesTable:
                         layout.series_name(row.unique_id, column, len(row.values)), row.ds, value
                     )
 
-    def rows(self, path: Place, bad: BadRecords) -> Iterator[tuple[Layout, Row]]:
+    def rows(self, path: Place, bad: BadRecords) -> Iterator[tuple[SeriesLayout, Row]]:
         """Yield the good rows of a file, each later than the one before it in its series."""
         last: dict[str, Row] = {}
         for layout, row in self.any_rows(path, bad):
@@ -81,7 +81,7 @@ class SeriesTable:
                 continue
             yield layout, row
 
-    def any_rows(self, path: Place, bad: BadRecords) -> Iterator[tuple[Layout, Row]]:
+    def any_rows(self, path: Place, bad: BadRecords) -> Iterator[tuple[SeriesLayout, Row]]:
         """Yield the good rows of a file in the order of the file."""
         lines = number_rows(path, self.delimiter)
         layout, waiting = self._layout(path, lines)
@@ -95,7 +95,7 @@ class SeriesTable:
                 continue
             yield layout, row
 
-    def layout(self, path: Place) -> Layout:
+    def layout(self, path: Place) -> SeriesLayout:
         """Return the role of each column of a file."""
         return self._layout(path, number_rows(path, self.delimiter))[0]
 
@@ -114,7 +114,7 @@ class SeriesTable:
                 found |= {name for name, own in alone.items() if not own.is_good(number, cells)}
         return tuple(name for name in alone if name in found)
 
-    def _dates(self, path: Place, layout: Layout) -> Iterator[DateCell]:
+    def _dates(self, path: Place, layout: SeriesLayout) -> Iterator[DateCell]:
         """Yield the dates of a whole file, as they are written."""
         assert layout.time is not None
         for line, cells in number_rows(path, self.delimiter):
@@ -135,7 +135,7 @@ class SeriesTable:
         cells = (cells[names.index(name)].strip() for cells in rows if len(cells) == len(names))
         return name if all(compact_date(cell) for cell in cells if WHOLE.fullmatch(cell)) else None
 
-    def _layout(self, path: Place, lines: Iterator[NumberedRow]) -> tuple[Layout, list[NumberedRow]]:
+    def _layout(self, path: Place, lines: Iterator[NumberedRow]) -> tuple[SeriesLayout, list[NumberedRow]]:
         """Return the layout, and the lines read to find it that still have to be processed."""
         number, first = first_row(path, lines)
         waiting: list[NumberedRow] = []

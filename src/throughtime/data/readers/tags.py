@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from throughtime.data.readers import SLOT_FILES
 from throughtime.data.readers.pairs import parallel_lines
-from throughtime.data.records import Kind, Tagged
+from throughtime.data.records import Kind, TaggedSentence
 from throughtime.data.source import BadRecords, lines_or_errors
 from throughtime.errors import InputError
 from throughtime.text.texts import several
@@ -39,8 +39,8 @@ class ColumnTags:
             raise InputError("the reader columns", "option separator is empty; give a tab or a space")
         self.word, self.tag, self.separator, self.comments = word, tag, separator, comments
 
-    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Tagged]:
-        """Yield one `Tagged` for each sentence of each file; a bad line makes its whole sentence bad."""
+    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[TaggedSentence]:
+        """Yield each sentence of each file; a bad line makes its whole sentence bad."""
         for path in paths:
             for rows in self._sentences(path):
                 error = next((row for row in rows if isinstance(row, InputError)), None)
@@ -48,7 +48,7 @@ class ColumnTags:
                     bad.found(error)
                     continue
                 words, tags = zip(*(row for row in rows if isinstance(row, tuple)), strict=True)
-                yield Tagged(words, tags)
+                yield TaggedSentence(words, tags)
 
     def _sentences(self, path: Path) -> Iterator[Cells]:
         rows: Cells = []
@@ -132,8 +132,8 @@ class SlotFiles:
     name: ClassVar[str] = "slots"
     kind: ClassVar[Kind] = "tags"
 
-    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Tagged]:
-        """Yield one `Tagged` for each line of the three files, folder after folder."""
+    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[TaggedSentence]:
+        """Yield one `TaggedSentence` for each line of the three files, folder after folder."""
         if len(paths) == len(SLOT_FILES) and not any(path.is_dir() for path in paths):
             triples = [tuple(paths)]
         else:
@@ -147,7 +147,7 @@ class SlotFiles:
             yield from _sentences(triple, bad)
 
 
-def _sentences(paths: tuple[Path, ...], bad: BadRecords) -> Iterator[Tagged]:
+def _sentences(paths: tuple[Path, ...], bad: BadRecords) -> Iterator[TaggedSentence]:
     for number, (words_line, tags_line, label_line) in parallel_lines(paths, bad):
         words, tags = _split_words(words_line), _split_words(tags_line)
         label = label_line.strip()
@@ -159,7 +159,7 @@ def _sentences(paths: tuple[Path, ...], bad: BadRecords) -> Iterator[Tagged]:
         elif not label:
             bad.found(InputError(str(paths[2]), "has no label", line=number))
         else:
-            yield Tagged(words, tags, label)
+            yield TaggedSentence(words, tags, label)
 
 
 def _split_words(line: str) -> tuple[str, ...]:

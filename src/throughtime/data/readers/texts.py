@@ -20,7 +20,7 @@ from throughtime.data.readers.tables import (
     tab_rows,
     text_of,
 )
-from throughtime.data.records import Described, Kind, Labelled, Line
+from throughtime.data.records import DescribedText, Kind, LabelledText, Line
 from throughtime.data.source import BadRecords, good_lines, text_suffix
 from throughtime.errors import InputError
 
@@ -38,7 +38,7 @@ class PlainText:
                 yield Line(line)
 
 
-class LabelledText:
+class LabelledFiles:
     """One text per row, in columns or fields `text` and `label`, or those that the options name.
 
     The suffix decides on the format: `.jsonl`, `.tsv` (where quotes have no special meaning), else CSV. A
@@ -51,15 +51,15 @@ class LabelledText:
     def __init__(self, text: str = TEXT, label: str = LABEL) -> None:
         self.text, self.label = text, label
 
-    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Labelled]:
-        """Yield one `Labelled` for each row of each file."""
+    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[LabelledText]:
+        """Yield one `LabelledText` for each row of each file."""
         for path in paths:
             if text_suffix(path) == ".jsonl":
                 yield from json_records(path, bad, self._of_object)
             else:
                 yield from self._of_rows(path, bad)
 
-    def _of_rows(self, path: Path, bad: BadRecords) -> Iterator[Labelled]:
+    def _of_rows(self, path: Path, bad: BadRecords) -> Iterator[LabelledText]:
         rows = tab_rows(path) if text_suffix(path) == ".tsv" else csv_rows(path)
         _, header = first_row(path, rows)
         names = [name.strip() for name in header]
@@ -68,20 +68,20 @@ class LabelledText:
             if not row[label].strip():
                 bad.found(InputError(str(path), "has no label", line=number))
             else:
-                yield Labelled(row[text], row[label].strip())
+                yield LabelledText(row[text], row[label].strip())
 
-    def _of_object(self, fields: dict[str, Any]) -> Labelled:
+    def _of_object(self, fields: dict[str, Any]) -> LabelledText:
         text, label = text_of(fields, self.text), fields.get(self.label)
         label = json.dumps(label) if isinstance(label, int | float) else label
         if not isinstance(label, str) or not label.strip() or UNFIT.search(label):
             raise ValueError(f"has no field {self.label!r} that holds a label")
-        return Labelled(text, label.strip())
+        return LabelledText(text, label.strip())
 
 
 LARGEST = 1e30
 
 
-class DescribedText:
+class DescribedFiles:
     """JSON lines such as {"vector": [0.1, -2], "text": "a cold wet day"}; all vectors have one length."""
 
     name: ClassVar[str] = "described"
@@ -90,13 +90,13 @@ class DescribedText:
     def __init__(self, text: str = TEXT, vector: str = VECTOR) -> None:
         self.text, self.vector = text, vector
 
-    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Described]:
-        """Yield one `Described` for each line of each file."""
+    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[DescribedText]:
+        """Yield one `DescribedText` for each line of each file."""
         width = 0
 
-        def described(fields: dict[str, Any]) -> Described:
+        def described(fields: dict[str, Any]) -> DescribedText:
             nonlocal width
-            record = Described(text_of(fields, self.text), vector_of(fields, self.vector, width))
+            record = DescribedText(text_of(fields, self.text), vector_of(fields, self.vector, width))
             width = width or len(record.vector)
             return record
 

@@ -3,7 +3,7 @@
 from throughtime.tasks import Task
 
 
-class Classify(Task):
+class ClassifyTask(Task):
     """Classification: `throughtime train classify`."""
 
     name = "classify"
@@ -20,7 +20,7 @@ class Classify(Task):
     )
     config = "throughtime.tasks.classify.config:ClassifyConfig"
     predictor = "throughtime.tasks.classify.predictor:Classifier"
-    objective = "throughtime.tasks.classify.training:ClassifyTask"
+    objective = "throughtime.tasks.classify.training:ClassifyObjective"
     exporter = "throughtime.tasks.classify.export:build_export"
     runner = "throughtime.tasks.classify.runner:ClassifierRunner"
     route = "throughtime.serve.prediction:router"

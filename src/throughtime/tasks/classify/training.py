@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.sequences import LabelledBatch, LabelledBatches
-from throughtime.data.records import Labelled
+from throughtime.data.records import LabelledText
 from throughtime.errors import InputError
 from throughtime.metrics.classification import f1_scores
 from throughtime.models.heads import IGNORED
@@ -33,7 +33,7 @@ UNKNOWN_LABEL = "<unknown>"
 OWN_MEASURES: dict[str, Direction] = {"accuracy": "more", "macro_f1": "more", "log_loss": "less"}
 
 
-class ClassifyTask(TextObjective):
+class ClassifyObjective(TextObjective):
     """Predict the label of a whole text."""
 
     unit = "texts"
@@ -54,7 +54,7 @@ class ClassifyTask(TextObjective):
         self.train, self.valid = self._rows(train), self._rows(valid) if valid else None
         self.shown = spread([one for one in valid if one.text.strip()], SAMPLES)
 
-    def _rows(self, records: list[Labelled]) -> tuple[RaggedIds, NDArray[np.int64]]:
+    def _rows(self, records: list[LabelledText]) -> tuple[RaggedIds, NDArray[np.int64]]:
         """Texts as ids, and the numbers of their labels; IGNORED for a label that training does not know."""
         labels = [self.labels.number(one.label) if one.label in self.labels else IGNORED for one in records]
         ids = RaggedIds.of(self.predictor.ids(one.text) for one in records)

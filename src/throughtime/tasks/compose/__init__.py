@@ -3,7 +3,7 @@
 from throughtime.tasks import Task
 
 
-class Compose(Task):
+class ComposeTask(Task):
     """The declaration of the task: `throughtime train compose`."""
 
     name = "compose"
@@ -21,5 +21,5 @@ class Compose(Task):
     )
     config = "throughtime.tasks.compose.config:ComposeConfig"
     predictor = "throughtime.tasks.compose.predictor:Composer"
-    objective = "throughtime.tasks.compose.training:ComposeTask"
+    objective = "throughtime.tasks.compose.training:ComposeObjective"
     route = "throughtime.serve.prediction:router"

@@ -65,7 +65,7 @@ class ConditionedTexts:
         return replace(self, conditions=self.conditions[other])
 
 
-class ComposeTask(TextObjective):
+class ComposeObjective(TextObjective):
     """Predict each token of a text from its condition and the tokens before it."""
 
     predictor: Composer

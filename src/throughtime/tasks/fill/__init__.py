@@ -3,7 +3,7 @@
 from throughtime.tasks import Task
 
 
-class Fill(Task):
+class FillTask(Task):
     """The declaration of the task: `throughtime train fill`."""
 
     name = "fill"
@@ -23,7 +23,7 @@ class Fill(Task):
     data = "pairs"
     config = "throughtime.tasks.fill.config:FillConfig"
     predictor = "throughtime.tasks.fill.predictor:Filler"
-    objective = "throughtime.tasks.fill.training:FillTask"
+    objective = "throughtime.tasks.fill.training:FillObjective"
     exporter = "throughtime.tasks.fill.export:build_export"
     runner = "throughtime.tasks.fill.runner:FillerRunner"
     route = "throughtime.serve.prediction:router"

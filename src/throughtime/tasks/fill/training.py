@@ -41,7 +41,7 @@ class GuessCounts(NamedTuple):
         }
 
 
-class FillTask(TextObjective):
+class FillObjective(TextObjective):
     """Predict hidden tokens from all other tokens of their sentence."""
 
     unit = "blanks"

@@ -3,7 +3,7 @@
 from throughtime.tasks import Task
 
 
-class Forecast(Task):
+class ForecastTask(Task):
     """The declaration of the task: `throughtime train forecast`."""
 
     name = "forecast"

@@ -30,7 +30,7 @@ LEAST_SPREAD = 0.01
 """Minimum spread, in units of the whole series, so that a nearly constant window does not amplify noise."""
 
 
-class Level(NamedTuple):
+class WindowLevel(NamedTuple):
     """What is subtracted from the values of each window, and what they are then divided by."""
 
     offset: Tensor  # [B]
@@ -50,7 +50,7 @@ class HeadOutputs(NamedTuple):
 
     first: int
     values: Tensor
-    level: Level
+    level: WindowLevel
 
 
 Choose = Callable[[Tensor], Tensor]
@@ -83,7 +83,7 @@ class Forecaster(nn.Module):
     def rollout(self, window: Window, h: int, choose: Choose) -> Tensor:
         """Forecast the next `h` values [h, B] after a window of `lookback` rows."""
 
-    def level(self, values: Tensor) -> Level:
+    def level(self, values: Tensor) -> WindowLevel:
         """Measure the level of each series on past values [T, B]."""
         offset, spread = torch.zeros_like(values[0]), torch.ones_like(values[0])
         if self.normalise == "last":
@@ -92,7 +92,7 @@ class Forecaster(nn.Module):
             offset = values.mean(0)
         if self.normalise == "standard":
             spread = (values - offset).square().mean(0).sqrt().clamp(min=LEAST_SPREAD)
-        return Level(offset, spread)
+        return WindowLevel(offset, spread)
 
 
 class NetworkForecaster(Forecaster):

@@ -42,7 +42,7 @@ from throughtime.tasks.forecast.prediction import (
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
-    from throughtime.tasks.forecast.training import ForecastTask
+    from throughtime.tasks.forecast.training import ForecastObjective
 
 
 class SeriesForecaster(Predictor, ForecastModel):
@@ -92,14 +92,14 @@ class SeriesForecaster(Predictor, ForecastModel):
         """Warnings about series that are too short or constant."""
         return self.data_notes
 
-    def training_task(self, dataset: Dataset) -> ForecastTask:
+    def build_objective(self, dataset: Dataset) -> ForecastObjective:
         """Return the batches, loss and validation of these series, for the trainer."""
-        from throughtime.tasks.forecast.training import ForecastTask, training_windows
+        from throughtime.tasks.forecast.training import ForecastObjective, training_windows
 
         panel = panel_of(dataset, self.config.roles)
         self.scaling.check(panel)
         self.config = self.config.settled(panel)
-        return ForecastTask(self, *training_windows(self, panel, dataset.name))
+        return ForecastObjective(self, *training_windows(self, panel, dataset.name))
 
     def forecast(
         self,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from throughtime.errors import InputError
 from throughtime.results import Forecast
-from throughtime.runtime.forecast import Head, History, ends_of, read_histories
+from throughtime.runtime.forecast import History, OutputDistribution, ends_of, read_histories
 from throughtime.runtime.session import ExportFolder
 from throughtime.series.scaling import Scale, fill_gaps, scale_of, unscale_forecasts
 
@@ -19,7 +19,7 @@ ROWS_AT_ONCE = 4096
 Array = NDArray[Any]
 
 
-class Window(NamedTuple):
+class RunnerWindow(NamedTuple):
     """The last rows of B series, scaled."""
 
     values: Array  # [T, B]
@@ -27,16 +27,16 @@ class Window(NamedTuple):
     past: Array  # [T, B, P]
     numbers: Array  # [B]
 
-    def repeat(self, times: int) -> Window:
+    def repeat(self, times: int) -> RunnerWindow:
         """Repeat each series this many times, with copies next to each other."""
-        return Window(*(np.repeat(each, times, axis=min(1, each.ndim - 1)) for each in self))
+        return RunnerWindow(*(np.repeat(each, times, axis=min(1, each.ndim - 1)) for each in self))
 
 
 class SeriesForecasterRunner:
     """The graphs of an exported forecaster, and the scales of the series that it was trained on."""
 
     def __init__(self, folder: ExportFolder) -> None:
-        self.settings, self.head = folder.settings, Head(folder.settings["head"])
+        self.settings, self.head = folder.settings, OutputDistribution(folder.settings["head"])
         self.session = folder.session("model")
         self.step = folder.session("step") if self.settings["stateful"] else None
 
@@ -97,7 +97,9 @@ class SeriesForecasterRunner:
             )
         return found
 
-    def _quantiles(self, window: Window, h: int, samples: Array | None, asked: Sequence[float]) -> Array:
+    def _quantiles(
+        self, window: RunnerWindow, h: int, samples: Array | None, asked: Sequence[float]
+    ) -> Array:
         """The scaled quantiles [probabilities, h, B]: of the paths, or of the head."""
         if self.settings["recursive"]:
             assert samples is not None
@@ -106,7 +108,7 @@ class SeriesForecasterRunner:
         found: Array = self.head.quantiles(outputs, asked)[:, :h] * spread + offset
         return found
 
-    def _rollout(self, window: Window, h: int, draws: np.random.Generator | None) -> Array:
+    def _rollout(self, window: RunnerWindow, h: int, draws: np.random.Generator | None) -> Array:
         """The next `h` scaled values [h, B]: means, or draws if `draws` is given."""
 
         def choose(outputs: Array) -> Array:
@@ -125,13 +127,13 @@ class SeriesForecasterRunner:
             window = window._replace(values=np.concatenate([window.values[1:], chosen[-1][None]]))
         return np.stack(chosen)
 
-    def _run(self, window: Window, step: int) -> list[Array]:
+    def _run(self, window: RunnerWindow, step: int) -> list[Array]:
         """Run the graph on the window at a step: outputs of the next rows, and the level of the window."""
         given = {"values": window.values, "past": window.past, "numbers": window.numbers}
         given["known"] = window.known[step : step + len(window.values) + self.settings["rows"]]
         return self.session.run(["outputs", "offset", "spread"], self._of(self.session.inputs, given))
 
-    def _stateful(self, window: Window, h: int, choose: Any) -> Array:
+    def _stateful(self, window: RunnerWindow, h: int, choose: Any) -> Array:
         assert self.step is not None
         rows, known = len(window.values), window.known
         names = self.session.numbered("state", self.session.outputs)
@@ -160,7 +162,7 @@ class SeriesForecasterRunner:
             return Scale(*known)
         return scale_of(history.unique_id, np.array(history.y, dtype=float), self.settings["scaling"])
 
-    def _window(self, histories: Sequence[History], scales: Sequence[Scale], h: int) -> Window:
+    def _window(self, histories: Sequence[History], scales: Sequence[Scale], h: int) -> RunnerWindow:
         lookback = self.settings["lookback"]
         ahead = h if self.settings["recursive"] else self.settings["horizon"]
         numbers = {
@@ -182,7 +184,7 @@ class SeriesForecasterRunner:
             known.append(columns[len(one.y) - lookback : len(one.y) + ahead])
             before = _scaled_columns(one, "past", self.settings["past"], len(one.y))[: len(one.y)]
             past.append(before[-lookback:])
-        return Window(
+        return RunnerWindow(
             np.stack(values, axis=1).astype(np.float32),
             np.stack(known, axis=1).astype(np.float32),
             np.stack(past, axis=1).astype(np.float32),

@@ -24,7 +24,7 @@ SHOWN = 8
 """Number of values of the first validation window to show after each epoch."""
 
 
-class ForecastTask:
+class ForecastObjective:
     """Forecasts the horizon of each window from the rows before it. All values are scaled."""
 
     better: Literal["less", "more"] = "less"

@@ -3,7 +3,7 @@
 from throughtime.tasks import Task
 
 
-class Language(Task):
+class LanguageTask(Task):
     """The declaration of the task: `throughtime train language`."""
 
     name = "language"

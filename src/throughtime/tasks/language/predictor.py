@@ -18,7 +18,7 @@ from throughtime.errors import InputError, ThroughtimeError
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
 from throughtime.models.language import NOTHING, RecurrentLanguageModel
-from throughtime.models.readers import Reader, surprisals, window_surprisals
+from throughtime.models.readers import StreamScorer, surprisals, window_surprisals
 from throughtime.results import Evaluation
 from throughtime.tasks.base import Progress
 from throughtime.tasks.description import Description, refuse_options, suggest_evaluation
@@ -32,7 +32,7 @@ from throughtime.text.codec import Codec, language_reserved
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
     from throughtime.metrics.likelihood import Likelihood
-    from throughtime.tasks.language.training import LanguageTask
+    from throughtime.tasks.language.training import LanguageObjective
 
 LINES_READ = 1000
 """Maximum number of lines of the training text that are read to choose a prompt."""
@@ -98,13 +98,13 @@ class RecurrentLanguage(LanguageModel):
         counts = np.bincount(ids, minlength=len(self.codec.vocabulary))
         self.model.head.begin_with(torch.from_numpy(counts))
 
-    def training_task(self, dataset: Dataset) -> LanguageTask:
+    def build_objective(self, dataset: Dataset) -> LanguageObjective:
         """Batches, loss and validation on these data."""
-        from throughtime.tasks.language.training import LanguageTask
+        from throughtime.tasks.language.training import LanguageObjective
 
         train = self.ids(dataset, "train")[: self.config.max_tokens]
         valid = self.ids(dataset, "valid") if "valid" in dataset.splits else None
-        return LanguageTask(self, train, valid)
+        return LanguageObjective(self, train, valid)
 
     def ids(self, dataset: Dataset, split: str) -> np.ndarray[Any, Any]:
         """The ids of a split as one long text, cached on disk."""
@@ -121,7 +121,7 @@ class RecurrentLanguage(LanguageModel):
         dataset: Dataset,
         split: str,
         *,
-        reader: Reader | None = None,
+        reader: StreamScorer | None = None,
         progress: Progress | None = None,
     ) -> Likelihood:
         """The likelihood of a split; the state is carried from its first token to its last."""

@@ -28,7 +28,7 @@ PROMPT_TOKENS = 12
 """A stream has no beginning to write from, so a sample continues this number of its tokens."""
 
 
-class LanguageTask(TextObjective):
+class LanguageObjective(TextObjective):
     """Predict each token from the tokens before it. `train` and `valid` are the ids of whole texts."""
 
     predictor: RecurrentLanguage

@@ -3,7 +3,7 @@
 from throughtime.tasks import Task
 
 
-class Ngram(Task):
+class NgramTask(Task):
     """The declaration of the task: `throughtime train ngram`."""
 
     name = "ngram"

@@ -3,7 +3,7 @@
 from throughtime.tasks import Task
 
 
-class Tag(Task):
+class TagTask(Task):
     """The declaration of the task: `throughtime train tag`."""
 
     name = "tag"
@@ -21,7 +21,7 @@ class Tag(Task):
     )
     config = "throughtime.tasks.tag.config:TagConfig"
     predictor = "throughtime.tasks.tag.predictor:Tagger"
-    objective = "throughtime.tasks.tag.training:TagTask"
+    objective = "throughtime.tasks.tag.training:TagObjective"
     exporter = "throughtime.tasks.tag.export:build_export"
     runner = "throughtime.tasks.tag.runner:TaggerRunner"
     route = "throughtime.serve.prediction:router"

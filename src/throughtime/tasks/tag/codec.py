@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from throughtime.data.records import Tagged
+from throughtime.data.records import TaggedSentence
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.models.language import FrozenReader
@@ -38,7 +38,7 @@ class TagCodec:
     `words` holds every word of the training data; only those that occur at least `min_freq` times have a
     vector of their own. `labels` is None if sentences have no labels.
 
-    >>> record = Tagged(("The", "cat", "the"), ("DET", "NOUN", "DET"))
+    >>> record = TaggedSentence(("The", "cat", "the"), ("DET", "NOUN", "DET"))
     >>> codec = TagCodec.build([record], lowercase=True, min_freq=2, max_characters=40)
     >>> codec.vectors, codec.rows([["the", "cat", "dog"]]).words.flat.tolist(), codec.knows("cat")
     (2, [1, 0, 0], True)
@@ -54,7 +54,7 @@ class TagCodec:
 
     @classmethod
     def build(
-        cls, records: Iterable[Tagged], *, lowercase: bool, min_freq: int, max_characters: int
+        cls, records: Iterable[TaggedSentence], *, lowercase: bool, min_freq: int, max_characters: int
     ) -> TagCodec:
         """Build the vocabularies of these sentences."""
         words: Counter[str] = Counter()
@@ -119,7 +119,7 @@ class TagCodec:
         )
 
     def tagged_rows(
-        self, records: Sequence[Tagged], languages: Sequence[TagLanguage] = (), *, labelled: bool
+        self, records: Sequence[TaggedSentence], languages: Sequence[TagLanguage] = (), *, labelled: bool
     ) -> TaggedRows:
         """Sentences with their tags and, if `labelled`, the label of each."""
         from throughtime.data.batching.buckets import RaggedIds

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from throughtime.config import Effect, architecture
-from throughtime.data.records import Tagged
+from throughtime.data.records import TaggedSentence
 from throughtime.errors import InputError
 from throughtime.tasks import text_config as shared
 from throughtime.train.config import Positive, Share
@@ -85,7 +85,7 @@ class TagConfig(shared.StackConfig):
         """The options with which `open_dataset` opens the data."""
         return {"kind": "tags"}
 
-    def settled(self, records: Iterable[Tagged]) -> TagConfig:
+    def settled(self, records: Iterable[TaggedSentence]) -> TagConfig:
         """A copy in which the settings left to the data have their values, as it is saved."""
         labelled = any(record.label for record in records)
         if self.intents and not labelled:

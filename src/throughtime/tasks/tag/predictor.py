@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from throughtime.data.records import Tagged as TaggedRecord
+from throughtime.data.records import TaggedSentence
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
@@ -180,7 +180,7 @@ class Tagger(SentenceTagger, Predictor):
         values, best = scores.float().softmax(-1).max(-1)
         return list(zip(self.codec.labels.tokens(best.tolist()), values.tolist(), strict=True))
 
-    def count_tags(self, records: Sequence[TaggedRecord], progress: Progress | None = None) -> TagCounts:
+    def count_tags(self, records: Sequence[TaggedSentence], progress: Progress | None = None) -> TagCounts:
         """Tag sentences whose tags are known, and count the right answers."""
         counts = TagCounts(sentences=len(records))
         found = self.tag_words([record.words for record in records], progress=progress)
@@ -235,7 +235,7 @@ class Tagger(SentenceTagger, Predictor):
         )
 
 
-def tagged_sentences(dataset: Dataset, split: str) -> list[TaggedRecord]:
+def tagged_sentences(dataset: Dataset, split: str) -> list[TaggedSentence]:
     """The tagged sentences of a split."""
     if dataset.kind != "tags":
         raise InputError(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SAMPLES = 2
 
 
-class TagTask(TextObjective):
+class TagObjective(TextObjective):
     """Predict the tag of each word, and the label of the sentence if the data have one."""
 
     unit = "words"

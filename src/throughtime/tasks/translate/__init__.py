@@ -3,7 +3,7 @@
 from throughtime.tasks import Task
 
 
-class Translate(Task):
+class TranslateTask(Task):
     """The declaration of the task: `throughtime train translate`."""
 
     name = "translate"

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.buckets import RaggedIds
-from throughtime.data.batching.pairs import PairBatch, PairBatches, Truncated
+from throughtime.data.batching.pairs import PairBatch, PairBatches, TruncationCounts
 from throughtime.data.records import Pair, Specials
 from throughtime.data.splits import language_of
 from throughtime.metrics.bleu import BleuSums
@@ -59,7 +59,7 @@ def count_targets(translator: Translator, dataset: Dataset) -> Tensor:
     return torch.from_numpy(counts)
 
 
-def prepare_training(translator: Translator, dataset: Dataset) -> TranslateTask:
+def prepare_training(translator: Translator, dataset: Dataset) -> TranslateObjective:
     """Encode the pairs, check their languages, and set the length above which texts are split."""
     config = translator.config
     train = translator.ids(dataset, "train")
@@ -70,10 +70,10 @@ def prepare_training(translator: Translator, dataset: Dataset) -> TranslateTask:
     pairs: list[Pair] = []
     if "valid" in dataset.splits:
         pairs = list(itertools.islice(dataset.pairs("valid"), config.valid_sentences))
-    return TranslateTask(translator, train, translator.ids(dataset, "valid") if pairs else None, pairs)
+    return TranslateObjective(translator, train, translator.ids(dataset, "valid") if pairs else None, pairs)
 
 
-class TranslateTask(TextObjective):
+class TranslateObjective(TextObjective):
     """Predict each target token from the source and the target tokens before it.
 
     `train` and `valid` are the ids of both sides; `valid_pairs` are the texts to translate each epoch.
@@ -91,7 +91,9 @@ class TranslateTask(TextObjective):
         self.train, self.valid, self.valid_pairs = train, valid, valid_pairs
         # Each process scores only its share, so the tokenizer is chosen here, as `evaluate` does.
         self.scorer = translator.scorer().with_tokenizer_for([pair.target for pair in valid_pairs])
-        self.truncated = Truncated(0, 0)  # training pairs that were cut, known once they are in batches
+        self.truncated = TruncationCounts(
+            0, 0
+        )  # training pairs that were cut, known once they are in batches
         self.choose_measure(self.config.choose_by, {"bleu": "more", "perplexity": "less"})
 
     def batches(self, rank: int, world_size: int) -> PairBatches:

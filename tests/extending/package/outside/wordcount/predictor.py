@@ -53,7 +53,7 @@ class WordCounter(Predictor):
         """The network that a configuration describes."""
         return Counter(len(assets.codec.vocabulary), **config.arguments_for(Counter))
 
-    def training_task(self, dataset: Dataset) -> WordCountObjective:
+    def build_objective(self, dataset: Dataset) -> WordCountObjective:
         """Batches, loss and validation on these data."""
         return WordCountObjective(self, list(dataset.texts("train")), list(dataset.texts("valid")))
 
