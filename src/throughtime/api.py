@@ -70,6 +70,7 @@ def train(
     resume: bool = False,
     init_from: Path | str | None = None,
     skip_bad: bool = False,
+    accept_changed_data: bool = False,
     network: Any = None,
     progress: ProgressKind = "auto",
     **settings: Any,
@@ -79,7 +80,8 @@ def train(
     `data` is a name of `throughtime data list`, a path, a list of records, a DataFrame, a dict of splits, or
     the result of `open_dataset`. Other keywords are settings; `throughtime train TASK --show-config` lists
     them. Without `out` the run is in a temporary folder that is deleted together with the model;
-    `model.save(path)` keeps it.
+    `model.save(path)` keeps it. `resume` continues the run in `out`; if files of its data have changed since,
+    only with `accept_changed_data`.
 
     `network` replaces the network of the task: a module, a function (or class) that builds one from the
     configuration and the assets of the task, such as its vocabularies, or the name of a network that another
@@ -107,6 +109,7 @@ def train(
         resume=resume,
         init_from=init_from,
         skip_bad=skip_bad,
+        accept_changed_data=accept_changed_data,
         network=network,
         progress=progress,
     )
@@ -181,6 +184,7 @@ class Training:
     checkpoint: str | None = None
     init_from: Path | str | None = None
     skip_bad: bool = False
+    accept_changed_data: bool = False
     network: Any = None
     progress: ProgressKind = "auto"
     open_data: Callable[..., Dataset] | None = None
@@ -246,6 +250,7 @@ class Training:
             resume=self.resume,
             checkpoint=self.checkpoint,
             skip_bad=self.skip_bad,
+            accept_changed_data=self.accept_changed_data,
         )
         if self.dataset.bad.count:
             self._say(self.dataset.bad.report())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import hashlib
 import json
 import os
@@ -15,6 +16,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from throughtime.errors import InputError
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}  # Windows has no quotas
 """Error numbers that mean that there is no room for what is written."""
@@ -140,15 +146,48 @@ def whole_file(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
         temporary = Path(name)
         try:
-            with os.fdopen(handle, mode, encoding=encoding, newline=newline) as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.chmod(0o666 & ~_umask())
-            temporary.replace(path)
+            with _in_use(temporary):
+                with os.fdopen(handle, mode, encoding=encoding, newline=newline) as file:
+                    yield file
+                    file.flush()
+                    os.fsync(file.fileno())
+                temporary.chmod(0o666 & ~_umask())
+                temporary.replace(path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
+
+
+def sweep_parts(folder: Path, name: str | None = None) -> None:
+    """Remove the temporary files and folders that killed processes left in `folder`, or those of one `name`.
+
+    What a living process still writes is locked, and stays; Windows has no such locks, so all stays there.
+    """
+    if fcntl is None:
+        return
+    for part in folder.glob(f".{'*' if name is None else glob.escape(name)}.*.part"):
+        with contextlib.suppress(OSError):  # being written, or gone meanwhile
+            handle = os.open(part, os.O_RDONLY)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(part) if part.is_dir() else part.unlink()
+            finally:
+                os.close(handle)
+
+
+@contextlib.contextmanager
+def _in_use(part: Path) -> Iterator[None]:
+    """Keep `sweep_parts` from removing a temporary file or folder, until the block or the process ends."""
+    if fcntl is None:
+        yield
+        return
+    handle = os.open(part, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some network file systems have no locks
+            fcntl.flock(handle, fcntl.LOCK_SH)
+        yield
+    finally:
+        os.close(handle)
 
 
 @contextlib.contextmanager
@@ -160,9 +199,10 @@ def whole_folder(path: Path | str) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part"))
         try:
-            yield temporary
-            temporary.chmod(0o777 & ~_umask())
-            temporary.rename(path)
+            with _in_use(temporary):
+                yield temporary
+                temporary.chmod(0o777 & ~_umask())
+                temporary.rename(path)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise

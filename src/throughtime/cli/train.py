@@ -72,6 +72,14 @@ Resume = Annotated[bool, option("Continue the run in --out, if there is one.", "
 CheckpointName = Annotated[
     str | None, option("With --resume: continue from this checkpoint, not the last.", panel=RUN)
 ]
+AcceptChangedData = Annotated[
+    bool,
+    option(
+        "With --resume: continue although files of the data have changed.",
+        "--accept-changed-data",
+        panel=RUN,
+    ),
+]
 InitFrom = Annotated[Path | None, option("Start from the weights and vocabulary of another run.", panel=RUN)]
 FindRate = Annotated[
     bool,
@@ -108,7 +116,7 @@ def train_command(task: type[Task]) -> Callable[..., None]:
     return as_command(command)
 
 
-SWITCHES = (Resume, ShowConfig, FindRate, SkipBad)
+SWITCHES = (Resume, AcceptChangedData, ShowConfig, FindRate, SkipBad)
 
 
 def _parameters(task: type[Task]) -> Iterator[tuple[str, Any]]:
@@ -121,7 +129,8 @@ def _parameters(task: type[Task]) -> Iterator[tuple[str, Any]]:
     yield from (("set", Settings), ("config", ConfigFile), ("show_config", ShowConfig))
     yield from (("out", Out), ("resume", Resume))
     if task.uses_trainer:
-        yield from (("checkpoint", CheckpointName), ("init_from", InitFrom), ("find_lr", FindRate))
+        yield from (("checkpoint", CheckpointName), ("accept_changed_data", AcceptChangedData))
+        yield from (("init_from", InitFrom), ("find_lr", FindRate))
 
 
 def _help(task: type[Task]) -> str:
@@ -169,6 +178,7 @@ def run_training(task: type[Task], settings: Mapping[str, Any], given: Mapping[s
         checkpoint=given.get("checkpoint"),
         init_from=given.get("init_from"),
         skip_bad=given["skip_bad"],
+        accept_changed_data=given.get("accept_changed_data", False),
         open_data=open_data,
         say=say,
         warn=lambda note: warn({note: note}),

@@ -14,6 +14,7 @@ from throughtime.data.records import LabelledText, Observation, Pair, blocks
 from throughtime.data.source import BadRecords, MemoryFile, Place, name_items
 from throughtime.data.splits import HELDOUT, SPLITS, bounds, lot, lots_of
 from throughtime.errors import InputError, unknown
+from throughtime.files import sha256_of
 
 if TYPE_CHECKING:
     from throughtime.data.memory import MemoryReader
@@ -70,7 +71,15 @@ class Dataset:
         stored = (path for own in self._own(split) for path in self.stored[own])
         given = (path for path in stored if not isinstance(path, MemoryFile))
         # A reader may take a folder, as the reader of slots does.
-        return tuple(file for path in given for file in (sorted(path.iterdir()) if path.is_dir() else [path]))
+        return tuple(
+            file
+            for path in given
+            for file in (sorted(filter(Path.is_file, path.iterdir())) if path.is_dir() else [path])
+        )
+
+    def checksums(self) -> list[list[str]]:
+        """Return the name and the SHA-256 of each file, in order; data in memory have none."""
+        return [[path.name, sha256_of(path)] for path in self.files()]
 
     @property
     def tables(self) -> tuple[Place, ...]:

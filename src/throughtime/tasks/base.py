@@ -219,7 +219,7 @@ class Predictor:
         if warn is not None:
             for note in self.notes:
                 warn(note)
-        return fit(self, task, out, title=self.title, **options)
+        return fit(self, task, out, title=self.title, checksums=dataset.checksums(), **options)
 
     def summary(self, values: Mapping[str, Any]) -> str:
         """Summarise a finished training in words."""

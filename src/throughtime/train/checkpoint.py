@@ -21,7 +21,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.files import sha256_of, whole_folder
+from throughtime.files import sha256_of, sweep_parts, whole_folder
 
 FORMAT = "throughtime checkpoint"
 VERSION = 1
@@ -77,8 +77,7 @@ class Checkpoints:
 
     def sweep(self) -> None:
         """Remove what a killed process left half written or half deleted; for the saving process only."""
-        for leftover in self.folder.glob(".step-*.part"):
-            shutil.rmtree(leftover)
+        sweep_parts(self.folder)
 
     def names(self) -> list[str]:
         """Return the names of the checkpoints, oldest first; half-written ones are not listed."""

@@ -11,7 +11,7 @@ import contextlib
 import errno
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,11 +20,12 @@ import torch
 from torch import nn
 
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.files import has_content, whole_folder
+from throughtime.files import has_content, sweep_parts, whole_folder
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import choose_device
 from throughtime.models.weights import read_weights, save_weights
-from throughtime.train.checkpoint import Checkpoints
+from throughtime.text.texts import several
+from throughtime.train.checkpoint import Checkpoint, Checkpoints
 from throughtime.train.config import TrainingConfig
 from throughtime.train.metrics import read_metrics
 from throughtime.train.objective import Objective
@@ -39,6 +40,7 @@ except ModuleNotFoundError:  # Windows, where a folder cannot be locked
 
 FINISHED = "training.json"
 FIRST = "first"
+CHECKSUMS = "data.json"
 _FREE, _TAKEN, _BUSY = range(3)
 
 
@@ -68,11 +70,15 @@ def fit(
     resume: bool = False,
     checkpoint: str | None = None,
     skip_bad: bool = False,
+    checksums: Sequence[Sequence[str]] = (),
+    accept_changed_data: bool = False,
 ) -> dict[str, Any]:
     """Train a model into the folder `out`, and return the results by name.
 
     With `resume`, an existing run continues from its last checkpoint, or from the one named `checkpoint`.
-    `skip_bad` notes in the folder that bad records were skipped, for later evaluations.
+    `skip_bad` notes in the folder that bad records were skipped, for later evaluations. `checksums` are the
+    names and SHA-256 sums of the data files; a run whose files have changed is resumed only with
+    `accept_changed_data`.
     """
     processes, reporter = processes or Processes(), reporter or Reporter()
     config: TrainingConfig = trainable.config
@@ -85,6 +91,7 @@ def fit(
         # The seed does not determine them: they may come from another run, or depend on the data.
         (place / FIRST).mkdir()
         save_weights(model, ModelFolder(place / FIRST))
+        ModelFolder(place / FIRST).write_json(CHECKSUMS, {"data": trainer.checksums})
 
     def improved(measured: dict[str, float]) -> None:
         save_weights(trainable.model, folder)
@@ -93,16 +100,27 @@ def fit(
     if resume and not saved.names() and (out / FIRST).is_dir():
         read_weights(model, ModelFolder(out / FIRST))
     trainer = Trainer(objective, config, out, reporter, improved=improved, processes=processes)
+    trainer.checksums = [list(pair) for pair in checksums]
     with RunLock(out, processes, trainer.device) as lock:
         if resume:
             lock.resume()
         found = saved.latest(checkpoint) if resume else None
+        change = _data_change(out, found, trainer.checksums) if resume else None
+        if change is not None and not accept_changed_data:
+            raise InputError(
+                "accept_changed_data",
+                f"is not set, and {change} since the run in {out} was started; restore the data, train in "
+                "another folder, or set it to continue with the changed data",
+            )
         # Last, when nothing can be refused any more: a corrected call must not find the folder taken.
         lock.create(begin)
-        if processes.first and skip_bad:
-            folder.write_skipping()
+        if processes.first:
+            sweep_parts(out)
+            sweep_parts(out.parent, out.name)
+            if skip_bad:
+                folder.write_skipping()
         if found is not None:
-            trainer.restore(found)
+            trainer.restore(found, same_data=change is None)
             reporter.say(f"Going on from {found.path.name} in {out}.")
         elif resume:
             trainer.start_afresh()
@@ -126,6 +144,21 @@ def fit(
             shutil.rmtree(out / FIRST, ignore_errors=True)
         processes.barrier()
     return values
+
+
+def _data_change(out: Path, found: Checkpoint | None, now: list[list[str]]) -> str | None:
+    """Return what has changed in the data files since the checkpoint, or the start, of a run; else None."""
+    started = out / FIRST / CHECKSUMS
+    if found is None and not started.is_file():
+        return None
+    before = ModelFolder(out / FIRST).read_json(CHECKSUMS) if found is None else found.values
+    sums = before.get("data", now)
+    if len(sums) != len(now):
+        return f"the data have {several(len(now), 'file')} where they had {len(sums)}"
+    for (name, current), (_, earlier) in zip(now, sums, strict=True):
+        if current != earlier:
+            return f"{name} has changed (SHA-256 {current[:12]}... where it was {earlier[:12]}...)"
+    return None
 
 
 def finish_reason(out: Path, config: TrainingConfig) -> str | None:

@@ -64,6 +64,7 @@ class Trainer:
         self.rate_of: Callable[[Standing], float] = partial(rate, config)
         self.rate = config.lr
         self.position = self.batches.state()
+        self.checksums: list[list[str]] = []  # of the data files, for the checkpoints
         self.record = Record(objective.measure, objective.better, config.validate_every)
         self.limits = LossLimits()
         self.last_train: dict[str, float] = {}
@@ -296,30 +297,31 @@ class Trainer:
             "rate": self.rate,
             "first_losses": self.limits.first,
             "seconds": self._seconds(),
+            "data": self.checksums,
         }
         return self.checkpoints.save(self.step, tensors, values)
 
-    def restore(self, checkpoint: Checkpoint) -> None:
-        """Resume exactly from this checkpoint."""
-        values = checkpoint.values
+    def restore(self, checkpoint: Checkpoint, same_data: bool = True) -> None:
+        """Resume exactly from this checkpoint; with other data, from the beginning of its epoch."""
+        values, position = checkpoint.values, checkpoint.values["position"]
         self.learner.restore(checkpoint.tensors, str(checkpoint.path))
         self.learner.tally.restore(values["tally"], self.processes)
         self.clock_before, self.rate = values["clock"], values["rate"]
         self.limits.first = values["first_losses"]
-        self.batches.restore(values["position"])
+        self.position = position if same_data else {**self.position, "epoch": position["epoch"]}
+        self.batches.restore(self.position)
         self.record.restore(values, checkpoint.step)
-        self.position, self.last_train = values["position"], values["train"]
-        self.seconds_before = values["seconds"]
+        self.last_train, self.seconds_before = values["train"], values["seconds"]
         self.step = self.resumed_at = checkpoint.step
         if self.metrics is not None:
             # Ctrl-C may have come after the last update of an epoch, before it was reported and validated.
-            later = ["epoch", "valid"] if self.position["batch"] else []
+            later = ["epoch", "valid"] if position["batch"] else []
             self.metrics.rewind(checkpoint.step, [*later, *["train"] * self.learner.tally.pending])
 
     def start_afresh(self) -> None:
         """Start from the beginning without a checkpoint: drop the metrics of the earlier attempt."""
         if self.metrics is not None:
-            self.metrics.rewind(0)
+            self.metrics.rewind(-1)
 
     def _stop_reason(self) -> str | None:
         """Return why training stops, or None to go on."""
