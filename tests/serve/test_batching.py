@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from throughtime.serve.batching import AbandonedError, Batcher
+from throughtime.interrupt import check_interrupt
+from throughtime.serve.batching import Batcher
 from throughtime.serve.requests import RefusalError
 
 
@@ -19,7 +20,7 @@ class Gate:
     def __init__(self):
         self.open, self.begun, self.batches = threading.Event(), threading.Event(), []
 
-    def __call__(self, items, left):
+    def __call__(self, items):
         self.begun.set()
         assert self.open.wait(10)
         self.batches.append(list(items))
@@ -78,7 +79,7 @@ def test_a_full_queue_refuses_and_says_when_to_come_again(batcher, gate):
 def test_one_bad_item_costs_only_its_own_request(batcher, gate):
     held(batcher, gate)
 
-    def divided(items, left):
+    def divided(items):
         return [12 // item for item in items]
 
     jobs = [batcher.submit("same", divided, [item]) for item in (1, 0, 3)]
@@ -90,7 +91,7 @@ def test_one_bad_item_costs_only_its_own_request(batcher, gate):
 
 
 def test_a_model_that_answers_too_little_is_an_error_not_a_mix_up(batcher):
-    job = batcher.submit("same", lambda items, left: items[1:], [1, 2])
+    job = batcher.submit("same", lambda items: items[1:], [1, 2])
     with pytest.raises(RuntimeError, match="gave 1 results for 2 items"):
         job.future.result(10)
 
@@ -104,10 +105,9 @@ def test_who_left_before_is_not_computed_and_who_leaves_is_told(batcher, gate):
     stays.future.result(10)
     assert gate.batches == [[0], [2]]
 
-    def endless(items, left):
-        while not left():
-            pass
-        raise AbandonedError
+    def endless(items):
+        while True:
+            check_interrupt()
 
     job = batcher.submit("other", endless, [1])
     job.left = True
@@ -132,7 +132,7 @@ def test_answers_belong_to_those_who_asked_whatever_is_batched(requests):
 
         def asked(request):
             key, items = request
-            job = batcher.submit(key, lambda own, left: [(key, item) for item in own], items)
+            job = batcher.submit(key, lambda own: [(key, item) for item in own], items)
             return job.future.result(10)
 
         found = list(threads.map(asked, requests))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from throughtime.errors import InputError, ThroughtimeWarning
+from throughtime.interrupt import check_interrupt
 from throughtime.search.beam import Beam
 from throughtime.search.constraints import forced_prefix
 from throughtime.search.generate import (
@@ -88,6 +89,7 @@ def exact(
     frontiers = [Frontier(*start, budget) for start in zip(starts, last.tolist(), strict=True)]
     alive = torch.arange(len(prompts), device=device)
     while len(taken := np.concatenate(parts := [frontier.take(at_once) for frontier in frontiers])):
+        check_interrupt()
         owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
         prefixes = [
             (*parent.tokens, token) for parent, token in zip(taken["parent"], taken["token"], strict=True)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
+from throughtime.interrupt import check_interrupt
 from throughtime.runtime.search import Finished as Finished
 
 State = tuple[Tensor, ...]
@@ -268,6 +269,7 @@ def moments(
     last, state = last[hypotheses.sentence], select(state, hypotheses.sentence)
     memory = memory.follow(memory.owner[hypotheses.sentence])
     for _ in range(max_new_tokens):
+        check_interrupt()
         step = model.step(last, state, memory)
         log_probs = apply_constraints(step.log_probs, hypotheses, constraints, strategy.end_id)
         before = hypotheses

@@ -10,26 +10,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
+from throughtime.interrupt import interruptible
 from throughtime.serve.requests import RefusalError
 
-Left = Callable[[], bool]
-"""Returns whether nobody waits for the result any more."""
-Compute = Callable[[list[Any], Left], Sequence[Any]]
-"""Returns one result for each item, in their order."""
-
-
-class AbandonedError(Exception):
-    """Raised by a computation when nobody waits for its result any more."""
-
-
-def watch_for(left: Left) -> Callable[[object], None]:
-    """Return a function for a search to call at each step; it raises once nobody waits for the result."""
-
-    def watch(moment: object) -> None:
-        if left():
-            raise AbandonedError
-
-    return watch
+Compute = Callable[[list[Any]], Sequence[Any]]
+"""Returns one result for each item, in their order; interrupted once nobody waits for the results."""
 
 
 class Worker:
@@ -155,7 +140,8 @@ class Batcher(Worker):
     def _answer(self, batch: list[Job]) -> None:
         items = [item for job in batch for item in job.items]
         try:
-            results = list(batch[0].compute(items, lambda: all(job.left for job in batch)))
+            with interruptible(lambda: all(job.left for job in batch)):
+                results = list(batch[0].compute(items))
             if len(results) != len(items):
                 raise RuntimeError(f"{self.name} gave {len(results)} results for {len(items)} items")
         except Exception as error:

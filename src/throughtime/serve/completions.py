@@ -8,18 +8,31 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
 from itertools import accumulate
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from throughtime.serve.models import Served
-from throughtime.serve.prediction import MOST_CHOICES, infill
-from throughtime.serve.requests import Options, RefusalError, Text, check_limit, check_texts, error_body
-from throughtime.serve.service import Service, admit
+from throughtime.serve.prediction import infill
+from throughtime.serve.requests import (
+    MOST_BEAMS,
+    MOST_CHOICES,
+    Options,
+    RefusalError,
+    SearchRequest,
+    Text,
+    check_limit,
+    check_texts,
+    error_body,
+)
+from throughtime.serve.service import Service, admit, batch_key
 from throughtime.serve.writing import Draft, SamplingOptions, Spelling, WrittenToken
 from throughtime.tasks.language.framing import WINDOW
+
+if TYPE_CHECKING:
+    from throughtime.search.generate import Finished
 
 MOST_LIKELY, MOST_STOPS, STOP_LENGTH = 5, 4, 200
 
@@ -33,8 +46,11 @@ class StreamOptions(BaseModel):
     include_usage: bool = False
 
 
-class CompletionRequest(BaseModel):
-    """Prompts to continue, and how. A prompt may be given as token ids of the vocabulary of the model."""
+class CompletionRequest(SearchRequest):
+    """Prompts to continue, and how. A prompt may be given as token ids of the vocabulary of the model.
+
+    Texts are sampled unless `search` names another strategy, whose options are further fields.
+    """
 
     model: Text
     prompt: (
@@ -47,6 +63,8 @@ class CompletionRequest(BaseModel):
     n: int | None = Field(None, ge=1, le=MOST_CHOICES)
     stop: Text | Annotated[list[Text], Field(max_length=MOST_STOPS)] | None = None
     seed: int | None = None
+    num_beams: int | None = Field(None, ge=1, le=MOST_BEAMS)
+    length_penalty: float | None = Field(None, ge=0, le=10)
     echo: bool | None = None
     logprobs: int | None = Field(None, ge=0, le=MOST_LIKELY)
     stream: bool | None = None
@@ -109,6 +127,12 @@ class CompletionRequest(BaseModel):
         if self.stream and (self.logprobs is not None or self.suffix):
             name = "suffix" if self.suffix else "logprobs"
             _refuse(name, f"{name} is not streamed; leave stream out")
+        for name in ("stream", "logprobs", "suffix", "stop"):
+            if self.search is not None and getattr(self, name) not in (None, False, "", []):
+                _refuse(name, f"{name} cannot be given together with search; leave one of them out")
+        for name in ("num_beams", "length_penalty"):
+            if self.search is None and getattr(self, name) is not None:
+                _refuse(name, f"{name} is an option of a search; give search too, such as beam")
         if self.best_of is not None and self.best_of != self.choices:
             _refuse("best_of", "best_of is not supported; ask for n texts")
         for name in ("frequency_penalty", "presence_penalty", "logit_bias"):
@@ -150,6 +174,8 @@ async def completions(request: Request, asked: CompletionRequest) -> Response:
     texts = {number: one for number, one in enumerate(asked.prompts, 1) if isinstance(one, str) and one}
     numbers = None if len(asked.prompts) == 1 else list(texts)
     completion.warnings = await service.warnings(named, list(texts.values()), numbers=numbers)
+    if asked.search is not None:
+        return JSONResponse(await completion.search(request))
     if asked.stream:
         pieces = completion.stream()
         first = await anext(pieces)  # so that a full queue is still answered with its own status
@@ -182,7 +208,7 @@ class Completion:
                 request,
                 self.served,
                 "score",
-                lambda items, left: [one.tolist() for one in score(items)],
+                lambda items: [one.tolist() for one in score(items)],
                 self.prompts,
             )
         choices = []
@@ -194,6 +220,31 @@ class Completion:
             text = self._echo(number) + draft.text
             choices.append(_choice(index, text, draft.finish or "length", log_probs))
         return self.head | {"choices": choices, "usage": self._usage()} | self.warnings
+
+    async def search(self, request: Request) -> dict[str, Any]:
+        """Return the whole answer, found by the strategy that `search` names."""
+        asked, model = self.asked, self.served.model
+        given = asked.model_dump(include={"temperature", "top_p", "seed", "num_beams", "length_penalty"})
+        options = asked.search_options(
+            **given, num_return_sequences=asked.choices, max_new_tokens=asked.tokens
+        )
+
+        def compute(prompts: list[list[int]]) -> list[list[Finished]]:
+            found: list[list[Finished]] = model.write(prompts, model.strategy(**options), asked.tokens)
+            return found
+
+        key = batch_key("completions", options)
+        found = await self.service.compute(request, self.served, key, compute, self.prompts)
+        choices: list[dict[str, Any]] = []
+        written = 0
+        for number, (ids, own) in enumerate(zip(self.prompts, found, strict=True)):
+            for one in own:
+                text = "".join(self.framing.pieces([*ids, *one.tokens])[len(ids) :])
+                reason = "stop" if one.ended else "length"
+                choices.append(_choice(len(choices), self._echo(number) + text, reason, None))
+                written += len(one.tokens)
+        self.service.metrics.tokens.labels(self.served.name).inc(written)
+        return self.head | {"choices": choices, "usage": self._usage(written)} | self.warnings
 
     async def _finish(self) -> None:
         async for _ in self.stream():
@@ -254,12 +305,13 @@ class Completion:
     def _piece(self, index: int, text: str, finish: str | None) -> dict[str, Any]:
         return self.head | {"choices": [_choice(index, text, finish, None)]}
 
-    def _usage(self) -> dict[str, int]:
+    def _usage(self, written: int | None = None) -> dict[str, int]:
         read = sum(
             len(ids) - self.framing.given if isinstance(asked, str) else len(asked)
             for asked, ids in zip(self.asked.prompts, self.prompts, strict=True)
         )
-        written = sum(len(draft.tokens) for draft in self.drafts)
+        if written is None:
+            written = sum(len(draft.tokens) for draft in self.drafts)
         return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
     def _log_probs(self, draft: Draft, prompt_scores: Sequence[float]) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from throughtime.results import Forecast
 from throughtime.runtime.forecast import ends, ends_of
 from throughtime.series.conformal import Conformal
 from throughtime.series.protocol import ForecastModel
-from throughtime.serve.batching import Left
 from throughtime.serve.models import Served
 from throughtime.serve.requests import RefusalError, Text, check_limit
 from throughtime.serve.service import admit
@@ -68,7 +67,7 @@ async def forecast(request: Request, asked: ForecastRequest) -> dict[str, Any]:
     forecasting = _forecasting(served, levels)
     panel = panel_of(asked.series, asked.date_format)
 
-    def compute(panels: list[Panel], left: Left) -> list[list[Forecast]]:
+    def compute(panels: list[Panel]) -> list[list[Forecast]]:
         with np.errstate(all="ignore"):
             return [forecasting.predict(one, h, probabilities) for one in panels]
 

@@ -16,8 +16,7 @@ from throughtime.inspection.gates import unit_gates
 from throughtime.inspection.next_tokens import next_tokens
 from throughtime.inspection.translation import beam_tree
 from throughtime.results import format_times
-from throughtime.serve.batching import Left
-from throughtime.serve.requests import RefusalError, TextsRequest
+from throughtime.serve.requests import MOST_BEAMS, RefusalError, TextsRequest
 from throughtime.serve.service import admit, ask
 from throughtime.serve.translation import MOST_ALTERNATIVES, search_translations
 
@@ -43,7 +42,7 @@ class AttentionRequest(TextRequest):
 class BeamRequest(TextRequest):
     """A sentence to translate, and the width of the beam; by default that of the model."""
 
-    num_beams: int | None = Field(None, ge=1, le=20)
+    num_beams: int | None = Field(None, ge=1, le=MOST_BEAMS)
 
 
 class GatesRequest(TextRequest):
@@ -74,8 +73,8 @@ async def attention(request: Request, asked: AttentionRequest) -> dict[str, Any]
     The alignment is null for a model without attention.
     """
 
-    def look(model: Any, text: str, left: Left) -> dict[str, Any]:
-        (best,) = search_translations(model, [text], asked.alternatives, left, align=True)
+    def look(model: Any, text: str) -> dict[str, Any]:
+        (best,) = search_translations(model, [text], asked.alternatives, align=True)
         found = [replace(best, alternatives=()), *best.alternatives]
         return {"source": text, "translations": [one.to_dict() for one in found]}
 
@@ -86,7 +85,7 @@ async def attention(request: Request, asked: AttentionRequest) -> dict[str, Any]
 async def beam(request: Request, asked: BeamRequest) -> dict[str, Any]:
     """The tree of a beam search: every candidate token, whether it was kept, and why."""
 
-    def look(model: Any, text: str, left: Left) -> dict[str, Any]:
+    def look(model: Any, text: str) -> dict[str, Any]:
         return beam_tree(model, text, asked.num_beams).to_dict()
 
     return await _look(request, asked, "translate", look)
@@ -96,7 +95,7 @@ async def beam(request: Request, asked: BeamRequest) -> dict[str, Any]:
 async def gates(request: Request, asked: GatesRequest) -> dict[str, Any]:
     """The gates of the units of one layer at each token, units that remember longest first."""
 
-    def look(model: Any, text: str, left: Left) -> dict[str, Any]:
+    def look(model: Any, text: str) -> dict[str, Any]:
         layers = unit_gates(model, text)
         if asked.layer >= len(layers):
             raise RefusalError(
@@ -112,7 +111,7 @@ async def gates(request: Request, asked: GatesRequest) -> dict[str, Any]:
 async def following(request: Request, asked: NextRequest) -> dict[str, Any]:
     """The likeliest next tokens after a text, and the surprisal of each of its tokens in bits."""
 
-    def look(model: Any, text: str, left: Left) -> dict[str, Any]:
+    def look(model: Any, text: str) -> dict[str, Any]:
         return next_tokens(model, text, asked.k).to_dict()
 
     return await _look(request, asked, "generate", look)
@@ -124,7 +123,7 @@ async def history(request: Request, asked: HistoryRequest) -> dict[str, Any]:
     service = admit(request)
     served = service.models.choose(asked.model, "forecast")
 
-    def compute(items: list[None], left: Left) -> list[dict[str, Any]]:
+    def compute(items: list[None]) -> list[dict[str, Any]]:
         try:
             panel = panel_of(served.model.open_data(download=False), served.model.config.roles)
         except (ThroughtimeError, OSError):
@@ -144,14 +143,14 @@ async def _look(
     request: Request,
     asked: TextRequest,
     ability: str,
-    look: Callable[[Any, str, Left], dict[str, Any]],
+    look: Callable[[Any, str], dict[str, Any]],
     kind: str | None = None,
 ) -> dict[str, Any]:
-    """Return `look(model, text, left)`, computed on the thread of the model, and warnings about the text."""
+    """Return `look(model, text)`, computed on the thread of the model, and warnings about the text."""
 
-    def compute(model: Any, texts: list[str], left: Left) -> list[dict[str, Any]]:
+    def compute(model: Any, texts: list[str]) -> list[dict[str, Any]]:
         try:
-            return [look(model, text, left) for text in texts]
+            return [look(model, text) for text in texts]
         except InputError:
             raise
         except ThroughtimeError as error:

@@ -11,10 +11,12 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
 from throughtime.results import Composed
-from throughtime.serve.batching import Left, watch_for
 from throughtime.serve.models import Served
 from throughtime.serve.requests import (
+    MOST_BEAMS,
+    MOST_CHOICES,
     RefusalError,
+    SearchRequest,
     Text,
     Texts,
     TextsRequest,
@@ -22,14 +24,14 @@ from throughtime.serve.requests import (
     check_limit,
     check_texts,
 )
-from throughtime.serve.service import admit, ask, get_service
+from throughtime.serve.service import admit, ask, batch_key, get_service
 from throughtime.text.blanks import BLANK
 from throughtime.text.tokenizer import tokenizer
 
 if TYPE_CHECKING:
     from throughtime.tasks.compose.predictor import Composer, Condition
 
-MOST_RESULTS, MOST_CHOICES, MOST_BEAMS = 100, 16, 20
+MOST_RESULTS = 100
 MOST_BLANKS = 4
 """A model fills each blank with one token; a gap before a suffix has at most this number of blanks."""
 
@@ -56,10 +58,11 @@ class FillRequest(TextsRequest):
     k: int = Field(5, ge=1, le=MOST_RESULTS)
 
 
-class ComposeRequest(BaseModel):
+class ComposeRequest(SearchRequest):
     """Labels or vectors to write texts from, `num_return_sequences` for each.
 
-    Temperature 0 takes the likeliest token at each step.
+    Temperature 0 takes the likeliest token at each step. `search` names a strategy, and its options are
+    further fields.
     """
 
     label: Texts | None = None
@@ -111,7 +114,7 @@ async def _predict(request: Request, asked: TextsRequest, command: str) -> Resul
         tokenizer(asked.tokenize)  # refuses an unknown name
     options = asked.model_dump(exclude={"q", "model"})
 
-    def predict(model: Any, texts: list[str], left: Left) -> list[Any]:
+    def predict(model: Any, texts: list[str]) -> list[Any]:
         return [one.to_dict() for one in getattr(model, command)(texts, **options)]
 
     served, found, warnings = await ask(request, asked, command, predict)
@@ -129,21 +132,15 @@ async def compose(request: Request, asked: ComposeRequest) -> Results:
     check_limit("the number of texts to write", texts, service.options.max_texts, status=413)
     check_limit("max_new_tokens", asked.max_new_tokens or 1, service.options.max_tokens)
     composer: Composer = served.model
-    options = asked.model_dump(exclude={"label", "vector", "model"}, exclude_unset=True)
-    if asked.temperature == 0:
+    declared = set(ComposeRequest.model_fields) - {"label", "vector", "model", "search"}
+    options = asked.search_options(**asked.model_dump(include=declared, exclude_unset=True))
+    if asked.temperature == 0 and asked.search is None:
         options |= {"greedy": True, "temperature": None, "top_p": None}
 
-    def compute(given: Sequence[Condition], left: Left) -> list[Composed]:
-        return composer.compose(given, watch=watch_for(left), **options)
+    def compute(given: Sequence[Condition]) -> list[Composed]:
+        return composer.compose(given, **options)
 
-    key = ("compose", *options.values())
-    if asked.seed is None:
-        found = await service.compute(request, served, key, compute, conditions)
-    else:
-        # Draws depend on the number of their condition, so a request with a seed is a separate batch.
-        (found,) = await service.compute(
-            request, served, key, lambda items, left: [compute(item, left) for item in items], [conditions]
-        )
+    found = await service.compute(request, served, batch_key("compose", options), compute, conditions)
     results = [
         {"condition": condition, **one.to_dict()} for condition, one in zip(conditions, found, strict=True)
     ]
@@ -194,7 +191,7 @@ async def infill(
     blanked = [with_blanks(text, suffix, blanks) for text in texts for blanks in gaps]
     fill = partial(filler.model.fill, k=choices)
     key = ("infill", choices)
-    found = iter(await service.compute(request, filler, key, lambda items, left: fill(items), blanked))
+    found = iter(await service.compute(request, filler, key, fill, blanked))
     answers: list[dict[str, Any]] = []
     written = read = 0
     for text in texts:

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Request
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from starlette.datastructures import ImmutableMultiDict
 from starlette.responses import JSONResponse
+
+from throughtime.search.strategies import strategy_options
 
 CLIENT_LEFT = 499
 KINDS = {
@@ -21,6 +23,9 @@ KINDS = {
     503: "overloaded_error",
     504: "timeout_error",
 }
+MOST_BEAMS, MOST_CHOICES = 20, 16
+MOST_OF_OPTION = {"groups": MOST_BEAMS, "per_group": MOST_CHOICES, "budget": 2_000}
+"""The maximum of options that decide how much a search computes."""
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 
 
@@ -141,6 +146,33 @@ class TextsRequest(BaseModel):
 
     q: Texts
     model: Text | None = None
+
+
+class SearchRequest(BaseModel):
+    """How texts are found: `search` names a strategy, and its options are further fields."""
+
+    model_config = ConfigDict(extra="allow")
+
+    search: Text | None = None
+
+    def search_options(self, **given: Any) -> dict[str, Any]:
+        """Return the strategy and its options as keywords of Python, without those that are None.
+
+        Without `search`, fields that are not declared are ignored: clients of other servers send some.
+        """
+        found = {name: value for name, value in given.items() if value is not None}
+        if self.search is None:
+            return found
+        for name, most in MOST_OF_OPTION.items():
+            if (option := strategy_options(self.search).get(name)) is not None:
+                found[name] = min(option.default, most)
+        for name, value in (self.model_extra or {}).items():
+            if isinstance(value, list | dict) or len(str(value)) > 80:
+                raise RefusalError(400, f"{name[:80]}: is not a number, a truth value or a short text")
+            found[name] = value
+            if name in MOST_OF_OPTION and (option := strategy_options(self.search).get(name)) is not None:
+                check_limit(name, option.read(value), MOST_OF_OPTION[name])
+        return found | {"search": self.search}
 
 
 def as_list(q: str | list[str]) -> list[str]:

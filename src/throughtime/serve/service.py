@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import islice
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from starlette.requests import Request
 
 from throughtime.ngram.detection import SAMPLES, Detector
-from throughtime.serve.batching import Batcher, Compute, Left, Worker
+from throughtime.serve.batching import Batcher, Compute, Worker
 from throughtime.serve.middleware import Ending, ServerMetrics
 from throughtime.serve.models import Models, Served
 from throughtime.serve.requests import (
@@ -140,6 +140,14 @@ def get_service(request: Request) -> Service:
     return service
 
 
+def batch_key(kind: str, options: Mapping[str, Any]) -> Hashable:
+    """Return the key of a search with these options.
+
+    Draws depend on the place of a text in its batch, so a request with a seed is a separate batch.
+    """
+    return (kind, *sorted(options.items()), object() if options.get("seed") is not None else None)
+
+
 def admit(request: Request, texts: Sequence[str] = (), key: str | None = None) -> Service:
     """Return the service, after checking the API key and the size of the texts."""
     service = get_service(request)
@@ -152,12 +160,12 @@ async def ask(
     request: Request,
     asked: TextsRequest,
     ability: str,
-    compute: Callable[[Any, list[str], Left], Sequence[Any]],
+    compute: Callable[[Any, list[str]], Sequence[Any]],
     kind: str | None = None,
 ) -> tuple[Served, list[Any], dict[str, list[str]]]:
     """Return a model with this ability, what it computes of each text, and its warnings about them.
 
-    `compute(model, texts, left)` runs in batches with requests to the same path of equal options.
+    `compute(model, texts)` runs in batches with requests to the same path of equal options.
     """
     texts = as_list(asked.q)
     service = admit(request, texts)

@@ -12,10 +12,18 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 
 from throughtime.ngram.detection import Guess
-from throughtime.serve.batching import Left, watch_for
 from throughtime.serve.models import Served
-from throughtime.serve.requests import RefusalError, Text, Texts, as_list, form_schema, read_body
-from throughtime.serve.service import Service, admit, get_service
+from throughtime.serve.requests import (
+    MOST_BEAMS,
+    RefusalError,
+    SearchRequest,
+    Text,
+    Texts,
+    as_list,
+    form_schema,
+    read_body,
+)
+from throughtime.serve.service import Service, admit, batch_key, get_service
 from throughtime.text.codec import END
 from throughtime.text.html_page import HtmlPage
 from throughtime.text.html_tags import Link, word_links
@@ -25,13 +33,16 @@ if TYPE_CHECKING:
     from throughtime.results import Translation
     from throughtime.tasks.translate.translation import SentenceTranslator
 
-MOST_ALTERNATIVES, MOST_BEAMS = 10, 20
+MOST_ALTERNATIVES = 10
 
 router = APIRouter(tags=["translation"])
 
 
-class TranslateRequest(BaseModel):
-    """Texts to translate. `source` may be "auto"; `model` selects one of several translators."""
+class TranslateRequest(SearchRequest):
+    """Texts to translate. `source` may be "auto"; `model` selects one of several translators.
+
+    `search` names a strategy, and its options are further fields.
+    """
 
     q: Texts
     source: Text
@@ -82,8 +93,10 @@ async def translate(request: Request) -> Translated:
     With format html, a sentence is translated as a whole, and its inline tags go around the same words.
     """
     asked = await read_body(request, TranslateRequest)
-    if asked.alternatives and (asked.num_beams or asked.num_return_sequences > 1):
-        sentence = "alternatives: has a search of its own; leave out num_beams and num_return_sequences"
+    if asked.alternatives and (asked.num_beams or asked.num_return_sequences > 1 or asked.search):
+        sentence = (
+            "alternatives: has a search of its own; leave out search, num_beams and num_return_sequences"
+        )
         raise RefusalError(400, sentence)
     texts = as_list(asked.q)
     service = admit(request, texts, asked.api_key)
@@ -209,19 +222,19 @@ async def _translations(
 ) -> list[list[str]]:
     """Return the best translation of each text and the alternatives, in batches with other requests."""
 
-    options = asked.model_dump(include={"num_beams", "length_penalty", "num_return_sequences"})
+    options = asked.search_options(
+        **asked.model_dump(include={"num_beams", "length_penalty", "num_return_sequences"})
+    )
 
     async def translate(sentences: Sequence[str], linked: bool) -> list[list[LinkedText]]:
-        def compute(items: list[str], left: Left) -> list[list[LinkedText]]:
-            found = search_translations(
-                served.model, items, asked.alternatives, left, align=linked, **options
-            )
+        def compute(items: list[str]) -> list[list[LinkedText]]:
+            found = search_translations(served.model, items, asked.alternatives, align=linked, **options)
             return [
                 [LinkedText(one.text, links_of(item, one)) for one in (best, *best.alternatives)]
                 for item, best in zip(items, found, strict=True)
             ]
 
-        key = ("translate", asked.alternatives, linked, *options.values())
+        key = batch_key("translate", {"alternatives": asked.alternatives, "linked": linked, **options})
         return await get_service(request).compute(request, served, key, compute, sentences)
 
     if asked.format == "html":
@@ -233,18 +246,12 @@ def search_translations(
     translator: SentenceTranslator,
     texts: list[str],
     alternatives: int,
-    left: Left,
-    *,
-    align: bool,
-    num_return_sequences: int = 1,
     **options: Any,
 ) -> list[Translation]:
-    """Translate each text, with alternatives; abandoned as soon as nobody waits."""
-    search = "diverse" if alternatives else "beam"
-    count = alternatives + 1 if alternatives else num_return_sequences
-    return translator.translate(
-        texts, search=search, num_return_sequences=count, align=align, watch=watch_for(left), **options
-    )
+    """Translate each text; `alternatives` to the best translation come from diverse beam search."""
+    if alternatives:
+        options |= {"search": "diverse", "num_return_sequences": alternatives + 1}
+    return translator.translate(texts, **options)
 
 
 async def translate_pages(pages: Sequence[str], translate: Translate) -> list[list[str]]:

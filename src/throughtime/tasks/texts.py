@@ -14,7 +14,7 @@ from throughtime.text.input_warnings import ReadsTexts
 
 if TYPE_CHECKING:
     from throughtime.folder import ModelFolder
-    from throughtime.search.generate import Constraint, Finished, Moment, StepModel, Strategy
+    from throughtime.search.generate import Constraint, Finished, StepModel, Strategy
     from throughtime.tasks.labels import Labels
 
 PROMPTS_AT_ONCE = 64
@@ -104,9 +104,11 @@ class TextWriter(TextPredictor):
         from throughtime.search.strategies import build_strategy, strategy_options
 
         name, chosen = choose_search(self.generation, **options)
-        single = "num_return_sequences" not in strategy_options(name)
-        if single and (count := chosen.pop("num_return_sequences", 1)) != 1:
-            raise InputError("num_return_sequences", f"is {count}, but {name} search finds 1")
+        known = strategy_options(name)
+        if "num_return_sequences" not in known:
+            most = chosen.get("num_beams", known["num_beams"].default) if "num_beams" in known else 1
+            if (count := chosen.pop("num_return_sequences", 1)) > most:
+                raise InputError("num_return_sequences", f"is {count}, but {name} search finds {most}")
         return build_strategy(name, self.end_id, max_length=self._length(max_new_tokens), **chosen)
 
     def write(
@@ -117,12 +119,11 @@ class TextWriter(TextPredictor):
         *,
         constraints: Callable[[int], list[Constraint]] | None = None,
         progress: Progress | None = None,
-        watch: Callable[[Moment], None] | None = None,
         model: StepModel | None = None,
     ) -> list[list[Finished]]:
         """Search in batches of prompts, and return the results of each prompt, best first.
 
-        `constraints` is called with the number of prompts in each batch, `watch` at every step of the search.
+        `constraints` is called with the number of prompts in each batch.
         `model` is run in place of the predictor's own.
         """
         from throughtime.layers.devices import matmul_precision
@@ -140,7 +141,6 @@ class TextWriter(TextPredictor):
                     strategy,
                     max_new_tokens=self._length(max_new_tokens),
                     constraints=constraints(len(batch)) if constraints is not None else (),
-                    watch=watch,
                 )
             if progress is not None:
                 progress(len(found), len(prompts))

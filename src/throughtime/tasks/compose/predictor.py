@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from shlex import quote
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
@@ -16,7 +16,6 @@ from throughtime.layers.devices import matmul_precision
 from throughtime.results import Composed, Evaluation, with_alternatives
 from throughtime.runtime.search import WritingOptions
 from throughtime.search.constraints import no_token
-from throughtime.search.generate import Moment
 from throughtime.tasks.base import Progress
 from throughtime.tasks.compose.config import ComposeConfig, texts_of
 from throughtime.tasks.compose.network import (
@@ -104,7 +103,6 @@ class Composer(TextWriter):
         require: Sequence[str] = (),
         no_repeat_ngram: int | None = None,
         progress: Progress | None = None,
-        watch: Callable[[Moment], None] | None = None,
         **options: Unpack[WritingOptions],
     ) -> list[Composed]:
         """Write a text for each label or vector, with `num_return_sequences` - 1 alternatives.
@@ -112,8 +110,7 @@ class Composer(TextWriter):
         Texts are drawn by `temperature`, `top_k`, `top_p` and `seed`; `greedy=True` takes the most likely
         token at each step, `num_beams` asks for beam search, and `search` names any other strategy. Options
         that are not given come from generation_config.json. Texts begin with `prefix`, contain the words of
-        `require` and none of `forbid`, and repeat no n-gram of length `no_repeat_ngram`. `watch` is called at
-        every step; it may raise to stop.
+        `require` and none of `forbid`, and repeat no n-gram of length `no_repeat_ngram`.
         """
         prompts = [self.condition(one) for one in _as_list(conditions)]
         rules = DecodingConstraints(prefix, forbid, require, no_repeat_ngram)
@@ -130,7 +127,6 @@ class Composer(TextWriter):
             length,
             constraints=lambda rows: [no_marks, *rules.build(rows, self.codec, end, length)],
             progress=progress,
-            watch=watch,
         )
         nothing = Composed("", -math.inf, -math.inf, False)  # if no text satisfies all constraints
         return [

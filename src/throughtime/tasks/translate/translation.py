@@ -81,7 +81,6 @@ class SentenceTranslator(ReadsTexts):
         copy_unknown: bool = False,
         align: bool = False,
         progress: Progress | None = None,
-        watch: Callable[[Moment], None] | None = None,
         **search_options: Any,
     ) -> list[Translation]:
         """Translate one text or several; returns one answer per text, with other translations inside it.
@@ -91,7 +90,7 @@ class SentenceTranslator(ReadsTexts):
         `search="diverse", groups=3`. Translations begin with `prefix`, contain the words of `require` and
         none of `forbid`, repeat no n-gram of length `no_repeat_ngram` and have at least `min_length` tokens.
         `copy_unknown` replaces each `<unk>` by the source word with the most attention; `align` adds the
-        attention between words. `watch` is called at every step of the search, and may raise to stop it.
+        attention between words.
         """
         target = self.codecs.target
         constraints = DecodingConstraints(prefix, forbid, require, no_repeat_ngram, min_length)
@@ -127,7 +126,6 @@ class SentenceTranslator(ReadsTexts):
                 allow_unknown=copy_unknown,
                 keep_attention=align or copy_unknown,
                 progress=progress,
-                watch=watch,
             )
             return [
                 [

@@ -1,0 +1,137 @@
+"""Every search strategy by its name, in every endpoint that writes texts."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Annotated
+
+import pytest
+
+import throughtime as tt
+from throughtime.interrupt import InterruptError, interruptible
+from throughtime.search.exact import exact
+from throughtime.search.sampling import Greedy
+from throughtime.search.strategies import STRATEGIES
+from throughtime.serve.requests import MOST_OF_OPTION
+
+PAIR = {"q": ["the cat sees", "a bird"], "source": "en", "target": "fr"}
+OPTIONS = {
+    "greedy": {},
+    "sampling": {"temperature": 1.5, "top_k": 9, "seed": 4, "num_return_sequences": 3},
+    "beam": {"num_beams": 4, "length_penalty": 0.3, "num_return_sequences": 2},
+    "diverse": {"groups": 2, "num_beams": 4, "diversity_penalty": 0.7, "num_return_sequences": 2},
+    "stochastic": {"num_beams": 3, "seed": 2, "num_return_sequences": 3},
+    "exact": {"budget": 300},
+}
+
+
+def texts_of(results):
+    return [[one.text, *(other.text for other in one.alternatives)] for one in results]
+
+
+@pytest.mark.parametrize("search", OPTIONS)
+def test_translations_are_those_of_python(client, runs, search):
+    found = client.post("/translate", json={**PAIR, "search": search, **OPTIONS[search]})
+    assert found.status_code == 200, found.text
+    answer = found.json()
+    expected = tt.load(runs["en-fr"], "cpu").translate(PAIR["q"], search=search, **OPTIONS[search])
+    others = answer.get("alternatives", [[], []])
+    best = answer["translatedText"]
+    assert [[one, *rest] for one, rest in zip(best, others, strict=True)] == texts_of(expected)
+
+
+@pytest.mark.parametrize("search", OPTIONS)
+def test_composed_texts_are_those_of_python(client, runs, search):
+    body = {"label": "music", "search": search, "max_new_tokens": 5, **OPTIONS[search]}
+    (found,) = client.post("/compose", json=body).json()["results"]
+    (expected,) = tt.load(runs["composer"], "cpu").compose(
+        "music", search=search, max_new_tokens=5, **OPTIONS[search]
+    )
+    assert found == {"condition": "music", **expected.to_dict()}
+
+
+@pytest.mark.parametrize("search", OPTIONS)
+def test_completions_are_those_of_python(client, runs, search):
+    options = dict(OPTIONS[search])
+    n = options.pop("num_return_sequences", 1)
+    prompts = ["the cat", "a"]
+    body = {"model": "counted", "prompt": prompts, "search": search, "max_tokens": 4, "n": n, "echo": True}
+    answer = client.post("/v1/completions", json={**body, **options}).json()
+    given = OPTIONS[search] | {"search": search, "max_new_tokens": 4}
+    expected = tt.load(runs["counted"], "cpu").generate(prompts, **given)
+    assert [one["text"] for one in answer["choices"]] == [text for own in texts_of(expected) for text in own]
+    assert [one["index"] for one in answer["choices"]] == list(range(len(answer["choices"])))
+    assert answer["usage"]["completion_tokens"] > 0
+
+
+def test_exhaustive_search_refuses_what_it_cannot_hold(client):
+    answer = client.post("/translate", json={**PAIR, "search": "exhaustive"})
+    assert answer.status_code == 400
+    assert "7^48 " in answer.json()["error"]
+
+
+class Terse(Greedy):
+    """A strategy of another package, with an option that no other has."""
+
+    def __init__(self, end_id, *, words: Annotated[int, "Number of words"] = 1):
+        super().__init__(end_id)
+        self.words = words
+
+    def advance(self, log_probs, hypotheses):
+        if hypotheses.length >= self.words:
+            log_probs[:, [number for number in range(log_probs.shape[1]) if number != self.end_id]] = -float(
+                "inf"
+            )
+        return super().advance(log_probs, hypotheses)
+
+
+def test_a_strategy_of_another_package_is_reached_with_its_options(client, monkeypatch):
+    monkeypatch.setitem(STRATEGIES._own, "terse", f"{__name__}:Terse")
+    for words in (1, 2):
+        body = {"model": "counted", "prompt": "the", "search": "terse", "words": words, "max_tokens": 9}
+        answer = client.post("/v1/completions", json=body).json()
+        assert answer["usage"]["completion_tokens"] == words
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ({"search": "beem"}, ("beem", "beam")),
+        ({"search": "beam", "groups": 2}, ("groups", "diverse")),
+        ({"search": "exact", "budget": MOST_OF_OPTION["budget"] + 1}, ("budget", "2,001", "2,000")),
+        ({"search": "exact", "budget": "many"}, ("budget", "'many'")),
+        ({"search": "beam", "num_beams": 21}, ("num_beams", "20")),
+        ({"search": "diverse", "groups": [1] * 500}, ("groups",)),
+        ({"search": "beam", "alternatives": 2}, ("alternatives", "search")),
+    ],
+)
+def test_a_search_that_cannot_be_is_refused(client, given, names):
+    answer = client.post("/translate", json={**PAIR, **given})
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert all(name in error for name in names), error
+    assert len(error) < 300
+
+
+@pytest.mark.parametrize("given", [{"stream": True}, {"logprobs": 2}, {"stop": "x"}, {"suffix": "x"}])
+def test_completions_refuse_what_only_sampling_can_do(client, given):
+    body = {"model": "counted", "prompt": "the", "search": "beam", **given}
+    answer = client.post("/v1/completions", json=body)
+    assert (answer.status_code, answer.json()["error"]["param"]) == (400, *given)
+
+
+def test_fields_of_other_servers_are_ignored_without_a_search(client):
+    plain = client.post("/translate", json=PAIR).json()
+    assert client.post("/translate", json={**PAIR, "groups": 7, "secret": "x"}).json() == plain
+
+
+@pytest.mark.parametrize("search", ["beam", "exact"])
+def test_a_search_stops_between_steps_when_it_is_no_longer_wanted(runs, search):
+    translator, rounds = tt.load(runs["en-fr"], "cpu"), itertools.count()
+    prompts = [translator.codecs.prompt("the cat sees a bird")]
+    with interruptible(lambda: next(rounds) >= 2), pytest.raises(InterruptError):
+        if search == "beam":
+            translator.run_search(prompts, translator.build_search("beam"))
+        else:
+            exact(translator.step_model, prompts, translator.codecs.end_id, max_new_tokens=20, at_once=1)
+    assert next(rounds) == 3
