@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.refusals import refuses
 from tools.docs.commands import left_out, made, mentions, shortened, words
 from tools.docs.compare import difference
 from tools.docs.fixtures import Fixtures
@@ -74,12 +75,12 @@ def test_a_page_falls_into_blocks_and_commands():
     ],
 )
 def test_what_is_wrong_with_a_page_is_told_with_its_line(text, line):
-    with pytest.raises(PageError, match=f"page.md:{line}: "):
+    with refuses(f"page.md:{line}", error=PageError):
         blocks_of(text, "page.md")
 
 
 def test_a_console_block_begins_with_a_command():
-    with pytest.raises(PageError, match="begins with a command"):
+    with refuses("page.md:1", error=PageError):
         Block("page.md", 1, "console", "tokens 3").commands()
 
 

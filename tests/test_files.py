@@ -8,8 +8,8 @@ import shutil
 from contextlib import contextmanager
 
 import pytest
+from tests.refusals import refuses
 
-from throughtime.errors import InputError
 from throughtime.files import check_file, check_place, whole_file, whole_folder
 
 
@@ -47,7 +47,7 @@ def test_a_file_where_a_folder_is_wanted_is_named(tmp_path):
     (tmp_path / "notes").write_text("kept")
     for path in (tmp_path / "notes" / "x.csv", tmp_path / "notes" / "deep" / "x.csv"):
         for written in (whole_file, whole_folder):
-            with pytest.raises(InputError, match="notes: is a file, expected a folder"), written(path):
+            with refuses("notes"), written(path):
                 pass
     check_place(tmp_path / "notes")
     check_place(tmp_path / "new" / "x.csv")
@@ -57,9 +57,9 @@ def test_a_file_where_a_folder_is_wanted_is_named(tmp_path):
 def test_a_folder_where_a_file_is_wanted_is_refused_at_once(tmp_path):
     (tmp_path / "sales.csv").mkdir()
     for path in (tmp_path / "sales.csv", ""):
-        with pytest.raises(InputError, match="is a folder; name a file to write"):
+        with refuses(path):
             check_file(path)
-    with pytest.raises(InputError, match=r"sales\.csv: is a folder"), whole_file(tmp_path / "sales.csv"):
+    with refuses("sales.csv"), whole_file(tmp_path / "sales.csv"):
         pass
     assert [entry.name for entry in tmp_path.iterdir()] == ["sales.csv"]
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
+from tests.refusals import refuses
 
 from throughtime.config import Config, build_config
 from throughtime.errors import InputError
@@ -109,10 +110,10 @@ def test_a_bad_file_is_named_with_its_line(tmp_path: Path, name: str, text: str,
 
 
 def test_a_file_that_is_missing_or_not_text_is_refused_and_an_empty_one_is_not(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"none\.yaml: cannot be read: no such file"):
+    with refuses("none.yaml"):
         read_settings(tmp_path / "none.yaml")
     (tmp_path / "latin.yaml").write_bytes("a: é".encode("latin-1"))
-    with pytest.raises(InputError, match="is not UTF-8 text"):
+    with refuses("latin.yaml", "UTF-8"):
         read_settings(tmp_path / "latin.yaml")
     assert read_settings(written(tmp_path, "a.yaml", "# nothing yet\n")) == {}
 
@@ -146,11 +147,10 @@ def test_a_bad_assignment_names_the_parameter_and_the_word(word: str) -> None:
 
 @pytest.mark.parametrize("value", ["[" * 1_200 + "]" * 1_200, "9" * 4_400, "[" + "9" * 4_400 + "]"])
 def test_what_is_past_all_bounds_is_refused_in_files_and_assignments(tmp_path: Path, value: str) -> None:
-    problem = ".*too deeply"
-    with pytest.raises(InputError, match=r"^set: 'a=.{78}'\.\.\. " + problem):
+    with refuses("set", f"'{f'a={value}'[:80]}'..."):
         read_assignments([f"a={value}"])
     for name, text in (("a.yaml", f"a: {value}\n"), ("a.toml", f"a = {value}\n")):
-        with pytest.raises(InputError, match=f"{name}: {problem}"):
+        with refuses(name):
             read_settings(written(tmp_path, name, text))
 
 
@@ -181,7 +181,7 @@ def test_the_whole_configuration_is_shown_with_its_comments_in_groups() -> None:
 
 
 def test_a_wrong_value_is_not_shown() -> None:
-    with pytest.raises(InputError, match="settings: unknown key 'epoch'; did you mean 'epochs'"):
+    with refuses("settings", "'epoch'", "'epochs'"):
         format_settings(PoemConfig, {"epoch": 3})
 
 

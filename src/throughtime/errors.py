@@ -90,4 +90,5 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
-    return InputError(f"unknown {kind} {name!r}{hint} Known: {', '.join(names)}.")
+    listed = ", ".join(one if one.isprintable() else repr(one) for one in names)
+    return InputError(f"unknown {kind} {name!r}{hint} Known: {listed}.")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.refusals import refuses
 
 from throughtime.cells import CELLS, LSTM
-from throughtime.errors import InputError
 
 
 @pytest.mark.parametrize("name", CELLS)
@@ -36,5 +36,5 @@ def test_a_graph_of_other_equations_is_not_inherited():
 
 
 def test_an_unknown_name_offers_the_nearest():
-    with pytest.raises(InputError, match=r"'grue'.*'gru'"):
+    with refuses("cell", "'grue'", "'gru'"):
         CELLS["grue"]

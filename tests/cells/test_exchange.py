@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.refusals import refuses
 from torch import nn
 
 from throughtime.cells import CELLS, GRU, LSTM, RNN, ProjectedLSTM
 from throughtime.cells.exchange import counterpart, empty_module, load_torch, store_torch
-from throughtime.errors import InputError
 from throughtime.recurrence import scan
 
 PAIRS = [
@@ -66,35 +66,36 @@ def test_a_module_without_biases_gives_zeros():
     load_torch(cell, module)
     assert torch.count_nonzero(cell.bias) == torch.count_nonzero(cell.bias_hn) == 0
     torch.testing.assert_close(module(x)[0], scan(cell, x).outputs, atol=1e-6, rtol=1e-5)
-    with pytest.raises(InputError, match="bias=True"):
+    with refuses("module", "bias=True"):
         store_torch(cell, module)
 
 
 @pytest.mark.parametrize(
-    ("cell", "module", "reason"),
+    ("cell", "module", "facts"),
     [
-        (GRU(4, 6), nn.LSTM(4, 6), "GRU: .*nn.LSTM"),
-        (LSTM(4, 6), nn.LSTM(4, 6, proj_size=2), "LSTM: .*nn.LSTM"),
-        (GRU(4, 6, "before"), nn.GRU(4, 6), "GRU: .*nn.GRU"),
-        (RNN(4, 6), nn.RNN(4, 6, nonlinearity="relu"), "RNN: .*'relu'"),
-        (RNN(4, 6, torch.sin), nn.RNN(4, 6), "RNN: .*tanh and relu"),
-        (LSTM(4, 7), nn.LSTM(4, 6), r"\[28, \d\] .*\[24, \d\]|\[28\]"),
-        (LSTM(4, 6), nn.GRUCell(4, 6), "module: .*GRUCell"),
+        (GRU(4, 6), nn.LSTM(4, 6), ("GRU", "nn.LSTM")),
+        (LSTM(4, 6), nn.LSTM(4, 6, proj_size=2), ("LSTM", "nn.LSTM")),
+        (GRU(4, 6, "before"), nn.GRU(4, 6), ("GRU", "nn.GRU")),
+        (RNN(4, 6), nn.RNN(4, 6, nonlinearity="relu"), ("RNN", "'relu'")),
+        (RNN(4, 6, torch.sin), nn.RNN(4, 6), ("RNN", "tanh", "relu")),
+        (LSTM(4, 7), nn.LSTM(4, 6), ("weight_ih", "[28, 4]", "[24, 4]")),
+        (LSTM(4, 6), nn.GRUCell(4, 6), ("module", "GRUCell")),
     ],
 )
-def test_what_does_not_fit_is_refused(cell, module, reason):
-    with pytest.raises(InputError, match=reason):
+def test_what_does_not_fit_is_refused(cell, module, facts):
+    with refuses(*facts):
         load_torch(cell, module)
 
 
 @pytest.mark.parametrize("name", sorted({*CELLS} - {"rnn", "rnn-relu", "gru", "lstm", "lstm-projected"}))
 def test_cells_without_a_counterpart_say_so(name):
-    with pytest.raises(InputError, match=r"torch|GRU"):
-        empty_module(CELLS[name](4, 6))
+    cell = CELLS[name](4, 6)
+    with refuses(type(cell).__name__):
+        empty_module(cell)
 
 
 def test_a_missing_layer_or_direction_is_named():
-    with pytest.raises(InputError, match="layer: is 1, expected 0 to 0"):
+    with refuses("layer", "1", "0"):
         load_torch(LSTM(4, 6), nn.LSTM(4, 6), 1)
-    with pytest.raises(InputError, match="reverse: "):
+    with refuses("reverse"):
         load_torch(LSTM(4, 6), nn.LSTM(4, 6), reverse=True)

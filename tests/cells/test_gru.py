@@ -7,12 +7,12 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from tests.refusals import refuses
 from torch import nn
 from torch.nn.functional import linear
 
 from throughtime.cells import GRU, LSTM, RNN, MogrifierLSTM, ProjectedLSTM
 from throughtime.cells.exchange import load_torch
-from throughtime.errors import InputError
 from throughtime.recurrence import scan as scan_by
 
 # By the equations of the cell itself: a faster backend has its own, and would hide what is wrong here.
@@ -116,16 +116,16 @@ def test_it_has_three_quarters_of_the_weights_of_an_lstm():  # R61
 
 def test_sizes_are_whole_numbers():
     assert GRU(np.int64(4), 3).weight_ih.shape == (9, 4)
-    with pytest.raises(InputError, match=r"hidden_size: is 3\.0"):
+    with refuses("hidden_size", "3.0"):
         GRU(4, 3.0)
-    with pytest.raises(InputError, match="input_size: is '4'"):
+    with refuses("input_size", "'4'"):
         GRU("4", 3)
-    with pytest.raises(InputError, match=r"projection_size: is 1\.5"):
+    with refuses("projection_size", "1.5"):
         ProjectedLSTM(4, 3, 1.5)
-    with pytest.raises(InputError, match=r"rounds: is 2\.0"):
+    with refuses("rounds", "2.0"):
         MogrifierLSTM(4, 3, 2.0)
 
 
 def test_an_unknown_reset_is_refused():
-    with pytest.raises(InputError, match="did you mean 'before'"):
+    with refuses("reset", "'befor'", "'before'"):
         GRU(3, 4, "befor")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.refusals import refuses
 
 from throughtime.cli.inspect import graph
 from throughtime.cli.inspect_gradients import gradients, truncation
@@ -123,11 +124,11 @@ def test_the_module_starts_without_torch() -> None:
 
 
 def test_all_is_a_name_only_where_cells_are_compared() -> None:
-    with pytest.raises(InputError, match="unknown cell 'all'") as told:
+    with refuses("cell", "'all'") as told:
         truncation(cell="all")
     assert "'all'?" not in str(told.value)
     assert "Known: gru," in str(told.value)
-    with pytest.raises(InputError, match="did you mean 'all'"):
+    with refuses("cell", "'al'", "'all'"):
         gradients(cell="al")
 
 

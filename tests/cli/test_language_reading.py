@@ -10,11 +10,11 @@ import tracemalloc
 import numpy as np
 import pytest
 import torch
+from tests.refusals import refuses
 
 import throughtime as tt
 from throughtime.cli import score as score_command
 from throughtime.data.datasets import open_dataset
-from throughtime.errors import InputError
 from throughtime.tasks.language import dynamic_evaluation as readers
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.language.predictor import RecurrentLanguage
@@ -342,7 +342,7 @@ def test_a_line_begins_with_what_training_has_shown_before_one(trained, tokens):
 def test_python_writes_too(trained):
     language = tt.load(str(trained("word")))
     assert language.generate("the", max_new_tokens=3)[0].text.startswith("the")
-    with pytest.raises(InputError, match="no such model folder"):
+    with refuses("nowhere"):
         tt.load("nowhere")
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
+from tests.refusals import refuses
 
 from throughtime.cli.inputs import read_blocks
-from throughtime.errors import InputError
 
 
 def test_only_line_breaks_end_a_line(typed, capsys, monkeypatch):
@@ -33,7 +32,7 @@ def test_an_empty_line_is_a_line(typed, capsys):
 def test_a_named_file_without_lines_is_refused_but_an_empty_stdin_is_told(typed, capsys, tmp_path):
     empty = tmp_path / "empty.txt"
     empty.touch()
-    with pytest.raises(InputError, match=r"empty\.txt: is empty"):
+    with refuses("empty.txt"):
         list(read_blocks(empty))
     typed(b"")
     assert list(read_blocks(None)) == []

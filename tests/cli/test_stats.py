@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.refusals import refuses
 
 from throughtime.cli.stats import stats
-from throughtime.errors import InputError
 
 
 @pytest.fixture
@@ -56,9 +56,9 @@ def test_ngrams_stay_within_a_line(poem: Path, counted: Callable[..., dict[str, 
 def test_subwords_and_normalisers(poem: Path, counted: Callable[..., dict[str, Any]]) -> None:
     assert counted(poem, tokens="char", normalise="letters")["types"] < counted(poem, tokens="char")["types"]
     assert counted(poem, tokens="bpe")["tokenizer"] == "bpe"
-    with pytest.raises(InputError, match="unknown tokenizer 'wrod'; did you mean 'word'"):
+    with refuses("tokenizer", "'wrod'", "'word'"):
         counted(poem, tokens="wrod")
-    with pytest.raises(InputError, match="unknown normaliser 'lowr'; did you mean 'lower'"):
+    with refuses("normaliser", "'lowr'", "'lower'"):
         counted(poem, tokens="char", normalise="lowr")
 
 
@@ -131,10 +131,10 @@ def test_the_plot_is_drawn_and_a_bad_suffix_found_before_the_work(poem: Path, tm
     # R18
     stats(data=str(poem), tokens="word", plot=tmp_path / "zipf.svg")
     assert (tmp_path / "zipf.svg").read_text().startswith("<?xml")
-    with pytest.raises(InputError, match=r"zipf\.gif: is not a picture"):
+    with refuses("zipf.gif"):
         stats(data="no such data", plot=tmp_path / "zipf.gif")
     (tmp_path / "there.png").mkdir()
-    with pytest.raises(InputError, match=r"there\.png: is a folder; name a file to write"):
+    with refuses("there.png"):
         stats(data="no such data", plot=tmp_path / "there.png")
 
 

@@ -7,12 +7,12 @@ import itertools
 import numpy as np
 import pytest
 import torch
+from tests.refusals import refuses
 
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.pairs import ConditionedBatches
 from throughtime.data.batching.sequences import LabelledBatches
 from throughtime.data.records import Specials
-from throughtime.errors import InputError
 
 ROWS = RaggedIds.of([[number + 3] * (number * 7 % 11) for number in range(50)])
 NUMBERS = np.arange(50)
@@ -69,9 +69,9 @@ def test_each_text_has_its_own_condition():
 
 
 def test_what_does_not_belong_together_is_refused():
-    with pytest.raises(InputError, match="2 for 50"):
+    with refuses("labels", "2", "50"):
         LabelledBatches(ROWS, [0, 1])
-    with pytest.raises(InputError, match="at least one"):
+    with refuses("sequences"):
         LabelledBatches(RaggedIds.of([]), [])
-    with pytest.raises(InputError, match="2 for 50"):
+    with refuses("conditions", "2", "50"):
         ConditionedBatches(ROWS, VECTORS[:2], Specials(0, 1, 2))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.refusals import refuses
 
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.sequences import MaskedBatches, hash_to_unit, split_rows
-from throughtime.errors import InputError
 
 sentences = st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=12), min_size=1, max_size=20)
 
@@ -105,7 +104,7 @@ def test_pieces_lose_nothing(rows, longest):
 
 
 def test_what_cannot_be_masked_is_refused():
-    with pytest.raises(InputError, match="mask_share"):
+    with refuses("mask_share", "0", "1"):
         MaskedBatches(numbered([[1]]), share=0)
-    with pytest.raises(InputError, match="empty"):
+    with refuses("sentences"):
         MaskedBatches(RaggedIds.of([[1], []]))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
+from tests.refusals import refuses
 
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.sequences import NO_LABEL, Reading, TaggedBatches, TaggedRows
-from throughtime.errors import InputError
 
 WORDS = RaggedIds.of([[3, 1, 4, 1], [2], [5, 1], [4, 4, 2]])
 SPELLINGS = RaggedIds.of([[1], [2, 3, 4], [5, 6], [7], [1, 2, 3, 4, 5], [6]])
@@ -52,11 +51,11 @@ def test_a_saved_position_is_taken_up():
     again.restore(first.state())
     order += [batch.indices.item() for batch in again]
     assert sorted(order) == [0, 1, 2, 3]
-    with pytest.raises(InputError, match="seed"):
+    with refuses("saved position", "seed"):
         TaggedBatches(ROWS, batch_size=1, seed=4).restore(first.state())
 
 
 def test_no_sentence_is_refused():
     none = RaggedIds.of([])
-    with pytest.raises(InputError, match="at least one"):
+    with refuses("sentences"):
         TaggedBatches(TaggedRows(none, none, none, none, np.zeros(0, np.int64)))

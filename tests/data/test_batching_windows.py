@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.refusals import refuses
 
 from throughtime.data.batching.series import SeriesWindows, windows
-from throughtime.errors import InputError
 
 
 def test_windows_of_ten() -> None:
@@ -41,7 +41,7 @@ def test_windows_follow_the_series(
 ) -> None:
     series = np.arange(steps * channels, dtype=float).reshape(steps, channels)
     if steps < lookback + horizon:
-        with pytest.raises(InputError, match="too short"):
+        with refuses("series"):
             SeriesWindows(series, lookback, horizon, stride)
         return
     made = SeriesWindows(series, lookback, horizon, stride)
@@ -63,21 +63,21 @@ def test_each_part_of_a_split_is_forecast_from_its_first_value_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "problem"),
+    ("values", "facts"),
     [
-        ([1.0, float("nan"), 2.0], "at step 1 are missing"),
-        (["a", "b"], "must be numbers"),
-        (np.zeros((2, 2, 2)), "must be numbers"),
-        ([], "must be numbers"),
-        (np.zeros((9, 2)), "2 channels"),
+        ([1.0, float("nan"), 2.0], ("values", "1")),
+        (["a", "b"], ("values", "[time]", "[time, channels]")),
+        (np.zeros((2, 2, 2)), ("values", "[time]", "[time, channels]")),
+        ([], ("values", "[time]", "[time, channels]")),
+        (np.zeros((9, 2)), ("values", "2")),
     ],
 )
-def test_bad_values_are_refused(values: object, problem: str) -> None:
-    with pytest.raises(InputError, match=problem):
+def test_bad_values_are_refused(values: object, facts: tuple[str, ...]) -> None:
+    with refuses(*facts):
         windows(values, tau=1)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("times", [range(0, 101), range(-1, 50), range(0, 100, 2)])
 def test_times_outside_the_series_are_refused(times: range) -> None:
-    with pytest.raises(InputError, match="times"):
+    with refuses("times", "0", "99"):
         SeriesWindows(np.zeros(100), 3, 2, times=times)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.refusals import refuses
 
 from throughtime.data.convert import write_records
 from throughtime.data.readers import build_reader, reader_for
@@ -64,7 +65,7 @@ def test_tagged_sentences(tmp_path: Path) -> None:
         "tags": ["O", "B-artist"],
         "label": "Play",
     }
-    with pytest.raises(InputError, match=r"b\.csv: cannot hold record 2: its word '10 000'"):
+    with refuses("b.csv", "2", "'10 000'"):
         write_records([record, TaggedSentence(("10 000",), ("NUM",))], tmp_path / "b.csv")
 
 
@@ -78,8 +79,7 @@ def test_numbers_and_blank_lines(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["a\tb", "a\nb"])
 def test_tsv_cannot_hold_tabs_and_line_breaks(tmp_path: Path, text: str) -> None:
-    message = r"a\.tsv: cannot hold record 3: its target .*tab"
-    with pytest.raises(InputError, match=message):
+    with refuses("a.tsv", "3"):
         write_records([Pair("a", "b")] * 2 + [Pair("a", text)], tmp_path / "a.tsv")
     assert list(tmp_path.iterdir()) == []
 
@@ -89,7 +89,7 @@ def test_whole_or_not_at_all(tmp_path: Path) -> None:
         yield Pair("a", "b")
         raise InputError("a.tsv", "is bad", line=2)
 
-    with pytest.raises(InputError, match=r"a\.tsv:2: is bad"):
+    with refuses("a.tsv:2"):
         write_records(breaking(), tmp_path / "a.csv")
     assert list(tmp_path.iterdir()) == []
 
@@ -98,15 +98,15 @@ def test_refusals(tmp_path: Path) -> None:
     pairs = [Pair("a", "b")]
     out = tmp_path / "a.csv"
     out.write_text("precious")
-    with pytest.raises(InputError, match=r"a\.csv: exists already"):
+    with refuses("a.csv"):
         write_records(pairs, out)
     assert out.read_text() == "precious"
     write_records(pairs, out, force=True)
     assert back(out) == pairs
-    with pytest.raises(InputError, match=r"a\.xlsx: unknown output format '\.xlsx'"):
+    with refuses("a.xlsx", "'.xlsx'"):
         write_records(pairs, tmp_path / "a.xlsx")
     (tmp_path / "b.csv").mkdir()
-    with pytest.raises(InputError, match="is a folder"):
+    with refuses("b.csv"):
         write_records(pairs, tmp_path / "b.csv")
-    with pytest.raises(ThroughtimeError, match="no records"):
+    with refuses("c.csv", error=ThroughtimeError):
         write_records([], tmp_path / "c.csv")

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.refusals import refuses
 
 from throughtime.data.datasets import open_dataset
 from throughtime.data.records import Flashcard, Line, Pair, TaggedSentence, blocks
 from throughtime.data.splits import bounds
-from throughtime.errors import InputError
 
 LINES = [f"line {number}" for number in range(40)]
 
@@ -47,7 +47,7 @@ def test_single_file(poem: Path) -> None:
     assert list(dataset.texts("heldout")) == LINES[36:]
     assert list(dataset.records("test")) == [Line(text) for text in LINES[38:]]
     assert dataset.files("valid") == (poem,)
-    with pytest.raises(InputError, match=r"has no split 'dev'; it has train, valid, test, heldout, all"):
+    with refuses("poem.txt", "'dev'", "train", "valid", "test", "heldout", "all"):
         dataset.records("dev")
 
 
@@ -60,7 +60,7 @@ def test_folder_of_splits(tmp_path: Path) -> None:
     assert list(dataset.records("heldout")) == [Pair("Run!", "Cours !")]
     assert list(dataset.texts(side="target")) == ["Va !", "Salut !", "Cours !"]
     assert list(dataset.texts("valid")) == ["Run!", "Cours !"]
-    with pytest.raises(InputError, match=r"has no split 'test'; it has train, valid, heldout, all\."):
+    with refuses(tmp_path, "'test'", "train", "valid", "heldout", "all"):
         dataset.texts("test")
 
 
@@ -70,23 +70,23 @@ def test_folder_of_parallel_files(tmp_path: Path) -> None:
             (tmp_path / f"{split}.{language}").write_text(
                 "".join(f"{w}-{language}\n" for w in words), "utf-8"
             )
-    with pytest.raises(InputError, match="holds files in de, en, fr; choose source and target"):
+    with refuses(tmp_path, "de", "en", "fr", "source", "target"):
         open_dataset(str(tmp_path))
     dataset = open_dataset(str(tmp_path), source="fr", target="de")
     assert dataset.languages == ("fr", "de")
     assert list(dataset.records()) == [Pair(f"{w}-fr", f"{w}-de") for w in ("one", "two", "three")]
     assert dataset.files("valid") == (tmp_path / "valid.fr", tmp_path / "valid.de")
     (tmp_path / "valid.de").unlink()
-    with pytest.raises(InputError, match="lacks a valid file in de"):
+    with refuses(tmp_path, "valid", "de"):
         open_dataset(str(tmp_path), source="fr", target="de")
 
 
 def test_folder_without_splits_or_with_two_of_one(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds no files named train, valid or test"):
+    with refuses(tmp_path, "train", "valid", "test"):
         open_dataset(str(tmp_path))
     (tmp_path / "valid.txt").write_text("a\n")
     (tmp_path / "dev.txt").write_text("b\n")
-    with pytest.raises(InputError, match=r"has both dev\.txt and valid\.txt for valid"):
+    with refuses(tmp_path, "dev.txt", "valid.txt", "valid"):
         open_dataset(str(tmp_path))
 
 
@@ -115,24 +115,24 @@ def test_path_or_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THROUGHTIME_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("THROUGHTIME_DATA", raising=False)
     Path("ptb").write_text("mine\n")
-    with pytest.raises(InputError, match=r"ptb: .*is missing"):
+    with refuses("ptb", "THROUGHTIME_DATA/ptb/ptb.train.txt", "2"):
         open_dataset("ptb", download=False)
     assert list(open_dataset("./ptb").texts()) == ["mine"]
     Path("notes").write_text("mine too\n")
     assert list(open_dataset("notes").texts()) == ["mine too"]
     for absent in ("./missing.txt", "missing.txt", "folder/missing.txt", "a.en,missing.fr"):
-        with pytest.raises(InputError, match=r"(missing\.txt|a\.en): does not exist; give a file"):
+        with refuses("a.en" if "," in absent else "missing.txt"):
             open_dataset(absent)
     Path("with, comma.txt").write_text("one\n")
     assert list(open_dataset("with, comma.txt").texts()) == ["one"]
-    with pytest.raises(InputError, match="unknown corpus 'tinyshakespear'; did you mean 'tinyshakespeare'"):
+    with refuses("corpus", "'tinyshakespear'", "'tinyshakespeare'"):
         open_dataset("tinyshakespear")
 
 
 def test_bad_records_are_refused_or_counted(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("a\tb\nbroken\n" + "c\td\ne\tf\ng\th\n", "utf-8")
-    with pytest.raises(InputError, match=r"pairs\.tsv:2: "):
+    with refuses("pairs.tsv:2", "1", "2"):
         list(open_dataset(str(path)).records())
     dataset = open_dataset(str(path), skip_bad=True)
     for split, count in (("all", 4), ("train", 2), ("all", 4)):
@@ -154,13 +154,13 @@ def test_cards_give_pairs_in_both_directions(tmp_path: Path) -> None:
 
 def test_sides_kinds_and_layouts_that_are_not_there(poem: Path) -> None:
     dataset = open_dataset(str(poem))
-    with pytest.raises(InputError, match="holds text, which has no source side"):
+    with refuses("poem.txt", "source"):
         dataset.texts(side="source")
-    with pytest.raises(InputError, match="unknown side 'left'"):
+    with refuses("side", "'left'"):
         dataset.texts(side="left")
-    with pytest.raises(InputError, match="not pairs of sentences"):
+    with refuses("poem.txt"):
         dataset.pairs()
-    with pytest.raises(InputError, match="unknown layout 'strem'; did you mean 'stream'"):
+    with refuses("layout", "'strem'", "'stream'"):
         open_dataset(str(poem), layout="strem")
     assert list(open_dataset(str(poem), layout="stream").texts("heldout")) == ["\n".join(LINES[36:])]
 
@@ -184,7 +184,7 @@ def test_series_are_cut_along_time(tmp_path: Path) -> None:
         ("a", "2019-01", 2019),
         ("b", "2019-01", 2019.5),
     ]
-    with pytest.raises(InputError, match="holds series, not text"):
+    with refuses("two.csv"):
         dataset.texts()
 
 
@@ -201,9 +201,9 @@ def test_embedded_corpora() -> None:
     assert set(both) < set(texts)
     assert len(list(open_dataset("embedded/sine").records("train"))) == 900
     assert len(list(open_dataset("embedded/sine").records("heldout"))) == 100
-    with pytest.raises(InputError, match=r"^embedded/en-fr: unknown language 'de'\. Known: en, fr\.$"):
+    with refuses("embedded/en-fr", "'de'", "en", "fr"):
         open_dataset("embedded/en-fr", source="de")
-    with pytest.raises(InputError, match="are both 'fr'"):
+    with refuses("source and target", "'fr'"):
         open_dataset("embedded/en-fr", source="fr", target="fr")
 
 

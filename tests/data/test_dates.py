@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.refusals import refuses
 
 from throughtime.data.datasets import open_dataset
 from throughtime.data.readers.dates import DateForm, check_date_format
 from throughtime.data.readers.panel import panel_of, read_future, read_panel
 from throughtime.data.readers.series import SeriesTable
 from throughtime.data.source import BadRecords
-from throughtime.errors import InputError
 
 DAYS = np.arange("2023-01-01", "2024-02-01", dtype="datetime64[D]")
 MONTHS = np.arange("2022-01", "2024-03", dtype="datetime64[M]").astype("datetime64[D]")
@@ -104,14 +104,14 @@ def test_dates_that_cannot_be_read_are_asked_for(tmp_path: Path, name: str, head
     dataset = open_dataset(str(path))
     assert dataset.kind == "series"
     for read in (lambda: panel_of(dataset), lambda: list(dataset.records())):
-        with pytest.raises(InputError, match=rf"{name}:2: .*'{date}'.*date_format.*%d %b %Y"):
+        with refuses(f"{name}:2", f"'{date}'", "date_format"):
             read()
 
 
 def test_a_date_with_a_comma_wants_quotes(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("date,y\nJanuary 01, 2023,5\nJanuary 02, 2023,6\n")
-    with pytest.raises(InputError, match=r"a.csv:2: has 3 cells.*quote"):
+    with refuses("a.csv:2", "3"):
         panel_of(open_dataset(str(path)))
 
 
@@ -158,17 +158,15 @@ def test_dots_have_the_day_first_where_both_orders_fit(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mark", ["/", "-"])
 def test_two_readings_are_asked_about(tmp_path: Path, mark: str) -> None:
     path = table(tmp_path / "a.csv", DAYS[:9], f"%d{mark}%m{mark}%Y")  # or nine months
-    with pytest.raises(
-        InputError, match=rf"a.csv:2: .*'01{mark}01{mark}2023'.*date_format, %d{mark}%m{mark}%Y"
-    ):
+    with refuses("a.csv:2", f"'01{mark}01{mark}2023'", "date_format", f"%d{mark}%m{mark}%Y"):
         read_panel(path)
     for date_format, step in ((f"%d{mark}%m{mark}%Y", "day"), (f"%m{mark}%d{mark}%Y", "month")):
         assert str(read_panel(path, date_format=date_format).frequency) == step
     irregular = table(tmp_path / "b.csv", DAYS[[0, 1, 3, 4]], f"%d{mark}%m{mark}%Y")
-    with pytest.raises(InputError, match="date_format"):
+    with refuses("b.csv:2", "date_format"):
         read_panel(irregular)
     two = table(tmp_path / "c.csv", DAYS[:2], f"%d{mark}%m{mark}%Y")
-    with pytest.raises(InputError, match="date_format"):
+    with refuses("c.csv:2", "date_format"):
         read_panel(two)
 
 
@@ -183,7 +181,7 @@ def test_equal_steps_are_those_of_each_series(tmp_path: Path) -> None:
 def test_a_column_of_two_orders_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("date,y\n01/02/2023,1\n31/12/2023,2\n01/01/2024,3\n12/31/2024,4\n")
-    with pytest.raises(InputError, match=r"a.csv:5: .*'12/31/2024'.*'31/12/2023' on line 3"):
+    with refuses("a.csv:5", "'12/31/2024'", "'31/12/2023'", "3"):
         read_panel(path)
 
 
@@ -192,7 +190,7 @@ def test_a_date_that_nothing_reads_is_a_bad_record(tmp_path: Path) -> None:
     lines = path.read_text().splitlines()
     lines[20] = "45.13.2023,19"
     path.write_text("\n".join(lines) + "\n")
-    with pytest.raises(InputError, match=r"a.csv:21: .*'45.13.2023'"):
+    with refuses("a.csv:21", "'45.13.2023'"):
         read_panel(path)
     bad = BadRecords(skip=True)
     assert len(read_panel(path, bad=bad).series[0]) == len(DAYS)
@@ -231,24 +229,24 @@ def test_a_format_is_honoured_everywhere(
 def test_a_date_in_another_format_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("ds,y\n01.02.2023,1\n2023-02-02,2\n")
-    with pytest.raises(InputError, match=r"a.csv:3: .*'2023-02-02'.*'%d.%m.%Y'"):
+    with refuses("a.csv:3", "'2023-02-02'", "'%d.%m.%Y'"):
         read_panel(path, date_format="%d.%m.%Y")
     path.write_text("when,y\n2023-02-02,2\n")
-    with pytest.raises(InputError, match=r"a.csv.*'%d.%m.%Y'.*date_format"):
+    with refuses("a.csv", "'%d.%m.%Y'", "date_format"):
         read_panel(path, date_format="%d.%m.%Y")
 
 
 @pytest.mark.parametrize("date_format", ["%d.%m", "%q", "", "%Y-%", "dd.mm.yyyy"])
 def test_a_format_that_tells_no_date_is_refused(date_format: str) -> None:
-    with pytest.raises(InputError, match=r"^date_format: is "):
+    with refuses("date_format"):
         check_date_format(date_format)
-    with pytest.raises(InputError, match=r"^date_format: is "):
+    with refuses("date_format"):
         SeriesTable(date_format=date_format)
 
 
 def test_a_format_is_for_series(tmp_path: Path) -> None:
     for name in ("embedded/sine", "embedded/english"):
-        with pytest.raises(InputError, match="date_format"):
+        with refuses("date_format"):
             open_dataset(name, date_format="%Y")
 
 

@@ -12,11 +12,11 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.refusals import refuses
 
 from throughtime.data import idcache
 from throughtime.data.datasets import open_dataset
 from throughtime.data.idcache import token_ids
-from throughtime.errors import InputError
 
 
 class Words:
@@ -123,7 +123,7 @@ def test_damaged_entry_is_rebuilt(poem: Path, tmp_path: Path, name: str) -> None
 def test_failure_leaves_no_entry(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text("a\tb\nbroken\n")
-    with pytest.raises(InputError, match=":2: "):
+    with refuses("pairs.tsv:2", "2"):
         token_ids(open_dataset(str(path)), "all", Words(), eos=True, cache=tmp_path / "cache")
     assert list((tmp_path / "cache" / "ids").iterdir()) == []
 
@@ -149,7 +149,7 @@ def test_folders_are_known_by_their_files(tmp_path: Path) -> None:
 
 
 def test_end_token_has_to_exist(poem: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="vocabulary: has no end token"):
+    with refuses("vocabulary", "<eos>", "[SEP]"):
         token_ids(open_dataset(str(poem)), "all", Words("<unk> a"), eos=True, cache=tmp_path)
 
 

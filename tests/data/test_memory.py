@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.refusals import refuses
 
 from throughtime.data.datasets import Dataset, open_dataset
 from throughtime.data.idcache import token_ids
 from throughtime.data.readers.panel import Roles, panel_of, read_future
 from throughtime.data.records import DescribedText, LabelledText, Line, Pair, TaggedSentence
-from throughtime.errors import InputError
 from throughtime.text.codec import Codec
 from throughtime.text.tokenizer import tokenizer
 from throughtime.text.vocabulary import Vocabulary
@@ -132,9 +132,9 @@ def test_the_columns_of_frames_can_be_chosen() -> None:
         assert list(open_dataset(frame, kind="tags").records())[1] == TaggedSentence(("h",), ("Y",))
         chosen = open_dataset(frame, kind="labelled", source="en", target="fr")
         assert list(chosen.labelled()) == [LabelledText("a", "c"), LabelledText("b", "d")]
-        with pytest.raises(InputError, match=r"data: has no column 'it'"):
+        with refuses("data", "'it'"):
             open_dataset(frame, kind="labelled", source="it")
-    with pytest.raises(InputError, match=r"data: has the columns 'a', 'b'; name them source and target"):
+    with refuses("data", "'a'", "'b'", "source", "target"):
         open_dataset(Frame({"a": ["x"], "b": ["y"]}), kind="pairs")
     [frame, *_] = frames({"Source": ["x"], "Target": ["y"]})
     assert list(open_dataset(frame).pairs()) == [Pair("x", "y")]
@@ -148,36 +148,36 @@ def test_splits_of_their_own() -> None:
     assert open_dataset({"train": TEXTS}).splits == ("train",)
     labels = open_dataset({"train": [("good", "a b")], "test": [("bad", "c d")]}, kind="described")
     assert list(labels.labelled()) == [LabelledText("a b", "good"), LabelledText("c d", "bad")]
-    with pytest.raises(InputError, match=r"data\['test'\]: holds pairs, .*text"):
+    with refuses("data['test']"):
         open_dataset({"train": TEXTS, "test": [Pair("a", "b")]})
-    with pytest.raises(InputError, match=r"data\['test'\], item 2: "):
+    with refuses("data['test'], item 2", "'c'"):
         open_dataset({"train": PAIRS, "test": [("a", "b"), ("c",)]})
 
 
 @pytest.mark.parametrize(
-    ("data", "kind", "message"),
+    ("data", "kind", "facts"),
     [
-        ([*PAIRS[:6], ("alone",)], None, "item 7: .*source, target"),
-        ([*PAIRS[:6], ("a", 3)], None, "item 7: has 3"),
-        ([*PAIRS[:6], ("a", "b\0")], None, r"item 7: .*U\+0000"),
-        ([*TEXTS[:6], None], None, "item 7: has None"),
-        ([*LABELLED[:6], ("a", " ")], "labelled", "item 7: has no label"),
-        ([*LABELLED[:6], ("a", float("nan"))], "labelled", "item 7: has no label"),
-        ([*TAGGED[:6], (["a", "b"], ["X"])], None, "item 7: has 2 words and 1 tags"),
-        ([*TAGGED[:6], (["a", ""], ["X", "Y"])], None, "item 7: has a word or a tag"),
-        ([*VECTORS[:6], ([1.0], "a")], None, "item 7: has 1 numbers, .* 2"),
-        ([*VECTORS[:6], ([1.0, float("inf")], "a")], None, "item 7: has the condition"),
-        ([*VECTORS[:6], ("label", "a")], None, "item 7: .*form"),
-        ([object()], None, "item 1: is "),
-        ([], None, "data: is empty"),
-        (3, None, "data: is of type int"),
-        ({"a": ["x"], "b": "y"}, None, "data: has columns of different lengths"),
-        ([{"text": "a", "label": "b"}, {"texts": "a"}], None, "item 2: is not a dict"),
-        (PAIRS, "cards", "unknown kind of data 'cards'"),
+        ([*PAIRS[:6], ("alone",)], None, ("data, item 7", "source", "target")),
+        ([*PAIRS[:6], ("a", 3)], None, ("data, item 7", "3")),
+        ([*PAIRS[:6], ("a", "b\0")], None, ("data, item 7", "U+0000")),
+        ([*TEXTS[:6], None], None, ("data, item 7",)),
+        ([*LABELLED[:6], ("a", " ")], "labelled", ("data, item 7",)),
+        ([*LABELLED[:6], ("a", float("nan"))], "labelled", ("data, item 7",)),
+        ([*TAGGED[:6], (["a", "b"], ["X"])], None, ("data, item 7", "2", "1")),
+        ([*TAGGED[:6], (["a", ""], ["X", "Y"])], None, ("data, item 7", "tag")),
+        ([*VECTORS[:6], ([1.0], "a")], None, ("data, item 7", "1", "2")),
+        ([*VECTORS[:6], ([1.0, float("inf")], "a")], None, ("data, item 7", "[1.0, inf]")),
+        ([*VECTORS[:6], ("label", "a")], None, ("data, item 7", "'label'", "'a'")),
+        ([object()], None, ("data, item 1",)),
+        ([], None, ("data",)),
+        (3, None, ("data", "int")),
+        ({"a": ["x"], "b": "y"}, None, ("data",)),
+        ([{"text": "a", "label": "b"}, {"texts": "a"}], None, ("data, item 2",)),
+        (PAIRS, "cards", ("kind of data", "'cards'", "'pairs'")),
     ],
 )
-def test_what_is_bad_is_named(data: Any, kind: str | None, message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_what_is_bad_is_named(data: Any, kind: str | None, facts: tuple[str, ...]) -> None:
+    with refuses(*facts):
         open_dataset(data, kind=kind)
 
 
@@ -202,12 +202,12 @@ def test_the_name_tells_one_list_from_another_and_cannot_be_opened() -> None:
     names = [open_dataset(data, kind=kind).name for data, kind in ((PAIRS, "pairs"), (PAIRS[:-1], "pairs"))]
     assert len({*names}) == 2
     assert open_dataset(list(PAIRS), kind="pairs").name == names[0]
-    with pytest.raises(InputError, match=r"data: .*pass the data"):
+    with refuses("data"):
         open_dataset(names[0])
     assert repr(open_dataset(PAIRS)) == f"Dataset({names[0]!r}: 60 pairs; train, valid, test)"
     sizes = "train (13,071), valid (570), test (1,269)"
     assert repr(open_dataset("embedded/en-fr")) == f"Dataset('embedded/en-fr': pairs en-fr; {sizes})"
-    with pytest.raises(InputError, match="reader: "):
+    with refuses("reader"):
         open_dataset(PAIRS, reader="tsv")
 
 
@@ -279,15 +279,18 @@ def test_numbers_alone_are_series() -> None:
 
 
 @pytest.mark.parametrize(
-    ("columns", "message"),
+    ("columns", "facts"),
     [
-        ({"ds": ["2020-01-01", "2020-01-02", "soon"], "y": [1, 2, 3]}, "data, item 3: has no readable time"),
-        ({"ds": ["2020-01-01", "2020-01-02"], "y": [1, "much"]}, "data, item 2: has no number"),
-        ({"ds": ["2020-01-01"] * 2, "y": [1, 2]}, "data, item 2: repeats the time"),
+        (
+            {"ds": ["2020-01-01", "2020-01-02", "soon"], "y": [1, 2, 3]},
+            ("data, item 3", "'soon'", "YYYY", "MM"),
+        ),
+        ({"ds": ["2020-01-01", "2020-01-02"], "y": [1, "much"]}, ("data, item 2", "'y'", "'much'")),
+        ({"ds": ["2020-01-01"] * 2, "y": [1, 2]}, ("data, item 2", "2", "2020-01-01")),
     ],
 )
-def test_bad_rows_of_series_are_named(columns: dict[str, list[Any]], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+def test_bad_rows_of_series_are_named(columns: dict[str, list[Any]], facts: tuple[str, ...]) -> None:
+    with refuses(*facts):
         panel_of(open_dataset(Frame(columns)))
-    with pytest.raises(InputError, match=message):
+    with refuses(*facts):
         list(open_dataset(Frame(columns)).records())

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.refusals import refuses
 
 from throughtime.data.datasets import open_dataset
 from throughtime.data.readers import READERS, reader_for
 from throughtime.data.records import DescribedText, LabelledText
 from throughtime.data.source import BadRecords
-from throughtime.errors import InputError
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("C",)), max_size=12)
 LABEL = WORDS.map(str.strip).filter(bool)
@@ -83,33 +83,34 @@ def test_numbers_are_labels_and_vectors_are_numbers(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "problem"),
+    ("name", "content", "facts"),
     [
-        ("a.csv", "text,label\na\n", r"a\.csv:2: has 1 cell, the first row has 2"),
-        ("a.csv", "text,label\na,\n", r"a\.csv:2: has no label"),
-        ("a.csv", "words,label\na,b\n", r"a\.csv:1: unknown column 'text'"),
-        ("a.jsonl", '{"text": "a"}', r"a\.jsonl:1: has no field 'label'"),
-        ("a.jsonl", '{"text": 3, "label": "b"}', r"a\.jsonl:1: has a field 'text' that is not text: 3"),
-        ("a.jsonl", "[1]", r"a\.jsonl:1: is not a JSON object"),
-        ("a.jsonl", '{"text": "a\\u0000", "label": "b"}', "control character"),
+        ("a.csv", "text,label\na\n", ("a.csv:2", "1", "2")),
+        ("a.csv", "text,label\na,\n", ("a.csv:2",)),
+        ("a.csv", "words,label\na,b\n", ("a.csv:1", "'text'")),
+        ("a.csv", '"te\nxt",label\na,b\n', ("a.csv:1", "'text'", "'te\\nxt'")),
+        ("a.jsonl", '{"text": "a"}', ("a.jsonl:1", "'label'")),
+        ("a.jsonl", '{"text": 3, "label": "b"}', ("a.jsonl:1", "'text'", "3")),
+        ("a.jsonl", "[1]", ("a.jsonl:1", "JSON")),
+        ("a.jsonl", '{"text": "a\\u0000", "label": "b"}', ("a.jsonl:1", "'text'", "U+0000")),
     ],
 )
-def test_bad_records_are_named(tmp_path, name, content, problem):
-    with pytest.raises(InputError, match=problem):
+def test_bad_records_are_named(tmp_path, name, content, facts):
+    with refuses(*facts):
         read(put(tmp_path / name, content))
 
 
 @pytest.mark.parametrize("vector", ['"a"', "[]", "[NaN]", "[true]", '["1"]', "[1e400]", "3"])
 def test_bad_vectors_are_named(tmp_path, vector):
     file = put(tmp_path / "a.jsonl", f'{{"text": "a", "vector": {vector}}}')
-    with pytest.raises(InputError, match=r"a\.jsonl:1: has no field 'vector' with a list of finite numbers"):
+    with refuses("a.jsonl:1", "'vector'"):
         read(file, "described")
 
 
 def test_vectors_have_one_length_and_bad_lines_can_be_skipped(tmp_path):
     lines = '{"text": "a", "vector": [1]}\n{"text": "b", "vector": [1, 2]}\n{"text": "c", "vector": [3]}\n'
     file = put(tmp_path / "a.jsonl", lines)
-    with pytest.raises(InputError, match="2 numbers in 'vector', the first line has 1"):
+    with refuses("a.jsonl:2", "2", "'vector'", "1"):
         read(file, "described")
     bad = BadRecords(skip=True)
     assert [one.text for one in READERS["described"]().read([file], bad)] == ["a", "c"]
@@ -126,5 +127,5 @@ def test_a_file_sorted_by_label_has_all_labels_in_every_split(tmp_path):
 
 def test_what_has_no_labels_is_refused(tmp_path):
     file = put(tmp_path / "a.txt", "just lines\n")
-    with pytest.raises(InputError, match="not labelled texts"):
+    with refuses("a.txt"):
         open_dataset(str(file)).labelled()

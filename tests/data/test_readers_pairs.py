@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.refusals import refuses
 
 from throughtime.data.readers import READERS, build_reader, reader_for
 from throughtime.data.records import Line, Pair
@@ -48,14 +49,14 @@ def test_tsv_columns(tmp_path: Path) -> None:  # R77
 
 def test_tsv_errors(tmp_path: Path) -> None:  # R77
     file = put(tmp_path / "a.tsv", "Go.\tVa !\nRun!\n\nHi.\tSalut !\n")
-    with pytest.raises(InputError, match=r"a\.tsv:2: has 1 column, expected at least 2 separated by tabs"):
+    with refuses("a.tsv:2", "1", "2"):
         read("tsv", file)
     bad = BadRecords(skip=True)
     assert list(READERS["tsv"]().read([file], bad)) == [Pair("Go.", "Va !"), Pair("Hi.", "Salut !")]
     assert bad.reasons == {"has 1 column": 1, "is blank": 1}
-    with pytest.raises(InputError, match=r"a\.tsv:1: has 2 columns, expected at least 6"):
+    with refuses("a.tsv:1", "2", "6"):
         read("tsv", file, target=5)
-    with pytest.raises(InputError, match="count columns from 0"):
+    with refuses("tsv", "0"):
         read("tsv", file, target=-1)
 
 
@@ -106,30 +107,30 @@ def test_csv_columns(tmp_path: Path) -> None:
     assert read("csv", file, source="english", target="french") == pairs
     assert read("csv", file, source=1, target=2, header=True) == pairs
     assert read("csv", file, source="1", target="2") == [Pair("english", "french"), *pairs]
-    with pytest.raises(InputError, match=r"a\.csv:1: unknown column 'fench'; did you mean 'french'\?"):
+    with refuses("a.csv:1", "'fench'", "'french'"):
         read("csv", file, source="english", target="fench")
-    with pytest.raises(InputError, match=r"a\.csv:1: has 3 columns, so no column 7"):
+    with refuses("a.csv:1", "3", "7"):
         read("csv", file, source=0, target=7)
-    with pytest.raises(InputError, match=r"a\.csv:1: .*source and target, .*'id'"):
+    with refuses("a.csv:1", "source", "target", "'id'"):
         read("csv", file)
-    with pytest.raises(InputError, match="source and target go together"):
+    with refuses("csv", "source", "target"):
         read("csv", file, source="english")
 
 
 CSV_FAULTS = {
-    "has 3 cells, the first row has 2; quote a text": "Hi, you,Salut\n",
-    "has 1 cell, the first row has 2": "Hi\n",
-    "has text after a closing quote": '"Hi" you,Salut\n',
-    "is not UTF-8, byte 0xE9": b"d\xe9j\xe0,deja\n",
+    b"Hi, you,Salut\n": ("3", "2"),
+    b"Hi\n": ("1", "2"),
+    b'"Hi" you,Salut\n': (),
+    b"d\xe9j\xe0,deja\n": ("UTF-8", "0xE9"),
 }
 
 
-@pytest.mark.parametrize("problem", CSV_FAULTS)
-def test_csv_errors_name_the_line_after_cells_of_many_lines(tmp_path: Path, problem: str) -> None:
-    fault = CSV_FAULTS[problem]
-    row = fault if isinstance(fault, bytes) else fault.encode()
+@pytest.mark.parametrize(("row", "facts"), CSV_FAULTS.items())
+def test_csv_errors_name_the_line_after_cells_of_many_lines(
+    tmp_path: Path, row: bytes, facts: tuple[str, ...]
+) -> None:
     file = put(tmp_path / "a.csv", b'src,tgt\n"Go\nnow","Va\n!"\n' + row + b"Yes.,Oui.\n")
-    with pytest.raises(InputError, match=rf"a\.csv:5: {problem}"):
+    with refuses("a.csv:5", *facts):
         read("csv", file)
     bad = BadRecords(skip=True)
     assert list(READERS["csv"]().read([file], bad)) == [Pair("Go\nnow", "Va\n!"), Pair("Yes.", "Oui.")]
@@ -138,16 +139,16 @@ def test_csv_errors_name_the_line_after_cells_of_many_lines(tmp_path: Path, prob
 
 def test_csv_quote_never_closed(tmp_path: Path) -> None:
     file = put(tmp_path / "a.csv", 'src,tgt\nGo.,Va !\n"Hi.,Salut !\n' + "a,b\n" * 3)
-    with pytest.raises(InputError, match=r"a\.csv:3: opens a quote that is never closed"):
+    with refuses("a.csv:3"):
         read("csv", file)
     file = put(tmp_path / "b.csv", 'src,tgt\n"' + "a,b\n" * 50_000)
-    with pytest.raises(InputError, match=r"b\.csv:2: holds a cell of more than 131,072 characters"):
+    with refuses("b.csv:2", "131,072"):
         read("csv", file)
 
 
 def test_csv_with_a_bad_header_is_refused_even_when_skipping(tmp_path: Path) -> None:
     file = put(tmp_path / "a.csv", b"src\xe9,tgt\nGo.,Va !\n")
-    with pytest.raises(InputError, match=r"a\.csv:1: is not UTF-8"):
+    with refuses("a.csv:1", "UTF-8"):
         list(READERS["csv"]().read([file], BadRecords(skip=True)))
 
 
@@ -170,21 +171,21 @@ def test_jsonl_forms(tmp_path: Path) -> None:  # R77
 
 
 JSONL_FAULTS = {
-    "is not JSON: ": '{"src": "Go."',
-    "is not a JSON object": '["Go.", "Va !"]',
-    "has no field 'tgt', its fields are 'src'": '{"src": "Go."}',
-    "has a field 'tgt' that is not text: 5": '{"src": "Go.", "tgt": 5}',
-    "has a control character in 'tgt', U\\+0000": '{"src": "Go.", "tgt": "\\u0000"}',
-    "has a control character in 'src', U\\+D800": '{"src": "\\ud800", "tgt": "Va !"}',
-    "is nested too deeply": "[" * 100_000,
+    '{"src": "Go."': ("JSON",),
+    '["Go.", "Va !"]': ("JSON",),
+    '{"src": "Go."}': ("'tgt'", "'src'"),
+    '{"src": "Go.", "tgt": 5}': ("'tgt'", "5"),
+    '{"src": "Go.", "tgt": "\\u0000"}': ("'tgt'", "U+0000"),
+    '{"src": "\\ud800", "tgt": "Va !"}': ("'src'", "U+D800"),
+    "[" * 100_000: (),
 }
 
 
-@pytest.mark.parametrize("problem", JSONL_FAULTS)
-def test_jsonl_errors(tmp_path: Path, problem: str) -> None:
+@pytest.mark.parametrize(("line", "facts"), JSONL_FAULTS.items(), ids=range(len(JSONL_FAULTS)))
+def test_jsonl_errors(tmp_path: Path, line: str, facts: tuple[str, ...]) -> None:
     good = '{"src": "Hi.", "tgt": "Salut !"}\n'
-    file = put(tmp_path / "a.jsonl", good + JSONL_FAULTS[problem] + "\n" + good)
-    with pytest.raises(InputError, match=rf"a\.jsonl:2: {problem}"):
+    file = put(tmp_path / "a.jsonl", good + line + "\n" + good)
+    with refuses("a.jsonl:2", *facts):
         read("jsonl", file)
     bad = BadRecords(skip=True)
     assert list(READERS["jsonl"]().read([file], bad)) == [Pair("Hi.", "Salut !")] * 2
@@ -193,11 +194,9 @@ def test_jsonl_errors(tmp_path: Path, problem: str) -> None:
 
 def test_jsonl_without_known_fields(tmp_path: Path) -> None:
     file = put(tmp_path / "a.jsonl", '{"a": "x", "b": "y", "c": "z"}')
-    with pytest.raises(
-        InputError, match=r"a\.jsonl:1: has no fields src and tgt, its fields are 'a', 'b', 'c'"
-    ):
+    with refuses("a.jsonl:1", "'a'", "'b'", "'c'"):
         read("jsonl", file)
-    with pytest.raises(InputError, match="go together"):
+    with refuses("jsonl"):
         read("jsonl", file, source="a")
 
 
@@ -206,13 +205,12 @@ def test_moses_of_unequal_length(tmp_path: Path) -> None:  # R77
         put(tmp_path / "a.en", "Go.\nHi.\nRun!\nYes.\n"),
         put(tmp_path / "a.fr", "Va !\nSalut !\n"),
     )
-    message = r"a\.en:3: has no partner: .*a\.en has 4 and .*a\.fr has 2 lines"
     for skip in (False, True):
-        with pytest.raises(InputError, match=message):
+        with refuses("a.en:3", "a.en", "4", "a.fr", "2"):
             list(READERS["moses"]().read([english, french], BadRecords(skip)))
-    with pytest.raises(InputError, match=r"a\.en:3: has no partner: .*a\.fr has 2 and .*a\.en has 4 lines"):
+    with refuses("a.en:3", "a.fr", "2", "a.en", "4"):
         read("moses", french, english)
-    with pytest.raises(InputError, match=r"takes two files, source and target; given: .*a\.en$"):
+    with refuses("moses", "source", "target", "a.en"):
         read("moses", english)
 
 
@@ -249,17 +247,15 @@ def test_guesses(tmp_path: Path) -> None:
 
 
 def test_options_are_checked() -> None:
-    with pytest.raises(InputError, match=r"unknown reader 'tvs'; did you mean 'tsv'\?"):
+    with refuses("reader", "'tvs'", "'tsv'"):
         build_reader("tvs")
-    with pytest.raises(
-        InputError, match=r"unknown option of the reader tsv 'sorce'; did you mean 'source'\?"
-    ):
+    with refuses("option of the reader tsv", "'sorce'", "'source'", "tsv"):
         build_reader("tsv", {"sorce": 1})
-    with pytest.raises(InputError, match="the reader tsv: option source is 'one', expected a whole number"):
+    with refuses("tsv", "source", "'one'"):
         build_reader("tsv", {"source": "one"})
-    with pytest.raises(InputError, match="option comments is 'maybe', expected true or false"):
+    with refuses("columns", "comments", "'maybe'"):
         build_reader("columns", {"comments": "maybe"})
-    with pytest.raises(InputError, match="the reader moses: has no options, so not 'source'"):
+    with refuses("moses", "'source'"):
         build_reader("moses", {"source": "en"})
     columns = build_reader("columns", {"tag": "-2", "separator": "\\t", "comments": "yes"})
     assert vars(columns) == {"word": 0, "tag": -2, "separator": "\t", "comments": True}

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.refusals import refuses
 
 from throughtime.data.convert import write_records
 from throughtime.data.datasets import open_dataset
@@ -116,25 +117,25 @@ def test_observations_are_named_after_columns_where_there_are_several(tmp_path: 
 
 
 FAULTS = {
-    "has no value in column 'y'; fill the gap": "2020-01-03,",
-    "has nan in column 'y'; fill the gap": "2020-01-03,nan",
-    "has -inf in column 'y'": "2020-01-03,-inf",
-    "has no number in column 'y': 'twelve'$": "2020-01-03,twelve",
-    "has no number in column 'y': '1_000'": "2020-01-03,1_000",
-    "has 3 cells, the first row has 2": "2020-01-03,1,2",
-    "has 1 cell, the first row has 2": "2020-01-03",
-    "repeats the time of line 3, 2020-01-02; keep one": "2020-01-02,1",
-    "is out of order, 2019-12-31 comes after 2020-01-02; sort": "2019-12-31,1",
-    "has no readable time, '2020-02-30' is not YYYY-MM, YYYY-MM-DD or": "2020-02-30,1",
-    "has no readable time, '03/01/2020' is not": "03/01/2020,1",
-    "has no readable time, 'NaT' is not": "NaT,1",
+    "2020-01-03,": ("'y'",),
+    "2020-01-03,nan": ("'y'", "nan"),
+    "2020-01-03,-inf": ("'y'", "-inf"),
+    "2020-01-03,twelve": ("'y'", "'twelve'"),
+    "2020-01-03,1_000": ("'y'", "'1_000'"),
+    "2020-01-03,1,2": ("3", "2"),
+    "2020-01-03": ("1", "2"),
+    "2020-01-02,1": ("3", "2020-01-02"),
+    "2019-12-31,1": ("2019-12-31", "2020-01-02"),
+    "2020-02-30,1": ("'2020-02-30'", "YYYY-MM", "YYYY-MM-DD"),
+    "03/01/2020,1": ("'03/01/2020'",),
+    "NaT,1": ("'NaT'",),
 }
 
 
-@pytest.mark.parametrize("problem", FAULTS)
-def test_bad_rows(tmp_path: Path, problem: str) -> None:  # R22
-    file = table(tmp_path / "a.csv", f"ds,y\n2020-01-01,1\n2020-01-02,2\n{FAULTS[problem]}\n2020-01-04,4\n")
-    with pytest.raises(InputError, match=rf"a\.csv:4: {problem}"):
+@pytest.mark.parametrize(("row", "facts"), FAULTS.items())
+def test_bad_rows(tmp_path: Path, row: str, facts: tuple[str, ...]) -> None:  # R22
+    file = table(tmp_path / "a.csv", f"ds,y\n2020-01-01,1\n2020-01-02,2\n{row}\n2020-01-04,4\n")
+    with refuses("a.csv:4", *facts):
         read_series(file)
     bad = BadRecords(skip=True)
     [series] = read_series(file, bad=bad)
@@ -144,7 +145,7 @@ def test_bad_rows(tmp_path: Path, problem: str) -> None:  # R22
 
 def test_times_are_compared_across_spellings(tmp_path: Path) -> None:
     file = table(tmp_path / "a.csv", "ds,y\n2020-01-01,1\n2020-01-01T00:00,2\n")
-    with pytest.raises(InputError, match=r"a\.csv:3: repeats the time of line 2"):
+    with refuses("a.csv:3", "2"):
         read_series(file)
 
 
@@ -194,12 +195,12 @@ def test_a_bad_first_row_of_values_does_not_hide_the_layout(tmp_path: Path) -> N
 
 def test_nothing_good_is_left(tmp_path: Path) -> None:
     file = table(tmp_path / "a.csv", "ds,y\n2020-01-01,x\n")
-    with pytest.raises(InputError, match=r"a\.csv: has no good row"):
+    with refuses("a.csv"):
         read_panel(file, bad=BadRecords(skip=True))
 
 
 def test_one_character_delimits() -> None:
-    with pytest.raises(InputError, match="option delimiter is '::', expected one character"):
+    with refuses("series", "delimiter", "'::'"):
         SeriesTable(delimiter="::")
 
 
@@ -261,13 +262,11 @@ def test_semicolons_and_tabs_part_cells_too(tmp_path: Path, name: str, text: str
 
 def test_a_comma_is_a_decimal_point_among_semicolons_only(tmp_path: Path) -> None:
     path = table(tmp_path / "tabs.csv", "ds\ty\n2020-01-01\t1,5\n")
-    with pytest.raises(
-        InputError, match=r"tabs\.csv:2: has no number in column 'y': '1,5'; write decimals with"
-    ):
+    with refuses("tabs.csv:2", "'y'", "'1,5'"):
         read_series(path)
     assert one(table(tmp_path / "plain.csv", "1,5\n2,6\n")).values.tolist() == [[1, 5], [2, 6]]
     wrong = table(tmp_path / "wrong.csv", "ds;y\n2020-01-01;1.000,5\n")
-    with pytest.raises(InputError, match=r"wrong\.csv:2: has no number in column 'y': '1\.000,5'"):
+    with refuses("wrong.csv:2", "'y'", "'1.000,5'"):
         read_series(wrong)
 
 
@@ -322,7 +321,7 @@ def test_what_cannot_be_read_beside_such_a_date_is_named(tmp_path: Path, name: s
     text, value = NAMED[name]
     dataset = open_dataset(str(table(tmp_path / name, text)))
     assert dataset.kind == "series"
-    with pytest.raises(InputError, match=f":2: has .*{value}"):
+    with refuses(f"{name}:2", value):
         list(dataset.records())
 
 
@@ -335,7 +334,7 @@ def test_a_table_with_tabs_needs_no_column_ds(tmp_path: Path) -> None:  # R22
         assert (series.columns, series.values.tolist()) == (("sales",), [[100], [105.5]])
     commas = table(tmp_path / "commas.tsv", "date\tsales, all\n2023-01-01\t1,5\n")
     assert open_dataset(str(commas)).kind == "series"
-    with pytest.raises(InputError, match=r"column 'sales, all': '1,5'; write decimals with a point$"):
+    with refuses("commas.tsv:2", "'sales, all'", "'1,5'"):
         read_panel(commas)
 
 
@@ -374,9 +373,9 @@ def test_what_is_wrong_with_a_number_is_told(tmp_path: Path, cell: str, advice: 
 
 def test_a_comma_before_three_digits_may_be_either(tmp_path: Path) -> None:
     file = table(tmp_path / "a.csv", 'ds,y\n2022-01-03,"1,185"\n')
-    with pytest.raises(InputError, match="write numbers without thousands separators and decimals with a"):
+    with refuses("a.csv:2", "'y'", "'1,185'"):
         read_panel(file)
-    with pytest.raises(InputError, match=r"'5-7'$"):
+    with refuses("a.csv:2", "'5-7'"):
         read_panel(table(file, "ds,y\n2022-01-03,5-7\n"))
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+from tests.refusals import refuses
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from throughtime.cells import RNN
-from throughtime.errors import InputError
 from throughtime.inspection.cost import (
     COMPARED_CELLS,
     ORDERS,
@@ -133,7 +133,7 @@ def test_measured_layers_have_every_length_and_their_growth() -> None:  # R103
 
 
 def test_growth_needs_two_lengths() -> None:
-    with pytest.raises(InputError, match=r"lengths.* 2"):
+    with refuses("lengths", "1", "2"):
         measure_layers((64,))
 
 

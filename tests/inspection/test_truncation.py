@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.refusals import refuses
 
-from throughtime.errors import InputError
 from throughtime.inspection.truncation import (
     Problem,
     SavedBytes,
@@ -69,5 +69,5 @@ def test_weights_and_inputs_are_not_counted_as_saved(problem: Problem) -> None:
 
 
 def test_too_few_draws_are_refused(problem: Problem) -> None:
-    with pytest.raises(InputError, match=r"draws: is 10, .*64"):
+    with refuses("draws", "10", "64"):
         gradient_error(problem, Randomised(0.9), 10)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.refusals import refuses
 
-from throughtime.errors import InputError
 from throughtime.layers.pooling import POOLINGS
 
 LENGTHS = torch.tensor([4, 1, 0, 3])
@@ -60,5 +60,5 @@ def test_what_each_takes(sequences):  # R81
 
 
 def test_an_unknown_name_is_told_its_neighbour():
-    with pytest.raises(InputError, match="did you mean 'attention'"):
+    with refuses("pooling", "'atention'", "'attention'"):
         POOLINGS["atention"](6)

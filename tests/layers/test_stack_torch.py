@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.refusals import refuses
 from torch import nn
 
 from throughtime.cells.elman import RNN
 from throughtime.cells.gru import GRU
-from throughtime.errors import InputError
 from throughtime.layers.stack import Stack
 
 MODULES = [
@@ -60,17 +60,17 @@ def test_what_acts_in_training_only_stays_behind():
 
 
 @pytest.mark.parametrize(
-    ("stack", "reason"),
+    ("stack", "facts"),
     [
-        (Stack("lstm", 4, 6, residual=True), "residual: "),
-        (Stack("lstm", 4, 6, layer_norm=True), "layer_norm: "),
-        (Stack("lstm", 4, 6, initial="learned"), "initial='learned': "),
-        (Stack("mingru", 4, 6), "MinGRU: "),
-        (Stack("gru-before", 4, 6), "GRU: nn.GRU"),
-        (Stack.of([GRU(4, 6), RNN(6, 6)]), "RNN: .*nn.GRU"),
-        (Stack.of([GRU(4, 6), GRU(6, 5)]), r"\[\d+.*\].*\[\d+.*\]"),
+        (Stack("lstm", 4, 6, residual=True), ("residual",)),
+        (Stack("lstm", 4, 6, layer_norm=True), ("layer_norm",)),
+        (Stack("lstm", 4, 6, initial="learned"), ("initial='learned'",)),
+        (Stack("mingru", 4, 6), ("MinGRU",)),
+        (Stack("gru-before", 4, 6), ("GRU", "nn.GRU")),
+        (Stack.of([GRU(4, 6), RNN(6, 6)]), ("RNN", "nn.GRU")),
+        (Stack.of([GRU(4, 6), GRU(6, 5)]), ("weight_ih", "[15, 6]", "[18, 6]")),
     ],
 )
-def test_what_torch_cannot_compute_is_refused(stack, reason):
-    with pytest.raises(InputError, match=reason):
+def test_what_torch_cannot_compute_is_refused(stack, facts):
+    with refuses(*facts):
         stack.to_torch()

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import metrics
+from tests.refusals import refuses
 
-from throughtime.errors import InputError
 from throughtime.metrics.classification import Confusion
 
 LABELS = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("bcde")), min_size=1, max_size=30)
@@ -36,5 +36,5 @@ def test_mistakes_are_counted():
 
 
 def test_labels_must_belong_together():
-    with pytest.raises(InputError, match="1 for 2"):
+    with refuses("labels", "1", "2"):
         Confusion.of("ab", "a")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.refusals import refuses
 from torch import nn
 from torch.nn import functional
 
-from throughtime.errors import InputError
 from throughtime.layers.stack import Stack
 from throughtime.models.heads import IGNORED, SoftmaxHead
 from throughtime.tasks.fill.config import FillConfig
@@ -157,5 +157,5 @@ def test_a_tied_output_is_the_embedding():
 
 
 def test_one_direction_is_refused():
-    with pytest.raises(InputError, match="bidirectional=True"):
+    with refuses("stack", "bidirectional=True"):
         MaskedTokens(nn.Embedding(5, 4), Stack("gru", 4, 4), SoftmaxHead(4, 5), mask_id=0)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.refusals import refuses
 
 from throughtime.errors import ThroughtimeError
 from throughtime.models import input_feeding, input_feeding_steps
-from throughtime.models.input_feeding import refuses
 from throughtime.recurrence import layout
 from throughtime.tasks.translate.network import build
 
@@ -106,7 +106,7 @@ def test_backward_may_run_twice():
 def test_second_derivatives_are_refused_with_the_way_out():
     model = built()
     outputs = model(torch.ones(3, 1, dtype=torch.long), torch.tensor([3]), torch.ones(4, 1, dtype=torch.long))
-    with pytest.raises(ThroughtimeError, match="`fused` to False"):
+    with refuses("fused", error=ThroughtimeError):
         torch.autograd.grad(outputs.outputs.sum(), model.decoder.from_state.weight, create_graph=True)
 
 
@@ -116,7 +116,7 @@ def test_second_derivatives_are_refused_with_the_way_out():
 def test_what_it_does_not_know_runs_plain(options):
     model = built(**options)
     decoder = model.decoder
-    assert refuses(decoder.stack, decoder.attention, decoder.norm) is not None
+    assert input_feeding.refuses(decoder.stack, decoder.attention, decoder.norm) is not None
     assert torch.equal(everything(model, True)["outputs"], everything(model, False)["outputs"])
 
 

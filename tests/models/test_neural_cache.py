@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 import torch
+from tests.refusals import refuses
 
-from throughtime.errors import InputError
 from throughtime.models.readers import NeuralCache, surprisals
 
 
@@ -88,5 +88,5 @@ def test_large_scores_do_not_overflow(small):
 
 @pytest.mark.parametrize("wrong", [{"window": 0}, {"share": 1.0}, {"share": -0.1}, {"theta": math.inf}])
 def test_numbers_without_meaning_are_refused(wrong):
-    with pytest.raises(InputError, match="expected"):
+    with refuses(*wrong, *wrong.values()):
         NeuralCache(**wrong)

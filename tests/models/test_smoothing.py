@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.refusals import refuses
 from torch.nn import functional
 
-from throughtime.errors import InputError
 from throughtime.models.heads import IGNORED, AdaptiveHead, SoftmaxHead
 
 
@@ -48,5 +48,5 @@ def test_bf16_products_lose_little():
 
 
 def test_a_head_without_it_says_so():
-    with pytest.raises(InputError, match="label_smoothing"):
+    with refuses("label_smoothing", "0.1", "AdaptiveHead"):
         AdaptiveHead(64, 300).smoothed_loss(torch.randn(2, 64), torch.tensor([1, 2]), 0.1)

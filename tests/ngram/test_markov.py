@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.refusals import refuses
 
-from throughtime.errors import InputError
 from throughtime.ngram import markov
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.markov import MarkovChain
@@ -144,25 +144,25 @@ def test_a_chain_over_thousands_of_words_needs_no_matrix(order):  # R11, R12
 
 
 def test_refusals_say_what_to_do(monkeypatch):
-    with pytest.raises(InputError, match=r"27,000 rows.*2,048"):
+    with refuses("transition", "27,000", "2,048"):
         _ = MarkovChain.fit([[0, 1, 2]], 3, 30).transition
-    with pytest.raises(InputError, match="order: is 0"):
+    with refuses("order", "0"):
         MarkovChain.fit([[0, 1]], 0, 3)
-    with pytest.raises(InputError, match="order 2 or more"):
+    with refuses("order", "2"):
         MarkovChain(NgramModel(NgramCounts.of([[0, 1]], 1, 2), Laplace()))
     for wrong in (5, -1, 0.5):
-        problem = "float64" if wrong == 0.5 else f"{wrong}, .* 0 to 1"
-        with pytest.raises(InputError, match=f"ids: .*{problem}"):
+        facts = ("float64",) if wrong == 0.5 else (wrong, "0", "1")
+        with refuses("ids", *facts):
             MarkovChain.fit([[0, wrong, wrong]], 1, 2)
-        with pytest.raises(InputError, match=f"ids: .*{problem}"):
+        with refuses("ids", *facts):
             MarkovChain.fit([[0, 1, 0]], 1, 2).after([wrong], 1)
-    with pytest.raises(InputError, match="vocabulary_size: is 0"):
+    with refuses("vocabulary_size", "0"):
         MarkovChain.fit([[0, 1]], 1, 0)
     chain = MarkovChain.fit([[0, 1, 2, 0]], 2, 3)
-    with pytest.raises(InputError, match="steps: is 0"):
+    with refuses("steps", "0"):
         chain.after([1], 0)
-    with pytest.raises(InputError, match="length: is 0"):
+    with refuses("length", "0"):
         chain.most_likely(0)
     monkeypatch.setattr(markov, "MOST_POINTERS", 10 * chain.num_states)
-    with pytest.raises(InputError, match=r"length: is 11, .*10"):
+    with refuses("length", "11", "10"):
         chain.most_likely(11)

@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 import torch
+from tests.refusals import refuses
 
-from throughtime.errors import InputError
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.smoothing import KneserNey, Laplace
@@ -58,18 +58,18 @@ def test_a_batch_of_prompts_steps_like_each_alone(model):
 def test_tensors_rebuild_the_same_model(model):
     again = NgramModel.from_tensors(model.tensors(), (), Laplace((1.0, 2.0, 3.0)))
     assert again.log_probs(TEXT)[0].tolist() == model.log_probs(TEXT)[0].tolist()
-    with pytest.raises(InputError, match=r"count.1"):
+    with refuses("tensors", "count.1"):
         NgramModel.from_tensors({}, (), KneserNey())
 
 
 def test_ids_outside_the_vocabulary_are_refused(model):
     for wrong in (4, -1):
-        with pytest.raises(InputError, match=f"ids: .*{wrong}, .* 0 to 3"):
+        with refuses("ids", wrong, "0", "3"):
             model.log_probs([[1, wrong]])
     for wrong in (0.5, True, "a"):
-        with pytest.raises(InputError, match=r"ids: .*whole numbers"):
+        with refuses("ids"):
             model.log_probs([[wrong]])
-    with pytest.raises(InputError, match=r"ids: .* 9"):
+    with refuses("ids", "9"):
         model.start([[1, 9]])
 
 

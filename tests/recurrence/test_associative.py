@@ -9,11 +9,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.refusals import refuses
 from torch import Tensor, nn
 
 from throughtime.cells import CELLS, LSTM, LinearCell, MinGRU, MinLSTM, State
 from throughtime.cells.base import Cell
-from throughtime.errors import InputError
 from throughtime.recurrence import associative, scan
 from throughtime.recurrence.associative import Associative, scan_linear
 from throughtime.recurrence.backend import Backend, Reference
@@ -281,5 +281,5 @@ def test_scan_offers_it_by_name() -> None:
     torch.testing.assert_close(
         scan(cell, x, backend="associative").outputs, scan(cell, x, backend="reference").outputs
     )
-    with pytest.raises(InputError, match="this cell is not linear in its state"):
+    with refuses("backend 'associative'"):
         scan(LSTM(2, 3), x, backend="associative")

@@ -9,11 +9,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.refusals import refuses
 from torch import Tensor
 
 import throughtime as tt
 from throughtime.cells import CELLS, GRU, Cell
-from throughtime.errors import InputError
 from throughtime.layers.stack import Stack
 from throughtime.recurrence import scan
 from throughtime.recurrence.backpropagation import Full, Randomised, Truncated, carries, scan_sliding
@@ -130,14 +130,14 @@ def test_a_seed_means_the_same_draws_and_a_generator_goes_on() -> None:
 
 @pytest.mark.parametrize("pi", [0.0, -0.1, 1.01, float("nan"), [0.5, 0.0]])
 def test_pi_out_of_range_is_refused(pi: float) -> None:
-    with pytest.raises(InputError, match=r"pi: is .*, expected more than 0 and at most 1"):
+    with refuses("pi", "0", "1"):
         Randomised(pi)
 
 
 def test_other_bad_numbers_are_refused() -> None:
-    with pytest.raises(InputError, match="tau: is 0, expected 1 or more"):
+    with refuses("tau", "0", "1"):
         Truncated(0)
-    with pytest.raises(InputError, match="pi: has 2 values for 3 steps"):
+    with refuses("pi", "2", "3"):
         carries(Randomised([0.5, 0.5]), 3, 1)
 
 
@@ -178,7 +178,7 @@ def test_language_models_train_with_sliding_windows_and_one_pi_a_step() -> None:
     ):
         model = tt.train("language", lines, **tiny, **how)
         assert math.isfinite(model.score("one two")[0].total)
-    with pytest.raises(InputError, match=r"pi.* 2 .*num_steps=5"):
+    with refuses("pi", "2", "num_steps=5"):
         tt.train("language", lines, **tiny, truncation="randomised", pi=[0.5, 0.5])
     # A tau as long as the row is full back-propagation: the same weights.
     full = tt.train("language", lines, **tiny)

@@ -10,10 +10,10 @@ import pytest
 import torch
 from tests.export import untrained
 from tests.keywords import keywords
+from tests.refusals import refuses
 
 import throughtime as tt
 from throughtime.api import export
-from throughtime.errors import InputError
 from throughtime.runtime.forecast import History
 from throughtime.tasks import TASKS
 from throughtime.tasks.ngram.predictor import NgramLanguageModel
@@ -62,7 +62,7 @@ def test_a_runner_tells_how_far_it_is(task, method, tmp_path):
 
 def test_a_strategy_needs_the_trained_model(tmp_path):
     model, runner = both(untrained.language(tmp_path), tmp_path / "exported")
-    with pytest.raises(InputError, match=r"^strategy: "):
+    with refuses("strategy"):
         runner.generate("the", strategy=model.strategy(greedy=True))
 
 
@@ -105,7 +105,7 @@ def test_neighbours_change_nothing(translators):
 
 
 def test_beams_that_make_no_sense_are_refused(translators):
-    with pytest.raises(InputError, match=r"num_return_sequences: is 3, expected 1 to 2"):
+    with refuses("num_return_sequences", "3", "1", "2"):
         translators[1].translate(["the cat"], num_beams=2, num_return_sequences=3)
 
 
@@ -175,13 +175,13 @@ def texts(answer):
 def test_an_exported_model_refuses_what_needs_the_trained_one(tmp_path):
     model, runner = both(untrained.language(tmp_path), tmp_path / "exported")
     assert len(model.generate("the", num_beams=3, num_return_sequences=2)[0].alternatives) == 1
-    with pytest.raises(InputError, match=r"^num_beams: "):
+    with refuses("num_beams"):
         runner.generate("the", num_beams=3)
-    with pytest.raises(InputError, match=r"^search: "):
+    with refuses("search"):
         runner.generate("the", search="stochastic")
     for one in (model, runner):
         assert one.generate("the", search="greedy") == one.generate("the", greedy=True)
-        with pytest.raises(InputError, match=r"^length_penalty: "):
+        with refuses("length_penalty", "top_k", "top_p"):
             one.generate("the", length_penalty=0.5)
 
 
@@ -191,24 +191,24 @@ def test_the_keywords_of_a_model_are_those_of_its_strategy(tmp_path):
     expected = model.generate("the", max_new_tokens=6, strategy=model.strategy(**how))
     assert model.generate("the", max_new_tokens=6, **how) == expected
     for name, value in {**how, "greedy": True, "top_p": 0.5}.items():
-        with pytest.raises(InputError, match=f"{name}: .*strategy"):
+        with refuses(name, "strategy"):
             model.generate("the", strategy=model.strategy(), **{name: value})
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
+    ("options", "facts"),
     [
-        ({"num_return_sequences": 0}, "num.return.sequences: is 0"),
-        ({"num_return_sequences": 2, "greedy": True}, "num.return.sequences: is 2.*greedy.* 1"),
-        ({"max_new_tokens": 0}, "max_new_tokens: is 0"),
-        ({"temperature": float("inf")}, "temperature: is inf"),
+        ({"num_return_sequences": 0}, ("num_return_sequences", "0")),
+        ({"num_return_sequences": 2, "greedy": True}, ("num_return_sequences", "2", "greedy", "1")),
+        ({"max_new_tokens": 0}, ("max_new_tokens", "0")),
+        ({"temperature": float("inf")}, ("temperature", "0")),
     ],
 )
-def test_both_refuse_what_writes_nothing(tmp_path, options, sentence):
+def test_both_refuse_what_writes_nothing(tmp_path, options, facts):
     model, runner = both(untrained.language(tmp_path), tmp_path / "exported")
-    with pytest.raises(InputError, match=sentence):
+    with refuses(*facts):
         runner.generate("the", **options)
-    with pytest.raises(InputError, match=sentence):
+    with refuses(*facts):
         model.generate("the", **options)
 
 
@@ -231,7 +231,7 @@ def test_the_coldest_draw_is_the_likeliest_token(tmp_path, temperature):
 def test_no_temperature_at_all_is_greedy_only_where_it_is_said(tmp_path):
     model, runner = both(untrained.language(tmp_path), tmp_path / "exported")
     for one in (model.strategy, runner.generate):
-        with pytest.raises(InputError, match=r"temperature: is 0, expected a finite number above 0"):
+        with refuses("temperature", "0"):
             one(temperature=0)
     likely = runner.generate("the", max_new_tokens=6, greedy=True, temperature=0)
     assert likely == runner.generate("the", max_new_tokens=6, greedy=True)
@@ -300,10 +300,10 @@ def test_forecasts_are_the_same(tmp_path, settings):
         assert mine.quantiles.keys() == theirs.quantiles.keys()
         for probability, quantile in theirs.quantiles.items():
             assert mine.quantiles[probability] == pytest.approx(quantile, rel=1e-3, abs=1e-3)
-    for level, problem in ((0.95, "level: .*0.95.* 95$"), (100, "level: is 100")):
-        with pytest.raises(InputError, match=problem):
+    for level, facts in ((0.95, ("level", "0.95", "95")), (100, ("level", "100"))):
+        with refuses(*facts):
             model.forecast(level=[level])
-        with pytest.raises(InputError, match=problem):
+        with refuses(*facts):
             runner.forecast(values, level=[level])
 
 
@@ -331,11 +331,11 @@ def test_columns_of_plain_values_are_read_the_same(tmp_path):
     assert mine == pytest.approx(theirs, rel=1e-3, abs=1e-3)
     other = history.__class__("north", history.y, -np.cos(times)[:, None], history.past)
     assert model.forecast([other])[0].mean != pytest.approx(theirs, rel=1e-3, abs=1e-3)
-    with pytest.raises(InputError, match=r"'north': .*\[0\]"):
+    with refuses("series 'north'", "[0]"):
         model.forecast({"north": history.y})
-    with pytest.raises(InputError, match=r"data\[0\]: .*float"):
+    with refuses("data[0]", "float"):
         model.forecast([1.0, 2.0])
-    with pytest.raises(InputError, match=r"data: .*'north'"):
+    with refuses("data", "'north'"):
         model.forecast([history, history])
 
 
@@ -350,7 +350,7 @@ def test_values_without_dates_are_for_models_that_read_none(tmp_path):
             untrained.saved(tmp_path, "forecast", dated, calendar=calendar, **sizes), device="cpu"
         )
         if calendar:
-            with pytest.raises(InputError, match=r"data: .*dates"):
+            with refuses("data"):
                 model.forecast({"days": values})
         else:
             own = model.forecast()[0]
@@ -386,7 +386,7 @@ def test_memory_does_not_grow_with_series_and_paths(tmp_path, asked, most, monke
 
 def test_a_series_too_short_is_refused(tmp_path):
     _, runner = both(untrained.forecaster(tmp_path), tmp_path / "exported")
-    with pytest.raises(InputError, match=r"'new': has 3 .*24"):
+    with refuses("series 'new'", "3", "24"):
         runner.forecast({"new": [1.0, 2.0, 3.0]})
 
 
@@ -410,19 +410,19 @@ def test_one_text_is_a_list_of_one(kind, method, tmp_path):
     for model in both(getattr(untrained, kind)(tmp_path), tmp_path / "exported"):
         read = getattr(model, method)
         assert read("the ___") == read(["the ___"])
-        with pytest.raises(InputError, match=r"texts\[1\]: .*NoneType"):
+        with refuses("texts[1]", "NoneType"):
             read(["the ___", None])
-        with pytest.raises(InputError, match=r"texts\[0\]: .*surrogate"):
+        with refuses("texts[0]"):
             read(["\ud800"])
-        with pytest.raises(InputError, match=r"texts: .*int"):
+        with refuses("texts", "int"):
             read(3)
         if kind == "tagger":
-            with pytest.raises(InputError, match=r"sentences\[1\]: "):
+            with refuses("sentences[1]"):
                 model.tag_words([["the", "cat"], "the dog"])
-            with pytest.raises(InputError, match="sentences: "):
+            with refuses("sentences"):
                 model.tag_words("the dog")
         if kind == "language":
-            with pytest.raises(InputError, match=r"prompts\[0\]: "):
+            with refuses("prompts[0]"):
                 model.generate("\ud800")
 
 

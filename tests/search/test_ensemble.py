@@ -6,9 +6,9 @@ import math
 
 import pytest
 import torch
+from tests.refusals import refuses
 from tests.search.tables import exhaustive
 
-from throughtime.errors import InputError
 from throughtime.search.beam import Beam
 from throughtime.search.ensemble import Ensemble
 from throughtime.search.exact import exact
@@ -150,21 +150,21 @@ def test_attention_is_the_mean_and_other_extras_the_first_s():
 
 
 @pytest.mark.parametrize(
-    ("models", "weights", "sentence"),
+    ("models", "weights", "facts"),
     [
-        ([], None, "ensemble: "),
-        ([1, 2], [1.0], "1 weights for 2 models"),
-        ([1, 2], [1.0, 0.0], "ensemble: .*above 0"),
-        ([1], [math.nan], "ensemble: .*above 0"),
+        ([], None, ("ensemble",)),
+        ([1, 2], [1.0], ("ensemble", "1", "2")),
+        ([1, 2], [1.0, 0.0], ("ensemble", "0")),
+        ([1], [math.nan], ("ensemble", "0")),
     ],
 )
-def test_bad_ensembles_are_refused(models, weights, sentence):
-    with pytest.raises(InputError, match=sentence):
+def test_bad_ensembles_are_refused(models, weights, facts):
+    with refuses(*facts):
         Ensemble(models, weights)
 
 
 def test_models_of_different_vocabularies_are_refused():
-    with pytest.raises(InputError, match=r"ensemble: .*5, 6"):
+    with refuses("ensemble", "5", "6"):
         first_step(Ensemble([Recurrent(0, 3), Recurrent(1, 3, vocabulary=6)]))
-    with pytest.raises(InputError, match=r"ensemble: .*different tokens"):
+    with refuses("ensemble"):
         first_step(Ensemble([Recurrent(0, 3), Recurrent(1, 3, first=2)]))

@@ -10,9 +10,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.refusals import refuses
 from tests.search.tables import exhaustive
 
-from throughtime.errors import InputError, ThroughtimeWarning
+from throughtime.errors import ThroughtimeWarning
 from throughtime.search.beam import Beam
 from throughtime.search.constraints import forbidden, minimum_length, no_repeated_ngram, no_token
 from throughtime.search.exact import ExactResult, Frontier, ReadPrefix, exact
@@ -267,7 +268,7 @@ def test_search_errors_are_counted_apart_from_the_unresolved():
     assert search_errors(beam, best) == (2 / 3, 2, 3, 2, 1)
     assert search_errors(beam, best, tolerance=0.2).errors == 1
     assert search_errors([], []).share is None
-    with pytest.raises(InputError, match="1 results with 0 exact"):
+    with refuses("search errors", "1", "0", "exact"):
         search_errors(beam[:1], [])
 
 
@@ -278,9 +279,9 @@ def test_bad_options_are_named():
         {"max_new_tokens": 3, "budget": 0},
         {"max_new_tokens": 3, "at_once": 0},
     ):
-        with pytest.raises(InputError, match="expected 1 or more"):
+        with refuses(list(option)[-1], "0", "1"):
             exact(model, [[0]], END, **option)
-    with pytest.raises(InputError, match=r"first: .*0 .*1 prompts"):
+    with refuses("first", "0", "1"):
         exact(model, [[0]], END, max_new_tokens=3, first=[])
     assert exact(model, [], END, max_new_tokens=3) == []
 

@@ -7,9 +7,9 @@ import math
 from dataclasses import asdict
 
 import pytest
+from tests.refusals import refuses
 from tests.search.tables import Contexts, Pairs
 
-from throughtime.errors import InputError
 from throughtime.search.beam import Beam
 from throughtime.search.beam_variants import DiverseBeam, StochasticBeam
 from throughtime.search.generate import generate
@@ -90,5 +90,5 @@ def test_no_more_cut_ones_than_asked_for():
 
 
 def test_a_strange_power_of_the_length_is_refused():
-    with pytest.raises(InputError, match="length_penalty: is 300"):
+    with refuses("length_penalty", "300"):
         Trace(END, length_penalty=300)

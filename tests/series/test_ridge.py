@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.refusals import refuses
 
 from throughtime.data.datasets import open_dataset
 from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import panel_of
-from throughtime.errors import InputError
 from throughtime.series.backtest import backtest
 from throughtime.series.baselines import Baseline
 from throughtime.series.ridge import Fitting, RidgeBaseline, lookback_for
@@ -94,7 +94,7 @@ def test_the_scale_of_a_power_keeps_forecasts_positive() -> None:
 
 def test_the_lookback_is_a_third_and_two_weeks_of_hours_at_most() -> None:
     assert [lookback_for([rows]) for rows in (6, 100, 1008, 9000)] == [2, 33, 336, 336]
-    with pytest.raises(InputError, match=r"are 5 .* 6"):
+    with refuses("training rows", "5", "6"):
         lookback_for([300, 5])
 
 

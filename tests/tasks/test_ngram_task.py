@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
+from tests.refusals import refuses
 
 import throughtime as tt
 from throughtime.config import build_config
-from throughtime.errors import InputError
 from throughtime.tasks.ngram.config import NgramConfig
 from throughtime.tasks.ngram.predictor import NgramLanguageModel
 
@@ -81,7 +81,7 @@ def test_a_vocabulary_that_is_not_that_of_the_counts_is_refused(corpus, tmp_path
     trained(corpus).save(tmp_path / "run")
     words = tmp_path / "run" / "vocabulary.txt"
     words.write_text("".join(words.read_text().splitlines(keepends=True)[:5]))
-    with pytest.raises(InputError, match=r"run: .* 5 tokens .* 14"):
+    with refuses("run", "5", "14"):
         tt.load(tmp_path / "run")
 
 
@@ -90,7 +90,7 @@ def test_a_vocabulary_that_is_not_that_of_the_counts_is_refused(corpus, tmp_path
 def test_nothing_is_learned_from_a_blank_file(tmp_path, tokens, layout):
     blank = tmp_path / "blank.txt"
     blank.write_text("\n \n\n\t\n\n" * 5)
-    with pytest.raises(InputError, match=r"blank\.txt: .*blank"):
+    with refuses("blank.txt"):
         trained(str(blank), tokens=tokens, layout=layout)
 
 
@@ -114,9 +114,9 @@ def test_generation_begins_with_its_prompt_and_a_backward_one_ends_with_it(corpu
     backward = trained(corpus, order=6, backward=True)
     [found] = backward.generate("the cat .", strategy=backward.strategy(greedy=True))
     assert found.text == "the dog sat on the cat ."
-    with pytest.raises(InputError, match=r"^num_return_sequences: is 2"):
+    with refuses("num_return_sequences", "2"):
         forward.strategy(greedy=True, num_return_sequences=2)
-    with pytest.raises(InputError, match="right-to-left"):
+    with refuses("prompt"):
         next(iter(backward.stream("the")))
 
 
@@ -156,11 +156,11 @@ def test_words_are_forbidden_and_required(corpus):
     [found] = model.generate("the", search="exact", no_repeat_ngram=1, max_new_tokens=8)
     added = found.text.split()[1:]
     assert (found.ended, len(added)) == (True, len({*added}))
-    with pytest.raises(InputError, match=r"^require: is 'zebra'"):
+    with refuses("require", "'zebra'"):
         model.generate(require=["zebra"])
-    with pytest.raises(InputError, match=r"^num_return_sequences: is 2"):
+    with refuses("num_return_sequences", "2"):
         model.generate(search="exact", num_return_sequences=2)
-    with pytest.raises(InputError, match=r"^require: .*left to right"):
+    with refuses("require"):
         trained(corpus, backward=True).generate(require=["man"])
-    with pytest.raises(InputError, match=r"^require: needs a model of lines"):
+    with refuses("require"):
         trained(corpus, layout="stream").generate(require=["man"])

@@ -5,20 +5,19 @@ from __future__ import annotations
 import itertools
 import json
 import random
-import re
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
 import torch
+from tests.refusals import refuses
 from torch.nn import functional
 
 import throughtime as tt
 from throughtime.config import build_config, refuse_idle
 from throughtime.data.datasets import open_dataset
 from throughtime.data.records import Pair
-from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.metrics.bleu import BleuSums, corpus_bleu
 from throughtime.models.weights import save_weights
@@ -402,7 +401,7 @@ def test_a_beam_gives_its_best_first(translator):
     assert scores == sorted(scores, reverse=True)
     assert len({one.text for one in found}) == len(found) == 4
     assert found[0].score == pytest.approx(found[0].log_prob / 4**0.75)  # deux cinq ! <eos>
-    with pytest.raises(InputError, match=r"^num_return_sequences: "):
+    with refuses("num_return_sequences", "3", "1", "2"):
         translator.translate(["two ."], num_beams=2, num_return_sequences=3)
 
 
@@ -419,11 +418,11 @@ def test_a_strategy_is_chosen_by_its_name(translator):
     assert len({one.text for one in found}) == len(found)
     drawn = [translator.translate(text, search="sampling", seed=seed, temperature=3.0) for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]
-    with pytest.raises(InputError, match=r"^groups: .*beam"):
+    with refuses("groups", "beam"):
         translator.translate(text, search="beam", groups=3)
-    with pytest.raises(InputError, match="num_beams: is 5000"):
+    with refuses("num_beams", "5000"):
         translator.translate(text, search="beam", num_beams=5_000)
-    with pytest.raises(InputError, match="'beem'"):
+    with refuses("search strategy", "'beem'", "'beam'"):
         translator.translate(text, search="beem")
 
 
@@ -445,7 +444,7 @@ def test_a_translation_is_as_likely_as_its_score_says(translator):
     pair = ("one .", "un !")
     assert translator.score([pair]) == translator.score(pair) == translator.score(Pair(*pair))
     for wrong_pair in ("one .", ("one .",), ("one .", 1)):
-        with pytest.raises(InputError, match=r"^texts\[1\]: is .*expected a pair"):
+        with refuses("texts[1]", "'one .'"):
             translator.score([pair, wrong_pair])
 
 
@@ -473,24 +472,24 @@ def spelling(pairs, opened):
 
 
 @pytest.mark.parametrize(
-    ("constraints", "sentence"),
+    ("constraints", "facts"),
     [
-        ({"forbid": ("sept",), "require": ("un", "sept")}, "^require: is 'sept'.*forbid='sept'"),
-        ({"forbid": ("sept",), "prefix": "un sept"}, "^prefix: is 'un sept'.*forbid='sept'"),
-        ({"require": ("zèbre",)}, "^require: is 'zèbre'.*vocabulary"),
-        ({"prefix": "un zèbre"}, "^prefix: is 'un zèbre'.*vocabulary"),
-        ({"prefix": "un " * 8}, "^prefix: .*8 tokens.* 3.*max_length"),
-        ({"require": ("un deux", "six")}, "^require: .*4 tokens.* 3.*max_length"),
-        ({"prefix": "un deux", "require": ("six",)}, "^prefix and require: .*4 tokens.* 3"),
+        ({"forbid": ("sept",), "require": ("un", "sept")}, ("require", "'sept'", "forbid='sept'")),
+        ({"forbid": ("sept",), "prefix": "un sept"}, ("prefix", "'un sept'", "forbid='sept'")),
+        ({"require": ("zèbre",)}, ("require", "'zèbre'")),
+        ({"prefix": "un zèbre"}, ("prefix", "'un zèbre'")),
+        ({"prefix": "un " * 8}, ("prefix", "8", "3", "max_length")),
+        ({"require": ("un deux", "six")}, ("require", "4", "3", "max_length")),
+        ({"prefix": "un deux", "require": ("six",)}, ("prefix and require", "4", "3")),
     ],
 )
-def test_constraints_that_cannot_hold_are_refused(translator, constraints, sentence):
-    with pytest.raises(InputError, match=sentence):
+def test_constraints_that_cannot_hold_are_refused(translator, constraints, facts):
+    with refuses(*facts):
         translator.translate(["one two ."], **constraints, max_length=3)
 
 
 def test_a_blank_prefix_is_refused():
-    with pytest.raises(InputError, match=r"^prefix: "):
+    with refuses("prefix"):
         DecodingConstraints(prefix="  ")
 
 
@@ -527,9 +526,9 @@ def test_no_rule_cuts_a_prefix_short(translator):
 @pytest.mark.parametrize("alpha", [300.0, 1e308, float("inf"), -1.0])
 def test_a_strange_length_penalty_is_refused_before_anything_is_read(translator, alpha):
     for search in ("beam", "diverse"):
-        with pytest.raises(InputError, match=f"^length_penalty: is {re.escape(str(alpha))}"):
+        with refuses("length_penalty", alpha):
             translator.build_search(search, 3, length_penalty=alpha)
-    with pytest.raises(InputError, match="length_penalty is"):
+    with refuses("settings", "length_penalty"):
         build_config(TranslateConfig, {"data": "x", "length_penalty": alpha}, "settings")
 
 
@@ -542,13 +541,13 @@ def test_the_settings_allow_what_a_beam_does():
 
 
 def test_beams_wider_than_memory_are_refused(translator):
-    with pytest.raises(InputError, match=r"^num_beams: is 100000, expected at most 1,000"):
+    with refuses("num_beams", "100000", "1,000"):
         translator.translate(["one ."], num_beams=100_000)
-    with pytest.raises(InputError, match=r"^num_return_sequences: is 1001, expected at most 1,000"):
+    with refuses("num_return_sequences", "1001", "1,000"):
         translator.translate(["one ."], num_return_sequences=1_001)
-    with pytest.raises(InputError, match=r"^num_return_sequences: is 400, expected at most 333"):
+    with refuses("num_return_sequences", "400", "333"):
         translator.translate(["one ."], search="diverse", num_return_sequences=400)
-    with pytest.raises(InputError, match=r"num_beams is 1001.* 1000"):
+    with refuses("settings", "num_beams", "1001", "1000"):
         build_config(TranslateConfig, {"data": "x", "num_beams": 1_001}, "settings")
 
 
@@ -577,7 +576,7 @@ def test_unknown_words_are_copied_or_not_said(trained):
 def test_words_that_nothing_points_to_are_not_copied(trained, monkeypatch):
     model = tt.load(trained[0], device="cpu")
     monkeypatch.setattr(type(model), "attends", False)
-    with pytest.raises(InputError, match=r"^copy_unknown: .*attention"):
+    with refuses("copy_unknown", "attention"):
         model.translate(["one zebra ."], copy_unknown=True)
 
 
@@ -607,7 +606,7 @@ def test_several_models_translate_together(trained, new):
     assert both[0].text == one[0].text
     assert both[0].log_prob == pytest.approx(one[0].log_prob, abs=1e-5)
     assert both[0].alignment.target == one[0].alignment.target
-    with pytest.raises(InputError, match=r"^others: "):
+    with refuses("others", "init_from"):
         combine_translators([models[0], new(tokens="bpe")])
 
 
@@ -617,9 +616,9 @@ def test_a_model_starts_from_another(trained, pairs):
     model = Translator.initialise_from(out, config, {"lr": 0.5})
     assert (model.config.lr, model.config.tokens, model.config.hidden_size) == (0.5, "space", 48)
     assert texts(model.translate(["one ."])) == ["un !"]
-    with pytest.raises(InputError, match="hidden_size"):
+    with refuses("hidden_size", "7", "48"):
         Translator.initialise_from(out, config, {"hidden_size": 7})
-    with pytest.raises(InputError, match=r"^output_bias: "):
+    with refuses("output_bias", "init_from"):
         Translator.initialise_from(out, config, {"output_bias": "zeros"})
 
 
@@ -661,18 +660,18 @@ def test_a_narrow_beam_misses_what_exact_search_finds(new, opened):
 
 
 def test_other_options_and_other_data_are_refused(translator, opened, tmp_path):
-    with pytest.raises(InputError, match=r"^cache: "):
+    with refuses("cache"):
         translator.evaluate(opened, cache=5)
     text = tmp_path / "text.txt"
     text.write_text("only text\n" * 9)
-    with pytest.raises(InputError, match=r"^data: .*pairs"):
+    with refuses("data", "text.txt"):
         Translator.create(TranslateConfig(data=str(text)), open_dataset(str(text)))
-    with pytest.raises(InputError, match=r"^embedded/english: .*'en'"):
+    with refuses("embedded/english", "'en'"):
         open_dataset("embedded/english", source="en", target="fr")
-    with pytest.raises(InputError, match="structure 'nope'"):
+    with refuses("structure", "'nope'"):
         Translator.create(TranslateConfig(data="pairs", structure="nope"), opened)
     (tmp_path / "export.json").write_text("{}")
-    with pytest.raises(InputError, match=r"throughtime\.runtime\.load"):
+    with refuses(tmp_path, "throughtime.runtime.load"):
         ModelFolder.at(tmp_path)
 
 
@@ -728,12 +727,12 @@ def test_a_vocabulary_may_be_of_any_size_that_its_tokens_have_room_in(new, token
 
 
 def test_byte_pairs_need_room_for_all_bytes(new):
-    with pytest.raises(InputError, match=r"^max_size: is 299.* 300.*bpe"):
+    with refuses("max_size", "299", "300", "bpe"):
         new(tokens="bpe", max_size=299)
 
 
 def test_a_language_is_not_translated_into_itself(new):
-    with pytest.raises(InputError, match=r"^target: is 'en'"):
+    with refuses("target", "'en'"):
         new(target="en")
 
 
@@ -743,7 +742,7 @@ def test_pairs_without_a_word_on_a_side_are_refused(tmp_path, row, side, shared)
     file = tmp_path / "pairs.tsv"
     file.write_text(f"{row}\n" * 30)
     config = TranslateConfig(data=str(file), shared=shared, max_size=300)
-    with pytest.raises(InputError, match=rf"pairs\.tsv, {side}: "):
+    with refuses(f"pairs.tsv, {side}"):
         Translator.create(config, open_dataset(str(file)))
 
 
@@ -763,7 +762,7 @@ def test_pairs_without_a_word_on_a_side_are_refused(tmp_path, row, side, shared)
 )
 def test_settings_without_effect_are_refused(key, value, elsewhere):
     config = TranslateConfig(data="x", **{key: value}, **elsewhere)
-    with pytest.raises(InputError, match=f"^{key}: "):
+    with refuses(key):
         refuse_idle(config, {"data", key, *elsewhere})
 
 
@@ -779,5 +778,5 @@ def test_settings_with_an_effect_are_taken(structure):
     values = {"attention": "dot", "scaled": True, "context": "max", "bridge": False, "teacher_forcing": 0.5}
     for key, counts in kinds.items():
         config = TranslateConfig(data="x", structure=structure, **{key: values[key]})
-        with nullcontext() if counts else pytest.raises(InputError, match=f"^{key}: "):
+        with nullcontext() if counts else refuses(key):
             refuse_idle(config, {"structure", key})

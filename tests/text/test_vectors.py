@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.refusals import refuses
 
 from throughtime.errors import InputError
 from throughtime.text.vocabulary import Vocabulary, read_vectors
@@ -43,32 +44,32 @@ def test_missing_rows_are_random_of_the_same_spread_and_repeatable(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "facts"),
     [
-        (b"owl 1 2 3\nsea 1 2\n", r"words\.vec:2: .*2 numbers.* 3"),
-        (b"2 4\nowl 1 2 3\n", r"words\.vec:2: .*3 numbers.* 4"),
-        (b"owl\n", r"words\.vec:1: .*0 numbers"),
-        (b"sea 1 2\nowl 1 two\n", r"words\.vec:2: .*'two'"),
-        (b"owl 1 nan\n", r"words\.vec:1: .*finite"),
-        (b"sea 1 2\n", r"words\.vec: .*vocabulary"),
-        (b"", r"words\.vec: .*vocabulary"),
-        (b"sea 1 2\n\xff 1 2\n", r"words\.vec:2: .*UTF-8"),
+        (b"owl 1 2 3\nsea 1 2\n", ("words.vec:2", "2", "3")),
+        (b"2 4\nowl 1 2 3\n", ("words.vec:2", "3", "4")),
+        (b"owl\n", ("words.vec:1", "0")),
+        (b"sea 1 2\nowl 1 two\n", ("words.vec:2", "'two'")),
+        (b"owl 1 nan\n", ("words.vec:1",)),
+        (b"sea 1 2\n", ("words.vec",)),
+        (b"", ("words.vec",)),
+        (b"sea 1 2\n\xff 1 2\n", ("words.vec:2", "UTF-8")),
     ],
 )
-def test_bad_files_are_named_with_their_line(tmp_path: Path, content: bytes, message: str) -> None:
+def test_bad_files_are_named_with_their_line(tmp_path: Path, content: bytes, facts: tuple[str, ...]) -> None:
     path = tmp_path / "words.vec"
     path.write_bytes(content)
-    with pytest.raises(InputError, match=message):
+    with refuses(*facts):
         read_vectors(path, VOCABULARY)
 
 
 def test_broken_gzip_and_missing_file(tmp_path: Path) -> None:
     path = tmp_path / "words.vec.gz"
-    with pytest.raises(InputError, match=r"words\.vec\.gz: does not exist"):
+    with refuses("words.vec.gz"):
         read_vectors(path, VOCABULARY)
     path.write_bytes(gzip.compress(ROWS.encode() * 999)[:-20])
     with pytest.raises(InputError, match=r"words\.vec\.gz:\d+: .*gzip"):
         read_vectors(path, VOCABULARY)
     path.write_bytes(b"plain text")
-    with pytest.raises(InputError, match=r"words\.vec\.gz:1: .*gzip"):
+    with refuses("words.vec.gz:1"):
         read_vectors(path, VOCABULARY)

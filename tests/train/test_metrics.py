@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from tests.refusals import refuses
 
-from throughtime.errors import InputError
 from throughtime.train.metrics import Metrics, read_metrics
 
 
@@ -97,7 +97,7 @@ def test_a_file_torn_at_any_byte_reads_as_the_lines_before(tmp_path: Path) -> No
 def test_a_bad_line_within_is_named(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     path.write_text('{"step": 1}\nnothing\n{"step": 2}\n')
-    with pytest.raises(InputError, match=r"metrics\.jsonl:2: is not a JSON object"):
+    with refuses("metrics.jsonl:2", "JSON"):
         read_metrics(path)
 
 

@@ -6,10 +6,10 @@ import typing
 
 import pytest
 import torch
+from tests.refusals import refuses
 from torch import nn
 
 from throughtime.config import build_config
-from throughtime.errors import InputError
 from throughtime.train.config import TrainingConfig
 from throughtime.train.optimizers import (
     OPTIMIZERS,
@@ -58,7 +58,7 @@ def weights(model: nn.Module) -> torch.Tensor:
 
 def test_every_optimizer_that_can_be_configured_is_there():
     assert set(typing.get_args(TrainingConfig.model_fields["optimizer"].annotation)) == set(OPTIMIZERS)
-    with pytest.raises(InputError, match="did you mean 'adamw'"):
+    with refuses("settings", "'adamww'", "'adamw'"):
         build_config(TrainingConfig, {"optimizer": "adamww"}, "settings")
 
 
@@ -138,24 +138,24 @@ def test_restoring_the_beginning_forgets_what_came_since():
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("change", "facts"),
     [
-        (lambda s: s | {"optimizer.7.step": torch.tensor(1.0)}, "the model has 4 parameters"),
-        (lambda s: s | {"optimizer.one.step": torch.tensor(1.0)}, r"optimizer\.one\.step"),
-        (lambda s: s | {"optimizer.1.momentum_buffer": torch.zeros(5)}, "1.momentum_buffer: Adam"),
-        (lambda s: {k: v for k, v in s.items() if k != "optimizer.1.exp_avg"}, r"1\.exp_avg: .* is missing"),
+        (lambda s: s | {"optimizer.7.step": torch.tensor(1.0)}, ("checkpoint", "4")),
+        (lambda s: s | {"optimizer.one.step": torch.tensor(1.0)}, ("checkpoint", "optimizer.one.step")),
+        (lambda s: s | {"optimizer.1.momentum_buffer": torch.zeros(5)}, ("checkpoint", "1.momentum_buffer")),
+        (lambda s: {k: v for k, v in s.items() if k != "optimizer.1.exp_avg"}, ("checkpoint", "1.exp_avg")),
         (
             lambda s: s | {"optimizer.0.exp_avg": torch.zeros(9, 3)},
-            r"\[9, 3\], the parameter has \[5, 3\]",
+            ("checkpoint", "[9, 3]", "[5, 3]"),
         ),
     ],
 )
-def test_what_does_not_fit_is_refused_and_changes_nothing(change, sentence):
+def test_what_does_not_fit_is_refused_and_changes_nothing(change, facts):
     model = network()
     optimizer = optimizer_of("adam", model)
     train(model, optimizer, 1)
     before = {key: value.clone() for key, value in optimizer_tensors(optimizer).items()}
-    with pytest.raises(InputError, match=sentence):
+    with refuses(*facts):
         restore_optimizer(optimizer, change({key: value + 1 for key, value in before.items()}))
     assert all(torch.equal(value, before[key]) for key, value in optimizer_tensors(optimizer).items())
 
@@ -164,7 +164,7 @@ def test_the_state_of_another_optimizer_is_refused():
     model = network()
     adam = optimizer_of("adam", model)
     train(model, adam, 1)
-    with pytest.raises(InputError, match="SGD"):
+    with refuses("checkpoint", "SGD"):
         restore_optimizer(optimizer_of("sgd", model), optimizer_tensors(adam))
 
 

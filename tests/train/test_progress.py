@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from tests.refusals import refuses
 
-from throughtime.errors import InputError
 from throughtime.train.progress import Bars, Lines, Notebook, Reporter, progress_reporter
 from throughtime.train.timing import Pace, Report
 
@@ -215,7 +215,7 @@ def test_a_terminal_gets_bars_and_a_file_lines(monkeypatch: pytest.MonkeyPatch) 
         assert type(progress_reporter()) is kind
     assert type(progress_reporter("none")) is Reporter
     assert type(progress_reporter("lines")) is Lines
-    with pytest.raises(InputError, match="'lines'"):
+    with refuses("progress", "'line'", "'lines'"):
         progress_reporter("line")  # type: ignore[arg-type]
 
 

@@ -6,9 +6,9 @@ import math
 
 import pytest
 import torch
+from tests.refusals import refuses
 from torch.optim import lr_scheduler
 
-from throughtime.errors import InputError
 from throughtime.train.config import SCHEDULES, TrainingConfig
 from throughtime.train.schedules import Standing, rate
 
@@ -37,7 +37,7 @@ def test_every_schedule_that_can_be_configured_is_there():
     with pytest.raises(ValueError, match="cosin"):
         TrainingConfig(schedule="cosin")
     unheard = TrainingConfig().model_copy(update={"schedule": "cosin"})
-    with pytest.raises(InputError, match="did you mean 'cosine'"):
+    with refuses("schedule", "'cosin'", "'cosine'"):
         rate(unheard, Standing(0, 1, 1))
 
 

@@ -10,6 +10,7 @@ from itertools import count
 import numpy as np
 import pytest
 import torch
+from tests.refusals import refuses
 from torch import nn
 
 import throughtime as tt
@@ -209,14 +210,14 @@ def test_what_went_astray_is_not_saved(broken, ramp, trainer_of):
     asked = []
     task.sample = lambda: asked.append(task.judgements)
     trainer = trainer_of(task, config)
-    with pytest.raises(ThroughtimeError, match=r"validation loss .*update 10 \(epoch 2\).*lr \(it was 0.05"):
+    with refuses("10", "2", "0.05", error=ThroughtimeError):
         trainer.fit()
     assert [measured for measured, _ in trainer.saved] == [{"mse": 3.0}]
     assert len(asked) == 1
     assert trainer.checkpoints.names() == ["step-00000005"]  # which a resumed run goes on from
     task, config = scripted(ramp, [broken, broken])
     lost = trainer_of(task, config)
-    with pytest.raises(ThroughtimeError, match="validation loss"):
+    with refuses("5", "1", error=ThroughtimeError):
         lost.fit()
     assert lost.saved == []
     assert lost.checkpoints.names() == []
@@ -227,7 +228,7 @@ def test_the_rate_that_is_blamed_is_that_of_the_update(language_task, trainer_of
     task = language_task(epochs=1, schedule="cosine", lr=0.02)
     steps = len(task.batches(0, 1))
     trainer = trainer_of(Poisoned(task, at=1 + steps // 2), task.config)
-    with pytest.raises(ThroughtimeError, match=r"lower lr \(it was 0\.01"):
+    with refuses("0.01", error=ThroughtimeError):
         trainer.fit()
     assert trainer.rate < 1e-6
 
@@ -307,7 +308,7 @@ def test_nan_names_its_update_and_keeps_what_was_good(language_task, trainer_of)
     per_epoch = -(-len(task.batches(0, 1)) // 1)
     assert 20 < per_epoch < 50
     trainer = trainer_of(Poisoned(task, at=per_epoch + 3), task.config)
-    with pytest.raises(ThroughtimeError, match=rf"at update {per_epoch + 3} \(epoch 2, batch 3\)") as told:
+    with refuses(per_epoch + 3, "2", "3", error=ThroughtimeError) as told:
         trainer.fit()
     assert told.value.exit_code == 1
     assert "lower lr" in str(told.value)
@@ -322,12 +323,12 @@ def test_nan_names_its_update_and_keeps_what_was_good(language_task, trainer_of)
 def test_nan_is_named_after_a_resume_too(language_task, trainer_of):
     task = language_task(epochs=9, checkpoint_every=7)
     first = trainer_of(Poisoned(task, at=10), task.config)
-    with pytest.raises(ThroughtimeError, match=r"update 10 \(epoch 1, batch 10\).*step-00000007"):
+    with refuses("10", "1", "step-00000007", error=ThroughtimeError):
         first.fit()
     again = language_task(epochs=9, report_every=10)
     second = trainer_of(Poisoned(again, at=5), again.config)
     second.restore(first.checkpoints.latest())
-    with pytest.raises(ThroughtimeError, match=r"update 12 \(epoch 1, batch 12\)"):
+    with refuses("12", "1", error=ThroughtimeError):
         second.fit()
 
 
@@ -335,7 +336,7 @@ def test_weights_that_broke_in_the_last_update_are_not_saved(ramp, trainer_of):
     """Without clipping nobody sees the gradient: the loss was still fine, the weights after it are not."""
     config = TrainingConfig(epochs=2, batch_size=10, optimizer="sgd", lr=1e38, clip=None, checkpoint_every=1)
     trainer = trainer_of(ramp(config), config)
-    with pytest.raises(ThroughtimeError, match="lower lr"):
+    with refuses("2", "1", "1e+38", error=ThroughtimeError):
         trainer.fit()
     for name in trainer.checkpoints.names():
         tensors = trainer.checkpoints.latest(name).tensors

@@ -141,8 +141,8 @@ def _match_weights(
         if name.endswith(suffix)
     }
     ours = cell.weights()
-    for name in ours.keys() & theirs.keys():
-        if ours[name].shape != theirs[name].shape:
+    for name in ours:
+        if name in theirs and ours[name].shape != theirs[name].shape:
             shapes = f"{list(ours[name].shape)} in the cell, but {list(theirs[name].shape)} in the module"
             raise InputError(name, f"is {shapes}")
     return theirs, ours
