@@ -15,7 +15,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
-from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
@@ -132,6 +132,14 @@ async def health(request: Request) -> dict[str, Any]:
     """The state of the server, and the models that could not be opened."""
     left_out = [one.name for one in get_service(request).models.left_out]
     return {"status": "ok", **({"left_out": left_out} if left_out else {})}
+
+
+@state.get("/ready")
+async def ready(request: Request) -> JSONResponse:
+    """Whether the thread of each model takes requests; 503 if one is stuck or has stopped."""
+    models = get_service(request).readiness()
+    up = all(one == "ready" for one in models.values())
+    return JSONResponse({"status": "ready" if up else "not ready", "models": models}, 200 if up else 503)
 
 
 @state.get("/models")

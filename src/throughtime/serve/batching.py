@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+import traceback
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
@@ -15,18 +17,68 @@ from throughtime.serve.requests import RefusalError
 
 Compute = Callable[[list[Any]], Sequence[Any]]
 """Returns one result for each item, in their order; interrupted once nobody waits for the results."""
+PAUSE = 0.05
+"""Seconds before a thread that failed outside of any computation goes on, so that it does not spin."""
+
+
+class WorkerError(Exception):
+    """What a request gets whose computation raised something that only ends threads, such as a panic."""
+
+
+def as_failure(error: BaseException) -> Exception:
+    """Return an error that a future can hand to the event loop without ending it.
+
+    >>> as_failure(ValueError("no")), as_failure(SystemExit(3))
+    (ValueError('no'), WorkerError('SystemExit: 3'))
+    """
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
+    return WorkerError(f"{type(error).__name__}: {error}")
 
 
 class Worker:
-    """A thread with a queue. Entries have a `size`, and `left` is set when nobody waits for them."""
+    """A thread with a queue. Entries have a `size`, and `left` is set when nobody waits for them.
+
+    A thread that dies is replaced when the next entry comes, or when its state is asked for.
+    """
 
     def __init__(self, name: str, queue: int, kind: str) -> None:
-        self.name, self.queue = name, queue
+        self.name, self.queue, self.kind = name, queue, kind
+        self.restarts = 0
         self._queue: deque[Any] = deque()
         self._changed = threading.Condition()
         self._closing = False
-        self._thread = threading.Thread(target=self._work, name=f"{kind} of {name}", daemon=True)
+        self._busy_since: float | None = None
+        self._begin()
+
+    @property
+    def busy(self) -> float:
+        """Seconds since the thread last came back to its queue; 0 while it waits there."""
+        since = self._busy_since
+        return 0.0 if since is None else time.monotonic() - since
+
+    def revive(self) -> bool:
+        """Replace the thread if it has died; return whether one works."""
+        with self._changed:
+            if not self._thread.is_alive() and not self._closing:
+                self.restarts += 1
+                self._begin()
+            return self._thread.is_alive()
+
+    def _begin(self) -> None:
+        self._busy_since = None
+        self._thread = threading.Thread(target=self._live, name=f"{self.kind} of {self.name}", daemon=True)
         self._thread.start()
+
+    def _live(self) -> None:
+        """Work until the queue is closed; what goes wrong between two computations ends neither."""
+        while True:
+            try:
+                return self._work()
+            except BaseException:
+                self.restarts += 1
+                traceback.print_exc(file=sys.stderr)
+                time.sleep(PAUSE)
 
     @property
     def waiting(self) -> int:
@@ -43,6 +95,7 @@ class Worker:
 
     def put(self, entries: Sequence[Any]) -> None:
         """Add entries to the queue, or refuse them if it is full; an empty queue accepts any number."""
+        self.revive()
         with self._changed:
             if self._closing:
                 raise RefusalError(503, "the server is shutting down", retry_after=5)
@@ -139,14 +192,17 @@ class Batcher(Worker):
 
     def _answer(self, batch: list[Job]) -> None:
         items = [item for job in batch for item in job.items]
+        self._busy_since = time.monotonic()
         try:
             with interruptible(lambda: all(job.left for job in batch)):
                 results = list(batch[0].compute(items))
+            self._busy_since = None
             if len(results) != len(items):
                 raise RuntimeError(f"{self.name} gave {len(results)} results for {len(items)} items")
-        except Exception as error:
+        except BaseException as error:  # a tokenizer's panic is no Exception, and must not end the thread
+            self._busy_since = None
             if len(batch) == 1:
-                batch[0].future.set_exception(error)
+                batch[0].future.set_exception(as_failure(error))
                 return
             # One bad item must not cost the others their answers.
             for job in batch:

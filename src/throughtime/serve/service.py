@@ -29,6 +29,8 @@ from throughtime.text.languages import plain_code
 
 WORDS = 3_000
 """Number of words of a vocabulary from which a language is detected."""
+NOTICE = 5.0
+"""Seconds in which a computation has to notice that nobody waits for it."""
 
 
 class Service:
@@ -109,6 +111,20 @@ class Service:
         closing.start()
         while closing.is_alive() and not self.ending.hurried:
             await asyncio.sleep(0.01)
+
+    def readiness(self) -> dict[str, str]:
+        """The state of each model's threads: "ready", "stuck", or "stopped" during a shutdown.
+
+        A thread is stuck if it has computed for longer than any request waits, and some seconds more to
+        notice that nobody waits. One that has died is replaced.
+        """
+        found = dict.fromkeys(self.batchers, "ready")
+        for worker in self._workers():
+            if not worker.revive():
+                found[worker.name] = "stopped"
+            elif worker.busy > self.options.timeout + NOTICE:
+                found[worker.name] = "stuck"
+        return found
 
     def _workers(self) -> list[Worker]:
         return [*self.batchers.values(), *self.writers.values()]

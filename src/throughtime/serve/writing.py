@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,7 +14,7 @@ from torch import Tensor
 from throughtime.runtime.draws import Draws
 from throughtime.search.generate import Memory, State, select
 from throughtime.search.sampling import choose_at, temper
-from throughtime.serve.batching import Worker
+from throughtime.serve.batching import Worker, as_failure
 from throughtime.tasks.language.framing import WINDOW
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ class Draft:
     tokens: list[WrittenToken] = field(default_factory=list)
     pieces: list[str] = field(default_factory=list)  # the text, as it became sure
     finish: str | None = None
-    failure: BaseException | None = None
+    failure: Exception | None = None
     left: bool = False
     size = 1
 
@@ -147,6 +148,11 @@ class Draft:
     def text(self) -> str:
         """The text so far."""
         return "".join(self.pieces)
+
+    def fail(self, error: BaseException) -> None:
+        """End the text with an error."""
+        self.failure = as_failure(error)
+        self.notify(self)
 
     def take(
         self, token: int, log_prob: float, likely: Sequence[tuple[int, float]], end_id: int | None
@@ -183,15 +189,27 @@ class Writer(Worker):
             fresh = self._admit(self.most - len(page.drafts), wait=not page.drafts)
             if not fresh and not page.drafts:
                 return
+            self._busy_since = time.monotonic()
             try:
-                page.join(fresh)
+                self._join(page, fresh)
                 page.step()
-            except Exception as error:
-                for draft in {*page.drafts, *fresh}:
-                    draft.failure = error
-                    draft.notify(draft)
+            except BaseException as error:
+                for draft in page.drafts:
+                    draft.fail(error)
                 page = _Page(self.language)
             self.writing = len(page.drafts)
+            self._busy_since = None
+
+    def _join(self, page: _Page, fresh: list[Draft]) -> None:
+        """Begin new drafts; those whose prompts the model cannot read fail, and no others."""
+        try:
+            page.join(fresh)
+        except BaseException as error:
+            if len(fresh) == 1:
+                fresh[0].fail(error)
+                return
+            for draft in fresh:
+                self._join(page, [draft])
 
     def _admit(self, most: int, wait: bool) -> list[Draft]:
         """Return drafts to begin; with `wait`, at least one unless the queue is closed and empty."""
@@ -243,7 +261,10 @@ class _Page:
         gained = step.log_probs.gather(1, tokens[:, None]).squeeze(1).tolist()
         best = _likely(step.log_probs, max(one.likely for one in options))
         for row, (draft, token) in enumerate(zip(self.drafts, tokens.tolist(), strict=True)):
-            draft.take(token, gained[row], best[row][: draft.options.likely], self.end_id)
+            try:
+                draft.take(token, gained[row], best[row][: draft.options.likely], self.end_id)
+            except BaseException as error:  # of the tokenizer, for this text alone
+                draft.failure = as_failure(error)
             draft.notify(draft)
         self.last, self.state = tokens, step.state
         staying = [row for row, one in enumerate(self.drafts) if not one.over and not one.left]
