@@ -95,7 +95,6 @@ def create_app(
         RequestValidationError,
         HTTPException,
         ClientDisconnect,
-        Exception,
     ):
         app.add_exception_handler(kind, _answer_error)
     declared = [task.part("route") for task in TASKS.values() if task.route is not None]
@@ -112,7 +111,7 @@ def create_app(
         app.add_middleware(
             CORSMiddleware, allow_origins=options.cors, allow_methods=["*"], allow_headers=["*"]
         )
-    app.add_middleware(AccessLog, metrics=service.metrics, lines=options.log_json, stream=log)
+    app.add_middleware(AccessLog, metrics=service.metrics, as_json=options.log_json, stream=log)
     return app
 
 
@@ -179,9 +178,7 @@ async def _answer_error(request: Request, error: Exception) -> Response:
             if error.status_code == 405 and error.headers:
                 sentence = f"this path takes {error.headers['Allow']} only; see /docs"
             return refusal(path, error.status_code, sentence, error.headers)
-        case ClientDisconnect():
-            return refusal(path, CLIENT_LEFT, "the client has disconnected")
-    return refusal(path, 500, "the server failed; its log says why")
+    return refusal(path, CLIENT_LEFT, "the client has disconnected")
 
 
 def docs_page(description: dict[str, Any], address: str) -> str:

@@ -1,53 +1,24 @@
-"""Middleware for every request: limits of rate and size, the access log, and metrics."""
+"""Middleware for every request: limits of rate and size, and the access log."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
 import time
-import uuid
 from collections import OrderedDict
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import TextIO
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from throughtime.serve.logs import REQUEST, request_id, write_request
+from throughtime.serve.metrics import REASONS, ServerMetrics
 from throughtime.serve.requests import CLIENT_LEFT, Options, refusal
 
 CLIENTS = 10_000
 METHODS = frozenset("GET HEAD POST PUT PATCH DELETE OPTIONS".split())
-SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
+FAILED = "the server failed; its log says why"
 PAST = 0.0
-
-
-class ServerMetrics:
-    """Metrics of one application for Prometheus; safe to change from any thread."""
-
-    def __init__(self) -> None:
-        self.registry = own = CollectorRegistry()
-        name, model = "throughtime_{}".format, ["model"]
-        labels = ["method", "path", "status"]
-        self.requests = Counter(name("requests"), "Requests answered.", labels, registry=own)
-        self.running = Gauge(name("requests_running"), "Requests being answered.", registry=own)
-        self.seconds = Histogram(
-            name("request_seconds"), "Time to answer.", ["path"], buckets=SECONDS, registry=own
-        )
-        self.batches = Histogram(
-            name("batch_items"), "Texts or series computed together.", model, buckets=SIZES, registry=own
-        )
-        self.queue = Gauge(name("queue_items"), "Texts or series that wait for a model.", model, registry=own)
-        self.tokens = Counter(name("generated_tokens"), "Tokens of completions.", model, registry=own)
-
-    @property
-    def request_count(self) -> int:
-        """The number of requests answered so far."""
-        samples = [sample for family in self.requests.collect() for sample in family.samples]
-        return int(sum(sample.value for sample in samples if sample.name.endswith("_total")))
 
 
 class Ending:
@@ -152,25 +123,29 @@ class Limits:
 
 
 class AccessLog:
-    """Logs and counts every request, with an id in `X-Request-Id`. Texts and keys are never logged."""
+    """Logs and counts every request, under an id that its answer carries in `X-Request-Id`.
+
+    An answer is sent here for a failure, too, so that it has that id. Texts and keys are never logged.
+    """
 
     def __init__(
-        self, app: ASGIApp, metrics: ServerMetrics, lines: bool, stream: TextIO | None = None
+        self, app: ASGIApp, metrics: ServerMetrics, as_json: bool, stream: TextIO | None = None
     ) -> None:
-        self.app, self.metrics, self.lines, self.stream = app, metrics, lines, stream
+        self.app, self.metrics, self.as_json, self.stream = app, metrics, as_json, stream
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        began, status = time.monotonic(), CLIENT_LEFT
-        number = uuid.uuid4().hex[:12]
+        began, status, started = time.monotonic(), CLIENT_LEFT, False
+        number = request_id(dict(scope["headers"]).get(b"x-request-id", b""))
+        REQUEST.set(number)
 
         async def send_named(message: Message) -> None:
-            nonlocal status
+            nonlocal status, started
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status, started = message["status"], True
                 message["headers"] = [*message.get("headers", []), (b"x-request-id", number.encode())]
             await send(message)
 
@@ -179,34 +154,33 @@ class AccessLog:
                 await self.app(scope, receive, send_named)
         except Exception:
             status = 500
-            raise
+            if not started:
+                await refusal(scope["path"], 500, FAILED)(scope, receive, send_named)
+            raise  # the server logs it
         finally:
-            seconds = time.monotonic() - began
-            method = scope["method"] if scope["method"] in METHODS else "other"
-            # Unknown paths share one label, so that the number of counters stays small.
-            path = getattr(scope.get("route"), "path", None) or "other"
-            self.metrics.requests.labels(method, path, status).inc()
-            self.metrics.seconds.labels(path).observe(seconds)
-            self._log(scope, method, status, 1000 * seconds, number)
+            self._count(scope, status, time.monotonic() - began, number)
 
-    def _log(self, scope: Scope, method: str, status: int, ms: float, number: str) -> None:
-        stream, now = self.stream or sys.stderr, datetime.now(UTC)
-        client, path = _client(scope), scope["path"][:200]
-        if self.lines:
-            values = {
-                "time": now.isoformat(timespec="milliseconds"),
-                "request": number,
-                "client": client,
-                "method": method,
-                "path": path,
-                "status": status,
-                "ms": round(ms, 1),
-            }
-            stream.write(json.dumps(values) + "\n")
-        else:
-            shown = path if path.isascii() and path.isprintable() else ascii(path)
-            stream.write(f"{now:%H:%M:%S} {client} {method} {shown} {status} {ms:.0f} ms\n")
-        stream.flush()
+    def _count(self, scope: Scope, status: int, seconds: float, number: str) -> None:
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        # Unknown paths share one label, so that the number of counters stays small.
+        path = getattr(scope.get("route"), "path", None) or "other"
+        self.metrics.requests.labels(method, path, status).inc()
+        self.metrics.seconds.labels(path).observe(seconds)
+        notes = scope.get("state", {})
+        if status >= 400:
+            self.metrics.refusals.labels(notes.get("reason") or REASONS.get(status, "invalid")).inc()
+        values = {
+            "request": number,
+            "client": _client(scope),
+            "method": method,
+            "path": scope["path"][:200],
+            "status": status,
+            "ms": round(1000 * seconds, 1),
+        }
+        if (key := notes.get("key")) is not None:
+            self.metrics.keys.labels(key).inc()
+            values["key"] = key
+        write_request(values, as_json=self.as_json, stream=self.stream)
 
 
 def _client(scope: Scope) -> str:

@@ -13,6 +13,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from throughtime.errors import InputError, ThroughtimeError
+from throughtime.serve.logs import log_config
 from throughtime.serve.middleware import Ending
 
 CONNECTIONS, BACKLOG = 1_000, 512
@@ -63,6 +64,7 @@ class Server(uvicorn.Server):
         # The access log is our own, and no header may claim another client.
         config = uvicorn.Config(
             app,
+            log_config=log_config(app.state.service.options.log_json),
             log_level="warning",
             access_log=False,
             proxy_headers=False,

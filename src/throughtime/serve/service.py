@@ -13,7 +13,8 @@ from starlette.requests import Request
 
 from throughtime.ngram.detection import SAMPLES, Detector
 from throughtime.serve.batching import Batcher, Compute, Worker
-from throughtime.serve.middleware import Ending, ServerMetrics
+from throughtime.serve.metrics import ServerMetrics
+from throughtime.serve.middleware import Ending
 from throughtime.serve.models import Models, Served
 from throughtime.serve.requests import (
     CLIENT_LEFT,

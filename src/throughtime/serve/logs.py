@@ -1,0 +1,95 @@
+"""The log of a server: a line for each request, and one for whatever else happens, as text or as JSON.
+
+Texts and keys are never logged.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+import time
+import uuid
+from collections.abc import Mapping
+from contextvars import ContextVar
+from copy import deepcopy
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+LOGGER = logging.getLogger("throughtime.serve")
+REQUEST: ContextVar[str | None] = ContextVar("request", default=None)
+"""The id of the request that is being answered, for lines that other code logs meanwhile."""
+PLAIN_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+
+
+def request_id(given: bytes) -> str:
+    """Return the id that a client or a proxy gave, if it is short and plain, else a new one.
+
+    >>> request_id(b"a1-b2")
+    'a1-b2'
+    >>> len(request_id(b"two words"))
+    12
+    """
+    return given.decode() if PLAIN_ID.fullmatch(given) else uuid.uuid4().hex[:12]
+
+
+def write_request(values: Mapping[str, Any], *, as_json: bool, stream: TextIO | None = None) -> None:
+    """Write the line of one request to the stream, or to stderr."""
+    stream, now = stream or sys.stderr, datetime.now(UTC)
+    if as_json:
+        line = json.dumps({"time": now.isoformat(timespec="milliseconds"), **values})
+    else:
+        path, key = values["path"], f" {values['key']}" if "key" in values else ""
+        shown = path if path.isascii() and path.isprintable() else ascii(path)
+        place = f"{values['client']}{key} {values['method']} {shown}"
+        line = f"{now:%H:%M:%S} {place} {values['status']} {values['ms']:.0f} ms {values['request']}"
+    stream.write(line + "\n")
+    stream.flush()
+
+
+class JsonLines(logging.Formatter):
+    """Formats each record as one line of JSON, with the id of its request and the traceback of an error."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See logging."""
+        when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        values = {"time": when, "level": record.levelname.lower(), "message": record.getMessage().strip()}
+        if (request := REQUEST.get()) is not None:
+            values["request"] = request
+        if record.exc_info:
+            values["exception"] = self.formatException(record.exc_info)
+        return json.dumps(values)
+
+
+def log_config(as_json: bool) -> dict[str, Any]:
+    """Return uvicorn's configuration of logging with our logger beside its own."""
+    from uvicorn.config import LOGGING_CONFIG
+
+    config: dict[str, Any] = deepcopy(LOGGING_CONFIG)
+    config["loggers"][LOGGER.name] = {"handlers": ["default"], "level": "WARNING", "propagate": False}
+    if as_json:
+        config["formatters"]["default"] = {"()": JsonLines}
+    return config
+
+
+class Repeated:
+    """Logs a warning at most once a second; the next line tells how many were left out.
+
+    >>> warn = Repeated(clock=iter([5.0, 5.1, 6.2]).__next__, log=print)
+    >>> for _ in range(3):
+    ...     warn("the disk is full")
+    the disk is full
+    the disk is full (2 times)
+    """
+
+    def __init__(self, clock: Any = time.monotonic, log: Any = LOGGER.warning) -> None:
+        self._clock, self._log, self._last, self._count = clock, log, float("-inf"), 0
+
+    def __call__(self, sentence: str) -> None:
+        """Log the sentence, unless one was logged within the last second."""
+        now = self._clock()
+        self._count += 1
+        if now - self._last >= 1:
+            self._log(sentence if self._count == 1 else f"{sentence} ({self._count} times)")
+            self._last, self._count = now, 0
