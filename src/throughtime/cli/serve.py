@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 from json import dumps
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from throughtime.cli.options import OUTPUT, Device, Runs, option
@@ -33,6 +34,13 @@ def serve(
     api_key: Annotated[
         str | None, option("Require this key from clients.", envvar="THROUGHTIME_API_KEY", panel=ACCESS)
     ] = None,
+    key_file: Annotated[
+        Path | None,
+        option("Require one of the keys in this file: a name and a key in each line.", panel=ACCESS),
+    ] = None,
+    protect_metrics: Annotated[
+        bool, option("Require a key for /metrics too.", "--protect-metrics", panel=ACCESS)
+    ] = False,
     cors: Annotated[
         list[str] | None,
         option(
@@ -88,8 +96,13 @@ def serve(
 
     if api_key is not None and not api_key.strip():
         raise InputError("--api-key", "is empty; give a key, or leave it out")
+    keyless = api_key is None and key_file is None
+    if protect_metrics and keyless:
+        raise InputError("--protect-metrics", "needs --api-key or --key-file")
     options = Options(
         api_key=api_key,
+        key_file=key_file,
+        protect_metrics=protect_metrics,
         cors=tuple(cors or ()),
         rate_limit=rate_limit,
         timeout=timeout,
@@ -105,8 +118,8 @@ def serve(
             say(f"warning: {one.run} is left out: {one.reason}")
         app = create_app(models, options)
         address = address_of(listener)
-        if not is_loopback(host) and api_key is None:
-            say("warning: anyone who can reach this machine can use it; --api-key requires a key.")
+        if not is_loopback(host) and keyless:
+            say("warning: anyone who can reach this machine can use it; --key-file requires keys.")
         say(greeting(models, address))
         server = Server(app, timeout)
         server.run(sockets=[listener])

@@ -23,7 +23,7 @@ from throughtime.errors import InputError
 from throughtime.serve import insight
 from throughtime.serve.middleware import AccessLog, Limits
 from throughtime.serve.models import Models
-from throughtime.serve.requests import CLIENT_LEFT, Options, RefusalError, explain, refusal
+from throughtime.serve.requests import CLIENT_LEFT, Options, RefusalError, check_key, explain, refusal
 from throughtime.serve.service import Service, get_service
 from throughtime.tasks import TASKS
 from throughtime.version import __version__
@@ -150,7 +150,10 @@ async def listed(request: Request) -> list[dict[str, Any]]:
 @state.get("/metrics", response_class=PlainTextResponse)
 async def metrics(request: Request) -> Response:
     """Counters for Prometheus."""
-    return Response(generate_latest(get_service(request).metrics.registry), media_type=CONTENT_TYPE_LATEST)
+    service = get_service(request)
+    if service.options.protect_metrics:
+        check_key(request, service.keys)
+    return Response(generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
 @state.get("/docs", include_in_schema=False)

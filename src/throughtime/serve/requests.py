@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hmac
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Request
@@ -14,6 +14,7 @@ from starlette.datastructures import ImmutableMultiDict
 from starlette.responses import JSONResponse
 
 from throughtime.search.strategies import strategy_options
+from throughtime.serve.keys import Keys
 
 CLIENT_LEFT = 499
 KINDS = {
@@ -33,7 +34,9 @@ FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 class Options:
     """Access, limits and batching of a server. Times are in seconds."""
 
-    api_key: str | None = None
+    api_key: str | None = field(default=None, repr=False)
+    key_file: Path | None = None
+    protect_metrics: bool = False
     cors: tuple[str, ...] = ()
     rate_limit: int | None = None  # requests per minute and client
     timeout: float = 30.0
@@ -91,18 +94,22 @@ def refusal(
     return JSONResponse(error_body(path, status, sentence, **more), status, headers=dict(headers or {}))
 
 
-def check_key(request: Request, options: Options, given: str | None = None) -> None:
-    """Refuse a request without the API key, as a bearer token or in LibreTranslate's field `api_key`."""
-    if options.api_key is None:
+def check_key(request: Request, keys: Keys, api_key: str | None = None) -> None:
+    """Refuse a request without a key, as a bearer token or in LibreTranslate's field `api_key`."""
+    if not keys.required:
         return
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    keys = [key for key in (given, token if scheme.lower() == "bearer" else None) if key]
-    if any(hmac.compare_digest(key.encode(), options.api_key.encode()) for key in keys):
+    # The text of a header has a character for each byte.
+    bearer = token.strip().encode("latin-1") if scheme.lower() == "bearer" else b""
+    given = [key for key in ((api_key or "").encode(), bearer) if key]
+    name = keys.name_of(given)
+    if name is not None:
+        request.state.key = name  # for the log
         return
+    sentence = "the API key is wrong" if given else "give the API key as `Authorization: Bearer KEY`"
     if request.url.path.startswith("/v1/"):
-        sentence = "the API key is wrong" if keys else "give the API key as `Authorization: Bearer KEY`"
         raise RefusalError(401, sentence, code="invalid_api_key")
-    raise RefusalError(403, "the API key is wrong" if keys else "give the API key in the field api_key")
+    raise RefusalError(403, sentence)
 
 
 def check_texts(texts: Sequence[str], options: Options) -> None:

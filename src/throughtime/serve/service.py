@@ -13,6 +13,7 @@ from starlette.requests import Request
 
 from throughtime.ngram.detection import SAMPLES, Detector
 from throughtime.serve.batching import Batcher, Compute, Worker
+from throughtime.serve.keys import Keys
 from throughtime.serve.metrics import ServerMetrics
 from throughtime.serve.middleware import Ending
 from throughtime.serve.models import Models, Served
@@ -39,6 +40,7 @@ class Service:
 
     def __init__(self, models: Models, options: Options) -> None:
         self.models, self.options, self.metrics, self.ending = models, options, ServerMetrics(), Ending()
+        self.keys = Keys(options.api_key, options.key_file)
         self.batchers = {
             one.name: Batcher(
                 one.name,
@@ -168,7 +170,7 @@ def batch_key(kind: str, options: Mapping[str, Any]) -> Hashable:
 def admit(request: Request, texts: Sequence[str] = (), key: str | None = None) -> Service:
     """Return the service, after checking the API key and the size of the texts."""
     service = get_service(request)
-    check_key(request, service.options, key)
+    check_key(request, service.keys, key)
     check_texts(texts, service.options)
     return service
 

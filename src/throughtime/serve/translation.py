@@ -163,8 +163,8 @@ async def settings(request: Request) -> dict[str, Any]:
         for side, code in (("source", one.source), ("target", one.target))
     }
     return {
-        "apiKeys": service.options.api_key is not None,
-        "keyRequired": service.options.api_key is not None,
+        "apiKeys": service.keys.required,
+        "keyRequired": service.keys.required,
         "charLimit": service.options.max_characters,
         "frontendTimeout": 500,
         "language": language,
