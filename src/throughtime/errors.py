@@ -79,6 +79,10 @@ def import_optional(package: str, *, feature: str, extra: str) -> Any:
         raise MissingPackageError(feature, package, extra=extra) from None
 
 
+MOST_NAMES = 100
+"""The maximum number of known names that an error lists."""
+
+
 def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     """Return the error for a name that is not in a table; it suggests the nearest known name.
 
@@ -90,5 +94,6 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     names = sorted(known)
     near = difflib.get_close_matches(name, names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
-    listed = ", ".join(one if one.isprintable() else repr(one) for one in names)
-    return InputError(f"unknown {kind} {name!r}{hint} Known: {listed}.")
+    listed = ", ".join(one if one.isprintable() else repr(one) for one in names[:MOST_NAMES])
+    more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+    return InputError(f"unknown {kind} {name!r}{hint} Known: {listed}{more}.")

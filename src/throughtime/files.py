@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
+import functools
 import glob
 import hashlib
+import io
 import json
 import os
 import shutil
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, ThroughtimeWarning
 
 try:
     import fcntl
@@ -24,21 +28,59 @@ except ModuleNotFoundError:  # Windows
 
 FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}  # Windows has no quotas
 """Error numbers that mean that there is no room for what is written."""
+_REPLACED: dict[
+    Path, Path
+] = {}  # cache folders that cannot be written to, and what this process uses instead
+UNPACKED = "THROUGHTIME_MAX_UNPACKED"
+SMALL, RATIO = 1 << 28, 100
+LONGEST_LINE = 1 << 27
+"""Maximum number of bytes in a line of a file; text8 is one line of 100 million."""
 TOO_MUCH = "is nested too deeply, or holds a number with too many digits"
 """The problem of a file that the JSON parser gives up on, although it may be well-formed."""
 
 
 def cache_folder() -> Path:
     """The folder for what was downloaded or computed: `THROUGHTIME_CACHE`, or the platform's cache folder."""
-    if folder := os.environ.get("THROUGHTIME_CACHE"):
-        return Path(folder).expanduser()
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    try:
+        if folder := os.environ.get("THROUGHTIME_CACHE"):
+            return Path(folder).expanduser()
+        if sys.platform == "win32":
+            base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+        elif sys.platform == "darwin":
+            base = Path.home() / "Library" / "Caches"
+        else:
+            base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:  # a user without a home, as in some containers
+        base = Path(os.devnull)
     return base / "throughtime"
+
+
+def cache_entry(name: str) -> Path:
+    """Return the path at which the cache has an entry, or would have it."""
+    folder = cache_folder()
+    entry = folder / name
+    return _REPLACED[folder] / name if folder in _REPLACED and not entry.exists() else entry
+
+
+def writable_cache() -> Path:
+    """Return the cache folder or, if that cannot be written to, a temporary one until this process ends."""
+    folder = cache_folder()
+    if folder not in _REPLACED and not _is_writable(folder):
+        _REPLACED[folder] = Path(tempfile.mkdtemp(prefix="throughtime-"))
+        atexit.register(shutil.rmtree, _REPLACED[folder], ignore_errors=True)
+        problem = f"{folder}: cannot be written to, so that nothing is kept there for the next time"
+        warnings.warn(f"{problem}; set THROUGHTIME_CACHE to another folder", ThroughtimeWarning, stacklevel=2)
+    return _REPLACED.get(folder, folder)
+
+
+@functools.cache
+def _is_writable(folder: Path) -> bool:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return True
+    except OSError:
+        return False
 
 
 def sha256_of(path: Path) -> str:
@@ -85,6 +127,41 @@ def check_file(path: Path | str) -> None:
     check_place(path)
     if Path(path).is_dir():
         raise InputError(str(path), "is a folder; name a file to write")
+
+
+class _UnpackedFile(io.RawIOBase):
+    """What a packed file holds, up to a limit: more is refused, as a small file can unpack to terabytes."""
+
+    def __init__(self, file: IO[bytes], path: Path, limit: int) -> None:
+        self._file, self._path, self._limit, self._left = file, path, limit, limit
+
+    def readable(self) -> bool:
+        """It can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer with the next bytes."""
+        chunk = self._file.read(len(buffer))
+        self._left -= len(chunk)
+        if self._left < 0:
+            problem = (
+                f"unpacks to more than {self._limit:,} bytes; if you trust it, set {UNPACKED} to a larger"
+            )
+            raise InputError(str(self._path), f"{problem} number of bytes")
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
+
+
+def limit_unpacked(file: IO[bytes], path: Path) -> IO[bytes]:
+    """Return an unpacked file that is refused past `RATIO` times the size of the packed file at `path`.
+
+    Below `SMALL` bytes nothing is refused; `THROUGHTIME_MAX_UNPACKED` sets another limit, in bytes.
+    """
+    given = os.environ.get(UNPACKED)
+    if given and not given.isdecimal():
+        raise InputError(UNPACKED, f"is {given!r}, expected a number of bytes")
+    limit = int(given) if given else max(SMALL, RATIO * path.stat().st_size)
+    return io.BufferedReader(_UnpackedFile(file, path, limit), 1 << 18)
 
 
 @contextlib.contextmanager

@@ -36,7 +36,9 @@ def published(monkeypatch: pytest.MonkeyPatch, folders: Path) -> Path:
     small = type(corpus)(**{**vars(corpus), "files": (file,)})
     monkeypatch.setitem(CORPORA, "tinyshakespeare", small)
 
-    def bring(address: str, path: Path, *, sha256: str, progress: Callable[[int, int], None]) -> Path:
+    def bring(
+        address: str, path: Path, *, sha256: str, limit: int, progress: Callable[[int, int], None]
+    ) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(source, path)
         progress(file.size, file.size)

@@ -45,7 +45,7 @@ def test_table_is_complete(corpus: Corpus) -> None:
         assert len(file.sha256) == 64
         assert set(file.sha256) <= set(string.hexdigits.lower())
         assert file.size > 0
-        assert not file.address or file.address.startswith(("http://", "https://"))
+        assert not file.address or file.address.startswith("https://")
     assert all(file.address for file in corpus.files) or (corpus.home and corpus.preparation)
     used = {file.path for name in corpus.names for file in catalogue.files_of(name)}
     assert used == paths
@@ -138,8 +138,8 @@ def test_another_text_under_the_same_name_is_refused(places: tuple[Path, Path]) 
 
 
 def test_offline_says_where_to_put_the_file(places: tuple[Path, Path]) -> None:
-    tiny = corpus_of(CorpusFile("a.txt", SUM, len(TEXT), "http://127.0.0.1:9/a.txt"))
-    with refuses("http://127.0.0.1:9/a.txt", places[0] / "tiny" / "a.txt", error=ThroughtimeError):
+    tiny = corpus_of(CorpusFile("a.txt", SUM, len(TEXT), "https://127.0.0.1:9/a.txt"))
+    with refuses("https://127.0.0.1:9/a.txt", places[0] / "tiny" / "a.txt", error=ThroughtimeError):
         catalogue.require(tiny, ["a.txt"])
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from throughtime.data.source import open_source
 from throughtime.errors import InputError, ThroughtimeError, unknown
-from throughtime.files import cache_folder, sha256_of, whole_file
+from throughtime.files import cache_entry, sha256_of, whole_file, writable_cache
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def data_folder() -> Path | None:
 
 def cached_path(corpus: Corpus, file: CorpusFile) -> Path:
     """Return the path of a downloaded file in the cache."""
-    return cache_folder() / "data" / corpus.name / file.path
+    return cache_entry(f"data/{corpus.name}/{file.path}")
 
 
 def locate(corpus: Corpus, file: CorpusFile) -> Path | None:
@@ -294,13 +294,13 @@ def _fetch_one(
     from throughtime.data.download import UnreachableError, download
 
     advance = None if progress is None else partial(progress, file)
-    target = cached_path(corpus, file)
+    target = writable_cache() / "data" / corpus.name / file.path
     address, _, member = file.address.partition("!")
     if not address:
         raise missing(corpus, [file])
     try:
         if not member and not address.endswith(".gz"):
-            return download(address, target, sha256=file.sha256, progress=advance)
+            return download(address, target, sha256=file.sha256, limit=file.size, progress=advance)
         if address not in archives:
             # The bytes of an archive are not verified, so two processes must not share one.
             archives[address] = target.with_name(f".{os.getpid()}-{address.rpartition('/')[2]}")
@@ -320,6 +320,8 @@ def _unpack(archive: Path, member: str, target: Path, file: CorpusFile) -> Path:
             digest = hashlib.sha256()
             while chunk := packed.read(CHUNK):
                 digest.update(chunk)
+                if output.tell() > file.size:  # neither the digest nor the disk needs the rest
+                    break
                 output.write(chunk)
             if (found := digest.hexdigest()) != file.sha256:
                 raise ChecksumError(wrong_sum(file.address, found, file.sha256))

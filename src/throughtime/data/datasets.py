@@ -68,7 +68,7 @@ def open_dataset(
     >>> dataset.kind, dataset.languages, dataset.splits
     ('pairs', ('fr', 'en'), ('train', 'valid', 'test'))
     >>> open_dataset([("a fine day", "good"), ("rain again", "bad")] * 50, kind="labelled")
-    Dataset('<memory e51f1198>': 100 labelled; train, valid, test)
+    Dataset('<memory 0e1773cb>': 100 labelled; train, valid, test)
     """
     bad = BadRecords(skip_bad)
     if kind is not None and kind not in KINDS:

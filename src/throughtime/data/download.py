@@ -10,6 +10,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from throughtime.errors import ThroughtimeError
 from throughtime.files import sha256_of
@@ -18,6 +19,9 @@ Progress = Callable[[int, int | None], None]
 """Called with the number of bytes received and, if the server tells it, the total."""
 
 CHUNK = 1 << 16
+SCHEMES = ("https",)
+LARGEST_DOWNLOAD = 1 << 30
+"""The maximum number of bytes of a file whose size is not known."""
 
 
 class ChecksumError(ThroughtimeError):
@@ -41,6 +45,7 @@ def download(
     path: Path,
     *,
     sha256: str | None = None,
+    limit: int = LARGEST_DOWNLOAD,
     progress: Progress | None = None,
     timeout: float = 30.0,
     attempts: int = 4,
@@ -48,7 +53,8 @@ def download(
 ) -> Path:
     """Download `address` to `path`, which appears only when it is complete and its SHA-256 is right.
 
-    Bytes are collected in `path` + `.part`; a later call continues from there if the server supports it.
+    Only https addresses are followed, by redirections too, and more than `limit` bytes are refused. Bytes
+    are collected in `path` + `.part`; a later call continues from there if the server supports it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
@@ -56,11 +62,11 @@ def download(
         if path.exists() and (sha256 is None or sha256_of(path) == sha256):
             return path  # another process fetched it while this one waited
         resumed = part.stat().st_size > 0
-        _fetch(address, part, progress, timeout, attempts, pause)
+        _fetch(address, part, limit, progress, timeout, attempts, pause)
         if sha256 is not None and sha256_of(part) != sha256 and resumed:
             # The kept bytes may belong to another version than the rest: start again.
             part.write_bytes(b"")
-            _fetch(address, part, progress, timeout, attempts, pause)
+            _fetch(address, part, limit, progress, timeout, attempts, pause)
         if sha256 is not None and (found := sha256_of(part)) != sha256:
             part.unlink()
             raise ChecksumError(wrong_sum(address, found, sha256))
@@ -69,12 +75,18 @@ def download(
 
 
 def _fetch(
-    address: str, part: Path, progress: Progress | None, timeout: float, attempts: int, pause: float
+    address: str,
+    part: Path,
+    limit: int,
+    progress: Progress | None,
+    timeout: float,
+    attempts: int,
+    pause: float,
 ) -> None:
     """Complete `part`, with several attempts if the connection breaks."""
     for attempt in range(1, attempts + 1):
         try:
-            _fetch_rest(address, part, progress, timeout)
+            _fetch_rest(address, part, limit, progress, timeout)
             return
         except urllib.error.HTTPError as error:
             with error:
@@ -97,15 +109,14 @@ def _fetch(
         time.sleep(pause * attempt)
 
 
-def _fetch_rest(address: str, part: Path, progress: Progress | None, timeout: float) -> None:
+def _fetch_rest(address: str, part: Path, limit: int, progress: Progress | None, timeout: float) -> None:
     """Request the bytes that `part` lacks, and append them."""
     start = part.stat().st_size
+    _check_address(address, address)
     request = urllib.request.Request(address, headers={"User-Agent": "throughtime"})
-    if request.type not in ("http", "https"):
-        raise ThroughtimeError(f"{address}: only http and https addresses can be downloaded.")
     if start:
         request.add_header("Range", f"bytes={start}-")
-    with urllib.request.urlopen(request, timeout=timeout) as response:
+    with urllib.request.build_opener(_Redirections(address)).open(request, timeout=timeout) as response:
         # Many servers send everything, not only what follows the first `start` bytes.
         sent = str(response.headers.get("Content-Range", ""))
         if response.status != http.HTTPStatus.PARTIAL_CONTENT or not sent.startswith(f"bytes {start}-"):
@@ -116,12 +127,37 @@ def _fetch_rest(address: str, part: Path, progress: Progress | None, timeout: fl
         received = 0
         with part.open("ab") as file:
             while chunk := response.read(CHUNK):
+                if max(start + received + len(chunk), total or 0) > limit:
+                    file.truncate(0)
+                    raise ThroughtimeError(
+                        f"{address}: the server sends more than the {limit:,} bytes expected, so it was "
+                        "removed; its publisher may have changed it."
+                    )
                 file.write(chunk)
                 received += len(chunk)
                 if progress is not None:
                     progress(start + received, total)
     if expected is not None and received < expected:
         raise ConnectionError(f"{start + received} of {total} bytes arrived")
+
+
+def _check_address(address: str, asked: str) -> None:
+    scheme = address.partition(":")[0].lower()
+    if scheme not in SCHEMES:
+        sent = "" if address == asked else f" The server redirects to {address}."
+        raise ThroughtimeError(f"{asked}: only {' and '.join(SCHEMES)} addresses can be downloaded.{sent}")
+
+
+class _Redirections(urllib.request.HTTPRedirectHandler):
+    """Follows redirections to addresses that could have been asked for themselves."""
+
+    def __init__(self, asked: str) -> None:
+        self._asked = asked
+
+    def redirect_request(self, *details: Any) -> urllib.request.Request | None:
+        """Return the request that follows, or raise an error."""
+        _check_address(details[-1], self._asked)
+        return super().redirect_request(*details)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from throughtime.errors import InputError
-from throughtime.files import cache_folder, sha256_of, whole_file, whole_folder
+from throughtime.files import (
+    cache_entry,
+    sha256_of,
+    sweep_parts,
+    whole_file,
+    whole_folder,
+    writable_cache,
+)
 
 if TYPE_CHECKING:
     from throughtime.data.dataset import Dataset
@@ -60,11 +67,12 @@ def token_ids(
     vocabulary gets a new entry. `eos` ends each text (with layout `stream`, the one text) with the end token;
     `progress` is called with the number of tokens so far.
     """
-    cache = cache_folder() if cache is None else cache
-    folder = cache / "ids" / _key(dataset, split, codec, eos, side, cache)
-    if (found := _open(folder)) is not None:
+    name = f"ids/{_key(dataset, split, codec, eos, side, cache)}"
+    if (found := _open(cache_entry(name) if cache is None else cache / name)) is not None:
         return found
+    folder = (cache or writable_cache()) / name
     shutil.rmtree(folder, ignore_errors=True)  # in case it is damaged
+    sweep_parts(folder.parent)
     try:
         with whole_folder(folder) as temporary:
             _build(temporary, dataset, split, codec, eos, side, progress)
@@ -156,7 +164,7 @@ def _encoded(
     return np.insert(ids, ends, end).astype(np.int32), ends + np.arange(1, len(ends) + 1)
 
 
-def _key(dataset: Dataset, split: str, codec: Codec, eos: bool, side: str | None, cache: Path) -> str:
+def _key(dataset: Dataset, split: str, codec: Codec, eos: bool, side: str | None, cache: Path | None) -> str:
     content = [_sum(path, cache) for path in dataset.files(split)] or [_sum_of_texts(dataset, split)]
     parts = [VERSION, content, dataset.signature, split, side, eos, codec.hash]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
@@ -169,19 +177,19 @@ def _sum_of_texts(dataset: Dataset, split: str) -> str:
     return digest.hexdigest()
 
 
-def _sum(path: Path, cache: Path) -> str:
+def _sum(path: Path, cache: Path | None) -> str:
     """Return the SHA-256 of a file, remembered as long as its size and modification time stay the same."""
     path = path.resolve()
     state = path.stat()
     stamp = [str(path), state.st_size, state.st_mtime_ns]
-    memory = cache / "sums" / f"{hashlib.sha256(str(path).encode()).hexdigest()[:32]}.json"
+    name = f"sums/{hashlib.sha256(str(path).encode()).hexdigest()[:32]}.json"
     try:
-        remembered = json.loads(memory.read_text("utf-8"))
+        remembered = json.loads((cache_entry(name) if cache is None else cache / name).read_text("utf-8"))
         if remembered["stamp"] == stamp:
             return str(remembered["sha256"])
     except (OSError, ValueError, KeyError, TypeError):
         pass
     found = sha256_of(path)
-    with whole_file(memory) as file:
+    with whole_file((cache or writable_cache()) / name) as file:
         json.dump({"stamp": stamp, "sha256": found}, file)
     return found

@@ -22,11 +22,11 @@ from throughtime.data.readers.tables import (
     shown_names,
     usual_columns,
 )
-from throughtime.data.readers.texts import LARGEST
 from throughtime.data.records import DescribedText, Flashcard, Kind, LabelledText, Line, Pair, TaggedSentence
 from throughtime.data.source import BadRecords, MemoryFile, name_items
 from throughtime.data.splits import ALIASES, SPLITS
 from throughtime.errors import InputError
+from throughtime.text.texts import LARGEST
 
 MEMORY = "<memory"
 """The start of the names of data that were given as Python objects."""
@@ -93,7 +93,9 @@ def open_objects(
     for split, (file,) in files.items():
         digest.update(split.encode())
         for item in file.items:
-            digest.update(repr(item).encode("utf-8", "backslashreplace"))
+            # As a plain tuple: the same data keep their name when a class of records is renamed.
+            plain = repr(tuple(item) if isinstance(item, tuple) else item)
+            digest.update(plain.encode("utf-8", "backslashreplace"))
     series = kinds[0] == "series"
     dataset = Dataset(
         f"{MEMORY} {digest.hexdigest()[:8]}>",

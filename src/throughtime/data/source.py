@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from throughtime.errors import InputError
-from throughtime.files import path_exists
+from throughtime.files import LONGEST_LINE, limit_unpacked, path_exists
 from throughtime.text.texts import several
 
 BLOCK = 1 << 18
@@ -129,6 +129,9 @@ def lines_or_errors(path: Path | str) -> Iterator[tuple[int, str | InputError]]:
     number = offset = 0
     with open_source(path) as file:
         for block in _whole_lines(file):
+            if block is None:
+                problem = f"is longer than {LONGEST_LINE:,} bytes; break it into shorter lines"
+                raise InputError(where, problem, line=number + 1)
             if not offset and block.startswith(BYTE_ORDER_MARK):
                 block, offset = block[len(BYTE_ORDER_MARK) :], len(BYTE_ORDER_MARK)
                 if not block:
@@ -207,9 +210,9 @@ def _unpacked(stack: contextlib.ExitStack, file: io.BufferedReader, archive: Pat
     # The content decides, not the suffix: downloads are often unpacked or renamed.
     head = file.peek(6)
     if head.startswith(b"\x1f\x8b"):
-        return cast(IO[bytes], stack.enter_context(gzip.open(file)))
+        return limit_unpacked(cast(IO[bytes], stack.enter_context(gzip.open(file))), archive)
     if head.startswith(b"\xfd7zXZ\x00"):
-        return stack.enter_context(lzma.open(file))
+        return limit_unpacked(stack.enter_context(lzma.open(file)), archive)
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _zip_member(stack, stack.enter_context(zipfile.ZipFile(file)), archive, member)
     if member:
@@ -231,7 +234,7 @@ def _zip_member(
         near = difflib.get_close_matches(member, names, n=1) or names[:1]
         raise InputError(str(archive), f"holds no {member!r}; did you mean {near[0]!r}?")
     try:
-        return stack.enter_context(packed.open(member or names[0]))
+        return limit_unpacked(stack.enter_context(packed.open(member or names[0])), archive)
     except (RuntimeError, NotImplementedError):
         problem = "is encrypted or packed in an unusual way; unpack it yourself and name the file"
         raise InputError(str(archive), problem) from None
@@ -245,11 +248,13 @@ def nearest_file(path: Path) -> str:
     return f" did you mean {near[0]!r}?" if near else ""
 
 
-def _whole_lines(file: IO[bytes]) -> Iterator[bytes]:
-    r"""Yield blocks of whole lines; the last line gets a ``\n`` if it has none."""
+def _whole_lines(file: IO[bytes]) -> Iterator[bytes | None]:
+    r"""Yield blocks of whole lines, or None if a line is too long; the last gets a ``\n`` if it has none."""
     parts: list[bytes] = []
     held = b""
     while chunk := file.read(BLOCK):
+        if len(parts) * BLOCK > LONGEST_LINE:
+            yield None
         chunk = held + chunk
         # A \r at the end of a chunk may be the first half of \r\n: keep it for the next chunk.
         held = b"\r" if chunk.endswith(b"\r") else b""

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable
 
 from throughtime.errors import InputError
-from throughtime.files import cache_folder, whole_file
+from throughtime.files import cache_entry, whole_file, writable_cache
 
 _DIGEST_SIZE = hashlib.sha256().digest_size
 
@@ -17,17 +17,17 @@ def cached(key: str, build: Callable[[], bytes]) -> bytes:
 
     Any number of processes may do this at once. Each writes a temporary file and renames it, so the file of a
     key is always a whole one. It begins with the checksum of its content: a file that is truncated or damaged
-    is built again. A folder that cannot be written to costs time at the next start, but is not an error.
+    is built again.
     """
-    path = cache_folder() / "kernels" / f"{key}.kernel"
+    name = f"kernels/{key}.kernel"
     try:
-        stored = path.read_bytes()
+        stored = cache_entry(name).read_bytes()
     except OSError:
         stored = b""
     digest, content = stored[:_DIGEST_SIZE], stored[_DIGEST_SIZE:]
     if content and hashlib.sha256(content).digest() == digest:
         return content
     content = build()
-    with contextlib.suppress(OSError, InputError), whole_file(path, "wb") as file:
+    with contextlib.suppress(OSError, InputError), whole_file(writable_cache() / name, "wb") as file:
         file.write(hashlib.sha256(content).digest() + content)
     return content

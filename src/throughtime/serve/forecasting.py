@@ -19,10 +19,10 @@ from throughtime.series.protocol import ForecastModel
 from throughtime.serve.models import Served
 from throughtime.serve.requests import RefusalError, Text, check_limit
 from throughtime.serve.service import admit
+from throughtime.text.texts import LARGEST
 
 router = APIRouter(tags=["prediction"])
 MOST_LEVELS = 20
-LARGEST = 1e30
 FARTHEST = 10**12
 
 Value = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)] | None

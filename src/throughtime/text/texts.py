@@ -10,6 +10,8 @@ from functools import lru_cache
 
 from throughtime.errors import InputError
 
+LARGEST = 1e18
+"""The largest number that data may hold: its square is still a float32, as are sums of many of them."""
 SENTENCE = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])\s*")
 CUTS = (
     re.compile(r"(?<=[,;:])\s+|(?<=[，；：、])\s*"),  # after a clause

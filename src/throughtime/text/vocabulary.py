@@ -5,17 +5,19 @@ from __future__ import annotations
 import gzip
 import hashlib
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import overload
+from typing import IO, cast, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from throughtime.errors import InputError
-from throughtime.files import whole_file
+from throughtime.files import LONGEST_LINE, limit_unpacked, whole_file
+from throughtime.text.texts import LARGEST
 
 Vectors = npt.NDArray[np.float32]
 
@@ -288,21 +290,22 @@ def _vector_lines(path: Path) -> Iterator[tuple[int, str]]:
         raise InputError(str(path), "does not exist; give a file of word vectors")
     line = 0
     try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as file:
-            for line, text in enumerate(file, start=1):
+        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as opened:
+            file = limit_unpacked(cast(IO[bytes], opened), path) if path.suffix == ".gz" else opened
+            for line, text in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
                 # Some programs write a space at the end of each line.
                 yield line, text.decode("utf-8").rstrip(" \r\n")
     except UnicodeDecodeError:
         raise InputError(str(path), "is not UTF-8 text", line=line) from None
-    except (EOFError, gzip.BadGzipFile):
+    except (EOFError, gzip.BadGzipFile, zlib.error):
         raise InputError(str(path), "is not a complete gzip file; download it again", line=line + 1) from None
 
 
 def _row(numbers: list[str], path: Path, line: int) -> Vectors:
     try:
-        row: Vectors = np.array([float(number) for number in numbers], dtype=np.float32)
+        row = np.array([float(number) for number in numbers])
     except ValueError as error:
         raise InputError(str(path), f"{error}; expected numbers after the word", line=line) from None
-    if not np.isfinite(row).all():
-        raise InputError(str(path), "has a number that is not finite", line=line)
-    return row
+    if not (abs(row) <= LARGEST).all():
+        raise InputError(str(path), f"has a number that is not finite, or beyond {LARGEST:g}", line=line)
+    return row.astype(np.float32)

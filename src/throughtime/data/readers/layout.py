@@ -22,6 +22,7 @@ from throughtime.data.readers.dates import (
 from throughtime.data.readers.tables import DECIMAL_COMMA, place, ragged
 from throughtime.data.source import Place, text_stem
 from throughtime.errors import InputError
+from throughtime.text.texts import LARGEST
 
 GROUPED = re.compile(r"[-+]?\d{1,3}([., '’_\u00a0\u202f]\d{3})+([.,]\d+)?", re.ASCII)
 MISSING = frozenset({"", "nan", "na", "n/a", "null", "none", "-nan"})
@@ -112,10 +113,14 @@ class SeriesLayout:
         if self.missing and text.strip().lower() in MISSING:
             return math.nan
         number = as_number(text)
-        if number is not None and math.isfinite(number):
+        if number is not None and abs(number) <= LARGEST:
             return number
         if not text.strip():
             problem = f"has no value in column {column!r}; fill the gap or remove the row"
+        elif number is not None and math.isfinite(number):
+            problem = (
+                f"has {number:g} in column {column!r}, beyond {LARGEST:g}; correct it, or use a larger unit"
+            )
         elif number is not None:
             problem = f"has {text.strip()} in column {column!r}; fill the gap or remove the row"
         else:
@@ -144,12 +149,13 @@ def find_layout(
     )
     names = [cell.strip() for cell in first] if header else [""] * len(first)
     sample = second if header else first
-    if twice := [name for name in names if name and names.count(name) > 1]:
+    places = {name: each for each, name in reversed([*enumerate(names)])}  # a search for each would be slow
+    if twice := [name for each, name in enumerate(names) if name and places[name] != each]:
         raise InputError(str(path), f"names the column {twice[0]!r} twice; rename one", line=1)
     identifier = "unique_id" if identifier is None and "unique_id" in names else identifier
     owner = None if identifier is None else place(path, names, identifier)
     clock = _time(path, names, sample, time, owner, form)
-    chosen = tuple(place(path, names, column) for column in values)
+    chosen = tuple(places[each] if each in places else place(path, names, each) for each in values)
     chosen = chosen or tuple(each for each in range(len(names)) if each not in (owner, clock))
     if not chosen:
         raise InputError(str(path), "has no column of values", line=1)

@@ -14,6 +14,7 @@ from throughtime.data.memory import MemoryReader
 from throughtime.data.panel import YEARS, Panel, Series, Times, make_regular
 from throughtime.data.readers.layout import Row, SeriesLayout
 from throughtime.data.readers.series import SeriesTable
+from throughtime.data.readers.tables import shown_names
 from throughtime.data.source import BadRecords, Place, name_items
 from throughtime.errors import InputError
 
@@ -113,14 +114,15 @@ def _panel(path: Place, roles: Roles, bad: BadRecords, date_format: str | None, 
 
 def _targets(layout: SeriesLayout, roles: Roles) -> tuple[tuple[str, ...], str | None]:
     """Return the columns to forecast, and a note on columns that are not used."""
-    free = tuple(name for name in layout.columns if name not in (*roles.known, *roles.past))
+    helping = {*roles.known, *roles.past}
+    free = tuple(name for name in layout.columns if name not in helping)
     if roles.target:
         return roles.target, None
     if not free:
         raise InputError(str(layout.path), "has no column to forecast beside those known and past", line=1)
     if "y" not in free or len(free) == 1:
         return free, None
-    others = ", ".join(name for name in free if name != "y")
+    others = shown_names(name for name in free if name != "y")
     return (
         "y",
     ), f"{layout.path.name}: column y is forecast; to use {others}, set known=[...] or past=[...]."

@@ -23,6 +23,7 @@ from throughtime.data.readers.tables import (
 from throughtime.data.records import DescribedText, Kind, LabelledText, Line
 from throughtime.data.source import BadRecords, good_lines, text_suffix
 from throughtime.errors import InputError
+from throughtime.text.texts import LARGEST
 
 
 class PlainText:
@@ -76,9 +77,6 @@ class LabelledFiles:
         if not isinstance(label, str) or not label.strip() or UNFIT.search(label):
             raise ValueError(f"has no field {self.label!r} that holds a label")
         return LabelledText(text, label.strip())
-
-
-LARGEST = 1e30
 
 
 class DescribedFiles:

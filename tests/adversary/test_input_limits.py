@@ -1,0 +1,146 @@
+"""Input that is wide, long, packed or out of range: read in linear time and bounded memory, or refused."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+import re
+import subprocess
+import sys
+import time
+import zipfile
+
+import pytest
+
+from throughtime import files
+from throughtime.data import source
+from throughtime.data.datasets import open_dataset
+from throughtime.data.readers.panel import Roles, read_panel
+from throughtime.data.source import BadRecords, read_lines
+from throughtime.errors import InputError
+from throughtime.text.vocabulary import Vocabulary, read_vectors
+
+WIDE = 40_000
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory):
+    path = tmp_path_factory.mktemp("wide") / "wide.csv"
+    names = ",".join(f"c{number}" for number in range(WIDE))
+    rows = "".join(f"2020-01-0{day},{','.join(['1.5'] * WIDE)}\n" for day in (1, 2, 3))
+    path.write_text(f"ds,{names}\n{rows}")
+    return path
+
+
+def test_wide_tables_are_read_in_linear_time(wide):
+    """Quadratic code needs more than a minute for this; linear code less than a second."""
+    began = time.process_time()
+    panel = read_panel(wide)
+    assert (len(panel.series), panel.series[-1].unique_id) == (WIDE, f"c{WIDE - 1}")
+    helpers = tuple(f"c{number}" for number in range(1, WIDE))
+    assert read_panel(wide, Roles(target=("c0",), known=helpers)).series[0].known.shape == (3, WIDE - 1)
+    assert time.process_time() - began < 15
+
+
+def test_errors_about_wide_tables_are_short(wide):
+    with pytest.raises(InputError, match="'c40001'") as raised:
+        read_panel(wide, Roles(target=("c40001",)))
+    assert len(str(raised.value)) < 2_000
+
+
+LONG = """
+import resource, sys
+from pathlib import Path
+from throughtime.data.source import read_lines
+from throughtime.errors import InputError
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    [*read_lines(Path(sys.argv[1]))]
+except InputError as error:
+    print(error)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+def test_a_line_of_200_megabytes_is_refused_with_the_limit(tmp_path):
+    path = tmp_path / "long.txt"
+    with path.open("wb") as file:
+        file.write(b"short\n")
+        file.truncate(200_000_000)  # zeros that take no room on the disk
+    ran = subprocess.run([sys.executable, "-c", LONG, str(path)], capture_output=True, text=True, check=True)
+    error, megabytes = ran.stdout.splitlines()
+    assert error.startswith(f"{path}:2: ")
+    assert f"{files.LONGEST_LINE:,}" in error
+    assert int(megabytes) < 300
+
+
+def test_a_long_line_is_read_up_to_the_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(source, "LONGEST_LINE", 4 * source.BLOCK)
+    path = tmp_path / "long.txt"
+    path.write_bytes(b"a" * 4 * source.BLOCK)
+    assert [len(line) for _, line in read_lines(path)] == [4 * source.BLOCK]
+    path.write_bytes(b"a" * 6 * source.BLOCK + b"\n")
+    with pytest.raises(InputError, match=r":1: .*1,048,576"):
+        list(read_lines(path))
+
+
+PACKERS = {"gz": gzip.compress, "xz": lzma.compress}
+
+
+@pytest.fixture(params=["gz", "xz", "zip"])
+def bomb(request, tmp_path, monkeypatch):
+    """A file that unpacks to 300 times its size and more, and a limit that is small enough for a test."""
+    monkeypatch.setattr(files, "SMALL", 1 << 20)
+    content = b"the cat sat on the mat\n" * 200_000
+    path = tmp_path / f"lines.txt.{request.param}"
+    if request.param == "zip":
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("lines.txt", content)
+    else:
+        path.write_bytes(PACKERS[request.param](content))
+    return path
+
+
+def test_packed_files_unpack_to_a_limit(bomb, monkeypatch):
+    limit = max(1 << 20, files.RATIO * bomb.stat().st_size)
+    with pytest.raises(InputError, match=f"{limit:,}.*THROUGHTIME_MAX_UNPACKED"):
+        list(read_lines(bomb))
+    monkeypatch.setenv("THROUGHTIME_MAX_UNPACKED", "5000000")
+    assert sum(1 for _ in read_lines(bomb)) == 200_000
+    monkeypatch.setenv("THROUGHTIME_MAX_UNPACKED", "5 MB")
+    with pytest.raises(InputError, match="THROUGHTIME_MAX_UNPACKED"):
+        list(read_lines(bomb))
+
+
+def test_packed_word_vectors_unpack_to_a_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "SMALL", 1 << 20)
+    path = tmp_path / "vectors.gz"
+    path.write_bytes(gzip.compress(b"cat 0.5 0.5\n" * 500_000))
+    with pytest.raises(InputError, match="THROUGHTIME_MAX_UNPACKED"):
+        read_vectors(path, Vocabulary(["cat"]))
+
+
+@pytest.mark.parametrize("cell", ["1e308", "-1e308", "1.1e18", "3e38"])
+def test_numbers_whose_square_is_no_float32_are_refused(tmp_path, cell):
+    path = tmp_path / "rain.csv"
+    path.write_text(f"ds,rain,heat\n2020-01-01,1e18,2\n2020-01-02,4,{cell}\n")
+    place = rf"rain\.csv:3: .*{re.escape(f'{float(cell):g}')}.*'heat'"
+    for read in (read_panel, lambda path: list(open_dataset(path).records())):
+        with pytest.raises(InputError, match=place):
+            read(path)
+    bad = BadRecords(skip=True)
+    assert [one.y.tolist() for one in read_panel(path, Roles(), bad).series] == [[1e18], [2.0]]
+    assert bad.count == 1
+
+
+def test_such_numbers_are_refused_in_vectors_and_in_python_objects(tmp_path):
+    with pytest.raises(InputError, match=r"data, item 2: .*1e\+308"):
+        read_panel(open_dataset([1.0, 1e308, 2.0]).tables[0])
+    described = tmp_path / "days.jsonl"
+    described.write_text('{"vector": [1, 1e29], "text": "a cold day"}\n')
+    with pytest.raises(InputError, match=r"days\.jsonl:1: .*'vector'"):
+        list(open_dataset(described).records())
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("cat 0.5 1e30\n")
+    with pytest.raises(InputError, match=r"vectors\.txt:1: "):
+        read_vectors(vectors, Vocabulary(["cat"]))
