@@ -131,10 +131,10 @@ def test_a_folder_that_names_a_module_imports_nothing(data, tmp_path):
         hostile = {**saved, "config": {**saved["config"], key: "hostile:build"}}
         (run / "config.json").write_text(json.dumps(hostile))
         with refuses(key, "'hostile:build'"):
-            tt.load(run)
+            tt.load(run, trust_changed=True)
         assert "hostile" not in sys.modules
     with refuses("task", "'classify'"):
-        tt.load(run, task="translate")
+        tt.load(run, task="translate", trust_changed=True)
 
 
 def test_a_run_without_a_folder_lives_as_long_as_its_model(data):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 from throughtime.config import Config, build_config, refuse_idle
 from throughtime.data.memory import MEMORY
@@ -72,6 +72,7 @@ def train(
     skip_bad: bool = False,
     accept_changed_data: bool = False,
     network: Any = None,
+    trust_changed: bool = False,
     progress: ProgressKind = "auto",
     **settings: Any,
 ) -> Any:
@@ -87,6 +88,7 @@ def train(
     configuration and the assets of the task, such as its vocabularies, or the name of a network that another
     package registers. To load the model, a module or function has to be given again. To change only the
     cell, give your own a name: `throughtime.cells.CELLS.add("leaky", Leaky)`, then `cell="leaky"`.
+    `trust_changed` resumes a run, or starts from one, although its files changed after they were saved.
 
     >>> import throughtime as tt
     >>> lines = ["the cat sleeps", "the dog sleeps", "a cat runs"] * 20
@@ -111,6 +113,7 @@ def train(
         skip_bad=skip_bad,
         accept_changed_data=accept_changed_data,
         network=network,
+        trust_changed=trust_changed,
         progress=progress,
     )
     try:
@@ -127,46 +130,67 @@ def train(
     return model
 
 
+class LoadOptions(TypedDict, total=False):
+    """Further keywords of `load`."""
+
+    network: Any
+    trust_changed: bool
+
+
 @overload
 def load(
-    path: Path | str, device: str = "auto", *, task: Literal["ngram"], network: Any = None
+    path: Path | str, device: str = "auto", *, task: Literal["ngram"], **options: Unpack[LoadOptions]
 ) -> NgramLanguageModel: ...
 @overload
 def load(
-    path: Path | str, device: str = "auto", *, task: Literal["language"], network: Any = None
+    path: Path | str, device: str = "auto", *, task: Literal["language"], **options: Unpack[LoadOptions]
 ) -> RecurrentLanguage: ...
 @overload
 def load(
-    path: Path | str, device: str = "auto", *, task: Literal["translate"], network: Any = None
+    path: Path | str, device: str = "auto", *, task: Literal["translate"], **options: Unpack[LoadOptions]
 ) -> Translator: ...
 @overload
-def load(path: Path | str, device: str = "auto", *, task: Literal["tag"], network: Any = None) -> Tagger: ...
-@overload
-def load(path: Path | str, device: str = "auto", *, task: Literal["fill"], network: Any = None) -> Filler: ...
+def load(
+    path: Path | str, device: str = "auto", *, task: Literal["tag"], **options: Unpack[LoadOptions]
+) -> Tagger: ...
 @overload
 def load(
-    path: Path | str, device: str = "auto", *, task: Literal["classify"], network: Any = None
+    path: Path | str, device: str = "auto", *, task: Literal["fill"], **options: Unpack[LoadOptions]
+) -> Filler: ...
+@overload
+def load(
+    path: Path | str, device: str = "auto", *, task: Literal["classify"], **options: Unpack[LoadOptions]
 ) -> Classifier: ...
 @overload
 def load(
-    path: Path | str, device: str = "auto", *, task: Literal["compose"], network: Any = None
+    path: Path | str, device: str = "auto", *, task: Literal["compose"], **options: Unpack[LoadOptions]
 ) -> Composer: ...
 @overload
 def load(
-    path: Path | str, device: str = "auto", *, task: Literal["forecast"], network: Any = None
+    path: Path | str, device: str = "auto", *, task: Literal["forecast"], **options: Unpack[LoadOptions]
 ) -> SeriesForecaster: ...
 @overload
-def load(path: Path | str, device: str = "auto", *, task: None = None, network: Any = None) -> Model: ...
+def load(
+    path: Path | str, device: str = "auto", *, task: None = None, **options: Unpack[LoadOptions]
+) -> Model: ...
 @overload
-def load(path: Path | str, device: str = "auto", *, task: str, network: Any = None) -> Any: ...
-def load(path: Path | str, device: str = "auto", *, task: str | None = None, network: Any = None) -> Any:
+def load(path: Path | str, device: str = "auto", *, task: str, **options: Unpack[LoadOptions]) -> Any: ...
+def load(
+    path: Path | str,
+    device: str = "auto",
+    *,
+    task: str | None = None,
+    network: Any = None,
+    trust_changed: bool = False,
+) -> Any:
     """Open a trained model, whatever its task: `tt.load("RUN").generate("the time")`.
 
     The model runs on a GPU if there is one, wherever it was trained; `device="cpu"` avoids that. With `task`,
     models of other tasks are refused, and type checkers know the type of the result. A model that was trained
-    with your own `network` needs it again.
+    with your own `network` needs it again. A folder with a file that changed after the model was saved is
+    refused, unless `trust_changed` is set.
     """
-    return open_model(path, device, task=task, network=network)
+    return open_model(path, device, task=task, network=network, trust_changed=trust_changed)
 
 
 @dataclass
@@ -186,6 +210,7 @@ class Training:
     skip_bad: bool = False
     accept_changed_data: bool = False
     network: Any = None
+    trust_changed: bool = False
     progress: ProgressKind = "auto"
     open_data: Callable[..., Dataset] | None = None
     say: Callable[[str], None] | None = None
@@ -225,6 +250,7 @@ class Training:
             raise InputError("out", f"{self.out} exists already; choose another folder, or resume its run")
         predictor = self.declaration.part("predictor")
         if continues:
+            ModelFolder.at(self.out).check(trust_changed=self.trust_changed)
             given = self._plain_settings()
             if given["data"] == MEMORY:
                 del given["data"]
@@ -262,7 +288,9 @@ class Training:
         given = self._plain_settings()
         config = build_config(predictor.config_type, given, "settings")
         if self.init_from is not None:
-            self.model = predictor.initialise_from(self.init_from, config, given, network=self.network)
+            self.model = predictor.initialise_from(
+                self.init_from, config, given, network=self.network, trust_changed=self.trust_changed
+            )
             refuse_idle(self.model.config, given)
             self.dataset = self._open(self.model.config)
             return
@@ -327,13 +355,15 @@ def export(
     *,
     format: str = "onnx",  # noqa: A002 - the option's name
     int8: bool = False,
+    trust_changed: bool = False,
 ) -> dict[str, Any]:
     """Write the model of a run to a folder that runs without torch; see `Predictor.export`."""
     task, _ = ModelFolder.at(run).read_config()
     if TASKS[task].exporter is None:
         known = ", ".join(sorted(name for name, one in TASKS.available().items() if one.exporter))
         raise InputError(str(run), f"holds a model of the task {task!r}, which has no export; known: {known}")
-    values: dict[str, Any] = open_model(run, "cpu").export(out, format=format, int8=int8)
+    model = open_model(run, "cpu", trust_changed=trust_changed)
+    values: dict[str, Any] = model.export(out, format=format, int8=int8)
     return values
 
 

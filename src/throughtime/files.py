@@ -15,6 +15,7 @@ import shutil
 import sys
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -185,12 +186,26 @@ def name_in_errors(path: Path) -> Iterator[None]:
 
 def read_json(path: Path, cure: str) -> Any:
     """Return what a JSON file holds; `cure` says in an error what to do about a bad file."""
+    if path.exists() and not path.is_file():
+        raise InputError(str(path), f"is not a plain file; {cure}")
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_build_object)
+    except (UnicodeDecodeError, json.JSONDecodeError, _TwiceError) as error:
         raise InputError(str(path), f"is not valid JSON ({error}); {cure}") from None
     except (ValueError, RecursionError):
         raise InputError(str(path), f"{TOO_MUCH}; {cure}") from None
+
+
+class _TwiceError(ValueError):
+    """A key occurs twice in an object: programs disagree about which value counts."""
+
+
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        counts = Counter(key for key, _ in pairs)
+        raise _TwiceError(f"the key {counts.most_common(1)[0][0]!r} occurs twice")
+    return found
 
 
 @contextlib.contextmanager

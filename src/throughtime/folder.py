@@ -7,18 +7,21 @@ generation_config.json  default options for generation
 README.md               a model card with its measured scores
 metrics.jsonl           one line per measurement
 data.json               whether bad records of its data were skipped
+manifest.json           the SHA-256 sum of each file that the model is loaded from
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from throughtime.errors import InputError
-from throughtime.files import path_exists, read_json, whole_file
+from throughtime.files import path_exists, read_json, whole_file, whole_folder
+from throughtime.manifest import check_files, check_sums, replace_files, write_manifest
 from throughtime.version import __version__
 
 if TYPE_CHECKING:
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 FORMAT = "throughtime"
 VERSION = 1
 DATA_FILE = "data.json"
+LONGEST_HEADER = 16_000_000
+"""Bytes that the names and shapes of tensors may take."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +54,26 @@ class ModelFolder:
             )
         if not (folder / "config.json").is_file():
             raise InputError(str(path), "holds no config.json, so it is not the folder of a trained model")
+        check_files(folder)
         return cls(folder)
+
+    @classmethod
+    @contextlib.contextmanager
+    def create(cls, path: Path | str) -> Iterator[Self]:
+        """Yield a new folder to fill, which appears at `path` complete and with a manifest, or not at all."""
+        with whole_folder(path) as temporary:
+            yield cls(temporary)
+            write_manifest(temporary)
+
+    @contextlib.contextmanager
+    def replace(self) -> Iterator[Self]:
+        """Yield an empty folder whose files then replace those of this one, and update the manifest."""
+        with replace_files(self.path) as new:
+            yield type(self)(new)
+
+    def check(self, *, trust_changed: bool = False) -> None:
+        """Refuse files that changed since the model was saved, unless they are trusted."""
+        check_sums(self.path, trust_changed=trust_changed)
 
     def write_config(self, task: str, config: Mapping[str, Any]) -> None:
         """Write the task, its configuration and the version that wrote it."""
@@ -92,10 +116,9 @@ class ModelFolder:
         with whole_file(self.path / "model.safetensors", "wb") as file:
             file.write(save(dict(tensors), metadata={"format": FORMAT}))
 
-    def read_tensors(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Return the tensors of the model."""
-        from safetensors import SafetensorError
-        from safetensors.numpy import load_file
+    def read_tensors(self, framework: str = "numpy") -> dict[str, Any]:
+        """Return the tensors of the model: numpy arrays, or with "pt" tensors that are read when used."""
+        from safetensors import SafetensorError, safe_open
 
         path = self.path / "model.safetensors"
         if not path.is_file():
@@ -103,8 +126,13 @@ class ModelFolder:
             cure = "its training has not finished; resume it" if unfinished else "train the model again"
             raise InputError(str(path), f"is missing; {cure}")
         try:
-            return load_file(path)
-        except (SafetensorError, OSError) as error:
+            with path.open("rb") as start:
+                header = int.from_bytes(start.read(8), "little")
+            if header > LONGEST_HEADER:
+                raise ValueError(f"a header of {header:,} bytes")
+            with safe_open(path, framework=framework) as file:
+                return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no dict
+        except (SafetensorError, OSError, ValueError, TypeError) as error:
             raise InputError(
                 str(path), f"cannot be read ({error}); the file is damaged or not a safetensors file"
             ) from None

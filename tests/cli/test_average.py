@@ -11,6 +11,7 @@ from tests.refusals import refuses
 
 from throughtime.cli.average import average
 from throughtime.folder import ModelFolder
+from throughtime.manifest import write_manifest
 from throughtime.train.checkpoint import Checkpoints
 
 
@@ -34,6 +35,7 @@ def run(tmp_path):
     (path / "vocabulary.txt").write_text("a\nb\n")
     folder.write_card("perplexity 3.2")
     folder.write_metrics([{"perplexity": 3.2}])
+    write_manifest(path)
     return path
 
 
@@ -61,6 +63,7 @@ def test_the_new_folder_is_a_model_whose_card_says_what_it_is(run, tmp_path, cap
         "tokenizer_config.json",
         "vocabulary.txt",
         "README.md",
+        "manifest.json",
     }
     assert ModelFolder.at(out).read_config() == ("language", {"data": "timemachine"})
     card = (out / "README.md").read_text()

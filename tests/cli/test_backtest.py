@@ -110,12 +110,11 @@ def test_infinite_intervals_are_told(run: Path, tmp_path: Path, throughtime: Cal
 
 def test_kept_intervals_serve_forecasts(run: Path, throughtime: Callable[..., Any]) -> None:
     (run / "intervals.safetensors").unlink(missing_ok=True)
-    refused = throughtime("forecast", run, "--level", 90)
+    refused = throughtime("forecast", run, "--level", 90, "--trust-changed")
     assert refused.code == 2
     assert "--save-intervals" in refused.err
-    ran = throughtime(
-        "backtest", run, "--n-windows", 2, "--level", 90, "--intervals", "scaled", "--save-intervals"
-    )
+    options = ("--level", 90, "--intervals", "scaled", "--save-intervals", "--trust-changed")
+    ran = throughtime("backtest", run, "--n-windows", 2, *options)
     assert ran.code == 0, ran.err
     assert "(scaled) of 100 windows" in ran.err
     told = throughtime("forecast", run, "--level", 90, "--json")

@@ -72,7 +72,7 @@ def test_resuming_a_model_of_other_data_or_another_task_is_refused(corpus, run, 
     assert "--data: is " in throughtime("train", "ngram", "--data", other, "--resume", "--out", run).err
     config = json.loads((run / "config.json").read_text())
     (run / "config.json").write_text(json.dumps({**config, "task": "translate"}))
-    ran = throughtime("train", "ngram", "--data", corpus, "--resume", "--out", run)
+    ran = throughtime("train", "ngram", "--data", corpus, "--resume", "--trust-changed", "--out", run)
     assert ran.code == 2
     assert "holds a model of the task 'translate', not 'ngram'" in ran.err
 

@@ -287,7 +287,7 @@ def test_a_run_goes_on_whatever_it_was_told(train, tmp_path):
     config = json.loads((run / "config.json").read_text())
     config["config"]["tau"] = 5
     (run / "config.json").write_text(json.dumps(config))
-    ran = train("--out", run, "--resume", settings=["epochs=2", "tau=5"])
+    ran = train("--out", run, "--resume", "--trust-changed", settings=["epochs=2", "tau=5"])
     assert ran.code == 0, ran.err
     assert "Going on from step-" in ran.err
 

@@ -128,7 +128,7 @@ def test_what_cannot_be_served_is_left_out(runs, tmp_path):
     config = strange / "config.json"
     config.write_text(config.read_text().replace('"compose"', '"juggle"', 1))
     given = [damaged(runs["topics"], tmp_path / "torn"), runs["counted"], strange, tmp_path / "nowhere"]
-    models = Models.open(given, "cpu")
+    models = Models.open(given, "cpu", trust_changed=True)
     assert [one.name for one in models] == ["counted"]
     assert [one.name for one in models.left_out] == ["torn", "strange", "nowhere"]
     assert [one.reason.partition(" ")[0] for one in models.left_out] == ["model.safetensors:", "holds", "no"]
@@ -138,7 +138,7 @@ def test_what_cannot_be_served_is_left_out(runs, tmp_path):
 
 
 def test_a_failure_nobody_thought_of_leaves_one_model_out(runs, monkeypatch):
-    def broken(run, device):
+    def broken(run, device, **options):
         if run == runs["topics"]:
             raise RuntimeError("size mismatch\nfor weight")
         return tt.load(run, device)

@@ -99,7 +99,9 @@ def test_a_history_leaves_out_what_training_left_out(runs, tmp_path):
     config["config"]["data"] = str(data)
     (run / "config.json").write_text(json.dumps(config))
     ModelFolder(run).write_skipping()
-    with TestClient(create_app(Models.open([run]), Options(), log=io.StringIO())) as client:
+    with TestClient(
+        create_app(Models.open([run], trust_changed=True), Options(), log=io.StringIO())
+    ) as client:
         assert told(client, "/inspect/history", rows=3)["y"] == [1, 2, 3]
 
 

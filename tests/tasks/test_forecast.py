@@ -465,7 +465,7 @@ def test_a_folder_that_lacks_a_size_is_refused(trained, tmp_path, name):
     config["config"][name] = None
     (copy / "config.json").write_text(json.dumps(config))
     with refuses("config.json", name):
-        tt.load(copy)
+        tt.load(copy, trust_changed=True)
 
 
 def test_a_frame_is_trained_on_and_forecast_as_the_same_file_is(tmp_path):

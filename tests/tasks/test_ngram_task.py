@@ -41,6 +41,7 @@ def test_saved_and_loaded_gives_the_same_numbers(corpus, tmp_path):  # law 6
         "model.safetensors",
         "generation_config.json",
         "README.md",
+        "manifest.json",
         "metrics.jsonl",
         "tokenizer_config.json",
         "vocabulary.txt",
@@ -82,7 +83,7 @@ def test_a_vocabulary_that_is_not_that_of_the_counts_is_refused(corpus, tmp_path
     words = tmp_path / "run" / "vocabulary.txt"
     words.write_text("".join(words.read_text().splitlines(keepends=True)[:5]))
     with refuses("run", "5", "14"):
-        tt.load(tmp_path / "run")
+        tt.load(tmp_path / "run", trust_changed=True)
 
 
 @pytest.mark.parametrize("tokens", ["unicode", "char", "bpe"])

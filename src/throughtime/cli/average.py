@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from throughtime.cli.options import Out, Run, option
-from throughtime.cli.output import Outcome, as_command, command_name
+from throughtime.cli.output import Outcome, as_command, command_name, flags
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,11 +39,12 @@ def average(
 
       throughtime evaluate runs/ptb-averaged --split valid
     """
-    from throughtime.files import check_new, whole_folder
+    from throughtime.files import check_new
     from throughtime.folder import ModelFolder
     from throughtime.train.checkpoint import Checkpoints
 
     source = ModelFolder.at(run)
+    source.check(trust_changed=flags.trust_changed)
     source.read_config()
     check_new(out)
     checkpoints = Checkpoints(run / "checkpoints", keep=1)
@@ -60,13 +61,12 @@ def average(
             f"or train with --set keep={last}",
         )
     weights, steps = mean(checkpoints, names[-last:])
-    with whole_folder(out) as temporary:
-        folder = ModelFolder(temporary)
+    with ModelFolder.create(out) as folder:
         for path in sorted(run.iterdir()):
             if path.name in PARTS:
-                _copy(path, temporary / path.name)
+                _copy(path, folder.path / path.name)
             elif path.suffix in {".json", ".txt"} and path.name not in ABOUT_THE_RUN:
-                shutil.copy(path, temporary / path.name)
+                shutil.copy(path, folder.path / path.name)
         folder.write_tensors({name: tensor.numpy() for name, tensor in weights.items()})
         folder.write_card(card(run, steps))
     values = {"run": str(out), "averaged": str(run), "checkpoints": names[-last:], "steps": steps}

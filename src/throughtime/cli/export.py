@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from throughtime.cli.options import Out, Run, option
-from throughtime.cli.output import Outcome, as_command, say
+from throughtime.cli.output import Outcome, as_command, flags, say
 from throughtime.errors import import_optional
 
 
@@ -32,7 +32,7 @@ def export(
     from throughtime import api
 
     say(f"Exporting {run}, and checking it against torch.")
-    values = api.export(run, out, format=format, int8=int8)
+    values = api.export(run, out, format=format, int8=int8, trust_changed=flags.trust_changed)
     checks = values["verified"][values["precision"]]
     worst = max(checks, key=lambda check: check["off"])
     sizes = ", ".join(f"{name}.onnx {size / 1e6:.2f} MB" for name, size in values["bytes"].items())

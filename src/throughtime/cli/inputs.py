@@ -40,7 +40,7 @@ def load_model(run: Path, device: str, *wanted: str) -> Any:
         )
     if task == "ngram":
         check_counting(device)
-    return load(run, device)
+    return load(run, device, trust_changed=flags.trust_changed)
 
 
 def check_counting(device: str) -> None:

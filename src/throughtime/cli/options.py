@@ -70,6 +70,10 @@ Lowercase = Annotated[bool, option("Ignore case.", "--lowercase", panel=TRANSLAT
 Json = Annotated[
     bool, option("Print one JSON object on stdout; messages go to stderr.", "--json", panel=OUTPUT)
 ]
+TrustChanged = Annotated[
+    bool,
+    option("Load a model although its files changed after it was saved.", "--trust-changed", panel=OUTPUT),
+]
 Debug = Annotated[bool, option("Show the traceback of an error.", "--debug", panel=OUTPUT)]
 
 

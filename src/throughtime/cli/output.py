@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from typer.models import OptionInfo
 
-from throughtime.cli.options import Debug, Json
+from throughtime.cli.options import Debug, Json, TrustChanged
 from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning
 
 if TYPE_CHECKING:
@@ -44,10 +44,13 @@ class Flags:
 
     json: bool = False
     debug: bool = False
+    trust_changed: bool = False
     warnings: dict[str, str] = field(default_factory=dict)  # by kind
 
 
 flags = Flags()
+COMMON_OPTIONS = {"trust_changed": TrustChanged, "json": Json, "debug": Debug}
+"""The options whose values are in `flags`."""
 
 
 class InterruptedCommandError(ThroughtimeError):
@@ -59,13 +62,14 @@ class InterruptedCommandError(ThroughtimeError):
 def as_command(command: Callable[..., Outcome]) -> Callable[..., None]:
     """Make a command print its outcome: one JSON object with `--json`, else what people read.
 
-    The options `--json` and `--debug` are added, and those of a group that the command takes as
-    `**options: Unpack[Group]`; the command reads `flags.json`.
+    The options `--json` and `--debug` are added, `--trust-changed` if it loads a model, and those of a group
+    that the command takes as `**options: Unpack[Group]`; the command reads `flags.json`.
     """
 
     @functools.wraps(command)
     def run(**options: Any) -> None:
-        flags.json, flags.debug = (bool(options.pop(name, False)) for name in ("json", "debug"))
+        for name in COMMON_OPTIONS:
+            setattr(flags, name, bool(options.pop(name, False)))
         flags.warnings = {}
         try:
             with _shown_warnings():
@@ -98,7 +102,9 @@ def _parameters(command: Callable[..., Outcome]) -> Iterator[inspect.Parameter]:
         for name, hint in get_type_hints(group[0], include_extras=True).items():
             default = False if get_args(hint)[0] is bool else None
             yield inspect.Parameter(name, one.KEYWORD_ONLY, default=default, annotation=hint)
-    for name, hint in (("json", Json), ("debug", Debug)):
+    for name, hint in COMMON_OPTIONS.items():
+        if hint is TrustChanged and not {"run", "runs", "words", "resume"} & hints.keys():
+            continue
         yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=hint)
 
 
@@ -132,6 +138,8 @@ def name_options(error: InputError, command: Callable[..., None]) -> InputError:
         where = f"--set {where}"
     if error.skippable and "skip_bad" in options:
         problem = f"{(problem or '').removesuffix('.')}; --skip-bad leaves bad records out"
+    if "trust_changed" in options and problem is not None:
+        problem = problem.replace("set trust_changed", "add --trust-changed")
     return InputError(where, problem, error.line)
 
 

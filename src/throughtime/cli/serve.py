@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from throughtime.cli.options import OUTPUT, Device, Runs, option
-from throughtime.cli.output import Outcome, as_command, say
+from throughtime.cli.output import Outcome, as_command, flags, say
 from throughtime.errors import InputError, import_optional
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def serve(
         log_json=log_json,
     )
     with listen(host, port) as listener:
-        models = Models.open(runs, device)
+        models = Models.open(runs, device, trust_changed=flags.trust_changed)
         for one in models.left_out:
             say(f"warning: {one.run} is left out: {one.reason}")
         app = create_app(models, options)

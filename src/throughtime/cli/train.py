@@ -179,6 +179,7 @@ def run_training(task: type[Task], settings: Mapping[str, Any], given: Mapping[s
         init_from=given.get("init_from"),
         skip_bad=given["skip_bad"],
         accept_changed_data=given.get("accept_changed_data", False),
+        trust_changed=flags.trust_changed,
         open_data=open_data,
         say=say,
         warn=lambda note: warn({note: note}),

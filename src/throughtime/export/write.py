@@ -14,7 +14,7 @@ from torch import Tensor
 from throughtime.errors import ThroughtimeError
 from throughtime.export.graph import Array, Graph
 from throughtime.export.onnx import to_onnx
-from throughtime.files import check_new, whole_folder
+from throughtime.files import check_new
 from throughtime.folder import ModelFolder
 from throughtime.runtime.session import FORMAT, VERSION, import_onnxruntime
 from throughtime.version import __version__
@@ -100,11 +100,10 @@ def write_export(
         "settings": exported.settings,
         "verified": checks,
     }
-    with whole_folder(out) as temporary:
+    with ModelFolder.create(out) as folder:
         for part, model in models.items():
-            (temporary / f"{part}.onnx").write_bytes(model)
-        exported.save(temporary)
-        folder = ModelFolder(temporary)
+            (folder.path / f"{part}.onnx").write_bytes(model)
+        exported.save(folder.path)
         folder.write_json("export.json", values)
         folder.write_card(write_card(name, values, exported.usage))
     return values

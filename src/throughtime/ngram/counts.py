@@ -50,6 +50,18 @@ class NgramLevel:
         place = np.searchsorted(self.keys, wanted).clip(max=len(self.keys) - 1)
         return np.where(known & (self.keys[place] == wanted), place, MISSING)
 
+    def fits(self, contexts: int) -> bool:
+        """Return whether this can be a level above one of `contexts` nodes.
+
+        >>> [NgramLevel(np.array([1, key]), np.array([4, 1]), vocabulary_size=5).fits(2) for key in (9, 1, 10)]
+        [True, False, False]
+        """
+        whole = all(one.dtype == np.int64 and one.ndim == 1 for one in (self.keys, self.count))
+        if not whole or self.keys.shape != self.count.shape or (self.count < 0).any():
+            return False
+        bounds = np.concatenate([[-1], self.keys, [contexts * self.vocabulary_size]])
+        return bool((np.diff(bounds) > 0).all())
+
     def children(self, context: Ints) -> tuple[Ints, Ints]:
         """List all continuations of these contexts: the row of the context, and the node."""
         first = np.searchsorted(self.keys, context * self.vocabulary_size)

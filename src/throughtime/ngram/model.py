@@ -135,19 +135,20 @@ class NgramModel:
 
     @classmethod
     def from_tensors(
-        cls, tensors: Mapping[str, Ints], never: Sequence[int], smoothing: Smoothing
+        cls, tensors: Mapping[str, Ints], never: Sequence[int], smoothing: Smoothing, where: str = "tensors"
     ) -> NgramModel:
-        """Build the model from what `tensors` returned."""
+        """Build the model from what `tensors` returned; `where` names them in errors."""
         if "count.1" not in tensors:
             raise InputError(
-                "tensors", "have no count.1, so they are not those of an n-gram model; train it again"
+                where, "have no count.1, so they are not those of an n-gram model; train it again"
             )
-        size = len(tensors["count.1"])
-        levels = [NgramLevel(np.arange(size), np.asarray(tensors["count.1"]), size)]
-        while (n := len(levels) + 1) and f"keys.{n}" in tensors:
-            levels.append(
-                NgramLevel(np.asarray(tensors[f"keys.{n}"]), np.asarray(tensors[f"count.{n}"]), size)
-            )
+        size = len(np.atleast_1d(tensors["count.1"]))
+        levels: list[NgramLevel] = []
+        while (n := len(levels) + 1) == 1 or f"keys.{n}" in tensors:
+            keys = np.arange(size) if n == 1 else tensors[f"keys.{n}"]
+            levels.append(NgramLevel(keys, tensors.get(f"count.{n}", np.empty(0, np.int64)), size))
+            if not levels[-1].fits(len(levels[-2].keys) if n > 1 else 1):
+                raise InputError(where, f"have damaged n-grams of length {n}; train the model again")
         return cls(NgramCounts(tuple(levels), size, tuple(never)), smoothing)
 
 

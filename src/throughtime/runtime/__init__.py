@@ -17,17 +17,18 @@ LARGEST_SEED = 2**63 - 1
 """The largest seed that torch and numpy both take."""
 
 
-def load(path: Path | str, *, threads: int | None = None) -> Any:
+def load(path: Path | str, *, threads: int | None = None, trust_changed: bool = False) -> Any:
     """Open a folder that `throughtime export` wrote: a model with the methods of the trained one.
 
     `threads` is the number of cores that the model has for itself: its threads then wait actively for each
-    other. By default it uses all cores and shares them with other work.
+    other. By default it uses all cores and shares them with other work. A folder with a file that changed
+    after the export is refused, unless `trust_changed` is set.
     """
     from throughtime.errors import InputError
     from throughtime.runtime.session import ExportFolder
     from throughtime.tasks import TASKS
 
-    folder = ExportFolder.at(path, threads)
+    folder = ExportFolder.at(path, threads, trust_changed=trust_changed)
     declaration = TASKS[folder.task]
     if declaration.runner is None:
         raise InputError(str(path), f"holds a model of the task {folder.task!r}, which runs only with torch")

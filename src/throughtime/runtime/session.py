@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from throughtime.errors import InputError, ThroughtimeError, import_optional
 from throughtime.files import read_json
+from throughtime.manifest import check_files, check_sums
 
 FORMAT, VERSION = "throughtime-onnx", 1
 Array = NDArray[Any]
@@ -67,13 +68,15 @@ class ExportFolder:
     threads: int | None
 
     @classmethod
-    def at(cls, path: Path | str, threads: int | None = None) -> ExportFolder:
+    def at(cls, path: Path | str, threads: int | None = None, *, trust_changed: bool = False) -> ExportFolder:
         """Open the export at this path; an error says why it is not one."""
         folder, where = Path(path), Path(path) / "export.json"
         if not folder.is_dir():
             raise InputError(str(path), "no such folder; `throughtime export` writes one")
         if not where.is_file():
             raise InputError(str(path), "has no export.json; `throughtime export` writes such a folder")
+        check_files(folder)
+        check_sums(folder, trust_changed=trust_changed)
         values = read_json(where, "export the run again")
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             raise InputError(str(where), "was not written by `throughtime export`")

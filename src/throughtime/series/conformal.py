@@ -261,7 +261,7 @@ def save_intervals(folder: ModelFolder, intervals: Intervals) -> None:
     from safetensors.numpy import save
 
     about = {"kind": intervals.kind, "series": list(intervals.series), "season": intervals.season}
-    with whole_file(folder.path / FILE, "wb") as file:
+    with folder.replace() as new, whole_file(new.path / FILE, "wb") as file:
         file.write(save(intervals.scores, metadata={"intervals": json.dumps(about)}))
 
 

@@ -89,7 +89,7 @@ class Models:
             self._by_name[one.name] = one
 
     @classmethod
-    def open(cls, runs: Sequence[Path], device: str = "auto") -> Models:
+    def open(cls, runs: Sequence[Path], device: str = "auto", *, trust_changed: bool = False) -> Models:
         """Load the models of these folders. Folders that cannot be served are left out, unless all are."""
         import torch
 
@@ -99,7 +99,7 @@ class Models:
         served, left_out = [], []
         for run in runs:
             try:
-                served.append(_open(run, device))
+                served.append(_open(run, device, trust_changed))
             except Exception as error:  # a broken folder must not keep the others from being served
                 left_out.append(LeftOut(run, _reason(run, error)))
         if left_out and not served:
@@ -148,12 +148,12 @@ def _reason(run: Path, error: Exception) -> str:
     return f"cannot be opened ({type(error).__name__}: {lines[0] if lines else 'no message'})"
 
 
-def _open(run: Path, device: str) -> Served:
+def _open(run: Path, device: str, trust_changed: bool) -> Served:
     folder = ModelFolder.at(run)
     task, _ = folder.read_config()
     if task not in TASKS or TASKS[task].route is None:
         raise InputError(str(run), f"holds a model of the task {task!r}, which is not served yet")
-    name, model = folder.path.resolve().name, load(run, device)
+    name, model = folder.path.resolve().name, load(run, device, trust_changed=trust_changed)
     if task != "forecast":
         return Served(name, task, model)
     from throughtime.series.conformal import load_intervals

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from throughtime.config import build_config
 from throughtime.errors import InputError, unknown
-from throughtime.files import check_new, path_exists, whole_folder
+from throughtime.files import check_new, path_exists
 from throughtime.folder import ModelFolder
 from throughtime.registry import Registry
 from throughtime.results import Evaluation
@@ -132,13 +132,20 @@ class Predictor:
 
     @classmethod
     def initialise_from(
-        cls, source: Path | str, config: Any, given: Mapping[str, Any], *, network: Any = None
+        cls,
+        source: Path | str,
+        config: Any,
+        given: Mapping[str, Any],
+        *,
+        network: Any = None,
+        trust_changed: bool = False,
     ) -> Self:
         """Create a model with the weights, assets and architecture settings of the run `source`.
 
         Settings in `given` that contradict that architecture are refused.
         """
         folder, kind = ModelFolder.at(source), cls.config_type
+        folder.check(trust_changed=trust_changed)
         task, settings = folder.read_config()
         if task != cls.task:
             raise InputError(
@@ -164,12 +171,15 @@ class Predictor:
     ) -> Self:
         """Load the best model of a run, which may still be training."""
         from throughtime.layers.devices import choose_device
-        from throughtime.models.weights import read_weights
+        from throughtime.models.weights import load_network, read_weights
 
         config = build_config(cls.config_type, settings, str(folder.path / "config.json"))
         assets = cls.load_assets(folder, config)
-        own = cls._choose_network(config, assets, network)
-        read_weights(own, folder)
+        if config.network is None:
+            own = load_network(lambda: cls._choose_network(config, assets, network), folder)
+        else:
+            own = cls._choose_network(config, assets, network)
+            read_weights(own, folder)
         predictor = cls(own.to(choose_device(device)).eval(), assets, config)
         predictor.folder = folder
         predictor.load_generation(folder)
@@ -283,8 +293,7 @@ class Predictor:
         from throughtime.models.weights import save_weights
 
         check_new(path)
-        with whole_folder(path) as temporary:
-            folder = ModelFolder(temporary)
+        with ModelFolder.create(path) as folder:
             self.save_description(folder)
             save_weights(self.model, folder)
             folder.write_card(self.card(self.training_values()))
@@ -350,9 +359,17 @@ class Predictor:
         return replace(words, network=f"{type(self.model).__name__} ({self.config.network} network)")
 
 
-def load(path: Path | str, device: str = "auto", *, task: str | None = None, network: Any = None) -> Any:
+def load(
+    path: Path | str,
+    device: str = "auto",
+    *,
+    task: str | None = None,
+    network: Any = None,
+    trust_changed: bool = False,
+) -> Any:
     """Load a trained model of any task; see `throughtime.api.load`."""
     folder = ModelFolder.at(path)
+    folder.check(trust_changed=trust_changed)
     found, settings = folder.read_config()
     if task is not None and found != task:
         raise InputError("task", f"is {task!r}, but {path} holds a model of the task {found!r}")

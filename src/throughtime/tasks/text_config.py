@@ -55,7 +55,7 @@ HiddenSize = Annotated[int, architecture(ge=1, description="number of units of a
 HiddenSizeEachWay = Annotated[
     int, architecture(ge=1, description="number of units of a layer in each direction")
 ]
-NumLayers = Annotated[int, architecture(ge=1, description="number of stacked layers")]
+NumLayers = Annotated[int, architecture(ge=1, le=1_000, description="number of stacked layers")]
 Tied = Annotated[bool, architecture(description="use the embedding as the weights of the output layer")]
 Residual = Annotated[
     bool, architecture(description="add the input of a layer to its output where their sizes agree")

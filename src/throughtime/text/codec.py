@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from throughtime.errors import InputError
-from throughtime.files import whole_file
+from throughtime.files import read_json, whole_file
 from throughtime.text.input_warnings import InputWarnings, TokenizerCoverage, blank
 from throughtime.text.subword import SUBWORDS, SubwordTokenizer, read_definition, tokenizer_file
 from throughtime.text.tokenizer import Tokenizer, check_normaliser
@@ -215,8 +215,9 @@ def _needed(number: int | None, name: str) -> int:
 def _read_config(path: Path) -> tuple[str, dict[str, Any]]:
     if not path.exists():
         raise InputError(str(path), "does not exist; every folder with a tokenizer has this file")
+    content = 'it holds {"tokenizer": NAME, "options": {...}}'
+    config = read_json(path, content)
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
         return str(config["tokenizer"]), dict(config["options"])
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise InputError(str(path), 'is damaged; it holds {"tokenizer": NAME, "options": {...}}') from None
+    except (ValueError, KeyError, TypeError):
+        raise InputError(str(path), f"is damaged; {content}") from None

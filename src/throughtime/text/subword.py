@@ -105,6 +105,7 @@ SUBWORDS: dict[str, type[SubwordTokenizer]] = {
     kind.name: kind for kind in (WordPieceTokenizer, BytePairTokenizer, UnigramTokenizer, FileTokenizer)
 }
 TRAINED = ("wordpiece", "bpe", "unigram")
+MOST_GROWTH = 10_000
 
 
 def tokenizer_file(path: Path | str) -> FileTokenizer:
@@ -138,8 +139,15 @@ def read_definition(path: Path) -> str:
         backend = tokenizers.Tokenizer.from_str(definition)
     except Exception as error:  # the library raises nothing narrower
         raise InputError(str(path), f"is not a Hugging Face tokenizer file: {error}") from None
-    if not backend.get_vocab_size(with_added_tokens=True):
+    ids = backend.get_vocab(with_added_tokens=True).values()
+    if not ids:
         raise InputError(str(path), "has an empty vocabulary; train the tokenizer before you save it")
+    if max(ids) > len(definition):
+        raise InputError(
+            str(path), f"has the id {max(ids):,}, but only {len(ids):,} tokens; number them from 0"
+        )
+    if (growth := _growth(backend)) > MOST_GROWTH:
+        raise InputError(str(path), f"may turn one character into {growth:,}; remove its replacements")
     try:
         backend.encode(_UNKNOWN, add_special_tokens=False)
     except Exception as error:
@@ -150,6 +158,18 @@ def read_definition(path: Path) -> str:
         )
         raise InputError(str(path), problem)
     return definition
+
+
+def _growth(backend: Any) -> int:
+    """Return how many characters the replacements of a tokenizer can make of one."""
+    growth = 1
+    for part, inner in ((backend.normalizer, "normalizers"), (backend.decoder, "decoders")):
+        for one in _flat(None if part is None else json.loads(part.__getstate__()), inner):
+            if isinstance(pattern := one.get("pattern"), dict):
+                # A regular expression may match nothing, before every character.
+                length, content = len(pattern.get("String", "")), len(one["content"])
+                growth *= max(1, -(-content // length)) if length else content + 1
+    return growth
 
 
 # Decoders for a `tokenizer.json` without one, found from the marks in its pieces.

@@ -208,8 +208,9 @@ class Vocabulary:
 
 
 def _lines(path: Path) -> list[str]:
-    if not path.exists():
-        raise InputError(str(path), "does not exist; a vocabulary is a file with one token per line")
+    if not path.is_file():
+        what = "is not a plain file" if path.exists() else "does not exist"
+        raise InputError(str(path), f"{what}; a vocabulary is a file with one token per line")
     try:
         text = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:

@@ -23,6 +23,7 @@ from throughtime.errors import InputError, ThroughtimeError
 from throughtime.files import has_content, sweep_parts, whole_folder
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import choose_device
+from throughtime.manifest import write_manifest
 from throughtime.models.weights import read_weights, save_weights
 from throughtime.text.texts import several
 from throughtime.train.checkpoint import Checkpoint, Checkpoints
@@ -88,13 +89,15 @@ def fit(
 
     def begin(place: Path) -> None:
         trainable.save_description(ModelFolder(place))
+        write_manifest(place)
         # The seed does not determine them: they may come from another run, or depend on the data.
         (place / FIRST).mkdir()
         save_weights(model, ModelFolder(place / FIRST))
         ModelFolder(place / FIRST).write_json(CHECKSUMS, {"data": trainer.checksums})
 
     def improved(measured: dict[str, float]) -> None:
-        save_weights(trainable.model, folder)
+        with folder.replace() as new:
+            save_weights(trainable.model, new)
 
     saved = Checkpoints(out / "checkpoints", config.keep)
     if resume and not saved.names() and (out / FIRST).is_dir():
@@ -138,7 +141,8 @@ def fit(
         values = {"run": str(out), **asdict(summary), "parameters": weights, "device": str(trainer.device)}
         values |= getattr(objective, "facts", {})
         if processes.first:
-            trainable.save_description(folder)  # a resumed run may have other settings
+            with folder.replace() as new:
+                trainable.save_description(new)  # a resumed run may have other settings
             folder.write_card(trainable.card(values))
             folder.write_json(FINISHED, {name: value for name, value in values.items() if name != "run"})
             shutil.rmtree(out / FIRST, ignore_errors=True)

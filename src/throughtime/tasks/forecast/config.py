@@ -74,9 +74,13 @@ class ForecastConfig(TrainingConfig):
     )
     test_size: Rows | None = Field(None, description="rows for testing, after those; null: as valid_size")
 
-    horizon: Count | None = architecture(None, description="rows to forecast; null: a season, or 10")
+    horizon: Count | None = architecture(
+        None, le=100_000, description="rows to forecast; null: a season, or 10"
+    )
     lookback: Count | None = architecture(
-        None, description="rows that a forecast reads; null: four seasons, if there are enough rows"
+        None,
+        le=1_000_000,
+        description="rows that a forecast reads; null: four seasons, if there are enough rows",
     )
     season: Count | None = Field(None, description="rows in a season; null: 24 hours, 7 days, 12 months, ...")
     transform: Transform = architecture(
@@ -110,7 +114,7 @@ class ForecastConfig(TrainingConfig):
     highway: bool = architecture(True, description="add a linear map of the window to the network (direct)")
     cell: str = architecture("gru", description="gru, lstm, rnn, mingru, ...; see `throughtime doctor`")
     hidden_size: Count = architecture(64, description="units in a layer")
-    num_layers: Count = architecture(1, description="layers of recurrent, hidden layers of mlp")
+    num_layers: Count = architecture(1, le=1_000, description="layers of recurrent, hidden layers of mlp")
     segment: Count | None = architecture(None, description="rows in a segment; null: half a season, or 10")
     hidden_dropout: Share = Field(0.0, description="between layers")
     output_dropout: Share = Field(0.0, description="dropout before the head, for recurrent and segment")
@@ -129,7 +133,9 @@ class ForecastConfig(TrainingConfig):
     intervals: Literal["head", "conformal"] = Field(
         "head", description="intervals of `forecast`: from the head, or conformal, measured by back-testing"
     )
-    paths: Count = Field(200, description="number of paths drawn for the intervals of a recursive model")
+    paths: Count = Field(
+        200, le=100_000, description="number of paths drawn for the intervals of a recursive model"
+    )
 
     @field_validator("target", "known", "past", mode="before")
     @classmethod

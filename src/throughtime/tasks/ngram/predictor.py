@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from throughtime.config import build_config
 from throughtime.errors import InputError
-from throughtime.files import check_new, whole_folder
+from throughtime.files import check_new
 from throughtime.folder import ModelFolder
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
@@ -48,7 +48,7 @@ class NgramLanguageModel(LanguageModel):
 
     @classmethod
     def initialise_from(
-        cls, source: Path | str, config: NgramConfig, given: Mapping[str, Any], *, network: Any = None
+        cls, source: Path | str, config: NgramConfig, given: Mapping[str, Any], **options: Any
     ) -> Self:
         """Refuse, since counts come from the data only."""
         raise InputError("init_from", "is for models with weights; an n-gram model is counted from its data")
@@ -61,9 +61,12 @@ class NgramLanguageModel(LanguageModel):
         config = build_config(NgramConfig, settings, str(folder.path / "config.json"))
         framing = config.frame(Codec.load(folder.path))
         size = len(framing.codec.vocabulary)
-        model = NgramModel.from_tensors(
-            folder.read_tensors(), framing.never_predicted, config.build_smoothing()
-        )
+        tensors, where = folder.read_tensors(), str(folder.path / "model.safetensors")
+        model = NgramModel.from_tensors(tensors, framing.never_predicted, config.build_smoothing(), where)
+        if config.order != model.order:
+            raise InputError(
+                where, f"holds n-grams of up to {model.order} words, not the order {config.order}"
+            )
         if size != model.vocabulary_size:
             raise InputError(
                 str(folder.path),
@@ -124,10 +127,10 @@ class NgramLanguageModel(LanguageModel):
         if "valid" in dataset.splits and config.split == "train":
             found = self.likelihood(dataset, "valid").values()
             measured = {"split": "valid", "data": config.data, **found}
-        with whole_folder(out) as temporary:
-            self._write(ModelFolder(temporary), measured)
+        with ModelFolder.create(out) as folder:
+            self._write(folder, measured)
             if skip_bad:
-                ModelFolder(temporary).write_skipping()
+                folder.write_skipping()
         if warn is not None:
             for note in self.notes:
                 warn(note)
@@ -170,8 +173,8 @@ class NgramLanguageModel(LanguageModel):
     def save(self, path: Path | str) -> None:
         """Write the model to a new folder, whole or not at all."""
         check_new(path)
-        with whole_folder(path) as temporary:
-            self._write(ModelFolder(temporary), self._validation())
+        with ModelFolder.create(path) as folder:
+            self._write(folder, self._validation())
 
     def _write(self, folder: ModelFolder, measured: Mapping[str, Any]) -> None:
         self.save_description(folder)

@@ -15,6 +15,7 @@ import numpy as np
 from throughtime.data.records import TaggedSentence
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
+from throughtime.manifest import write_manifest
 from throughtime.models.language import FrozenReader
 from throughtime.models.weights import save_weights
 from throughtime.tasks.base import load
@@ -183,6 +184,7 @@ class TagLanguage:
         """Write a copy of the whole model, so that the tagger no longer needs the run."""
         self.language.save_description(folder)
         save_weights(self.language.model, folder)
+        write_manifest(folder.path)
 
 
 class TaggerAssets(NamedTuple):
@@ -200,11 +202,12 @@ class TaggerAssets(NamedTuple):
     @classmethod
     def load(cls, folder: ModelFolder, num_languages: int, **options: Any) -> TaggerAssets:
         """Read what `save` wrote; the options are those of `TagCodec.load`."""
-        languages = load_languages(_copies(folder, num_languages))
+        # The manifest of the tagger, which has been checked, covers these copies.
+        languages = load_languages(_copies(folder, num_languages), trust_changed=True)
         return cls(TagCodec.load(folder.path, **options), languages)
 
 
-def load_languages(runs: Sequence[str | Path]) -> tuple[TagLanguage, ...]:
+def load_languages(runs: Sequence[str | Path], *, trust_changed: bool = False) -> tuple[TagLanguage, ...]:
     """Load the language models in these folders."""
     found = []
     for run in runs:
@@ -213,7 +216,7 @@ def load_languages(runs: Sequence[str | Path]) -> tuple[TagLanguage, ...]:
             raise InputError(
                 "language_models", f"{run} holds a model of the task {task!r}, expected 'language'"
             )
-        found.append(TagLanguage(load(run, device="cpu"), str(run)))
+        found.append(TagLanguage(load(run, "cpu", trust_changed=trust_changed), str(run)))
     return tuple(found)
 
 

@@ -148,7 +148,9 @@ class TranslateConfig(TextConfig):
         None,
         description="units of an encoder layer per direction; null: hidden_size, half of it if bidirectional",
     )
-    num_layers: Size = architecture(1, description="number of stacked layers of encoder and decoder")
+    num_layers: Size = architecture(
+        1, le=1_000, description="number of stacked layers of encoder and decoder"
+    )
     bidirectional: bool = architecture(True, description="the encoder reads in both directions")
     attention: Annotated[str, one_of("throughtime.layers.attention:ATTENTIONS")] = architecture(
         "additive", description="score function of the attention: additive, dot or general"

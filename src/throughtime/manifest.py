@@ -1,0 +1,185 @@
+"""What the folder of a model may hold, checked before anything in it is read: kinds, sizes and sums of files.
+
+`manifest.json` holds the SHA-256 sum of every file that a model is loaded from. It is written with the model,
+so it detects damage and mixed-up files, but no forgery: whoever changes a file can change the manifest too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import stat
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from throughtime.errors import InputError, ThroughtimeWarning
+from throughtime.files import read_json, sha256_of, whole_file
+
+MANIFEST = "manifest.json"
+FORMAT = "throughtime manifest"
+FREE = frozenset(
+    {MANIFEST, "README.md", "generation_config.json", "metrics.jsonl", "training.json", "data.json"}
+)
+"""Files that may change: notes about a model, and its default options for generation."""
+APART = frozenset({"checkpoints", "first"})
+"""Folders inside a run that are checked when they are read."""
+LOADED = frozenset({".json", ".txt", ".safetensors", ".onnx"})
+"""The kinds of files that a model is loaded from."""
+ROOM = 200_000_000
+"""Bytes of memory that vocabularies and tables may take beyond the size of all files together."""
+BYTES_PER_ITEM = {".txt": (b"\n", 200), "tokenizer.json": (b",", 520), ".json": (b",[{", 80)}
+"""Measured memory of one item of a parsed file, and the characters that each item needs at least one of."""
+MOST_FILES = 10_000
+_PART = ".replaced.part"
+
+
+def write_manifest(folder: Path) -> None:
+    """Write the sums of all files in a new folder."""
+    names = (path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*")) if path.is_file())
+    _write(folder, {name: [sha256_of(folder / name)] for name in names if _is_covered(name)})
+
+
+@contextlib.contextmanager
+def replace_files(folder: Path) -> Iterator[Path]:
+    """Yield an empty folder; if the block succeeds, its files replace those of `folder`.
+
+    The manifest has both sums while a file is replaced, so it is right at every moment, for a process that
+    reads meanwhile and after a power cut.
+    """
+    new = folder / _PART
+    shutil.rmtree(new, ignore_errors=True)  # of a process that was killed
+    new.mkdir()
+    try:
+        yield new
+        names = [path.relative_to(new).as_posix() for path in sorted(new.rglob("*")) if path.is_file()]
+        before = _read(folder)
+        after = {name: [sha256_of(new / name)] for name in names if _is_covered(name)}
+        if before is not None:
+            _write(folder, before | {name: [*before.get(name, []), *sums] for name, sums in after.items()})
+        for name in names:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (new / name).replace(folder / name)
+        if before is not None:
+            _write(folder, before | after)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+
+
+def check_sums(folder: Path, *, trust_changed: bool = False) -> None:
+    """Refuse a folder with a file that is missing or not the one that was saved; warn without a manifest.
+
+    With `trust_changed`, nothing is compared.
+    """
+    if trust_changed:
+        return
+    sums = _read(folder)
+    if sums is None:
+        warnings.warn(
+            f"{folder}: has no {MANIFEST}, so changes to its files cannot be noticed; "
+            "save the model again to add one",
+            ThroughtimeWarning,
+            stacklevel=3,
+        )
+    while sums is not None:
+        problem = next(filter(None, (_compare(folder, name, sums[name]) for name in sums)), None)
+        if problem is None:
+            return
+        before, sums = sums, _read(folder)
+        if before == sums:  # else a training has replaced the file meanwhile
+            raise problem
+
+
+def _compare(folder: Path, name: str, sums: Sequence[str]) -> InputError | None:
+    path = folder / name
+    if not path.is_file():
+        return InputError(str(path), "is missing; the model folder is incomplete")
+    if sha256_of(path) in sums:
+        return None
+    return InputError(
+        str(path),
+        f"was changed after the model was saved: its SHA-256 sum is not the one in {MANIFEST}; restore the "
+        "file, or set trust_changed if you trust it",
+    )
+
+
+def check_files(folder: Path) -> None:
+    """Refuse a folder with links out of it, other things than plain files, or files too large to be true."""
+    sizes = _list_files(folder)
+    needed, total = 0, sum(sizes.values())
+    for name in sizes:
+        path = folder / name
+        kind = path.name if path.name in BYTES_PER_ITEM else path.suffix
+        if kind in BYTES_PER_ITEM:
+            marks, cost = BYTES_PER_ITEM[kind]
+            with path.open("rb") as file:
+                while block := file.read(1 << 20):
+                    needed += cost * sum(block.count(mark) for mark in marks)
+            if needed > total + ROOM:
+                raise InputError(
+                    str(path),
+                    f"has too many entries for a model of {total / 1e6:,.1f} MB; the file is damaged",
+                )
+
+
+def _list_files(folder: Path) -> dict[str, int]:
+    """Return the sizes of all files that a model may be loaded from."""
+    root, sizes, seen = folder.resolve(), {}, 0
+    for place, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name not in APART and not name.startswith(".")]
+        seen += len(folders) + len(files)
+        if seen > MOST_FILES:
+            raise InputError(str(folder), f"holds more than {MOST_FILES:,} files; a model has few")
+        for name in (*folders, *files):
+            path = Path(place, name)
+            is_link = path.is_symlink()
+            if is_link and not path.resolve().is_relative_to(root):
+                raise InputError(str(path), "is a link that leads out of the model folder; copy the file")
+            if name in folders or path.suffix not in LOADED:
+                continue
+            found = path.stat() if path.exists() else path.lstat()
+            if not stat.S_ISREG(found.st_mode):
+                raise InputError(str(path), "is not a plain file, which a model folder needs")
+            stored = getattr(found, "st_blocks", found.st_size / 512) * 512
+            if found.st_size - stored > ROOM:
+                raise InputError(
+                    str(path),
+                    f"claims {found.st_size:,} bytes, but {stored:,} are stored; the file has holes",
+                )
+            sizes[path.relative_to(folder).as_posix()] = found.st_size
+    return sizes
+
+
+def _is_covered(name: str) -> bool:
+    parts = Path(name).parts
+    return parts[-1] not in FREE and not APART.intersection(parts) and Path(name).suffix in LOADED
+
+
+def _read(folder: Path) -> dict[str, list[str]] | None:
+    """Return the sums that each file may have, or None without a manifest."""
+    path = folder / MANIFEST
+    if not path.is_file():
+        return None
+    cure = "restore it, or remove it to load the model with a warning"
+    values: Any = read_json(path, cure)
+    sums: Any = values.get("sha256") if isinstance(values, dict) and values.get("format") == FORMAT else None
+    if not isinstance(sums, dict) or not all(map(_is_entry, sums.items())):
+        raise InputError(str(path), f"is damaged; {cure}")
+    return sums
+
+
+def _is_entry(entry: tuple[str, Any]) -> bool:
+    name, sums = Path(entry[0]), entry[1]
+    inside = not name.is_absolute() and ".." not in name.parts
+    return (
+        inside and _is_covered(entry[0]) and isinstance(sums, list) and all(isinstance(s, str) for s in sums)
+    )
+
+
+def _write(folder: Path, sums: Mapping[str, list[str]]) -> None:
+    with whole_file(folder / MANIFEST) as file:
+        json.dump({"format": FORMAT, "sha256": dict(sorted(sums.items()))}, file, indent=2)
+        file.write("\n")
