@@ -34,7 +34,7 @@ ROOM = 200_000_000
 BYTES_PER_ITEM = {".txt": (b"\n", 200), "tokenizer.json": (b",", 520), ".json": (b",[{", 80)}
 """Measured memory of one item of a parsed file, and the characters that each item needs at least one of."""
 MOST_FILES = 10_000
-_PART = ".replaced.part"
+_PART = ".model.replaced.part"
 
 
 def write_manifest(folder: Path) -> None:

@@ -53,7 +53,7 @@ class NgramLevel:
     def fits(self, contexts: int) -> bool:
         """Return whether this can be a level above one of `contexts` nodes.
 
-        >>> [NgramLevel(np.array([1, key]), np.array([4, 1]), vocabulary_size=5).fits(2) for key in (9, 1, 10)]
+        >>> [NgramLevel(np.array([1, key]), np.array([4, 1]), 5).fits(contexts=2) for key in (9, 1, 10)]
         [True, False, False]
         """
         whole = all(one.dtype == np.int64 and one.ndim == 1 for one in (self.keys, self.count))
