@@ -41,6 +41,25 @@ if importlib.util.find_spec("torch") is None:
     sys.meta_path.insert(0, SkipTestsOfTorch())
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_pictures() -> Iterator[Callable[..., None]]:
+    """Trainings draw no learning curve, which takes longer than a tiny training; `pictures` draws them."""
+    if importlib.util.find_spec("torch") is None:
+        yield lambda: None
+        return
+    from throughtime.train import run
+
+    draw, run._draw = run._draw, lambda *_: None
+    yield draw
+    run._draw = draw
+
+
+@pytest.fixture
+def pictures(_no_pictures: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Trainings draw their learning curve, as they do for a user."""
+    monkeypatch.setattr("throughtime.train.run._draw", _no_pictures)
+
+
 @pytest.fixture(scope="session")
 def corpora() -> Path:
     """The folder of real corpora, or a skip with its reason."""

@@ -19,6 +19,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from tests.export import untrained
+from tests.forked import run_forked
 from tests.tiny import tiny_data, training
 
 HIDE = """
@@ -98,9 +99,8 @@ def start(program: str, extra: str, *words: object, **options) -> subprocess.Pop
 
 
 def run(program: str, extra: str, *words: object) -> tuple[int, str]:
-    process = start(program, extra, *words)
-    out, err = process.communicate()
-    return process.returncode, out + err
+    done = run_forked(program, hidden_beside(extra), *words)
+    return done.returncode, done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.forked import run_forked
 
 import throughtime as tt
 
@@ -29,7 +30,7 @@ def test_importing_the_package_imports_nothing_heavy():
 
 def test_a_translator_imports_no_counted_models_and_no_scores():
     program = "import sys, throughtime.tasks.translate.predictor; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = run_forked(program)
     loaded = {name for name in done.stdout.split() if name.startswith("throughtime.")}
     assert "throughtime.tasks.translate.network" in loaded
     parts = ("ngram.", "metrics.bleu", "metrics.classification", "metrics.likelihood", "text.languages")
@@ -45,5 +46,5 @@ for call in (tt.train, tt.export):
     except tt.InputError:
         print("called")
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = run_forked(program)
     assert done.stdout.split() == ["called", "called"]

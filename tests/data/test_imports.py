@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+from tests.forked import run_forked
 
 
 @pytest.mark.parametrize("task", ["language", "translate"])
 def test_a_prediction_needs_neither_batches_nor_corpora(task: str) -> None:
     code = f"import sys, throughtime.tasks.{task}.predictor; print(*sys.modules)"
-    modules = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+    modules = run_forked(code).stdout.split()
     heavy = ("batching", "catalogue", "corpora", "dataset", "idcache", "readers", "source")
+    assert f"throughtime.tasks.{task}.predictor" in modules
     assert not {f"throughtime.data.{name}" for name in heavy} & {*modules}

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+from tests.forked import run_forked
 from tests.tiny import tiny_data, training
 
 PACKAGE = Path(__file__).parent / "package"
@@ -42,11 +40,9 @@ class Outcome:
 
 def run(paths, *words, code=None):
     """The command (or a program) in a process of its own that has these packages installed."""
-    path = os.pathsep.join([*map(str, paths), *filter(None, [os.environ.get("PYTHONPATH")])])
-    start = [sys.executable, "-c", code] if code else [sys.executable, "-m", "throughtime"]
-    environment = {**os.environ, "PYTHONPATH": path}
-    done = subprocess.run([*start, *map(str, words)], env=environment, capture_output=True, text=True)
-    return Outcome(done)
+    return Outcome(
+        run_forked(code or "from throughtime.cli.main import run; run()", *words, path=tuple(paths))
+    )
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +96,7 @@ def test_a_cell_is_trained_inspected_and_exported(outside, data, tmp_path):
     code = f"""
 import sys, throughtime as tt
 runner = tt.runtime.load({str(tmp_path / "onnx")!r})
-assert "torch" not in sys.modules
+assert not [name for name in sys.modules if name.startswith("throughtime.train")]
 text = ["one two three"]
 trained = tt.load({str(tmp_path / "run")!r}).score(text)[0]
 assert abs(runner.score(text)[0].log_probs[0] - trained.log_probs[0]) < 1e-4

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.forked import run_forked
 from tests.tiny import tiny_data, training
 
 from throughtime.cli.main import main
@@ -42,7 +43,7 @@ def test_loading_a_model_imports_nothing_of_training(task, data, tmp_path):
     run = tmp_path / "run"
     assert main(training(task, data[task], run, **({} if task == "ngram" else {"epochs": 1}))) == 0
     script = SCRIPT.format(run=str(run), predict=PREDICT[task], heavy=HEAVY)
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    ran = run_forked(script)
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout.splitlines()[-1]) == []
 
@@ -60,5 +61,5 @@ def test_importing_a_model_imports_no_batches_measures_or_objectives(task):
 import sys, throughtime.tasks.{task}.predictor
 print([name for name in sys.modules if name.startswith({tuple(f"throughtime.{part}" for part in parts)!r})])
 """
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    ran = run_forked(script)
     assert ran.stdout.strip() == "[]"

@@ -56,7 +56,7 @@ def run(text):
     return train
 
 
-def test_a_finished_run_holds_what_reproduces_it(run, tmp_path):
+def test_a_finished_run_holds_what_reproduces_it(run, tmp_path, pictures):
     out = tmp_path / "run"
     values = run(out, epochs=2)
     names = {path.name for path in out.iterdir()}
@@ -243,7 +243,7 @@ def test_a_file_system_without_locks_is_trained_on(run, tmp_path, monkeypatch):
     assert run(tmp_path / "other", epochs=1)["epochs"] == 1
 
 
-def test_no_picture_fails_a_training(run, tmp_path, monkeypatch):
+def test_no_picture_fails_a_training(run, tmp_path, monkeypatch, pictures):
     said = []
 
     class Listening(Reporter):

@@ -23,8 +23,11 @@ import json, sys, torch
 from pathlib import Path
 from throughtime.cli.main import main
 from throughtime.train.processes import Processes, join_processes
-from throughtime.train import processes as module
+from throughtime.train import processes as module, run
 import os
+
+sys.modules["torch.utils.tensorboard"] = None
+run._draw = lambda *_: None  # a picture takes longer than the training
 
 folder, runs = Path(sys.argv[1]), json.loads(sys.argv[2])
 rank = int(os.environ["RANK"])
