@@ -132,7 +132,7 @@ async def posted(
     body = json.dumps({"q": sentence, "source": "en", "target": "fr"}).encode()
     head = [
         "POST /translate HTTP/1.1",
-        "Host: x",
+        "Host: localhost",
         "Content-Type: application/json",
         f"Content-Length: {len(body)}",
     ]

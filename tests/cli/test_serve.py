@@ -97,7 +97,7 @@ def test_a_second_ctrl_c_ends_serve_though_a_model_still_computes(request):
     with socket.create_connection(("127.0.0.1", int(port[1])), timeout=10) as line:
         body = b'{"q": "a"}'
         line.sendall(
-            b"POST /classify HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"POST /classify HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
         )
         time.sleep(0.5)

@@ -381,3 +381,32 @@ def test_a_warning_is_noted_and_taken_back(page):
     told(page, "#translate .words", "sleeps")
     answered(page, "translate")
     assert not page.locator("#translate .warning").is_visible()
+
+
+def test_the_policy_lets_the_pages_work_and_workers_and_wasm_but_nothing_inline(browser, site):
+    page, complaints = browser.new_page(), []
+    page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
+    page.goto(f"{site}/docs")
+    assert page.evaluate("getComputedStyle(document.querySelector('h2')).textTransform") == "capitalize"
+    assert not [line for line in complaints if "status of 404" not in line]  # it has no icon
+    page.goto(site)
+    empty_module = "new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0])"
+    assert page.evaluate(f"WebAssembly.instantiate({empty_module}).then(() => true)")
+    work = "onmessage = (event) => postMessage(2 * event.data)"
+    assert (
+        page.evaluate(
+            """(source) => new Promise((resolve, reject) => {
+                const worker = new Worker(URL.createObjectURL(new Blob([source])));
+                worker.onmessage = (event) => resolve(event.data);
+                worker.onerror = reject;
+                worker.postMessage(21);
+            })""",
+            work,
+        )
+        == 42
+    )
+    inline = "document.head.append(Object.assign(document.createElement('script'), {text: 'window.ran = 1'}))"
+    page.evaluate(inline)
+    assert page.evaluate("window.ran === undefined")
+    assert "Content Security Policy" in complaints[-1]
+    page.close()

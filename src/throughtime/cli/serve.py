@@ -41,6 +41,14 @@ def serve(
     protect_metrics: Annotated[
         bool, option("Require a key for /metrics too.", "--protect-metrics", panel=ACCESS)
     ] = False,
+    allow_host: Annotated[
+        list[str] | None,
+        option(
+            "Answer to this name too, such as models.example.org; repeatable. * answers to any.",
+            metavar="NAME",
+            panel=ACCESS,
+        ),
+    ] = None,
     cors: Annotated[
         list[str] | None,
         option(
@@ -91,8 +99,9 @@ def serve(
         import_optional(package, feature="serving models", extra="serve")
     from throughtime.serve.app import create_app
     from throughtime.serve.models import Models
+    from throughtime.serve.origins import is_loopback
     from throughtime.serve.requests import Options
-    from throughtime.serve.server import Server, address_of, is_loopback, listen
+    from throughtime.serve.server import Server, address_of, listen
 
     if api_key is not None and not api_key.strip():
         raise InputError("--api-key", "is empty; give a key, or leave it out")
@@ -103,6 +112,7 @@ def serve(
         api_key=api_key,
         key_file=key_file,
         protect_metrics=protect_metrics,
+        hosts=tuple(allow_host or ()),
         cors=tuple(cors or ()),
         rate_limit=rate_limit,
         timeout=timeout,

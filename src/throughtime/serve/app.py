@@ -23,6 +23,7 @@ from throughtime.errors import InputError
 from throughtime.serve import insight
 from throughtime.serve.middleware import AccessLog, Limits
 from throughtime.serve.models import Models
+from throughtime.serve.origins import Origins, content_policy
 from throughtime.serve.requests import CLIENT_LEFT, Options, RefusalError, check_key, explain, refusal
 from throughtime.serve.service import Service, get_service
 from throughtime.tasks import TASKS
@@ -111,7 +112,12 @@ def create_app(
         app.add_middleware(
             CORSMiddleware, allow_origins=options.cors, allow_methods=["*"], allow_headers=["*"]
         )
-    app.add_middleware(AccessLog, metrics=service.metrics, as_json=options.log_json, stream=log)
+    app.add_middleware(Origins, options=options)
+    pages = [path.read_text(encoding="utf-8") for path in sorted(PAGE.glob("*.html"))]
+    policy = content_policy([*pages, f"<style>{STYLE}</style>"])
+    app.add_middleware(
+        AccessLog, metrics=service.metrics, policy=policy, as_json=options.log_json, stream=log
+    )
     return app
 
 

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from throughtime.serve.logs import REQUEST, request_id, write_request
 from throughtime.serve.metrics import REASONS, ServerMetrics
+from throughtime.serve.origins import address_group, make_safe
 from throughtime.serve.requests import CLIENT_LEFT, Options, refusal
 
 CLIENTS = 10_000
@@ -91,7 +92,7 @@ class Limits:
         if length.isdigit() and int(length) > self.options.max_bytes:
             answer = refusal(scope["path"], 413, self.too_large)
         if self.rates is not None and scope["method"] == "POST":  # only POST requests compute
-            wait = self.rates.seconds_to_wait(_client(scope))
+            wait = self.rates.seconds_to_wait(address_group(_client(scope)))
             if wait:
                 sentence = f"more than {self.options.rate_limit} requests in a minute; wait {wait} s"
                 answer = refusal(scope["path"], 429, sentence, {"Retry-After": str(wait)})
@@ -125,13 +126,19 @@ class Limits:
 class AccessLog:
     """Logs and counts every request, under an id that its answer carries in `X-Request-Id`.
 
-    An answer is sent here for a failure, too, so that it has that id. Texts and keys are never logged.
+    Answers get the headers for browsers here. Failures are answered here, too, so that they have them all.
+    Texts and keys are never logged.
     """
 
     def __init__(
-        self, app: ASGIApp, metrics: ServerMetrics, as_json: bool, stream: TextIO | None = None
+        self,
+        app: ASGIApp,
+        metrics: ServerMetrics,
+        policy: str,
+        as_json: bool,
+        stream: TextIO | None = None,
     ) -> None:
-        self.app, self.metrics, self.as_json, self.stream = app, metrics, as_json, stream
+        self.app, self.metrics, self.policy, self.as_json, self.stream = app, metrics, policy, as_json, stream
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -147,6 +154,7 @@ class AccessLog:
             if message["type"] == "http.response.start":
                 status, started = message["status"], True
                 message["headers"] = [*message.get("headers", []), (b"x-request-id", number.encode())]
+                make_safe(message, self.policy)
             await send(message)
 
         try:

@@ -37,6 +37,7 @@ class Options:
     api_key: str | None = field(default=None, repr=False)
     key_file: Path | None = None
     protect_metrics: bool = False
+    hosts: tuple[str, ...] = ()  # allowed besides loopback names and the address of the connection
     cors: tuple[str, ...] = ()
     rate_limit: int | None = None  # requests per minute and client
     timeout: float = 30.0

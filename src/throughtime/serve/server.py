@@ -45,15 +45,6 @@ def address_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach this address.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
-    (True, True, False)
-    """
-    return host in ("localhost", "::1") or host.startswith("127.")
-
-
 class Server(uvicorn.Server):
     """uvicorn that finishes requests at the first signal, and closes connections at the second.
 
