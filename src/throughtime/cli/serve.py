@@ -102,6 +102,7 @@ def serve(
     from throughtime.serve.origins import is_loopback
     from throughtime.serve.requests import Options
     from throughtime.serve.server import Server, address_of, listen
+    from throughtime.serve.service import prepare_interpreter
 
     if api_key is not None and not api_key.strip():
         raise InputError("--api-key", "is empty; give a key, or leave it out")
@@ -131,6 +132,7 @@ def serve(
         if not is_loopback(host) and keyless:
             say("warning: anyone who can reach this machine can use it; --key-file requires keys.")
         say(greeting(models, address))
+        prepare_interpreter()
         server = Server(app, timeout)
         server.run(sockets=[listener])
     service = app.state.service

@@ -21,10 +21,11 @@ from starlette.types import Scope
 
 from throughtime.errors import InputError
 from throughtime.serve import insight
+from throughtime.serve.bodies import explain
 from throughtime.serve.middleware import AccessLog, Limits
 from throughtime.serve.models import Models
 from throughtime.serve.origins import Origins, content_policy
-from throughtime.serve.requests import CLIENT_LEFT, Options, RefusalError, check_key, explain, refusal
+from throughtime.serve.requests import CLIENT_LEFT, Options, RefusalError, check_key, refusal
 from throughtime.serve.service import Service, get_service
 from throughtime.tasks import TASKS
 from throughtime.version import __version__
@@ -179,9 +180,7 @@ async def _answer_error(request: Request, error: Exception) -> Response:
         case InputError():
             return refusal(path, 400, str(error))
         case RequestValidationError():
-            place = [str(part) for part in error.errors()[0]["loc"] if part != "body"]
-            param = place[0] if place and not place[0].isdecimal() else None  # a number: where JSON ends
-            return refusal(path, 400, explain(error.errors()), param=param)
+            return refusal(path, 400, explain(error.errors()))
         case HTTPException():
             sentence = UNSERVED if error.status_code == 404 else str(error.detail)
             if error.status_code == 405 and error.headers:

@@ -7,13 +7,16 @@ import json
 import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
+from throughtime.interrupt import check_interrupt
+from throughtime.serve.bodies import answer, body_schema, read_body
 from throughtime.serve.models import Served
 from throughtime.serve.prediction import infill
 from throughtime.serve.requests import (
@@ -23,6 +26,7 @@ from throughtime.serve.requests import (
     RefusalError,
     SearchRequest,
     Text,
+    TextList,
     check_limit,
     check_texts,
     error_body,
@@ -37,7 +41,7 @@ if TYPE_CHECKING:
 MOST_LIKELY, MOST_STOPS, STOP_LENGTH = 5, 4, 200
 
 router = APIRouter(prefix="/v1", tags=["completions"])
-Ids = Annotated[list[int], Field(min_length=1)]
+Ids = Annotated[list[int], Field(min_length=1, fail_fast=True)]
 
 
 class StreamOptions(BaseModel):
@@ -53,9 +57,7 @@ class CompletionRequest(SearchRequest):
     """
 
     model: Text
-    prompt: (
-        Text | Annotated[list[Text], Field(min_length=1)] | Ids | Annotated[list[Ids], Field(min_length=1)]
-    ) = ""
+    prompt: Text | TextList | Ids | Annotated[list[Ids], Field(min_length=1, fail_fast=True)] = ""
     suffix: Text | None = None
     max_tokens: int | None = Field(None, ge=0)
     temperature: float | None = Field(None, ge=0, le=2)
@@ -72,7 +74,7 @@ class CompletionRequest(SearchRequest):
     best_of: int | None = None
     frequency_penalty: float | None = None
     presence_penalty: float | None = None
-    logit_bias: dict[str, float] | None = None
+    logit_bias: dict[str, Any] | None = None
 
     @property
     def prompts(self) -> list[str | list[int]]:
@@ -156,38 +158,39 @@ async def model(request: Request, name: str) -> dict[str, Any]:
     return _model(admit(request).models.get(name))
 
 
-@router.post("/completions", response_model=None)
-async def completions(request: Request, asked: CompletionRequest) -> Response:
+@router.post("/completions", openapi_extra=body_schema(CompletionRequest))
+async def completions(request: Request) -> Response:
     """Continue a prompt, or fill the gap before a suffix; with `stream`, as server-sent events."""
+    asked = await read_body(request, CompletionRequest)
     service = admit(request)
     asked.check(service.options)
     named = service.models.get(asked.model)
     if asked.suffix:
         whole = await infill(request, named, asked.prompts, asked.suffix, asked.tokens, asked.choices)
-        return JSONResponse(_head(named) | whole)
+        return await answer(request, _head(named) | whole)
     if "generate" not in named.abilities:
         _refuse("model", f"{named.name} cannot continue a text; ask a language model")
     if named.model.framing.backward:
         _refuse("model", f"{named.name} reads from right to left and cannot go on")
-    completion = Completion(service, named, asked)
+    completion = await service.run_aside(request, partial(Completion, request, service, named, asked))
     # No warning for an empty prompt: a language model can start from nothing.
     texts = {number: one for number, one in enumerate(asked.prompts, 1) if isinstance(one, str) and one}
     numbers = None if len(asked.prompts) == 1 else list(texts)
-    completion.warnings = await service.warnings(named, list(texts.values()), numbers=numbers)
+    completion.warnings = await service.warnings(request, named, list(texts.values()), numbers=numbers)
     if asked.search is not None:
-        return JSONResponse(await completion.search(request))
+        return await answer(request, await completion.search())
     if asked.stream:
         pieces = completion.stream()
         first = await anext(pieces)  # so that a full queue is still answered with its own status
         return StreamingResponse(_events(first, pieces), media_type="text/event-stream")
-    return JSONResponse(await completion.whole(request))
+    return await answer(request, await completion.whole())
 
 
 class Completion:
     """The texts of one request."""
 
-    def __init__(self, service: Service, served: Served, asked: CompletionRequest) -> None:
-        self.service, self.served, self.asked = service, served, asked
+    def __init__(self, request: Request, service: Service, served: Served, asked: CompletionRequest) -> None:
+        self.request, self.service, self.served, self.asked = request, service, served, asked
         self.framing = served.model.framing
         self.head = _head(served)
         self.warnings: dict[str, list[str]] = {}
@@ -198,19 +201,22 @@ class Completion:
             for choice in range(asked.choices)
         ]
 
-    async def whole(self, request: Request) -> dict[str, Any]:
+    async def whole(self) -> dict[str, Any]:
         """Return the whole answer."""
-        await self.service.wait_for(request, asyncio.ensure_future(self._finish()))
+        await self.service.wait_for(self.request, asyncio.ensure_future(self._finish()))
         prompt_scores: list[list[float]] = [[]] * len(self.prompts)
         if self.asked.echo and self.asked.logprobs is not None:
             score = self.served.model.model.log_probs
             prompt_scores = await self.service.compute(
-                request,
+                self.request,
                 self.served,
                 "score",
                 lambda items: [one.tolist() for one in score(items)],
                 self.prompts,
             )
+        return await self.service.run_aside(self.request, partial(self._answer, prompt_scores))
+
+    def _answer(self, prompt_scores: Sequence[Sequence[float]]) -> dict[str, Any]:
         choices = []
         for index, draft in enumerate(self.drafts):
             number = index // self.asked.choices
@@ -221,7 +227,7 @@ class Completion:
             choices.append(_choice(index, text, draft.finish or "length", log_probs))
         return self.head | {"choices": choices, "usage": self._usage()} | self.warnings
 
-    async def search(self, request: Request) -> dict[str, Any]:
+    async def search(self) -> dict[str, Any]:
         """Return the whole answer, found by the strategy that `search` names."""
         asked, model = self.asked, self.served.model
         given = asked.model_dump(include={"temperature", "top_p", "seed", "num_beams", "length_penalty"})
@@ -234,11 +240,15 @@ class Completion:
             return found
 
         key = batch_key("completions", options)
-        found = await self.service.compute(request, self.served, key, compute, self.prompts)
+        found = await self.service.compute(self.request, self.served, key, compute, self.prompts)
+        return await self.service.run_aside(self.request, partial(self._found, found))
+
+    def _found(self, found: list[list[Finished]]) -> dict[str, Any]:
         choices: list[dict[str, Any]] = []
         written = 0
         for number, (ids, own) in enumerate(zip(self.prompts, found, strict=True)):
             for one in own:
+                check_interrupt()
                 text = "".join(self.framing.pieces([*ids, *one.tokens])[len(ids) :])
                 reason = "stop" if one.ended else "length"
                 choices.append(_choice(len(choices), self._echo(number) + text, reason, None))
@@ -260,7 +270,7 @@ class Completion:
                 loop.call_soon_threadsafe(news.set)
 
         sent = dict.fromkeys(self.drafts, 0)
-        deadline = time.monotonic() + self.service.options.timeout
+        deadline = self.service.deadline(self.request)
         try:
             for draft in self.drafts:
                 draft.notify = notify
@@ -324,6 +334,7 @@ class Completion:
         scores: list[float | None] = [*prompt_scores[skip:], *(one.log_prob for one in draft.tokens)]
         likely: list[dict[str, float | None] | None] = [None] * (echoed - skip)
         for place, one in enumerate(draft.tokens, len(draft.prompt)):
+            check_interrupt()
             likely.append(self._likely(ids[max(0, place - WINDOW) : place], tokens[place - first], one))
         return {
             "tokens": tokens,

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
+from starlette.responses import Response
 
 from throughtime.data.panel import YEARS, Panel, Series, Times, make_regular
 from throughtime.data.readers.dates import ISO, DateCell, DateForm, check_date_format, settle_form
+from throughtime.interrupt import check_interrupt
 from throughtime.results import Forecast
 from throughtime.runtime.forecast import ends, ends_of
 from throughtime.series.conformal import Conformal
 from throughtime.series.protocol import ForecastModel
+from throughtime.serve.bodies import answer, body_schema, read_body
 from throughtime.serve.models import Served
 from throughtime.serve.requests import RefusalError, Text, check_limit
 from throughtime.serve.service import admit
@@ -35,8 +40,10 @@ class SeriesRequest(BaseModel):
     """One series: values, null where one is missing, at their times (dates in ISO format, or numbers)."""
 
     unique_id: Text = "series"
-    y: Annotated[list[Value], Field(min_length=1)]
-    ds: list[Text] | list[Place] | None = None
+    y: Annotated[list[Value], Field(min_length=1, fail_fast=True)]
+    ds: (
+        Annotated[list[Text], Field(fail_fast=True)] | Annotated[list[Place], Field(fail_fast=True)] | None
+    ) = None
 
 
 class ForecastRequest(BaseModel):
@@ -46,16 +53,17 @@ class ForecastRequest(BaseModel):
     that fits.
     """
 
-    series: Annotated[list[SeriesRequest], Field(min_length=1)]
+    series: Annotated[list[SeriesRequest], Field(min_length=1, fail_fast=True)]
     model: Text | None = None
     h: int | None = Field(None, ge=1)
     date_format: Text | None = None
     level: list[Level] = Field(default=[], max_length=MOST_LEVELS)
 
 
-@router.post("/forecast")
-async def forecast(request: Request, asked: ForecastRequest) -> dict[str, Any]:
+@router.post("/forecast", openapi_extra=body_schema(ForecastRequest))
+async def forecast(request: Request) -> Response:
     """Forecast the next rows of each series: the mean, and an interval for each level."""
+    asked = await read_body(request, ForecastRequest)
     service = admit(request)
     served = service.models.choose(asked.model, "forecast")
     rows = sum(len(one.y) for one in asked.series)
@@ -65,7 +73,7 @@ async def forecast(request: Request, asked: ForecastRequest) -> dict[str, Any]:
     levels = sorted(set(asked.level))
     probabilities = ends_of(levels)
     forecasting = _forecasting(served, levels)
-    panel = panel_of(asked.series, asked.date_format)
+    panel = await service.run_aside(request, partial(panel_of, asked.series, asked.date_format))
 
     def compute(panels: list[Panel]) -> list[list[Forecast]]:
         with np.errstate(all="ignore"):
@@ -73,7 +81,8 @@ async def forecast(request: Request, asked: ForecastRequest) -> dict[str, Any]:
 
     key = ("forecast", h, tuple(levels))
     (found,) = await service.compute(request, served, key, compute, [panel])
-    return {"model": served.name, "forecasts": [_values(one, levels) for one in found], "notes": panel.notes}
+    forecasts = await service.run_aside(request, lambda: [_values(one, levels) for one in found])
+    return await answer(request, {"model": served.name, "forecasts": forecasts, "notes": panel.notes})
 
 
 def _forecasting(served: Served, levels: Sequence[float]) -> ForecastModel:
@@ -92,9 +101,8 @@ def _forecasting(served: Served, levels: Sequence[float]) -> ForecastModel:
 
 def panel_of(given: Sequence[SeriesRequest], date_format: str | None = None) -> Panel:
     """Return the series of a request on a common grid, sorted by time."""
-    names = [one.unique_id for one in given]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+    (twice, count), *_ = Counter(one.unique_id for one in given).most_common(1)
+    if count > 1:
         raise RefusalError(400, f"two series are named {twice!r}; give each a unique_id of its own")
     form = ISO if date_format is None else DateForm(format=check_date_format(date_format))
     times = [(one.unique_id, text) for one in given for text in one.ds or ()]
@@ -109,6 +117,7 @@ def panel_of(given: Sequence[SeriesRequest], date_format: str | None = None) -> 
 
 def _values(one: Forecast, levels: Sequence[float]) -> dict[str, Any]:
     """Return a forecast for JSON, with quantiles as the ends of intervals."""
+    check_interrupt()
     found = one.to_dict()
     quantiles = {f"{level:g}": [found["quantiles"][end] for end in ends(level)] for level in levels}
     return {
@@ -120,6 +129,7 @@ def _values(one: Forecast, levels: Sequence[float]) -> dict[str, Any]:
 
 
 def _series(given: SeriesRequest, form: DateForm) -> Series:
+    check_interrupt()
     y = np.array([np.nan if value is None else value for value in given.y], dtype=np.float64)
     if given.ds is None:
         return Series.of(given.unique_id, y)

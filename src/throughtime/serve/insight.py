@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
+from starlette.responses import Response
 
 from throughtime.data.readers.panel import panel_of
 from throughtime.errors import InputError, ThroughtimeError
@@ -16,6 +17,7 @@ from throughtime.inspection.gates import unit_gates
 from throughtime.inspection.next_tokens import next_tokens
 from throughtime.inspection.translation import beam_tree
 from throughtime.results import format_times
+from throughtime.serve.bodies import answer, body_schema, read_body
 from throughtime.serve.requests import MOST_BEAMS, RefusalError, TextsRequest
 from throughtime.serve.service import admit, ask
 from throughtime.serve.translation import MOST_ALTERNATIVES, search_translations
@@ -66,12 +68,13 @@ class HistoryRequest(BaseModel):
     rows: int = Field(200, ge=1, le=5_000)
 
 
-@router.post("/attention")
-async def attention(request: Request, asked: AttentionRequest) -> dict[str, Any]:
+@router.post("/attention", openapi_extra=body_schema(AttentionRequest))
+async def attention(request: Request) -> Response:
     """Translations of a text, each with the source words that its words attended to.
 
     The alignment is null for a model without attention.
     """
+    asked = await read_body(request, AttentionRequest)
 
     def look(model: Any, text: str) -> dict[str, Any]:
         (best,) = search_translations(model, [text], asked.alternatives, align=True)
@@ -81,9 +84,10 @@ async def attention(request: Request, asked: AttentionRequest) -> dict[str, Any]
     return await _look(request, asked, "translate", look)
 
 
-@router.post("/beam")
-async def beam(request: Request, asked: BeamRequest) -> dict[str, Any]:
+@router.post("/beam", openapi_extra=body_schema(BeamRequest))
+async def beam(request: Request) -> Response:
     """The tree of a beam search: every candidate token, whether it was kept, and why."""
+    asked = await read_body(request, BeamRequest)
 
     def look(model: Any, text: str) -> dict[str, Any]:
         return beam_tree(model, text, asked.num_beams).to_dict()
@@ -91,9 +95,10 @@ async def beam(request: Request, asked: BeamRequest) -> dict[str, Any]:
     return await _look(request, asked, "translate", look)
 
 
-@router.post("/gates")
-async def gates(request: Request, asked: GatesRequest) -> dict[str, Any]:
+@router.post("/gates", openapi_extra=body_schema(GatesRequest))
+async def gates(request: Request) -> Response:
     """The gates of the units of one layer at each token, units that remember longest first."""
+    asked = await read_body(request, GatesRequest)
 
     def look(model: Any, text: str) -> dict[str, Any]:
         layers = unit_gates(model, text)
@@ -107,9 +112,10 @@ async def gates(request: Request, asked: GatesRequest) -> dict[str, Any]:
     return await _look(request, asked, "gates", look, "a model that reads text with gates")
 
 
-@router.post("/next")
-async def following(request: Request, asked: NextRequest) -> dict[str, Any]:
+@router.post("/next", openapi_extra=body_schema(NextRequest))
+async def following(request: Request) -> Response:
     """The likeliest next tokens after a text, and the surprisal of each of its tokens in bits."""
+    asked = await read_body(request, NextRequest)
 
     def look(model: Any, text: str) -> dict[str, Any]:
         return next_tokens(model, text, asked.k).to_dict()
@@ -117,9 +123,10 @@ async def following(request: Request, asked: NextRequest) -> dict[str, Any]:
     return await _look(request, asked, "generate", look)
 
 
-@router.post("/history")
-async def history(request: Request, asked: HistoryRequest) -> dict[str, Any]:
+@router.post("/history", openapi_extra=body_schema(HistoryRequest))
+async def history(request: Request) -> Response:
     """The last rows of the first series that a forecaster was trained on, if its data are available."""
+    asked = await read_body(request, HistoryRequest)
     service = admit(request)
     served = service.models.choose(asked.model, "forecast")
 
@@ -136,7 +143,7 @@ async def history(request: Request, asked: HistoryRequest) -> dict[str, Any]:
         return [{"model": served.name, "unique_id": one.unique_id, "ds": ds, "y": y}] * len(items)
 
     (found,) = await service.compute(request, served, ("history", asked.rows), compute, [None])
-    return dict(found)
+    return await answer(request, found)
 
 
 async def _look(
@@ -145,7 +152,7 @@ async def _look(
     ability: str,
     look: Callable[[Any, str], dict[str, Any]],
     kind: str | None = None,
-) -> dict[str, Any]:
+) -> Response:
     """Return `look(model, text)`, computed on the thread of the model, and warnings about the text."""
 
     def compute(model: Any, texts: list[str]) -> list[dict[str, Any]]:
@@ -157,4 +164,4 @@ async def _look(
             raise RefusalError(400, str(error)) from error
 
     served, (found,), warnings = await ask(request, asked, ability, compute, kind)
-    return {"model": served.name, **found, **warnings}
+    return await answer(request, {"model": served.name, **found, **warnings})

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
+from starlette.responses import Response
 
 from throughtime.results import Composed
+from throughtime.serve.bodies import answer, body_schema, read_body
 from throughtime.serve.models import Served
 from throughtime.serve.requests import (
     MOST_BEAMS,
@@ -36,8 +38,9 @@ MOST_BLANKS = 4
 """A model fills each blank with one token; a gap before a suffix has at most this number of blanks."""
 
 router = APIRouter(tags=["prediction"])
-Vector = Annotated[list[Annotated[float, Field(allow_inf_nan=False)]], Field(min_length=1)]
-Vectors = Vector | Annotated[list[Vector], Field(min_length=1)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Vector = Annotated[list[Number], Field(min_length=1, fail_fast=True)]
+Vectors = Vector | Annotated[list[Vector], Field(min_length=1, fail_fast=True)]
 
 
 class TagRequest(TextsRequest):
@@ -90,25 +93,25 @@ class Results(BaseModel):
     warnings: list[str] = Field(default_factory=list)
 
 
-@router.post("/tag", response_model_exclude_unset=True)
-async def tag(request: Request, asked: TagRequest) -> Results:
+@router.post("/tag", response_model=Results, openapi_extra=body_schema(TagRequest))
+async def tag(request: Request) -> Response:
     """The tag of each word, with its probability and the likeliest tags."""
-    return await _predict(request, asked, "tag")
+    return await _predict(request, await read_body(request, TagRequest), "tag")
 
 
-@router.post("/classify", response_model_exclude_unset=True)
-async def classify(request: Request, asked: ClassifyRequest) -> Results:
+@router.post("/classify", response_model=Results, openapi_extra=body_schema(ClassifyRequest))
+async def classify(request: Request) -> Response:
     """The likeliest label of each text, and the probabilities of the others."""
-    return await _predict(request, asked, "classify")
+    return await _predict(request, await read_body(request, ClassifyRequest), "classify")
 
 
-@router.post("/fill", response_model_exclude_unset=True)
-async def fill(request: Request, asked: FillRequest) -> Results:
+@router.post("/fill", response_model=Results, openapi_extra=body_schema(FillRequest))
+async def fill(request: Request) -> Response:
     """The likeliest words for the blanks of each text, filled in together."""
-    return await _predict(request, asked, "fill")
+    return await _predict(request, await read_body(request, FillRequest), "fill")
 
 
-async def _predict(request: Request, asked: TextsRequest, command: str) -> Results:
+async def _predict(request: Request, asked: TextsRequest, command: str) -> Response:
     """Call the method of this name for the texts, in batches with requests of the same options."""
     if isinstance(asked, TagRequest):
         tokenizer(asked.tokenize)  # refuses an unknown name
@@ -118,12 +121,13 @@ async def _predict(request: Request, asked: TextsRequest, command: str) -> Resul
         return [one.to_dict() for one in getattr(model, command)(texts, **options)]
 
     served, found, warnings = await ask(request, asked, command, predict)
-    return Results(model=served.name, results=found, **warnings)
+    return await answer(request, {"model": served.name, "results": found, **warnings})
 
 
-@router.post("/compose", response_model_exclude_unset=True)
-async def compose(request: Request, asked: ComposeRequest) -> Results:
+@router.post("/compose", response_model=Results, openapi_extra=body_schema(ComposeRequest))
+async def compose(request: Request) -> Response:
     """Texts written from a label or a vector, with their log-probabilities."""
+    asked = await read_body(request, ComposeRequest)
     service = admit(request)
     served = service.models.choose(asked.model, "compose")
     conditions = _conditions(asked, served)
@@ -144,7 +148,7 @@ async def compose(request: Request, asked: ComposeRequest) -> Results:
     results = [
         {"condition": condition, **one.to_dict()} for condition, one in zip(conditions, found, strict=True)
     ]
-    return Results(model=served.name, results=results)
+    return await answer(request, {"model": served.name, "results": results})
 
 
 def _conditions(asked: ComposeRequest, served: Served) -> list[Condition]:
@@ -203,7 +207,7 @@ async def infill(
             written += len(one.tokens)
         read += len(encode(text)) + len(encode(suffix))
     usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
-    warnings = await service.warnings(filler, [f"{text} {suffix}" for text in texts])
+    warnings = await service.warnings(request, filler, [f"{text} {suffix}" for text in texts])
     return {"choices": answers, "usage": usage} | warnings
 
 

@@ -1,16 +1,14 @@
-"""Reading, checking and refusing requests: options of the server, texts, bodies, API keys."""
+"""Checking and refusing requests: options of the server, texts, searches, API keys."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from fastapi import Request
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-from starlette.datastructures import ImmutableMultiDict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.responses import JSONResponse
 
 from throughtime.search.strategies import strategy_options
@@ -27,7 +25,6 @@ KINDS = {
 MOST_BEAMS, MOST_CHOICES = 20, 16
 MOST_OF_OPTION = {"groups": MOST_BEAMS, "per_group": MOST_CHOICES, "budget": 2_000}
 """The maximum of options that decide how much a search computes."""
-FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 
 
 @dataclass(frozen=True)
@@ -47,6 +44,7 @@ class Options:
     max_tokens: int = 2_000  # of a completion
     max_rows: int = 100_000  # of all series of a request together
     max_horizon: int = 2_000
+    max_answer: int = 16_000_000  # bytes of an answer
     batch: int = 64  # texts computed together
     batch_wait: float = 0.004  # how long the first of them waits for others
     queue: int = 256  # texts that may wait for a model
@@ -144,9 +142,9 @@ def _check_type(q: Any) -> Any:
 
 
 Text = Annotated[str, AfterValidator(_check_unicode)]
-Texts = Annotated[Text | Annotated[list[Text], Field(min_length=1)], BeforeValidator(_check_type)]
+TextList = Annotated[list[Text], Field(min_length=1, fail_fast=True)]
+Texts = Annotated[Text | TextList, BeforeValidator(_check_type)]
 """One text, or a list of them."""
-Body = TypeVar("Body", bound=BaseModel)
 
 
 class TextsRequest(BaseModel):
@@ -186,57 +184,3 @@ class SearchRequest(BaseModel):
 def as_list(q: str | list[str]) -> list[str]:
     """Return a list, with one element for a single text."""
     return [q] if isinstance(q, str) else q
-
-
-async def read_body(request: Request, kind: type[Body]) -> Body:
-    """Read the body of a request, sent as JSON or as a form; a form may be completed by the query."""
-    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media in FORMS:
-        async with request.form() as form:
-            values: Any = _fields(request.query_params) | _fields(form)
-    elif not (body := await request.body()) and request.query_params:
-        values = _fields(request.query_params)
-    else:
-        try:
-            values = json.loads(body)
-        except (ValueError, RecursionError):
-            raise RefusalError(400, "the body is neither JSON nor a form") from None
-    try:
-        return kind.model_validate(values)
-    except ValidationError as error:
-        raise RefusalError(400, explain(error.errors())) from None
-
-
-def form_schema(kind: type[BaseModel]) -> dict[str, Any]:
-    """Return the OpenAPI description of a body that may be JSON or a form."""
-    schema = kind.model_json_schema()
-    content = {media: {"schema": schema} for media in ("application/json", *FORMS)}
-    return {"requestBody": {"required": True, "content": content}}
-
-
-def explain(errors: Any) -> str:
-    """Describe the first error of a body in one sentence.
-
-    >>> explain([{"loc": ("body", "h"), "msg": "Input should be a valid integer"}])
-    'h: input should be a valid integer'
-    """
-    first = errors[0]
-    if first.get("type") == "json_invalid":
-        reason = str(first["ctx"]["error"])
-        return f"the body is not JSON: {reason[:1].lower()}{reason[1:]} at character {first['loc'][-1]}"
-    if first["loc"] in ((), ("body",)):
-        # Bytes are a body that was not read as JSON, such as a form.
-        if first.get("type") == "missing" or isinstance(first.get("input"), bytes):
-            return "this path takes a JSON object, with the header Content-Type: application/json"
-        return "the body is JSON but not an object; see /docs"
-    message = str(first["msg"]).removeprefix("Value error, ")
-    message = message[:1].lower() + message[1:]
-    # For a field of several types, their names are part of the location.
-    named = (str(part) for part in first["loc"] if part not in ("body", "str", "int", "float"))
-    place = ".".join(part for part in named if "[" not in part)
-    return f"{place}: {message}" if place else message
-
-
-def _fields(given: ImmutableMultiDict[str, Any]) -> dict[str, Any]:
-    """Return the fields; one that is given several times is a list."""
-    return {name: own[0] if len(own := given.getlist(name)) == 1 else own for name in given}

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import sys
 import threading
+import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 
+from throughtime.interrupt import interruptible
 from throughtime.ngram.detection import SAMPLES, Detector
-from throughtime.serve.batching import Batcher, Compute, Worker
+from throughtime.serve.batching import Batcher, Compute, Worker, as_failure
 from throughtime.serve.keys import Keys
 from throughtime.serve.metrics import ServerMetrics
 from throughtime.serve.middleware import Ending
@@ -29,8 +34,13 @@ from throughtime.serve.requests import (
 from throughtime.serve.writing import Writer
 from throughtime.text.languages import plain_code
 
+Result = TypeVar("Result")
 WORDS = 3_000
 """Number of words of a vocabulary from which a language is detected."""
+ASIDE = 2
+"""Number of threads for what takes long and needs no model: bodies, answers, warnings, detection, HTML."""
+SWITCH = 0.001
+"""Seconds after which a thread lets another one run; Python's default is five times as long."""
 NOTICE = 5.0
 """Seconds in which a computation has to notice that nobody waits for it."""
 
@@ -56,6 +66,7 @@ class Service:
             for one in models
             if "generate" in one.abilities
         }
+        self._aside = ThreadPoolExecutor(ASIDE, thread_name_prefix="aside")
         for name in self.batchers:
             self.metrics.queue.labels(name).set_function(partial(self._waiting, name))
 
@@ -64,10 +75,32 @@ class Service:
         """Tells the languages of the translators apart; built when it is first needed."""
         return Detector(language_samples(self.models.able_to("translate")))
 
-    async def warnings(self, served: Served, texts: Sequence[str], **how: Any) -> dict[str, list[str]]:
+    async def warnings(
+        self, request: Request, served: Served, texts: Sequence[str], **how: Any
+    ) -> dict[str, list[str]]:
         """Warnings about these texts as a field `warnings`; an empty dict if there are none."""
-        found = await asyncio.to_thread(served.model.input_warnings, texts, **how)
+        found = await self.run_aside(request, partial(served.model.input_warnings, texts, **how))
         return {"warnings": [*found.values()]} if found else {}
+
+    async def run_aside(self, request: Request, function: Callable[[], Result]) -> Result:
+        """Run a function in a thread beside the event loop and the models.
+
+        Like a computation of a model, it is interrupted at the time limit or when the client disconnects.
+        """
+        left = threading.Event()
+
+        def run() -> Result:
+            try:
+                with interruptible(left.is_set):
+                    return function()
+            except BaseException as error:
+                raise as_failure(error) from error
+
+        try:
+            found: Result = await self.wait_for(request, asyncio.wrap_future(self._aside.submit(run)))
+        finally:
+            left.set()
+        return found
 
     async def compute(
         self, request: Request, served: Served, key: Hashable, compute: Compute, items: Sequence[Any]
@@ -88,8 +121,9 @@ class Service:
     async def wait_for(self, request: Request, future: asyncio.Future[Any]) -> Any:
         """Return the result of the future, unless the client disconnects or the time is over."""
         gone = asyncio.ensure_future(_disconnected(request))
+        rest = self.deadline(request) - time.monotonic()
         try:
-            await asyncio.wait({future, gone}, timeout=self.options.timeout, return_when="FIRST_COMPLETED")
+            await asyncio.wait({future, gone}, timeout=max(0.0, rest), return_when="FIRST_COMPLETED")
             if future.done():
                 return future.result()
             if gone.done():
@@ -102,12 +136,20 @@ class Service:
             gone.cancel()
             future.cancel()
 
+    def deadline(self, request: Request) -> float:
+        """Return when the time of a request is over, by `time.monotonic`; it begins with the first call."""
+        found: float = request.scope.setdefault(
+            "throughtime.deadline", time.monotonic() + self.options.timeout
+        )
+        return found
+
     async def close(self) -> None:
         """Finish all work and stop all threads; return at once if the shutdown is hurried."""
 
         def close() -> None:
             for worker in self._workers():
                 worker.close()
+            self._aside.shutdown(cancel_futures=True)
 
         # A daemon thread: a hurried shutdown does not wait for models that still compute.
         closing = threading.Thread(target=close, name="closing", daemon=True)
@@ -134,6 +176,17 @@ class Service:
 
     def _waiting(self, name: str) -> int:
         return sum(worker.waiting for worker in self._workers() if worker.name == name)
+
+
+def prepare_interpreter() -> None:
+    """Make the pauses of a process that serves short; call it once, when the models are loaded.
+
+    The garbage collector holds the interpreter while it visits all objects, so it leaves out those that are
+    there to stay; and a thread that waits for the interpreter gets it sooner.
+    """
+    gc.collect()
+    gc.freeze()
+    sys.setswitchinterval(SWITCH)
 
 
 def language_samples(translators: Iterable[Served]) -> dict[str, Sequence[str]]:
@@ -170,6 +223,7 @@ def batch_key(kind: str, options: Mapping[str, Any]) -> Hashable:
 def admit(request: Request, texts: Sequence[str] = (), key: str | None = None) -> Service:
     """Return the service, after checking the API key and the size of the texts."""
     service = get_service(request)
+    service.deadline(request)
     check_key(request, service.keys, key)
     check_texts(texts, service.options)
     return service
@@ -193,7 +247,7 @@ async def ask(
     found = await service.compute(request, served, key, partial(compute, served.model), texts)
     # No warning for an empty prompt: a language model can start from nothing.
     silent = ability == "generate" and not any(texts)
-    return served, found, {} if silent else await service.warnings(served, texts)
+    return served, found, {} if silent else await service.warnings(request, served, texts)
 
 
 async def _disconnected(request: Request) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
+from starlette.responses import Response
 
+from throughtime.interrupt import check_interrupt
 from throughtime.ngram.detection import Guess
+from throughtime.serve.bodies import answer, body_schema, read_body
 from throughtime.serve.models import Served
 from throughtime.serve.requests import (
     MOST_BEAMS,
@@ -20,8 +24,6 @@ from throughtime.serve.requests import (
     Text,
     Texts,
     as_list,
-    form_schema,
-    read_body,
 )
 from throughtime.serve.service import Service, admit, batch_key, get_service
 from throughtime.text.codec import END
@@ -84,15 +86,14 @@ class Translated(BaseModel):
 @router.post(
     "/translate",
     response_model=Translated,
-    response_model_exclude_none=True,
-    openapi_extra=form_schema(TranslateRequest),
+    openapi_extra=body_schema(TranslateRequest, forms=True),
 )
-async def translate(request: Request) -> Translated:
+async def translate(request: Request) -> Response:
     """Translate a text or several.
 
     With format html, a sentence is translated as a whole, and its inline tags go around the same words.
     """
-    asked = await read_body(request, TranslateRequest)
+    asked = await read_body(request, TranslateRequest, forms=True)
     if asked.alternatives and (asked.num_beams or asked.num_return_sequences > 1 or asked.search):
         sentence = (
             "alternatives: has a search of its own; leave out search, num_beams and num_return_sequences"
@@ -102,8 +103,8 @@ async def translate(request: Request) -> Translated:
     service = admit(request, texts, asked.api_key)
     guesses: list[Guess] = []
     if asked.source == "auto":
-        guesses = await asyncio.to_thread(
-            lambda: [_best_guess(service, one) for one in asked.sentences(texts)]
+        guesses = await service.run_aside(
+            request, lambda: [_best_guess(service, one) for one in asked.sentences(texts)]
         )
     sources = [guess.language for guess in guesses] or [asked.source] * len(texts)
     found: list[list[str]] = [[]] * len(texts)
@@ -117,18 +118,20 @@ async def translate(request: Request) -> Translated:
         else:
             translated = await _translations(request, served, asked, own)
             places = None if len(texts) == 1 else [number + 1 for number in numbers]
-            plain = await asyncio.to_thread(asked.sentences, own)
-            warnings += (await service.warnings(served, plain, numbers=places)).get("warnings", [])
+            plain = await service.run_aside(request, partial(asked.sentences, own))
+            warned = await service.warnings(request, served, plain, numbers=places)
+            warnings += warned.get("warnings", [])
         for number, one in zip(numbers, translated, strict=True):
             found[number] = one
     shaped: Callable[[list[Any]], Any] = itemgetter(0) if isinstance(asked.q, str) else list
     others = asked.alternatives or asked.num_return_sequences > 1
-    return Translated(
-        translatedText=shaped([one[0] for one in found]),
-        alternatives=shaped([one[1:] for one in found]) if others else None,
-        detectedLanguage=shaped([asdict(guess) for guess in guesses]) if guesses else None,
-        warnings=warnings or None,
-    )
+    values = {
+        "translatedText": shaped([one[0] for one in found]),
+        "alternatives": shaped([one[1:] for one in found]) if others else None,
+        "detectedLanguage": shaped([asdict(guess) for guess in guesses]) if guesses else None,
+        "warnings": warnings or None,
+    }
+    return await answer(request, {name: value for name, value in values.items() if value is not None})
 
 
 @router.get("/languages")
@@ -143,13 +146,13 @@ async def languages(request: Request) -> list[dict[str, Any]]:
     ]
 
 
-@router.post("/detect", openapi_extra=form_schema(DetectRequest))
+@router.post("/detect", openapi_extra=body_schema(DetectRequest, forms=True))
 async def detect(request: Request) -> list[dict[str, Any]]:
     """Detect the language of a text: the likeliest first, with confidences from 0 to 100."""
-    asked = await read_body(request, DetectRequest)
+    asked = await read_body(request, DetectRequest, forms=True)
     texts = as_list(asked.q)
     service = admit(request, texts, asked.api_key)
-    guesses = await asyncio.to_thread(lambda: service.detector.guesses(" ".join(texts)))
+    guesses = await service.run_aside(request, lambda: service.detector.guesses(" ".join(texts)))
     return [asdict(guess) for guess in guesses if guess.confidence > 0]
 
 
@@ -215,6 +218,8 @@ class LinkedText(NamedTuple):
 
 Translate = Callable[[Sequence[str], bool], Awaitable[list[list[LinkedText]]]]
 """Returns the translations of each text, best first; with links if the second argument is true."""
+RunAside = Callable[[Callable[[], Any]], Awaitable[Any]]
+"""Runs a function in a thread; see `Service.run_aside`."""
 
 
 async def _translations(
@@ -238,7 +243,7 @@ async def _translations(
         return await get_service(request).compute(request, served, key, compute, sentences)
 
     if asked.format == "html":
-        return await translate_pages(texts, translate)
+        return await translate_pages(texts, translate, partial(get_service(request).run_aside, request))
     return [[one.text for one in own] for own in await translate(texts, False)]
 
 
@@ -254,22 +259,30 @@ def search_translations(
     return translator.translate(texts, **options)
 
 
-async def translate_pages(pages: Sequence[str], translate: Translate) -> list[list[str]]:
+async def translate_pages(
+    pages: Sequence[str], translate: Translate, run_aside: RunAside = asyncio.to_thread
+) -> list[list[str]]:
     """Return the translations of each page: as many as its sentence with the most alternatives has."""
-    parsed = [HtmlPage(page) for page in pages]
+    parsed = await run_aside(lambda: [HtmlPage(page) for page in pages])
     segments = [segment for page in parsed for segment in page.segments]
     found: dict[int, list[LinkedText]] = {}
     for linked in (False, True):
         numbers = [number for number, segment in enumerate(segments) if segment.has_tags == linked]
         translated = await translate([segments[number].text for number in numbers], linked)
         found.update(zip(numbers, translated, strict=True))
-    rest = iter(range(len(segments)))
+    whole: list[list[str]] = await run_aside(partial(_whole_pages, parsed, found))
+    return whole
+
+
+def _whole_pages(parsed: Sequence[HtmlPage], found: Mapping[int, list[LinkedText]]) -> list[list[str]]:
+    rest = iter(range(len(found)))
     whole = []
     for page in parsed:
         pairs = [(segment, found[next(rest)]) for segment in page.segments]
         ranks = max((len(own) for _, own in pairs), default=1)
         # A sentence with fewer alternatives uses its last.
         versions = [[(one, own[min(rank, len(own) - 1)]) for one, own in pairs] for rank in range(ranks)]
+        check_interrupt()
         whole.append(
             [page.with_segments([one.translated(*best) for one, best in version]) for version in versions]
         )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
+from tests.adversary.serve.probing import server
 from tests.serve.conftest import LINES, PAIRS, SMALL
 
 from throughtime.data.datasets import open_dataset
@@ -40,3 +42,10 @@ def folders(tmp_path_factory) -> dict[str, Path]:
 def models(folders) -> Models:
     """All of them, opened."""
     return Models.open(list(folders.values()), "cpu")
+
+
+@pytest.fixture(scope="session")
+def host(folders) -> Iterator[str]:
+    """Where a server of all of them listens, in a process of its own."""
+    with server(list(folders.values()), timeout=4.0) as found:
+        yield found

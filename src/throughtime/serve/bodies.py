@@ -1,0 +1,216 @@
+"""Bodies of requests and answers. Long ones are read and written beside the event loop.
+
+Parsing and validating hold the interpreter for as long as they run, so the number of values of a body is
+limited before it is parsed; an answer is encoded in pieces, between which other threads run.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+from starlette.datastructures import ImmutableMultiDict
+from starlette.responses import Response
+
+from throughtime.interrupt import check_interrupt
+from throughtime.serve.requests import RefusalError, check_limit
+from throughtime.serve.service import get_service
+
+Body = TypeVar("Body", bound=BaseModel)
+JSON = "application/json"
+FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+WRONG_KIND = "this path takes a JSON object, with the header Content-Type: application/json"
+MOST_FIELDS = 1_000
+MOST_VALUES, MOST_NESTED = 250_000, 100_000
+"""Maximum values of a JSON body, and maximum lists and objects: what is parsed in some 100 ms."""
+SHORT = 16_000
+"""Bytes of a body that is read in the event loop: about a millisecond."""
+PIECE = 2_000
+"""Number of values that are encoded at once: about a millisecond, too."""
+
+
+async def read_body(request: Request, kind: type[Body], *, forms: bool = False) -> Body:
+    """Read a JSON object; with `forms`, also a form, which may be completed by the query."""
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if forms and media in FORMS:
+        if media == FORMS[0]:
+            fields = (await request.body()).count(b"&") + 1
+            check_limit("the number of fields", fields, MOST_FIELDS, status=413)
+        async with request.form(max_files=MOST_FIELDS, max_fields=MOST_FIELDS) as form:
+            return _validate(kind, _fields(request.query_params) | _fields(form))
+    body = await request.body()
+    if forms and not body and request.query_params:
+        return _validate(kind, _fields(request.query_params))
+    is_json = media.startswith("application/") and media.endswith(("/json", "+json"))
+    if not forms and not (body and is_json):
+        raise RefusalError(400, WRONG_KIND)
+    nested = body.count(b"[") + body.count(b"{")
+    check_limit("the number of values", body.count(b",") + nested, MOST_VALUES, status=413)
+    check_limit("the number of lists and objects", nested, MOST_NESTED, status=413)
+    parse = partial(_parse, kind, body, "neither JSON nor a form" if forms else "not JSON")
+    return parse() if len(body) <= SHORT else await get_service(request).run_aside(request, parse)
+
+
+def body_schema(kind: type[BaseModel], *, forms: bool = False) -> dict[str, Any]:
+    """Return the OpenAPI description of a body for `read_body`."""
+    schema = kind.model_json_schema()
+    schema = _inline(schema, schema.pop("$defs", {}))
+    content = {media: {"schema": schema} for media in (JSON, *(FORMS if forms else ()))}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+async def answer(request: Request, values: Any) -> Response:
+    """Return values as a JSON response, or refuse if they have more bytes than the server answers with."""
+    service = get_service(request)
+    write = partial(_write, values, service.options.max_answer)
+    body = write() if weigh(values, PIECE) <= PIECE else await service.run_aside(request, write)
+    return Response(body, media_type=JSON)
+
+
+def encode(values: Any) -> Iterator[str]:
+    """Yield JSON in pieces of about a millisecond's work each; nan and infinities become null.
+
+    >>> "".join(encode({"a": [1, None, {"b": "c"}], "d": math.inf}))
+    '{"a":[1,null,{"b":"c"}],"d":null}'
+    >>> sum(1 for _ in encode({"a": [0.5] * 10_000})) < 20
+    True
+    """
+    if weigh(values, PIECE) <= PIECE or not isinstance(values, dict | list | tuple):
+        yield _dump(values)
+    elif isinstance(values, dict):
+        for number, (name, value) in enumerate(values.items()):
+            yield f"{',' if number else '{'}{_dump(str(name))}:"
+            yield from encode(value)
+        yield "}"
+    else:
+        before = "["
+        for group in _groups(values):
+            if len(group) > 1 or weigh(group[0], PIECE) <= PIECE:
+                yield f"{before}{_dump(group)[1:-1]}"
+            else:
+                yield before
+                yield from encode(group[0])
+            before = ","
+        yield "]"
+
+
+def weigh(values: Any, most: int) -> int:
+    """Return the number of values within these, a long text counting as several; stop above `most`."""
+    weight, left = 0, [values]
+    while left and weight <= most:
+        one = left.pop()
+        weight += 1
+        if isinstance(one, str):
+            weight += len(one) // 100
+        elif isinstance(one, dict | list | tuple):
+            if len(one) > most:
+                return weight + len(one)
+            left.extend(one.values() if isinstance(one, dict) else one)
+    return weight
+
+
+def explain(errors: Any) -> str:
+    """Describe the first error of a body in one sentence.
+
+    >>> explain([{"loc": ("body", "h"), "msg": "Input should be a valid integer"}])
+    'h: input should be a valid integer'
+    """
+    first = errors[0]
+    if first["loc"] in ((), ("body",)):
+        return "the body is JSON but not an object; see /docs"
+    message = str(first["msg"]).removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    # For a field of several types, their names are part of the location.
+    named = (str(part) for part in first["loc"] if part not in ("body", "str", "int", "float"))
+    place = ".".join(part for part in named if "[" not in part)
+    return f"{place}: {message}" if place else message
+
+
+def _parse(kind: type[Body], body: bytes, problem: str) -> Body:
+    try:
+        values = json.loads(body)
+    except json.JSONDecodeError as error:
+        reason = f"{error.msg[:1].lower()}{error.msg[1:]} at character {error.pos}"
+        raise RefusalError(400, f"the body is {problem}: {reason}") from None
+    except (ValueError, RecursionError):
+        raise RefusalError(400, f"the body is {problem}") from None
+    check_interrupt()
+    return _validate(kind, values)
+
+
+def _validate(kind: type[Body], values: Any) -> Body:
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        errors = error.errors(include_url=False, include_context=False, include_input=False)
+        param = str(errors[0]["loc"][0]) if errors[0]["loc"] else None
+        raise RefusalError(400, explain(errors), param=param) from None
+
+
+def _fields(given: ImmutableMultiDict[str, Any]) -> dict[str, Any]:
+    """Return the fields; one that is given several times is a list."""
+    found: dict[str, list[Any]] = {}
+    for name, value in given.multi_items():
+        found.setdefault(name, []).append(value)
+    return {name: own[0] if len(own) == 1 else own for name, own in found.items()}
+
+
+def _write(values: Any, most: int) -> bytes:
+    pieces, size = [], 0
+    for piece in encode(values):
+        check_interrupt()
+        pieces.append(piece.encode())
+        size += len(pieces[-1])
+        if size > most:
+            sentence = f"the answer has more than {most:,} bytes; ask for less at once"
+            raise RefusalError(413, sentence)
+    return b"".join(pieces)
+
+
+def _groups(values: list[Any] | tuple[Any, ...]) -> Iterator[list[Any]]:
+    """Split a list into lists of about `PIECE` values; what has more is alone."""
+    group: list[Any] = []
+    weight = 0
+    for one in values:
+        own = weigh(one, PIECE)
+        if group and weight + own > PIECE:
+            yield group
+            group, weight = [], 0
+        group.append(one)
+        weight += own
+    if group:
+        yield group
+
+
+def _dump(values: Any) -> str:
+    dump: Callable[[Any], str] = partial(
+        json.dumps, ensure_ascii=False, separators=(",", ":"), allow_nan=False
+    )
+    try:
+        return dump(values)
+    except ValueError:
+        return dump(_finite(values))
+
+
+def _finite(values: Any) -> Any:
+    if isinstance(values, float):
+        return values if math.isfinite(values) else None
+    if isinstance(values, dict):
+        return {name: _finite(value) for name, value in values.items()}
+    return [_finite(value) for value in values] if isinstance(values, list | tuple) else values
+
+
+def _inline(schema: Any, definitions: Mapping[str, Any]) -> Any:
+    """Return a schema with its definitions in the places that refer to them."""
+    if isinstance(schema, list):
+        return [_inline(one, definitions) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if "$ref" in schema:
+        return _inline(definitions[schema["$ref"].rpartition("/")[2]], definitions)
+    return {name: _inline(one, definitions) for name, one in schema.items()}

@@ -1,0 +1,103 @@
+"""No request holds the event loop or the interpreter: probes are answered while others are worked on."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from starlette.datastructures import QueryParams
+from tests.adversary.serve.probing import waits_during
+
+from throughtime.serve import bodies
+from throughtime.serve.requests import RefusalError
+
+ENOUGH = 95_000
+BAD = {
+    "prompts that are no prompts": ("/v1/completions", "prompt", "{}", ENOUGH),
+    "prompts of one id": ("/v1/completions", "prompt", "[1]", ENOUGH),
+    "texts of half a character": ("/fill", "q", '"\\ud800"', 110_000),
+    "series without values": ("/forecast", "series", "{}", ENOUGH),
+    "vectors of texts": ("/compose", "vector", '[""]', ENOUGH),
+    "more values than are read": ("/fill", "q", "1", 480_000),
+    "more lists than are read": ("/compose", "vector", "[]", 300_000),
+}
+
+
+def repeated(name: str, value: str, times: int) -> bytes:
+    return f'{{"model": "letters", "{name}": [{",".join([value] * times)}]}}'.encode()
+
+
+def prompt_probes(waits: list[float]) -> bool:
+    """Whether probes were answered at once; a few may wait for a machine that does other things, too."""
+    ordered = sorted(waits)
+    return ordered[len(ordered) * 9 // 10] < 0.25 and ordered[-1] < 2
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_body_is_refused_without_a_stall(host, name):
+    path, *body = BAD[name]
+    waits, status, _ = waits_during(host, path, repeated(*body))
+    assert status in (400, 413)
+    assert prompt_probes(waits)
+
+
+def test_many_series_do_not_stall_the_server(host):
+    series = ",".join(f'{{"unique_id":"{number}","y":[1]}}' for number in [*range(33_000), 0])
+    waits, status, answer = waits_during(host, "/forecast", f'{{"series":[{series}]}}'.encode())
+    assert (status, b"'0'" in answer) == (400, True)
+    assert prompt_probes(waits)
+
+
+def test_a_long_answer_does_not_stall_the_server(host):
+    asked = {"model": "letters", "prompt": ["the cat"] * 8, "n": 16, "max_tokens": 40, "logprobs": 5}
+    waits, status, answer = waits_during(host, "/v1/completions", asked)
+    assert status == 200
+    choices = json.loads(answer)["choices"]
+    assert [len(one["logprobs"]["top_logprobs"]) for one in choices] == [40] * 128
+    assert prompt_probes(waits)
+
+
+def test_an_answer_has_no_more_bytes_than_allowed():
+    assert bodies._write([7] * 10, 21) == b"[7,7,7,7,7,7,7,7,7,7]"
+    with pytest.raises(RefusalError, match=r"20 bytes") as refused:
+        bodies._write([7] * 10, 20)
+    assert refused.value.status == 413
+
+
+def test_fields_are_read_in_linear_time():
+    query = QueryParams("&".join(f"f{number}=1" for number in range(20_000)))
+    began = time.perf_counter()
+    assert len(bodies._fields(query)) == 20_000
+    assert time.perf_counter() - began < 2  # 20,000 squared steps take a minute
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.tuples(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+def cleaned(value):
+    """A value as JSON knows it."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {name: cleaned(one) for name, one in value.items()}
+    return [cleaned(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+@settings(deadline=None, max_examples=40)
+@given(values, st.integers(1, 6))
+def test_pieces_are_the_whole(value, piece):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bodies, "PIECE", piece)
+        assert json.loads("".join(bodies.encode(value))) == cleaned(value)
+
+
+def test_pieces_are_short():
+    value = {"rows": [{"y": [0.5] * 300, "name": "x" * 50} for _ in range(200)], "long": [1] * 50_000}
+    assert max(map(len, bodies.encode(value))) < 4 * 2 * bodies.PIECE
