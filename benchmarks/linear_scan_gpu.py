@@ -9,7 +9,7 @@ import torch
 
 from throughtime.kernels.elements import KINDS
 from throughtime.recurrence.linear_scan import Scan, ScanSettings
-from throughtime.recurrence.measuring import Call, microseconds, replayed
+from throughtime.recurrence.measuring import Call, microseconds, record_graph
 
 BANDWIDTH, TARGET = 4.3e12, 1.5
 """Bytes a second that a copy moves on an H200, and how many times their time the kernels may take."""
@@ -55,8 +55,8 @@ def ratios(dtype: torch.dtype, warps: int, taken: int, stages: int) -> tuple[flo
 def _alone(call: Call) -> float:
     """Microseconds of a call's kernel, without the Python around it."""
 
-    def several() -> None:
+    def launch_all() -> None:
         for _ in range(LAUNCHES):
             call()
 
-    return microseconds(replayed(several)) / LAUNCHES
+    return microseconds(record_graph(launch_all)) / LAUNCHES

@@ -28,16 +28,16 @@ import torch
 
 from benchmarks.linear_scan_gpu import over_bytes
 from throughtime.kernels import driver
-from throughtime.kernels.elements import ElementKind, widened
+from throughtime.kernels.elements import ElementKind, round_up_units
 from throughtime.layers.stack import Stack
 from throughtime.recurrence.choice import choose_backend
-from throughtime.recurrence.measuring import MAKERS, Case, compile_ahead, microseconds, replayed
-from throughtime.recurrence.persistent import form_of
+from throughtime.recurrence.measuring import MAKERS, TimingCase, compile_ahead, microseconds, record_graph
+from throughtime.recurrence.persistent import find_form
 from throughtime.recurrence.persistent_plan import KernelTask, best
 from throughtime.recurrence.persistent_plan import microseconds as expected
 
 CELLS = ("lstm", "gru", "rnn")
-FORMS = {name: form for name in CELLS if (form := form_of(MAKERS[name](1, 1))) is not None}
+FORMS = {name: form for name in CELLS if (form := find_form(MAKERS[name](1, 1))) is not None}
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
 HIDDEN, BATCHES, STEPS, LAYERS = (
     (200, 256, 512, 650, 768, 1024, 1150, 1500),
@@ -45,16 +45,16 @@ HIDDEN, BATCHES, STEPS, LAYERS = (
     (35, 128, 1024),
     (1, 2, 3),
 )
-LONG = Case("lstm", torch.bfloat16, 1024, 16, 768)
-AWD = Case("lstm", torch.bfloat16, 70, 20, 1150, layers=3)
+LONG = TimingCase("lstm", torch.bfloat16, 1024, 16, 768)
+AWD = TimingCase("lstm", torch.bfloat16, 70, 20, 1150, layers=3)
 NAMED = (
     LONG,
     replace(LONG, trains=False),
     AWD,
-    Case("lstm", torch.bfloat16, 128, 64, 512),
-    Case("lstm", torch.bfloat16, 128, 64, 1024),
-    Case("gru", torch.bfloat16, 512, 8, 1024),
-    Case("lstm", torch.float32, 128, 64, 512),
+    TimingCase("lstm", torch.bfloat16, 128, 64, 512),
+    TimingCase("lstm", torch.bfloat16, 128, 64, 1024),
+    TimingCase("gru", torch.bfloat16, 512, 8, 1024),
+    TimingCase("lstm", torch.float32, 128, 64, 512),
 )
 SILENCE = 90.0
 """Seconds without a word after which a worker is taken to hang."""
@@ -62,10 +62,10 @@ PEAK, TF32_PEAK, L2, ROUND = 780e12, 390e12, 5.5e12, 0.55
 """Operations a second in bf16 and tf32, bytes a second from L2, microseconds of an exchange."""
 
 
-def table() -> list[Case]:
+def table() -> list[TimingCase]:
     """Every case, in an order of which any beginning is an even sample; training before inference."""
     grid = [
-        Case(cell, dtype, steps, batch, hidden, layers, trains)
+        TimingCase(cell, dtype, steps, batch, hidden, layers, trains)
         for cell in CELLS
         for dtype in DTYPES.values()
         for hidden in HIDDEN
@@ -81,7 +81,7 @@ def table() -> list[Case]:
     return [*NAMED, *(case for case in mixed if case not in NAMED)]
 
 
-def floor(case: Case) -> float:
+def floor(case: TimingCase) -> float:
     """Microseconds a step that no version can beat: an exchange, the bytes through L2, the products."""
     products = 2 * case.batch * case.hidden**2 * FORMS[case.cell].gates
     rate = PEAK if case.dtype is torch.bfloat16 else TF32_PEAK
@@ -94,38 +94,38 @@ def floor(case: Case) -> float:
     return total + 1e6 * products * (4 if case.trains else 1) / rate
 
 
-def tasks_of(case: Case) -> list[KernelTask]:
+def tasks_of(case: TimingCase) -> list[KernelTask]:
     kind = ElementKind.BF16 if case.dtype is torch.bfloat16 else ElementKind.TF32
     ways = (False, True) if case.trains else (False,)
-    return [KernelTask(FORMS[case.cell], kind, widened(case.hidden), case.batch, way) for way in ways]
+    return [KernelTask(FORMS[case.cell], kind, round_up_units(case.hidden), case.batch, way) for way in ways]
 
 
 def _limits() -> tuple[int, int]:
     return driver.limits(0) if torch.cuda.is_available() else (132, 227 * 1024)
 
 
-def clock(case: Case) -> dict[str, Any]:
+def clock(case: TimingCase) -> dict[str, Any]:
     """Microseconds a step and layer, called and replayed: a `Stack` by what `auto` takes, and theirs."""
     per = case.steps * case.layers
     stack = Stack.of(cells := case.cells())
-    ours, theirs = case.step(stack, stack), case.theirs()
+    ours, theirs = case.step(stack, stack), case.build_theirs()
     with torch.set_grad_enabled(case.trains):
         backend = choose_backend(cells[-1], case.data()[0], None, None, case.layers).name
     return {
         "backend": backend,
         "ours": microseconds(ours) / per,
         "theirs": microseconds(theirs) / per,
-        "ours_replayed": microseconds(replayed(ours)) / per,
-        "theirs_replayed": microseconds(replayed(theirs)) / per,
+        "ours_replayed": microseconds(record_graph(ours)) / per,
+        "theirs_replayed": microseconds(record_graph(theirs)) / per,
     }
 
 
-def plain(case: Case) -> dict[str, Any]:
+def plain(case: TimingCase) -> dict[str, Any]:
     return {**asdict(case), "dtype": str(case.dtype).removeprefix("torch.")}
 
 
-def case_of(numbers: dict[str, Any]) -> Case:
-    return Case(**{**numbers, "dtype": getattr(torch, numbers["dtype"])})
+def case_of(numbers: dict[str, Any]) -> TimingCase:
+    return TimingCase(**{**numbers, "dtype": getattr(torch, numbers["dtype"])})
 
 
 def work() -> None:
@@ -145,7 +145,7 @@ class Worker:
     def __init__(self) -> None:
         self.process: subprocess.Popen[str] | None = None
 
-    def clock(self, case: Case) -> dict[str, Any]:
+    def clock(self, case: TimingCase) -> dict[str, Any]:
         """Its figures, or an error; after an error the next case has a new process."""
         if self.process is None:
             command = [sys.executable, "-m", "benchmarks.recurrence_gpu", "--worker"]
@@ -196,7 +196,7 @@ def clocked(budget: float) -> list[dict[str, Any]]:
     return rows
 
 
-def _shown(case: Case, row: dict[str, Any]) -> str:
+def _shown(case: TimingCase, row: dict[str, Any]) -> str:
     shape = f"T{case.steps} B{case.batch} H{case.hidden} L{case.layers}"
     name = f"{case.cell} {row['dtype']:8} {shape} {'trained' if case.trains else 'forward'}"
     if "error" in row:

@@ -19,11 +19,11 @@ from torch import Tensor
 
 from throughtime.cells import Cell
 from throughtime.kernels import driver
-from throughtime.kernels.elements import ElementKind, widened
+from throughtime.kernels.elements import ElementKind, round_up_units
 from throughtime.recurrence import costs, scan
 from throughtime.recurrence import persistent as persistent_function
-from throughtime.recurrence.measuring import MAKERS, backend_of, compile_ahead
-from throughtime.recurrence.persistent import PersistentSettings, Recurrence, form_of
+from throughtime.recurrence.measuring import MAKERS, compile_ahead, find_backend
+from throughtime.recurrence.persistent import PersistentSettings, Recurrence, find_form
 from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan, best, candidates
 from throughtime.recurrence.persistent_plan import microseconds as expected
 
@@ -47,7 +47,7 @@ TUNED = dict.fromkeys(
 )
 """Batch and hidden size, those of the targets first."""
 PAUSES = (0, 200, 400, 700)
-FORMS = {name: form for name, make in MAKERS.items() if (form := form_of(make(1, 1))) is not None}
+FORMS = {name: form for name, make in MAKERS.items() if (form := find_form(make(1, 1))) is not None}
 
 Everything = dict[str, Tensor]
 
@@ -129,7 +129,7 @@ def worst_error(
 def check() -> list[dict[str, Any]]:
     """Every cell, precision and shape, full and ragged; what is wrong or fails is said and returned."""
     compile_ahead(
-        KernelTask(form, kind, widened(hidden), batch, backward)
+        KernelTask(form, kind, round_up_units(hidden), batch, backward)
         for form in FORMS.values()
         for kind in ElementKind
         for _, batch, hidden in SHAPES
@@ -137,7 +137,7 @@ def check() -> list[dict[str, Any]]:
     )
     failures, count = [], 0
     for name, precision, shape, ragged in itertools.product(MAKERS, TOLERANCE, SHAPES, (False, True)):
-        backend = backend_of(name)
+        backend = find_backend(name)
         if backend == "linear" and (precision == "tf32" or shape[2] % 2):
             continue
         count += 1
@@ -174,7 +174,7 @@ def clocked(task: KernelTask, plans: tuple[Plan, Plan], steps: int = 128, times:
     cell, x, state, _ = problem(make, (steps, task.batch, task.width), dtype)
     settings = PersistentSettings(task.form, task.kind, task.width, x.get_device(), True, plans)
     taken: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
-    prepared = persistent_function._prepared
+    prepared = persistent_function._prepare_kernel
 
     def watched(settings: PersistentSettings, batch: int, backward: bool) -> tuple[driver.Kernel, int, int]:
         kernel, blocks, pause = prepared(settings, batch, backward)
@@ -193,7 +193,7 @@ def clocked(task: KernelTask, plans: tuple[Plan, Plan], steps: int = 128, times:
 
     w = cell.weights()
     memory = state[1] if len(state) > 1 else None
-    persistent_function._prepared = watched  # type: ignore[assignment]
+    persistent_function._prepare_kernel = watched  # type: ignore[assignment]
     try:
         for _ in range(times):
             outputs, *_ = Recurrence.apply(
@@ -212,14 +212,14 @@ def clocked(task: KernelTask, plans: tuple[Plan, Plan], steps: int = 128, times:
                 torch.autograd.grad(outputs.float().sum(), x)
         torch.cuda.synchronize()
     finally:
-        persistent_function._prepared = prepared
+        persistent_function._prepare_kernel = prepared
     return statistics.median(1e3 * start.elapsed_time(end) / steps for start, end in taken[2:])
 
 
 def tasks() -> list[KernelTask]:
     """Shapes by their weight in the targets: the first are tuned even in little time."""
     return [
-        KernelTask(form, kind, widened(hidden), batch, backward)
+        KernelTask(form, kind, round_up_units(hidden), batch, backward)
         for kind in (ElementKind.BF16, ElementKind.TF32)
         for form in (Form.LSTM, Form.GRU_AFTER, Form.TANH)
         for batch, hidden in TUNED

@@ -12,7 +12,7 @@ from typing import Any
 
 from throughtime.config import Config, build_config
 from throughtime.data.datasets import open_dataset
-from throughtime.search.beam import Beam, within_hypothesis
+from throughtime.search.beam import Beam, prune_by_hypothesis
 from throughtime.search.beam_variants import DiverseBeam
 from throughtime.search.exhaustive import search_errors
 from throughtime.search.generate import Finished, Strategy
@@ -55,7 +55,7 @@ def table(translator: SentenceTranslator, pairs: SentencePairs, asked: Searches)
     """The lines of all searches, with that of exact search last."""
     end = translator.codecs.end_id
     prompts = [translator.codecs.prompt(text) for text in pairs.sources]
-    pruned = within_hypothesis(asked.limit)
+    pruned = prune_by_hypothesis(asked.limit)
     strategies: dict[str, Callable[[int], Strategy]] = {
         "greedy": lambda most: Greedy(end),
         f"beam of {WIDTH}, alpha 0.75": lambda most: Beam(end, WIDTH, max_length=most),

@@ -79,9 +79,9 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     if machine.COMPILER is None:
         pytest.skip("no g++ on this machine")
     monkeypatch.setattr(driver, "build", machine.build)
-    softmax._prepared.cache_clear()
+    softmax._prepare_kernel.cache_clear()
     yield
-    softmax._prepared.cache_clear()
+    softmax._prepare_kernel.cache_clear()
 
 
 @pytest.fixture

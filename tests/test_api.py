@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 from tests.keywords import keywords
@@ -194,6 +195,37 @@ def test_a_forecaster_of_objects_forecasts_after_them():  # R107
     settings = {"model": "linear", "head": "point", "horizon": 7, "lookback": 14, "epochs": 1}
     model = train("forecast", rows, progress="none", device="cpu", **settings)
     assert len(model.forecast(h=7)[0].mean) == 7
+
+
+def test_a_copy_of_a_forecaster_keeps_its_intervals(tmp_path):
+    rows = {"unique_id": ["y"] * 120, "y": [float(row % 7) + 0.1 * (row % 3) for row in range(120)]}
+    settings = {"model": "linear", "head": "point", "horizon": 3, "lookback": 7, "epochs": 1}
+    dataset = tt.open_dataset({**rows, "ds": range(120)}, kind="series")
+    train("forecast", dataset, out=tmp_path / "run", progress="none", device="cpu", **settings)
+    model = tt.load(tmp_path / "run", task="forecast")
+    model.save_intervals(dataset, level=[50])
+    model.save(tmp_path / "copy")
+    models = [model, tt.load(tmp_path / "copy", task="forecast")]
+    ours, theirs = (one.forecast(dataset, level=[50])[0].quantiles for one in models)
+    assert ours.keys() == theirs.keys() == {0.25, 0.75}
+    assert all(np.array_equal(ours[p], theirs[p]) for p in ours)
+
+
+def test_a_method_of_another_task_names_those_of_the_model(data):
+    model = train("ngram", data["ngram"], progress="none")
+    with pytest.raises(AttributeError, match=r"'ngram' .* 'translate'.* generate, stream, score"):
+        model.translate("a")
+    assert not hasattr(model, "anything")
+
+
+def test_pairs_are_refused_where_texts_are_learned():
+    with refuses("data"):
+        train("ngram", [("a fine day", "good")] * 30, progress="none")
+
+
+def test_a_cell_names_the_class_that_has_an_option_of_torch():
+    with pytest.raises(TypeError, match=r"Stack\(GRU, .*bidirectional=True\)"):
+        tt.GRU(3, 4, bidirectional=True)
 
 
 class Leaky(tt.Cell):

@@ -182,7 +182,7 @@ def test_what_holds_as_it_was_asked_passes(task: str, words: list[str]) -> None:
 def test_what_follows_from_the_widths(task: str, words: list[str], followed: dict[str, Any]) -> None:
     given = read_assignments(words)
     config = config_of(task, given)
-    assert config.following(given) == followed
+    assert config.derive_settings(given) == followed
     assert {key: getattr(config, key) for key in followed} == followed
     check(task, given)
     shown = format_settings(type(config), {"data": "x", **given})

@@ -295,7 +295,7 @@ class Training:
             self.dataset = self._open(self.model.config)
             return
         refuse_idle(config, given)
-        if following := predictor.config_type.following(given):
+        if following := predictor.config_type.derive_settings(given):
             shown = ", ".join(f"{key}={dumps(value)}" for key, value in following.items())
             self._say(f"Set to match the given settings: {shown}.")
         self.dataset = self._open(config)

@@ -60,7 +60,7 @@ class Config(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     @classmethod
-    def following(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+    def derive_settings(cls, given: Mapping[str, Any]) -> dict[str, Any]:
         """The values of other settings that depend on those given, instead of their defaults."""
         return {}
 
@@ -87,7 +87,7 @@ class Config(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _follow(cls, given: Any) -> Any:
-        return {**cls.following(given), **given} if isinstance(given, Mapping) else given
+        return {**cls.derive_settings(given), **given} if isinstance(given, Mapping) else given
 
 
 Kind = TypeVar("Kind", bound=Config)
@@ -216,11 +216,13 @@ def _sentence(kind: type[Config], values: Mapping[str, Any], errors: Sequence[Er
         return f"{key} is {given!r}: expected more than {_items(len(given))}"
     # A union fails once for each of its kinds: any of them would do.
     same_place = [error for error in errors if _place(error) == (key, index)]
-    expected = list(dict.fromkeys(_expected(error) for error in same_place))
+    expected = list(dict.fromkeys(_describe_expected(error) for error in same_place))
     if index is None and _may_be_null(kind, key) and "null" not in expected:
         expected.append("null")
     name = key if index is None else f"item {index + 1} of {key}"
-    return f"{name} is {_given(first['input'])}: expected {_either(expected)}{_meant(same_place)}"
+    return (
+        f"{name} is {_format_value(first['input'])}: expected {_either(expected)}{_suggest_word(same_place)}"
+    )
 
 
 def _place(error: ErrorDetails) -> tuple[str, int | None]:
@@ -229,7 +231,7 @@ def _place(error: ErrorDetails) -> tuple[str, int | None]:
     return str(key), next((part for part in inner if isinstance(part, int)), None)
 
 
-def _expected(error: ErrorDetails) -> str:
+def _describe_expected(error: ErrorDetails) -> str:
     kind, context = error["type"], error.get("ctx", {})
     if kind == "literal_error":
         return str(context["expected"]).replace("'", "")
@@ -244,7 +246,7 @@ def _expected(error: ErrorDetails) -> str:
     return plain or error["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
 
 
-def _meant(errors: Sequence[ErrorDetails]) -> str:
+def _suggest_word(errors: Sequence[ErrorDetails]) -> str:
     """The nearest of the words that would have been right."""
     for error in errors:
         words = re.findall(r"'([^']*)'", str(error.get("ctx", {}).get("expected", "")))
@@ -258,7 +260,7 @@ def _may_be_null(kind: type[Config], key: str) -> bool:
     return key in kind.model_fields and NoneType in get_args(kind.model_fields[key].annotation)
 
 
-def _given(value: object) -> str:
+def _format_value(value: object) -> str:
     """A value as files spell it."""
     return json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
 

@@ -35,6 +35,21 @@ TASKS_OF = {
 """The tasks whose models have each prediction method of `Model`."""
 
 
+class TaskModel:
+    """A model of one task: asked for a method of another task, it says which methods it has."""
+
+    if not TYPE_CHECKING:  # type checkers see the methods of each class
+
+        def __getattr__(self, name: str) -> Any:
+            """Explain a missing prediction method."""
+            if name not in TASKS_OF:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            own = [method for method in TASKS_OF if hasattr(type(self), method)]
+            raise AttributeError(
+                f"a model of the task {self.task!r} has no method {name!r}; it has {', '.join(own)}"
+            )
+
+
 class Model(Protocol):
     """A trained model, with the prediction methods of its task only; `tt.load(run, task="tag")` types them.
 

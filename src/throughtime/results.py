@@ -25,7 +25,7 @@ class Answer:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything by name, as plain lists, dictionaries and numbers."""
-        found = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+        found = {field.name: _to_plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
         for one in found.get("alternatives", ()):
             del one["alternatives"]  # an alternative has none of its own
         return found
@@ -274,19 +274,19 @@ def format_times(ds: NDArray[Any]) -> list[str]:
     return [str(time).replace("T", " ") for time in ds.astype("datetime64[s]")]
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if isinstance(value, Answer):
         return value.to_dict()
     if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+        return {field.name: _to_plain(getattr(value, field.name)) for field in fields(value)}
     if hasattr(value, "_asdict"):
-        return {name: _plain(one) for name, one in value._asdict().items()}
+        return {name: _to_plain(one) for name, one in value._asdict().items()}
     if hasattr(value, "tolist"):
-        return _plain(value.tolist())
+        return _to_plain(value.tolist())
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _to_plain(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
+        return [_to_plain(one) for one in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None  # which JSON can hold
     return value if value is None or isinstance(value, str | int | float) else str(value)

@@ -65,7 +65,7 @@ def format_settings(kind: type[Config], values: Mapping[str, Any] | None = None)
     """
     values = values or {}
     check_config(kind, values, "settings")
-    values = {**kind.following(values), **values}
+    values = {**kind.derive_settings(values), **values}
     # The task's own settings come before the trainer's; one with a new default stays where it was declared.
     groups: dict[type[Config], list[tuple[str, str]]] = {
         group: [] for group in kind.__mro__ if issubclass(group, Config)
@@ -73,11 +73,11 @@ def format_settings(kind: type[Config], values: Mapping[str, Any] | None = None)
     for name, field in kind.model_fields.items():
         owner = next(group for group in reversed(groups) if name in group.model_fields)
         if name in values:
-            setting = f"{name}: {_written(values[name])}"
+            setting = f"{name}: {_format_value(values[name])}"
         elif field.is_required():
             setting = f"# {name}: (required)"
         else:
-            setting = f"{name}: {_written(field.get_default(call_default_factory=True))}"
+            setting = f"{name}: {_format_value(field.get_default(call_default_factory=True))}"
         groups[owner].append((setting, field.description or ""))
     lengths = [len(setting) for group in groups.values() for setting, _ in group]
     column = max((length for length in lengths if length <= _WIDEST_SETTING), default=0)
@@ -95,15 +95,19 @@ def _group(lines: list[tuple[str, str]], column: int) -> str:
     return text
 
 
-def _written(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """A value on one line of YAML."""
     match value:
         case Config():
-            return _written(value.model_dump())
+            return _format_value(value.model_dump())
         case Mapping():
-            return "{" + ", ".join(f"{_written(key)}: {_written(item)}" for key, item in value.items()) + "}"
+            return (
+                "{"
+                + ", ".join(f"{_format_value(key)}: {_format_value(item)}" for key, item in value.items())
+                + "}"
+            )
         case list() | tuple():
-            return "[" + ", ".join(_written(item) for item in value) + "]"
+            return "[" + ", ".join(_format_value(item) for item in value) + "]"
         case float() if math.isfinite(value):
             return repr(value).replace("e-0", "e-")
         case float():
@@ -124,12 +128,12 @@ def _value(text: str, word: str) -> Any:
     try:
         return _parse(text) if text.startswith(("[", "{", '"', "'")) else _scalar(text)
     except YAMLError as error:
-        raise InputError("set", f"{_shown(word)} cannot be read as YAML: {_reason(error)}") from None
+        raise InputError("set", f"{_quote(word)} cannot be read as YAML: {_reason(error)}") from None
     except (ValueError, RecursionError):
-        raise InputError("set", f"{_shown(word)} {TOO_MUCH}") from None
+        raise InputError("set", f"{_quote(word)} {TOO_MUCH}") from None
 
 
-def _shown(word: str) -> str:
+def _quote(word: str) -> str:
     """A word in quotes; a long one is shortened."""
     return repr(word) if len(word) <= _WIDTH else repr(word[:_WIDTH]) + "..."
 
@@ -184,7 +188,7 @@ def _scalar(text: str) -> Any:
     from ruamel.yaml.nodes import ScalarNode
 
     yaml = YAML(typ="safe", pure=True)
-    return _plain(ScalarNode(yaml.resolver.resolve(ScalarNode, text, (True, False)), text), yaml)
+    return _check_plain(ScalarNode(yaml.resolver.resolve(ScalarNode, text, (True, False)), text), yaml)
 
 
 def _parse(text: str) -> Any:
@@ -198,22 +202,22 @@ def _parse(text: str) -> Any:
     for token in yaml.scan(text):
         if isinstance(token, TagToken):
             raise MarkedYAMLError(problem="tags are not allowed", problem_mark=token.start_mark)
-    return None if node is None else _plain(node, yaml)
+    return None if node is None else _check_plain(node, yaml)
 
 
-def _plain(node: Any, yaml: Any) -> Any:
+def _check_plain(node: Any, yaml: Any) -> Any:
     from ruamel.yaml.error import MarkedYAMLError
 
     if node.id == "sequence":
-        return [_plain(item, yaml) for item in node.value]
+        return [_check_plain(item, yaml) for item in node.value]
     if node.id == "scalar":
         text = node.tag.endswith((":timestamp", ":merge", ":value"))
         return node.value if text else yaml.constructor.construct_object(node)
     table: dict[str, Any] = {}
     for key_node, value_node in node.value:
-        key = _plain(key_node, yaml)
+        key = _check_plain(key_node, yaml)
         if not isinstance(key, str) or key in table:
             problem = f"the key {key!r} {'is given twice' if isinstance(key, str) else 'is not a name'}"
             raise MarkedYAMLError(problem=problem, problem_mark=key_node.start_mark)
-        table[key] = _plain(value_node, yaml)
+        table[key] = _check_plain(value_node, yaml)
     return table

@@ -90,7 +90,7 @@ def test_a_failure_at_run_time_is_code_one(throughtime, monkeypatch):
     def broken(run):
         raise RuntimeError("the disk sang")
 
-    monkeypatch.setattr("throughtime.cli.inputs.task_of", broken)
+    monkeypatch.setattr("throughtime.cli.inputs.read_task_name", broken)
     ran = throughtime("evaluate", "run")
     assert ran.code == 1
     assert ran.err == (
@@ -102,7 +102,7 @@ def test_only_the_first_line_of_an_unexpected_error_is_told(throughtime, monkeyp
     def broken(run):
         raise RuntimeError("the disk sang.\nframe 1: song\nframe 2: disk")
 
-    monkeypatch.setattr("throughtime.cli.inputs.task_of", broken)
+    monkeypatch.setattr("throughtime.cli.inputs.read_task_name", broken)
     told = "error: unexpected RuntimeError: the disk sang; run again with --debug to see where.\n"
     assert throughtime("evaluate", "run").err == told
     debugged = throughtime("evaluate", "run", "--debug").err
@@ -114,7 +114,7 @@ def test_an_unexpected_error_may_say_nothing(throughtime, monkeypatch):
     def broken(run):
         raise AssertionError
 
-    monkeypatch.setattr("throughtime.cli.inputs.task_of", broken)
+    monkeypatch.setattr("throughtime.cli.inputs.read_task_name", broken)
     assert throughtime("evaluate", "run").err.startswith("error: unexpected AssertionError; run again")
 
 

@@ -170,7 +170,7 @@ def test_options_of_a_search_are_those_that_it_declares(run, throughtime):
     assert throughtime(*words, "beam", "--search-option", "eager=true").out == "un deux\n"
     for wrong, where in [
         (("beam", "--groups", 2), "--groups: is not an option of beam search"),
-        (("beam", "--search-option", "eager=perhaps"), "eager: is 'perhaps'"),
+        (("beam", "--search-option", "eager=perhaps"), "--search-option eager: is 'perhaps'"),
         (("beam", "--search-option", "eager"), "--search-option: is 'eager'"),
         (("beam", "--num-beams", 2, "--search-option", "num-beams=3"), "--search-option: gives num_beams"),
         (("beem",), "unknown search strategy 'beem'; did you mean 'beam'"),

@@ -11,7 +11,7 @@ from throughtime.data import embedded
 from throughtime.data.batching.series import PanelArrays, PanelBatches, PanelWindows
 from throughtime.data.panel import Panel, Series
 from throughtime.series.panels import PanelScaling, Timeline
-from throughtime.series.scaling import Scale, fill_gaps, scale_of
+from throughtime.series.scaling import Scale, fill_gaps, fit_scale
 
 
 def arrays(*series):
@@ -122,13 +122,13 @@ def test_damaged_scales_are_refused(damage):
 def test_robust_scales_do_not_mind_outliers():
     y = np.random.default_rng(0).normal(5, 2, 1001)
     y[::100] = 1e9
-    centre, spread, _ = scale_of("a", y, "robust")
+    centre, spread, _ = fit_scale("a", y, "robust")
     assert (centre, spread) == (pytest.approx(5, abs=0.3), pytest.approx(2, abs=0.3))
-    assert scale_of("a", np.full(5, 0.1), "robust") == Scale(0.1, 1.0)
-    mostly_nothing = scale_of("a", np.array([0.0] * 9 + [10.0]), "robust")
+    assert fit_scale("a", np.full(5, 0.1), "robust") == Scale(0.1, 1.0)
+    mostly_nothing = fit_scale("a", np.array([0.0] * 9 + [10.0]), "robust")
     assert mostly_nothing.spread == pytest.approx(3.0)
     with refuses("series 'a'"):
-        scale_of("a", np.full(3, np.nan), "standard")
+        fit_scale("a", np.full(3, np.nan), "standard")
 
 
 def test_parts_along_time():

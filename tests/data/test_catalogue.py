@@ -47,7 +47,7 @@ def test_table_is_complete(corpus: Corpus) -> None:
         assert file.size > 0
         assert not file.address or file.address.startswith("https://")
     assert all(file.address for file in corpus.files) or (corpus.home and corpus.preparation)
-    used = {file.path for name in corpus.names for file in catalogue.files_of(name)}
+    used = {file.path for name in corpus.names for file in catalogue.list_files(name)}
     assert used == paths
     for part in corpus.parts:
         assert set(part.splits) in ({"all"}, {"train", "valid", "test"})
@@ -75,13 +75,13 @@ def test_every_corpus_is_found_by_its_folder(corpora: Path, monkeypatch: pytest.
     monkeypatch.setenv("THROUGHTIME_DATA", str(corpora))
     for corpus in CORPORA.values():
         assert catalogue.whereabouts(corpus, corpus.files) == "found"
-        assert catalogue.unsound(corpus, corpus.files) == []
+        assert catalogue.find_unsound(corpus, corpus.files) == []
 
 
 def test_names() -> None:
     assert catalogue.find("multi30k/tok").part.tokens == "space"
     corpus, part = catalogue.find("multi30k/raw")
-    assert corpus.name_of(part) == "multi30k"
+    assert corpus.get_part_name(part) == "multi30k"
     assert catalogue.find("ptb/ptb.valid").part.splits == {"all": ("ptb.valid.txt",)}
     single = catalogue.find("snips-slots/train/label").part
     assert (single.reader, single.kind) == ("text", "text")
@@ -134,7 +134,7 @@ def test_another_text_under_the_same_name_is_refused(places: tuple[Path, Path]) 
         catalogue.require(tiny, ["a.txt"])
     own.write_bytes(TEXT.upper())
     with refuses("a.txt", SUM):
-        catalogue.unsound(tiny, tiny.files)
+        catalogue.find_unsound(tiny, tiny.files)
 
 
 def test_offline_says_where_to_put_the_file(places: tuple[Path, Path]) -> None:

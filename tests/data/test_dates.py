@@ -10,7 +10,7 @@ from tests.refusals import refuses
 
 from throughtime.data.datasets import open_dataset
 from throughtime.data.readers.dates import DateForm, check_date_format
-from throughtime.data.readers.panel import panel_of, read_future, read_panel
+from throughtime.data.readers.panel import read_future, read_panel, read_series_panel
 from throughtime.data.readers.series import SeriesTable
 from throughtime.data.source import BadRecords
 
@@ -52,7 +52,7 @@ def test_months_in_words_need_no_format(
     path = table(tmp_path / name, times, date_format, "\t" if name == "a.tsv" else ",")
     dataset = open_dataset(str(path))
     assert dataset.kind == "series"
-    [series] = panel_of(dataset).series
+    [series] = read_series_panel(dataset).series
     np.testing.assert_array_equal(series.ds, times.astype("datetime64[ns]"))
     assert next(iter(dataset.records())).ds == str(times[0])
 
@@ -60,7 +60,7 @@ def test_months_in_words_need_no_format(
 def test_a_month_in_words_and_a_year_is_the_first_of_the_month(tmp_path: Path) -> None:
     path = table(tmp_path / "a.csv", MONTHS, "%b %Y")
     path.write_text(path.read_text().partition("\n")[2])  # no header
-    [series] = panel_of(open_dataset(str(path))).series
+    [series] = read_series_panel(open_dataset(str(path))).series
     np.testing.assert_array_equal(series.ds, MONTHS.astype("datetime64[ns]"))
 
 
@@ -70,7 +70,7 @@ def test_eight_digits_under_a_usual_name_are_dates(tmp_path: Path, column: str, 
     path = table(tmp_path / f"a.{suffix}", DAYS, "%Y%m%d", "\t" if suffix == "tsv" else ",")
     path.write_text(path.read_text().replace("date", column, 1))
     dataset = open_dataset(str(path))
-    panel = panel_of(dataset)
+    panel = read_series_panel(dataset)
     assert (len(panel.series), str(panel.frequency)) == (1, "day")
     np.testing.assert_array_equal(panel.series[0].ds, DAYS.astype("datetime64[ns]"))
     assert next(iter(dataset.records())).ds == "2023-01-01"
@@ -103,7 +103,7 @@ def test_dates_that_cannot_be_read_are_asked_for(tmp_path: Path, name: str, head
     path.write_text(f"{header}\n{date}{mark}5\n{date}{mark}6\n")
     dataset = open_dataset(str(path))
     assert dataset.kind == "series"
-    for read in (lambda: panel_of(dataset), lambda: list(dataset.records())):
+    for read in (lambda: read_series_panel(dataset), lambda: list(dataset.records())):
         with refuses(f"{name}:2", f"'{date}'", "date_format"):
             read()
 
@@ -112,7 +112,7 @@ def test_a_date_with_a_comma_wants_quotes(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("date,y\nJanuary 01, 2023,5\nJanuary 02, 2023,6\n")
     with refuses("a.csv:2", "3"):
-        panel_of(open_dataset(str(path)))
+        read_series_panel(open_dataset(str(path)))
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_a_format_is_honoured_everywhere(
     path.write_text("when,y\n" + "".join(f"{text},{row}\n" for row, text in enumerate(first)))
     dataset = open_dataset(str(path), date_format=date_format)
     assert dataset.kind == "series"
-    panel = panel_of(dataset)
+    panel = read_series_panel(dataset)
     assert str(panel.frequency) == step
     assert panel.series[0].ds[0] == np.datetime64("2023-01-01")
     assert next(iter(dataset.records())).ds == "2023-01-01"

@@ -24,7 +24,7 @@ def kept(**options: object) -> tuple[list[int], dict[str, int]]:
     filters = PairFilters(**options)  # type: ignore[arg-type]
     passed = list(filters.apply(PAIRS))
     assert filters.kept == len(passed)
-    assert filters.kept + filters.dropped == len(PAIRS)
+    assert filters.kept + filters.num_dropped == len(PAIRS)
     rest = iter(enumerate(PAIRS))
     return [next(index for index, pair in rest if pair is wanted) for wanted in passed], dict(filters.counts)
 

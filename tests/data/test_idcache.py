@@ -190,7 +190,9 @@ TEXTS = st.lists(st.lists(st.sampled_from("abcx"), max_size=6).map(" ".join), mi
 @given(TEXTS, st.booleans(), st.integers(1, 40))
 def test_ids_are_those_of_each_text(texts: list[str], eos: bool, chunk: int) -> None:
     codec = Words()
-    pieces = [idcache._encoded(part, codec, 1 if eos else None) for part in idcache._chunks(texts, chunk)]
+    pieces = [
+        idcache._encode_texts(part, codec, 1 if eos else None) for part in idcache._chunks(texts, chunk)
+    ]
     ids = [value for part, _ in pieces for value in part.tolist()]
     each = [codec.encode_array(text.split()).tolist() + [1] * eos for text in texts]
     assert ids == [value for part in each for value in part]

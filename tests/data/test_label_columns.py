@@ -9,7 +9,7 @@ import pytest
 from tests.refusals import refuses
 
 from throughtime.data.datasets import open_dataset
-from throughtime.data.readers.tables import label_columns
+from throughtime.data.readers.tables import find_label_columns
 from throughtime.errors import InputError
 
 
@@ -37,15 +37,15 @@ def table(folder: Path, name: str, names: list[str]) -> Path:
     ],
 )
 def test_usual_names(name: str, names: list[str], found: tuple[str, str], tmp_path: Path) -> None:
-    assert label_columns(table(tmp_path, name, names), None, None) == found
+    assert find_label_columns(table(tmp_path, name, names), None, None) == found
 
 
 def test_names_that_were_given(tmp_path: Path) -> None:
     path = table(tmp_path, "a.csv", ["id", "prose", "review", "Verdict"])
-    assert label_columns(path, "prose", "verdict") == ("prose", "Verdict")
-    assert label_columns(path, None, "Verdict") == ("review", "Verdict")
+    assert find_label_columns(path, "prose", "verdict") == ("prose", "Verdict")
+    assert find_label_columns(path, None, "Verdict") == ("review", "Verdict")
     with refuses("a.csv:1", "'verdikt'", "'id'", "'prose'"):
-        label_columns(path, "prose", "verdikt")
+        find_label_columns(path, "prose", "verdikt")
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
@@ -69,7 +69,7 @@ def test_columns_without_names_and_pairs_are_read_as_before(tmp_path: Path) -> N
     for path in (bare, table(tmp_path, "a.csv", ["source", "target"])):
         dataset = open_dataset(str(path), kind="labelled")
         assert (dataset.kind, dataset.label_columns) == ("pairs", None)
-    assert [tuple(one) for one in open_dataset(str(bare), kind="labelled").labelled("all")] == [
+    assert [tuple(one) for one in open_dataset(str(bare), kind="labelled").labelled_texts("all")] == [
         ("a fine day", "good"),
         ("rain again", "bad"),
     ]

@@ -15,7 +15,7 @@ from tests.refusals import refuses
 
 from throughtime.data.datasets import Dataset, open_dataset
 from throughtime.data.idcache import token_ids
-from throughtime.data.readers.panel import Roles, panel_of, read_future
+from throughtime.data.readers.panel import Roles, read_future, read_series_panel
 from throughtime.data.records import DescribedText, LabelledText, Line, Pair, TaggedSentence
 from throughtime.text.codec import Codec
 from throughtime.text.tokenizer import tokenizer
@@ -131,7 +131,7 @@ def test_the_columns_of_frames_can_be_chosen() -> None:
         assert list(open_dataset(frame, kind="text").records()) == [Line("e"), Line("f")]
         assert list(open_dataset(frame, kind="tags").records())[1] == TaggedSentence(("h",), ("Y",))
         chosen = open_dataset(frame, kind="labelled", source="en", target="fr")
-        assert list(chosen.labelled()) == [LabelledText("a", "c"), LabelledText("b", "d")]
+        assert list(chosen.labelled_texts()) == [LabelledText("a", "c"), LabelledText("b", "d")]
         with refuses("data", "'it'"):
             open_dataset(frame, kind="labelled", source="it")
     with refuses("data", "'a'", "'b'", "source", "target"):
@@ -147,7 +147,7 @@ def test_splits_of_their_own() -> None:
     assert "train (50), valid (3), test (7)" in repr(dataset)
     assert open_dataset({"train": TEXTS}).splits == ("train",)
     labels = open_dataset({"train": [("good", "a b")], "test": [("bad", "c d")]}, kind="described")
-    assert list(labels.labelled()) == [LabelledText("a b", "good"), LabelledText("c d", "bad")]
+    assert list(labels.labelled_texts()) == [LabelledText("a b", "good"), LabelledText("c d", "bad")]
     with refuses("data['test']"):
         open_dataset({"train": TEXTS, "test": [Pair("a", "b")]})
     with refuses("data['test'], item 2", "'c'"):
@@ -227,7 +227,7 @@ def test_ids_of_texts_in_memory_are_cached_by_their_content(tmp_path: Path) -> N
 
 
 def panel_values(dataset: Dataset, roles: Roles = Roles()) -> list[Any]:  # noqa: B008
-    panel = panel_of(dataset, roles)
+    panel = read_series_panel(dataset, roles)
     return [
         (one.unique_id, one.ds.astype(str).tolist(), one.y.tolist(), one.known.tolist(), one.past.tolist())
         for one in panel.series
@@ -256,7 +256,7 @@ def test_frames_of_series_are_read_as_files_are(tmp_path: Path) -> None:
 def test_gaps_in_frames_and_hours() -> None:
     hours = [datetime.datetime(2020, 1, 1, hour) for hour in (0, 1, 3)]
     for frame in frames({"ds": hours, "y": [1.0, None, 3.0]}):
-        [series] = panel_of(open_dataset(frame)).series
+        [series] = read_series_panel(open_dataset(frame)).series
         np.testing.assert_array_equal(series.y, [1, np.nan, np.nan, 3])
         assert str(series.ds[-1]) == "2020-01-01T03:00:00.000000000"
 
@@ -265,16 +265,16 @@ def test_a_format_of_dates_is_for_texts() -> None:
     written = [day.strftime("%d.%m.%Y") for day in DAYS]
     for days in (DAYS, written):
         for frame in frames({"ds": days, "y": list(range(12))}):
-            [series] = panel_of(open_dataset(frame, date_format="%d.%m.%Y")).series
+            [series] = read_series_panel(open_dataset(frame, date_format="%d.%m.%Y")).series
             assert str(series.ds[-1])[:10] == "2020-01-12"
 
 
 def test_numbers_alone_are_series() -> None:
     values = [float(number) for number in range(30)]
     for data in (values, np.array(values), np.array(values, np.float32), iter(values)):
-        [series] = panel_of(open_dataset(data, kind="series")).series
+        [series] = read_series_panel(open_dataset(data, kind="series")).series
         assert series.y.tolist() == values
-    panel = panel_of(open_dataset({"north": values, "south": values[:9]}, kind="series"))
+    panel = read_series_panel(open_dataset({"north": values, "south": values[:9]}, kind="series"))
     assert [(one.unique_id, len(one)) for one in panel.series] == [("north", 30), ("south", 9)]
 
 
@@ -291,6 +291,6 @@ def test_numbers_alone_are_series() -> None:
 )
 def test_bad_rows_of_series_are_named(columns: dict[str, list[Any]], facts: tuple[str, ...]) -> None:
     with refuses(*facts):
-        panel_of(open_dataset(Frame(columns)))
+        read_series_panel(open_dataset(Frame(columns)))
     with refuses(*facts):
         list(open_dataset(Frame(columns)).records())

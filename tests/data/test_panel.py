@@ -19,7 +19,7 @@ from throughtime.data.panel import (
     infer_frequency,
     make_regular,
 )
-from throughtime.data.readers.panel import Roles, panel_of, read_future, read_panel
+from throughtime.data.readers.panel import Roles, read_future, read_panel, read_series_panel
 from throughtime.data.source import BadRecords
 from throughtime.results import Forecast, format_times
 
@@ -177,9 +177,9 @@ def test_what_is_wrong_is_said_in_one_sentence(tmp_path, text, roles, facts):  #
 
 def test_until_is_the_history():
     panel = Panel((Series.of("a", [1, 2, 3]), Series.of("b", [4])), None)
-    assert [one.y.tolist() for one in panel.until(1).series] == [[1, 2], []]
+    assert [one.y.tolist() for one in panel.drop_last(1).series] == [[1, 2], []]
     with refuses("cut", "-1", "0"):
-        panel.until(-1)
+        panel.drop_last(-1)
 
 
 def test_the_future_needs_no_values(tmp_path):
@@ -214,9 +214,9 @@ def test_a_forecast_is_ready_for_json() -> None:
 
 
 def test_data_sets_that_are_no_series_are_refused():
-    assert panel_of(open_dataset("embedded/sine")).series[0].y.shape == (1000,)
+    assert read_series_panel(open_dataset("embedded/sine")).series[0].y.shape == (1000,)
     with refuses("data", "embedded/en-fr"):
-        panel_of(open_dataset("embedded/en-fr"))
+        read_series_panel(open_dataset("embedded/en-fr"))
 
 
 def test_real_series(corpora):  # R22

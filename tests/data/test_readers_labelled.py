@@ -59,17 +59,17 @@ def test_the_columns_tell_the_kind(tmp_path, name, content, kind):
     file = put(tmp_path / name, content)
     assert reader_for([file]).kind == kind
     if kind in ("labelled", "pairs"):
-        [one] = open_dataset(str(file)).labelled()
+        [one] = open_dataset(str(file)).labelled_texts()
         assert one == LabelledText("fine food", "good")
 
 
 def test_other_columns_by_name(tmp_path):
     file = put(tmp_path / "a.csv", "title,text,label,class\nTea,how to,x,drink\n")
-    assert list(open_dataset(str(file)).labelled()) == [LabelledText("how to", "x")]
+    assert list(open_dataset(str(file)).labelled_texts()) == [LabelledText("how to", "x")]
     named = open_dataset(str(file), source="title", target="class")
-    assert list(named.labelled()) == [LabelledText("Tea", "drink")]
+    assert list(named.labelled_texts()) == [LabelledText("Tea", "drink")]
     other = put(tmp_path / "b.csv", "title,class\nTea,drink\n")
-    assert list(open_dataset(str(other), source="title", target="class").labelled()) == [
+    assert list(open_dataset(str(other), source="title", target="class").labelled_texts()) == [
         LabelledText("Tea", "drink")
     ]
 
@@ -121,11 +121,11 @@ def test_a_file_sorted_by_label_has_all_labels_in_every_split(tmp_path):
     rows = [f"text {number},{'ab'[number >= 200]}\n" for number in range(400)]
     dataset = open_dataset(str(put(tmp_path / "a.csv", "text,label\n" + "".join(rows))))
     for split in dataset.splits:
-        assert {one.label for one in dataset.labelled(split)} == {"a", "b"}
-    assert sum(1 for split in dataset.splits for _ in dataset.labelled(split)) == 400
+        assert {one.label for one in dataset.labelled_texts(split)} == {"a", "b"}
+    assert sum(1 for split in dataset.splits for _ in dataset.labelled_texts(split)) == 400
 
 
 def test_what_has_no_labels_is_refused(tmp_path):
     file = put(tmp_path / "a.txt", "just lines\n")
     with refuses("a.txt"):
-        open_dataset(str(file)).labelled()
+        open_dataset(str(file)).labelled_texts()

@@ -270,7 +270,7 @@ def test_pairs_and_labels_may_be_parted_by_semicolons(tmp_path: Path) -> None:
     pairs = table(tmp_path / "pairs.csv", "source;target\nGo, now!;Va !\n")
     assert list(open_dataset(str(pairs)).pairs()) == [("Go, now!", "Va !")]
     labels = table(tmp_path / "labels.csv", "text;label\nfine, thanks;good\n")
-    assert list(open_dataset(str(labels)).labelled()) == [("fine, thanks", "good")]
+    assert list(open_dataset(str(labels)).labelled_texts()) == [("fine, thanks", "good")]
     commas = table(tmp_path / "commas.csv", "source,target\nGo; now,Va; vite\n")
     assert list(open_dataset(str(commas)).pairs()) == [("Go; now", "Va; vite")]
 

@@ -195,11 +195,11 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, ending: str) -> None
 def test_bad_records_refuse_or_count() -> None:
     errors = [InputError("pairs.tsv", f"has {n} columns, expected 2", line=n) for n in (1, 1, 3, 1, 1, 1, 1)]
     with refuses("pairs.tsv:1", "1"):
-        BadRecords().found(errors[0])
+        BadRecords().handle(errors[0])
     bad = BadRecords(skip=True)
     assert bad.report() == "skipped no bad records"
     for error in errors:
-        bad.found(error)
+        bad.handle(error)
     assert bad.count == 7
     assert bad.reasons == {"has 1 columns": 6, "has 3 columns": 1}
     assert len(bad.examples) == BadRecords.kept == 5
@@ -208,6 +208,6 @@ def test_bad_records_refuse_or_count() -> None:
     )
     assert bad.report().endswith("; and 2 more")
     bad = BadRecords(skip=True)
-    bad.found(InputError("a.en", "is bad", line=1))
-    bad.found(InputError("b.fr", "is worse", line=2))
+    bad.handle(InputError("a.en", "is bad", line=1))
+    bad.handle(InputError("b.fr", "is worse", line=2))
     assert bad.report() == "skipped 2 bad records of a.en, b.fr: a.en line 1 is bad; b.fr line 2 is worse"

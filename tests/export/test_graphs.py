@@ -17,7 +17,7 @@ from throughtime.export.onnx import to_onnx
 from throughtime.export.write import Case, number_names, verify
 from throughtime.layers.attention import Attention
 from throughtime.layers.stack import Stack
-from throughtime.tasks.translate.export import _cases, decoder_graph, encoder_graph
+from throughtime.tasks.translate.export import _cases, build_decoder_graph, build_encoder_graph
 from throughtime.tasks.translate.network import PRESETS, build
 
 
@@ -94,7 +94,10 @@ def test_one_step_of_every_cell(cell):
 def test_every_structure_of_a_translator(preset, int8):
     torch.manual_seed(1)
     model = build(preset, 30, 40, bos_id=1, embedding_size=8, hidden_size=16).eval()
-    models = {"encoder": to_onnx(encoder_graph(model, int8)), "decoder": to_onnx(decoder_graph(model, int8))}
+    models = {
+        "encoder": to_onnx(build_encoder_graph(model, int8)),
+        "decoder": to_onnx(build_decoder_graph(model, int8)),
+    }
     found = verify(models, _cases(model, 30, 40), "int8" if int8 else "float32")
     assert {one["part"] for one in found} == {"encoder", "decoder"}
 
@@ -106,8 +109,8 @@ def test_every_attention(attention):
         "attention", 30, 40, bos_id=1, embedding_size=8, hidden_size=16, attention=attention, scaled=True
     ).eval()
     models = {
-        "encoder": to_onnx(encoder_graph(model, False)),
-        "decoder": to_onnx(decoder_graph(model, False)),
+        "encoder": to_onnx(build_encoder_graph(model, False)),
+        "decoder": to_onnx(build_decoder_graph(model, False)),
     }
     assert verify(models, _cases(model, 30, 40), "float32")
 
@@ -136,13 +139,13 @@ def test_an_outside_attention_exports_by_what_it_declares():
     attention = model.decoder.attention
     model.decoder.attention = ExportedDistance(attention.query_size, attention.memory_size)
     models = {
-        "encoder": to_onnx(encoder_graph(model, False)),
-        "decoder": to_onnx(decoder_graph(model, False)),
+        "encoder": to_onnx(build_encoder_graph(model, False)),
+        "decoder": to_onnx(build_decoder_graph(model, False)),
     }
     assert verify(models, _cases(model, 30, 40), "float32")
     model.decoder.attention = Distance(attention.query_size, attention.memory_size)
     with refuses("export", "Distance", "graph_scores"):
-        decoder_graph(model, False)
+        build_decoder_graph(model, False)
 
 
 class Slower(LSTM):

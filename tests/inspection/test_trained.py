@@ -176,7 +176,7 @@ def test_units_stand_in_the_order_of_their_memory() -> None:
     np.testing.assert_allclose(layer.half_lives, np.log(0.5) / np.log([0.5, 0.9, 0.01]), rtol=1e-5)
     assert layer.order == [1, 0, 2]
     assert layer.gates == ["z", "h"]
-    assert layer.chosen(2) == [1, 2]
+    assert layer.choose_units(2) == [1, 2]
     assert layer.to_dict(2)["values"]["z"] == [[0.9, 0.9], [0.01, 0.01]]
 
 
@@ -307,7 +307,7 @@ def test_a_word_is_looked_up_as_it_stands_inside_of_sentences() -> None:
     texts = ["my mother has a letter", "the garden of my mother"] * 40
     codec = Codec.build(texts, "bpe", max_size=300)
     found = Table("tokens", torch.eye(len(codec.vocabulary)), codec.vocabulary, codec)
-    assert [found.spelled(one) for one in found.ids("mother letter")] == ["mother", "letter"]
+    assert [found.spell(one) for one in found.ids("mother letter")] == ["mother", "letter"]
 
 
 def test_the_map_is_the_one_of_most_variance() -> None:

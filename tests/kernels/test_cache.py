@@ -9,12 +9,12 @@ import time
 import pytest
 
 from throughtime.errors import ThroughtimeWarning
-from throughtime.kernels.cache import cached
+from throughtime.kernels.cache import load_or_build
 
 SIZE = 200_000
 WORKER = f"""
 import sys, time
-from throughtime.kernels.cache import cached
+from throughtime.kernels.cache import load_or_build
 
 def build(key):
     built.append(key)
@@ -25,7 +25,7 @@ while time.time() < float(sys.argv[1]):
     pass
 for round in range(20):
     for key in ("one", "two", "three"):
-        assert cached(key, lambda: build(key)) == build(key), key
+        assert load_or_build(key, lambda: build(key)) == build(key), key
 """
 
 
@@ -48,15 +48,18 @@ def test_processes_that_start_at_once_each_get_whole_kernels(folder):
     # A reader beside them never sees a part of a file.
     while any(process.poll() is None for process in processes):
         for key in ("one", "two", "three"):
-            assert cached(f"{key}", lambda key=key: key.encode() * (SIZE // len(key)))[:3] == key.encode()[:3]
+            assert (
+                load_or_build(f"{key}", lambda key=key: key.encode() * (SIZE // len(key)))[:3]
+                == key.encode()[:3]
+            )
     assert [process.communicate()[1] for process in processes] == [""] * len(processes)
     assert sorted(path.name for path in folder.iterdir()) == ["one.kernel", "three.kernel", "two.kernel"]
-    assert cached("one", forbidden) == b"one" * (SIZE // 3)
+    assert load_or_build("one", forbidden) == b"one" * (SIZE // 3)
 
 
 @pytest.mark.parametrize("damage", ["cut", "emptied", "changed", "without its checksum"])
 def test_a_damaged_file_is_built_again(folder, damage):
-    cached("kernel", lambda: b"machine code")
+    load_or_build("kernel", lambda: b"machine code")
     path = folder / "kernel.kernel"
     whole = path.read_bytes()
     path.write_bytes(
@@ -67,7 +70,7 @@ def test_a_damaged_file_is_built_again(folder, damage):
             "without its checksum": b"machine code",
         }[damage]
     )
-    assert cached("kernel", lambda: b"machine code") == b"machine code"
+    assert load_or_build("kernel", lambda: b"machine code") == b"machine code"
     assert path.read_bytes() == whole
 
 
@@ -75,5 +78,5 @@ def test_a_folder_that_cannot_be_written_is_no_error(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("THROUGHTIME_CACHE", str(tmp_path / "file"))
     with pytest.warns(ThroughtimeWarning, match="THROUGHTIME_CACHE"):
-        assert cached("kernel", lambda: b"machine code") == b"machine code"
-    assert cached("kernel", forbidden) == b"machine code"  # kept as long as this process lives
+        assert load_or_build("kernel", lambda: b"machine code") == b"machine code"
+    assert load_or_build("kernel", forbidden) == b"machine code"  # kept as long as this process lives

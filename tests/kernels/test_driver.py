@@ -48,9 +48,9 @@ def recorder(monkeypatch):
     monkeypatch.setattr(torch.cuda, "current_device", lambda: current[0])
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: STREAM + device, raising=False)
-    driver._built.cache_clear()
+    driver._build_once.cache_clear()
     yield found
-    driver._built.cache_clear()
+    driver._build_once.cache_clear()
 
 
 def built(device, together):

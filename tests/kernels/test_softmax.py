@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from throughtime.kernels import driver, softmax
-from throughtime.kernels.elements import widened
+from throughtime.kernels.elements import round_up_units
 from throughtime.kernels.softmax import MOST_VECTORS, fits, softmax_
 
 ROUNDING = {torch.float32: 1e-6, torch.bfloat16: 4e-3, torch.float16: 5e-4}
@@ -17,7 +17,7 @@ every_type = pytest.mark.parametrize("dtype", ROUNDING)
 def examples(rows, words, dtype, device="cpu"):
     """Scores with rubbish past the words, as memory has it, and targets at both ends and between."""
     generator = torch.Generator().manual_seed(words)
-    scores = 4 * torch.randn(rows, widened(words), generator=generator)
+    scores = 4 * torch.randn(rows, round_up_units(words), generator=generator)
     scores[:, words:] = 50.0
     targets = torch.randint(words, (rows, 1), generator=generator)
     targets[0], targets[-1] = 0, words - 1

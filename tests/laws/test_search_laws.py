@@ -11,7 +11,7 @@ from tests.search.tables import Pairs, best_of_all
 
 from throughtime.search.beam import Beam
 from throughtime.search.beam_variants import DiverseBeam
-from throughtime.search.constraints import forbidden, minimum_length, no_repeated_ngram, no_token
+from throughtime.search.constraints import forbidden_words, minimum_length, no_repeated_ngram, no_token
 from throughtime.search.generate import generate
 from throughtime.search.sampling import Greedy
 from throughtime.search.strategies import STRATEGIES
@@ -65,7 +65,7 @@ def test_results_are_whole_and_within_the_cap(name, seed, sharpness):  # R89
 @random_models
 def test_every_sentence_is_answered_when_constraints_close_every_way(name, seed, sharpness):
     model = Pairs(4, V, seed, sharpness)
-    closing = [no_repeated_ngram(1), no_token(0), forbidden([(1, 3), (3, 1)]), minimum_length(5, END)]
+    closing = [no_repeated_ngram(1), no_token(0), forbidden_words([(1, 3), (3, 1)]), minimum_length(5, END)]
     results = generate(model, PROMPTS, MADE[name](), max_new_tokens=CAP, constraints=closing)
     for own in results:
         assert own

@@ -7,8 +7,7 @@ import torch
 from tests.refusals import refuses
 from torch import nn
 
-import throughtime as tt
-from throughtime.layers.embedding import embedding_from_vectors, one_hot
+from throughtime.layers.embedding import one_hot
 from throughtime.models.language import RecurrentLanguageModel
 
 
@@ -41,25 +40,3 @@ def test_a_model_looks_up_a_row_for_each_id_and_equal_ones_for_equal_ids(trainin
     assert torch.equal(rows[2], rows[3])
     assert len({tuple(row) for row in rows.tolist()}) == 4
     assert torch.equal(rows, model.embedding.weight[IDS])
-
-
-def test_a_table_of_vectors_gives_the_rows_of_its_file(tmp_path):  # R27
-    file = tmp_path / "words.vec"
-    file.write_text("".join(f"w{word} {word} {word * word} 1\n" for word in range(30)))
-    vocabulary = tt.Vocabulary([f"w{word}" for word in range(30)])
-    table, found = embedding_from_vectors(file, vocabulary)
-    assert (found, table.weight.shape) == (30, (30, 3))
-    rows = table(torch.tensor(IDS))
-    assert rows.tolist() == [[word, word * word, 1] for word in IDS]
-    assert torch.equal(rows, one_hot(torch.tensor(IDS), 30) @ table.weight)
-
-
-def test_vectors_fill_an_embedding(tmp_path):
-    file = tmp_path / "words.vec"
-    file.write_text("2 3\ncat 1 2 3\nsea 4 5 6\n")
-    vocabulary = tt.Vocabulary.build(["sea", "cat", "sky"], reserved=("<pad>", "<unk>"))
-    table, found = embedding_from_vectors(file, vocabulary)
-    assert found == 2
-    assert table(torch.tensor(vocabulary[["cat", "sea"]])).tolist() == [[1, 2, 3], [4, 5, 6]]
-    assert table.weight.requires_grad
-    assert table.padding_idx == 0

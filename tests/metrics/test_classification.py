@@ -32,7 +32,7 @@ def test_scikit_learn_agrees(pairs):
 def test_mistakes_are_counted():
     found = Confusion.of("aabb", "abbb")
     assert [one.label for one in found.classes] == ["a", "b"]
-    assert found.mistaken() == [("a", "b", 1)]
+    assert found.list_mistakes() == [("a", "b", 1)]
 
 
 def test_labels_must_belong_together():

@@ -88,7 +88,7 @@ def test_measures_of_a_sentence():
     assert judged.chunks.precision == judged.chunks.recall == judged.chunks.f1 == pytest.approx(2 / 3)
     assert judged.types["PER"] == ChunkCounts(1, 1, 1)
     assert judged.types["LOC"] == ChunkCounts(2, 2, 1)
-    assert judged.confused == [("B-LOC", "I-LOC", 1), ("O", "B-LOC", 1)]
+    assert judged.confusions == [("B-LOC", "I-LOC", 1), ("O", "B-LOC", 1)]
     assert judged.table()["O"] == {"B-LOC": 1, "O": 1}
 
 

@@ -16,7 +16,7 @@ THAI = ["วันนี้ฉันกินแอปเปิ้ลสอง�
 
 @pytest.fixture(autouse=True)
 def no_mecab(monkeypatch):
-    monkeypatch.setattr("throughtime.metrics.bleu._installed", lambda *packages: False)
+    monkeypatch.setattr("throughtime.metrics.bleu._are_installed", lambda *packages: False)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_the_script_decides_where_the_language_is_not_recognised(references, tok
 
 
 def test_kana_and_hangul_have_words_where_the_packages_are_installed(monkeypatch):
-    monkeypatch.setattr("throughtime.metrics.bleu._installed", lambda *packages: True)
+    monkeypatch.setattr("throughtime.metrics.bleu._are_installed", lambda *packages: True)
     assert choose_tokenizer("ja") == choose_tokenizer(None, JAPANESE) == "ja-mecab"
     assert choose_tokenizer("ko-KR") == choose_tokenizer(None, KOREAN) == "ko-mecab"
     assert choose_tokenizer(None, CHINESE) == "zh"

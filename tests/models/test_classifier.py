@@ -39,8 +39,8 @@ def test_of_nothing_it_expects_what_it_was_told():
 def test_words_are_dropped_in_training_only():
     model = small(unknown_id=1, word_dropout=0.5)
     ids = torch.full((50, 40), 7)
-    dropped = (model._with_words_dropped(ids) == 1).float().mean()
+    dropped = (model._drop_words(ids) == 1).float().mean()
     assert 0.4 < float(dropped) < 0.6
-    assert torch.equal(model.eval()._with_words_dropped(ids), ids)
+    assert torch.equal(model.eval()._drop_words(ids), ids)
     without = small(word_dropout=0.5)
-    assert torch.equal(without._with_words_dropped(ids), ids)
+    assert torch.equal(without._drop_words(ids), ids)

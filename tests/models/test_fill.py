@@ -68,7 +68,7 @@ def test_the_gathered_softmax_is_the_full_one_at_the_hidden_steps():  # R67
     gathered.backward()
     mine = [weight.grad.clone() for weight in model.parameters()]
     model.zero_grad()
-    logits = model.head.log_probs(model.stack(model.hidden(x, places)).outputs.flatten(0, 1))
+    logits = model.head.log_probs(model.stack(model.hide(x, places)).outputs.flatten(0, 1))
     logits.retain_grad()
     targets = torch.full((10,), IGNORED).index_copy(0, places, labels)
     full = functional.cross_entropy(logits, targets, ignore_index=IGNORED, reduction="sum")
@@ -101,8 +101,8 @@ def test_real_valued_answers_leak_neither():
     other = x.clone()
     other[2, 1] += 9
     assert torch.equal(model.log_probs(x, places), model.log_probs(other, places))
-    assert (model.hidden(x, places)[2, 1] == 0).all()
-    assert torch.equal(model.hidden(x, places)[2, 0], x[2, 0])
+    assert (model.hide(x, places)[2, 1] == 0).all()
+    assert torch.equal(model.hide(x, places)[2, 0], x[2, 0])
 
 
 @pytest.mark.parametrize("batch_first", [False, True])
@@ -125,7 +125,7 @@ def test_a_place_is_the_same_step_in_both_layouts(batch_first):  # R67
         (MaskedSteps(other, head), MaskedSteps(one, head), x),
         (MaskedTokens(embedding, other, head, mask_id=1), MaskedTokens(embedding, one, head, mask_id=1), ids),
     ):
-        hidden = laid_out(model.hidden(laid_out(given), places))
+        hidden = laid_out(model.hide(laid_out(given), places))
         vectors = given if given.is_floating_point() else embedding(given)
         mask = 0 if given.is_floating_point() else embedding.weight[1]
         for t in range(steps):

@@ -40,14 +40,14 @@ def test_predictions_are_time_major_or_batch_first():  # R73, R82, R87
 @pytest.mark.parametrize("preset", ["main", "attention", "conditional"])
 def test_a_ratio_of_one_is_teacher_forcing(preset):  # R86
     model, (source, inputs) = built(preset), drawn()
-    forced = model.scheduled(source, LENGTHS, inputs, 1.0)
+    forced = model.run_scheduled(source, LENGTHS, inputs, 1.0)
     assert torch.equal(forced.outputs, model(source, LENGTHS, inputs).outputs)
 
 
 @pytest.mark.parametrize("preset", ["main", "attention", "conditional"])
 def test_a_ratio_of_zero_reads_only_what_it_wrote(preset):  # R86
     model, (source, inputs) = built(preset), drawn()
-    free = model.scheduled(source, LENGTHS, inputs, 0.0)
+    free = model.run_scheduled(source, LENGTHS, inputs, 0.0)
     written = model.head.log_probs(free.outputs.flatten(0, 1)).argmax(1).view(7, 3)
     again = model(source, LENGTHS, torch.cat([inputs[:1], written[:-1]]))
     torch.testing.assert_close(again.outputs, free.outputs)
@@ -62,7 +62,7 @@ def test_scheduled_sampling_draws_for_each_row_and_step(monkeypatch):  # R86
     step = model.decoder.step
     monkeypatch.setattr(model.decoder, "step", lambda last, *rest: read.append(last) or step(last, *rest))
     monkeypatch.setattr(model, "_predict", lambda outputs, sample: torch.full((400,), 5))
-    model.scheduled(source, torch.full((400,), 2), inputs, 0.75)
+    model.run_scheduled(source, torch.full((400,), 2), inputs, 0.75)
     assert (read[0] == 2).all()
     for last in read[1:]:
         assert 0.65 < (last == 2).double().mean() < 0.85
@@ -81,7 +81,7 @@ def test_sampled_predictions_follow_the_distribution():  # R86
 
 def test_a_strange_ratio_is_refused():
     with refuses("teacher forcing ratio", "1.5"):
-        built().scheduled(*drawn()[:1], LENGTHS, drawn()[1], 1.5)
+        built().run_scheduled(*drawn()[:1], LENGTHS, drawn()[1], 1.5)
 
 
 def test_a_user_can_write_an_encoder_and_a_decoder():  # R79

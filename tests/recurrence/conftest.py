@@ -24,7 +24,7 @@ def plan(monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     monkeypatch.setattr(moves, "WARPS", 1)  # a fiber is dearer than a thread
     for module in (persistent_function, moves):
-        module._prepared.cache_clear()
+        module._prepare_kernel.cache_clear()
     yield partial(chosen.__setitem__, "plan")
     for module in (persistent_function, moves):
-        module._prepared.cache_clear()
+        module._prepare_kernel.cache_clear()

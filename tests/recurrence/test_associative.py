@@ -17,7 +17,7 @@ from throughtime.cells.base import Cell
 from throughtime.recurrence import associative, scan
 from throughtime.recurrence.associative import Associative, scan_linear
 from throughtime.recurrence.backend import Backend, Reference
-from throughtime.recurrence.scan import named
+from throughtime.recurrence.scan import get_backend
 
 LINEAR = {"mingru": MinGRU, "minlstm": MinLSTM}
 LONG = 16_384
@@ -272,7 +272,7 @@ def test_other_cells_are_refused_with_the_reason(name: str) -> None:
 
 
 def test_auto_takes_it_where_it_pays() -> None:
-    names = [named("auto", MinGRU(2, 3), torch.zeros(steps, 1, 2)).name for steps in (1, 7, 8, 4096)]
+    names = [get_backend("auto", MinGRU(2, 3), torch.zeros(steps, 1, 2)).name for steps in (1, 7, 8, 4096)]
     assert names == ["reference", "reference", "associative", "associative"]
 
 

@@ -9,12 +9,12 @@ import torch
 
 from throughtime.cells import CELLS, RNN, Cell
 from throughtime.inspection.gradients import (
-    by_weights,
     closed_form,
     flat_states,
     local_derivatives,
     pull_back,
     recursion,
+    weight_derivatives,
 )
 
 
@@ -46,7 +46,7 @@ def test_closed_form_recursion_autograd_and_differences_agree(name: str) -> None
     cell = CELLS[name](2, 3).double()
     x = torch.randn(5, 2, dtype=torch.float64)
     states, by_state = local_derivatives(cell, x)
-    by_weight = by_weights(cell, x, states)
+    by_weight = weight_derivatives(cell, x, states)
     recursive = recursion(by_state, by_weight)
     torch.testing.assert_close(closed_form(by_state, by_weight), recursive, rtol=1e-9, atol=1e-12)
     torch.testing.assert_close(by_autograd(cell, x), recursive, rtol=1e-9, atol=1e-12)
@@ -68,7 +68,7 @@ def test_a_scalar_network_by_hand() -> None:
     x = torch.ones(4, 1, dtype=torch.float64)
     states, by_state = local_derivatives(cell, x)
     weight_hh = list(cell.weights()).index("weight_hh")
-    found = closed_form(by_state, by_weights(cell, x, states))[0, weight_hh]
+    found = closed_form(by_state, weight_derivatives(cell, x, states))[0, weight_hh]
     assert found.item() == pytest.approx(slope, rel=1e-12)
 
 

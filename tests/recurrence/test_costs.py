@@ -42,31 +42,33 @@ def measured(monkeypatch, tmp_path):
 
 
 def test_where_nothing_was_measured_our_kernels_wait(measured):
-    assert costs.pays_from("persistent", LSTM(3, 4), OnGpu, trains=True) == costs.NEVER
-    assert costs.pays_from("linear", MinGRU(3, 4), OnGpu, trains=True) == costs.NEVER
-    assert costs.pays_from("native", LSTM(3, 4), OnGpu, trains=True) == 0
+    assert costs.find_break_even("persistent", LSTM(3, 4), OnGpu, trains=True) == costs.NEVER
+    assert costs.find_break_even("linear", MinGRU(3, 4), OnGpu, trains=True) == costs.NEVER
+    assert costs.find_break_even("native", LSTM(3, 4), OnGpu, trains=True) == 0
 
 
 def test_the_nearest_shape_decides(measured):
     measured({"persistent": {"lstm bfloat16 trained": [[256, 16, 35], [1500, 16, None]]}})
-    assert costs.pays_from("persistent", LSTM(3, 200), OnGpu, trains=True) == 35
-    assert costs.pays_from("persistent", LSTM(3, 1100), OnGpu, trains=True) == costs.NEVER
-    assert costs.pays_from("persistent", LSTM(3, 200), OnGpu, trains=False) == costs.NEVER
-    assert costs.pays_from("persistent", GRU(3, 200), OnGpu, trains=True) == costs.NEVER
+    assert costs.find_break_even("persistent", LSTM(3, 200), OnGpu, trains=True) == 35
+    assert costs.find_break_even("persistent", LSTM(3, 1100), OnGpu, trains=True) == costs.NEVER
+    assert costs.find_break_even("persistent", LSTM(3, 200), OnGpu, trains=False) == costs.NEVER
+    assert costs.find_break_even("persistent", GRU(3, 200), OnGpu, trains=True) == costs.NEVER
 
 
 @pytest.mark.parametrize(("layers", "steps"), [(1, 35), (2, 128), (3, costs.NEVER), (8, costs.NEVER)])
 def test_the_number_of_layers_takes_its_column(measured, layers, steps):
     measured({"persistent": {"lstm bfloat16 trained": [[256, 16, 35, 128, None]]}})
-    assert costs.pays_from("persistent", LSTM(3, 256), OnGpu, trains=True, layers=layers) == steps
-    assert costs.pays_from("native", LSTM(3, 256), OnGpu, trains=True, layers=layers) == 0
+    assert costs.find_break_even("persistent", LSTM(3, 256), OnGpu, trains=True, layers=layers) == steps
+    assert costs.find_break_even("native", LSTM(3, 256), OnGpu, trains=True, layers=layers) == 0
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3, 8])
 def test_figures_from_before_layers_counted_serve_any_number(measured, layers):
     measured({"persistent": {"lstm bfloat16 trained": [[256, 16, 35], [1500, 16, None]]}})
-    assert costs.pays_from("persistent", LSTM(3, 256), OnGpu, trains=True, layers=layers) == 35
-    assert costs.pays_from("persistent", LSTM(3, 1500), OnGpu, trains=True, layers=layers) == costs.NEVER
+    assert costs.find_break_even("persistent", LSTM(3, 256), OnGpu, trains=True, layers=layers) == 35
+    assert (
+        costs.find_break_even("persistent", LSTM(3, 1500), OnGpu, trains=True, layers=layers) == costs.NEVER
+    )
 
 
 def test_a_plan_that_was_measured_to_be_best_is_taken(measured):

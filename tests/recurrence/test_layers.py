@@ -15,7 +15,7 @@ from throughtime.cells import GRU, LSTM, RNN, ProjectedLSTM
 from throughtime.layers import stack as stack_module
 from throughtime.layers.stack import Stack
 from throughtime.recurrence import costs, native
-from throughtime.recurrence.choice import BACKENDS, alike, choose_for_layers
+from throughtime.recurrence.choice import BACKENDS, are_alike, choose_for_layers
 from throughtime.recurrence.native import run_layers
 from throughtime.recurrence.persistent import Persistent
 from throughtime.recurrence.scan import scan_layers
@@ -148,7 +148,7 @@ def test_wrong_words_get_the_same_sentences(left_to_torch):
     ],
 )
 def test_alike_are_cells_of_one_kind_and_size(layers, same):
-    assert alike(layers) is same
+    assert are_alike(layers) is same
 
 
 @pytest.fixture

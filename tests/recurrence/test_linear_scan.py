@@ -24,7 +24,7 @@ emulated = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this m
 def _emulated(monkeypatch):
     monkeypatch.setattr(driver, "build", machine.build)
     monkeypatch.setattr(driver, "limits", lambda device: (machine.MULTIPROCESSORS, machine.SHARED))
-    linear_scan._prepared.cache_clear()
+    linear_scan._prepare_kernel.cache_clear()
     small = partial(linear_scan.ScanSettings, warps=(2, 2), steps=(3, 3))  # tiles of 6 steps
     monkeypatch.setattr(linear_scan, "ScanSettings", small)
 
@@ -145,7 +145,7 @@ def test_steps_and_stages_shrink_with_the_shared_memory(monkeypatch):
     cell, h = MinGRU(1, 4), torch.ones(1, 4)
     projected = torch.randn(20, 1, 8)
     for room, steps, stages in ((machine.SHARED, 4, 3), (21_500, 4, 2), (13_000, 2, 2), (6_700, 1, 1)):
-        linear_scan._prepared.cache_clear()
+        linear_scan._prepare_kernel.cache_clear()
         monkeypatch.setattr(driver, "limits", lambda device, room=room: (1, room))
         outputs, _ = direct(cell, projected, h, warps=(4, 4), steps=(4, 4))
         torch.testing.assert_close(outputs, truth(cell, projected, h)[0])

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from throughtime.recurrence import measuring
-from throughtime.recurrence.measuring import TimingCase, faster_from
+from throughtime.recurrence.measuring import TimingCase, measure_break_even
 
 SHAPE = (torch.bfloat16, 256, 8, True)
 
@@ -17,9 +17,9 @@ def clocks(monkeypatch):
     asked = []
 
     def set_clocks(times):
-        monkeypatch.setattr(TimingCase, "ours", lambda case, backend: ("ours", case.steps, "called"))
-        monkeypatch.setattr(TimingCase, "theirs", lambda case: ("theirs", case.steps, "called"))
-        monkeypatch.setattr(measuring, "replayed", lambda call: (*call[:2], "replayed"))
+        monkeypatch.setattr(TimingCase, "build_ours", lambda case, backend: ("ours", case.steps, "called"))
+        monkeypatch.setattr(TimingCase, "build_theirs", lambda case: ("theirs", case.steps, "called"))
+        monkeypatch.setattr(measuring, "record_graph", lambda call: (*call[:2], "replayed"))
 
         def microseconds(call, seconds):
             whose, steps, way = call
@@ -45,12 +45,12 @@ def clocks(monkeypatch):
 )
 def test_each_number_of_layers_has_the_fewest_steps_that_pay(times, columns, clocks):
     clocks(times)
-    assert faster_from("lstm", *SHAPE) == columns
+    assert measure_break_even("lstm", *SHAPE) == columns
 
 
 def test_one_clocking_serves_all_columns_and_stops_when_they_are_full(clocks):
     asked = clocks({35: (2.0, 1.4), 128: (3.0, 2.0)})
-    faster_from("gru", *SHAPE)
+    measure_break_even("gru", *SHAPE)
     assert len(asked) == len(set(asked)) == 6
     # called, the longer sequence pays because the shorter one did
     assert ("ours", 128, "called") not in asked
@@ -59,12 +59,12 @@ def test_one_clocking_serves_all_columns_and_stops_when_they_are_full(clocks):
 
 def test_where_torch_has_no_module_its_layers_run_in_turn_too(clocks):
     clocks({35: (2.0, 1.1)})
-    assert faster_from("mingru", *SHAPE) == [35, 35, 35]
+    assert measure_break_even("mingru", *SHAPE) == [35, 35, 35]
 
 
 def test_what_is_too_large_is_not_tried(clocks):
     asked = clocks({35: (0.5, 0.5), 128: (0.5, 0.5)})
-    assert faster_from("lstm", torch.bfloat16, 1536, 128, True) == [None, None, None]
+    assert measure_break_even("lstm", torch.bfloat16, 1536, 128, True) == [None, None, None]
     assert {steps for _, steps, _ in asked} == {35, 128}
 
 
@@ -73,7 +73,7 @@ def test_the_survey_has_a_row_for_each_shape(clocks, monkeypatch):
     monkeypatch.setattr(measuring, "SIZES", (256,))
     monkeypatch.setattr(measuring, "COARSE", (256,))
     monkeypatch.setattr(measuring, "BATCHES", (8, 20))
-    found = {(backend, use): rows for backend, use, rows in measuring.survey()}
+    found = {(backend, name_use): rows for backend, name_use, rows in measuring.survey()}
     assert found["persistent", "lstm float16 forward"] == [[256, 8, 35, 35, None], [256, 20, 35, 35, None]]
     assert found["linear", "mingru bfloat16 trained"] == [[256, 8, 35, 35, 35], [256, 20, 35, 35, 35]]
 

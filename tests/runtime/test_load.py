@@ -116,3 +116,10 @@ def test_a_torn_graph_is_refused(exported):
 def test_threads_are_counted_from_one(exported):
     with refuses("threads", "0", "1"):
         tt.runtime.load(exported, threads=0)
+
+
+def test_an_exported_model_tells_where_it_is_from_and_what_it_can_do(exported):
+    model = tt.runtime.load(exported)
+    assert repr(model).startswith(f"<LanguageModelRunner from {exported}: float32, ")
+    with pytest.raises(AttributeError, match="'language' has no method 'tag'; it has generate, score"):
+        model.tag("a")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.refusals import refuses
 from tests.search.tables import Contexts, Pairs, best_of_all, exhaustive
 
-from throughtime.search.beam import Beam, highest, within_hypothesis, within_token
+from throughtime.search.beam import Beam, highest, prune_by_hypothesis, prune_by_token
 from throughtime.search.generate import Step, generate
 from throughtime.search.sampling import Greedy
 
@@ -148,7 +148,7 @@ def test_max_length_is_a_cap_of_its_own():
     assert not results[0][0].ended
 
 
-@pytest.mark.parametrize("prune", [within_token, within_hypothesis])
+@pytest.mark.parametrize("prune", [prune_by_token, prune_by_hypothesis])
 @pytest.mark.parametrize("seed", range(8))
 def test_limit_zero_is_greedy_and_limit_one_is_plain_beam(seed, prune):  # R102
     model, prompts = Pairs(3, 4, seed), [[0], [1], [2]]
@@ -170,7 +170,7 @@ def test_limit_zero_keeps_ties_and_does_not_fade_with_length():  # R102
     results = generate(
         Repeating(tied),
         [[0]],
-        Beam(END, 4, num_return_sequences=4, prune=within_hypothesis(0.0)),
+        Beam(END, 4, num_return_sequences=4, prune=prune_by_hypothesis(0.0)),
         max_new_tokens=2,
     )
     assert {one.tokens for one in results[0]} == {(A, A), (A, B), (B, A), (B, B)}
@@ -178,7 +178,7 @@ def test_limit_zero_keeps_ties_and_does_not_fade_with_length():  # R102
     [found] = generate(
         skewed,
         [[0]],
-        Beam(END, 4, num_return_sequences=4, prune=within_hypothesis(0.0)),
+        Beam(END, 4, num_return_sequences=4, prune=prune_by_hypothesis(0.0)),
         max_new_tokens=1_500,
     )
     assert [set(one.tokens) for one in found] == [{A}]  # .6^1500 is no number any more
@@ -199,7 +199,7 @@ def test_limits_measure_what_they_say():  # R102
     first = generate(
         Contexts(4, TABLE),
         [[0]],
-        Beam(END, 4, num_return_sequences=4, prune=within_token(0.3)),
+        Beam(END, 4, num_return_sequences=4, prune=prune_by_token(0.3)),
         max_new_tokens=1,
     )
     assert sorted(one.tokens for one in first[0]) == [(A,), (B,), (C,)]  # .5 - .2 is within, .5 - .1 is not
@@ -207,14 +207,14 @@ def test_limits_measure_what_they_say():  # R102
     whole = generate(
         Contexts(4, TABLE),
         [[0]],
-        Beam(END, 16, num_return_sequences=16, prune=within_hypothesis(0.12)),
+        Beam(END, 16, num_return_sequences=16, prune=prune_by_hypothesis(0.12)),
         max_new_tokens=2,
     )
     assert sorted(one.tokens for one in whole[0]) == [(A,), (A, B), (A, C)]
     token = generate(
         Contexts(4, TABLE),
         [[0]],
-        Beam(END, 16, num_return_sequences=16, prune=within_token(0.12)),
+        Beam(END, 16, num_return_sequences=16, prune=prune_by_token(0.12)),
         max_new_tokens=1,
     )
     assert [one.tokens for one in token[0]] == [(A,)]
@@ -236,7 +236,7 @@ def test_the_highest_are_the_highest(vocabulary, count):
 def test_a_row_that_does_not_go_on_sets_no_limit():  # R102
     newest = torch.tensor([[0.9, 0.5, 0.3]], dtype=torch.float64).log()
     whole = newest.masked_fill(torch.tensor([[True, False, False]]), -math.inf)
-    assert within_token(0.1)(newest, whole)[0, 1:].tolist() == [True, False]
+    assert prune_by_token(0.1)(newest, whole)[0, 1:].tolist() == [True, False]
 
 
 def test_results_come_best_first_with_their_own_log_prob():
@@ -270,4 +270,4 @@ def test_bad_options_are_named(options, facts):
 @pytest.mark.parametrize("limit", [-0.1, 1.1])
 def test_a_limit_is_a_probability(limit):
     with refuses("limit", "0", "1"):
-        within_token(limit)
+        prune_by_token(limit)

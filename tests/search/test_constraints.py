@@ -15,12 +15,12 @@ from throughtime.search.beam import Beam
 from throughtime.search.beam_variants import DiverseBeam, StochasticBeam
 from throughtime.search.constraints import (
     after,
-    forbidden,
+    forbidden_words,
     forced_prefix,
     minimum_length,
     no_repeated_ngram,
     no_token,
-    required,
+    required_words,
 )
 from throughtime.search.generate import Hypotheses, apply_constraints, generate
 from throughtime.search.sampling import Greedy, Sampling
@@ -90,7 +90,7 @@ def test_forced_prefix_of_each_sentence(strategy):
 @every_strategy
 def test_rules_wait_for_the_prefix(strategy):
     # The prefix begins a required word without completing it, and says a forbidden one.
-    rules = [required([[[4, 5]]] * 3, END, CAP), forbidden([[0]])]
+    rules = [required_words([[[4, 5]]] * 3, END, CAP), forbidden_words([[0]])]
     for one in every(strategy, *(after(3, rule) for rule in rules), forced_prefix([[4, 0, 0]] * 3)):
         assert one.tokens[:3] == (4, 0, 0)
         assert occurs((4, 5), one.tokens[3:])
@@ -105,11 +105,11 @@ def test_a_forced_end_leaves_an_empty_result():
 def test_forbidden_words_of_one_and_several_tokens(strategy):
     free = found(Greedy(END), minimum_length(6, END), seed=3)
     words = [own[0].tokens[:2] for own in free] + [free[0][0].tokens[2:5], (1,)]
-    for one in every(strategy, forbidden(words), minimum_length(6, END), seed=3):
+    for one in every(strategy, forbidden_words(words), minimum_length(6, END), seed=3):
         assert not any(occurs(word, one.tokens) for word in words)
     # Their parts may be said: only the token that completes a word is barred.
     parts = Contexts(4, {(): [0.9, 0.1, 0.0, 0.0], (0,): [0.8, 0.2, 0.0, 0.0]})
-    [[one]] = generate(parts, [[0]], Greedy(END), max_new_tokens=2, constraints=[forbidden([(0, 0)])])
+    [[one]] = generate(parts, [[0]], Greedy(END), max_new_tokens=2, constraints=[forbidden_words([(0, 0)])])
     assert one.tokens == (0, 1)
 
 
@@ -131,7 +131,7 @@ def test_no_token(strategy):
     st.sampled_from(STRATEGIES),
 )
 def test_required_words_are_said_before_the_end(seed, words, cap, strategy):
-    results = found(strategy, required(words, END, cap), seed=seed, cap=cap)
+    results = found(strategy, required_words(words, END, cap), seed=seed, cap=cap)
     for own, missing in zip(results, words, strict=True):
         for one in own:
             assert all(occurs(word, one.tokens) for word in missing), one
@@ -139,7 +139,9 @@ def test_required_words_are_said_before_the_end(seed, words, cap, strategy):
 
 def test_a_required_word_comes_where_the_model_would_end():
     model = Contexts(4, {(): [0.9, 0.1, 0.0, 0.0], (0,): [0.1, 0.1, 0.1, 0.7], (0, 2): [0.1, 0.2, 0.1, 0.6]})
-    [[one]] = generate(model, [[0]], Greedy(END), max_new_tokens=20, constraints=[required([[[2]]], END, 20)])
+    [[one]] = generate(
+        model, [[0]], Greedy(END), max_new_tokens=20, constraints=[required_words([[[2]]], END, 20)]
+    )
     assert one.tokens == (0, 2)
     assert one.log_prob == pytest.approx(math.log(0.9 * 0.1 * 0.6))
 
@@ -180,7 +182,12 @@ def test_a_beam_answers_where_the_model_knows_nothing():
 def test_constraints_leave_what_they_are_given_as_it_was():
     model = Pairs(3, V, 0)
     before = model.log_p.clone()
-    every = [no_token(1), no_repeated_ngram(1), forbidden([(0,), (4, 5)]), required([[[5]]] * 3, END, CAP)]
+    every = [
+        no_token(1),
+        no_repeated_ngram(1),
+        forbidden_words([(0,), (4, 5)]),
+        required_words([[[5]]] * 3, END, CAP),
+    ]
     generate(model, PROMPTS, Beam(END, 3), max_new_tokens=CAP, constraints=[*every, minimum_length(2, END)])
     assert torch.equal(model.log_p, before)
 
@@ -189,11 +196,11 @@ def test_bad_constraints_are_named():
     with refuses("no_repeat_ngram", "0"):
         no_repeated_ngram(0)
     with refuses("forbidden"):
-        forbidden([[1], []])
+        forbidden_words([[1], []])
     with refuses("required", "4", "1", "3"):
-        required([[], [[1], [2, 0]]], END, 3)
+        required_words([[], [[1], [2, 0]]], END, 3)
     with refuses("required", "0"):
-        required([[[]]], END, 3)
+        required_words([[[]]], END, 3)
 
 
 def test_a_row_whose_first_tokens_are_all_barred_may_still_say_the_others():

@@ -15,7 +15,7 @@ from tests.search.tables import exhaustive
 
 from throughtime.errors import ThroughtimeWarning
 from throughtime.search.beam import Beam
-from throughtime.search.constraints import forbidden, minimum_length, no_repeated_ngram, no_token
+from throughtime.search.constraints import forbidden_words, minimum_length, no_repeated_ngram, no_token
 from throughtime.search.exact import ExactResult, Frontier, ReadPrefix, exact
 from throughtime.search.exhaustive import search_errors
 from throughtime.search.generate import Finished, Memory, Step, generate
@@ -290,7 +290,7 @@ def test_bad_options_are_named():
 @given(st.integers(0, 10**9))
 def test_by_name_it_finds_the_most_likely_of_all_that_constraints_allow(seed):
     model, prompts = Recurrent(seed, vocabulary=5), [[1], [2]]
-    rules = [no_token(4), no_repeated_ngram(1), forbidden([[1, 2]]), minimum_length(2, END)]
+    rules = [no_token(4), no_repeated_ngram(1), forbidden_words([[1, 2]]), minimum_length(2, END)]
     steps = []
     found = generate(
         model,

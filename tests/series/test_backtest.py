@@ -13,7 +13,7 @@ from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import read_panel
 from throughtime.results import Forecast
 from throughtime.series.backtest import backtest, calibrate_intervals
-from throughtime.series.baselines import Baseline, season_of
+from throughtime.series.baselines import Baseline, find_season
 from throughtime.series.conformal import Conformal
 from throughtime.series.figures import GRID
 from throughtime.series.protocol import ForecastModel
@@ -33,7 +33,7 @@ class Points(ForecastModel):
         return self.rule.predict(panel, h)
 
 
-def panel_of(*series: Sequence[float]) -> Panel:
+def read_series_panel(*series: Sequence[float]) -> Panel:
     return Panel(tuple(Series.of(name, y) for name, y in zip("abcdef", series, strict=False)), None)
 
 
@@ -42,7 +42,7 @@ def walk(rows: int, seed: int = 0) -> np.ndarray:
 
 
 def test_figures_by_hand() -> None:
-    panel = panel_of([1, 2, 4, 5, 7, 4, 8])
+    panel = read_series_panel([1, 2, 4, 5, 7, 4, 8])
     found = backtest(Baseline("naive"), panel, h=2, n_windows=2, step_size=2, levels=[80])
     # From 4: 5 and 7; from 7: 4 and 8. The history before the first origin has changes of 1 and 2.
     own = found.figures[0]
@@ -62,7 +62,7 @@ def test_figures_by_hand() -> None:
 
 
 def test_totals_are_the_means_of_steps_and_of_series() -> None:
-    panel = panel_of(walk(60), 100 * walk(60, 1))
+    panel = read_series_panel(walk(60), 100 * walk(60, 1))
     found = backtest(Baseline("drift"), panel, h=3, n_windows=5)
     for one in found.figures:
         for figure in ("mae", "mase", "smape", "crps", "coverage-80", "width-95"):
@@ -76,21 +76,30 @@ def test_no_window_that_is_tested_has_made_its_own_interval(kind: str) -> None:
     y = walk(120)
     h, step, n_windows = 5, 2, 6
     whole = backtest(
-        Points(), panel_of(y), h, n_windows, step, levels=[80], intervals=kind, earlier_windows=20
+        Points(), read_series_panel(y), h, n_windows, step, levels=[80], intervals=kind, earlier_windows=20
     )
     told = whole.figures[0].windows.quantiles[0.9]
     for window, cut in enumerate(whole.rolling.cuts):
         other = y.copy()
         other[len(y) - cut :] = 1e6  # all that comes after the origin
         again = backtest(
-            Points(), panel_of(other), h, n_windows, step, levels=[80], intervals=kind, earlier_windows=20
+            Points(),
+            read_series_panel(other),
+            h,
+            n_windows,
+            step,
+            levels=[80],
+            intervals=kind,
+            earlier_windows=20,
         )
         np.testing.assert_array_equal(again.figures[0].windows.quantiles[0.9][window], told[window])
 
 
 def test_intervals_are_those_of_the_windows_that_were_over() -> None:
     y = walk(60)
-    found = backtest(Points(), panel_of(y), h=2, n_windows=3, step_size=1, levels=[80], earlier_windows=9)
+    found = backtest(
+        Points(), read_series_panel(y), h=2, n_windows=3, step_size=1, levels=[80], earlier_windows=9
+    )
     assert (found.interval_kind, found.earlier_windows) == ("absolute", 9)
     for window, cut in enumerate(found.rolling.cuts):
         origin = len(y) - cut  # rows known
@@ -101,7 +110,7 @@ def test_intervals_are_those_of_the_windows_that_were_over() -> None:
 
 
 def test_a_model_with_quantiles_keeps_them_unless_told_otherwise() -> None:
-    panel = panel_of(walk(300))
+    panel = read_series_panel(walk(300))
     own = backtest(Baseline("naive"), panel, h=2, n_windows=20)
     assert (own.interval_kind, own.earlier_windows) == ("own", 0)
     moved = backtest(Baseline("naive"), panel, h=2, n_windows=20, intervals="conformal")
@@ -112,7 +121,7 @@ def test_a_model_with_quantiles_keeps_them_unless_told_otherwise() -> None:
 
 
 def test_a_back_test_is_printed_as_a_table() -> None:
-    found = backtest(Baseline("naive"), panel_of(walk(300)), h=2, n_windows=20)
+    found = backtest(Baseline("naive"), read_series_panel(walk(300)), h=2, n_windows=20)
     heading, names, own, *rest = str(found).splitlines()
     assert heading.startswith("20 windows of 2 steps, 2 apart, after ")
     assert names.split() == "MAE RMSE sMAPE % MASE CRPS in 80 % in 95 %".split()
@@ -124,10 +133,10 @@ def test_a_back_test_is_printed_as_a_table() -> None:
 def test_exactly_enough_rows_for_intervals_and_one_too_few() -> None:
     # A row of history and one more for the scale; 19 earlier windows, none of which reaches the tested 2.
     needed = 2 + 2 + (2 - 1 + 2 - 1 + 19)
-    found = backtest(Points(), panel_of(walk(needed)), h=2, n_windows=2, step_size=1)
+    found = backtest(Points(), read_series_panel(walk(needed)), h=2, n_windows=2, step_size=1)
     assert (found.earlier_windows, found.without) == (19, None)
     assert np.isfinite(found.figures[0].windows.quantiles[0.975]).all()
-    short = panel_of(walk(needed - 1))
+    short = read_series_panel(walk(needed - 1))
     with refuses("series 'a'", needed - 1, "2", "19", needed):
         backtest(Points(), short, h=2, n_windows=2, step_size=1, intervals="absolute")
     # Unasked, a model of points is measured without them.
@@ -140,7 +149,7 @@ def test_exactly_enough_rows_for_intervals_and_one_too_few() -> None:
 
 
 def test_windows_are_looked_for_where_the_model_was_not_trained() -> None:
-    panel = panel_of(walk(200))
+    panel = read_series_panel(walk(200))
     free = backtest(Points(), panel, h=2, n_windows=4, unseen=70)
     assert (free.earlier_windows, free.trained_on) == (31, 0)
     tight = backtest(Points(), panel, h=2, n_windows=4, unseen=20)
@@ -151,12 +160,12 @@ def test_windows_are_looked_for_where_the_model_was_not_trained() -> None:
 def test_gaps_in_what_came_do_not_count() -> None:
     y = walk(60)
     y[-3] = np.nan
-    found = backtest(Baseline("naive"), panel_of(y), h=2, n_windows=4)
+    found = backtest(Baseline("naive"), read_series_panel(y), h=2, n_windows=4)
     assert all(np.isfinite(value) for value in found.figures[0].total.values())
 
 
 def test_bad_wishes_are_refused_in_a_sentence() -> None:
-    panel = panel_of(walk(80))
+    panel = read_series_panel(walk(80))
     with refuses("level", "100"):
         backtest(Points(), panel, h=2, levels=[100])
     with refuses("kind of intervals", "'scalde'", "'scaled'"):
@@ -173,7 +182,7 @@ def test_bad_wishes_are_refused_in_a_sentence() -> None:
 
 @pytest.mark.parametrize(("model", "intervals"), [(Baseline("drift"), "own"), (Points(), "absolute")])
 def test_crps_does_not_depend_on_the_levels(model: Baseline | Points, intervals: str) -> None:
-    panel = panel_of(walk(300))
+    panel = read_series_panel(walk(300))
     told = [
         backtest(model, panel, h=2, levels=levels, intervals=intervals) for levels in ([80, 95], [50], [99])
     ]
@@ -189,7 +198,7 @@ class Narrow(Baseline):
 
 def test_the_grid_of_crps_is_cut_to_what_a_head_and_its_windows_have() -> None:
     # A head that learned 0.1 to 0.9 only can be tested at 80 %; the rules of thumb have the same grid.
-    panel = panel_of(walk(80))
+    panel = read_series_panel(walk(80))
     within = backtest(Narrow("naive"), panel, h=2, levels=[80])
     assert (within.grid[0], within.grid[-1]) == (0.1, 0.9)
     assert within.to_dict()["crps_quantiles"] == [0.1, 0.9]
@@ -211,7 +220,7 @@ def gappy(rows: int, share: float = 0.3) -> np.ndarray:
 @pytest.mark.parametrize("kind", ["absolute", "scaled", "quantiles"])
 def test_gaps_take_more_earlier_windows(kind: str) -> None:
     model = Baseline("naive") if kind == "quantiles" else Points()
-    found = backtest(model, panel_of(gappy(200)), h=2, n_windows=4, intervals=kind, unseen=50)
+    found = backtest(model, read_series_panel(gappy(200)), h=2, n_windows=4, intervals=kind, unseen=50)
     assert found.earlier_windows > 19
     own = found.figures[0].windows
     assert np.isfinite(own.quantiles[0.975][~np.isnan(own.y)]).all()
@@ -220,7 +229,14 @@ def test_gaps_take_more_earlier_windows(kind: str) -> None:
         assert np.isfinite(found.figures[0].total[figure])
     # No more than that: with one less, some value lacks scores.
     less = (
-        backtest(model, panel_of(gappy(200)), 2, 4, intervals=kind, earlier_windows=found.earlier_windows - 1)
+        backtest(
+            model,
+            read_series_panel(gappy(200)),
+            2,
+            4,
+            intervals=kind,
+            earlier_windows=found.earlier_windows - 1,
+        )
         .figures[0]
         .windows
     )
@@ -228,7 +244,7 @@ def test_gaps_take_more_earlier_windows(kind: str) -> None:
 
 
 def test_infinite_intervals_are_told_and_left_out() -> None:
-    panel = panel_of(gappy(120, 0.15))
+    panel = read_series_panel(gappy(120, 0.15))
     found = backtest(Points(), panel, h=3, n_windows=6, earlier_windows=22)
     own = found.figures[0].windows
     low, high = (own.quantiles[p] for p in (0.025, 0.975))
@@ -249,7 +265,7 @@ def test_infinite_intervals_are_told_and_left_out() -> None:
 def test_a_level_without_any_interval_is_dropped_with_a_sentence() -> None:
     y = walk(60)
     y[36:50:3] = np.nan
-    found = backtest(Points(), panel_of(y), h=1, n_windows=4, earlier_windows=19)
+    found = backtest(Points(), read_series_panel(y), h=1, n_windows=4, earlier_windows=19)
     assert found.levels == (80,)
     assert found.notes == [
         "95 % is left out: an interval needs 19 earlier windows in which its step was observed, "
@@ -263,7 +279,7 @@ def test_a_step_without_scores_is_a_point() -> None:
     # Observed in the tested window for the first time ever: no interval, and a CRPS all the same.
     y = np.arange(80.0) % 5
     y[1:-1:2] = np.nan
-    found = backtest(Points(), panel_of(y), h=2, n_windows=1, levels=[50])
+    found = backtest(Points(), read_series_panel(y), h=2, n_windows=1, levels=[50])
     own = found.figures[0]
     assert np.isinf(own.windows.quantiles[0.75][0, 0]).tolist() == [False, True]
     assert np.isfinite(own.total["crps"])
@@ -274,21 +290,21 @@ def test_kept_intervals_are_made_of_observed_values() -> None:
     # Every seventh value is missing: windows a week apart would never see it at their last step.
     y = walk(300)
     y[-1::-7] = np.nan
-    panel = panel_of(y)
+    panel = read_series_panel(y)
     made = calibrate_intervals(Points(), panel, h=7, unseen=200)
     assert made.infinite == 0
     told = Conformal(Points(), made.intervals).predict(panel, 7, [0.025, 0.975])
     assert np.isfinite(told[0].quantiles[0.975]).all()
     y = walk(60)
     y[5:55] = np.nan
-    made = calibrate_intervals(Points(), panel_of(y), h=3)
+    made = calibrate_intervals(Points(), read_series_panel(y), h=3)
     assert made.infinite == 3
     with refuses("level 95", "19", "'a'", "1"):
-        Conformal(Points(), made.intervals).predict(panel_of(y), 3, [0.975])
+        Conformal(Points(), made.intervals).predict(read_series_panel(y), 3, [0.975])
 
 
 def test_intervals_for_what_comes_next() -> None:
-    panel = panel_of(walk(200))
+    panel = read_series_panel(walk(200))
     made = calibrate_intervals(Points(), panel, h=3, unseen=60)
     assert (made.n_windows, made.trained_on) == (58, 0)  # a row apart, since there is no room for 100
     [told] = Conformal(Points(), made.intervals).predict(panel, 3, [0.1, 0.9])
@@ -299,7 +315,7 @@ def test_intervals_for_what_comes_next() -> None:
         Conformal(Points(), made.intervals).predict(panel, 3, [0.005])
     assert calibrate_intervals(Points(), panel, h=3, unseen=10).trained_on > 0
     with refuses("series 'a'", "20", "19"):
-        calibrate_intervals(Points(), panel_of(walk(20)), h=3)
+        calibrate_intervals(Points(), read_series_panel(walk(20)), h=3)
 
 
 @pytest.mark.parametrize(
@@ -307,7 +323,7 @@ def test_intervals_for_what_comes_next() -> None:
 )
 def test_the_season_comes_from_the_frequency(corpora: Path, name: str, season: int) -> None:
     panel = read_panel(corpora / "series" / f"{name}.csv")
-    assert season_of(panel) == season
+    assert find_season(panel) == season
     [told] = Baseline("seasonal-naive").predict(panel, 2 * season)
     np.testing.assert_array_equal(told.mean, np.tile(panel.series[0].y[-season:], 2))
 

@@ -8,7 +8,7 @@ from scipy.stats import norm
 from tests.refusals import refuses
 
 from throughtime.data.panel import Frequency, Panel, Series
-from throughtime.series.baselines import BASELINES, Baseline, season_of
+from throughtime.series.baselines import BASELINES, Baseline, find_season
 
 PANEL = Panel((Series.of("a", np.random.default_rng(0).normal(size=50).cumsum()),), None)
 
@@ -24,7 +24,7 @@ PANEL = Panel((Series.of("a", np.random.default_rng(0).normal(size=50).cumsum())
     ],
 )
 def test_a_season_is_what_people_expect_of_the_frequency(frequency: Frequency | None, season: int) -> None:
-    assert season_of(Panel(PANEL.series, frequency)) == season
+    assert find_season(Panel(PANEL.series, frequency)) == season
 
 
 @pytest.mark.parametrize("name", BASELINES)

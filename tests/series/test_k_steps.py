@@ -8,7 +8,7 @@ import torch
 from tests.refusals import refuses
 
 from throughtime.data.panel import Panel, Series
-from throughtime.data.readers.panel import panel_of, read_panel
+from throughtime.data.readers.panel import read_panel, read_series_panel
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.predictor import SeriesForecaster
 
@@ -31,7 +31,7 @@ def doubling(tmp_path) -> tuple[SeriesForecaster, Panel]:
         weight, bias = forecaster.model.parameters()
         weight.copy_(torch.tensor([[0.0, 2.0]]))
         bias.zero_()
-    return forecaster, panel_of(dataset, config.roles)
+    return forecaster, read_series_panel(dataset, config.roles)
 
 
 def test_a_model_is_fed_with_its_own_outputs(doubling) -> None:  # R4
@@ -95,8 +95,8 @@ def test_a_direct_model_predicts_no_further_than_its_horizon(tmp_path) -> None:
     )
     panel = read_panel(path)
     found = forecaster.k_steps(panel, (3,))
-    [told] = forecaster.predict(panel.until(1), 3)
-    [before] = forecaster.predict(panel.until(3), 3)
+    [told] = forecaster.predict(panel.drop_last(1), 3)
+    [before] = forecaster.predict(panel.drop_last(3), 3)
     assert found.series[0].predictions[3][119] == pytest.approx(before.mean[2], rel=1e-5)
     assert told.mean[2] != before.mean[2]
     with refuses("k_steps", "4", "3"):

@@ -14,9 +14,9 @@ from throughtime.series.scaling import (
     POWERS,
     Scale,
     apply_power,
+    fit_power,
+    fit_scale,
     likelihood,
-    power_of,
-    scale_of,
     undo_power,
 )
 
@@ -45,28 +45,28 @@ def test_the_likeliest_power_is_scipys():
     values = np.random.default_rng(0).gamma(3, size=500)
     for power in (0.0, 0.3, 1.0):
         assert likelihood(values, power) == pytest.approx(stats.boxcox_llf(power, values))
-    assert power_of("a", values, "box-cox") == pytest.approx(
+    assert fit_power("a", values, "box-cox") == pytest.approx(
         stats.boxcox_normmax(values, method="mle"), abs=0.01
     )
 
 
 def test_growth_asks_for_the_logarithm_and_noise_for_nothing():
     draws = np.random.default_rng(1)
-    assert power_of("a", np.exp(draws.normal(size=2000)), "box-cox") < 0.1
-    assert power_of("a", 100 + draws.normal(size=2000), "none") == 1
+    assert fit_power("a", np.exp(draws.normal(size=2000)), "box-cox") < 0.1
+    assert fit_power("a", 100 + draws.normal(size=2000), "none") == 1
     assert min(POWERS) == 0
     assert max(POWERS) == 1
 
 
 def test_scales_of_transformed_series():
     values = np.exp(np.array([1.0, 3.0, np.nan]))
-    assert scale_of("a", values, "standard", 0.0) == pytest.approx(Scale(2.0, 1.0, 0.0))
-    assert scale_of("a", values, "standard") == Scale(values[:2].mean(), values[:2].std())
+    assert fit_scale("a", values, "standard", 0.0) == pytest.approx(Scale(2.0, 1.0, 0.0))
+    assert fit_scale("a", values, "standard") == Scale(values[:2].mean(), values[:2].std())
 
 
 def test_what_is_not_positive_is_refused():
     with refuses("series 'a'", "-2", "transform=box-cox"):
-        power_of("a", np.array([3.0, -2.0]), "box-cox")
+        fit_power("a", np.array([3.0, -2.0]), "box-cox")
     with refuses("transform", "0", "transform=log"):
         apply_power(np.array([1.0, 0.0]), 0.0)
     assert apply_power(np.array([-1.0]), 1.0) == -1

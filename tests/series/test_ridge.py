@@ -8,7 +8,7 @@ from tests.refusals import refuses
 
 from throughtime.data.datasets import open_dataset
 from throughtime.data.panel import Panel, Series
-from throughtime.data.readers.panel import panel_of
+from throughtime.data.readers.panel import read_series_panel
 from throughtime.series.backtest import backtest
 from throughtime.series.baselines import Baseline
 from throughtime.series.ridge import Fitting, RidgeBaseline, lookback_for
@@ -65,7 +65,7 @@ def test_it_is_fitted_to_the_rows_that_are_named() -> None:
     found = backtest(Baseline("naive"), panel, h=7, n_windows=2, season=7, fitting=fitting)
     own = RidgeBaseline.fit(panel, 7, fitting)
     assert own.lookback == 66
-    expected = [one.mean for one in own.predict(panel.until(7), 7)]
+    expected = [one.mean for one in own.predict(panel.drop_last(7), 7)]
     np.testing.assert_allclose(found.figures[-1].windows.mean[-1], expected)
 
 
@@ -87,7 +87,7 @@ def test_the_scale_of_a_power_keeps_forecasts_positive() -> None:
     grown = np.exp(np.arange(150) / 40 + np.sin(np.arange(150) * np.pi / 6) + draws.normal(0, 0.1, 150))
     panel = Panel((Series.of("a", grown),), None)
     ridge = RidgeBaseline.fit(panel, 12, Fitting([range(100)], [range(100, 130)], [0.0]))
-    [said] = ridge.predict(panel.until(12), 12, [0.001])
+    [said] = ridge.predict(panel.drop_last(12), 12, [0.001])
     assert (said.quantiles[0.001] > 0).all()
     assert ridge.power(panel.series[0]) == 0
 
@@ -101,7 +101,7 @@ def test_the_lookback_is_a_third_and_two_weeks_of_hours_at_most() -> None:
 @pytest.mark.usefixtures("corpora")
 def test_the_published_error_on_etth1() -> None:
     """Look-back 336, 96 hours ahead, every test window of the usual split, standardised values."""
-    panel = panel_of(open_dataset("series/ETTh1"))
+    panel = read_series_panel(open_dataset("series/ETTh1"))
     count, origins = len(panel.series), np.arange(11_520, 14_400 - 96 + 1)
     fitting = Fitting([range(8_640)] * count, [range(8_640, 11_520)] * count, [1.0] * count)
     found = RidgeBaseline.fit(panel, 96, fitting)

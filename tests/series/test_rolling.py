@@ -34,7 +34,7 @@ class Spy(ForecastModel):
         ]
 
 
-def panel_of(*lengths: int) -> Panel:
+def read_series_panel(*lengths: int) -> Panel:
     series = (Series.of(f"s{length}", np.arange(length) + 100.0 * length) for length in lengths)
     return Panel(tuple(series), frequency=None)
 
@@ -45,10 +45,10 @@ def test_windows_fill_the_data_to_the_last_row_and_need_just_so_many(
 ) -> None:
     rolling = Rolling(n_windows, step_size, h)
     needed = history + h + step_size * (n_windows - 1)
-    rolling.check(panel_of(needed), history)
+    rolling.check(read_series_panel(needed), history)
     with refuses(f"series 's{needed - 1}'", needed - 1, needed):
-        rolling.check(panel_of(needed, needed - 1), history)
-    rolled = roll(Spy(), panel_of(needed), rolling, (), season=1)
+        rolling.check(read_series_panel(needed, needed - 1), history)
+    rolled = roll(Spy(), read_series_panel(needed), rolling, (), season=1)
     assert rolled.y[-1, 0, -1] == 100 * needed + needed - 1
     assert rolled.mean[0, 0, 0] == history  # what was left before the first origin
 
@@ -58,7 +58,7 @@ def test_earlier_windows_are_over_before_the_tested_ones_begin(
     n_windows: int, step_size: int, h: int, earlier: int
 ) -> None:
     rolling = Rolling(n_windows, step_size, h)
-    more = rolling.with_earlier(earlier)
+    more = rolling.add_earlier(earlier)
     assert more.cuts[-n_windows:] == rolling.cuts
     for place in range(n_windows):
         origin, before = rolling.cuts[place], more.cuts[place : place + earlier]
@@ -71,8 +71,8 @@ def test_earlier_windows_are_over_before_the_tested_ones_begin(
 
 def test_earlier_windows_count_in_the_sentence() -> None:
     with refuses("series 's12'", "12", "2", "4", "3", "20"):
-        Rolling(2, 3, 3).check(panel_of(12), history=2, earlier=4)
-    Rolling(2, 3, 3).check(panel_of(20), history=2, earlier=4)
+        Rolling(2, 3, 3).check(read_series_panel(12), history=2, earlier=4)
+    Rolling(2, 3, 3).check(read_series_panel(20), history=2, earlier=4)
 
 
 @pytest.mark.parametrize(("given_", "name"), [((0, 1, 1), "n_windows"), ((1, 0, 1), "step_size")])
@@ -82,7 +82,7 @@ def test_what_is_no_window_is_refused(given_: tuple[int, int, int], name: str) -
 
 
 def test_series_of_different_lengths_end_together() -> None:
-    rolled = roll(Spy(), panel_of(9, 12), Rolling(2, 2, 3), (), season=1)
+    rolled = roll(Spy(), read_series_panel(9, 12), Rolling(2, 2, 3), (), season=1)
     assert rolled.series == ("s9", "s12")
     assert rolled.y[:, :, 0].tolist() == [[904, 1207], [906, 1209]]
     assert rolled.mean[:, :, 0].tolist() == [[4, 7], [6, 9]]

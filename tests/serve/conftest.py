@@ -19,7 +19,7 @@ from throughtime.data.datasets import open_dataset
 from throughtime.serve.app import create_app
 from throughtime.serve.models import Models
 from throughtime.serve.requests import Options
-from throughtime.serve.server import Server, address_of, listen
+from throughtime.serve.server import Server, format_address, listen
 from throughtime.tasks import TASKS
 
 LINES = ["the cat sleeps .", "the dog sleeps .", "a cat sees the dog .", "the dog sees a bird ."] * 8
@@ -116,7 +116,7 @@ def serving(
         while not server.started:
             time.sleep(0.005)
         try:
-            yield server, address_of(listener)
+            yield server, format_address(listener)
         finally:
             server.should_exit = True
             thread.join()

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from throughtime.results import Alignment, Translation
-from throughtime.serve.translation import LinkedText, links_of, translate_pages
+from throughtime.serve.translation import LinkedText, find_links, translate_pages
 from throughtime.text.codec import END
 
 
@@ -18,13 +18,13 @@ def told(text, source, weights):
 
 def test_links_follow_attention_and_never_point_to_the_end():
     one = told("Chat BLANC", ["a", "white", "cat"], ((0.1, 0, 0.9, 0), (0, 0.3, 0.1, 0.6), (0, 0, 0, 1)))
-    assert [(link.start, link.source_start) for link in links_of("A white cat", one)] == [(0, 8), (5, 2)]
-    assert links_of("a", Translation("b", 0.0, 0.0, True)) == []
+    assert [(link.start, link.source_start) for link in find_links("A white cat", one)] == [(0, 8), (5, 2)]
+    assert find_links("a", Translation("b", 0.0, 0.0, True)) == []
 
 
 def test_words_that_are_spelled_otherwise_do_not_move_the_others():
     one = told("x y z", ["<unk>", "cat", "sees"], ((1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)))
-    assert [link.source_start for link in links_of("Zoë  cat sees", one)] == [0, 5, 9]
+    assert [link.source_start for link in find_links("Zoë  cat sees", one)] == [0, 5, 9]
 
 
 @pytest.mark.parametrize("alternatives", [0, 2])

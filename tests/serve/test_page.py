@@ -14,7 +14,7 @@ import pytest
 from throughtime.serve.app import PAGE, create_app
 from throughtime.serve.models import Models
 from throughtime.serve.requests import Options
-from throughtime.serve.server import Server, address_of, listen
+from throughtime.serve.server import Server, format_address, listen
 
 INJECTED = "<img src=x onerror=\"document.title='broken'\"> the <b>cat</b>"
 
@@ -37,7 +37,7 @@ def serving(models, options):
         while not server.started:
             time.sleep(0.005)
         try:
-            yield address_of(listener)
+            yield format_address(listener)
         finally:
             server.should_exit = True
             thread.join()

@@ -20,7 +20,7 @@ from throughtime.errors import ThroughtimeError
 from throughtime.results import Classified
 from throughtime.serve.models import Models, Served
 from throughtime.serve.requests import Options
-from throughtime.serve.server import address_of, listen
+from throughtime.serve.server import format_address, listen
 
 
 class Gated:
@@ -344,7 +344,7 @@ def test_a_port_in_use_is_one_sentence():
     with listen("127.0.0.1", 0) as listener:
         listener.listen()
         port = listener.getsockname()[1]
-        assert address_of(listener) == f"http://127.0.0.1:{port}"
+        assert format_address(listener) == f"http://127.0.0.1:{port}"
         with refuses(port, error=ThroughtimeError):
             listen("127.0.0.1", port)
     with refuses("host", "no.such.host"):

@@ -82,7 +82,7 @@ def test_it_learns_to_label(trained, classifier, opened):  # R8, a whole sequenc
 
 
 def test_scikit_learn_judges_the_report(classifier, opened):
-    records = list(opened.labelled("train"))
+    records = list(opened.labelled_texts("train"))
     right = [one.label for one in records]
     found = classifier.classify([one.text for one in records])
     given = [one.label for one in found]
@@ -170,10 +170,10 @@ def test_a_measure_of_another_package_decides_and_is_evaluated(new, opened, monk
 
 def test_own_texts_are_cut_as_any_script_wants_and_the_catalogue_s_as_before(requests):
     config, own = ClassifyConfig(data=str(requests)), open_dataset(str(requests))
-    assert (config.settled(own).tokens, config.settled(own).max_size) == ("unicode", None)
-    assert ClassifyConfig(data=str(requests), tokens="space").settled(own).tokens == "space"
+    assert (config.complete(own).tokens, config.complete(own).max_size) == ("unicode", None)
+    assert ClassifyConfig(data=str(requests), tokens="space").complete(own).tokens == "space"
     own.tokens = find("snips-slots").part.tokens
-    assert config.settled(own).tokens == "basic-english"
+    assert config.complete(own).tokens == "basic-english"
 
 
 def test_a_script_without_spaces_is_learned_by_default(tmp_path):

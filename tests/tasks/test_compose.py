@@ -151,11 +151,11 @@ def test_validation_shares_add_up(composer, opened):
 
 def test_wrong_conditions_are_wrong(composer, opened):
     texts = composer.texts(opened, "train")
-    other = texts.with_others(len(WORDS))
+    other = texts.swap_conditions(len(WORDS))
     assert not (texts.conditions == other.conditions).any()
-    assert (texts.with_others(1).conditions == 0).all()
+    assert (texts.swap_conditions(1).conditions == 0).all()
     vectors = type(texts)(texts.texts, torch.arange(len(texts))[:, None].float(), texts.specials)
-    shuffled = vectors.with_others(None).conditions
+    shuffled = vectors.swap_conditions(None).conditions
     assert not (shuffled == vectors.conditions).any()
     assert torch.equal(shuffled.flatten().sort().values, vectors.conditions.flatten())
 

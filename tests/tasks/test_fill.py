@@ -190,7 +190,7 @@ def test_a_run_that_goes_on_ends_as_one_that_never_stopped(text, opened, tmp_pat
         chance = {"embedding_dropout": 0.2, "output_dropout": 0.2}
         settings = {**SMALL, **chance, "hidden_size": 4, "batch_size": 256, "schedule": "constant"}
         config = FillConfig(data=str(text), epochs=epochs, **settings)
-        filler = Filler.resume(out, config.settled(opened)) if resume else Filler.create(config, opened)
+        filler = Filler.resume(out, config.complete(opened)) if resume else Filler.create(config, opened)
         filler.fit(opened, out, resume=resume)
         return {name: weight.clone() for name, weight in filler.model.named_parameters()}
 
@@ -222,16 +222,16 @@ def test_pairs_give_one_side(tmp_path):
 
 
 def test_data_suggest_how_they_are_read(text, opened, tmp_path):
-    settled = FillConfig(data=str(text)).settled(opened)
+    settled = FillConfig(data=str(text)).complete(opened)
     assert (settled.tokens, settled.side, settled.max_size) == ("unicode", None, None)
-    assert FillConfig(data=str(text), tokens="bpe").settled(opened).max_size == 1000
+    assert FillConfig(data=str(text), tokens="bpe").complete(opened).max_size == 1000
     assert settled.data_options["layout"] == "lines"
     with refuses("side", "travels.txt"):
-        FillConfig(data=str(text), side="target").settled(opened)
+        FillConfig(data=str(text), side="target").complete(opened)
     series = tmp_path / "series.csv"
     series.write_text("ds,y\n" + "".join(f"2020-01-{day:02},{day}\n" for day in range(1, 20)))
     with refuses("series.csv"):
-        FillConfig(data=str(series)).settled(open_dataset(str(series)))
+        FillConfig(data=str(series)).complete(open_dataset(str(series)))
 
 
 def test_lines_that_are_too_long_are_cut_not_lost(text, opened):

@@ -14,7 +14,7 @@ import throughtime as tt
 from throughtime.data import embedded
 from throughtime.data.datasets import open_dataset
 from throughtime.data.panel import Panel, Series
-from throughtime.data.readers.panel import panel_of, read_panel
+from throughtime.data.readers.panel import read_panel, read_series_panel
 from throughtime.series.baselines import BASELINES
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.predictor import SeriesForecaster
@@ -60,7 +60,7 @@ def taught(path, folder, **settings):
     )
     best = trainer.fit().best
     [scale] = model.scaling.series.values()
-    return model, panel_of(dataset), best["mse"] * scale.spread**2
+    return model, read_series_panel(dataset), best["mse"] * scale.spread**2
 
 
 @pytest.fixture(scope="module")
@@ -286,7 +286,7 @@ def test_what_does_not_fit_is_refused(forecaster, waves, tmp_path):
     with refuses("h", "7"):
         forecaster.predict(panel, 8)
     with refuses("series 'low'", "9", "14"):
-        forecaster.predict(panel.until(251), 7)
+        forecaster.predict(panel.drop_last(251), 7)
     with refuses("data"):
         forecaster.predict(Panel((Series.of("a", np.arange(50.0)),), None), 7)
     with refuses("num_beams"):
@@ -317,7 +317,7 @@ def test_a_constant_series_is_told_and_forecast(tmp_path):
     dataset = open_dataset(str(path))
     model = SeriesForecaster.create(ForecastConfig(data=str(path), **{**SMALL, "epochs": 1}), dataset)
     assert "Constant" in model.notes[0]
-    [one] = model.predict(panel_of(dataset), 3)
+    [one] = model.predict(read_series_panel(dataset), 3)
     assert np.isfinite(one.mean).all()
 
 
@@ -411,7 +411,7 @@ def test_a_run_that_goes_on_ends_as_one_that_never_stopped(waves, tmp_path):
         settings = {**SMALL, "epochs": epochs, "output_dropout": 0.2, "schedule": "constant"}
         config = ForecastConfig(data=str(waves), **settings)
         if resume:
-            config = config.settled(panel_of(dataset))
+            config = config.complete(read_series_panel(dataset))
         model = SeriesForecaster.resume(out, config) if resume else SeriesForecaster.create(config, dataset)
         model.fit(dataset, out, resume=resume)
         return {name: weight.clone() for name, weight in model.model.named_parameters()}

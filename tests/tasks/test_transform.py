@@ -63,7 +63,7 @@ def test_errors_in_own_units_are_those_of_the_forecasts(model, table):
     y = panel.series[0].y
     errors = []
     for origin in range(160, 240 - 6 + 1):
-        [one] = model.predict(panel.until(240 - origin), 6)
+        [one] = model.predict(panel.drop_last(240 - origin), 6)
         errors.append(one.mean - y[origin : origin + 6])
     values = model.evaluate(open_dataset(str(table)), split="test").values
     assert values["mse_original"] == pytest.approx(np.square(errors).mean(), rel=1e-4)
@@ -73,7 +73,7 @@ def test_errors_in_own_units_are_those_of_the_forecasts(model, table):
     found = model.k_steps(panel, (1, 6), "test")
     for step in (1, 6):
         cuts = range(80 + step - 1, step - 1, -1)
-        ahead = [model.predict(panel.until(cut), step)[0].mean[-1] for cut in cuts]
+        ahead = [model.predict(panel.drop_last(cut), step)[0].mean[-1] for cut in cuts]
         assert found.rmse[step] == pytest.approx(np.sqrt(np.square(ahead - y[160:240]).mean()), rel=1e-4)
         np.testing.assert_allclose(found.series[0].predictions[step][160:240], ahead, rtol=1e-4)
 

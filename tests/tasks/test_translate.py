@@ -183,17 +183,17 @@ def test_validation_in_parts_is_judged_as_a_whole(target, tmp_path, monkeypatch)
 def test_sums_of_mixed_sentences_are_those_of_one_tokenizer(language):  # R94, R104
     references = ["苹果和梨子都很好吃。", "OK 了 today", "他吃了两个苹果。"]
     translations = ["苹果与梨子都很好吃。", "OK 吧 today", "他吃了三个苹果。"]
-    scorer = TranslationScorer(language).with_tokenizer_for(references)
+    scorer = TranslationScorer(language).choose_tokenizer_for(references)
     assert scorer.tokenize == "zh"
     added = sum(map(scorer.sums, [[one] for one in translations], [[one] for one in references]), BleuSums())
     expected = corpus_bleu(translations, references, tokenize="zh").value
     assert added.bleu == pytest.approx(expected)
-    assert TranslationScorer(language, tokenize="char").with_tokenizer_for(references).tokenize == "char"
+    assert TranslationScorer(language, tokenize="char").choose_tokenizer_for(references).tokenize == "char"
 
 
 def test_a_scorer_goes_by_the_name_of_the_language_before_the_script():  # R94, R104
     latin = ["MP3 and USB 2.0", "CD 7 of 9"]
-    assert [TranslationScorer(name).with_tokenizer_for(latin).tokenize for name in ("mandarin", None)] == [
+    assert [TranslationScorer(name).choose_tokenizer_for(latin).tokenize for name in ("mandarin", None)] == [
         "zh",
         "13a",
     ]
@@ -689,12 +689,12 @@ def test_batches_are_of_like_lengths_and_hold_every_sentence_once():
 
 
 def test_parts_of_words_are_shared_unless_told_otherwise(pairs, opened):
-    config = TranslateConfig(data=str(pairs)).settled(opened)
+    config = TranslateConfig(data=str(pairs)).complete(opened)
     assert (config.source, config.target, config.tokens) == ("en", "fr", "bpe")
     assert (config.shared, config.max_size) == (True, 1000)
-    words = TranslateConfig(data=str(pairs), tokens="space").settled(opened)
+    words = TranslateConfig(data=str(pairs), tokens="space").complete(opened)
     assert (words.shared, words.max_size) == (False, None)
-    told = TranslateConfig(data=str(pairs), shared=False, max_size=500).settled(opened)
+    told = TranslateConfig(data=str(pairs), shared=False, max_size=500).complete(opened)
     assert (told.shared, told.max_size) == (False, 500)
 
 

@@ -31,13 +31,13 @@ def test_training_follows_the_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
     from throughtime.models.seq2seq import EncoderDecoder
 
     ratios: list[float] = []
-    plain = EncoderDecoder.scheduled
+    plain = EncoderDecoder.run_scheduled
 
     def scheduled(self, source, lengths, inputs, ratio, **options):
         ratios.append(ratio)
         return plain(self, source, lengths, inputs, ratio, **options)
 
-    monkeypatch.setattr(EncoderDecoder, "scheduled", scheduled)
+    monkeypatch.setattr(EncoderDecoder, "run_scheduled", scheduled)
     tt.train("translate", PAIRS, **TINY, teacher_forcing_schedule="linear", final_teacher_forcing=0.5)
     assert (ratios[0], ratios[-1]) == pytest.approx((1.0, 0.5))
     assert len(set(ratios)) == len(ratios) > 5

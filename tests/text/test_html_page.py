@@ -25,9 +25,9 @@ def translated(source, origins=lambda words: list(range(len(words))), linked=Tru
         target = [said(words[number]) for number in chosen]
         text = " ".join(target)
         links = word_links(segment.text, text, words, target, chosen) if linked else ()
-        return segment.translated(text, links)
+        return segment.render_translation(text, links)
 
-    return page.with_segments([one(segment) for segment in page.segments])
+    return page.replace_segments([one(segment) for segment in page.segments])
 
 
 def backwards(words):
@@ -111,8 +111,8 @@ def test_broken_pages_lose_nothing(source, texts):
 
 def test_without_links_tags_go_to_the_same_share_of_the_text():
     (segment,) = HtmlPage("She <b>sells</b> white sea shells").segments
-    assert segment.translated("Elle vend des coquillages") == "Elle <b>vend</b> des coquillages"
-    assert segment.translated("") == "<b></b>"
+    assert segment.render_translation("Elle vend des coquillages") == "Elle <b>vend</b> des coquillages"
+    assert segment.render_translation("") == "<b></b>"
 
 
 @pytest.mark.parametrize(
@@ -133,16 +133,16 @@ def test_an_image_between_spaces_stays_between_spaces_but_before_a_full_stop():
     assert segment.text == "Press now."
     text, words = "Maintenant appuyez.", ["Maintenant", "appuyez", "."]
     links = word_links(segment.text, text, ["Press", "now", "."], words, [1, 0, 2])
-    assert segment.translated(text, links) == "Maintenant appuyez <img>."
+    assert segment.render_translation(text, links) == "Maintenant appuyez <img>."
 
 
 def test_one_segment_is_written_again_and_again():
     (segment,) = HtmlPage("a <b>b</b> <i>c</i>").segments
     words = ["a", "b", "c"]
     links = word_links(segment.text, "C B A", words, ["C", "B", "A"], [2, 1, 0])
-    first = segment.translated("C B A", links)
-    segment.translated("A B C")
-    assert segment.translated("C B A", links) == first == "<i>C</i> <b>B</b> A"
+    first = segment.render_translation("C B A", links)
+    segment.render_translation("A B C")
+    assert segment.render_translation("C B A", links) == first == "<i>C</i> <b>B</b> A"
 
 
 class Seen(HTMLParser):

@@ -8,7 +8,7 @@ import pytest
 
 from throughtime.data.datasets import open_dataset
 from throughtime.text.codec import Codec
-from throughtime.text.texts import script_of
+from throughtime.text.texts import find_script
 
 ENGLISH = [
     "The cat sleeps on the chair.",
@@ -139,7 +139,7 @@ def test_blank_lines_among_others_are_no_news() -> None:
 
 
 def test_scripts_of_odd_letters() -> None:
-    assert [script_of(letter) for letter in "ａｱー々ªµ"] == [
+    assert [find_script(letter) for letter in "ａｱー々ªµ"] == [
         *("LATIN", "KATAKANA", "KATAKANA", "CJK", "LATIN", "GREEK")
     ]
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.refusals import refuses
 
 from throughtime.tasks.translate.texts import Codecs
-from throughtime.text.blanks import mask_of
+from throughtime.text.blanks import find_mask_id
 from throughtime.text.codec import Codec
 from throughtime.text.subword import TRAINED, SubwordTokenizer, tokenizer_file
 from throughtime.text.subword_training import SPECIAL_TOKENS, train_subword
@@ -203,7 +203,7 @@ def test_a_tokenizer_file_that_cannot_work_is_refused_by_its_name(tmp_path: Path
     with refuses("mine.json", "<bos>", "<eos>"):
         _ = Codecs(codec, codec).begin_id
     with refuses("mine.json", "[MASK]"):
-        mask_of(codec)
+        find_mask_id(codec)
 
 
 def test_a_file_is_named_by_its_path_and_offered_under_no_other_name() -> None:

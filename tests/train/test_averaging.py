@@ -30,7 +30,7 @@ def moved(weights, averaging: Averaging, updates: int, seed: int = 1) -> list[li
 
 
 def averages(weights, averaging: Averaging) -> list[torch.Tensor]:
-    with averaging.applied():
+    with averaging.apply_averages():
         return [weight.detach().clone() for weight in weights]
 
 
@@ -69,7 +69,7 @@ def test_a_young_ema_has_forgotten_its_beginning():
     for update in range(1000):
         weight.fill_(1.0 if update < 300 else 0.0)
         averaging.update()
-    with averaging.applied():
+    with averaging.apply_averages():
         assert 0 < float(weight) < 1e-4  # a plain mean has 0.3, a decay from the first update on 0.93
 
 
@@ -88,7 +88,7 @@ def test_the_weights_come_back_bit_for_bit_whatever_happens():
     before = [weight.detach().clone() for weight in weights]
     places = [weight.data_ptr() for weight in weights]
     averaged = averages(weights, averaging)
-    with pytest.raises(ZeroDivisionError), averaging.applied():
+    with pytest.raises(ZeroDivisionError), averaging.apply_averages():
         assert not torch.equal(weights[0], before[0])
         raise ZeroDivisionError
     assert all(torch.equal(a, b) for a, b in zip(weights, before, strict=True))
@@ -98,10 +98,10 @@ def test_the_weights_come_back_bit_for_bit_whatever_happens():
 
 def test_misuse_inside_the_block_is_refused():
     averaging = Averaging(parameters(), "ema")
-    with averaging.applied():
+    with averaging.apply_averages():
         with pytest.raises(RuntimeError, match="before saving"):
             averaging.tensors()
-        with pytest.raises(RuntimeError, match="already"), averaging.applied():
+        with pytest.raises(RuntimeError, match="already"), averaging.apply_averages():
             pass
 
 

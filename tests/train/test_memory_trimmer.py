@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from throughtime.train.learner import LARGE, memory_trimmer
+from throughtime.train.learner import LARGE, build_memory_trimmer
 
 
 def resident() -> int:
@@ -21,10 +21,10 @@ def test_what_was_freed_below_a_living_piece_goes_back():
     keeper = torch.ones(20_000)  # on top of them, so that the heap cannot shrink by itself
     full = resident()
     del pieces
-    memory_trimmer(LARGE, torch.device("cpu"))()
+    build_memory_trimmer(LARGE, torch.device("cpu"))()
     assert (full - resident()) * 4096 > 60e6
     assert float(keeper.sum()) == 20_000
 
 
 def test_small_models_keep_what_they_will_use_again():
-    assert memory_trimmer(LARGE - 1, torch.device("cpu"))() is None
+    assert build_memory_trimmer(LARGE - 1, torch.device("cpu"))() is None

@@ -50,7 +50,7 @@ def terminal(width: int = 80) -> tuple[Console, io.StringIO]:
 def rendered(bars: Bars) -> list[str]:
     """The bars as they stand now, line by line."""
     console, file = terminal()
-    console.print(bars._rendered())
+    console.print(bars._render())
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 

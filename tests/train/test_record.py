@@ -16,9 +16,9 @@ def taken(record, *figures):
 def test_where_scores_tie_the_smaller_loss_is_better():
     record = Record("bleu", "more", every=2)
     assert taken(record, (0.0, 5.0), (0.0, 4.0), (0.0, 4.5), (0.0, 4.0)) == [True, True, False, False]
-    assert (record.best["loss"], record.best_epoch(after=8), record.stalled) == (4.0, 4, 2)
+    assert (record.best["loss"], record.best_epoch(after=8), record.validations_since_best) == (4.0, 4, 2)
     assert taken(record, (1.0, 9.0), (1.0, 9.0), (0.5, 1.0)) == [True, False, False]
-    assert (record.best["loss"], record.stalled) == (9.0, 2)
+    assert (record.best["loss"], record.validations_since_best) == (9.0, 2)
 
 
 def test_without_a_loss_the_first_of_equals_stays():
@@ -40,7 +40,7 @@ def test_a_checkpoint_keeps_which_was_best():
     taken(record, (0.0, 5.0), (0.0, 4.0), (0.0, 6.0))
     again = Record("bleu", "more", every=1)
     again.restore(record.values(), step=9)
-    assert (again.best_epoch(after=3), again.stalled, again.best) == (2, 1, record.best)
+    assert (again.best_epoch(after=3), again.validations_since_best, again.best) == (2, 1, record.best)
     fresh = Record("bleu", "more", every=1)
     fresh.restore({"scores": [], "best": {}, "best_at": 0}, step=0)
     assert taken(fresh, (0.0, 5.0)) == [True]

@@ -38,7 +38,7 @@ CELLS = Registry[Callable[..., "Cell"]](
         "lstm": "throughtime.cells.lstm:LSTM",
         "lstm-coupled": "throughtime.cells.variants:CoupledLSTM",
         "lstm-layernorm": "throughtime.cells.variants:LayerNormLSTM",
-        "lstm-projected": "throughtime.cells.variants:half_projected",
+        "lstm-projected": "throughtime.cells.variants:build_half_projected",
         "lstm-mogrifier": "throughtime.cells.variants:MogrifierLSTM",
         "mingru": "throughtime.cells.minimal:MinGRU",
         "minlstm": "throughtime.cells.minimal:MinLSTM",

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -29,6 +30,8 @@ GraphState = tuple[str, ...]
 """The same in a graph, where values are names."""
 
 INITIAL = ("zero", "learned")
+STACK_OPTIONS = {"num_layers", "bidirectional", "dropout", "batch_first"}
+"""Options of torch's recurrent classes that belong to a `Stack` of cells here."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,16 @@ class Cell(nn.Module, ABC):
         """`class GRU(Cell, equations="gru")` sets the name."""
         super().__init_subclass__()
         cls.equations = equations
+
+    def __new__(cls, *sizes: Any, **options: Any) -> Self:
+        """Refuse the options of whole networks, which torch's classes of the same names have."""
+        own = inspect.signature(cls.__init__).parameters
+        for name in STACK_OPTIONS & options.keys() - own.keys():
+            raise TypeError(
+                f"{cls.__name__}: a cell has no {name}; write Stack({cls.__name__}, input_size, hidden_size, "
+                f"{name}={options[name]!r})"
+            )
+        return super().__new__(cls)
 
     def __init__(
         self, input_size: int, hidden_size: int, *, initial: str = "zero", state_sizes: tuple[int, ...] = ()
@@ -234,7 +247,7 @@ def scratch_(module: AnyModule, std: float = 0.01) -> AnyModule:
     >>> layer.bias.tolist()
     [0.0, 0.0]
     """
-    for matrix in _matrices_with_biases_zeroed(module):
+    for matrix in _zero_biases_and_list_matrices(module):
         nn.init.normal_(matrix, 0.0, std)
     return module
 
@@ -245,12 +258,12 @@ def xavier_(module: AnyModule) -> AnyModule:
 
     A cell has its gates in one tensor; each gate counts as a matrix of its own, as in the equations.
     """
-    for matrix in _matrices_with_biases_zeroed(module):
+    for matrix in _zero_biases_and_list_matrices(module):
         nn.init.xavier_uniform_(matrix)
     return module
 
 
-def _matrices_with_biases_zeroed(module: nn.Module) -> Iterator[Tensor]:
+def _zero_biases_and_list_matrices(module: nn.Module) -> Iterator[Tensor]:
     for part in module.modules():
         for name, weight in part.named_parameters(recurse=False):
             if name.startswith("bias"):

@@ -134,7 +134,7 @@ class ProjectedLSTM(Cell, equations="lstm-projected"):
         return ops.linear(ops.op("Mul", o, ops.op("Tanh", c)), w["weight_hr"]), c
 
 
-def half_projected(input_size: int, hidden_size: int, *, initial: str = "zero") -> ProjectedLSTM:
+def build_half_projected(input_size: int, hidden_size: int, *, initial: str = "zero") -> ProjectedLSTM:
     """A projection to half the units, for the choice by name."""
     return ProjectedLSTM(input_size, hidden_size, max(1, hidden_size // 2), initial=initial)
 

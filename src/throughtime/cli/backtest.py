@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 from throughtime.cli.forecast import open_series
 from throughtime.cli.options import Device, Run, SeriesOptions, check_pictures, option
 from throughtime.cli.output import Outcome, as_command, build_table, draw_figure, progress_bar, say
-from throughtime.text.texts import several
+from throughtime.text.texts import format_count
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -110,7 +110,7 @@ def backtest(
     }
     signature = "|".join(f"{key}:{value}" for key, value in how.items())
     values = {"run": str(run), "data": name, "model": model.name, **found.to_dict(), "signature": signature}
-    return Outcome(values, _shown(found, name, signature))
+    return Outcome(values, _render(found, name, signature))
 
 
 def _save_intervals(run: Path, model: SeriesForecaster, panel: Panel, options: dict[str, Any]) -> None:
@@ -119,7 +119,7 @@ def _save_intervals(run: Path, model: SeriesForecaster, panel: Panel, options: d
     _warn(saved.trained_on)
     say(f"Saved intervals ({saved.intervals.kind}) of {saved.n_windows} windows in {run}.")
     if saved.infinite:
-        steps, level = several(saved.infinite, "step"), max(options["level"])
+        steps, level = format_count(saved.infinite, "step"), max(options["level"])
         say(f"For {steps} ahead there are too few values for {level:g} %: `forecast` refuses it there.")
     if model.has_own_intervals:
         say("`forecast` still uses the model's own intervals; set intervals=conformal to use these.")
@@ -133,7 +133,7 @@ def _warn(windows: int) -> None:
         )
 
 
-def _shown(found: Backtest, name: str, signature: str) -> list[Any]:
+def _render(found: Backtest, name: str, signature: str) -> list[Any]:
     kind = f"conformal ({found.interval_kind}), each from {found.earlier_windows} windows before it"
     if not found.earlier_windows:
         kind = f"none: {found.without}" if found.without else "the model's own"

@@ -64,7 +64,7 @@ def batches(
     """
     from throughtime.data.batching.text import SAMPLINGS
     from throughtime.data.idcache import token_ids
-    from throughtime.text.codec import language_reserved
+    from throughtime.text.codec import choose_reserved
 
     if sampling is not None and sampling not in SAMPLINGS:
         raise unknown("sampling", sampling, SAMPLINGS)
@@ -78,7 +78,7 @@ def batches(
         about = "first row of the first batch"
     elif dataset.kind == "text":
         refuse("is for sentence pairs; leave it out", max_length=max_length)
-        codec = _codec(dataset, split, tokens, min_freq, language_reserved(dataset.layout))
+        codec = _codec(dataset, split, tokens, min_freq, choose_reserved(dataset.layout))
         ids = token_ids(dataset, split, codec, eos=dataset.layout == "lines").ids
         cut = SAMPLINGS[sampling or "random"](ids, batch_size, num_steps or NUM_STEPS, seed=seed or 0)
         first = next(iter(cut))

@@ -13,7 +13,7 @@ import typer
 from throughtime.cli.options import Lowercase, Tokenize, option
 from throughtime.cli.output import Outcome, as_command, build_table
 from throughtime.errors import InputError
-from throughtime.text.texts import several
+from throughtime.text.texts import format_count
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -98,7 +98,7 @@ def bleu(
     rows = _read_references(hypotheses, len(predictions), references)
     if sentence > len(predictions):
         raise InputError(
-            "--sentence", f"is {sentence:,}, but {hypotheses} has {several(len(predictions), 'line')}"
+            "--sentence", f"is {sentence:,}, but {hypotheses} has {format_count(len(predictions), 'line')}"
         )
     texts = [[text for text in row if text] for row in rows]
     chosen = tokenize or choose_tokenizer(language, (text for row in texts for text in row))
@@ -129,7 +129,7 @@ def bleu(
             f"[bold]The notes' BLEU of sentence {sentence:,}[/bold], "
             "brevity penalty x p_1^(1/2) x p_2^(1/4) x ... x p_k^(1/2^k)",
             *_step_table(shown, references, k),
-            f"\n[bold]Its mean over {several(len(scored), 'sentence')}[/bold]",
+            f"\n[bold]Its mean over {format_count(len(scored), 'sentence')}[/bold]",
             _mean_table(average),
             "\n[bold]sacrebleu over the whole corpus[/bold]",
             f"{corpus}\n{chrf.name} {chrf.value:.2f}\n[dim]{signatures}[/dim]",
@@ -150,8 +150,8 @@ def _read_references(hypotheses: Path, count: int, paths: Sequence[Path]) -> lis
         if len(lines) != count:
             raise InputError(
                 str(path),
-                f"has {several(len(lines), 'line')} but {hypotheses} has {count:,}; line n of each file must "
-                "belong to sentence n",
+                f"has {format_count(len(lines), 'line')} but {hypotheses} has {count:,}; line n of each file "
+                "must belong to sentence n",
             )
     rows = [[line.strip() for line in row] for row in zip(*files, strict=True)]
     for number, row in enumerate(rows, start=1):

@@ -55,7 +55,7 @@ def compose(
     if composer.labels is None and label:
         raise InputError("--label", "is given, but this model writes from a vector; use --vector")
     if not given:
-        given = from_stdin(composer)
+        given = read_conditions(composer)
     with progress_bar("composing") as advance:
         found = composer.compose(
             given,
@@ -71,7 +71,7 @@ def compose(
     return Outcome({"run": str(run), "seed": options["seed"], "composed": values}, [*shown])
 
 
-def from_stdin(composer: Composer) -> list[Condition]:
+def read_conditions(composer: Composer) -> list[Condition]:
     """A label or a vector from each line of stdin; at a keyboard an error says what to give."""
     if sys.stdin.isatty():
         if composer.labels is None:

@@ -13,7 +13,7 @@ from throughtime.cli.options import SkipBad, Split, option, read_pairs
 from throughtime.cli.output import Outcome, as_command, say
 from throughtime.errors import InputError
 from throughtime.files import path_exists
-from throughtime.text.texts import several
+from throughtime.text.texts import format_count
 
 if TYPE_CHECKING:
     from throughtime.data.convert import PairFilters
@@ -147,7 +147,7 @@ def _outcome(
         "written": written,
         "skipped": bad.count,
         "skipped_reasons": dict(bad.reasons),
-        "dropped": filters.dropped,
+        "dropped": filters.num_dropped,
         "dropped_reasons": dict(filters.counts),
     }
-    return Outcome(values, [f"wrote {several(written, 'record')} ({', '.join(columns)}) to {out}"])
+    return Outcome(values, [f"wrote {format_count(written, 'record')} ({', '.join(columns)}) to {out}"])

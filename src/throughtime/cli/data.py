@@ -36,13 +36,13 @@ def list_corpora() -> Outcome:
     """
     from rich.table import Table
 
-    from throughtime.data.catalogue import files_of, find, names, whereabouts
+    from throughtime.data.catalogue import find, list_files, names, whereabouts
 
     table = Table("name", "kind", "size", "licence", "where", box=None, pad_edge=False, header_style="bold")
     table.columns[0].no_wrap = True
     rows = []
     for name in names():
-        corpus, files = find(name).corpus, files_of(name)
+        corpus, files = find(name).corpus, list_files(name)
         row: dict[str, Any] = {
             "name": name,
             "title": corpus.title,
@@ -64,7 +64,7 @@ def show(name: Name) -> Outcome:
     Example: throughtime data show multi30k/tok
     """
     from throughtime.data.catalogue import corpus as named
-    from throughtime.data.catalogue import files_of, find, whereabouts
+    from throughtime.data.catalogue import find, list_files, whereabouts
 
     corpus = named(name)
     several = name == corpus.name and name not in corpus.names
@@ -73,16 +73,16 @@ def show(name: Name) -> Outcome:
         "name": name,
         "title": corpus.title,
         "description": corpus.description,
-        "where": whereabouts(corpus, files_of(name)),
+        "where": whereabouts(corpus, list_files(name)),
         "licence": corpus.licence,
         "citation": corpus.citation,
         "home": corpus.home or None,
         "preparation": corpus.preparation or None,
         "parts": [_part(corpus, part) for part in parts],
-        "files": [_file(corpus, file) for file in files_of(name)],
+        "files": [_file(corpus, file) for file in list_files(name)],
         "sample": _sample(corpus, parts[0]),
     }
-    return Outcome(values, _shown(values))
+    return Outcome(values, _render(values))
 
 
 @data_app.command(cls=Command)
@@ -99,17 +99,17 @@ def fetch(
     """
     from throughtime.data import catalogue
 
-    corpus, files = catalogue.corpus(name), catalogue.files_of(name)
+    corpus, files = catalogue.corpus(name), catalogue.list_files(name)
     if force:
         for file in files:
             catalogue.cached_path(corpus, file).unlink(missing_ok=True)
-    wanted = catalogue.unsound(corpus, files)
+    wanted = catalogue.find_unsound(corpus, files)
     fetchable = [file for file in wanted if file.address]
     if fetchable:
         with download_bars() as advance:
             catalogue.fetch(corpus, fetchable, advance)
     if len(fetchable) < len(wanted):
-        raise catalogue.missing(corpus, [file for file in wanted if not file.address])
+        raise catalogue.missing_error(corpus, [file for file in wanted if not file.address])
     values = {
         "name": name,
         "fetched": [file.path for file in wanted],
@@ -122,7 +122,7 @@ def fetch(
 
 def _part(corpus: Corpus, part: CorpusPart) -> dict[str, Any]:
     return {
-        "name": corpus.name_of(part),
+        "name": corpus.get_part_name(part),
         "kind": part.kind,
         "reader": part.reader,
         "layout": part.layout,
@@ -148,10 +148,10 @@ def _file(corpus: Corpus, file: CorpusFile) -> dict[str, Any]:
 
 def _sample(corpus: Corpus, part: CorpusPart) -> list[dict[str, Any]]:
     """The first records, if the files are on this machine."""
-    from throughtime.data.catalogue import files_of, locate
+    from throughtime.data.catalogue import list_files, locate
 
-    name = corpus.name_of(part)
-    if not all(locate(corpus, file) for file in files_of(name)):
+    name = corpus.get_part_name(part)
+    if not all(locate(corpus, file) for file in list_files(name)):
         return []
     from throughtime.data.datasets import open_dataset
 
@@ -159,7 +159,7 @@ def _sample(corpus: Corpus, part: CorpusPart) -> list[dict[str, Any]]:
     return [record._asdict() for record in itertools.islice(records, SAMPLES)]
 
 
-def _shown(values: dict[str, Any]) -> list[RenderableType]:
+def _render(values: dict[str, Any]) -> list[RenderableType]:
     from rich.table import Table
     from rich.text import Text
 

@@ -82,7 +82,7 @@ def run_demo(out: Path, settings: dict[str, Any]) -> Outcome:
         ],
         "plot": draw_attention(translated[0].alignment, picture),
     }
-    return Outcome(values, shown(values, translated))
+    return Outcome(values, render(values, translated))
 
 
 def draw_attention(alignment: Alignment | None, path: Path) -> str | None:
@@ -99,7 +99,7 @@ def draw_attention(alignment: Alignment | None, path: Path) -> str | None:
         return None
 
 
-def shown(values: dict[str, Any], translated: list[Translation]) -> list[Any]:
+def render(values: dict[str, Any], translated: list[Translation]) -> list[Any]:
     """What people read."""
     from rich.rule import Rule
 

@@ -16,8 +16,8 @@ from throughtime.cli.options import (
     SkipBad,
     Split,
     check_pictures,
-    given,
     option,
+    select_given,
 )
 from throughtime.cli.output import Outcome, as_command, download_bars, draw_figure, progress_bar
 from throughtime.errors import InputError
@@ -124,7 +124,7 @@ def evaluate(
     """
     from rich.text import Text
 
-    asked: dict[str, Any] = given({**options, "cache": options["cache"] or None})
+    asked: dict[str, Any] = select_given({**options, "cache": options["cache"] or None})
     check_pictures(plot)
     if plot is not None and asked.keys().isdisjoint({"window", "warm_up"}):
         raise InputError("--plot", "goes with --window or --warm-up, which is missing")

@@ -11,7 +11,7 @@ from throughtime.cli.options import Device, Plot, Run, SeriesOptions, check_pict
 from throughtime.cli.output import Outcome, as_command, build_table, progress_bar, say
 from throughtime.errors import InputError
 from throughtime.files import check_file
-from throughtime.text.texts import several
+from throughtime.text.texts import format_count
 
 if TYPE_CHECKING:
     from throughtime.data.dataset import Dataset
@@ -95,12 +95,12 @@ def forecast(
         "plot": None if plot is None else str(plot),
         "rows": [dict(zip(columns, row, strict=True)) for row in table],
     }
-    return Outcome(values, _shown(columns, table, out, plot))
+    return Outcome(values, _render(columns, table, out, plot))
 
 
 def open_series(run: Path, device: str, options: SeriesOptions) -> tuple[SeriesForecaster, Dataset, Panel]:
     """The forecaster of a run, and the series to forecast from: those of training unless others are given."""
-    from throughtime.data.readers.panel import panel_of
+    from throughtime.data.readers.panel import read_series_panel
 
     model: SeriesForecaster = load_model(run, device, "forecast")
     config = model.config
@@ -108,7 +108,7 @@ def open_series(run: Path, device: str, options: SeriesOptions) -> tuple[SeriesF
     opening = config.data_options | ({} if date_format is None else {"date_format": date_format})
     skip_bad = skips_bad(options["skip_bad"], run, name, config.data)
     dataset = open_data(name, **opening, skip_bad=skip_bad)
-    panel = panel_of(dataset, config.roles)
+    panel = read_series_panel(dataset, config.roles)
     report_skipped(dataset)
     for note in panel.notes:
         say(note)
@@ -150,7 +150,7 @@ def _write(out: Path, columns: list[str], rows: list[list[Any]]) -> None:
         writer.writerows([*row[:2], *(f"{value:.10g}" for value in row[2:])] for row in rows)
 
 
-def _shown(columns: list[str], rows: list[list[Any]], out: Path | None, plot: Path | None) -> list[Any]:
+def _render(columns: list[str], rows: list[list[Any]], out: Path | None, plot: Path | None) -> list[Any]:
     shown = [number for number, column in enumerate(columns) if "-path-" not in column]
     headings = [columns[number].removeprefix(f"{columns[2]}-") for number in shown]
     table = build_table(*headings[:2], *(f">{heading}" for heading in headings[2:]))
@@ -196,7 +196,9 @@ def k_step_outcome(
     which = "that were not used for training"
     if not held_out:
         which = "which trained the model" if own else "of these data"
-    about = f"{name}: RMSE over {several(found.rows, 'row')} {which}, each predicted from k rows before it"
+    about = (
+        f"{name}: RMSE over {format_count(found.rows, 'row')} {which}, each predicted from k rows before it"
+    )
     values = {
         "run": str(run),
         "data": name,

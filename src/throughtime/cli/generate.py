@@ -8,7 +8,7 @@ from typing import Annotated, Any, Unpack
 
 import typer
 
-from throughtime.cli.inputs import load_model, task_of
+from throughtime.cli.inputs import load_model, read_task_name
 from throughtime.cli.options import (
     Constraints,
     Device,
@@ -75,6 +75,6 @@ def generate(
 
 def load_writer(run: Path, device: str) -> Any:
     """The language model of a run; one that reads from both ends says why it cannot write."""
-    if task_of(run) == "fill":
+    if read_task_name(run) == "fill":
         raise InputError(str(run), load_model(run, device).refuses_generation)
     return load_model(run, device, "language", "ngram")

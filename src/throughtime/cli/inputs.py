@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LINES_AT_ONCE = 2_000
 
 
-def task_of(run: Path) -> str:
+def read_task_name(run: Path) -> str:
     """The name of the task that a run was trained for; its weights are not read."""
     from throughtime.folder import ModelFolder
 
@@ -30,7 +30,7 @@ def load_model(run: Path, device: str, *wanted: str) -> Any:
     """The model of a run; a run of another task than the `wanted` ones is refused by what it is."""
     from throughtime.tasks.base import load
 
-    task = task_of(run)
+    task = read_task_name(run)
     if wanted and task in TASKS and task not in wanted:
         own, right = TASKS[task], [TASKS[name].title for name in wanted]
         raise InputError(

@@ -45,11 +45,11 @@ def graph(
     Example: throughtime inspect graph --cell gru --steps 3 --plot graph.png
     """
     from throughtime.inspection.graph import UnrolledNode, unroll
-    from throughtime.text.texts import several
+    from throughtime.text.texts import format_count
 
     check_pictures(plot)
     drawn = unroll(cell, steps)
-    title = f"{cell.upper().replace('MIN', 'min')}, unrolled over {several(steps, 'step')}"
+    title = f"{cell.upper().replace('MIN', 'min')}, unrolled over {format_count(steps, 'step')}"
     draw_figure(plot, "graph", drawn, title=title)
     values = {
         "cell": cell,
@@ -60,7 +60,7 @@ def graph(
         "longest_path": drawn.depth(),
     }
     sentence = (
-        f"{cell} over {several(steps, 'step')}: {len(drawn.nodes)} values, {len(drawn.edges)} arrows. "
+        f"{cell} over {format_count(steps, 'step')}: {len(drawn.nodes)} values, {len(drawn.edges)} arrows. "
         f"All steps use the same weights w_h: their gradient is the sum of what each step adds. "
         f"The longest way back from the loss has {drawn.depth()} arrows."
     )

@@ -72,7 +72,7 @@ def gradients(
         "clip": clip,
         "curves": rows,
     }
-    return Outcome(values, _curves_shown(curves, steps, clip))
+    return Outcome(values, _render_curves(curves, steps, clip))
 
 
 def _gains(scale: str | None) -> list[float]:
@@ -104,7 +104,7 @@ def _curve(curve: Curve) -> dict[str, Any]:
     }
 
 
-def _curves_shown(curves: list[Curve], steps: int, clip: float) -> list[RenderableType]:
+def _render_curves(curves: list[Curve], steps: int, clip: float) -> list[RenderableType]:
     rows = [
         (
             curve.cell,
@@ -180,15 +180,15 @@ def truncation(
         "cell": cell, "steps": steps, "tau": tau, "pi": pi, "hidden": hidden, "draws": draws,
         "batch": problem.x.shape[1], "strategies": rows,
     }  # fmt: skip
-    return Outcome(values, _strategies_shown(values))
+    return Outcome(values, _render_strategies(values))
 
 
 def _backend(problem: Problem, strategy: Strategy) -> str:
     from throughtime.recurrence.backpropagation import Truncated, carries
-    from throughtime.recurrence.scan import named
+    from throughtime.recurrence.scan import get_backend
 
     carry = None if isinstance(strategy, Truncated) else carries(strategy, *problem.x.shape[:2])
-    return named("auto", problem.cell, problem.x, None, carry).name
+    return get_backend("auto", problem.cell, problem.x, None, carry).name
 
 
 def _draw_truncation(text: str, comparisons: list[StrategyComparison], plot: Path) -> None:
@@ -209,7 +209,7 @@ def _draw_truncation(text: str, comparisons: list[StrategyComparison], plot: Pat
     draw_figure(plot, "truncation", text, dict(reversed(cuts.items())), measured)
 
 
-def _strategies_shown(values: dict[str, Any]) -> list[RenderableType]:
+def _render_strategies(values: dict[str, Any]) -> list[RenderableType]:
     rows, growth = [], []
     for row in values["strategies"]:
         errors = (f"{row[key]:.3f}" for key in ("bias", "chance", "deviation"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.inputs import load_model, one_line, task_of
+from throughtime.cli.inputs import load_model, one_line, read_task_name
 from throughtime.cli.options import Device, Plot, Run, check_pictures, option, refuse
 from throughtime.cli.output import BOLD, Outcome, as_command, build_table, draw_figure, warn
 from throughtime.cli.usage import RunFirst, is_run
@@ -59,7 +59,7 @@ class InspectsRun(RunFirst):
                 for param in params:
                     belongs = set(BELONGS.get(param.name, [param.name]))
                     param.hidden = belongs <= {*VIEWS} and belongs.isdisjoint(offered)
-                what = f"is {TASKS[task_of(Path(run))].title}"
+                what = f"is {TASKS[read_task_name(Path(run))].title}"
                 self.help = f"{run} {what}, and has {_offer(offered)}." if offered else _none(run, what)
         super().format_help(ctx, formatter)
 
@@ -135,7 +135,7 @@ def inspect_model(
         raise InputError(
             str(run), f'give a sentence, as in `throughtime inspect {run} "a sentence" --{chosen[0]}`'
         )
-    with _named(run):
+    with _name_run_in_errors(run):
         if attention:
             outcome = _attention(model, sentence, plot)
         elif beam:
@@ -155,7 +155,7 @@ def _check_view(run: Path, model: Any, chosen: list[str]) -> None:
     """Raise unless exactly one view was chosen that the model has; the message lists the views it has."""
     from throughtime.inspection import find_views
 
-    what, offered = f"is {TASKS[task_of(run)].title}", find_views(model)
+    what, offered = f"is {TASKS[read_task_name(run)].title}", find_views(model)
     if not offered:
         raise InputError(str(run), _none("", what).strip())
     if not chosen:
@@ -177,7 +177,7 @@ def _none(run: str, what: str) -> str:
 
 
 @contextlib.contextmanager
-def _named(run: Path) -> Iterator[None]:
+def _name_run_in_errors(run: Path) -> Iterator[None]:
     """In errors about the model, name its run."""
     try:
         yield
@@ -209,13 +209,13 @@ def _beam(model: Any, sentence: str, num_beams: int | None, plot: Path | None) -
 
     tree = beam_tree(model, sentence, num_beams)
     draw_figure(plot, "beam", tree)
-    return Outcome(tree.to_dict(), _tree_shown(tree))
+    return Outcome(tree.to_dict(), _render_tree(tree))
 
 
-def _tree_shown(tree: BeamTree) -> list[RenderableType]:
+def _render_tree(tree: BeamTree) -> list[RenderableType]:
     from rich.markup import escape
 
-    from throughtime.text.texts import signed
+    from throughtime.text.texts import format_signed
 
     table = build_table("step", "kept", "cut", **BOLD)
     for step in range(1, tree.steps + 1):
@@ -231,20 +231,26 @@ def _tree_shown(tree: BeamTree) -> list[RenderableType]:
         table.add_row(str(step), *cells)
     best = tree.results[0]
     note = "* marks the way to the best. Why each was kept or cut is in --json and on the page of `serve`."
-    return [f"{escape(best.text)}  (beam of {tree.width}, score {signed(best.score)})", "", table, "", note]
+    return [
+        f"{escape(best.text)}  (beam of {tree.width}, score {format_signed(best.score)})",
+        "",
+        table,
+        "",
+        note,
+    ]
 
 
 def _searches(model: Any, sentence: str, max_length: int | None, num_beams: int | None, seed: int) -> Outcome:
     from rich.text import Text
 
     from throughtime.inspection.searches import compare_searches
-    from throughtime.text.texts import signed
+    from throughtime.text.texts import format_signed
 
     found = compare_searches(model, sentence, max_length=max_length, num_beams=num_beams, seed=seed)
     table = build_table("search", ">ln P", ">score", ">model steps", ">hypotheses", "text", **BOLD)
     for row in found.rows:
         numbers = [row.log_prob, row.score]
-        cells = ["-" if number is None else signed(number) for number in numbers]
+        cells = ["-" if number is None else format_signed(number) for number in numbers]
         cut = " …" if row.ended is False else ""
         text = f"cannot run: {row.note}" if row.text is None else f"{one_line(row.text)}{cut}"
         table.add_row(row.search, *cells, f"{row.steps:,}", f"{row.hypotheses:,}", Text(text))
@@ -270,7 +276,7 @@ def _gates(model: Any, sentence: str, layer: int | None, plot: Path | None) -> O
     else:
         draw_figure(plot, "keep_gates", layers, title=f"“{sentence}”")
     values = {"layers": [one.to_dict(len(one.order)) for one in layers]}
-    return Outcome(values, [_gates_shown(layers), "", _HALF_LIFE])
+    return Outcome(values, [_render_gates(layers), "", _HALF_LIFE])
 
 
 _HALF_LIFE = (
@@ -279,7 +285,7 @@ _HALF_LIFE = (
 )
 
 
-def _gates_shown(layers: list[LayerGates]) -> Table:
+def _render_gates(layers: list[LayerGates]) -> Table:
     table = build_table("layer", "units", "longest half-life: unit (tokens)", "shortest", **BOLD)
     for one in layers:
         lives = one.half_lives

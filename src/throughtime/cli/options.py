@@ -168,10 +168,10 @@ class SeriesOptions(TypedDict):
     skip_bad: SkipBad
 
 
-def given(options: Mapping[str, Any]) -> dict[str, Any]:
+def select_given(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that were given; the others are None, or False for a switch.
 
-    >>> given({"top_k": 5, "top_p": None, "greedy": False, "seed": 0})
+    >>> select_given({"top_k": 5, "top_p": None, "greedy": False, "seed": 0})
     {'top_k': 5, 'seed': 0}
     """
     return {name: value for name, value in options.items() if value is not None and value is not False}
@@ -183,7 +183,7 @@ def search_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
     >>> search_arguments({"search": "exact", "num_beams": None, "search_option": ["budget=100"]})
     {'search': 'exact', 'budget': '100'}
     """
-    found = given(options)
+    found = select_given(options)
     for name, value in read_pairs(found.pop("search_option", []), "--search-option").items():
         name = name.replace("-", "_")
         if name in found:

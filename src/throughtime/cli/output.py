@@ -72,10 +72,10 @@ def as_command(command: Callable[..., Outcome]) -> Callable[..., None]:
             setattr(flags, name, bool(options.pop(name, False)))
         flags.warnings = {}
         try:
-            with _shown_warnings():
+            with _print_warnings():
                 outcome = command(**{name: _read(value) for name, value in options.items()})
         except InputError as error:
-            raise name_options(error, run) from error
+            raise name_options(error, run, options.get("search_option") or ()) from error
         if flags.json:
             found = {"warnings": [*flags.warnings.values()]} if flags.warnings else {}
             print_json(outcome.values | found)
@@ -84,7 +84,7 @@ def as_command(command: Callable[..., Outcome]) -> Callable[..., None]:
             for renderable in outcome.shown:
                 console.print(renderable)
 
-    run.__doc__ = flowing(command.__doc__ or "")
+    run.__doc__ = join_paragraphs(command.__doc__ or "")
     parameters = {one.name: one for one in _parameters(command)}
     run.__signature__ = inspect.Signature([*parameters.values()])  # type: ignore[attr-defined]
     run.__annotations__ = {name: one.annotation for name, one in parameters.items()}
@@ -109,7 +109,7 @@ def _parameters(command: Callable[..., Outcome]) -> Iterator[inspect.Parameter]:
 
 
 @contextlib.contextmanager
-def _shown_warnings() -> Iterator[None]:
+def _print_warnings() -> Iterator[None]:
     """Print warnings of the library as those of the command."""
     with warnings.catch_warnings():
         before = warnings.showwarning
@@ -125,13 +125,17 @@ def _shown_warnings() -> Iterator[None]:
         yield
 
 
-def name_options(error: InputError, command: Callable[..., None]) -> InputError:
+def name_options(
+    error: InputError, command: Callable[..., None], search_options: Sequence[str] = ()
+) -> InputError:
     """The error of the library as the command says it: a parameter is called by the name of its option.
 
-    A setting of `train` without an option is given with `--set`. Arguments, files and the rest of
-    the sentence stay as they are.
+    A setting of `train` without an option is given with `--set`, and an option of a search strategy with
+    `--search-option`. Arguments, files and the rest of the sentence stay as they are.
     """
     options = option_names(command)
+    given = (word.partition("=")[0].replace("-", "_") for word in search_options)
+    options |= {name: f"--search-option {name}" for name in given if name not in options}
     where, problem = options.get(error.where, error.where), error.problem
     task = getattr(command, "task", None)
     if task is not None and where == error.where and where in task.part("config").model_fields:
@@ -165,14 +169,14 @@ def command_name() -> str:
     if script is None:
         found = shutil.which("python")
         same = found is not None and Path(found).samefile(sys.executable)
-        return f"{'python' if same else shlex.quote(_from_here(sys.executable))} -m throughtime"
+        return f"{'python' if same else shlex.quote(_shorten_path(sys.executable))} -m throughtime"
     found = shutil.which("throughtime")
     if found is not None and Path(found).samefile(script):
         return "throughtime"
-    return shlex.quote(_from_here(script))
+    return shlex.quote(_shorten_path(script))
 
 
-def _from_here(path: str) -> str:
+def _shorten_path(path: str) -> str:
     """The path relative to the current folder, if it is inside."""
     here = f"{Path.cwd()}{os.sep}"
     return path.removeprefix(here)
@@ -186,10 +190,10 @@ def suggested_commands(hints: Sequence[str], run: str) -> list[str]:
     return [escape(f"  {name} " + hint.replace("{run}", shlex.quote(run))) for hint in hints]
 
 
-def flowing(text: str) -> str:
+def join_paragraphs(text: str) -> str:
     r"""A docstring with each paragraph in one line, so that help fills the terminal, however wide it is.
 
-    >>> flowing("One line of a paragraph,\n    and another.\n\n      an example")
+    >>> join_paragraphs("One line of a paragraph,\n    and another.\n\n      an example")
     'One line of a paragraph, and another.\n\n  an example'
     """
     return "\n\n".join(part.replace("\n", " ") for part in inspect.cleandoc(text).split("\n\n"))

@@ -50,7 +50,7 @@ def series_stats(dataset: Dataset, split: str, plot: Path | None) -> tuple[dict[
 
 def _columns(dataset: Dataset, split: str) -> tuple[list[Column], list[str]]:
     """The columns that `train forecast` can read, and its notes about them."""
-    from throughtime.data.readers.panel import panel_of
+    from throughtime.data.readers.panel import read_series_panel
 
     columns: list[Column] = []
     notes: list[str] = []
@@ -59,7 +59,7 @@ def _columns(dataset: Dataset, split: str) -> tuple[list[Column], list[str]]:
         columns += of_file
         notes += of_file_notes
     if not columns:  # made by the package
-        columns = [Column(one.unique_id, "y", one.y) for one in panel_of(dataset).series]
+        columns = [Column(one.unique_id, "y", one.y) for one in read_series_panel(dataset).series]
     cut = [column.values[dataset.stretch(split, len(column.values))] for column in columns]
     return [column._replace(values=part) for column, part in zip(columns, cut, strict=True)], notes
 

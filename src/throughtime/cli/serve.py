@@ -101,7 +101,7 @@ def serve(
     from throughtime.serve.models import Models
     from throughtime.serve.origins import is_loopback
     from throughtime.serve.requests import Options
-    from throughtime.serve.server import Server, address_of, listen
+    from throughtime.serve.server import Server, format_address, listen
     from throughtime.serve.service import prepare_interpreter
 
     if api_key is not None and not api_key.strip():
@@ -128,7 +128,7 @@ def serve(
         for one in models.left_out:
             say(f"warning: {one.run} is left out: {one.reason}")
         app = create_app(models, options)
-        address = address_of(listener)
+        address = format_address(listener)
         if not is_loopback(host) and keyless:
             say("warning: anyone who can reach this machine can use it; --key-file requires keys.")
         say(greeting(models, address))

@@ -83,7 +83,7 @@ def stats(
         )
         values, table = series_stats(dataset, split, plot)
         report_skipped(dataset)
-        return Outcome(values | _skipped(dataset), [table])
+        return Outcome(values | _count_skipped(dataset), [table])
     tokenizer = _tokenizer(tokens or dataset.tokens, normalise, dataset, split, side)
     coverage = TokenizerCoverage(tokenizer, dataset.name)
     texts = map(coverage.tokenize, dataset.texts(split, side))
@@ -94,10 +94,10 @@ def stats(
     counted = [ngram_counts(running, n) for n in range(1, (ngrams or NGRAMS) + 1)]
     values = _values(counted, TOP if top is None else top)
     values |= _vocabulary(tokenizer, counted[0], min_freq, dataset)
-    values |= {"tokenizer": tokenizer.name, "data": dataset.name, **_skipped(dataset)}
+    values |= {"tokenizer": tokenizer.name, "data": dataset.name, **_count_skipped(dataset)}
     frequencies = {grams.n: grams.counts for grams in counted[:3]}
     draw_figure(plot, "zipf", frequencies, title=f"Zipf's law in {dataset.name}")
-    return Outcome(values, _shown(values, " of all splits" if _all_splits(dataset, split) else ""))
+    return Outcome(values, _render(values, " of all splits" if _all_splits(dataset, split) else ""))
 
 
 def _all_splits(dataset: Dataset, split: str) -> bool:
@@ -128,7 +128,7 @@ def _tokenizer(name: str, normalise: str | None, dataset: Dataset, split: str, s
     return tokenizer(name)
 
 
-def _skipped(dataset: Dataset) -> dict[str, Any]:
+def _count_skipped(dataset: Dataset) -> dict[str, Any]:
     return {"skipped": dataset.bad.count, "skipped_reasons": dict(dataset.bad.reasons)}
 
 
@@ -136,7 +136,7 @@ def _vocabulary(
     tokenizer: Tokenizer, unigrams: Ngrams, min_freq: int | None, dataset: Dataset
 ) -> dict[str, Any]:
     """The size of the vocabulary that a model of these tokens has, and its reserved tokens."""
-    from throughtime.text.codec import RESERVED, language_reserved, subword_vocabulary
+    from throughtime.text.codec import RESERVED, choose_reserved, subword_vocabulary
     from throughtime.text.subword import SubwordTokenizer
     from throughtime.text.vocabulary import Vocabulary
 
@@ -145,7 +145,7 @@ def _vocabulary(
             "has no effect with this tokenizer, which has a fixed vocabulary; leave it out", min_freq=min_freq
         )
         return {"vocabulary": len(subword_vocabulary(tokenizer)), "reserved": tokenizer.special_tokens()}
-    reserved = RESERVED if dataset.kind in ("pairs", "cards") else language_reserved(dataset.layout)
+    reserved = RESERVED if dataset.kind in ("pairs", "cards") else choose_reserved(dataset.layout)
     counts = {gram[0]: number for gram, number in unigrams.top(unigrams.distinct)}
     vocabulary = Vocabulary.from_counts(counts, min_freq or 1, reserved=reserved)
     return {"vocabulary": len(vocabulary), "reserved": list(reserved), "min_freq": min_freq or 1}
@@ -179,7 +179,7 @@ def _values(counted: list[Ngrams], top: int) -> dict[str, Any]:
     }
 
 
-def _shown(values: dict[str, Any], of_what: str) -> list[RenderableType]:
+def _render(values: dict[str, Any], of_what: str) -> list[RenderableType]:
     from rich.text import Text
 
     least = f", min-freq {values['min_freq']}" if "min_freq" in values else ""

@@ -159,7 +159,7 @@ def show_config(task: type[Task], given: Mapping[str, Any]) -> Outcome:
         for name, field in kind.model_fields.items()
         if not field.is_required()
     }
-    return Outcome({**defaults, **kind.following(given), **given})
+    return Outcome({**defaults, **kind.derive_settings(given), **given})
 
 
 def run_training(task: type[Task], settings: Mapping[str, Any], given: Mapping[str, Any]) -> Outcome:

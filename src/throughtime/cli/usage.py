@@ -19,6 +19,8 @@ from throughtime.files import path_exists
 LONGEST = 60
 SIMILAR = 0.8
 """Minimum similarity, from 0 to 1, of an unknown option to the setting that is suggested for it."""
+SIMILAR_OPTION = 0.7
+"""The same for an option that is suggested for it."""
 STRAY = ("--label", "--data", "--out")
 """Options whose value may be given as an argument by mistake, the most probable first."""
 _NUMBER = re.compile(r"-[0-9.]")
@@ -32,6 +34,24 @@ _VALUE_NAMES = {int: "N", float: "X", str: "TEXT", Path: "PATH"}
 
 class Command(TyperCommand):
     """A command whose help has room for words at 80 columns: short value names, defaults in the text."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the command line; for an unknown option, suggest what was probably meant."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.TyperException as error:
+            if hasattr(error, "possibilities"):
+                error.possibilities = self._suggest_options(getattr(error, "option_name", ""))
+            raise
+
+    def _suggest_options(self, wrong: str) -> list[str]:
+        from throughtime.search.strategies import STRATEGIES
+
+        name = wrong.lstrip("-")
+        known = {one.lstrip("-"): one for param in self.params for one in param.opts if one.startswith("--")}
+        if "search" in known and name in STRATEGIES:
+            return [f"--search {name}"]
+        return [known[one] for one in difflib.get_close_matches(name, known, cutoff=SIMILAR_OPTION)]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Shorten what stands beside the help of each option, then print the page."""
@@ -47,7 +67,7 @@ class Command(TyperCommand):
                 kind = (*get_args(kind), kind)[0]
                 param.metavar = "" if param.is_flag else _VALUE_NAMES.get(kind, "VALUE")
             param.help = _TABLE.sub(_names, param.help or "")
-            default = self.default_of(param)
+            default = self.get_default(param)
             if default is not None and default is not False and param.show_default is True:
                 param.help = f"{param.help or ''} \\[default: {default}]".strip()
             if not isinstance(param.show_default, str):
@@ -60,7 +80,7 @@ class Command(TyperCommand):
         pieces = [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
         return [re.sub(r"(\.{3}\]?)\.{3}$", r"\1", piece) for piece in pieces]
 
-    def default_of(self, param: Any) -> Any:
+    def get_default(self, param: Any) -> Any:
         """The default of an option, as its help shows it; None for one without."""
         return None if param.required or callable(param.default) else param.default
 
@@ -87,10 +107,10 @@ class TakesSettings(Command):
                 self._refuse(words, option)
             raise
 
-    def default_of(self, param: Any) -> Any:
+    def get_default(self, param: Any) -> Any:
         """The default of the setting that an option sets."""
         field = getattr(self.callback, "task").part("config").model_fields.get(param.name)  # noqa: B009
-        return super().default_of(param) if field is None or field.is_required() else field.default
+        return super().get_default(param) if field is None or field.is_required() else field.default
 
     def _refuse(self, words: list[str], wrong: str) -> None:
         """Refuse settings that were given as options, if the option that is wrong is one or nearly one."""
@@ -109,7 +129,7 @@ class TakesSettings(Command):
                 near = _near_settings(option, fields)
                 key = next(iter(near), None)
             if key is not None:
-                after = given if "=" in word else _following(words[place + 1 :])
+                after = given if "=" in word else _get_following_word(words[place + 1 :])
                 value = _value(after, fields[key].annotation, off)
                 own = f"--{key.replace('_', '-')}"
                 meant[option] = f"{own} {shlex.quote(value)}" if own in options else _set(key, value)
@@ -167,7 +187,7 @@ def _near_settings(option: str, fields: dict[str, Any]) -> list[str]:
     return found or difflib.get_close_matches(key, fields, 1, SIMILAR)
 
 
-def _following(words: list[str]) -> str | None:
+def _get_following_word(words: list[str]) -> str | None:
     """The word after an option, unless it is an option too."""
     return words[0] if words and (not words[0].startswith("-") or _NUMBER.match(words[0])) else None
 
@@ -207,9 +227,9 @@ class RunFirst(Command):
         if is_run(first):
             if alone and others:
                 raise InputError(
-                    _shortened(others[0]),
+                    _shorten(others[0]),
                     f"is an extra argument: this command takes one run, and options; write "
-                    f"`{self._corrected(ctx, words, first, others)}`",
+                    f"`{self._correct_command(ctx, words, first, others)}`",
                 )
             return
         run = next((word for word in others if is_run(word)), None)
@@ -218,8 +238,8 @@ class RunFirst(Command):
         strays = [word for word in (first, *others) if word != run] if alone else []
         raise InputError(
             "RUN",
-            f"comes first, and {_shortened(first)} is not the folder of a trained model, but {run} is; "
-            f"write `{self._corrected(ctx, words, run, strays)}`",
+            f"comes first, and {_shorten(first)} is not the folder of a trained model, but {run} is; "
+            f"write `{self._correct_command(ctx, words, run, strays)}`",
         )
 
     def _positional(self, ctx: Any, words: list[str]) -> list[str] | None:
@@ -237,11 +257,11 @@ class RunFirst(Command):
                 found += [own] if isinstance(own, str) else [one for one in own or () if isinstance(one, str)]
         return [*found, *rest]
 
-    def _corrected(self, ctx: Any, words: list[str], run: str, strays: list[str]) -> str:
+    def _correct_command(self, ctx: Any, words: list[str], run: str, strays: list[str]) -> str:
         """The command line as it should have been."""
         rest = words
         for word in (run, *strays):
-            rest = self._without(ctx, rest, word)
+            rest = self._drop_word(ctx, rest, word)
         added: list[str] = []
         for word in strays:
             option = self.option_for(word)
@@ -250,7 +270,7 @@ class RunFirst(Command):
         path = ctx.command_path.replace("inspect model", "inspect")
         return f"{path} {shlex.join([run, *rest, *added])}"
 
-    def _without(self, ctx: Any, words: list[str], word: str) -> list[str]:
+    def _drop_word(self, ctx: Any, words: list[str], word: str) -> list[str]:
         """The words without this argument; the same word as the value of an option stays."""
         before = self._positional(ctx, words) or []
         for place in (place for place, one in enumerate(words) if one == word):
@@ -277,5 +297,5 @@ def _is_path(word: str) -> bool:
     return path_exists(word) or ("/" in word and not re.search(r"\s", word))
 
 
-def _shortened(word: str) -> str:
+def _shorten(word: str) -> str:
     return repr(word if len(word) <= LONGEST else f"{word[:LONGEST]}...")

@@ -82,9 +82,9 @@ class Corpus:
         >>> CORPORA["multi30k"].names
         ('multi30k', 'multi30k/tok')
         """
-        return tuple(map(self.name_of, self.parts))
+        return tuple(map(self.get_part_name, self.parts))
 
-    def name_of(self, part: CorpusPart) -> str:
+    def get_part_name(self, part: CorpusPart) -> str:
         """Return the data name of one part."""
         return f"{self.name}/{part.name}" if part.name else self.name
 
@@ -206,12 +206,12 @@ def require(
     absent = [file for file in wanted if locate(corpus, file) is None]
     if absent:
         if not fetch_missing or not all(file.address for file in absent):
-            raise missing(corpus, absent)
+            raise missing_error(corpus, absent)
         fetch(corpus, absent, progress)
-    return [_sized(corpus, file) for file in wanted]
+    return [_check_size(corpus, file) for file in wanted]
 
 
-def missing(corpus: Corpus, files: list[CorpusFile]) -> InputError:
+def missing_error(corpus: Corpus, files: list[CorpusFile]) -> InputError:
     """Return the error for missing files: which, where to put them, and where to get them."""
     file = next((file for file in files if not file.address), files[0])
     others = f" (and {len(files) - 1} more)" if len(files) > 1 else ""
@@ -229,11 +229,11 @@ def _place(corpus: Corpus, file: CorpusFile) -> str:
     return str(Path(data_folder() or "$THROUGHTIME_DATA") / corpus.name / file.path)
 
 
-def _sized(corpus: Corpus, file: CorpusFile) -> Path:
+def _check_size(corpus: Corpus, file: CorpusFile) -> Path:
     """Return the path of the file; raise an error if its size differs from that in the catalogue."""
     path = locate(corpus, file)
     if path is None:
-        raise missing(corpus, [file])
+        raise missing_error(corpus, [file])
     if (size := path.stat().st_size) != file.size:
         raise InputError(
             str(path),
@@ -243,10 +243,10 @@ def _sized(corpus: Corpus, file: CorpusFile) -> Path:
     return path
 
 
-def files_of(name: str) -> list[CorpusFile]:
+def list_files(name: str) -> list[CorpusFile]:
     """Return the files of a data name, in all languages; a corpus of several data sets has those of all.
 
-    >>> len(files_of("multi30k/tok")), len(files_of("series")), len(files_of("series/ETTh1"))
+    >>> len(list_files("multi30k/tok")), len(list_files("series")), len(list_files("series/ETTh1"))
     (9, 5, 1)
     """
     owner = corpus(name)
@@ -258,7 +258,7 @@ def files_of(name: str) -> list[CorpusFile]:
     return [file for file in owner.files if file.path in wanted]
 
 
-def unsound(corpus: Corpus, files: Iterable[CorpusFile]) -> list[CorpusFile]:
+def find_unsound(corpus: Corpus, files: Iterable[CorpusFile]) -> list[CorpusFile]:
     """Return the files that are missing, or in the cache with a wrong SHA-256.
 
     A wrong file in the user's own folder raises an error, because a download would never be used.
@@ -297,7 +297,7 @@ def _fetch_one(
     target = writable_cache() / "data" / corpus.name / file.path
     address, _, member = file.address.partition("!")
     if not address:
-        raise missing(corpus, [file])
+        raise missing_error(corpus, [file])
     try:
         if not member and not address.endswith(".gz"):
             return download(address, target, sha256=file.sha256, limit=file.size, progress=advance)

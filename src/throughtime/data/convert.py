@@ -163,13 +163,13 @@ class PairFilters:
         return bool(self._rules())
 
     @property
-    def dropped(self) -> int:
+    def num_dropped(self) -> int:
         """The number of pairs dropped so far, for any reason."""
         return self.counts.total()
 
     def report(self) -> str:
         """Return one sentence: the number of pairs kept, and why the others were dropped."""
-        kept = f"kept {self.kept:,} of {self.kept + self.dropped:,} pairs"
+        kept = f"kept {self.kept:,} of {self.kept + self.num_dropped:,} pairs"
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.counts.most_common())
         return f"{kept}: {reasons}" if reasons else kept
 
@@ -181,8 +181,8 @@ class PairFilters:
             ("identical sides", lambda pair: len(set(map(str.strip, pair))) == 1, self.identical),
             ("too long", lambda pair: max(map(self.length, pair)) > longest, self.max_length is not None),
             ("length ratio", self._is_lopsided, self.max_ratio is not None),
-            ("same source", _seen_before(lambda pair: pair.source), self.same_source),
-            ("duplicate", _seen_before("\0".join), self.duplicates),
+            ("same source", _build_duplicate_rule(lambda pair: pair.source), self.same_source),
+            ("duplicate", _build_duplicate_rule("\0".join), self.duplicates),
         ]
         return [(reason, drops) for reason, drops, wanted in rules if wanted]
 
@@ -192,7 +192,7 @@ class PairFilters:
         return longer > self.max_ratio * max(shorter, 1)
 
 
-def _seen_before(key: Callable[[Pair], str]) -> Rule:
+def _build_duplicate_rule(key: Callable[[Pair], str]) -> Rule:
     """Return a rule that drops pairs whose key occurred before; it remembers 16 bytes per key."""
     digests: set[bytes] = set()
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from throughtime.data.records import LabelledText, Observation, Pair, blocks
 from throughtime.data.source import BadRecords, MemoryFile, Place, name_items
-from throughtime.data.splits import HELDOUT, SPLITS, bounds, lot, lots_of
+from throughtime.data.splits import HELDOUT, SPLITS, bounds, hash_text, split_range
 from throughtime.errors import InputError, unknown
 from throughtime.files import sha256_of
 
@@ -30,8 +30,8 @@ class Dataset:
 
     If the corpus has no splits, the first 90 % of its records are `train`, the next 5 % `valid` and the last
     5 % `test`; sentence pairs and labelled texts are assigned to splits of these sizes by a hash of their
-    source or text (see `splits.lots_of`). `heldout` is valid and test, `all` is everything. `bad` counts what
-    the latest iteration skipped. `tokens` and `normaliser` are the suggested tokenizer and normaliser.
+    source or text (see `splits.split_range`). `heldout` is valid and test, `all` is everything. `bad` counts
+    what the latest iteration skipped. `tokens` and `normaliser` are the suggested tokenizer and normaliser.
     `label_columns` are the columns of a table that hold its texts and labels.
     """
 
@@ -111,11 +111,13 @@ class Dataset:
         if self.kind in ("pairs", "cards", "labelled", "described"):
             # The side that comes first in a file decides, so that both directions have the same splits.
             if split not in self._lots:
-                known = (lot(record[0]) for record in self._stored_records("all", BadRecords(self.bad.skip)))
-                self._lots[split] = lots_of(split, known)
+                known = (
+                    hash_text(record[0]) for record in self._stored_records("all", BadRecords(self.bad.skip))
+                )
+                self._lots[split] = split_range(split, known)
             wanted = self._lots[split]
             stored = self._stored_records("all", self.bad)
-            return (self._direct(record) for record in stored if lot(record[0]) in wanted)
+            return (self._direct(record) for record in stored if hash_text(record[0]) in wanted)
         first, after = bounds(split, self._counts[""])
         return itertools.islice(self._read("all", self.bad), first, after)
 
@@ -150,7 +152,7 @@ class Dataset:
             return (Pair(*(sides[::-1] if self.reverse else sides)) for sides in cards)
         raise InputError(self.name, f"holds {self.kind}, not pairs of sentences.")
 
-    def labelled(self, split: str = "all") -> Iterator[LabelledText]:
+    def labelled_texts(self, split: str = "all") -> Iterator[LabelledText]:
         """Return labelled texts: also from tagged sentences with a label, and from pairs (text, label)."""
         if self.kind == "labelled":
             return self.records(split)

@@ -13,9 +13,9 @@ from throughtime.data.catalogue import CORPORA
 from throughtime.data.dataset import Dataset
 from throughtime.data.memory import KINDS, MEMORY, MemoryReader, open_objects
 from throughtime.data.readers import Reader, build_reader, reader_for
-from throughtime.data.readers.tables import TABLES, column_names, label_columns, usual_columns
+from throughtime.data.readers.tables import TABLES, find_label_columns, read_column_names, usual_columns
 from throughtime.data.source import BadRecords, MemoryFile, Place, nearest_file, text_suffix
-from throughtime.data.splits import folder_splits, language_of
+from throughtime.data.splits import find_file_language, folder_splits
 from throughtime.errors import InputError, unknown
 from throughtime.files import path_exists
 
@@ -124,8 +124,10 @@ def _open_catalogued(
     download: bool,
     progress: catalogue.FileProgress | None,
 ) -> Dataset:
+    if name.partition("/")[0] not in CORPORA:
+        raise unknown("file or corpus", name, catalogue.names())
     corpus, part = catalogue.find(name)
-    name = corpus.name_of(part)
+    name = corpus.get_part_name(part)
     languages = _direction(name, part.languages, source, target)
     named = {split: part.paths(split, *languages) for split in part.splits}
     wanted = itertools.chain.from_iterable(named.values())
@@ -183,21 +185,21 @@ def _open_path(
     if len(paths) == 1 and paths[0].is_dir() and not (paths[0] / "seq.in").exists():
         splits = _folder_files(paths[0], source, target)
     else:
-        splits = {"all": tuple(_in_direction(paths, source, target))}
+        splits = {"all": tuple(_order_by_direction(paths, source, target))}
     files = next(iter(splits.values()))
-    languages = tuple(language_of(path.name) or "" for path in files) if len(files) == 2 else ()
+    languages = tuple(find_file_language(path.name) or "" for path in files) if len(files) == 2 else ()
     built = reader_for(files) if reader is None else build_reader(reader)
     if labelled:
         table = text_suffix(files[0]) in TABLES and built.kind not in ("described", "tags")
-        columns = label_columns(files[0], source, target) if table else None
+        columns = find_label_columns(files[0], source, target) if table else None
         if columns is not None:
             built = _labelled_reader(columns)
         return Dataset(name, built, splits, label_columns=columns, bad=bad)
-    if reader is None and built.name == "series" and {source, target} <= set(column_names(files[0])):
+    if reader is None and built.name == "series" and {source, target} <= set(read_column_names(files[0])):
         built = build_reader("csv")  # columns chosen as source and target are pairs, even of dates or numbers
     if built.name in ("jsonl", "csv") and source is None and target is None:
         # Texts with labels can be read as texts alone.
-        columns = usual_columns(column_names(files[0]))
+        columns = usual_columns(read_column_names(files[0]))
         built = built if columns is None else _labelled_reader(columns)
     if built.name in ("jsonl", "csv") and source is not None and target is not None:
         built = build_reader(built.name, {"source": source, "target": target})
@@ -212,10 +214,10 @@ def _labelled_reader(columns: tuple[str, str]) -> Reader:
     return build_reader("labelled", dict(zip(("text", "label"), columns, strict=True)))
 
 
-def _in_direction(paths: list[Path], source: str | None, target: str | None) -> list[Path]:
+def _order_by_direction(paths: list[Path], source: str | None, target: str | None) -> list[Path]:
     """Return two parallel files, swapped if their suffixes are the languages asked for in reverse."""
     if len(paths) == 2:
-        last, first = (language_of(path.name) for path in paths)
+        last, first = (find_file_language(path.name) for path in paths)
         if (source is not None and source == first) or (target is not None and target == last):
             return paths[::-1]
     return paths

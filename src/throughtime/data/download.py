@@ -58,7 +58,7 @@ def download(
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    with _alone(part):
+    with _lock_part(part):
         if path.exists() and (sha256 is None or sha256_of(path) == sha256):
             return path  # another process fetched it while this one waited
         resumed = part.stat().st_size > 0
@@ -161,7 +161,7 @@ class _Redirections(urllib.request.HTTPRedirectHandler):
 
 
 @contextlib.contextmanager
-def _alone(part: Path) -> Iterator[None]:
+def _lock_part(part: Path) -> Iterator[None]:
     """Let one process at a time write `part`: all ranks of a training run need the same file."""
     with part.open("ab") as file:
         with contextlib.suppress(ImportError):  # Windows has no such lock; the checksum protects the result

@@ -90,14 +90,14 @@ def _open(folder: Path) -> TokenIds | None:
     """Return the entry in this folder, or None if there is none that is complete."""
     try:
         header = json.loads((folder / "header.json").read_text("utf-8"))
-        ids = _mapped(folder / "ids.bin", np.dtype(header["dtype"]), header["tokens"])
-        starts = _mapped(folder / "starts.bin", np.dtype(np.int64), header["texts"] + 1)
+        ids = _map_file(folder / "ids.bin", np.dtype(header["dtype"]), header["tokens"])
+        starts = _map_file(folder / "starts.bin", np.dtype(np.int64), header["texts"] + 1)
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return TokenIds(ids, starts, folder)
 
 
-def _mapped(path: Path, dtype: np.dtype[Any], count: int) -> npt.NDArray[Any]:
+def _map_file(path: Path, dtype: np.dtype[Any], count: int) -> npt.NDArray[Any]:
     if path.stat().st_size != count * dtype.itemsize:
         raise ValueError(f"{path} has another length than its header says")
     return np.memmap(path, dtype, mode="r") if count else np.zeros(0, dtype)
@@ -121,7 +121,7 @@ def _build(
     with (folder / "ids.bin").open("wb") as ids_file, (folder / "starts.bin").open("wb") as starts_file:
         starts_file.write(np.zeros(1, np.int64).tobytes())
         for chunk in _chunks(dataset.texts(split, side)):
-            ids, ends = _encoded(chunk, codec, None if one_text else end)
+            ids, ends = _encode_texts(chunk, codec, None if one_text else end)
             ids_file.write(ids.astype(dtype).tobytes())
             if not one_text:
                 starts_file.write((ends + tokens).tobytes())
@@ -152,7 +152,7 @@ def _chunks(texts: Iterable[str], size: int = CHUNK) -> Iterator[list[str]]:
         yield held
 
 
-def _encoded(
+def _encode_texts(
     texts: list[str], codec: Codec, end: int | None
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
     """Return the ids of some texts, concatenated, and the end of each; one look-up serves all texts."""

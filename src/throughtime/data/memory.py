@@ -18,7 +18,7 @@ from throughtime.data.readers.tables import (
     UNFIT,
     USUAL_NAMES,
     VECTOR,
-    label_columns,
+    find_label_columns,
     shown_names,
     usual_columns,
 )
@@ -63,7 +63,7 @@ class MemoryReader:
         for file in paths:
             for item in file.items:
                 if isinstance(item, InputError):
-                    bad.found(item)
+                    bad.handle(item)
                 else:
                     yield item
 
@@ -157,7 +157,7 @@ def _kind(first: Any, where: str) -> str:
     shape = "".join("s" if isinstance(part, str) else "n" if _is_number(part) else "l" for part in parts)
     if shape in ("ss", "sn", "ls", "ll", "lls"):
         return {"ss": "pairs", "sn": "labelled", "ls": "described"}.get(shape, "tags")
-    raise InputError(f"{where}, item 1", f"is {_shown(first)}, expected {', '.join(FORMS.values())}")
+    raise InputError(f"{where}, item 1", f"is {_shorten_repr(first)}, expected {', '.join(FORMS.values())}")
 
 
 def _records(items: Sequence[Any], where: str, kind: str) -> list[Any]:
@@ -169,7 +169,7 @@ def _records(items: Sequence[Any], where: str, kind: str) -> list[Any]:
             record = item if type(item) in RECORDS else read(item)
             first = first or type(record)
             if type(record) is not first:
-                raise ValueError(f"has a different form than the items before it: {_shown(item)}")
+                raise ValueError(f"has a different form than the items before it: {_shorten_repr(item)}")
             if isinstance(record, DescribedText):
                 width = width or len(record.vector)
                 if len(record.vector) != width:
@@ -182,7 +182,7 @@ def _records(items: Sequence[Any], where: str, kind: str) -> list[Any]:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"has {_shown(value)}, expected a text")
+        raise ValueError(f"has {_shorten_repr(value)}, expected a text")
     if unfit := UNFIT.search(value):
         raise ValueError(f"has a control character, U+{ord(unfit[0]):04X}; remove it")
     return value
@@ -191,7 +191,7 @@ def _text(value: Any) -> str:
 def _parts(item: Any, kind: str, counts: Sequence[int] = (2,)) -> list[Any]:
     parts = list(item) if isinstance(item, Sequence) and not isinstance(item, str) else []
     if len(parts) not in counts:
-        raise ValueError(f"is {_shown(item)}, expected {FORMS[kind]}")
+        raise ValueError(f"is {_shorten_repr(item)}, expected {FORMS[kind]}")
     return parts
 
 
@@ -203,22 +203,22 @@ def _label(value: Any) -> str:
     return label
 
 
-def _labelled(item: Any) -> LabelledText:
+def _read_labelled(item: Any) -> LabelledText:
     text, label = _parts(item, "labelled")
     return LabelledText(_text(text), _label(label))
 
 
-def _described(item: Any) -> DescribedText | LabelledText:
+def _read_described(item: Any) -> DescribedText | LabelledText:
     condition, text = _parts(item, "described")
     numbers = condition if isinstance(condition, str) else _list_values(condition)
     if not isinstance(numbers, list):
         return LabelledText(_text(text), _label(condition))
     if not numbers or not all(_is_number(number) and abs(number) < LARGEST for number in numbers):
-        raise ValueError(f"has the condition {_shown(condition)}, expected a label or finite numbers")
+        raise ValueError(f"has the condition {_shorten_repr(condition)}, expected a label or finite numbers")
     return DescribedText(_text(text), tuple(float(number) for number in numbers))
 
 
-def _tagged(item: Any) -> TaggedSentence:
+def _read_tagged(item: Any) -> TaggedSentence:
     words, tags, *label = _parts(item, "tags", (2, 3))
     sides = [part.split() if isinstance(part, str) else list(part) for part in (words, tags)]
     if not sides[0] or len(sides[0]) != len(sides[1]):
@@ -235,13 +235,13 @@ def _tagged(item: Any) -> TaggedSentence:
 READ: dict[str, Callable[[Any], Any]] = {
     "text": lambda item: Line(_text(item)),
     "pairs": lambda item: Pair(*map(_text, _parts(item, "pairs"))),
-    "labelled": _labelled,
-    "described": _described,
-    "tags": _tagged,
+    "labelled": _read_labelled,
+    "described": _read_described,
+    "tags": _read_tagged,
 }
 
 
-def _shown(value: Any) -> str:
+def _shorten_repr(value: Any) -> str:
     shown = repr(value)
     return shown if len(shown) <= 60 else f"{shown[:57]}..."
 
@@ -301,7 +301,7 @@ def _choose_columns(
                 return "labelled", columns
         elif kind is not None:
             try:
-                chosen = label_columns(table, source, target)
+                chosen = find_label_columns(table, source, target)
             except InputError as error:
                 raise name_items(error, table) from None
             if chosen is not None:

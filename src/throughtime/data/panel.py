@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from throughtime.errors import InputError
 from throughtime.results import format_times
-from throughtime.text.texts import several
+from throughtime.text.texts import format_count
 
 Times = NDArray[Any]
 """`datetime64[ns]`, or int64 if a file has no dates."""
@@ -102,12 +102,14 @@ def infer_frequency(times: list[Times]) -> Frequency | None:
     if not known:
         return None
     if known[0].dtype.kind != "M":
-        step = _usual(np.concatenate([np.diff(ds) for ds in known]))
+        step = _most_common(np.concatenate([np.diff(ds) for ds in known]))
         return None if step == 1 else Frequency(step, "position")
     month_end = all((_month_ends(ds.astype("datetime64[M]")) == ds).all() for ds in known)
-    if month_end or all(_on_one_day(ds) for ds in known):
-        return Frequency(_usual(np.concatenate([np.diff(_months(ds)) for ds in known])), "month", month_end)
-    nanoseconds = _usual(np.concatenate([np.diff(ds).astype(np.int64) for ds in known]))
+    if month_end or all(_have_same_day(ds) for ds in known):
+        return Frequency(
+            _most_common(np.concatenate([np.diff(_months(ds)) for ds in known])), "month", month_end
+        )
+    nanoseconds = _most_common(np.concatenate([np.diff(ds).astype(np.int64) for ds in known]))
     if nanoseconds % 1_000_000_000:
         raise InputError("ds", "has times that are fractions of a second apart; number the rows instead")
     return Frequency(nanoseconds // 1_000_000_000, "second")
@@ -141,7 +143,7 @@ def _months(ds: Times) -> NDArray[np.int64]:
     return ds.astype("datetime64[M]").astype(np.int64)
 
 
-def _on_one_day(ds: Times) -> bool:
+def _have_same_day(ds: Times) -> bool:
     """Return whether all times are at the same moment of their month, such as its first day."""
     into = ds - ds.astype("datetime64[M]").astype("datetime64[ns]")
     return bool((into == into[0]).all())
@@ -153,7 +155,7 @@ def _month_ends(months: Times) -> Times:
     return np.asarray(ends.astype("datetime64[ns]"))
 
 
-def _usual(steps: NDArray[np.int64]) -> int:
+def _most_common(steps: NDArray[np.int64]) -> int:
     """Return the most common step, the smallest of several."""
     values, counts = np.unique(steps, return_counts=True)
     return int(values[counts.argmax()])
@@ -198,7 +200,7 @@ class Panel:
     """Series of one frequency. `notes` are sentences on what was corrected when they were read.
 
     >>> panel = Panel((Series.of("a", [1.0, 2.0, 3.0]),), None)
-    >>> panel.until(1).series[0].y, panel.after(panel.series[0], 2)
+    >>> panel.drop_last(1).series[0].y, panel.after(panel.series[0], 2)
     (array([1., 2.]), array([3, 4]))
     """
 
@@ -210,7 +212,7 @@ class Panel:
     target_names: tuple[str, ...] = ()  # columns whose values are `y`, where a file names them
     undated: bool = False  # values without times; any model accepts them as steps of its own frequency
 
-    def until(self, cut: int) -> Panel:
+    def drop_last(self, cut: int) -> Panel:
         """Return the history before the last `cut` rows of each series."""
         if cut < 0:
             raise InputError("cut", f"is {cut}, expected 0 or more")
@@ -225,7 +227,7 @@ class Panel:
             )
         return (self.frequency or Frequency(1, "position")).after(series.ds[-1], h)
 
-    def by_name(self) -> dict[str, Series]:
+    def series_by_name(self) -> dict[str, Series]:
         """Return the series by name."""
         return {one.unique_id: one for one in self.series}
 
@@ -254,7 +256,7 @@ def make_regular(series: Sequence[Series]) -> Panel:
             notes.append(_gaps(one, rows, grid))
             one = _spread(one, rows, grid)
         if len(absent):
-            lacking = several(len(absent), "value")
+            lacking = format_count(len(absent), "value")
             notes.append(f"{one.unique_id} lacks {lacking}, the first at {times[int(absent[0])]}.")
         filled.append(one)
     return Panel(tuple(filled), frequency, notes=tuple(notes))
@@ -278,20 +280,23 @@ def _check_grid(series: Series, places: Values, grid: Frequency) -> None:
 def _spread(series: Series, rows: NDArray[np.int64], grid: Frequency) -> Series:
     count = int(rows[-1]) + 1
 
-    def wide(values: Values) -> Values:
+    def spread_rows(values: Values) -> Values:
         spread = np.full((count, *values.shape[1:]), np.nan)
         spread[rows] = values
         return spread
 
-    known, past = wide(series.known), wide(series.past)
-    return Series(series.unique_id, grid.grid(series.ds[0], count), wide(series.y), known, past)
+    known, past = spread_rows(series.known), spread_rows(series.past)
+    return Series(series.unique_id, grid.grid(series.ds[0], count), spread_rows(series.y), known, past)
 
 
 def _gaps(series: Series, rows: NDArray[np.int64], grid: Frequency) -> str:
     steps = np.diff(rows)
     first = int(np.flatnonzero(steps > 1)[0])
     gaps, lacking = int((steps > 1).sum()), int((steps - 1).sum())
-    count, missing = several(gaps, "gap"), f"{several(lacking, 'row')} {'is' if lacking == 1 else 'are'}"
+    count, missing = (
+        format_count(gaps, "gap"),
+        f"{format_count(lacking, 'row')} {'is' if lacking == 1 else 'are'}",
+    )
     after = format_times(series.ds)[first]
     return (
         f"{series.unique_id} has {count}, the first after {after}: {missing} missing at a step of one {grid}."

@@ -18,7 +18,7 @@ from typing import IO, Any, cast
 
 from throughtime.errors import InputError
 from throughtime.files import LONGEST_LINE, limit_unpacked, path_exists
-from throughtime.text.texts import several
+from throughtime.text.texts import format_count
 
 BLOCK = 1 << 18
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -66,7 +66,7 @@ class BadRecords:
     Skipped records are counted by reason: the problem up to the first comma, colon or semicolon.
 
     >>> bad = BadRecords(skip=True)
-    >>> bad.found(InputError("pairs.tsv", "has one column, expected two", line=4))
+    >>> bad.handle(InputError("pairs.tsv", "has one column, expected two", line=4))
     >>> bad.count, dict(bad.reasons)
     (1, {'has one column': 1})
     >>> bad.report()
@@ -81,7 +81,7 @@ class BadRecords:
         self.reasons: Counter[str] = Counter()
         self.examples: list[InputError] = []
 
-    def found(self, error: InputError) -> None:
+    def handle(self, error: InputError) -> None:
         """Raise the error, or count it if bad records are skipped."""
         if not self.skip:
             error.skippable = True
@@ -102,7 +102,8 @@ class BadRecords:
             for error in self.examples
         ]
         more = [f"and {self.count - len(shown):,} more"] if self.count > len(shown) else []
-        return f"skipped {several(self.count, 'bad record')} of {', '.join(files)}: {'; '.join(shown + more)}"
+        skipped = format_count(self.count, "bad record")
+        return f"skipped {skipped} of {', '.join(files)}: {'; '.join(shown + more)}"
 
 
 def read_lines(path: Path | str) -> Iterator[tuple[int, str]]:
@@ -148,7 +149,7 @@ def good_lines(path: Path | str, bad: BadRecords) -> Iterator[tuple[int, str]]:
     """Yield number and text of each line that can be read; the errors of others go to `bad`."""
     for number, line in lines_or_errors(path):
         if isinstance(line, InputError):
-            bad.found(line)
+            bad.handle(line)
         else:
             yield number, line
 
@@ -164,7 +165,7 @@ def open_source(path: Path | str) -> Iterator[IO[bytes]]:
         raise InputError(str(path), "is a folder, expected a file; name a file in it")
     try:
         with contextlib.ExitStack() as stack:
-            yield _unpacked(stack, stack.enter_context(archive.open("rb")), archive, member)
+            yield _unpack(stack, stack.enter_context(archive.open("rb")), archive, member)
     except PermissionError:
         raise InputError(str(path), "cannot be read; change its permissions") from None
     except _DAMAGE:
@@ -206,7 +207,7 @@ def _archive_and_member(path: Path) -> tuple[Path, str]:
     return Path(archive), member
 
 
-def _unpacked(stack: contextlib.ExitStack, file: io.BufferedReader, archive: Path, member: str) -> IO[bytes]:
+def _unpack(stack: contextlib.ExitStack, file: io.BufferedReader, archive: Path, member: str) -> IO[bytes]:
     # The content decides, not the suffix: downloads are often unpacked or renamed.
     head = file.peek(6)
     if head.startswith(b"\x1f\x8b"):
@@ -281,10 +282,10 @@ def _split(block: bytes, where: str, number: int, offset: int) -> Iterator[str |
     # Something is wrong in this block: go line by line to say where.
     for line in _LINE.finditer(block):
         number += 1
-        yield _decoded(line[1], where, number, offset + line.start())
+        yield _decode(line[1], where, number, offset + line.start())
 
 
-def _decoded(raw: bytes, where: str, number: int, offset: int) -> str | InputError:
+def _decode(raw: bytes, where: str, number: int, offset: int) -> str | InputError:
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:

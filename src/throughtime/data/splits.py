@@ -36,19 +36,19 @@ def bounds(split: str, count: int) -> tuple[int, int]:
     }[split]
 
 
-def lot(text: str) -> int:
+def hash_text(text: str) -> int:
     """Hash a text to a 64-bit number, the same on every machine."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
 
 
-def lots_of(split: str, lots: Iterable[int]) -> range:
+def split_range(split: str, lots: Iterable[int]) -> range:
     """Return the range of hashes that belong to a split: 90, 5 and 5 % of the distinct ones.
 
     Files of sentence pairs are often sorted by length, so that their last part would hold the longest; and
     all translations of a sentence must be in the same split, else the model would train on test sentences.
-    So the hash of its source (see `lot`) decides on the split of a pair.
+    So the hash of its source (see `hash_text`) decides on the split of a pair.
 
-    >>> [len([n for n in range(40) if n in lots_of(split, range(40))]) for split in SPLITS]
+    >>> [len([n for n in range(40) if n in split_range(split, range(40))]) for split in SPLITS]
     [36, 2, 2]
     """
     edges = [0, *sorted(set(lots)), 1 << 64]
@@ -56,21 +56,21 @@ def lots_of(split: str, lots: Iterable[int]) -> range:
     return range(edges[first + 1] if first else 0, edges[after + 1])
 
 
-def split_of(name: str) -> str | None:
+def find_split(name: str) -> str | None:
     """Return the split that the name of a file or folder stands for, or None.
 
-    >>> [split_of(name) for name in ("ptb.valid.txt", "dev.en", "test_2016_flickr.de", "readme.txt")]
+    >>> [find_split(name) for name in ("ptb.valid.txt", "dev.en", "test_2016_flickr.de", "readme.txt")]
     ['valid', 'valid', 'test', None]
     """
     pieces = [piece for word in name.lower().split(".") for piece in (word, word.split("_")[0])]
     return next((ALIASES[piece] for piece in pieces if piece in ALIASES), None)
 
 
-def language_of(name: str) -> str | None:
+def find_file_language(name: str) -> str | None:
     """Return the language in the last suffix of a file's name; None if that is a format.
 
-    >>> language_of("train.lc.norm.tok.en"), language_of("train.fr.gz"), language_of("train.tsv")
-    ('en', 'fr', None)
+    >>> [find_file_language(name) for name in ("train.lc.norm.tok.en", "train.fr.gz", "train.tsv")]
+    ['en', 'fr', None]
     """
     suffix = unpacked_name(name).suffix[1:]
     return suffix if suffix and suffix.lower() not in FORMATS else None
@@ -80,10 +80,10 @@ def folder_splits(folder: Path) -> dict[str, dict[str, Path]]:
     """Return the files (or folders) of each split in a folder, by language, which may be empty."""
     found: dict[str, dict[str, Path]] = {}
     for path in sorted(folder.iterdir()):
-        split = None if path.name.startswith(".") else split_of(path.name)
+        split = None if path.name.startswith(".") else find_split(path.name)
         if split is None:
             continue
-        language = "" if path.is_dir() else language_of(path.name) or ""
+        language = "" if path.is_dir() else find_file_language(path.name) or ""
         files = found.setdefault(split, {})
         if language in files:
             raise InputError(

@@ -125,12 +125,12 @@ class Graph:
         array = np.asarray(values, dtype=kind)
         if array.size > 64:
             return self._keep(array)
-        return self._once(("constant", array.shape, kind, array.tobytes()), array)
+        return self._keep_once(("constant", array.shape, kind, array.tobytes()), array)
 
     def weight(self, tensor: Tensor) -> str:
         """A weight of the model; one that is used twice is stored once."""
         self._root._alive.append(tensor)
-        return self._once(_identity(tensor), as_array(tensor))
+        return self._keep_once(_identity(tensor), to_array(tensor))
 
     def linear(self, x: str, weight: Tensor, bias: Tensor | None = None) -> str:
         """W x + b, for x [..., I] and W [O, I]. In loops it is in float32, because errors would add up."""
@@ -193,10 +193,10 @@ class Graph:
     def scan(
         self, cells: Sequence[Cell], x: str, state: GraphState | None = None, lengths: str | None = None
     ) -> tuple[str, GraphState]:
-        """Run one cell, or two in both directions, through time; see `through_time`."""
-        from throughtime.export.recurrence import through_time
+        """Run one cell, or two in both directions, through time; see `add_recurrence`."""
+        from throughtime.export.recurrence import add_recurrence
 
-        return through_time(self, cells, x, state, lengths)
+        return add_recurrence(self, cells, x, state, lengths)
 
     def loop_body(self, name: str) -> Graph:
         """The body of a loop in this graph; it sees all values of this graph, which holds its weights."""
@@ -244,12 +244,12 @@ class Graph:
         key = _identity(weight)
         self._root._alive.append(weight)
         if (*key, "int8") not in known:
-            values, scale = quantise(as_array(weight))
-            self._once((*key, "int8"), values)
-            self._once((*key, "scale"), scale)
+            values, scale = quantise(to_array(weight))
+            self._keep_once((*key, "int8"), values)
+            self._keep_once((*key, "scale"), scale)
         return known[(*key, "int8")], known[(*key, "scale")]
 
-    def _once(self, key: tuple[Any, ...], array: Array) -> str:
+    def _keep_once(self, key: tuple[Any, ...], array: Array) -> str:
         known = self._root._known
         if key not in known:
             known[key] = self._keep(array)
@@ -265,7 +265,7 @@ def _identity(tensor: Tensor) -> tuple[Any, ...]:
     return (tensor.data_ptr(), tuple(tensor.shape), tuple(tensor.stride()))
 
 
-def as_array(tensor: Tensor) -> Array:
+def to_array(tensor: Tensor) -> Array:
     """A weight as a float32 array."""
     return tensor.detach().float().cpu().numpy()
 

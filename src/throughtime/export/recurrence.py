@@ -9,10 +9,10 @@ import numpy as np
 
 from throughtime.cells.base import Cell, GraphOperator
 from throughtime.cells.base import GraphState as State
-from throughtime.export.graph import MICROSOFT, Array, Graph, as_array, quantise
+from throughtime.export.graph import MICROSOFT, Array, Graph, quantise, to_array
 
 
-def through_time(
+def add_recurrence(
     graph: Graph, cells: Sequence[Cell], x: str, state: State | None, lengths: str | None
 ) -> tuple[str, State]:
     """The outputs [T, B, H] of one cell, or of two concatenated, and their last states, one after the other.
@@ -25,7 +25,7 @@ def through_time(
     if state is None:
         batch = graph.size(x, 1)
         state = tuple(part for cell in cells for part in cell.graph_initial_state(graph, batch))
-    operators = [_operator_of(cell) for cell in cells]
+    operators = [_find_operator(cell) for cell in cells]
     alike = all(one == operators[0] for one in operators) and len({cell.hidden_size for cell in cells}) == 1
     if operators[0] is not None and alike:
         return _run_operator(graph, operators[0], cells, x, state, lengths)
@@ -39,7 +39,7 @@ def through_time(
     return graph.concat(outputs), tuple(reached)
 
 
-def _operator_of(cell: Cell) -> GraphOperator | None:
+def _find_operator(cell: Cell) -> GraphOperator | None:
     """The operator that runs a cell, unless it was declared for other equations, those of a base class."""
     return cell.graph_operator() if cell.is_written_for("graph_operator", "step", "project") else None
 
@@ -118,7 +118,7 @@ def _int8_lstm(
 
 def _reorder(cell: Cell, name: str, operator: GraphOperator) -> Array:
     """A weight with its gates in the order of the operator."""
-    gates = dict(zip(cell.gates, np.split(as_array(cell.weights()[name]), len(cell.gates)), strict=True))
+    gates = dict(zip(cell.gates, np.split(to_array(cell.weights()[name]), len(cell.gates)), strict=True))
     return np.concatenate([gates[gate] for gate in operator.gates])
 
 
@@ -126,7 +126,7 @@ def _bias(cell: Cell, operator: GraphOperator) -> Array:
     """The biases of the products with the input and with the state; the second is 0 but for a GRU's b_hn."""
     inner = np.zeros(len(cell.gates) * cell.hidden_size, dtype=np.float32)
     if "bias_hn" in cell.weights():
-        inner[-cell.hidden_size :] = as_array(cell.weights()["bias_hn"])
+        inner[-cell.hidden_size :] = to_array(cell.weights()["bias_hn"])
     return np.concatenate([_reorder(cell, "bias", operator), inner])
 
 

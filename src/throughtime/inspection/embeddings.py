@@ -34,7 +34,7 @@ class Table:
         unk = self.vocabulary.unk_id
         return [one for one in dict.fromkeys(found) if one != unk and one < len(self.vectors)]
 
-    def spelled(self, one: int) -> str:
+    def spell(self, one: int) -> str:
         """Return a token as people read it."""
         token: str = self.vocabulary.token(one)
         if self.codec is None or token in self.vocabulary.reserved:
@@ -46,7 +46,7 @@ def tables(model: Any) -> list[Table]:
     """List all tables of token vectors in a loaded model, that of the source first."""
     network: Any = getattr(model, "model", None)
     if isinstance(network, EncoderDecoder) and hasattr(model, "codecs"):
-        return _of_translator(network, model.codecs)
+        return _list_translator_tables(network, model.codecs)
     if tags(model):
         return [Table("words", network.embedding.weight.detach(), model.codec.words)]
     # The encoder of a composer reads labels or numbers; only its decoder has tokens.
@@ -69,7 +69,7 @@ def table(model: Any, name: str | None = None) -> Table:
     return found[name] if name is not None else next(iter(found.values()))
 
 
-def _of_translator(network: EncoderDecoder, codecs: Any) -> list[Table]:
+def _list_translator_tables(network: EncoderDecoder, codecs: Any) -> list[Table]:
     sides = {"source": (network.encoder, codecs.source), "target": (network.decoder, codecs.target)}
     found: list[Table] = []
     for name, (part, codec) in sides.items():
@@ -134,7 +134,7 @@ def embedding_map(model: Any, text: str, *, k: int = 6, side: str | None = None)
     near = dict(zip(ids, nearest, strict=True))
     points = [
         Point(
-            chosen.spelled(one),
+            chosen.spell(one),
             float(flat[place, 0]),
             float(flat[place, 1]),
             one in near,
@@ -143,9 +143,7 @@ def embedding_map(model: Any, text: str, *, k: int = 6, side: str | None = None)
         for place, one in enumerate(shown)
     ]
     neighbours = [
-        Neighbourhood(
-            chosen.spelled(one), tuple(Neighbour(chosen.spelled(other), like) for other, like in own)
-        )
+        Neighbourhood(chosen.spell(one), tuple(Neighbour(chosen.spell(other), like) for other, like in own))
         for one, own in near.items()
     ]
     return EmbeddingMap(chosen.name, tuple(neighbours), tuple(points), explained)

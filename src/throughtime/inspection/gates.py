@@ -125,7 +125,7 @@ class LayerGates:
         spread = self.values["h"].std(axis=0) if self.half_lives is None else self.half_lives
         return [int(unit) for unit in np.argsort(-spread, kind="stable")]
 
-    def chosen(self, units: int) -> list[int]:
+    def choose_units(self, units: int) -> list[int]:
         """Choose this number of units evenly from that order, including the first and the last."""
         order = self.order
         if units >= len(order):
@@ -135,7 +135,7 @@ class LayerGates:
 
     def to_dict(self, units: int) -> dict[str, Any]:
         """Return everything for this number of units, ready for JSON; values are [units][tokens]."""
-        chosen = [unit for unit in self.chosen(units) if unit < self.values["h"].shape[1]]
+        chosen = [unit for unit in self.choose_units(units) if unit < self.values["h"].shape[1]]
         lives = self.half_lives
         return {
             "name": self.name,
@@ -163,9 +163,9 @@ def unit_gates(model: Any, text: str) -> list[LayerGates]:
     check_gates(model)
     network: Any = model.model
     if isinstance(network, EncoderDecoder):
-        return _of_translator(model, network, text)
+        return _watch_translator(model, network, text)
     if tags(model):
-        return _of_tagger(model, network, text)
+        return _watch_tagger(model, network, text)
     stack, embedding = _reader(network)
     framing = getattr(model, "framing", None)
     codec = model.codec if framing is None else framing.codec
@@ -173,7 +173,7 @@ def unit_gates(model: Any, text: str) -> list[LayerGates]:
     _check(text, ids)
     network.eval()
     x = embedding(torch.tensor(ids, device=embedding.weight.device)[:, None])
-    return _of_stack(stack, x, labels(pieces(codec, ids)))
+    return _watch_stack(stack, x, labels(pieces(codec, ids)))
 
 
 def check_gates(model: Any) -> None:
@@ -202,13 +202,13 @@ def _reader(network: Any) -> tuple[Any, Any]:
     return getattr(reader, "stack", None), getattr(reader, "embedding", None)
 
 
-def _of_stack(stack: Stack, x: Tensor, tokens: Sequence[str], part: str = "layer") -> list[LayerGates]:
+def _watch_stack(stack: Stack, x: Tensor, tokens: Sequence[str], part: str = "layer") -> list[LayerGates]:
     watched, seen = _watch(stack)
     watched(x, None, backend="reference")
     return _layers(watched, seen, part, tokens)
 
 
-def _of_tagger(model: Any, network: Any, text: str) -> list[LayerGates]:
+def _watch_tagger(model: Any, network: Any, text: str) -> list[LayerGates]:
     words = text.split()
     _check(text, words)
     entered: list[Tensor] = []
@@ -217,10 +217,10 @@ def _of_tagger(model: Any, network: Any, text: str) -> list[LayerGates]:
         model.tag_words([words])
     finally:
         hook.remove()
-    return _of_stack(network.stack, entered[0], words)
+    return _watch_stack(network.stack, entered[0], words)
 
 
-def _of_translator(model: Any, network: EncoderDecoder, text: str) -> list[LayerGates]:
+def _watch_translator(model: Any, network: EncoderDecoder, text: str) -> list[LayerGates]:
     codecs = model.codecs
     prompt = codecs.prompt(text)
     _check(text, prompt)
@@ -230,7 +230,7 @@ def _of_translator(model: Any, network: EncoderDecoder, text: str) -> list[Layer
     device = next(network.parameters()).device
     source = torch.tensor(prompt, device=device)[:, None]
     encoder: Any = network.encoder
-    layers = _of_stack(
+    layers = _watch_stack(
         encoder.stack, encoder.embedding(source), labels(pieces(codecs.source, prompt)), "encoder layer"
     )
     watched, seen = _watch(network.decoder)

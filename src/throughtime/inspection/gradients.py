@@ -65,9 +65,9 @@ def local_derivatives(cell: Cell, x: Tensor, initial: Tensor | None = None) -> L
     return Local(states, torch.func.vmap(by_state)(states[:-1], x).detach())
 
 
-def by_weights(cell: Cell, x: Tensor, states: Tensor) -> Tensor:
+def weight_derivatives(cell: Cell, x: Tensor, states: Tensor) -> Tensor:
     """Compute B of every step, for all weights in one vector in the order of `cell.weights()`: [T, S, W]."""
-    own = _detached(cell)
+    own = _detach_weights(cell)
     of_step = torch.func.jacrev(lambda weights, state, x_t: flat_step(cell, x_t, state, weights))
     parts = torch.func.vmap(of_step, in_dims=(None, 0, 0))(own, states[:-1], x)
     return torch.cat([parts[name].flatten(2) for name in own], dim=-1).detach()
@@ -75,7 +75,7 @@ def by_weights(cell: Cell, x: Tensor, states: Tensor) -> Tensor:
 
 def pull_back(cell: Cell, x: Tensor, states: Tensor, gradients: Tensor) -> Tensor:
     """Compute what each step adds to the gradient of the weights, from the gradient of its state: [T, W]."""
-    own = _detached(cell)
+    own = _detach_weights(cell)
 
     def of_step(gradient: Tensor, state: Tensor, x_t: Tensor) -> dict[str, Tensor]:
         pull = torch.func.vjp(lambda weights: flat_step(cell, x_t, state, weights), own)[1]
@@ -106,7 +106,7 @@ def closed_form(by_state: Tensor, by_weight: Tensor) -> Tensor:
     return total
 
 
-def _detached(cell: Cell) -> dict[str, Tensor]:
+def _detach_weights(cell: Cell) -> dict[str, Tensor]:
     return {name: weight.detach() for name, weight in cell.weights().items()}
 
 

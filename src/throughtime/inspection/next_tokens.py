@@ -56,7 +56,7 @@ def next_tokens(language: LanguageModel, text: str, k: int = TOP) -> NextTokens:
     pieces = framing.pieces(ids)
     log_probs = [float(one) for one in language.model.log_probs([ids])[0]] if ids else []
     read = [
-        ScoredToken(piece, None if place < framing.given else -log_p / math.log(2))
+        ScoredToken(piece, None if place < framing.num_given else -log_p / math.log(2))
         for place, (piece, log_p) in enumerate(zip(pieces, log_probs, strict=True))
     ]
     last, state, memory = language.model.start([ids])
@@ -76,4 +76,4 @@ def next_tokens(language: LanguageModel, text: str, k: int = TOP) -> NextTokens:
         if chance > 0
     ]
     entropy = -float((chances * row.clamp(min=-1e30)).sum()) / math.log(2)
-    return NextTokens(tuple(read[framing.given :]), tuple(expected), entropy)
+    return NextTokens(tuple(read[framing.num_given :]), tuple(expected), entropy)

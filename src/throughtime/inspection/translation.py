@@ -15,7 +15,7 @@ from throughtime.search.beam import Beam
 from throughtime.search.generate import Finished, Moment, Strategy
 from throughtime.search.trace import Trace, TraceNode
 from throughtime.text.codec import label, piece
-from throughtime.text.texts import signed
+from throughtime.text.texts import format_signed
 
 if TYPE_CHECKING:
     from throughtime.results import Translation
@@ -160,19 +160,21 @@ class _Reasons(Trace):
     def reason(self, node: TraceNode) -> str:
         """Explain in one sentence why a node was kept, cut or ended."""
         if node.status == "ended":
-            return f"a complete translation, with the score {signed(node.score)}"
+            return f"a complete translation, with the score {format_signed(node.score)}"
         width, bar, found = self.beam.width, self.bars[node.step - 1], self.found[node.step - 1]
         if node.status == "kept":
             return f"one of the {width} best of this step" if width > 1 else "the best of this step"
         if node.log_prob < bar:
             # All candidates count here, also complete translations and those that cannot win.
-            beaten = f"ln P {signed(node.log_prob)}, the last has {signed(bar)}"
+            beaten = f"ln P {format_signed(node.log_prob)}, the last has {format_signed(bar)}"
             return f"not among the {width} best of this step: {beaten}"
         if node.token == self.end_id:
-            beaten = f"its score {signed(node.score)} is below the best found, {signed(found)}"
+            beaten = f"its score {format_signed(node.score)} is below the best found, {format_signed(found)}"
             return f"a complete translation, but {beaten}"
-        reach = signed(float(self.beam.ceiling(torch.tensor(node.log_prob, dtype=torch.float64), node.step)))
-        return f"cannot win: it can reach at most {reach}, and {signed(found)} has been found already"
+        reach = format_signed(
+            float(self.beam.ceiling(torch.tensor(node.log_prob, dtype=torch.float64), node.step))
+        )
+        return f"cannot win: it can reach at most {reach}, and {format_signed(found)} has been found already"
 
 
 def _candidates(watcher: _Reasons, codec: Codec, best: set[int]) -> list[Candidate]:

@@ -12,7 +12,7 @@ from throughtime.files import cache_entry, whole_file, writable_cache
 _DIGEST_SIZE = hashlib.sha256().digest_size
 
 
-def cached(key: str, build: Callable[[], bytes]) -> bytes:
+def load_or_build(key: str, build: Callable[[], bytes]) -> bytes:
     """Return the bytes stored under `key`; without them call `build` and store its result.
 
     Any number of processes may do this at once. Each writes a temporary file and renames it, so the file of a

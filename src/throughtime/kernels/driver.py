@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from throughtime.errors import ThroughtimeError
-from throughtime.kernels.cache import cached
+from throughtime.kernels.cache import load_or_build
 
 FOLDER = Path(__file__).parent
 LEAST = (8, 0)
@@ -57,11 +57,11 @@ def build(
     `together` says that its blocks wait for each other: the driver then runs all of them at once or refuses,
     so that no block waits for one that never starts.
     """
-    return _built(name, files, tuple(sorted(constants.items())), device, together)
+    return _build_once(name, files, tuple(sorted(constants.items())), device, together)
 
 
 @functools.cache
-def _built(
+def _build_once(
     name: str, files: tuple[str, ...], constants: tuple[tuple[str, int], ...], device: int, together: bool
 ) -> Kernel:
     given = dict(constants)
@@ -120,7 +120,7 @@ def machine_code(source: str, constants: Mapping[str, int], capability: tuple[in
     version = (ctypes.c_int * 2)()
     _nvrtc().nvrtcVersion(ctypes.byref(version, 0), ctypes.byref(version, 4))
     key = hashlib.sha256("\n".join([source, *options, f"{version[0]}.{version[1]}"]).encode()).hexdigest()
-    return cached(key, lambda: _compile(source, options))
+    return load_or_build(key, lambda: _compile(source, options))
 
 
 def _compile(source: str, options: list[str]) -> bytes:

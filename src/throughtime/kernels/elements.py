@@ -24,10 +24,10 @@ class ElementKind(IntEnum):
 KINDS = {torch.float32: ElementKind.FLOAT, torch.bfloat16: ElementKind.BF16, torch.float16: ElementKind.F16}
 
 
-def widened(size: int) -> int:
+def round_up_units(size: int) -> int:
     """Round a number of units up so that each row begins on a boundary of 16 bytes.
 
-    >>> widened(650)
+    >>> round_up_units(650)
     656
     """
     return -(-size // 8) * 8

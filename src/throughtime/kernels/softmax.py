@@ -1,7 +1,7 @@
 """The softmax loss and its gradient on an NVIDIA GPU, with one pass over the logits.
 
 Torch reads them several times, for a maximum, a sum, a logarithm and their gradients; and with an odd number
-of words its products do not run at full speed (see `widened`).
+of words its products do not run at full speed (see `round_up_units`).
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ def softmax_(scores: Tensor, targets: Tensor, words: int, smoothing: float, erro
         smoothing / words,
         1 - smoothing,
     )
-    _prepared(KINDS[scores.dtype], pitch, errors, scores.get_device())(rows, arguments)
+    _prepare_kernel(KINDS[scores.dtype], pitch, errors, scores.get_device())(rows, arguments)
     return found
 
 
 @functools.cache
-def _prepared(kind: ElementKind, pitch: int, errors: bool, device: int) -> driver.Kernel:
+def _prepare_kernel(kind: ElementKind, pitch: int, errors: bool, device: int) -> driver.Kernel:
     from throughtime.kernels import driver
 
     vectors = pitch * kind.size // 16

@@ -1,19 +1,14 @@
-"""From ids to vectors: one-hot rows, and embeddings that can start from pre-trained word vectors."""
+"""From ids to vectors: one-hot rows, and the first weights of embeddings."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from throughtime.cells.base import xavier_
 from throughtime.errors import InputError
-
-if TYPE_CHECKING:
-    from throughtime.text.vocabulary import Vocabulary
-
 
 LARGEST_ONE_HOT = 8_192
 """Largest vocabulary of one-hot vectors: the table of all of them grows as its square."""
@@ -73,16 +68,3 @@ def initialise_network_(module: AnyModule) -> AnyModule:
         if isinstance(part, nn.Embedding):
             nn.init.normal_(part.weight, std=part.embedding_dim**-0.5)
     return module
-
-
-def embedding_from_vectors(
-    path: Path | str, vocabulary: Vocabulary, *, seed: int = 0, freeze: bool = False
-) -> tuple[nn.Embedding, int]:
-    """An embedding filled from a `.vec` file, and the number of words of the vocabulary found there."""
-    from throughtime.text.vocabulary import read_vectors
-
-    matrix, found = read_vectors(path, vocabulary, seed=seed)
-    table = nn.Embedding(len(vocabulary), matrix.shape[1], padding_idx=vocabulary.pad_id)
-    table.weight.data.copy_(torch.from_numpy(matrix))
-    table.weight.requires_grad_(not freeze)
-    return table, found

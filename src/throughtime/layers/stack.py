@@ -20,7 +20,7 @@ from throughtime.layers.layer import (
     variational_dropout,
 )
 from throughtime.recurrence.backend import Result
-from throughtime.recurrence.choice import LAYERED, alike
+from throughtime.recurrence.choice import LAYERED, are_alike
 from throughtime.recurrence.scan import scan, scan_layers
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Stack(nn.Module):
                 raise InputError("cells", f"one reads {layers[-1].input_size} values but gets {width}")
         self.layers = nn.ModuleList(layers)
         self.norms = nn.ModuleList(nn.LayerNorm(layer.output_size) for layer in layers if layer_norm)
-        self._alike = alike([layer.cells for layer in layers])
+        self._alike = are_alike([layer.cells for layer in layers])
         self.input_size, self.batch_first = input_size, batch_first
         self.bidirectional, self.residual = bidirectional, residual
         self.dropout, self.variational = check_probability("dropout", dropout), variational

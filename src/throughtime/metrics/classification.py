@@ -108,7 +108,7 @@ class Confusion:
         scores = [one.f1 for one in self.classes]
         return sum(scores) / len(scores) if scores else 0.0
 
-    def mistaken(self, most: int = 10) -> list[tuple[str, str, int]]:
+    def list_mistakes(self, most: int = 10) -> list[tuple[str, str, int]]:
         """The most frequent mistakes: the right label, the given one, and how often."""
         places = np.argwhere(self.counts * (1 - np.eye(len(self.labels), dtype=np.int64)))
         found = [(self.labels[i], self.labels[j], int(self.counts[i, j])) for i, j in places]
@@ -182,7 +182,7 @@ class Tagging:
 
     >>> tagging = Tagging()
     >>> tagging.add(["B-LOC", "I-LOC", "O"], ["B-LOC", "O", "O"])
-    >>> tagging.accuracy, tagging.chunks.f1, tagging.confused
+    >>> tagging.accuracy, tagging.chunks.f1, tagging.confusions
     (0.6666666666666666, 0.0, [('I-LOC', 'O', 1)])
     """
 
@@ -221,7 +221,7 @@ class Tagging:
         return ChunkCounts(*(sum(column) for column in zip(*map(astuple, counts), strict=True)))
 
     @property
-    def confused(self) -> list[tuple[str, str, int]]:
+    def confusions(self) -> list[tuple[str, str, int]]:
         """The given tag, the wrong one that was found, and how often; most frequent first."""
         wrong = [(*pair, count) for pair, count in self.pairs.items() if pair[0] != pair[1]]
         return sorted(wrong, key=lambda one: (-one[2], one[:2]))

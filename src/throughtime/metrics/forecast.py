@@ -1,4 +1,4 @@
-"""Errors of forecasts: of points, quantiles, samples and intervals.
+"""Errors of forecasts: of points, quantiles and intervals.
 
 Every measure takes arrays that broadcast and a numpy `axis`; without an axis the result is a single number.
 Missing observations (NaN in `y`) are ignored; a NaN in a forecast makes the result NaN.
@@ -91,23 +91,6 @@ def pinball(y: npt.ArrayLike, quantile: npt.ArrayLike, probability: float, axis:
     return _observed_mean(np.maximum(probability * error, (probability - 1) * error), y, axis)
 
 
-def crps_samples(y: npt.ArrayLike, samples: npt.ArrayLike, axis: Axis = None) -> Any:
-    """Continuous ranked probability score of m samples along the first axis; unbiased.
-
-    mean_i |x_i - y| - sum_{i<j} |x_i - x_j| / (m (m - 1)): with m^2 instead, small samples would seem worse
-    than their distribution. The score of a single sample is its absolute error.
-
-    >>> round(float(crps_samples(1.0, [0.0, 2.0, 4.0])), 4)          # 5/3 - 8/6
-    0.3333
-    """
-    drawn = np.sort(_array(samples), axis=0)
-    count = len(drawn)
-    # Sorted, x_(i) is the greater of i pairs and the lesser of m - 1 - i.
-    rank = (2 * np.arange(count) - count + 1).reshape(-1, *[1] * (drawn.ndim - 1))
-    spread = (rank * drawn).sum(axis=0) / max(count * (count - 1), 1)
-    return _observed_mean(np.abs(drawn - _array(y)).mean(axis=0) - spread, y, axis)
-
-
 def crps_quantiles(y: npt.ArrayLike, quantiles: Mapping[float, npt.ArrayLike], axis: Axis = None) -> Any:
     """Continuous ranked probability score of quantiles by probability: twice the integral of pinball over p.
 
@@ -135,15 +118,6 @@ def coverage(y: npt.ArrayLike, low: npt.ArrayLike, high: npt.ArrayLike, axis: Ax
     y, low, high = np.broadcast_arrays(_array(y), _array(low), _array(high))
     within = ((low <= y) & (y <= high)).astype(np.float64)
     return _observed_mean(np.where(np.isnan(low) | np.isnan(high), np.nan, within), y, axis)
-
-
-def mean_width(low: npt.ArrayLike, high: npt.ArrayLike, axis: Axis = None) -> Any:
-    """Mean width of the intervals: mean (high - low).
-
-    >>> float(mean_width([0, 1], [2, 5]))
-    3.0
-    """
-    return np.mean(_array(high) - _array(low), axis=axis)
 
 
 def _observed_mean(values: Array, y: npt.ArrayLike, axis: Axis) -> Any:

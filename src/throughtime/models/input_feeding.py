@@ -22,7 +22,7 @@ from throughtime.models.input_feeding_steps import (
     Gates,
     ProductGradients,
     additive_scores,
-    gates_of,
+    find_gates,
     product_scores,
 )
 from throughtime.recurrence.layout import scratch
@@ -162,7 +162,7 @@ class InputFeedingLoop(torch.autograd.Function):
             into_weights = product_scores(output, values)
             if from_weights is not None:
                 into_weights += from_weights[t]
-            into_scores = _through_softmax(weights[t], into_weights)
+            into_scores = _softmax_gradient(weights[t], into_weights)
             score_gradients.step(t, into_scores, following[:, columns.query], flowing[0])
             read = columns.all_from_state if t + 1 < steps else columns.shown
             flowing[0].addmm_(following[:, read], to_state[read])
@@ -242,7 +242,7 @@ def _allocate(first: Tensor, steps: int) -> Tensor:
     return room
 
 
-def _through_softmax(weights: Tensor, gradient: Tensor) -> Tensor:
+def _softmax_gradient(weights: Tensor, gradient: Tensor) -> Tensor:
     """The gradient of scores from that of their softmax."""
     product = weights * gradient
     return product.addcmul_(weights, product.sum(1, keepdim=True), value=-1)
@@ -253,7 +253,7 @@ def refuses(stack: Stack, attention: Attention, norm: nn.Module | None) -> str |
     if stack.num_layers > 1 or stack.norms or stack.residual or norm is not None:
         return "it supports one layer, without normalisation or a residual sum"
     layer = cast(Layer, stack.layers[0])
-    if gates_of(layer.from_left) is None:
+    if find_gates(layer.from_left) is None:
         return "it supports only GRU (reset after) and LSTM"
     if type(attention) not in (Additive, Dot, General):
         return "it supports only additive attention and products"
@@ -269,7 +269,7 @@ def run_input_feeding(
     products are in its precision, the comparison with the keys and the softmax in float32.
     """
     cell = cast(Layer, stack.layers[0]).from_left
-    gates = gates_of(cell)
+    gates = find_gates(cell)
     if gates is None:
         raise InputError("fused", f"does not support {type(cell).__name__}")
     keys, values, padding = kept

@@ -101,7 +101,7 @@ class LSTMGates:
 Gates = type[GRUGates] | type[LSTMGates]
 
 
-def gates_of(cell: Cell) -> Gates | None:
+def find_gates(cell: Cell) -> Gates | None:
     """The equations of this cell, or None if it is not supported."""
     if cell.equations == "gru" and getattr(cell, "reset", "") == "after":
         return GRUGates

@@ -130,7 +130,7 @@ class EncoderDecoder(nn.Module):
         state, memory = self.encode(source, lengths)
         return self.decoder.run(inputs, state, memory)
 
-    def scheduled(
+    def run_scheduled(
         self, source: Tensor, lengths: Tensor, inputs: Tensor, ratio: float, *, sample: bool = False
     ) -> Decoded:
         """Teacher forcing with this probability, drawn for each row and step (Bengio et al., 2015).

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.kernels import softmax
-from throughtime.kernels.elements import widened as wide
+from throughtime.kernels.elements import round_up_units as wide
 from throughtime.models.heads import logits_into, product_dtype, split_words, sum_dtype
 
 # Number of logits of one chunk. On a CPU it should be small compared with the model, but large enough that

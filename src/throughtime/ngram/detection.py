@@ -18,7 +18,7 @@ from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.smoothing import Dirichlet
 from throughtime.text.languages import Language, find_language
-from throughtime.text.texts import count_scripts, script_of
+from throughtime.text.texts import count_scripts, find_script
 
 ORDER = 3
 STRENGTHS = (1.0, 5.0, 5.0)
@@ -96,7 +96,7 @@ def signs(text: str) -> list[str]:
     found = [" "]
     for character in unicodedata.normalize("NFC", text.lower()).replace("’", "'"):
         if character.isalpha() or character == "'":
-            script = script_of(character)
+            script = find_script(character)
             found.append(script if script in ONE_SIGN else character)
         elif found[-1] != " ":
             found.append(" ")
@@ -125,10 +125,10 @@ def are_swapped(sources: Sequence[str], targets: Sequence[str], source: str, tar
     first, second = find_language(source), find_language(target)
     if first is None or second is None or first == second:
         return False
-    looks_like = _by_script(first, second) or _by_words(first, second)
+    looks_like = _build_script_detector(first, second) or _build_word_detector(first, second)
     if looks_like is None:
         return False
-    return _mostly(sources, second.code, looks_like) and _mostly(targets, first.code, looks_like)
+    return _are_mostly(sources, second.code, looks_like) and _are_mostly(targets, first.code, looks_like)
 
 
 def are_translated(texts: Sequence[str], source: str, target: str) -> bool:
@@ -142,16 +142,18 @@ def are_translated(texts: Sequence[str], source: str, target: str) -> bool:
     first, second = find_language(source), find_language(target)
     if first is None or second is None or first == second:
         return False
-    looks_like = _by_script(first, second) or _by_words(first, second, CERTAIN)
-    return looks_like is not None and _mostly(texts, second.code, looks_like, fewest=1)
+    looks_like = _build_script_detector(first, second) or _build_word_detector(first, second, CERTAIN)
+    return looks_like is not None and _are_mostly(texts, second.code, looks_like, fewest=1)
 
 
-def _mostly(texts: Sequence[str], code: str, looks_like: Callable[[str], str], fewest: int = FEWEST) -> bool:
+def _are_mostly(
+    texts: Sequence[str], code: str, looks_like: Callable[[str], str], fewest: int = FEWEST
+) -> bool:
     texts = [text for text in texts if any(map(str.isalpha, text))]
     return len(texts) >= fewest and sum(looks_like(text) == code for text in texts) > MAJORITY * len(texts)
 
 
-def _by_script(first: Language, second: Language) -> Callable[[str], str] | None:
+def _build_script_detector(first: Language, second: Language) -> Callable[[str], str] | None:
     """A function that tells two languages apart by their scripts; None if they share one."""
     one, other = first.scripts, second.scripts
     if one & other:
@@ -165,7 +167,9 @@ def _by_script(first: Language, second: Language) -> Callable[[str], str] | None
     return looks_like
 
 
-def _by_words(first: Language, second: Language, least: float = 0.0) -> Callable[[str], str] | None:
+def _build_word_detector(
+    first: Language, second: Language, least: float = 0.0
+) -> Callable[[str], str] | None:
     """A function that detects a language by its words, "" if its confidence is below `least`.
 
     It may find a third language. None without samples.

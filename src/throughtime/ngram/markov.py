@@ -110,7 +110,7 @@ class MarkovChain:
         belief[self._state(context)] = 1.0
         for step in range(steps):
             belief = self._advance(belief, self._step_rows(len(context) + step))
-        return _sum_by(self._last_word[1:], belief[1:], self.words)
+        return _sum_at(self._last_word[1:], belief[1:], self.words)
 
     def most_likely(self, length: int, context: Sequence[int] = ()) -> tuple[list[int], float]:
         """The most likely next `length` words after a context, and their ln P, by the Viterbi algorithm."""
@@ -141,7 +141,7 @@ class MarkovChain:
                 return sum(self._sizes[:length]) + node
         return 0
 
-    def _by_length(self, values: Array) -> list[Array]:
+    def _split_by_length(self, values: Array) -> list[Array]:
         """Values of all states, as one array for each length."""
         return np.split(values, np.cumsum(self._sizes)[:-1])
 
@@ -163,20 +163,20 @@ class MarkovChain:
 
     def _advance(self, belief: Floats, rows: _Rows) -> Floats:
         """The probability of each state one word later."""
-        here = self._by_length(np.where(self._ended, 0.0, belief))
+        here = self._split_by_length(np.where(self._ended, 0.0, belief))
         reach = list(here)  # the mass whose next word is drawn after this context, given by longer ones too
         given = [np.zeros(1)] * (self.order + 1)  # what each context gives to the shorter one
         for n in range(self.order, 0, -1):
             given[n] = reach[n] * rows.back[n]
-            reach[n - 1] = reach[n - 1] + _sum_by(self._suffix[n], given[n], self._sizes[n - 1])
+            reach[n - 1] = reach[n - 1] + _sum_at(self._suffix[n], given[n], self._sizes[n - 1])
         moved = [np.zeros(1)]
         for n in range(1, self.order + 1):
             arriving, longer = reach[n - 1][self._context[n]], self._context[n + 1]
             if n < self.order:  # what a longer state can hold goes there
-                held = _sum_by(self._suffix[n + 1], given[n][longer], self._sizes[n])
+                held = _sum_at(self._suffix[n + 1], given[n][longer], self._sizes[n])
                 moved.append((arriving - held).clip(min=0.0) * rows.seen[n])
             else:
-                drawn = _sum_by(self._suffix[n + 1], here[n][longer] * rows.own[n + 1], self._sizes[n])
+                drawn = _sum_at(self._suffix[n + 1], here[n][longer] * rows.own[n + 1], self._sizes[n])
                 moved.append(arriving * rows.seen[n] + drawn)
         if self.end_id is not None:
             moved[1][self.end_id] += belief[self._ended].sum()
@@ -186,13 +186,13 @@ class MarkovChain:
         """The ln P of the best text to each state one word later, and the state before that word."""
         with np.errstate(divide="ignore"):
             seen, back = ([np.log(values) for values in part] for part in (rows.seen, rows.back))
-        here = self._by_length(score)
-        state = self._by_length(np.arange(self.num_states))
+        here = self._split_by_length(score)
+        state = self._split_by_length(np.arange(self.num_states))
         reach = [_Best(*pair) for pair in zip(here, state, strict=True)]
         given = list(reach)
         for n in range(self.order, 0, -1):
             given[n] = _Best(reach[n].score + back[n], reach[n].state)
-            reach[n - 1] = reach[n - 1].or_better(given[n], self._suffix[n])
+            reach[n - 1] = reach[n - 1].merge_better(given[n], self._suffix[n])
         moved = [_Best(np.full(1, -np.inf), np.zeros(1, np.int64))]
         for n in range(1, self.order + 1):
             before, longer = self._context[n], self._context[n + 1]
@@ -202,11 +202,11 @@ class MarkovChain:
             else:
                 unseen = _Best(reach[n - 1].score[before] + seen[n], reach[n - 1].state[before])
                 drawn = _Best(here[n][longer] + seen[n + 1], state[n][longer])
-                moved.append(unseen.or_better(drawn, self._suffix[n + 1]))
+                moved.append(unseen.merge_better(drawn, self._suffix[n + 1]))
         best = _Best(*(np.concatenate(part) for part in zip(*moved, strict=True)))
         if self.end_id is not None:
             stayed = _Best(score[self._ended], np.flatnonzero(self._ended))
-            best = best.or_better(stayed, np.full(len(stayed.state), 1 + self.end_id))
+            best = best.merge_better(stayed, np.full(len(stayed.state), 1 + self.end_id))
         return best
 
     def _best_unheld(self, here: _Best, given: _Best, n: int) -> _Best:
@@ -242,7 +242,7 @@ class _Best(NamedTuple):
     score: Floats
     state: Ints
 
-    def or_better(self, others: _Best, place: Ints) -> _Best:
+    def merge_better(self, others: _Best, place: Ints) -> _Best:
         """The same with others that arrive at these places, where they are better."""
         score, state = self.score.copy(), self.state.copy()
         order = np.argsort(-others.score, kind="stable")[::-1]  # of several the last one written stays
@@ -251,6 +251,6 @@ class _Best(NamedTuple):
         return _Best(score, state)
 
 
-def _sum_by(place: Ints, values: Floats, size: int) -> Floats:
+def _sum_at(place: Ints, values: Floats, size: int) -> Floats:
     """The sum of the values at each place. [size]"""
     return np.bincount(place, values, size).astype(np.float64, copy=False)

@@ -84,7 +84,7 @@ class NgramModel:
             level, context = self.counts.levels[n - 1], self.context_nodes(contexts, n - 1)
             weight = _weight(context, back[n - 1])
             seen = ~np.isnan(weight)
-            lower = np.where(_whole(contexts, n - 1)[:, None], everywhere, p) if to_nothing else p
+            lower = np.where(_have_words(contexts, n - 1)[:, None], everywhere, p) if to_nothing else p
             p = np.where(seen, weight, 1.0)[:, None] * lower
             row, node = level.children(np.where(seen, context, MISSING))
             p[row, level.word[node]] += own[n - 1][node]
@@ -168,7 +168,7 @@ def _words_before(count: int, starts: Ints) -> Ints:
     return found
 
 
-def _whole(contexts: Ints, words: int) -> npt.NDArray[np.bool_]:
+def _have_words(contexts: Ints, words: int) -> npt.NDArray[np.bool_]:
     """Which rows have at least this number of words."""
     if contexts.shape[1] < words:
         return np.zeros(len(contexts), dtype=bool)

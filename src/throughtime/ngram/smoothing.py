@@ -47,7 +47,7 @@ def context_total(counts: NgramCounts, n: int, count: Ints | Floats) -> Floats:
     return np.bincount(counts.levels[n - 1].context, weights=weights, minlength=nodes).astype(np.float64)
 
 
-def predicted(counts: NgramCounts) -> Floats:
+def count_predicted(counts: NgramCounts) -> Floats:
     """Counts of single words; those that are never predicted count 0."""
     single = counts.levels[0].count.astype(np.float64)
     single[list(counts.never)] = 0.0
@@ -93,7 +93,7 @@ class Laplace:
     def fit(self, counts: NgramCounts) -> Interpolation:
         """Add e_n pseudo-counts, in proportion to the probabilities after the shorter context."""
         own, back = [np.empty(0)], [np.empty(0)]
-        single, e = predicted(counts), self._strength(1)
+        single, e = count_predicted(counts), self._strength(1)
         for n in range(2, counts.order + 1):
             level = counts.levels[n - 1]
             total = context_total(counts, n, level.count)

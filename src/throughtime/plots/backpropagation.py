@@ -50,14 +50,14 @@ def _draw_curves(norms: Any, added: Any, curves: Sequence[Curve], colours: dict[
         axes.set(yscale="log", ylim=_LIMITS, yticks=_TICKS)
         axes.axhline(1, color=INK, linewidth=0.8)
     for curve in curves:
-        look, as_drawn = {"color": colours[curve.cell]}, curve.keep is None and _gated(curve, curves)
+        look, as_drawn = {"color": colours[curve.cell]}, curve.keep is None and _has_gates_set(curve, curves)
         norms.plot(curve.norms, linestyle=_DRAWN if as_drawn else _OPEN, **look)
         if not as_drawn:
             added.plot(curve.added, alpha=_PALE, **look)
             added.plot(curve.added_clipped, linestyle=_CLIPPED, **look)
 
 
-def _gated(curve: Curve, curves: Sequence[Curve]) -> bool:
+def _has_gates_set(curve: Curve, curves: Sequence[Curve]) -> bool:
     """Whether another curve has the same cell with its gates set."""
     return any(other.cell == curve.cell and other.keep is not None for other in curves)
 
@@ -67,7 +67,7 @@ def _key_of_gates(axes: Any, curves: Sequence[Curve]) -> None:
     keep = next((curve.keep for curve in curves if curve.keep is not None), None)
     if keep is None:
         return
-    without = dict.fromkeys(curve.cell.upper() for curve in curves if not _gated(curve, curves))
+    without = dict.fromkeys(curve.cell.upper() for curve in curves if not _has_gates_set(curve, curves))
     solid = f"gates set to keep {keep:g}" + (f"\n({', '.join(without)}: no gates)" if without else "")
     handles = [
         legend_line(solid, color=INK, linestyle=_OPEN),

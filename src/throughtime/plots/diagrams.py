@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from throughtime.plots.style import COLOURS, INK, figure, legend_line
-from throughtime.text.texts import signed
+from throughtime.text.texts import format_signed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,7 +36,9 @@ def beam(tree: BeamTree, *, path: Path | str | None = None) -> Figure:
         axes.spines[["left", "bottom"]].set_visible(False)
         axes.tick_params(length=0)
         best = tree.results[0]
-        axes.set_title(f"{best.text}   (beam of {tree.width}, score {signed(best.score)})", fontsize=11)
+        axes.set_title(
+            f"{best.text}   (beam of {tree.width}, score {format_signed(best.score)})", fontsize=11
+        )
         _beam_legend(axes)
     return drawing
 
@@ -67,7 +69,7 @@ def _draw_node(axes: Any, nodes: Sequence[Candidate], rows: list[int], place: in
               "edgecolor": colour if node.status == "ended" else "none"},
     )  # fmt: skip
     axes.text(
-        node.step, rows[place] + 0.3, signed(node.log_prob), ha="center", va="center", color=colour,
+        node.step, rows[place] + 0.3, format_signed(node.log_prob), ha="center", va="center", color=colour,
         fontsize=6.5, zorder=5,
     )  # fmt: skip
 

@@ -80,29 +80,29 @@ def forecast(
             axes.plot(ds, one.mean, color=COLOURS[0], label="forecast", marker=_marker(one.mean))
             axes.set_title(one.unique_id)
             _axes(axes, ds, () if panel is None else panel.target_names, len(shown))
-        _legend(drawing, _left_out(len(shown), len(chosen)))
+        _legend(drawing, _describe_omitted(len(shown), len(chosen)))
     return drawing
 
 
 def _read_history(history: History) -> Panel:
     from throughtime.data.datasets import open_dataset
     from throughtime.data.panel import Panel, Series
-    from throughtime.data.readers.panel import panel_of
+    from throughtime.data.readers.panel import read_series_panel
 
     if isinstance(history, Panel):
         return history
     if isinstance(history, Mapping):
         return Panel(tuple(Series.of(name, values) for name, values in history.items()), None, undated=True)
-    return panel_of(open_dataset(history, kind="series"))
+    return read_series_panel(open_dataset(history, kind="series"))
 
 
 def _find_series(panel: Panel, name: str, count: int) -> Series:
     """The series of a forecast; a single one may have another name, such as that of its file."""
     if count == len(panel.series) == 1:
         return panel.series[0]
-    if name not in panel.by_name():
+    if name not in panel.series_by_name():
         raise InputError("history", f"has no series {name!r}, which is forecast")
-    return panel.by_name()[name]
+    return panel.series_by_name()[name]
 
 
 def backtest(
@@ -120,7 +120,7 @@ def backtest(
     panel, cuts, windows = _read_history(history), result.rolling.cuts, result.figures[0].windows
     levels = result.levels if levels is None else levels
     shown = panel.series[:_SHOWN]
-    apart = _apart(cuts, windows.y.shape[-1])[-_WINDOWS:]
+    apart = _choose_windows_apart(cuts, windows.y.shape[-1])[-_WINDOWS:]
     with figure(*_size(len(shown), wide=True), path=path) as drawing:
         for place, (axes, own) in enumerate(zip(_grid(drawing, len(shown)), shown, strict=True)):
             first = max(0, len(own) - max(cuts[window] for window in apart) - _TAIL_AT_LEAST)
@@ -131,7 +131,7 @@ def backtest(
             axes.grid(visible=False, axis="x")
             axes.margins(x=0.01)
             _axes(axes, own.ds, panel.target_names, len(shown))
-        _legend(drawing, _left_out(len(shown), len(panel.series)))
+        _legend(drawing, _describe_omitted(len(shown), len(panel.series)))
     return drawing
 
 
@@ -149,10 +149,10 @@ def _draw_window(
     axes.axvline(series.ds[origin - 1], color="#BBBBBB", linewidth=0.8, zorder=0)
 
 
-def _apart(cuts: Sequence[int], h: int) -> list[int]:
+def _choose_windows_apart(cuts: Sequence[int], h: int) -> list[int]:
     """Choose windows that do not overlap, from the last one back; return their positions.
 
-    >>> _apart([7, 6, 5, 4, 3], h=3)
+    >>> _choose_windows_apart([7, 6, 5, 4, 3], h=3)
     [1, 4]
     """
     found: list[int] = []
@@ -261,7 +261,7 @@ def _legend(drawing: Any, title: str | None) -> None:
     drawing.legend(handles, order, loc="outside upper right", ncols=len(order), title=title)
 
 
-def _left_out(shown: int, count: int) -> str | None:
+def _describe_omitted(shown: int, count: int) -> str | None:
     return f"{shown} of {count:,} series" if shown < count else None
 
 

@@ -44,9 +44,9 @@ def learning_curve(
     training curve: what training measures is then drawn in a second panel.
     """
     epochs = _epochs(lines)
-    train, valid = _training(lines, measure, epochs), _curve(lines, "valid", measure, epochs)
+    train, valid = _build_training_curve(lines, measure, epochs), _curve(lines, "valid", measure, epochs)
     best = None
-    trained_by = None if len(train[0]) else _trained_by(lines)
+    trained_by = None if len(train[0]) else _choose_training_measure(lines)
     panels = {name: _curve(lines, "train", name, epochs) for name in _PANELS}
     panels = {name: curve for name, curve in panels.items() if name == "lr" or len(curve[0])}
     with figure(7.0, (4.2 if trained_by is None else 6.0) + 0.85 * len(panels), path=path) as drawing:
@@ -59,7 +59,10 @@ def learning_curve(
             _mark_best(axes, *valid, best)
         axes.set_title(_title(valid, measure, best))
         if trained_by is not None:
-            both = _training(lines, trained_by, epochs), _curve(lines, "valid", trained_by, epochs)
+            both = (
+                _build_training_curve(lines, trained_by, epochs),
+                _curve(lines, "valid", trained_by, epochs),
+            )
             _curves(between[0], *both, trained_by, "less")
         for place, (name, curve) in zip(below, panels.items(), strict=True):
             _panel(place, name, curve)
@@ -147,7 +150,7 @@ def _curve(lines: Sequence[Mapping[str, Any]], kind: str, name: str, epochs: Cur
     return np.interp(steps, *epochs), values
 
 
-def _training(lines: Sequence[Mapping[str, Any]], name: str, epochs: Curve) -> Curve:
+def _build_training_curve(lines: Sequence[Mapping[str, Any]], name: str, epochs: Curve) -> Curve:
     """The training curve: one point for each record, or for each epoch if epochs are short.
 
     A record is the mean over the updates since the last one, or since the start of the epoch. Records of few
@@ -155,19 +158,19 @@ def _training(lines: Sequence[Mapping[str, Any]], name: str, epochs: Curve) -> C
     """
     looks = [line for line in lines if line["kind"] == "train"]
     longest = max(_spans(looks), default=0)
-    joined = _joined(looks, name, longest / 2)
+    joined = _join_short(looks, name, longest / 2)
     if len(joined) >= _LOOKS * len({look["epoch"] for look in joined}):
         return _curve(joined, "train", name, epochs)
     ends = _curve(lines, "epoch", f"train_{name}", epochs)
     # Epochs record the loss under its own name only.
-    return ends if len(ends[0]) else _curve(_joined(looks, name, math.inf), "train", name, epochs)
+    return ends if len(ends[0]) else _curve(_join_short(looks, name, math.inf), "train", name, epochs)
 
 
-def _joined(looks: Sequence[Mapping[str, Any]], name: str, least: float) -> list[dict[str, Any]]:
+def _join_short(looks: Sequence[Mapping[str, Any]], name: str, least: float) -> list[dict[str, Any]]:
     """Join records with fewer than `least` updates to the next one of the same epoch.
 
     >>> looks = [{"epoch": 1, "step": 50, "loss": 3.0}, {"epoch": 1, "step": 60, "loss": 0.0}]
-    >>> _joined(looks, "loss", least=25)
+    >>> _join_short(looks, "loss", least=25)
     [{'epoch': 1, 'step': 60, 'loss': 2.5, 'updates': 60}]
     """
     joined: list[dict[str, Any]] = []
@@ -189,11 +192,12 @@ def _spans(looks: Sequence[Mapping[str, Any]]) -> list[int]:
     return [after - before for before, after in pairwise([0, *(look["step"] for look in looks)])]
 
 
-def _trained_by(lines: Sequence[Mapping[str, Any]]) -> str | None:
+def _choose_training_measure(lines: Sequence[Mapping[str, Any]]) -> str | None:
     """The measure of training, if possible one that validation has too; the loss only if there is no other.
 
     >>> train = {"kind": "train", "step": 9, "epoch": 1, "loss": 2.0, "perplexity": 7.4, "lr": 0.1}
-    >>> _trained_by([train, {"kind": "valid", "step": 9, "epoch": 1, "bleu": 20.0, "perplexity": 8.1}])
+    >>> valid = {"kind": "valid", "step": 9, "epoch": 1, "bleu": 20.0, "perplexity": 8.1}
+    >>> _choose_training_measure([train, valid])
     'perplexity'
     """
     kinds: dict[str, Mapping[str, Any]] = {}

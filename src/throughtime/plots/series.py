@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from throughtime.plots.style import COLOURS, INK, figure
-from throughtime.text.texts import several
+from throughtime.text.texts import format_count
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -93,7 +93,7 @@ def drift(
         level, memory = drawing.subplots(2, sharex=True, height_ratios=(3, 1))
         series = np.asarray(values)
         level.plot(series, color=_GREY, linewidth=0.7, label="series")
-        alone = _alone(series)
+        alone = _find_isolated(series)
         level.plot(alone, series[alone], color=_GREY, linestyle="none", marker=".", markersize=2)
         for number, segment in enumerate(drift.segments):
             span = (segment.start, segment.stop)
@@ -111,7 +111,7 @@ def drift(
     return drawing
 
 
-def _alone(series: NDArray[np.float64]) -> NDArray[np.int64]:
+def _find_isolated(series: NDArray[np.float64]) -> NDArray[np.int64]:
     """Steps whose neighbours are missing, which a line does not show."""
     absent = np.isnan(np.concatenate([[np.nan], series, [np.nan]]))
     return np.flatnonzero(absent[:-2] & ~absent[1:-1] & absent[2:])
@@ -159,7 +159,7 @@ def _draw(axes: Any, one: SeriesKSteps, step: int, trained: bool, first: bool) -
     axes.plot(ds, one.predictions[step][begin:], color=COLOURS[0], linewidth=1.2, label="predicted")
     rows = f", the last {len(ds):,} of {len(series):,} rows" if begin else ""
     name = f"{series.unique_id}{rows}\n" if first else ""
-    axes.set_title(f"{name}{several(step, 'step')} ahead, RMSE {one.rmse[step]:.3g}", fontsize=11, pad=5)
+    axes.set_title(f"{name}{format_count(step, 'step')} ahead, RMSE {one.rmse[step]:.3g}", fontsize=11, pad=5)
     axes.grid(visible=False, axis="x")
     axes.margins(x=0.01)
     if trained and begin < one.tested.start < len(series):

@@ -135,7 +135,7 @@ def complete_fonts(figure: Figure) -> str:
     """Add fallback fonts to the texts of a figure; return the characters that no font has."""
     from matplotlib.text import Text
 
-    lacking = {text: _lacking(text) for text in figure.findobj(Text) if not text.get_text().isascii()}
+    lacking = {text: _find_missing(text) for text in figure.findobj(Text) if not text.get_text().isascii()}
     wanted = set().union(*lacking.values())
     if not wanted:
         return ""
@@ -146,11 +146,11 @@ def complete_fonts(figure: Figure) -> str:
     return "".join(sorted(left))
 
 
-def _lacking(text: Text) -> set[str]:
+def _find_missing(text: Text) -> set[str]:
     from matplotlib.font_manager import findfont
 
     drawn = {letter for letter in text.get_text() if unicodedata.category(letter)[0] not in _UNDRAWN}
-    return drawn - _held(str(findfont(text.get_fontproperties())), drawn)
+    return drawn - _find_available(str(findfont(text.get_fontproperties())), drawn)
 
 
 def _families(wanted: Collection[str]) -> tuple[list[str], set[str]]:
@@ -181,7 +181,7 @@ def _known_families(wanted: Collection[str]) -> dict[str, set[str]]:
     holds: dict[str, set[str]] = {}
     for entry in fontManager.ttflist:
         if entry.style == "normal" and not entry.name.startswith(_BOXES):
-            held = _held(entry.fname, wanted)
+            held = _find_available(entry.fname, wanted)
             # The bold face may lack a character of the regular one: it must be in all faces.
             holds[entry.name] = holds.get(entry.name, held) & held
     return {name: held for name, held in holds.items() if held}
@@ -193,11 +193,11 @@ def _learn_new_fonts(wanted: Collection[str]) -> None:
 
     known = {entry.fname for entry in fontManager.ttflist}
     for file in findSystemFonts():
-        if file not in known and _held(file, wanted):
+        if file not in known and _find_available(file, wanted):
             fontManager.addfont(file)
 
 
-def _held(file: str, letters: Collection[str]) -> set[str]:
+def _find_available(file: str, letters: Collection[str]) -> set[str]:
     """The characters that a font has; bitmap fonts, such as coloured emoji, cannot be drawn."""
     from matplotlib.ft2font import FT2Font
 

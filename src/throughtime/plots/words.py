@@ -30,7 +30,7 @@ def zipf(
     """Draw the frequency of n-grams against their rank on logarithmic axes, with given or fitted lines."""
     if fits is None:
         fits = {n: zipf_fit(frequencies) for n, frequencies in frequencies_by_n.items()}
-    fitted = {n: _fitted(len(frequencies_by_n[n])) for n, fit in fits.items() if fit is not None}
+    fitted = {n: _fitted_ranks(len(frequencies_by_n[n])) for n, fit in fits.items() if fit is not None}
     ranges = set(fitted.values())
     with figure(7.0, 4.6, path=path) as drawing:
         axes = drawing.add_subplot(xscale="log", yscale="log", xlabel="rank", ylabel="frequency", title=title)
@@ -40,25 +40,25 @@ def zipf(
             if fit is not None:
                 axes.plot(fitted[n], fit.frequency(fitted[n]), color=INK, linewidth=1.2, zorder=4)
                 label += f", exponent {fit.exponent:.2f}"
-                label += f" ({_spelled(fitted[n])})" if len(ranges) > 1 else ""
+                label += f" ({_format_ranks(fitted[n])})" if len(ranges) > 1 else ""
             # Longer n-grams have longer tails: draw them below, so that all remain visible.
             axes.plot(
                 ranks, frequencies[ranks - 1], ".", color=colour, markersize=4, label=label, zorder=3 - n / 10
             )
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter("{x:,.0f}")
-        over = f" over {_spelled(*ranges)}" if len(ranges) == 1 else ""
+        over = f" over {_format_ranks(*ranges)}" if len(ranges) == 1 else ""
         axes.legend(markerscale=2.5, title=f"line: fit{over}" if ranges else None, alignment="left")
     return drawing
 
 
-def _fitted(types: int) -> tuple[int, int]:
+def _fitted_ranks(types: int) -> tuple[int, int]:
     """The first and last rank that the line was fitted to."""
     first, last = ZIPF_RANKS
     return first, min(last, types)
 
 
-def _spelled(ranks: tuple[int, int]) -> str:
+def _format_ranks(ranks: tuple[int, int]) -> str:
     return f"ranks {ranks[0]} to {ranks[1]:,}"
 
 
@@ -112,7 +112,9 @@ def _offsets(points: Sequence[Point]) -> list[tuple[float, float]]:
         size = _LARGE if points[number].asked else _SMALL
         choices = [(side, height) for height in (4.0, -5.0, 9.0, -10.0, 15.0, -16.0) for side in (6.0, -6.0)]
         boxes = [_box(places[number], choice, size, points[number].token) for choice in choices]
-        best = min(range(len(boxes)), key=lambda one: (sum(_shared(boxes[one], box) for box in taken), one))
+        best = min(
+            range(len(boxes)), key=lambda one: (sum(_overlap_area(boxes[one], box) for box in taken), one)
+        )
         offsets[number] = choices[best]
         taken.append(boxes[best])
     return offsets
@@ -125,10 +127,10 @@ def _box(place: tuple[float, float], offset: tuple[float, float], size: float, w
     return min(x, far), y - 0.6 * size, max(x, far), y + 0.6 * size
 
 
-def _shared(one: Box, other: Box) -> float:
+def _overlap_area(one: Box, other: Box) -> float:
     """The area that two boxes share.
 
-    >>> _shared((0, 0, 2, 2), (1, 1, 3, 3)), _shared((0, 0, 1, 1), (5, 5, 6, 6))
+    >>> _overlap_area((0, 0, 2, 2), (1, 1, 3, 3)), _overlap_area((0, 0, 1, 1), (5, 5, 6, 6))
     (1, 0)
     """
     wide = min(one[2], other[2]) - max(one[0], other[0])

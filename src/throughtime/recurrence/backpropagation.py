@@ -14,7 +14,7 @@ from torch import Tensor
 from throughtime.cells.base import Cell, State
 from throughtime.errors import InputError
 from throughtime.recurrence.backend import Result, first_order
-from throughtime.recurrence.scan import checked_carry, checked_lengths, checked_state, scan
+from throughtime.recurrence.scan import check_carry, check_lengths, check_state, scan
 
 
 @dataclass(frozen=True)
@@ -168,8 +168,8 @@ def scan_in_chunks(
     chunk = chunk or math.isqrt(steps) + 1
     if steps <= chunk:
         return scan(cell, x, state, lengths, reverse=reverse, carry=carry, backend=backend)
-    state, lengths = checked_state(cell, x, state), checked_lengths(x, lengths)
-    carry = checked_carry(x, carry)
+    state, lengths = check_state(cell, x, state), check_lengths(x, lengths)
+    carry = check_carry(x, carry)
     pieces = x.split(chunk)
     outputs: list[Tensor] = []
     # A row read from its end begins in the chunk that holds its end: the chunks after that are empty for it.

@@ -38,7 +38,7 @@ class Moves:
         self._blocks = 0
         self._read: list[Tensor] = []  # kept alive until they have been read
 
-    def void(self, address: int, size: int) -> None:
+    def mark_unwritten(self, address: int, size: int) -> None:
         """Mark this number of bytes, a multiple of 16, as not written yet."""
         blocks = -(-size // FILLED)
         self._add(blocks, (blocks, address, 0, size // 16, 0, 0, 0, 0, 0, 0, 0, 0))
@@ -47,7 +47,7 @@ class Moves:
         """Set this number of rows to zero."""
         self._copy(into.data_ptr(), into, (rows, width), (0, 0), (width, width))
 
-    def wide(self, tensor: Tensor, size: int, width: int, into: Tensor | None = None) -> Tensor:
+    def widen(self, tensor: Tensor, size: int, width: int, into: Tensor | None = None) -> Tensor:
         """Make rows of `size` numbers wide; the last dimension may hold several rows.
 
         Without `into`, a tensor that is wide already and aligned to 16 bytes is not copied.
@@ -64,7 +64,7 @@ class Moves:
         self._copy(into.data_ptr(), tensor, (rows, width), (rows, size), (width, size))
         return into
 
-    def tight(self, tensor: Tensor, size: int, width: int) -> Tensor:
+    def tighten(self, tensor: Tensor, size: int, width: int) -> Tensor:
         """Make wide rows tight."""
         *others, last = tensor.shape
         into = tensor.new_empty(*others, last // width * size)
@@ -72,17 +72,17 @@ class Moves:
         self._copy(into.data_ptr(), tensor, (rows, size), (rows, width), (size, width))
         return into
 
-    def wide_gates(self, weight: Tensor, size: int, width: int, columns: int) -> Tensor:
+    def widen_gates(self, weight: Tensor, size: int, width: int, columns: int) -> Tensor:
         """Make the rows of each gate and all columns wide: [G * size, C] -> [G * width, columns]."""
         many, given = weight.shape
         if size == width:
-            return self.wide(weight, given, columns)
+            return self.widen(weight, given, columns)
         weight, into = weight.contiguous(), weight.new_empty(many // size * width, columns)
         shapes = (width, columns), (size, given), (columns, given)
         self._copy(into.data_ptr(), weight, *shapes, groups=many // size)
         return into
 
-    def tight_gates(self, weight: Tensor, size: int, width: int, columns: int, first: int = 0) -> Tensor:
+    def tighten_gates(self, weight: Tensor, size: int, width: int, columns: int, first: int = 0) -> Tensor:
         """Make them tight; the gate at `first` becomes the first, those before it the last."""
         gates, given = len(weight) // width, weight.shape[1]
         into = weight.new_empty(gates * size, columns)
@@ -93,7 +93,7 @@ class Moves:
             self._copy(behind, weight, *shapes, groups=first)
         return into
 
-    def turned(self, address: int, weight: Tensor, first: int, end: int, pitch: int) -> None:
+    def transpose(self, address: int, weight: Tensor, first: int, end: int, pitch: int) -> None:
         """Write these rows of a weight as columns at this address, in rows of `pitch` numbers."""
         shape = (end - first, weight.shape[1])
         self._copy(address, weight, shape, shape, (1, shape[1]), column=pitch, skipped=first)
@@ -131,12 +131,12 @@ class Moves:
         most = FEW if len(self._numbers) <= FEW * FIELDS else MOST
         # ctypes alone takes thrice as long.
         numbers = array("q", self._numbers + _NOTHING[len(self._numbers) : most * FIELDS])
-        _prepared(self.element, self.device, most)(self._blocks, _Arguments[most].from_buffer(numbers))
+        _prepare_kernel(self.element, self.device, most)(self._blocks, _Arguments[most].from_buffer(numbers))
         self._blocks, self._numbers, self._read = 0, [], []
 
 
 @functools.cache
-def _prepared(element: int, device: int, most: int) -> driver.Kernel:
+def _prepare_kernel(element: int, device: int, most: int) -> driver.Kernel:
     from throughtime.kernels import driver
 
     shared = TILE * (TILE + 1) * element

@@ -64,7 +64,7 @@ def choose_backend(
     """
     trains = x.device.type != "cpu" and _trains(cell, x)  # on a CPU only the ranking asks
     for name in rank_backends(cell, x, lengths):
-        if x.shape[0] >= _pays_from(name, cell, x, trains, layers):
+        if x.shape[0] >= _find_break_even(name, cell, x, trains, layers):
             backend = BACKENDS[name]
             if backend.refuses(cell, x, lengths, carry) is None:
                 return backend
@@ -72,7 +72,7 @@ def choose_backend(
 
 
 def choose_for_layers(layers: Sequence[Sequence[Cell]], x: Tensor) -> Backend:
-    """Return the backend for layers that are `alike`; `x` has the precision of the run.
+    """Return the backend for layers that are `are_alike`; `x` has the precision of the run.
 
     Torch runs all layers of a stack side by side, each some steps behind the one below, or the two directions
     of one layer: the next layer then needs the outputs of both.
@@ -82,11 +82,11 @@ def choose_for_layers(layers: Sequence[Sequence[Cell]], x: Tensor) -> Backend:
     return choose_backend(layers[-1][-1], x, None, None, side_by_side)
 
 
-def alike(layers: Sequence[Sequence[Cell]]) -> bool:
+def are_alike(layers: Sequence[Sequence[Cell]]) -> bool:
     """Whether all cells are of one kind and size, as the layers of one module of torch's are.
 
     >>> from throughtime.cells import LSTM
-    >>> alike([[LSTM(3, 4)], [LSTM(4, 4)]]), alike([[LSTM(3, 4)], [LSTM(4, 5)]])
+    >>> are_alike([[LSTM(3, 4)], [LSTM(4, 4)]]), are_alike([[LSTM(3, 4)], [LSTM(4, 5)]])
     (True, False)
     """
     first, *others = (cell for layer in layers for cell in layer)
@@ -112,12 +112,12 @@ def rank_backends(cell: Cell, x: Tensor, lengths: Tensor | None) -> Sequence[str
     return sorted(BACKENDS.own, key=lambda name: speed[name][column] if name in speed else 0.0, reverse=True)
 
 
-def _pays_from(name: str, cell: Cell, x: Tensor, trains: bool, layers: int) -> int:
+def _find_break_even(name: str, cell: Cell, x: Tensor, trains: bool, layers: int) -> int:
     """Return the number of steps from which a backend repays its fixed costs; measured with 1 to 8 steps."""
     if x.device.type != "cpu":
         from throughtime.recurrence import costs
 
-        return costs.pays_from(name, cell, x, trains, layers)
+        return costs.find_break_even(name, cell, x, trains, layers)
     if name in GPU_ONLY:
         return sys.maxsize
     if name == "associative":

@@ -25,7 +25,7 @@ NEVER = sys.maxsize
 ALIGNED = 8
 
 
-def pays_from(backend: str, cell: Cell, x: Tensor, trains: bool, layers: int = 1) -> int:
+def find_break_even(backend: str, cell: Cell, x: Tensor, trains: bool, layers: int = 1) -> int:
     """Return the number of steps from which this backend is faster than torch, at the nearest measured shape.
 
     `layers` is the number of layers that torch would run side by side.
@@ -34,14 +34,14 @@ def pays_from(backend: str, cell: Cell, x: Tensor, trains: bool, layers: int = 1
         return 0
     if x.device.type != "cuda":
         return NEVER
-    name = use(cell, x.dtype, trains)
+    name = name_use(cell, x.dtype, trains)
     return _steps(gpu(x.get_device()), backend, name, cell.hidden_size, x.shape[1], layers)
 
 
 @functools.cache
-def _steps(name: str, backend: str, use: str, hidden: int, batch: int, layers: int) -> int:
-    """Look up `pays_from` once: every call of `scan` asks."""
-    return nearest(figures(name).get(backend, {}).get(use, []), hidden, batch, layers)
+def _steps(name: str, backend: str, name_use: str, hidden: int, batch: int, layers: int) -> int:
+    """Look up `find_break_even` once: every call of `scan` asks."""
+    return nearest(figures(name).get(backend, {}).get(name_use, []), hidden, batch, layers)
 
 
 def nearest(rows: list[list[Any]], hidden: int, batch: int, layers: int = 1) -> int:
@@ -69,7 +69,7 @@ def nearest(rows: list[list[Any]], hidden: int, batch: int, layers: int = 1) -> 
     return NEVER if steps is None else int(steps)
 
 
-def use(cell: Cell, dtype: torch.dtype, trains: bool) -> str:
+def name_use(cell: Cell, dtype: torch.dtype, trains: bool) -> str:
     """Return the name under which figures of such calls are stored."""
     reset = getattr(cell, "reset", "after")
     name = (cell.equations or type(cell).__name__) + ("-before" if reset == "before" else "")

@@ -108,17 +108,17 @@ class Flow:
 
     def __init__(self, layout: RowLayout, states: Tensor, carry: Tensor | None) -> None:
         self.layout, self.states = layout, states
-        self.before, self.after = layout.entered(states), layout.left(states)
+        self.before, self.after = layout.split_before(states), layout.split_after(states)
         self._factors = layout.factors(carry)
         # What one step passes back, where `carry` multiplies it before it is added.
         self._apart = memory.scratch((0 if carry is None else layout.shape[1], states.shape[1]), like=states)
 
-    def room(self, t: int) -> Tensor:
+    def gradient_room(self, t: int) -> Tensor:
         """Return the tensor to which step t adds the gradient of the state before it."""
         before = self.before[t]
         return before if self._factors[t] is None else self._apart[: len(before)].zero_()
 
-    def settle(self, t: int, room: Tensor) -> None:
+    def apply_carry(self, t: int, room: Tensor) -> None:
         """Multiply what step t has added to its room by `carry`, if there is one."""
         factor = self._factors[t]
         if factor is not None:
@@ -154,7 +154,7 @@ class Elman:
         sums = torch.addmm(w.bias, entering, w.ih.t())
         weight = w.hh.t().contiguous()
         for a, h, following in zip(
-            layout.blocks(sums), layout.entered(states), layout.left(states), strict=True
+            layout.blocks(sums), layout.split_before(states), layout.split_after(states), strict=True
         ):
             a.addmm_(h, weight)
             if self.rectified:
@@ -169,10 +169,10 @@ class Elman:
         """One product per step."""
         layout = flow.layout
         sums = memory.scratch((layout.rows, states.shape[1]), like=states)
-        steps = zip(layout.blocks(sums), layout.left(self._slopes(states)), flow.after, strict=True)
+        steps = zip(layout.blocks(sums), layout.split_after(self._slopes(states)), flow.after, strict=True)
         for t, (a, slope, after) in reversed(list(enumerate(steps))):
             torch.mul(after, slope, out=a)
-            flow.settle(t, flow.room(t).addmm_(a, weight))
+            flow.apply_carry(t, flow.gradient_room(t).addmm_(a, weight))
         layout.bury(sums)
         into_input.add(sums)
         return sums.t() @ states[: layout.rows], None
@@ -208,8 +208,8 @@ class ResetAfter:
             layout.blocks(gates[:, size : 2 * size]),
             layout.blocks(gates[:, 2 * size : 3 * size]),
             layout.blocks(gates[:, 3 * size :]),
-            layout.entered(states),
-            layout.left(states),
+            layout.split_before(states),
+            layout.split_after(states),
             strict=True,
         ):
             q_r_z.addmm_(h, weight)
@@ -224,7 +224,7 @@ class ResetAfter:
         """One product per step."""
         gates, q_r_z = kept
         layout, size, backwards = flow.layout, weight.shape[1], q_r_z.t()
-        spread, z = layout.left(flow.states[:, None]), layout.blocks(gates[:, 2 * size : 3 * size])
+        spread, z = layout.split_after(flow.states[:, None]), layout.blocks(gates[:, 2 * size : 3 * size])
         into_weight, into_bias = torch.zeros_like(weight), weight.new_zeros(size)
         for part, slopes in flow.parts(4 * size):
             h = states[part.rows]
@@ -233,8 +233,8 @@ class ResetAfter:
             fed_sums = layout.blocks(slopes[:, : 3 * size], part)
             for at, t in part.backwards():
                 all_sums[at].mul_(spread[t])
-                into = flow.room(t).addmm_(fed_sums[at], backwards).addcmul_(flow.after[t], z[t])
-                flow.settle(t, into)
+                into = flow.gradient_room(t).addmm_(fed_sums[at], backwards).addcmul_(flow.after[t], z[t])
+                flow.apply_carry(t, into)
             layout.bury(slopes, part.rows.start)
             into_input.add(slopes[:, size:], part.rows.start)
             into_weight[: 2 * size].addmm_(slopes[:, size : 3 * size].t(), h)
@@ -261,8 +261,8 @@ class ResetBefore:
             layout.blocks(gates[:, size : 2 * size]),
             layout.blocks(gates[:, 2 * size :]),
             layout.blocks(products),
-            layout.entered(states),
-            layout.left(states),
+            layout.split_before(states),
+            layout.split_after(states),
             strict=True,
         ):
             r_z.addmm_(h, to_r_z).sigmoid_()
@@ -278,7 +278,7 @@ class ResetBefore:
         gates, products = kept
         layout, size = flow.layout, weight.shape[1]
         from_r_z, from_n = weight[: 2 * size], weight[2 * size :]
-        spread = layout.left(flow.states[:, None])
+        spread = layout.split_after(flow.states[:, None])
         r, z = layout.blocks(gates[:, :size]), layout.blocks(gates[:, size : 2 * size])
         into_weight, room = torch.zeros_like(weight), memory.scratch((layout.shape[1], size), like=gates)
         for part, slopes in flow.parts(3 * size):
@@ -291,8 +291,8 @@ class ResetBefore:
                 z_n_sums[at].mul_(spread[t])
                 into_p = torch.mm(n_sums[at], from_n, out=room[: layout.living[t]])
                 r_sums[at].mul_(into_p)
-                into = flow.room(t).addmm_(r_z_sums[at], from_r_z)
-                flow.settle(t, into.addcmul_(into_p, r[t]).addcmul_(flow.after[t], z[t]))
+                into = flow.gradient_room(t).addmm_(r_z_sums[at], from_r_z)
+                flow.apply_carry(t, into.addcmul_(into_p, r[t]).addcmul_(flow.after[t], z[t]))
             layout.bury(slopes, part.rows.start)
             into_input.add(slopes, part.rows.start)
             into_weight[: 2 * size].addmm_(slopes[:, : 2 * size].t(), h)

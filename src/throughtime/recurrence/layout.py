@@ -42,7 +42,7 @@ class RowLayout:
     Rows of lengths 3, 1 and 2, with the dead ones in brackets:
 
     >>> layout = RowLayout.ragged(torch.tensor([3, 1, 2]), steps=5)
-    >>> layout.living, layout.entering
+    >>> layout.living, layout.entering_counts
     ([3, 2, 1], [3, 3, 2])
     >>> layout.enter(torch.arange(15.0).view(5, 3, 1)).flatten().tolist()  # 0 2 1 | 3 5 (4) | 6 (8)
     [0.0, 2.0, 1.0, 3.0, 5.0, 0.0, 6.0, 0.0]
@@ -86,14 +86,14 @@ class RowLayout:
         )
 
     @property
-    def entering(self) -> list[int]:
+    def entering_counts(self) -> list[int]:
         """The number of rows in the block of each step."""
         return [self.shape[1], *self.living[:-1]]
 
     @property
     def rows(self) -> int:
         """The number of rows that enter all steps."""
-        return sum(self.entering)
+        return sum(self.entering_counts)
 
     def enter(self, x: Tensor) -> Tensor:
         """Gather the rows that enter each step: [T, B, I] -> [rows, I]. Dead rows are zero."""
@@ -102,13 +102,13 @@ class RowLayout:
 
     def leave(self, rows: Tensor) -> Tensor:
         """The inverse of `enter`, for gradients: [rows, I] -> [T, B, I]."""
-        return self._placed(rows, self.origin)
+        return self._scatter(rows, self.origin)
 
     def outputs(self, states: Tensor) -> Tensor:
         """The outputs of all steps, zero on padding: [B + living rows, H] -> [T, B, H]."""
-        return self._placed(states[self.shape[1] :], self.written)
+        return self._scatter(states[self.shape[1] :], self.written)
 
-    def _placed(self, rows: Tensor, at: Tensor | None) -> Tensor:
+    def _scatter(self, rows: Tensor, at: Tensor | None) -> Tensor:
         steps, batch = self.shape
         if at is None:
             return rows.view(steps, batch, -1)
@@ -156,7 +156,7 @@ class RowLayout:
     def parts(self, least: int) -> list[StepBlock]:
         """Split the steps into parts of at least `least` rows; the last part may have fewer."""
         parts, first, start, stop = [], 0, 0, 0
-        for step, count in enumerate(self.entering):
+        for step, count in enumerate(self.entering_counts):
             stop += count
             if stop - start >= least or step == len(self.living) - 1:
                 parts.append(StepBlock(slice(first, step + 1), slice(start, stop)))
@@ -168,14 +168,14 @@ class RowLayout:
         steps = slice(None) if part is None else part.steps
         return [
             block if len(block) == count else block[:count]
-            for block, count in zip(rows.split(self.entering[steps]), self.living[steps], strict=True)
+            for block, count in zip(rows.split(self.entering_counts[steps]), self.living[steps], strict=True)
         ]
 
-    def entered(self, states: Tensor) -> list[Tensor]:
+    def split_before(self, states: Tensor) -> list[Tensor]:
         """Return for each step the state before it, of its living rows."""
         return self.blocks(states[: self.rows])
 
-    def left(self, states: Tensor) -> list[Tensor]:
+    def split_after(self, states: Tensor) -> list[Tensor]:
         """Return for each step the state after it."""
         return list(states[self.shape[1] :].split(self.living))
 
@@ -191,7 +191,7 @@ class InputGradients:
     """Accumulates the gradients of x, weight_ih and bias from the gradients of the sums of the gates."""
 
     def __init__(self, layout: RowLayout, entering: Tensor, weight: Tensor, wanted: bool) -> None:
-        self.layout, self.entering, self.weight = layout, entering, weight
+        self.layout, self.entering_counts, self.weight = layout, entering, weight
         self.into_rows = scratch(tuple(entering.shape), like=entering) if wanted else None
         self.into_weight, self.into_bias = torch.zeros_like(weight), weight.new_zeros(len(weight))
 
@@ -200,7 +200,7 @@ class InputGradients:
         rows = slice(start, start + len(sums))
         if self.into_rows is not None:
             torch.mm(sums, self.weight, out=self.into_rows[rows])
-        self.into_weight.addmm_(sums.t(), self.entering[rows])
+        self.into_weight.addmm_(sums.t(), self.entering_counts[rows])
         self.into_bias += sums.sum(0)
 
     def result(self) -> tuple[Tensor | None, Tensor, Tensor]:

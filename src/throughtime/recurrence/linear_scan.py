@@ -45,11 +45,11 @@ class ScanSettings(NamedTuple):
     def launch(self, backward: bool, arguments: _Linear) -> None:
         """Run the kernel, forward or backward."""
         blocks = arguments.batch * -(-arguments.size // CHANNELS)
-        _prepared(self, backward, bool(arguments.carry))(blocks, arguments)
+        _prepare_kernel(self, backward, bool(arguments.carry))(blocks, arguments)
 
 
 @functools.cache
-def _prepared(settings: ScanSettings, backward: bool, carried: bool) -> driver.Kernel:
+def _prepare_kernel(settings: ScanSettings, backward: bool, carried: bool) -> driver.Kernel:
     """The kernel for these settings, with steps and stages that the GPU's shared memory holds."""
     from throughtime.kernels import driver
 

@@ -18,7 +18,7 @@ from throughtime.cells import GRU, LSTM, RNN, Cell, MinGRU, MinLSTM
 from throughtime.errors import InputError
 from throughtime.files import whole_file
 from throughtime.recurrence import costs
-from throughtime.recurrence.persistent import FILES, form_of, kind_of, task_of
+from throughtime.recurrence.persistent import FILES, build_task, find_form, find_kind
 from throughtime.recurrence.persistent_plan import KernelTask, candidates
 from throughtime.recurrence.scan import scan
 
@@ -77,15 +77,15 @@ class TimingCase:
         """Return new cells, the lowest first."""
         return [MAKERS[self.cell](self.hidden, self.hidden) for _ in range(self.layers)]
 
-    def ours(self, backend: str) -> Call:
+    def build_ours(self, backend: str) -> Call:
         """Return `step` of a single cell on this backend."""
         (cell,) = self.cells()
         return self.step(cell, partial(scan, cell, backend=backend))
 
-    def theirs(self) -> Call:
+    def build_theirs(self) -> Call:
         """Return `step` of torch's module, or of the backend to compare with."""
         if self.cell not in MODULES:
-            return self.ours(OTHERWISE[self.cell])
+            return self.build_ours(OTHERWISE[self.cell])
         module = MODULES[self.cell](self.hidden, self.hidden, self.layers)
         return self.step(module, module)
 
@@ -104,7 +104,7 @@ class TimingCase:
         return step
 
 
-def replayed(call: Call) -> Call:
+def record_graph(call: Call) -> Call:
     """Record a call in a CUDA graph; return a function that replays it."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
@@ -128,11 +128,11 @@ def microseconds(call: Call, seconds: float = 0.1, least: int = 5) -> float:
     for _ in range(3):
         call()
     torch.cuda.synchronize()
-    once = _elapsed(call)
-    return statistics.median(_elapsed(call) for _ in range(max(least, min(200, int(seconds * 1e6 / once)))))
+    once = _time_call(call)
+    return statistics.median(_time_call(call) for _ in range(max(least, min(200, int(seconds * 1e6 / once)))))
 
 
-def _elapsed(call: Call) -> float:
+def _time_call(call: Call) -> float:
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     start.record()
     call()
@@ -141,7 +141,9 @@ def _elapsed(call: Call) -> float:
     return max(1e-3, 1e3 * float(start.elapsed_time(end)))
 
 
-def faster_from(cell: str, dtype: torch.dtype, hidden: int, batch: int, trains: bool) -> list[int | None]:
+def measure_break_even(
+    cell: str, dtype: torch.dtype, hidden: int, batch: int, trains: bool
+) -> list[int | None]:
     """The fewest of the measured steps from which ours pays with one layer, with two, and with three or more.
 
     One layer of each is clocked, and what torch gains from several is asked for as a margin (`REPLAYED`).
@@ -152,12 +154,12 @@ def faster_from(cell: str, dtype: torch.dtype, hidden: int, batch: int, trains: 
     pays_called = False
     for steps in (steps for steps in STEPS if steps * batch * hidden < LARGEST):
         case = TimingCase(cell, dtype, steps, batch, hidden, trains=trains)
-        ours, theirs = case.ours(backend_of(cell)), case.theirs()
+        ours, theirs = case.build_ours(find_backend(cell)), case.build_theirs()
         # The host's share shrinks with the length: what pays called at fewer steps is not clocked again.
         pays_called = pays_called or _times_as_fast(ours, theirs) >= CALLED
         if not pays_called:
             continue
-        ratio = _times_as_fast(replayed(ours), replayed(theirs))
+        ratio = _times_as_fast(record_graph(ours), record_graph(theirs))
         found = [
             steps if known is None and ratio >= margin else known
             for known, margin in zip(found, margins, strict=True)
@@ -171,12 +173,12 @@ def _times_as_fast(ours: Call, theirs: Call) -> float:
     return microseconds(theirs, SURVEYED) / microseconds(ours, SURVEYED)
 
 
-def backend_of(cell: str) -> str:
+def find_backend(cell: str) -> str:
     """Return the backend of ours that runs a cell."""
-    return "linear" if form_of(MAKERS[cell](1, 1)) is None else "persistent"
+    return "linear" if find_form(MAKERS[cell](1, 1)) is None else "persistent"
 
 
-def sizes_of(cell: str) -> tuple[int, ...]:
+def choose_sizes(cell: str) -> tuple[int, ...]:
     """Return the hidden sizes at which to measure a cell."""
     return SIZES if cell in MODULES else COARSE
 
@@ -187,11 +189,11 @@ def survey() -> Iterator[tuple[str, str, list[Any]]]:
         for dtype in DTYPES:
             for trains in (True, False):
                 rows = [
-                    [hidden, batch, *faster_from(name, dtype, hidden, batch, trains)]
-                    for hidden in sizes_of(name)
+                    [hidden, batch, *measure_break_even(name, dtype, hidden, batch, trains)]
+                    for hidden in choose_sizes(name)
                     for batch in BATCHES
                 ]
-                yield backend_of(name), costs.use(make(1, 1), dtype, trains), rows
+                yield find_backend(name), costs.name_use(make(1, 1), dtype, trains), rows
 
 
 def measure(say: Callable[[str], None]) -> dict[str, Any]:
@@ -200,10 +202,10 @@ def measure(say: Callable[[str], None]) -> dict[str, Any]:
         raise InputError("measure", "there is no GPU on this machine to measure")
     say("compiling ...")
     compile_ahead(
-        task_of(form, kind, cell, batch, backward)
-        for cell in (make(1, size) for name, make in MAKERS.items() for size in sizes_of(name))
-        if (form := form_of(cell)) is not None
-        for kind in map(kind_of, (torch.empty(0, dtype=dtype) for dtype in DTYPES))
+        build_task(form, kind, cell, batch, backward)
+        for cell in (make(1, size) for name, make in MAKERS.items() for size in choose_sizes(name))
+        if (form := find_form(cell)) is not None
+        for kind in map(find_kind, (torch.empty(0, dtype=dtype) for dtype in DTYPES))
         if kind is not None
         for batch in BATCHES
         for backward in (False, True)

@@ -57,21 +57,21 @@ BACKEND = Native()
 def run_layers(
     layers: Sequence[Sequence[Cell]], x: Tensor, state: State | None, lengths: Tensor | None
 ) -> Result:
-    """Run a stack of layers that are `alike` in one call of torch's kernel.
+    """Run a stack of layers that are `are_alike` in one call of torch's kernel.
 
     A layer is a cell that reads from the left, with or without a second one that reads from the right. The
     state is flat, cell after cell; None means zeros.
     """
     cells = [cell for layer in layers for cell in layer]
     kernel = _kernel(cells[0], len(layers), bidirectional=len(layers[0]) > 1)
-    entering = _zeros(cells, x) if state is None else _stacked(cells, state)
+    entering = _zeros(cells, x) if state is None else _stack_state(cells, state)
     weights = _weights(cells)
     if lengths is None:
         outputs, *last = kernel(x, entering, weights)
         return Result(outputs, _flat(last))
     if x.device.type == "cpu" and len(cells) == 1 and FUNCTIONS[cells[0].equations] is torch.lstm:
         return _frozen(kernel, weights, x, entering, lengths)
-    return _packed(kernel, weights, x, entering, lengths)
+    return _run_packed(kernel, weights, x, entering, lengths)
 
 
 Stacked = list[Tensor]
@@ -127,7 +127,7 @@ def _zeros(cells: Sequence[Cell], x: Tensor) -> Stacked:
     return [h, *(h if size == first else x.new_zeros(len(cells), x.shape[1], size) for size in others)]
 
 
-def _stacked(cells: Sequence[Cell], state: State) -> Stacked:
+def _stack_state(cells: Sequence[Cell], state: State) -> Stacked:
     """Convert a flat state to torch's form; for one cell without a copy."""
     if len(cells) == 1:
         return [part.unsqueeze(0).contiguous() for part in state]
@@ -185,7 +185,7 @@ def _frozen(kernel: Kernel, weights: list[Tensor], x: Tensor, state: Stacked, le
     return Result(outputs, (torch.where(lengths[:, None] > 0, h, state[0][0]), c[0]))
 
 
-def _packed(kernel: Kernel, weights: list[Tensor], x: Tensor, state: Stacked, lengths: Tensor) -> Result:
+def _run_packed(kernel: Kernel, weights: list[Tensor], x: Tensor, state: Stacked, lengths: Tensor) -> Result:
     """A ragged batch by torch's packing. That knows no empty row, so an empty row takes one step in vain."""
     packed = pack_padded_sequence(x, lengths.clamp(min=1).cpu(), enforce_sorted=False)
     order, back = packed.sorted_indices, packed.unsorted_indices

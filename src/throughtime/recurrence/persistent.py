@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from throughtime.cells.base import Cell, State
-from throughtime.kernels.elements import KINDS, ElementKind, widened
+from throughtime.kernels.elements import KINDS, ElementKind, round_up_units
 from throughtime.recurrence import costs, persistent_layer
 from throughtime.recurrence.backend import Result, first_order
 from throughtime.recurrence.batched_copies import Moves
@@ -39,11 +39,13 @@ class PersistentSettings(NamedTuple):
 
 
 @functools.cache
-def _prepared(settings: PersistentSettings, batch: int, backward: bool) -> tuple[driver.Kernel, int, int]:
+def _prepare_kernel(
+    settings: PersistentSettings, batch: int, backward: bool
+) -> tuple[driver.Kernel, int, int]:
     """Return the kernel for these settings, the number of its blocks, and how long they pause."""
     from throughtime.kernels import driver
 
-    task = KernelTask(settings.form, settings.kind, widened(settings.size), batch, backward)
+    task = KernelTask(settings.form, settings.kind, round_up_units(settings.size), batch, backward)
     if settings.plans is not None:
         plan: Plan | None = settings.plans[backward]
     else:
@@ -76,18 +78,18 @@ class Recurrence(torch.autograd.Function):
         `own` has the tensors named in `OWN` of each layer, the lowest first.
         """
         form, size, keeps = settings.form, settings.size, settings.keeps
-        (steps, batch, given), width = x.shape, widened(size)
-        inputs = widened(given)  # rows that are not aligned are multiplied at half the speed
+        (steps, batch, given), width = x.shape, round_up_units(size)
+        inputs = round_up_units(given)  # rows that are not aligned are multiplied at half the speed
         moves = Moves(x.element_size(), settings.device)
-        entering = rows = moves.wide(x.reshape(steps * batch, given), given, inputs)
+        entering = rows = moves.widen(x.reshape(steps * batch, given), given, inputs)
         layers = []
         for at in range(0, len(own), len(OWN)):
             layers.append(
-                persistent_layer.laid_out(moves, form, size, own[at : at + len(OWN)], x, inputs, keeps)
+                persistent_layer.allocate_layer(moves, form, size, own[at : at + len(OWN)], x, inputs, keeps)
             )
             inputs = width
         moves.launch()
-        kernel, blocks, pause = _prepared(settings, batch, False)
+        kernel, blocks, pause = _prepare_kernel(settings, batch, False)
         numbers = steps, batch, pause, int(keeps)
         kept: list[Tensor | None] = []
         ends: list[Tensor] = []
@@ -110,7 +112,7 @@ class Recurrence(torch.autograd.Function):
             ctx.set_materialize_grads(False)
         outputs = layers[-1].states[1:]
         if size < width:
-            outputs, *ends = [moves.tight(part, size, width) for part in (outputs, *ends)]
+            outputs, *ends = [moves.tighten(part, size, width) for part in (outputs, *ends)]
             moves.launch()
         return outputs, *ends
 
@@ -124,15 +126,17 @@ class Recurrence(torch.autograd.Function):
         layers = [Kept(*kept[at : at + len(Kept._fields)]) for at in range(0, len(kept), len(Kept._fields))]
         after, batch, width = layers[0].states.shape
         moves = Moves(entering.element_size(), settings.device)
-        outputs, *ends = [None if part is None else moves.wide(part, size, width) for part in gradients]
+        outputs, *ends = [None if part is None else moves.widen(part, size, width) for part in gradients]
         sums = [
-            persistent_layer.turned(moves, form, layer, ends[form.parts * at : form.parts * (at + 1)])
+            persistent_layer.prepare_backward(
+                moves, form, layer, ends[form.parts * at : form.parts * (at + 1)]
+            )
             for at, layer in enumerate(layers)
         ]
         moves.launch()
         if outputs is None:
             outputs = entering.new_zeros(after - 1, batch, width)
-        kernel, blocks, pause = _prepared(settings, batch, True)
+        kernel, blocks, pause = _prepare_kernel(settings, batch, True)
         numbers = after - 1, batch, pause
         found: list[Tensor | None] = []
         with _precision(settings.kind):
@@ -142,21 +146,23 @@ class Recurrence(torch.autograd.Function):
                     blocks,
                     persistent_layer.backward_arguments(numbers, form, layer, own, outputs, lengths, carry),
                 )
-                fed = persistent_layer.into_sums(form, own.gradients)
+                fed = persistent_layer.select_input_gradients(form, own.gradients)
                 outputs = fed.mm(layer.into_gates) if at or wanted[3] else None
                 rows = layers[at - 1].states[1:].view(-1, width) if at else entering
-                weights = persistent_layer.of_weights(form, layer, own, rows)
-                weights = persistent_layer.tightened(moves, form, size, size if at else given, weights)
+                weights = persistent_layer.compute_weight_gradients(form, layer, own, rows)
+                weights = persistent_layer.tighten_gradients(
+                    moves, form, size, size if at else given, weights
+                )
                 first = 4 + at * len(OWN) + OWN.index("h")
                 initial = [
                     own.initial[part] if part < form.parts and wanted[first + part] else None
                     for part in range(2)
                 ]
                 if size < width:
-                    initial = [None if part is None else moves.tight(part, size, width) for part in initial]
+                    initial = [None if part is None else moves.tighten(part, size, width) for part in initial]
                 found = [*weights, *initial, *found]
         if outputs is not None and given < outputs.shape[1]:
-            outputs = moves.tight(outputs, given, outputs.shape[1])
+            outputs = moves.tighten(outputs, given, outputs.shape[1])
         moves.launch()
         into_x = None if outputs is None else outputs.view(-1, batch, given)
         return None, None, None, into_x, *found
@@ -166,11 +172,11 @@ def _precision(kind: ElementKind) -> contextlib.AbstractContextManager[None]:
     """Use the precision of the recurrence for torch's products too."""
     if kind > ElementKind.TF32 or torch.backends.cuda.matmul.allow_tf32 == (kind is ElementKind.TF32):
         return AS_IT_IS
-    return _changed(kind is ElementKind.TF32)
+    return _set_tf32(kind is ElementKind.TF32)
 
 
 @contextlib.contextmanager
-def _changed(allow_tf32: bool) -> Iterator[None]:
+def _set_tf32(allow_tf32: bool) -> Iterator[None]:
     torch.backends.cuda.matmul.allow_tf32 = allow_tf32
     try:
         yield
@@ -205,10 +211,10 @@ class Persistent:
             return "it runs on NVIDIA GPUs only"
         from throughtime.kernels import driver
 
-        form = form_of(cell)
+        form = find_form(cell)
         if form is None:
             return "it knows the equations of RNN with tanh or relu, GRU and LSTM only"
-        if (kind := kind_of(x)) is None:
+        if (kind := find_kind(x)) is None:
             return f"it knows float32, bfloat16 and float16, not {x.dtype}"
         device = x.get_device()
         if (reason := driver.unavailable(device)) is not None:
@@ -235,12 +241,12 @@ def run_layers(
     lengths: Tensor | None,
     carry: Tensor | None = None,
 ) -> Result:
-    """Run a stack of layers that are `alike`, with one cell each that `Persistent` does not refuse.
+    """Run a stack of layers that are `are_alike`, with one cell each that `Persistent` does not refuse.
 
     The state is flat, cell after cell; None means zeros.
     """
     cells = [cell for (cell,) in layers]
-    form, kind = form_of(cells[0]), kind_of(x)
+    form, kind = find_form(cells[0]), find_kind(x)
     assert form is not None
     assert kind is not None
     parts = form.parts
@@ -262,25 +268,27 @@ def run_layers(
     return Result(outputs, tuple(last))
 
 
-def form_of(cell: Cell) -> Form | None:
+def find_form(cell: Cell) -> Form | None:
     """Return the equations of a cell, or None if the kernels do not have them."""
     variant = getattr(cell, "activation", None) or getattr(cell, "reset", "")
     return FORMS.get((cell.equations, variant))
 
 
-def kind_of(x: Tensor) -> ElementKind | None:
+def find_kind(x: Tensor) -> ElementKind | None:
     """Return how to multiply: float32 as torch's recurrent kernels do, in tf32 unless that is disabled."""
     if x.dtype is torch.float32:
         return ElementKind.TF32 if torch.backends.cudnn.allow_tf32 else ElementKind.FLOAT
     return KINDS.get(x.dtype)
 
 
-def task_of(form: Form, kind: ElementKind, cell: Cell, batch: int, backward: bool) -> KernelTask:
+def build_task(form: Form, kind: ElementKind, cell: Cell, batch: int, backward: bool) -> KernelTask:
     """Return the task to plan for this call."""
-    return KernelTask(form, kind, widened(cell.hidden_size), batch, backward)
+    return KernelTask(form, kind, round_up_units(cell.hidden_size), batch, backward)
 
 
 @functools.cache
 def _fits(form: Form, kind: ElementKind, size: int, batch: int, limits: tuple[int, int]) -> bool:
     """Whether there is a plan for both the forward and the backward pass."""
-    return all(best(KernelTask(form, kind, widened(size), batch, way), *limits) for way in (False, True))
+    return all(
+        best(KernelTask(form, kind, round_up_units(size), batch, way), *limits) for way in (False, True)
+    )

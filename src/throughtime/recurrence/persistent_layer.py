@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from throughtime.kernels.elements import widened
+from throughtime.kernels.elements import round_up_units
 from throughtime.recurrence.batched_copies import Moves
 from throughtime.recurrence.persistent_plan import Form
 
@@ -47,11 +47,11 @@ class Sums(NamedTuple):
 
     gradients: Tensor  # of all sums [T * B, slots * width]
     initial: Tensor  # of the state before the first step [1 or 2, B, width]
-    turned: Tensor  # the recurrent weights transposed, in the order of the slots
+    transposed: Tensor  # the recurrent weights transposed, in the order of the slots
     ends: Sequence[Tensor | None]  # gradients of the last state that come in
 
 
-def laid_out(
+def allocate_layer(
     moves: Moves, form: Form, size: int, own: Sequence[Tensor | None], x: Tensor, inputs: int, keeps: bool
 ) -> LayerTensors:
     """Allocate a layer for the steps of x [T, B, ...]; the next launch of `moves` makes its tensors wide."""
@@ -59,35 +59,35 @@ def laid_out(
     assert weight_ih is not None
     assert weight_hh is not None
     assert bias is not None
-    (steps, batch, _), width = x.shape, widened(size)
+    (steps, batch, _), width = x.shape, round_up_units(size)
     one = batch * width * moves.element  # bytes of one state
-    states = _begun(moves, h, size, x.new_empty(steps + 1, batch, width))
-    moves.void(states.data_ptr() + one, steps * one)
+    states = _write_first_state(moves, h, size, x.new_empty(steps + 1, batch, width))
+    moves.mark_unwritten(states.data_ptr() + one, steps * one)
     memories = extra = None
     if form is Form.LSTM:
-        memories = _begun(moves, c, size, x.new_empty(steps + 1 if keeps else 1, batch, width))
+        memories = _write_first_state(moves, c, size, x.new_empty(steps + 1 if keeps else 1, batch, width))
     elif form is Form.GRU_BEFORE or (form is Form.GRU_AFTER and keeps):
         extra = x.new_empty(steps, batch, width)
         if form is Form.GRU_BEFORE:  # it is exchanged
-            moves.void(extra.data_ptr(), steps * one)
+            moves.mark_unwritten(extra.data_ptr(), steps * one)
     return LayerTensors(
-        moves.wide_gates(weight_ih, size, width, inputs),
-        moves.wide_gates(weight_hh, size, width, width),
-        moves.wide(bias, size, width),
-        None if bias_hn is None else moves.wide(bias_hn, size, width),
+        moves.widen_gates(weight_ih, size, width, inputs),
+        moves.widen_gates(weight_hh, size, width, width),
+        moves.widen(bias, size, width),
+        None if bias_hn is None else moves.widen(bias_hn, size, width),
         states,
         memories,
         extra,
     )
 
 
-def _begun(moves: Moves, first: Tensor | None, size: int, into: Tensor) -> Tensor:
+def _write_first_state(moves: Moves, first: Tensor | None, size: int, into: Tensor) -> Tensor:
     """Fill in the first of these states, as given or with zeros."""
     _, batch, width = into.shape
     if first is None:
         moves.zero(into, batch, width)
         return into
-    return moves.wide(first, size, width, into)
+    return moves.widen(first, size, width, into)
 
 
 _Numbers = tuple[int, ...]
@@ -111,37 +111,37 @@ def forward_arguments(
                 *numbers,
                 gates.data_ptr(),
                 recurrent.data_ptr(),
-                _second(form, recurrent),
-                _address(layer.shift_n),
+                _find_candidate_weights(form, recurrent),
+                _get_address(layer.shift_n),
                 states.data_ptr(),
-                _address(memories),
-                _behind_first(memories),
-                _address(layer.extra),
+                _get_address(memories),
+                _find_second_state(memories),
+                _get_address(layer.extra),
                 ends[0].data_ptr(),
-                _address(ends[1] if memories is not None else None),
-                _address(lengths),
+                _get_address(ends[1] if memories is not None else None),
+                _get_address(lengths),
             ),
         )
     )
 
 
-def turned(moves: Moves, form: Form, layer: Kept, ends: Sequence[Tensor | None]) -> Sums:
+def prepare_backward(moves: Moves, form: Form, layer: Kept, ends: Sequence[Tensor | None]) -> Sums:
     """Allocate the gradients of the sums; the next launch of `moves` transposes the recurrent weights."""
     states, recurrent = layer.states, layer.recurrent
     after, batch, width = states.shape
     gradients = states.new_empty((after - 1) * batch, form.slots * width)
-    moves.void(gradients.data_ptr(), gradients.numel() * moves.element)
+    moves.mark_unwritten(gradients.data_ptr(), gradients.numel() * moves.element)
     rows, before_n = len(recurrent), 2 * width
     weight = recurrent.new_empty(rows * width)
     at = weight.data_ptr()
     if form is Form.GRU_AFTER:  # from r, z, n to q, r, z
-        moves.turned(at, recurrent, before_n, rows, rows)
-        moves.turned(at + width * moves.element, recurrent, 0, before_n, rows)
+        moves.transpose(at, recurrent, before_n, rows, rows)
+        moves.transpose(at + width * moves.element, recurrent, 0, before_n, rows)
     elif form is Form.GRU_BEFORE:  # r and z, and n for itself
-        moves.turned(at, recurrent, 0, before_n, before_n)
-        moves.turned(at + before_n * width * moves.element, recurrent, before_n, rows, width)
+        moves.transpose(at, recurrent, 0, before_n, before_n)
+        moves.transpose(at + before_n * width * moves.element, recurrent, before_n, rows, width)
     else:
-        moves.turned(at, recurrent, 0, rows, rows)
+        moves.transpose(at, recurrent, 0, rows, rows)
     return Sums(gradients, states.new_empty(len(ends), batch, width), weight, ends)
 
 
@@ -163,29 +163,29 @@ def backward_arguments(
                 *numbers,
                 layer.gates.data_ptr(),
                 layer.states.data_ptr(),
-                _address(memories),
-                _behind_first(memories),
-                _address(layer.extra),
-                sums.turned.data_ptr(),
-                _second(form, sums.turned.view(-1, layer.states.shape[2])),
+                _get_address(memories),
+                _find_second_state(memories),
+                _get_address(layer.extra),
+                sums.transposed.data_ptr(),
+                _find_candidate_weights(form, sums.transposed.view(-1, layer.states.shape[2])),
                 outputs.data_ptr(),
-                _address(sums.ends[0]),
-                _address(sums.ends[1] if has_memory else None),
+                _get_address(sums.ends[0]),
+                _get_address(sums.ends[1] if has_memory else None),
                 sums.gradients.data_ptr(),
                 initial.data_ptr(),
-                _behind_first(initial) if has_memory else 0,
-                _address(lengths),
-                _address(carry),
+                _find_second_state(initial) if has_memory else 0,
+                _get_address(lengths),
+                _get_address(carry),
             ),
         )
     )
 
 
-def of_weights(form: Form, layer: Kept, sums: Sums, rows: Tensor) -> list[Tensor | None]:
+def compute_weight_gradients(form: Form, layer: Kept, sums: Sums, rows: Tensor) -> list[Tensor | None]:
     """Return the gradients of the weights, wide, from those of all sums and the inputs of the layer."""
     states, gradients = layer.states, sums.gradients
     width, after = states.shape[2], form is Form.GRU_AFTER
-    before, fed = states[:-1].view(-1, width), into_sums(form, gradients).t()
+    before, fed = states[:-1].view(-1, width), select_input_gradients(form, gradients).t()
     into_ih = fed.mm(rows)
     if form is Form.GRU_BEFORE:
         assert layer.extra is not None
@@ -202,7 +202,7 @@ def of_weights(form: Form, layer: Kept, sums: Sums, rows: Tensor) -> list[Tensor
     )
 
 
-def into_sums(form: Form, gradients: Tensor) -> Tensor:
+def select_input_gradients(form: Form, gradients: Tensor) -> Tensor:
     """Return the gradients of the sums that the input enters: all but q of a GRU with reset after."""
     if form is not Form.GRU_AFTER:
         return gradients
@@ -210,7 +210,7 @@ def into_sums(form: Form, gradients: Tensor) -> Tensor:
     return gradients.narrow(1, width, 3 * width)
 
 
-def tightened(
+def tighten_gradients(
     moves: Moves, form: Form, size: int, given: int, weights: Sequence[Tensor | None]
 ) -> list[Tensor | None]:
     """Make the gradients of weights tight at the next launch: `size` units and `given` inputs."""
@@ -220,24 +220,24 @@ def tightened(
     assert into_bias is not None
     width, after = into_hh.shape[1], form is Form.GRU_AFTER
     if size < width or given < into_ih.shape[1]:
-        into_ih = moves.tight_gates(into_ih, size, width, given)
+        into_ih = moves.tighten_gates(into_ih, size, width, given)
     if size < width or after:
-        into_hh = moves.tight_gates(into_hh, size, width, size, first=int(after))  # from q, r, z to r, z, n
+        into_hh = moves.tighten_gates(into_hh, size, width, size, first=int(after))  # from q, r, z to r, z, n
     if size < width:
-        into_bias = moves.tight(into_bias, size, width)
-        into_bias_hn = None if into_bias_hn is None else moves.tight(into_bias_hn, size, width)
+        into_bias = moves.tighten(into_bias, size, width)
+        into_bias_hn = None if into_bias_hn is None else moves.tighten(into_bias_hn, size, width)
     return [into_ih, into_hh, into_bias, into_bias_hn]
 
 
-def _second(form: Form, weight: Tensor) -> int:
+def _find_candidate_weights(form: Form, weight: Tensor) -> int:
     """Return the address of the weights of n, which only a GRU with reset before has separately; else 0."""
     return weight[2 * weight.shape[1] :].data_ptr() if form is Form.GRU_BEFORE else 0
 
 
-def _behind_first(states: Tensor | None) -> int:
+def _find_second_state(states: Tensor | None) -> int:
     """Return the address of the second of several states; 0 without states."""
     return 0 if states is None else states.data_ptr() + states.stride(0) * states.element_size()
 
 
-def _address(tensor: Tensor | None) -> int:
+def _get_address(tensor: Tensor | None) -> int:
     return 0 if tensor is None else tensor.data_ptr()

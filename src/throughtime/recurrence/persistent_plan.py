@@ -39,7 +39,7 @@ class Form(IntEnum):
         return 2 if self is Form.LSTM else 1
 
     @property
-    def fed(self) -> int:
+    def num_fed_gates(self) -> int:
         """Number of gates that the state feeds in the first product."""
         return 2 if self is Form.GRU_BEFORE else self.gates
 
@@ -57,12 +57,14 @@ class KernelTask:
     @property
     def tiles(self) -> int:
         """Number of gates per unit that one product yields."""
-        return 1 if self.backward else self.form.fed
+        return 1 if self.backward else self.form.num_fed_gates
 
     def depths(self) -> tuple[int, int]:
         """Bytes of the inner dimension of the product of a step, and of its second product (0 if none)."""
         state = self.width * self.kind.size
-        return state * (self.form.fed if self.backward else 1), state * (self.form is Form.GRU_BEFORE)
+        return state * (self.form.num_fed_gates if self.backward else 1), state * (
+            self.form is Form.GRU_BEFORE
+        )
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class Plan:
         """Number of blocks that share the units of one group of rows."""
         return -(-task.width // self.units)
 
-    def each(self, depth: int) -> int:
+    def chunks_per_warp(self, depth: int) -> int:
         """Number of chunks of the inner dimension per warp."""
         return -(-depth // (CHUNK * self.warps))
 
@@ -97,20 +99,24 @@ class Plan:
         """Bytes of shared memory for one chunk of the weights of every warp."""
         return gates * self.units // 16 * 2 * self.warps * LANES * 16
 
-    def unstaged(self, task: KernelTask) -> int:
+    def working_bytes(self, task: KernelTask) -> int:
         """Bytes of shared memory without weights: partial sums of the warps, running values, row lengths."""
         tiles, row_tiles = self.units // 16, self.rows // 8
         shares = self.warps * task.tiles * tiles * row_tiles * 2 * LANES * 8
         return shares + 2 * self.passes * tiles * row_tiles * 2 * LANES * 8 + self.passes * self.rows * 4
 
-    def shared(self, task: KernelTask) -> int:
+    def shared_bytes(self, task: KernelTask) -> int:
         """Bytes of shared memory of a block."""
         first, second = task.depths()
-        weights = self.chunk_bytes(task.tiles) * self._kept(self.each(first), self.held, self.staged)
-        weights += self.chunk_bytes(1) * self._kept(self.each(second), self.held_n, self.staged_n)
-        return self.unstaged(task) + weights
+        weights = self.chunk_bytes(task.tiles) * self._count_chunks(
+            self.chunks_per_warp(first), self.held, self.staged
+        )
+        weights += self.chunk_bytes(1) * self._count_chunks(
+            self.chunks_per_warp(second), self.held_n, self.staged_n
+        )
+        return self.working_bytes(task) + weights
 
-    def _kept(self, each: int, held: int, staged: int) -> int:
+    def _count_chunks(self, each: int, held: int, staged: int) -> int:
         """Number of chunks in shared memory, including the ring."""
         left = max(0, each - held)
         return left if left <= staged else staged + self.ring
@@ -119,7 +125,7 @@ class Plan:
         """The constants that the source of the kernel needs."""
         own = {name.upper(): value for name, value in asdict(self).items() if name != "pause"}
         given = {"CELL": int(task.form), "KIND": int(task.kind), "WIDTH": task.width}
-        return {**given, **own, "SHARED_BYTES": self.shared(task)}
+        return {**given, **own, "SHARED_BYTES": self.shared_bytes(task)}
 
 
 REGISTERS = 65536
@@ -132,7 +138,7 @@ RING_BYTES = 32768
 """Bytes of shared memory through which weights stream that do not fit on the chip."""
 
 
-def fitted(
+def fit_plan(
     task: KernelTask, units: int, rows: int, passes: int, warps: int, shared_limit: int
 ) -> Plan | None:
     """Return a plan that keeps as many weights on the chip as fit, or None if nothing fits."""
@@ -142,18 +148,18 @@ def fitted(
     sums = max(16, task.tiles * tiles * row_tiles * 4)
     free = min(255, REGISTERS // (LANES * warps)) - WORKING - WORKING_PER_TILE * row_tiles - sums
     free -= WORKING_AHEAD if passes > 2 else 0
-    batch = min(plan.each(first), max(1, LOADS // (4 * row_tiles)))
-    while (left := free - _loads(batch, row_tiles, plan.each(first))) < 0 and batch > 1:
+    batch = min(plan.chunks_per_warp(first), max(1, LOADS // (4 * row_tiles)))
+    while (left := free - _loads(batch, row_tiles, plan.chunks_per_warp(first))) < 0 and batch > 1:
         batch -= 1
-    room = shared_limit - plan.unstaged(task)
+    room = shared_limit - plan.working_bytes(task)
     if left < 0 or room < 0:
         return None
-    if plan.each(first) * task.tiles * tiles * 8 > left:
+    if plan.chunks_per_warp(first) * task.tiles * tiles * 8 > left:
         left -= WORKING_ROLLED
-    held = min(plan.each(first), max(0, left) // (task.tiles * tiles * 8))
+    held = min(plan.chunks_per_warp(first), max(0, left) // (task.tiles * tiles * 8))
     left -= held * task.tiles * tiles * 8
-    held_n = min(plan.each(second), max(0, left) // (tiles * 8))
-    wanted, wanted_n = plan.each(first) - held, plan.each(second) - held_n
+    held_n = min(plan.chunks_per_warp(second), max(0, left) // (tiles * 8))
+    wanted, wanted_n = plan.chunks_per_warp(first) - held, plan.chunks_per_warp(second) - held_n
     ring, chunk, chunk_n = 0, plan.chunk_bytes(task.tiles), plan.chunk_bytes(1)
     staged, staged_n = wanted, wanted_n
     if wanted * chunk + wanted_n * chunk_n > room:
@@ -184,7 +190,7 @@ def candidates(task: KernelTask, multiprocessors: int, shared_limit: int) -> lis
             if rows > 8 and rows - 8 >= task.batch:
                 continue
             for warps in (8, 16):
-                plan = fitted(task, units, rows, passes, warps, shared_limit)
+                plan = fit_plan(task, units, rows, passes, warps, shared_limit)
                 if plan is not None:
                     found.append(replace(plan, pause=_pause(task, plan)))
     return sorted(found, key=lambda plan: microseconds(task, plan))
@@ -223,7 +229,7 @@ def microseconds(task: KernelTask, plan: Plan) -> float:
     ):
         if not depth:
             continue
-        each, tiles, row_tiles = plan.each(depth), gates * plan.units // 16, plan.rows // 8
+        each, tiles, row_tiles = plan.chunks_per_warp(depth), gates * plan.units // 16, plan.rows // 8
         chunk = plan.chunk_bytes(gates)
         own = min(plan.rows, task.batch) * depth
         thrice = 3 if task.kind is ElementKind.FLOAT else 1

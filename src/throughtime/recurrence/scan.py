@@ -53,21 +53,21 @@ def scan(
         return _autocast(
             [cell],
             x,
-            checked_state(cell, x, state),
+            check_state(cell, x, state),
             lambda x, state: scan(cell, x, state, lengths, reverse=reverse, carry=factors, backend=backend),
         )
     _check_shape(cell, x, "[time, batch, {}]")
-    entering = checked_state(cell, x, state)
+    entering = check_state(cell, x, state)
     steps = x.shape[0]
-    x, lengths, carry = _trimmed(x, checked_lengths(x, lengths), checked_carry(x, carry))
+    x, lengths, carry = _trim(x, check_lengths(x, lengths), check_carry(x, carry))
     if reverse:
         order = reversal(x, lengths)
-        x = _reordered(x, order)
-        carry = None if carry is None else _reordered(carry, order)
-    outputs, last = named(backend, cell, x, lengths, carry).run(cell, x, entering, lengths, carry)
+        x = _reorder(x, order)
+        carry = None if carry is None else _reorder(carry, order)
+    outputs, last = get_backend(backend, cell, x, lengths, carry).run(cell, x, entering, lengths, carry)
     if reverse:
-        outputs = _reordered(outputs, order)
-    return Result(_filled(outputs, steps), last)
+        outputs = _reorder(outputs, order)
+    return Result(_append_zeros(outputs, steps), last)
 
 
 def scan_layers(
@@ -75,7 +75,7 @@ def scan_layers(
 ) -> Result | None:
     """Run all layers through all steps in one call; return None if one scan after another is faster.
 
-    The layers must be `alike`. Each is a cell that reads from the left, with or without a second one that
+    The layers must be `are_alike`. Each is a cell that reads from the left, with or without a second one that
     reads from the right. States are flat, cell after cell; without one, each cell starts from its own.
     """
     device = x.device.type
@@ -94,9 +94,9 @@ def scan_layers(
     def run(x: Tensor, state: State | None) -> Result:
         _check_shape(layers[0][0], x, "[time, batch, {}]")
         _check_like(x, state or ())
-        inside, rows, _ = _trimmed(x, checked_lengths(x, lengths), None)
+        inside, rows, _ = _trim(x, check_lengths(x, lengths), None)
         outputs, last = run_layers(layers, inside, state, rows)
-        return Result(_filled(outputs, x.shape[0]), last)
+        return Result(_append_zeros(outputs, x.shape[0]), last)
 
     return _autocast(cells, x, state, run) if narrow else run(x, state)
 
@@ -133,7 +133,7 @@ def _autocast(
     return Result(outputs, tuple(part.to(own) for part in last))
 
 
-def named(
+def get_backend(
     name: str, cell: Cell, x: Tensor, lengths: Tensor | None = None, carry: Tensor | None = None
 ) -> Backend:
     """Return the backend of this name, or for `auto` the fastest that can run the call."""
@@ -158,11 +158,11 @@ def reversal(x: Tensor, lengths: Tensor | None) -> Tensor:
     return torch.where(steps < lengths, lengths - 1 - steps, steps)
 
 
-def _reordered(x: Tensor, order: Tensor) -> Tensor:
+def _reorder(x: Tensor, order: Tensor) -> Tensor:
     return x.gather(0, order if x.dim() == 2 else order[:, :, None].expand(-1, -1, x.shape[2]))
 
 
-def _trimmed(
+def _trim(
     x: Tensor, lengths: Tensor | None, carry: Tensor | None
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Drop the steps past the longest row, and the lengths if all rows are equally long."""
@@ -175,7 +175,7 @@ def _trimmed(
     return x[:longest], ragged, None if carry is None else carry[:longest]
 
 
-def _filled(outputs: Tensor, steps: int) -> Tensor:
+def _append_zeros(outputs: Tensor, steps: int) -> Tensor:
     """Append zeros for the steps that were trimmed."""
     padding = steps - outputs.shape[0]
     return pad(outputs, (0, 0, 0, 0, 0, padding)) if padding else outputs
@@ -199,7 +199,7 @@ def _check_shape(cell: Cell, x: Tensor, layout: str) -> None:
         )
 
 
-def checked_state(cell: Cell, x: Tensor, state: State | Tensor | None) -> State:
+def check_state(cell: Cell, x: Tensor, state: State | Tensor | None) -> State:
     """Return the initial state, or raise an error that names the expected shapes."""
     batch = x.shape[1]
     if state is None:
@@ -224,7 +224,7 @@ def _check_like(x: Tensor, state: State) -> None:
             raise InputError("state", f"is {part.dtype} but x is {x.dtype}; convert one with .to()")
 
 
-def checked_carry(x: Tensor, carry: Tensor | None) -> Tensor | None:
+def check_carry(x: Tensor, carry: Tensor | None) -> Tensor | None:
     """Return the factors on the recurrent gradient, or raise an error that names their shape."""
     if carry is not None and carry.shape != x.shape[:2]:
         wanted = list(x.shape[:2])
@@ -232,7 +232,7 @@ def checked_carry(x: Tensor, carry: Tensor | None) -> Tensor | None:
     return carry
 
 
-def checked_lengths(x: Tensor, lengths: Tensor | None) -> Tensor | None:
+def check_lengths(x: Tensor, lengths: Tensor | None) -> Tensor | None:
     """Return the lengths, or raise an error that says what is expected."""
     if lengths is None:
         return None

@@ -82,8 +82,8 @@ class OutputDistribution:
     def quantiles(self, outputs: Array, probabilities: Sequence[float]) -> Array:
         """The quantiles for these probabilities, [probabilities, ...]."""
         if self.kind == "quantiles":
-            ordered = self._ordered(outputs)
-            return np.stack([self._at(ordered, each) for each in probabilities])
+            ordered = self._sort_quantiles(outputs)
+            return np.stack([self._interpolate(ordered, each) for each in probabilities])
         centre, scale = _centre_and_scale(outputs)
         points = self._standard(np.array(probabilities))
         return np.stack([centre + scale * point for point in points])
@@ -91,7 +91,7 @@ class OutputDistribution:
     def draw(self, outputs: Array, draws: np.random.Generator) -> Array:
         """Draw a value from the distribution, [...]."""
         if self.kind == "quantiles":
-            return self._between(self._ordered(outputs), draws)
+            return self._draw_between(self._sort_quantiles(outputs), draws)
         centre, scale = _centre_and_scale(outputs)
         if self.kind == "gaussian":
             standard = draws.standard_normal(centre.shape)
@@ -110,7 +110,7 @@ class OutputDistribution:
         below = np.append(0, np.cumsum((density[1:] + density[:-1]) / 2))
         return math.sqrt(degrees) * np.tan(np.interp(probabilities, below / below[-1], angles))
 
-    def _ordered(self, outputs: Array) -> Array:
+    def _sort_quantiles(self, outputs: Array) -> Array:
         """The quantiles, from the middle one and the distances between them."""
         middle = self.settings["centre"]
         centre = outputs[..., middle : middle + 1]
@@ -118,7 +118,7 @@ class OutputDistribution:
         below = centre - np.cumsum(_softplus(outputs[..., :middle])[..., ::-1], axis=-1)[..., ::-1]
         return np.concatenate([below, centre, above], axis=-1)
 
-    def _at(self, ordered: Array, probability: float) -> Array:
+    def _interpolate(self, ordered: Array, probability: float) -> Array:
         known = self.settings["probabilities"]
         if not known[0] - 1e-6 <= probability <= known[-1] + 1e-6:
             raise InputError(
@@ -132,7 +132,7 @@ class OutputDistribution:
         between: Array = ordered[..., above - 1] * (1 - share) + ordered[..., above] * share
         return between
 
-    def _between(self, ordered: Array, draws: np.random.Generator) -> Array:
+    def _draw_between(self, ordered: Array, draws: np.random.Generator) -> Array:
         known = np.array(self.settings["probabilities"])
         if len(known) == 1:
             alone: Array = ordered[..., 0]
@@ -176,10 +176,10 @@ def ends(level: float) -> tuple[float, float]:
     return round(0.5 - level / 200, 10), round(0.5 + level / 200, 10)
 
 
-def ends_of(levels: Iterable[float]) -> list[float]:
+def interval_ends(levels: Iterable[float]) -> list[float]:
     """Check several levels and return the ends of their intervals, sorted.
 
-    >>> ends_of([80, 95])
+    >>> interval_ends([80, 95])
     [0.025, 0.1, 0.9, 0.975]
     """
     levels = list(levels)

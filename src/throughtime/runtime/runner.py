@@ -9,20 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.results import Progress
-from throughtime.runtime.session import ExportFolder
+from throughtime.runtime.session import ExportedModel, ExportFolder
 from throughtime.text.codec import Codec
 from throughtime.text.input_warnings import ReadsTexts
 
 Ids = NDArray[np.int64]
 
 
-class TextRunner(ReadsTexts):
+class TextRunner(ReadsTexts, ExportedModel):
     """A model with one graph and one codec."""
 
     codec: Codec
 
     def __init__(self, folder: ExportFolder) -> None:
-        self.settings: dict[str, Any] = folder.settings
+        super().__init__(folder)
         self.session, self.codec = folder.session("model"), Codec.load(folder.path)
 
 

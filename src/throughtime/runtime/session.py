@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from throughtime.errors import InputError, ThroughtimeError, import_optional
 from throughtime.files import read_json
 from throughtime.manifest import check_files, check_sums
+from throughtime.model import TaskModel
 
 FORMAT, VERSION = "throughtime-onnx", 1
 Array = NDArray[Any]
@@ -51,7 +52,7 @@ class Session:
         found: list[Array] = self._session.run(outputs, given)
         return found
 
-    def numbered(self, stem: str, names: Sequence[str]) -> list[str]:
+    def sort_numbered(self, stem: str, names: Sequence[str]) -> list[str]:
         """Those of the names that are `stem_0`, `stem_1` and so on, in order."""
         return sorted(
             (name for name in names if name.startswith(f"{stem}_")),
@@ -98,6 +99,12 @@ class ExportFolder:
         settings: dict[str, Any] = self.values["settings"]
         return settings
 
+    @property
+    def summary(self) -> str:
+        """The folder, the precision of its weights and their size."""
+        size = sum(self.values["bytes"].values()) / 1e6
+        return f"from {self.path}: {self.values['precision']}, {size:.1f} MB"
+
     def session(self, part: str) -> Session:
         """One of its graphs, ready to run."""
         path = self.path / self.values["parts"][part]
@@ -109,3 +116,14 @@ class ExportFolder:
             raise
         except Exception as error:  # onnxruntime's errors share no public base
             raise ThroughtimeError(f"{path}: onnxruntime cannot open it ({error})") from None
+
+
+class ExportedModel(TaskModel):
+    """A model that runs from the graphs of its export."""
+
+    def __init__(self, folder: ExportFolder) -> None:
+        self.task, self.settings, self._summary = folder.task, folder.settings, folder.summary
+
+    def __repr__(self) -> str:
+        """Show the folder of the export."""
+        return f"<{type(self).__name__} {self._summary}>"

@@ -32,17 +32,17 @@ def normalise_score(log_prob: Tensor, length: int, length_penalty: float) -> Ten
     return log_prob / divisor
 
 
-def within_hypothesis(limit: float) -> Pruning:
+def prune_by_hypothesis(limit: float) -> Pruning:
     """Keep the candidates whose total probability is at most `limit` below that of the best one."""
     _check_limit(limit)
     return lambda gained, total: _is_within(limit, total)
 
 
-def within_token(limit: float) -> Pruning:
+def prune_by_token(limit: float) -> Pruning:
     """Keep the candidates whose newest token's probability is at most `limit` below that of the best one.
 
     >>> newest = torch.tensor([[0.5, 0.3, 0.1]]).log()
-    >>> within_token(0.2)(newest, newest).tolist()
+    >>> prune_by_token(0.2)(newest, newest).tolist()
     [[True, True, False]]
     """
     _check_limit(limit)
@@ -110,7 +110,7 @@ class BeamRows(Hypotheses):
         whole[self.cell] = values
         return whole.view(*self.shape[:2], -1)
 
-    def in_cells(self, cells: Tensor) -> Tensor:
+    def find_rows(self, cells: Tensor) -> Tensor:
         """The rows in these cells; 0 for an empty cell."""
         rows = self.cell.new_zeros(math.prod(self.shape))
         rows[self.cell] = torch.arange(self.rows, device=rows.device)
@@ -140,8 +140,8 @@ class Beam:
     bound, and the search runs to the caller's maximum length. With `eager` the bound is what a row would
     score if it ended at its next token at no cost: this is faster and rarely changes the result, but may.
 
-    `prune` drops candidates before they are ranked: see `within_token` and `within_hypothesis`. A `limit` is
-    short for `prune=within_hypothesis(limit)`.
+    `prune` drops candidates before they are ranked: see `prune_by_token` and `prune_by_hypothesis`. A `limit`
+    is short for `prune=prune_by_hypothesis(limit)`.
     """
 
     groups = 1
@@ -163,7 +163,7 @@ class Beam:
             raise InputError("max_length", f"is {max_length}, expected 1 or more")
         self.end_id, self.width, self.n_best = end_id, num_beams, num_return_sequences
         self.length_penalty, self.max_length = length_penalty, max_length
-        self.prune, self.eager = prune if limit is None else within_hypothesis(limit), eager
+        self.prune, self.eager = prune if limit is None else prune_by_hypothesis(limit), eager
 
     @property
     def num_beams(self) -> int:
@@ -286,7 +286,7 @@ def best_candidates(
     worth, place = worth.sort(dim=2, descending=True, stable=True)
     worth, place = worth[..., : rows.width], place[..., : rows.width]
     cells = torch.arange(0, math.prod(rows.shape), rows.width, device=place.device).view(*rows.shape[:2], 1)
-    row, which = rows.in_cells(cells + place // each), place % each
+    row, which = rows.find_rows(cells + place // each), place % each
     total = total[row, which].masked_fill(worth == -torch.inf, -torch.inf)
     return Candidates(row, token[row, which], total, total)
 

@@ -138,7 +138,7 @@ class StochasticBeam(Beam):
         perturbed = rows.table(perturbed.masked_fill(total == -torch.inf, -torch.inf))[:, 0]
         rank, place = perturbed.topk(self.width, dim=1)  # [sentences, width]
         first = torch.arange(len(rows.alive), device=place.device)[:, None] * self.width
-        row, which = rows.in_cells(first + place // width), place % width
+        row, which = rows.find_rows(first + place // width), place % width
         found = (row, token[row, which], total[row, which], rank)
         return Candidates(*(tensor[:, None] for tensor in found))
 

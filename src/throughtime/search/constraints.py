@@ -80,7 +80,7 @@ def forced_prefix(prefixes: Sequence[Sequence[int]]) -> Constraint:
     return constraint
 
 
-def forbidden(words: Sequence[Sequence[int]]) -> Constraint:
+def forbidden_words(words: Sequence[Sequence[int]]) -> Constraint:
     """Bar these words, each of one or several tokens: the token that would complete a word is barred."""
     if not all(words):
         raise InputError("forbidden", "has a word of no tokens, expected one or more")
@@ -108,7 +108,7 @@ def pad_rows(sequences: Sequence[Sequence[int]], width: int | None = None) -> Te
     return torch.tensor(rows, dtype=torch.long).view(len(sequences), width)
 
 
-def required(words: Sequence[Sequence[Sequence[int]]], end_id: int, max_new_tokens: int) -> Constraint:
+def required_words(words: Sequence[Sequence[Sequence[int]]], end_id: int, max_new_tokens: int) -> Constraint:
     """Make every sentence contain its own words, each of one or several tokens, in any order.
 
     The end is barred until all words are there. A missing word that has been begun is completed. A missing
@@ -137,8 +137,8 @@ def required(words: Sequence[Sequence[Sequence[int]]], end_id: int, max_new_toke
         if not table.numel():
             return log_probs
         own = table.to(log_probs.device)[hypotheses.sentence]  # [rows, words, longest]
-        missing = _missing(own, hypotheses.tokens)  # [rows, words]
-        begun = _begun(own, hypotheses.tokens).masked_fill(~missing, 0)  # [rows, words]
+        missing = _find_missing(own, hypotheses.tokens)  # [rows, words]
+        begun = _count_begun(own, hypotheses.tokens).masked_fill(~missing, 0)  # [rows, words]
         furthest = begun.amax(dim=1, keepdim=True)
         left = ((own != NO_TOKEN).sum(dim=2) * missing).sum(dim=1, keepdim=True) + 1  # and the end token
         pressed = log_probs.argmax(dim=1, keepdim=True) == end_id
@@ -155,7 +155,7 @@ def required(words: Sequence[Sequence[Sequence[int]]], end_id: int, max_new_toke
     return constraint
 
 
-def _missing(words: Tensor, tokens: Tensor) -> Tensor:
+def _find_missing(words: Tensor, tokens: Tensor) -> Tensor:
     """Which words [rows, words, longest] do not occur in their row's tokens [rows, length]. [rows, words]"""
     longest = words.shape[2]
     filled = torch.nn.functional.pad(tokens, (0, longest), value=NO_TOKEN - 1)
@@ -164,7 +164,7 @@ def _missing(words: Tensor, tokens: Tensor) -> Tensor:
     return ~same.all(dim=3).any(dim=2)  # empty words, which fill up the table, occur everywhere
 
 
-def _begun(words: Tensor, tokens: Tensor) -> Tensor:
+def _count_begun(words: Tensor, tokens: Tensor) -> Tensor:
     """Number of each word's first tokens that its row ends with, less than the whole word. [rows, words]"""
     lengths = (words != NO_TOKEN).sum(dim=2)
     begun = torch.zeros_like(lengths)

@@ -117,7 +117,7 @@ def exact(
                 best[owner] = Finished(tuple(said), total, total, ended=end_id is not None)
 
         bound = log_prob.new_tensor([best[owner].log_prob for owner in owners])
-        row, following, total = _worth_while(log_probs, log_prob, bound, goes_on, end_id)
+        row, following, total = _find_promising(log_probs, log_prob, bound, goes_on, end_id)
         parents = np.empty(len(prefixes), dtype=object)
         for at in np.unique(row):
             own = (part[at].to(dtype, copy=True) for part, dtype in zip(state, dtypes, strict=True))
@@ -139,7 +139,7 @@ def _fits(first: Finished, end_id: int | None, max_new_tokens: int) -> bool:
     return first.ended and len(first.tokens) < max_new_tokens
 
 
-def _worth_while(
+def _find_promising(
     log_probs: Tensor, before: Tensor, bound: Tensor, goes_on: Tensor, end_id: int | None
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """The continuations that may still beat the bound of their row: row, token, log-probability."""

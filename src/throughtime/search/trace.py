@@ -47,7 +47,7 @@ class Trace:
         if moment.before.length == 0:
             self._of_row = [None] * moment.before.rows
         left = moment.before.log_prob[:, None] + moment.log_probs  # [rows before, V], not recorded yet
-        self._ended(moment, left)
+        self._record_ended(moment, left)
         going_on = moment.hypotheses
         of_row: list[int | None] = [None] * going_on.rows
         real = (going_on.log_prob > -torch.inf).nonzero().flatten()  # a beam may fill up with impossible rows
@@ -59,7 +59,7 @@ class Trace:
         self._cut(moment, left)
         self._of_row = of_row
 
-    def _ended(self, moment: Moment, left: Tensor) -> None:
+    def _record_ended(self, moment: Moment, left: Tensor) -> None:
         step = moment.before.length + 1
         for before, after in zip(moment.before.ended, moment.hypotheses.ended, strict=True):
             for one in after[len(before) :]:

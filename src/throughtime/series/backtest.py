@@ -14,7 +14,7 @@ from throughtime.errors import InputError, unknown
 from throughtime.metrics import forecast as measures
 from throughtime.results import Progress, format_times
 from throughtime.runtime.forecast import ends
-from throughtime.series.baselines import BASELINES, Baseline, season_of
+from throughtime.series.baselines import BASELINES, Baseline, find_season
 from throughtime.series.conformal import KINDS, Intervals, QuantileIntervals, ScaledIntervals
 from throughtime.series.figures import (
     GRID,
@@ -170,7 +170,7 @@ def backtest(
     if intervals not in CHOICES:
         raise unknown("kind of intervals", intervals, CHOICES)
     rolling = Rolling(n_windows, h if step_size is None else step_size, h)
-    season = season or season_of(panel)
+    season = season or find_season(panel)
     history = max(model.lookback, season + 1)  # MASE and seasonal-naive need a season and a row
     rolling.check(panel, history)
     grid = grid_within(*model.reach)
@@ -191,7 +191,7 @@ def backtest(
         # Without the last rows, the last windows are the ones just before the tested windows.
         before = replace(rolling, n_windows=rolling.gap - 1 + earlier)
         own = list(tested.quantiles)
-        past = roll(model, panel.until(n_windows * rolling.step_size), before, own, season, progress)
+        past = roll(model, panel.drop_last(n_windows * rolling.step_size), before, own, season, progress)
         grid = _finite_grid(grid, scores_before(rolling, panel, earlier, shared)[~np.isnan(tested.y)])
         tested = _adjust_windows(
             join_windows([past, tested]), n_windows, earlier, kind, probabilities(levels, grid)
@@ -221,7 +221,7 @@ def backtest(
         grid,
         {level: int(found.sum()) for level, found in infinite.items() if found.any()},
         format_times(first.ds[[len(first) - cut - 1 for cut in rolling.cuts]]),
-        _trained_on(rolling.with_earlier(earlier), unseen),
+        _count_trained_windows(rolling.add_earlier(earlier), unseen),
         figures,
         left_out,
     )
@@ -243,13 +243,13 @@ def calibrate_intervals(
     """
     if intervals not in (CONFORMAL, *KINDS):
         raise unknown("kind of conformal intervals", intervals, (CONFORMAL, *KINDS))
-    season = season or season_of(panel)
+    season = season or find_season(panel)
     rolling = last_windows(panel, h, max(model.lookback, season + 1), unseen, levels, intervals == SCALED)
     asked = probabilities(levels, grid_within(*ends(max(levels, default=USUAL_LEVEL))))
     rolled = roll(model, panel, rolling, asked, season, progress)
-    found = KINDS[_kind(intervals, rolled)].of(rolled.on_power_scale())
+    found = KINDS[_kind(intervals, rolled)].of(rolled.to_power_scale())
     infinite = int((count_scores(rolling, panel, intervals == SCALED) < scores_needed(levels)).sum())
-    return Calibration(found, rolling.n_windows, _trained_on(rolling, unseen), infinite)
+    return Calibration(found, rolling.n_windows, _count_trained_windows(rolling, unseen), infinite)
 
 
 def _kind(intervals: str, tested: PastWindows) -> str:
@@ -267,7 +267,7 @@ def _finite_grid(grid: Sequence[float], scores: NDArray[np.int64]) -> tuple[floa
     return tuple(p for p in grid if (least >= windows_needed(abs(2 * p - 1))).all())
 
 
-def _trained_on(rolling: Rolling, unseen: int | None) -> int:
+def _count_trained_windows(rolling: Rolling, unseen: int | None) -> int:
     """The number of windows that overlap with the rows before the `unseen` ones."""
     return 0 if unseen is None else sum(cut > unseen for cut in rolling.cuts)
 
@@ -277,11 +277,11 @@ def _adjust_windows(
 ) -> PastWindows:
     """The last windows, each with intervals from the `earlier` ones that ended before it."""
     tested = everything.windows(slice(-n_windows, None))
-    even = everything.on_power_scale()
+    even = everything.to_power_scale()
     adjusted = []
     for place in range(n_windows):
         past = KINDS[kind].of(even.windows(slice(place, place + earlier)))
         last = len(even) - n_windows + place
         adjusted.append(past.adjust(even.windows(slice(last, last + 1)), asked))
     quantiles = {p: np.concatenate([one[p] for one in adjusted]) for p in asked}
-    return replace(tested, quantiles=tested.in_own_units(quantiles))
+    return replace(tested, quantiles=tested.to_own_units(quantiles))

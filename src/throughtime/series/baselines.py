@@ -42,7 +42,7 @@ def naive(y: Array, h: int, season: int = 1) -> Gaussians:
     >>> naive(np.array([1.0, 2.0, 4.0]), h=4).mean.tolist()
     [4.0, 4.0, 4.0, 4.0]
     """
-    last = _observed(y)[-1]
+    last = _find_observed(y)[-1]
     ahead = len(y) - 1 - last + np.arange(1, h + 1)
     return Gaussians(np.full(h, y[last]), _deviation(y[1:] - y[:-1]) * np.sqrt(ahead))
 
@@ -53,7 +53,7 @@ def seasonal_naive(y: Array, h: int, season: int) -> Gaussians:
     >>> seasonal_naive(np.array([9.0, 1.0, 2.0, 3.0]), h=5, season=3).mean.tolist()
     [1.0, 2.0, 3.0, 1.0, 2.0]
     """
-    _observed(y)
+    _find_observed(y)
     rows = repeated_rows(~np.isnan(y), np.array([len(y)]), h, season)[:, 0]
     lacking = np.flatnonzero(rows < 0)
     if len(lacking):
@@ -69,7 +69,7 @@ def drift(y: Array, h: int, season: int = 1) -> Gaussians:
     >>> drift(np.array([1.0, 2.0, 5.0]), h=2).mean.tolist()
     [7.0, 9.0]
     """
-    observed = _observed(y)
+    observed = _find_observed(y)
     first, last = observed[0], observed[-1]
     steps = max(last - first, 1)
     slope = (y[last] - y[first]) / steps
@@ -104,7 +104,7 @@ BASELINES: dict[str, Callable[[Array, int, int], Gaussians]] = {
 }
 
 
-def _observed(y: Array) -> npt.NDArray[Any]:
+def _find_observed(y: Array) -> npt.NDArray[Any]:
     """The positions of the observed values, of which there must be one."""
     places = np.flatnonzero(~np.isnan(y))
     if not len(places):
@@ -143,7 +143,7 @@ class Baseline(ForecastModel):
         """
         panel, h = query.panel, query.h
         generator = np.random.default_rng(query.seed or 0)
-        season = self.season or season_of(panel)
+        season = self.season or find_season(panel)
         forecasts = []
         for series in panel.series:
             try:
@@ -157,10 +157,10 @@ class Baseline(ForecastModel):
         return forecasts
 
 
-def season_of(panel: Panel) -> int:
+def find_season(panel: Panel) -> int:
     """Return the number of rows in a season, such as 24 hours, 7 days or 12 months; 1 if it is unknown.
 
-    >>> season_of(Panel((), frequency=None))
+    >>> find_season(Panel((), frequency=None))
     1
     """
     return (panel.frequency.season if panel.frequency else None) or 1

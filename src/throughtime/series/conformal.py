@@ -24,7 +24,7 @@ from throughtime.folder import ModelFolder
 from throughtime.results import Forecast
 from throughtime.series.protocol import ForecastModel, ForecastQuery
 from throughtime.series.rolling import ROUNDING, PastWindows, gather_window, windows_needed
-from throughtime.text.texts import several
+from throughtime.text.texts import format_count
 
 Array = NDArray[np.float64]
 
@@ -40,7 +40,7 @@ class Intervals(ABC):
 
     def __repr__(self) -> str:
         """Everything except the scores."""
-        ahead = several(next(iter(self.scores.values())).shape[-1], "step")
+        ahead = format_count(next(iter(self.scores.values())).shape[-1], "step")
         return f"{type(self).__name__}({len(self.series):,} series, season {self.season}, {ahead} ahead)"
 
     @classmethod
@@ -107,9 +107,9 @@ class QuantileIntervals(Intervals):
         """Measure the scores [n, S, h] of each interval of past windows."""
         known = past.quantiles
         scores = {
-            repr(p): np.maximum(known[p] - past.y, past.y - known[_rounded(1 - p)])
+            repr(p): np.maximum(known[p] - past.y, past.y - known[_round_probability(1 - p)])
             for p in known
-            if p < 0.5 and _rounded(1 - p) in known
+            if p < 0.5 and _round_probability(1 - p) in known
         }
         if not scores:
             raise InputError(
@@ -133,7 +133,7 @@ class QuantileIntervals(Intervals):
             one, other, share = self._neighbours(p)
             found[p] = (1 - share) * forecasts.quantiles[one] + share * forecasts.quantiles[other]
             if not math.isclose(p, 0.5):
-                low, high = (measured[_rounded(min(each, 1 - each))] for each in (one, other))
+                low, high = (measured[_round_probability(min(each, 1 - each))] for each in (one, other))
                 scores = _scores_of_series((1 - share) * low + share * high, self.series, forecasts)
                 found[p] = found[p] + _offset(scores, p)
         if not found:
@@ -144,7 +144,7 @@ class QuantileIntervals(Intervals):
     def _neighbours(self, p: float) -> tuple[float, float, float]:
         """The two measured probabilities around p, on its side of the median, and where it lies between."""
         known = sorted(map(float, self.scores))
-        low = _rounded(min(p, 1 - p))
+        low = _round_probability(min(p, 1 - p))
         if math.isclose(p, 0.5) or low in known:
             return p, p, 0.0
         if not known[0] < low < known[-1]:
@@ -157,7 +157,11 @@ class QuantileIntervals(Intervals):
         above = next(place for place, each in enumerate(known) if each > low)
         one, other = known[above - 1], known[above]
         share = (low - one) / (other - one)
-        return (one, other, share) if p < 0.5 else (_rounded(1 - one), _rounded(1 - other), share)
+        return (
+            (one, other, share)
+            if p < 0.5
+            else (_round_probability(1 - one), _round_probability(1 - other), share)
+        )
 
 
 KINDS: dict[str, type[Intervals]] = {
@@ -177,16 +181,17 @@ class Conformal(ForecastModel):
         forecasts = self.model.answer(replace(query, probabilities=required))
         missing = np.full((len(query.panel.series), query.h), np.nan)
         window = gather_window(self.model, query.panel, forecasts, missing, self.intervals.season)
-        adjusted = self.intervals.adjust(window.on_power_scale(), query.probabilities)
-        quantiles = window.in_own_units(adjusted)
+        adjusted = self.intervals.adjust(window.to_power_scale(), query.probabilities)
+        quantiles = window.to_own_units(adjusted)
         for p, found in quantiles.items():
             if np.isinf(found).any():
                 place, step = np.argwhere(np.isinf(found[0]))[0]
+                ahead = format_count(int(step) + 1, "step")
                 raise InputError(
                     f"level {100 * _level(p):g}",
                     f"needs {windows_needed(_level(p))} windows, more than the saved intervals have for "
-                    f"series {window.series[place]!r} {several(int(step) + 1, 'step')} ahead; measure them "
-                    "again with `save_intervals(level=...)`, or ask for a lower level",
+                    f"series {window.series[place]!r} {ahead} ahead; measure them again "
+                    "with `save_intervals(level=...)`, or ask for a lower level",
                 )
         places = {name: place for place, name in enumerate(window.series)}
         return [
@@ -223,7 +228,7 @@ def _offset(scores: Array, p: float) -> Array | float:
     return side * conformal_quantile(scores, _level(p)) if side else 0.0
 
 
-def _rounded(p: float) -> float:
+def _round_probability(p: float) -> float:
     """A probability without what floating point adds to it, as the keys of quantiles are."""
     return round(p, 10)
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.metrics import forecast as measures
-from throughtime.runtime.forecast import ends, ends_of
+from throughtime.runtime.forecast import ends, interval_ends
 from throughtime.series.rolling import PastWindows
 
 Array = NDArray[np.float64]
@@ -40,7 +40,7 @@ def probabilities(levels: Sequence[float], grid: Sequence[float]) -> list[float]
     >>> probabilities([50, 95], [0.25, 0.5, 0.75])
     [0.025, 0.25, 0.5, 0.75, 0.975]
     """
-    return sorted({*grid, *ends_of(levels)})
+    return sorted({*grid, *interval_ends(levels)})
 
 
 def grid_within(low: float, high: float) -> tuple[float, ...]:

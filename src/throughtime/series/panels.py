@@ -14,7 +14,7 @@ from throughtime.data.batching.series import PanelArrays
 from throughtime.data.panel import Frequency, Panel, Series, Times, calendar
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
-from throughtime.series.scaling import Scale, Scaling, Transform, fill_gaps, power_of, scale_of
+from throughtime.series.scaling import Scale, Scaling, Transform, fill_gaps, fit_power, fit_scale
 
 SERIES_FILE = "series.json"
 Size = int | float
@@ -127,7 +127,7 @@ class PanelScaling:
         ]
         known, past = (
             tuple(
-                scale_of(name, column, "standard")
+                fit_scale(name, column, "standard")
                 for name, column in zip(names, np.concatenate(tables).T, strict=True)
             )
             for names, tables in (
@@ -148,8 +148,8 @@ class PanelScaling:
         """Return the scale that a series was trained with; a new series is measured on all its values."""
         name, found = series.unique_id, self.series.get(series.unique_id)
         if found is None:
-            power = power_of(name, series.y, self.transform)
-            found = scale_of(name, series.y, self.scaling, power)
+            power = fit_power(name, series.y, self.transform)
+            found = fit_scale(name, series.y, self.scaling, power)
         return found
 
     def check(self, panel: Panel) -> None:
@@ -169,7 +169,7 @@ class PanelScaling:
         columns = (
             [fill_gaps(values) for values in y],
             [self.columns(one.known, one.ds) for one in panel.series],
-            [fill_gaps(_scaled(one.past, self.past)) for one in panel.series],
+            [fill_gaps(_scale_columns(one.past, self.past)) for one in panel.series],
         )
         values, known, past = (np.concatenate(each).astype(np.float32) for each in columns)
         return PanelArrays(
@@ -184,7 +184,7 @@ class PanelScaling:
 
     def columns(self, known: Values, ds: Times) -> Values:
         """Return the columns known in the future, scaled, and those of the calendar."""
-        scaled = fill_gaps(_scaled(known, self.known))
+        scaled = fill_gaps(_scale_columns(known, self.known))
         if not self.calendar:
             return scaled
         return np.concatenate([scaled, calendar(ds, self.frequency)[1]], axis=1)
@@ -250,7 +250,7 @@ def scale_series(series: Series, scale: Scale) -> Values:
         raise InputError(f"series {series.unique_id!r}", error.problem) from None
 
 
-def _scaled(columns: Values, scales: tuple[Scale, ...]) -> Values:
+def _scale_columns(columns: Values, scales: tuple[Scale, ...]) -> Values:
     if not scales:
         return columns[:, :0]
     return np.stack([scale.apply(columns[:, place]) for place, scale in enumerate(scales)], axis=1)

@@ -25,7 +25,7 @@ from throughtime.errors import InputError
 from throughtime.results import Forecast
 from throughtime.series.panels import Timeline
 from throughtime.series.protocol import ForecastModel, ForecastQuery
-from throughtime.series.scaling import PLAIN, Scale, fill_gaps, scale_of
+from throughtime.series.scaling import PLAIN, Scale, fill_gaps, fit_scale
 
 Array = NDArray[np.float64]
 PENALTIES = tuple(10.0**power for power in range(-1, 6))
@@ -171,7 +171,7 @@ class RidgeBaseline(ForecastModel):
         """Fit for forecasts of `h` rows; raise an `InputError` if there are too few rows."""
         lookback = lookback_for([len(part) for part in fitting.training])
         scales = {
-            one.unique_id: scale_of(one.unique_id, one.y[part.start : part.stop], "standard", power)
+            one.unique_id: fit_scale(one.unique_id, one.y[part.start : part.stop], "standard", power)
             for one, part, power in zip(panel.series, fitting.training, fitting.powers, strict=True)
         }
         values = [fill_gaps(scales[one.unique_id].apply(one.y)) for one in panel.series]

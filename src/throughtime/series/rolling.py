@@ -17,7 +17,7 @@ from throughtime.metrics.forecast import seasonal_scale
 from throughtime.results import Forecast
 from throughtime.series.protocol import ForecastModel
 from throughtime.series.scaling import PLAIN, apply_power, undo_power
-from throughtime.text.texts import several
+from throughtime.text.texts import format_count
 
 Array = NDArray[np.float64]
 ROUNDING = 1e-9  # 0.95 x 20 is 19, whatever floating point says
@@ -57,7 +57,7 @@ class Rolling:
         """
         return -(-self.h // self.step_size)
 
-    def with_earlier(self, windows: int) -> Rolling:
+    def add_earlier(self, windows: int) -> Rolling:
         """Return these windows and additional earlier ones that end before the first origin."""
         return replace(self, n_windows=self.n_windows + self.gap - 1 + windows) if windows else self
 
@@ -65,17 +65,17 @@ class Rolling:
         """Return the number of earlier windows that fit into the last `rows`.
 
         >>> rolling = Rolling(n_windows=3, step_size=2, h=4)
-        >>> rolling.room(12), rolling.with_earlier(1).cuts
+        >>> rolling.room(12), rolling.add_earlier(1).cuts
         (1, [12, 10, 8, 6, 4])
         """
         return max(0, (rows - self.cuts[0]) // self.step_size - self.gap + 1)
 
     def check(self, panel: Panel, history: int, earlier: int = 0) -> None:
         """Refuse series with fewer than `history` rows before the first origin of all windows."""
-        needed = history + self.with_earlier(earlier).cuts[0]
+        needed = history + self.add_earlier(earlier).cuts[0]
         for series in panel.series:
             if len(series) < needed:
-                windows = several(self.n_windows, "window")
+                windows = format_count(self.n_windows, "window")
                 if earlier:
                     windows += f" and {earlier} earlier ones for the intervals,"
                 raise InputError(
@@ -106,7 +106,7 @@ class PastWindows:
         """Return some of the windows."""
         return _combine([self], lambda arrays: arrays[0][part])
 
-    def on_power_scale(self) -> PastWindows:
+    def to_power_scale(self) -> PastWindows:
         """Return the windows on the scale of the powers, where errors do not depend on the level."""
         if (self.powers == PLAIN).all():
             return self
@@ -116,7 +116,7 @@ class PastWindows:
             self, y=apply_power(self.y, powers), mean=apply_power(self.mean, powers), quantiles=quantiles
         )
 
-    def in_own_units(self, quantiles: dict[float, Array]) -> dict[float, Array]:
+    def to_own_units(self, quantiles: dict[float, Array]) -> dict[float, Array]:
         """Return quantiles [W, S, h] on the scale of the powers to original units."""
         return {p: undo_power(values, self.powers[..., None]) for p, values in quantiles.items()}
 
@@ -132,9 +132,9 @@ def roll(
     """Forecast from every origin. The model sees no later row, except columns known in the future."""
     windows, h = [], rolling.h
     for cut in rolling.cuts:
-        history, future = panel.until(cut), None
+        history, future = panel.drop_last(cut), None
         if panel.known_names:
-            future = replace(panel, series=tuple(_known_of(series, cut, h) for series in panel.series))
+            future = replace(panel, series=tuple(_select_known(series, cut, h) for series in panel.series))
         y = np.stack([series.y[len(series) - cut :][:h] for series in panel.series])
         forecasts = model.predict(history, h, probabilities, future=future)
         windows.append(gather_window(model, history, forecasts, y, season))
@@ -189,7 +189,7 @@ def measure_recent_change(y: Array, season: int) -> float:
     return 1.0
 
 
-def _known_of(series: Series, cut: int, h: int) -> Series:
+def _select_known(series: Series, cut: int, h: int) -> Series:
     """The rows to forecast, with only the columns that are known in the future."""
     rows = series.rows(slice(len(series) - cut, len(series) - cut + h))
     return replace(rows, y=np.full_like(rows.y, np.nan), past=np.full_like(rows.past, np.nan))

@@ -19,10 +19,10 @@ POWERS = np.linspace(0, 1, 101)
 """From the logarithm to no transform. Powers below 0 are bounded above, which makes forecasts diverge."""
 
 
-def power_of(name: str, values: Values, transform: Transform) -> float:
+def fit_power(name: str, values: Values, transform: Transform) -> float:
     """Return 0 for log, the power between 0 and 1 of highest likelihood for box-cox, and 1 for none.
 
-    >>> power_of("a", np.exp(np.sin(np.arange(99.0))), "log")
+    >>> fit_power("a", np.exp(np.sin(np.arange(99.0))), "log")
     0.0
     """
     if transform == "none":
@@ -100,15 +100,15 @@ class Scale(NamedTuple):
         return own if self.power == PLAIN else undo_power(own, self.power)
 
 
-def scale_of(name: str, values: Values, scaling: Scaling, power: float = PLAIN) -> Scale:
+def fit_scale(name: str, values: Values, scaling: Scaling, power: float = PLAIN) -> Scale:
     """Measure the scale of the observed `values` after a Box-Cox transform; a constant series has spread 1.
 
     `standard` uses the mean and the standard deviation; `robust`, for series with outliers, the median and
     the interquartile range, divided by that of a standard normal distribution.
 
-    >>> scale_of("load", np.array([1.0, 3.0, np.nan]), "standard")
+    >>> fit_scale("load", np.array([1.0, 3.0, np.nan]), "standard")
     Scale(centre=2.0, spread=1.0, power=1.0)
-    >>> scale_of("load", np.array([1.0, 2.0, 3.0, 1e9]), "robust").spread < 1e9
+    >>> fit_scale("load", np.array([1.0, 2.0, 3.0, 1e9]), "robust").spread < 1e9
     True
     """
     if scaling == "none":

@@ -149,7 +149,7 @@ async def ready(request: Request) -> JSONResponse:
 
 
 @state.get("/models")
-async def listed(request: Request) -> list[dict[str, Any]]:
+async def list_models(request: Request) -> list[dict[str, Any]]:
     """All models with their tasks and abilities."""
     return [one.values() for one in get_service(request).models]
 

@@ -84,7 +84,7 @@ class Worker:
     def waiting(self) -> int:
         """Number of items that are waited for and not begun."""
         with self._changed:
-            return self._wanted()
+            return self._count_wanted()
 
     def close(self) -> None:
         """Finish the queue, accept nothing new, and stop."""
@@ -99,14 +99,14 @@ class Worker:
         with self._changed:
             if self._closing:
                 raise RefusalError(503, "the server is shutting down", retry_after=5)
-            waiting = self._wanted()
+            waiting = self._count_wanted()
             if waiting and waiting + sum(entry.size for entry in entries) > self.queue:
                 sentence = f"too many requests are waiting for {self.name}; try again soon"
                 raise RefusalError(503, sentence, retry_after=1)
             self._queue.extend(entries)
             self._changed.notify()
 
-    def _wanted(self) -> int:
+    def _count_wanted(self) -> int:
         return sum(entry.size for entry in self._queue if not entry.left)
 
     def _work(self) -> None:
@@ -172,7 +172,7 @@ class Batcher(Worker):
                         return []
                     self._changed.wait()
                     continue
-                batch = self._alike()
+                batch = self._take_alike()
                 rest = batch[0].since + self.wait - time.monotonic()
                 if rest <= 0 or self._closing or sum(job.size for job in batch) >= self.most:
                     chosen = set(map(id, batch))
@@ -180,7 +180,7 @@ class Batcher(Worker):
                     return batch
                 self._changed.wait(rest)
 
-    def _alike(self) -> list[Job]:
+    def _take_alike(self) -> list[Job]:
         """Return the first job and those after it that can be computed together with it."""
         first, *others = self._queue
         batch, items = [first], first.size

@@ -33,7 +33,7 @@ from throughtime.serve.requests import (
 )
 from throughtime.serve.service import Service, admit, batch_key
 from throughtime.serve.writing import Draft, SamplingOptions, Spelling, WrittenToken
-from throughtime.tasks.language.framing import WINDOW
+from throughtime.text.codec import WINDOW
 
 if TYPE_CHECKING:
     from throughtime.search.generate import Finished
@@ -317,7 +317,7 @@ class Completion:
 
     def _usage(self, written: int | None = None) -> dict[str, int]:
         read = sum(
-            len(ids) - self.framing.given if isinstance(asked, str) else len(asked)
+            len(ids) - self.framing.num_given if isinstance(asked, str) else len(asked)
             for asked, ids in zip(self.asked.prompts, self.prompts, strict=True)
         )
         if written is None:
@@ -327,7 +327,7 @@ class Completion:
     def _log_probs(self, draft: Draft, prompt_scores: Sequence[float]) -> dict[str, Any]:
         """Return ln P of every token; those of an echoed prompt come first, and its first is unknown."""
         echoed = len(prompt_scores)
-        skip = self.framing.given if echoed else 0
+        skip = self.framing.num_given if echoed else 0
         ids = [*draft.prompt, *(one.token for one in draft.tokens)]
         first = skip if echoed else len(draft.prompt)
         tokens = self.framing.pieces(ids)[first:]

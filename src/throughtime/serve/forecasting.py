@@ -17,7 +17,7 @@ from throughtime.data.panel import YEARS, Panel, Series, Times, make_regular
 from throughtime.data.readers.dates import ISO, DateCell, DateForm, check_date_format, settle_form
 from throughtime.interrupt import check_interrupt
 from throughtime.results import Forecast
-from throughtime.runtime.forecast import ends, ends_of
+from throughtime.runtime.forecast import ends, interval_ends
 from throughtime.series.conformal import Conformal
 from throughtime.series.protocol import ForecastModel
 from throughtime.serve.bodies import answer, body_schema, read_body
@@ -71,9 +71,9 @@ async def forecast(request: Request) -> Response:
     check_limit("h", asked.h or 1, service.options.max_horizon)
     h = asked.h or served.model.model.horizon
     levels = sorted(set(asked.level))
-    probabilities = ends_of(levels)
-    forecasting = _forecasting(served, levels)
-    panel = await service.run_aside(request, partial(panel_of, asked.series, asked.date_format))
+    probabilities = interval_ends(levels)
+    forecasting = _choose_forecaster(served, levels)
+    panel = await service.run_aside(request, partial(build_panel, asked.series, asked.date_format))
 
     def compute(panels: list[Panel]) -> list[list[Forecast]]:
         with np.errstate(all="ignore"):
@@ -85,7 +85,7 @@ async def forecast(request: Request) -> Response:
     return await answer(request, {"model": served.name, "forecasts": forecasts, "notes": panel.notes})
 
 
-def _forecasting(served: Served, levels: Sequence[float]) -> ForecastModel:
+def _choose_forecaster(served: Served, levels: Sequence[float]) -> ForecastModel:
     """Return what forecasts at these levels: the model, or the model with its saved intervals."""
     forecaster: ForecastModel = served.model
     if not levels or served.model.has_own_intervals:
@@ -99,7 +99,7 @@ def _forecasting(served: Served, levels: Sequence[float]) -> ForecastModel:
     return Conformal(forecaster, served.intervals)
 
 
-def panel_of(given: Sequence[SeriesRequest], date_format: str | None = None) -> Panel:
+def build_panel(given: Sequence[SeriesRequest], date_format: str | None = None) -> Panel:
     """Return the series of a request on a common grid, sorted by time."""
     (twice, count), *_ = Counter(one.unique_id for one in given).most_common(1)
     if count > 1:
@@ -159,7 +159,7 @@ def _times(name: str, given: Sequence[str] | Sequence[int], form: DateForm) -> T
     for text in given:
         moment = _read_iso(str(text)) if form == ISO else form.read(str(text))
         if moment is None:
-            wanted = "which is no date" if form == ISO else f"which is not {form.wanted}"
+            wanted = "which is no date" if form == ISO else f"which is not {form.description}"
             raise RefusalError(400, f"series {name!r} has the time {str(text)[:40]!r}, {wanted}")
         if moment.year not in YEARS:
             known = f"known are {YEARS[0]} to {YEARS[-1]}"

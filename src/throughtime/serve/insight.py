@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from throughtime.data.readers.panel import panel_of
+from throughtime.data.readers.panel import read_series_panel
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.inspection.gates import unit_gates
 from throughtime.inspection.next_tokens import next_tokens
@@ -113,7 +113,7 @@ async def gates(request: Request) -> Response:
 
 
 @router.post("/next", openapi_extra=body_schema(NextRequest))
-async def following(request: Request) -> Response:
+async def list_next_tokens(request: Request) -> Response:
     """The likeliest next tokens after a text, and the surprisal of each of its tokens in bits."""
     asked = await read_body(request, NextRequest)
 
@@ -132,7 +132,7 @@ async def history(request: Request) -> Response:
 
     def compute(items: list[None]) -> list[dict[str, Any]]:
         try:
-            panel = panel_of(served.model.open_data(download=False), served.model.config.roles)
+            panel = read_series_panel(served.model.open_data(download=False), served.model.config.roles)
         except (ThroughtimeError, OSError):
             sentence = f"the training data of {served.name} are not available; paste some data"
             raise RefusalError(404, sentence) from None

@@ -96,14 +96,14 @@ class Limits:
             if wait:
                 sentence = f"more than {self.options.rate_limit} requests in a minute; wait {wait} s"
                 answer = refusal(scope["path"], 429, sentence, {"Retry-After": str(wait)})
-        await answer(scope, self._limited(receive), send)
+        await answer(scope, self._limit_body(receive), send)
 
-    def _limited(self, receive: Receive) -> Receive:
+    def _limit_body(self, receive: Receive) -> Receive:
         """Return the same messages, until a body is too large or too late, or the server stops."""
         size, whole = 0, False
         deadline = asyncio.get_running_loop().time() + self.options.timeout
 
-        async def limited() -> Message:
+        async def receive_limited() -> Message:
             nonlocal size, whole
             if whole:
                 return await receive()
@@ -120,7 +120,7 @@ class Limits:
                 raise HTTPException(413, self.too_large)
             return message
 
-        return limited
+        return receive_limited
 
 
 class AccessLog:

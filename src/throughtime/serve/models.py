@@ -113,7 +113,7 @@ class Models:
         """All models, in the order in which they were given."""
         return iter(self._by_name.values())
 
-    def able_to(self, ability: str) -> list[Served]:
+    def find_by_ability(self, ability: str) -> list[Served]:
         """The models with this ability, in the order in which they were given."""
         return [one for one in self if ability in one.abilities]
 
@@ -130,7 +130,7 @@ class Models:
         if kind is None:
             kind = next(task.title for task in TASKS.values() if task.command == ability)
         if name is None:
-            found = self.able_to(ability)
+            found = self.find_by_ability(ability)
             if not found:
                 raise RefusalError(404, f"no model here is {kind}", param="model", code="model_not_found")
             return found[0]

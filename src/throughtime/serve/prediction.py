@@ -181,7 +181,7 @@ async def infill(
     Gaps of one token, two tokens and so on are tried; the best has the likeliest tokens on average.
     """
     service = get_service(request)
-    fillers = [named] if "fill" in named.abilities else service.models.able_to("fill")
+    fillers = [named] if "fill" in named.abilities else service.models.find_by_ability("fill")
     if not fillers:
         sentence = "suffix needs a model that fills blanks, and none is loaded; leave it out"
         raise RefusalError(400, sentence, param="suffix")
@@ -192,7 +192,7 @@ async def infill(
     texts = [_check_prompt(prompt) for prompt in prompts]
     gaps = range(1, min(most, MOST_BLANKS) + 1)
 
-    blanked = [with_blanks(text, suffix, blanks) for text in texts for blanks in gaps]
+    blanked = [insert_blanks(text, suffix, blanks) for text in texts for blanks in gaps]
     fill = partial(filler.model.fill, k=choices)
     key = ("infill", choices)
     found = iter(await service.compute(request, filler, key, fill, blanked))
@@ -211,10 +211,10 @@ async def infill(
     return {"choices": answers, "usage": usage} | warnings
 
 
-def with_blanks(prompt: str, suffix: str, blanks: int) -> str:
+def insert_blanks(prompt: str, suffix: str, blanks: int) -> str:
     """Return the text with this number of blanks between prompt and suffix.
 
-    >>> with_blanks("I am", ".", 1), with_blanks("I ", "a cow", 2)
+    >>> insert_blanks("I am", ".", 1), insert_blanks("I ", "a cow", 2)
     ('I am ___.', 'I ___ ___ a cow')
     """
     before = "" if not prompt or prompt[-1].isspace() else " "

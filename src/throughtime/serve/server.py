@@ -38,7 +38,7 @@ def listen(host: str, port: int) -> socket.socket:
         raise InputError("host", f"{host!r} is not an address of this machine") from None
 
 
-def address_of(listener: socket.socket) -> str:
+def format_address(listener: socket.socket) -> str:
     """Return the address as a link."""
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)

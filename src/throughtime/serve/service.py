@@ -68,12 +68,12 @@ class Service:
         }
         self._aside = ThreadPoolExecutor(ASIDE, thread_name_prefix="aside")
         for name in self.batchers:
-            self.metrics.queue.labels(name).set_function(partial(self._waiting, name))
+            self.metrics.queue.labels(name).set_function(partial(self._count_waiting, name))
 
     @cached_property
     def detector(self) -> Detector:
         """Tells the languages of the translators apart; built when it is first needed."""
-        return Detector(language_samples(self.models.able_to("translate")))
+        return Detector(language_samples(self.models.find_by_ability("translate")))
 
     async def warnings(
         self, request: Request, served: Served, texts: Sequence[str], **how: Any
@@ -120,7 +120,7 @@ class Service:
 
     async def wait_for(self, request: Request, future: asyncio.Future[Any]) -> Any:
         """Return the result of the future, unless the client disconnects or the time is over."""
-        gone = asyncio.ensure_future(_disconnected(request))
+        gone = asyncio.ensure_future(_wait_for_disconnect(request))
         rest = self.deadline(request) - time.monotonic()
         try:
             await asyncio.wait({future, gone}, timeout=max(0.0, rest), return_when="FIRST_COMPLETED")
@@ -174,7 +174,7 @@ class Service:
     def _workers(self) -> list[Worker]:
         return [*self.batchers.values(), *self.writers.values()]
 
-    def _waiting(self, name: str) -> int:
+    def _count_waiting(self, name: str) -> int:
         return sum(worker.waiting for worker in self._workers() if worker.name == name)
 
 
@@ -250,7 +250,7 @@ async def ask(
     return served, found, {} if silent else await service.warnings(request, served, texts)
 
 
-async def _disconnected(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     """Return when the client closes its connection; its request has been read before."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

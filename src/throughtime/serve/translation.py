@@ -138,7 +138,7 @@ async def translate(request: Request) -> Response:
 async def languages(request: Request) -> list[dict[str, Any]]:
     """The languages, and the targets of each."""
     targets: dict[str, set[str]] = {}
-    for served in get_service(request).models.able_to("translate"):
+    for served in get_service(request).models.find_by_ability("translate"):
         targets.setdefault(served.source, {served.source}).add(served.target)
         targets.setdefault(served.target, {served.target})
     return [
@@ -162,7 +162,7 @@ async def settings(request: Request) -> dict[str, Any]:
     service = get_service(request)
     language = {
         side: {"code": code, "name": language_name(code)}
-        for one in service.models.able_to("translate")[:1]
+        for one in service.models.find_by_ability("translate")[:1]
         for side, code in (("source", one.source), ("target", one.target))
     }
     return {
@@ -193,7 +193,7 @@ def _choose_translator(service: Service, asked: TranslateRequest, source: str) -
             sentence = f"{chosen.name} translates from {chosen.source} to {chosen.target}, nothing else"
             raise RefusalError(400, sentence)
         return chosen
-    translators = service.models.able_to("translate")
+    translators = service.models.find_by_ability("translate")
     if not translators:
         raise RefusalError(404, "no model here is a translator")
     codes = {code for one in translators for code in (one.source, one.target)}
@@ -235,7 +235,7 @@ async def _translations(
         def compute(items: list[str]) -> list[list[LinkedText]]:
             found = search_translations(served.model, items, asked.alternatives, align=linked, **options)
             return [
-                [LinkedText(one.text, links_of(item, one)) for one in (best, *best.alternatives)]
+                [LinkedText(one.text, find_links(item, one)) for one in (best, *best.alternatives)]
                 for item, best in zip(items, found, strict=True)
             ]
 
@@ -284,12 +284,15 @@ def _whole_pages(parsed: Sequence[HtmlPage], found: Mapping[int, list[LinkedText
         versions = [[(one, own[min(rank, len(own) - 1)]) for one, own in pairs] for rank in range(ranks)]
         check_interrupt()
         whole.append(
-            [page.with_segments([one.translated(*best) for one, best in version]) for version in versions]
+            [
+                page.replace_segments([one.render_translation(*best) for one, best in version])
+                for version in versions
+            ]
         )
     return whole
 
 
-def links_of(source: str, translation: Translation) -> list[Link]:
+def find_links(source: str, translation: Translation) -> list[Link]:
     """Link each target word to the source word with the most attention; empty without attention."""
     alignment = translation.alignment
     if alignment is None:

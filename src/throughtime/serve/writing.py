@@ -15,7 +15,7 @@ from throughtime.runtime.draws import Draws
 from throughtime.search.generate import Memory, State, select
 from throughtime.search.sampling import choose_at, temper
 from throughtime.serve.batching import Worker, as_failure
-from throughtime.tasks.language.framing import WINDOW
+from throughtime.text.codec import WINDOW
 
 if TYPE_CHECKING:
     from throughtime.tasks.language.framing import Framing
@@ -99,7 +99,7 @@ class Stops:
         if found:
             self.held, self.stopped = "", True
             return whole[: min(found)]
-        sure = len(whole) - max((_begun(whole, stop) for stop in self.stops), default=0)
+        sure = len(whole) - max((_count_begun(whole, stop) for stop in self.stops), default=0)
         self.held = whole[sure:]
         return whole[:sure]
 
@@ -109,7 +109,7 @@ class Stops:
         return held
 
 
-def _begun(whole: str, stop: str) -> int:
+def _count_begun(whole: str, stop: str) -> int:
     """Return the number of last characters that may begin the stop."""
     most = min(len(whole), len(stop) - 1)
     return next((size for size in range(most, 0, -1) if whole.endswith(stop[:size])), 0)

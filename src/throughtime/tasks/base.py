@@ -14,6 +14,7 @@ from throughtime.config import build_config
 from throughtime.errors import InputError, unknown
 from throughtime.files import check_new, path_exists
 from throughtime.folder import ModelFolder
+from throughtime.model import TaskModel
 from throughtime.registry import Registry
 from throughtime.results import Evaluation
 from throughtime.results import Progress as Progress
@@ -34,7 +35,7 @@ NETWORKS = Registry[Callable[..., Any]]("network", "throughtime.networks", {})
 """Networks of other packages: functions that take a configuration and assets, and return a module."""
 
 
-class Predictor:
+class Predictor(TaskModel):
     """A network together with its assets and its configuration: a model that is ready to use.
 
     Assets are what a model needs besides configuration and weights, such as vocabularies, labels or scales.
@@ -296,7 +297,11 @@ class Predictor:
         with ModelFolder.create(path) as folder:
             self.save_description(folder)
             save_weights(self.model, folder)
+            self.save_measurements(folder)
             folder.write_card(self.card(self.training_values()))
+
+    def save_measurements(self, folder: ModelFolder) -> None:
+        """Write what was measured with these weights and belongs to them, if anything."""
 
     def export(self, out: Path | str, *, format: str = "onnx", int8: bool = False) -> dict[str, Any]:  # noqa: A002
         """Write the model to a folder that `throughtime.runtime.load` runs without torch.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from throughtime.errors import InputError
-from throughtime.text.texts import several
+from throughtime.text.texts import format_count
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -91,7 +91,7 @@ def training_length(values: Mapping[str, Any]) -> str:
     >>> training_length({"epochs": 1, "steps": 1200})
     '1 epoch, 1,200 updates'
     """
-    return f"{several(values['epochs'], 'epoch')}, {several(values['steps'], 'update')}"
+    return f"{format_count(values['epochs'], 'epoch')}, {format_count(values['steps'], 'update')}"
 
 
 def refuse_options(options: Mapping[str, Any], known: Collection[str], reason: str) -> None:

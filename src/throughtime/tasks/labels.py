@@ -80,7 +80,7 @@ class Labels:
 
 def labelled_texts(dataset: Dataset, split: str) -> Iterator[LabelledText]:
     """Yield the labelled texts of a split; refuse a text without a label."""
-    for one in dataset.labelled(split):
+    for one in dataset.labelled_texts(split):
         if not one.label:
             raise InputError(dataset.name, f"has no label for {one.text[:40]!r}; every text needs one")
         yield one

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from throughtime.config import Effect, architecture
+from throughtime.errors import InputError
 from throughtime.train.config import Precision, Schedule, Share, TrainingConfig
 
 if TYPE_CHECKING:
@@ -138,6 +139,13 @@ def choose_max_size(given: int | None, tokens: str, texts: Iterable[str]) -> int
 
 def follow_suggestions(config: Any, dataset: Dataset) -> dict[str, str]:
     """The settings for reading text: those that are given, and for the others what the data suggest."""
+    from throughtime.data.memory import MEMORY
+
+    if dataset.kind == "pairs" and dataset.name.startswith(MEMORY):
+        raise InputError(
+            "data",
+            "holds pairs, and this task learns from single texts; pass a list of texts, without labels",
+        )
     tokens = config.tokens or dataset.tokens
     return {
         "tokens": tokens,

@@ -65,8 +65,8 @@ class TextPredictor(ReadsTexts, Predictor):
     def _layers(self) -> str:
         """The recurrent layers in words."""
         config = self.config
-        several = f"{config.num_layers} x " if config.num_layers > 1 else ""
-        return f"{several}{config.cell} of {config.hidden_size}"
+        layers = f"{config.num_layers} x " if config.num_layers > 1 else ""
+        return f"{layers}{config.cell} of {config.hidden_size}"
 
     @property
     def _vocabulary(self) -> str:
@@ -218,9 +218,9 @@ class DecodingConstraints:
             found.append(rules.no_repeated_ngram(self.no_repeated_ngram))
         if self.forbidden:
             words = [ids for word in self.forbidden for ids in _encode_both(word, codec)]
-            found.append(rules.forbidden(words))
+            found.append(rules.forbidden_words(words))
         if required and end_id is not None:
-            found.append(rules.required([required] * sentences, end_id, max_length))
+            found.append(rules.required_words([required] * sentences, end_id, max_length))
         if prefix:
             # Constraints must not end a sentence before its prefix is complete.
             found = [rules.after(len(prefix), one) for one in found]

@@ -26,7 +26,7 @@ class Blanks:
     @classmethod
     def of(cls, text: str, codec: Codec) -> Blanks:
         """Read a text. A blank is `[MASK]` or two or more underscores, and stands for one token."""
-        mask_id = mask_of(codec)
+        mask_id = find_mask_id(codec)
         first, *others = BLANK.split(text)
         if not others:
             raise InputError("text", NO_BLANK)
@@ -69,7 +69,7 @@ def draw_blank(ids: Sequence[int], place: int, codec: Codec) -> str:
     return codec.tokenizer.detokenize([*tokens[:place], "___", *tokens[place + 1 :]])
 
 
-def mask_of(codec: Codec) -> int:
+def find_mask_id(codec: Codec) -> int:
     """Return the id of the token that stands for a blank."""
     if codec.vocabulary.mask_id is None:
         raise InputError(tokenizer_label(codec.tokenizer), "has no [MASK] token; choose another tokenizer")

@@ -96,9 +96,9 @@ class Codec:
         """Return the ids of a text, optionally with the ids that begin and end a sequence."""
         ids = self.vocabulary[self.tokenizer.tokenize(text)]
         if bos:
-            ids.insert(0, _needed(self.vocabulary.bos_id, "<bos>"))
+            ids.insert(0, _require(self.vocabulary.bos_id, "<bos>"))
         if eos:
-            ids.append(_needed(self.vocabulary.eos_id, "<eos>"))
+            ids.append(_require(self.vocabulary.eos_id, "<eos>"))
         return ids
 
     def decode(self, ids: Iterable[int], skip_reserved: bool = True) -> str:
@@ -144,7 +144,7 @@ class Codec:
         return cls(build_tokenizer(name, **options), Vocabulary.load(folder / "vocabulary.txt"))
 
 
-def language_reserved(layout: str | None) -> tuple[str, ...]:
+def choose_reserved(layout: str | None) -> tuple[str, ...]:
     """Return the reserved tokens of a language model; texts in lines need <eos> at the ends of lines."""
     return ("<unk>", "<eos>") if layout == "lines" else ("<unk>",)
 
@@ -206,7 +206,7 @@ def _check_visible(texts: Iterable[str], where: str) -> Iterator[str]:
         raise blank(where)
 
 
-def _needed(number: int | None, name: str) -> int:
+def _require(number: int | None, name: str) -> int:
     if number is None:
         raise InputError("vocabulary", f"has no {name}; build it with {name} among its reserved tokens")
     return number

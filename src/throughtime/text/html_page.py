@@ -13,7 +13,7 @@ from html.parser import HTMLParser
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from throughtime.text.html_tags import Link, Token, TokenKind, even_links, tree_of, with_tags
+from throughtime.text.html_tags import Link, Token, TokenKind, build_tree, even_links, insert_tags
 
 INLINE = frozenset(
     "a abbr acronym b bdi bdo big cite code data del dfn em font i ins kbd label mark nobr q s samp script "
@@ -53,21 +53,21 @@ class Segment:
 
     def __init__(self, tokens: Sequence[Token]) -> None:
         decoded = [decode_entities(token.source) for token in tokens if token.kind is TokenKind.TEXT]
-        self._root, self.text = tree_of(tokens, decoded)
+        self._root, self.text = build_tree(tokens, decoded)
 
     @property
     def has_tags(self) -> bool:
         """Whether it has inline tags, which are placed by links."""
         return bool(self._root.children)
 
-    def translated(self, translation: str, links: Sequence[Link] = ()) -> str:
+    def render_translation(self, translation: str, links: Sequence[Link] = ()) -> str:
         """The translation as HTML, with the segment's tags.
 
         Without links, each tag goes around the words at the same relative position.
         """
         if not self.has_tags:
             return html.escape(translation, quote=False)
-        return with_tags(self._root, self.text, translation, links or even_links(self.text, translation))
+        return insert_tags(self._root, self.text, translation, links or even_links(self.text, translation))
 
 
 class HtmlPage:
@@ -76,7 +76,7 @@ class HtmlPage:
     >>> page = HtmlPage('<p class="x">Hello, <b>world</b>!</p> <code>a</code>')
     >>> [segment.text for segment in page.segments]
     ['Hello, world!']
-    >>> page.with_segments([page.segments[0].translated("Bonjour, monde !")])
+    >>> page.replace_segments([page.segments[0].render_translation("Bonjour, monde !")])
     '<p class="x">Bonjour, <b>monde</b> !</p> <code>a</code>'
     """
 
@@ -93,7 +93,7 @@ class HtmlPage:
                 run.append(token)
         self._add(run)
 
-    def with_segments(self, segments: Sequence[str]) -> str:
+    def replace_segments(self, segments: Sequence[str]) -> str:
         """The same page with other segments, given as HTML."""
         if len(segments) != len(self.segments):
             raise ValueError(f"{len(segments)} segments for a page of {len(self.segments)}")

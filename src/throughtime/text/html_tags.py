@@ -89,10 +89,10 @@ def even_links(source: str, translation: str) -> list[Link]:
 
 def _places(words: Sequence[str], text: str) -> list[tuple[int, int]]:
     """Start and end of each word, in order; an empty range for a word that is not found."""
-    lowered = _lowered(text)
+    lowered = _lower_letters(text)
     places, reached = [], 0
     for word in words:
-        start = lowered.find(_lowered(word), reached, reached + len(word) + _FARTHEST) if word else -1
+        start = lowered.find(_lower_letters(word), reached, reached + len(word) + _FARTHEST) if word else -1
         if start < 0:
             while reached < len(text) and text[reached].isspace():
                 reached += 1
@@ -103,7 +103,7 @@ def _places(words: Sequence[str], text: str) -> list[tuple[int, int]]:
     return places
 
 
-def _lowered(text: str) -> str:
+def _lower_letters(text: str) -> str:
     """Lower case with unchanged length: letters whose lower case is longer stay as they are."""
     return "".join(lower if len(lower := letter.lower()) == 1 else letter for letter in text)
 
@@ -136,7 +136,7 @@ class Element:
         self.low, self.high = low, high
 
 
-def tree_of(tokens: Iterable[Token], decoded: Sequence[str]) -> tuple[Element, str]:
+def build_tree(tokens: Iterable[Token], decoded: Sequence[str]) -> tuple[Element, str]:
     """The elements of a sentence under one root, and its text; `decoded` are the texts, without entities."""
     root = Element()
     stack, open_names = [root], Counter[str]()
@@ -184,14 +184,14 @@ def tree_of(tokens: Iterable[Token], decoded: Sequence[str]) -> tuple[Element, s
     return root, "".join(texts)
 
 
-def with_tags(root: Element, source: str, translation: str, links: Sequence[Link]) -> str:
+def insert_tags(root: Element, source: str, translation: str, links: Sequence[Link]) -> str:
     """The translation as HTML with the tags of the tree. Links are in the order of the translation.
 
     >>> start, end = Token(TokenKind.START, "<b>", "b"), Token(TokenKind.END, "</b>", "b")
     >>> a, white, cat = (Token(TokenKind.TEXT, text) for text in ("a ", "white", " cat"))
     >>> tokens = [a, start, white, end, cat]
-    >>> root, text = tree_of(tokens, ["a ", "white", " cat"])
-    >>> with_tags(root, text, "un chat blanc", [Link(0, 2, 0, 1), Link(3, 7, 8, 11), Link(8, 13, 2, 7)])
+    >>> root, text = build_tree(tokens, ["a ", "white", " cat"])
+    >>> insert_tags(root, text, "un chat blanc", [Link(0, 2, 0, 1), Link(3, 7, 8, 11), Link(8, 13, 2, 7)])
     'un chat <b>blanc</b>'
     """
     root.set(0, len(links))
@@ -211,7 +211,7 @@ def with_tags(root: Element, source: str, translation: str, links: Sequence[Link
             for child in node.children:
                 child.set(node.low, node.low)
         waiting += [(child, depth + 1) for child in node.children if child.children]
-    return _written(root, source, translation, links)
+    return _write_page(root, source, translation, links)
 
 
 def _divide(node: Element, links: Sequence[Link]) -> None:
@@ -287,7 +287,7 @@ def _place(
         point.set(place, place)
 
 
-def _written(root: Element, source: str, translation: str, links: Sequence[Link]) -> str:
+def _write_page(root: Element, source: str, translation: str, links: Sequence[Link]) -> str:
     """Join all tags and words in order; without recursion, as elements may be nested deeply."""
     out: list[str] = []
     reached, after_space = 0, True

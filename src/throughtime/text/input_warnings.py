@@ -73,7 +73,7 @@ class InputWarnings:
         """The scripts of the vocabulary."""
         words = (token for token in self.vocabulary if token not in self.vocabulary.reserved)
         if self._in_bytes:
-            words = (_spelled(token) for token in words if len(token) > 1)
+            words = (_spell(token) for token in words if len(token) > 1)
         return common_scripts(words, KNOWN_SCRIPT)
 
     def _problems(self, text: str, dropped: bool) -> Iterable[tuple[str, str]]:
@@ -82,7 +82,7 @@ class InputWarnings:
             yield "empty", EMPTY
             return
         tokens = self.tokenizer.tokenize(text)
-        lost = [] if isinstance(self.tokenizer, SubwordTokenizer) else _dropped(text, tokens)
+        lost = [] if isinstance(self.tokenizer, SubwordTokenizer) else _find_dropped(text, tokens)
         if problem := self._strange(text, tokens, lost):
             yield problem
         elif dropped and lost:
@@ -165,10 +165,10 @@ def _sentence(found: list[tuple[int, str]], alone: bool) -> str:
     return f"{subject} {problem}" + (f" (and {len(found) - 1:,} more)" if len(found) > 1 else "")
 
 
-def _dropped(text: str, tokens: Sequence[str]) -> list[str]:
+def _find_dropped(text: str, tokens: Sequence[str]) -> list[str]:
     """The visible characters of a text that are in none of its tokens, not even without accents.
 
-    >>> _dropped("Eat, Grandma - café!", ["eat", "grandma", "cafe"])
+    >>> _find_dropped("Eat, Grandma - café!", ["eat", "grandma", "cafe"])
     [',', '-', '!']
     """
     kept, visible = "".join("".join(tokens).split()), "".join(text.split())
@@ -204,10 +204,10 @@ def _byte_alphabet() -> dict[str, int]:
 _BYTES = _byte_alphabet()
 
 
-def _spelled(token: str) -> str:
+def _spell(token: str) -> str:
     """The text of a byte-level token; an incomplete last letter is completed to one of the same script.
 
-    >>> _spelled("Ġthe"), _spelled("ä½"), _spelled("½ł")
+    >>> _spell("Ġthe"), _spell("ä½"), _spell("½ł")
     (' the', '使', '')
     """
     raw = bytes(_BYTES.get(character, 63) for character in token).lstrip(bytes(range(128, 192)))

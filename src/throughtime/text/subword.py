@@ -32,7 +32,7 @@ class SubwordTokenizer(Tokenizer):
         self.backend.no_truncation()
         # "[SEP]" in a text is text, not the end of a sentence.
         self.backend.encode_special_tokens = True
-        self._decoder = decoder_of(self.backend)
+        self._decoder = find_decoder(self.backend)
 
     def tokenize(self, text: str) -> list[str]:
         """Split a text into pieces, without special tokens around them."""
@@ -152,7 +152,7 @@ def read_definition(path: Path) -> str:
         backend.encode(_UNKNOWN, add_special_tokens=False)
     except Exception as error:
         raise InputError(str(path), f"fails for a text with a word that it does not know: {error}") from None
-    if decoder_of(backend) is None:
+    if find_decoder(backend) is None:
         problem = (
             "has no decoder, and its pieces do not show where words begin; set a decoder and save it again"
         )
@@ -208,7 +208,7 @@ class MarkedPieces:
         return "".join(parts)
 
 
-def decoder_of(backend: Any) -> Any | None:
+def find_decoder(backend: Any) -> Any | None:
     """Find a decoder for a tokenizer of the `tokenizers` library: its own, or one that suits its pieces.
 
     None if it has no decoder and its pieces do not show where words begin.

@@ -163,7 +163,9 @@ def unigram_pieces(counts: Mapping[str, int], size: int) -> list[tuple[str, floa
     alive = np.ones(len(pieces), dtype=bool)
     while True:
         for _ in range(ROUNDS_OF_EXPECTATION):
-            frequencies = sum((bucket.expected(scores) for bucket in words), np.zeros(len(pieces)))
+            frequencies = sum(
+                (bucket.compute_expected_uses(scores) for bucket in words), np.zeros(len(pieces))
+            )
             # A character that no segmentation uses must remain, since a new text may need it.
             frequencies = np.where(single, np.maximum(frequencies, 0.1), frequencies)
             scores = _log_probabilities(np.where(alive, frequencies, 0.0))
@@ -200,7 +202,7 @@ class _Bucket(NamedTuple):
         """The score of each span, minus infinity if it is not a piece: [words, start, end]."""
         return np.append(scores, -np.inf)[self.spans]
 
-    def expected(self, scores: Floats) -> Floats:
+    def compute_expected_uses(self, scores: Floats) -> Floats:
         """The expected number of uses of each piece in these words, over all segmentations."""
         edges = self.edges(scores)
         forward = np.zeros((len(self.words), self.length + 1))

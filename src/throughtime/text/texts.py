@@ -140,19 +140,19 @@ def one_line(text: str) -> str:
     )
 
 
-def several(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """Format a count with its noun.
 
-    >>> several(1, "text"), several(2000, "text")
+    >>> format_count(1, "text"), format_count(2000, "text")
     ('1 text', '2,000 texts')
     """
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def signed(value: float) -> str:
+def format_signed(value: float) -> str:
     """Format a number with two decimals and a real minus sign, at which no line breaks.
 
-    >>> signed(-7.314), signed(0.5)
+    >>> format_signed(-7.314), format_signed(0.5)
     ('−7.31', '0.50')
     """
     return f"{value:.2f}".replace("-", "−")
@@ -187,10 +187,10 @@ _CALLED = {"CJK": "Chinese characters", "HIRAGANA": "Japanese kana", "KATAKANA":
 
 
 @lru_cache(maxsize=1 << 16)
-def script_of(character: str) -> str:
+def find_script(character: str) -> str:
     """Return the script of a letter, the first word of its Unicode name; "" for other characters.
 
-    >>> script_of("é"), script_of("я"), script_of("你"), script_of("ア"), script_of("7")
+    >>> find_script("é"), find_script("я"), find_script("你"), find_script("ア"), find_script("7")
     ('LATIN', 'CYRILLIC', 'CJK', 'KATAKANA', '')
     """
     if not character.isalpha():
@@ -210,7 +210,7 @@ def count_scripts(text: str) -> Counter[str]:
     """
     counts: Counter[str] = Counter()
     for character, count in Counter(text).items():
-        if script := script_of(character):
+        if script := find_script(character):
             counts[script] += count
     return counts
 
@@ -232,7 +232,7 @@ def common_scripts(words: Iterable[str], share: float) -> frozenset[str]:
     """
     total, counts = 0, Counter[str]()
     for word in words:
-        scripts = {script_of(character) for character in word} - {""}
+        scripts = {find_script(character) for character in word} - {""}
         total += bool(scripts)
         counts.update(scripts)
     return frozenset(script for script, count in counts.items() if count >= share * total)

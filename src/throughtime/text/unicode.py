@@ -43,11 +43,11 @@ class _Classes(dict[int, str]):
     """The class of each code point, computed on first use."""
 
     def __missing__(self, code: int) -> str:
-        self[code] = found = _class_of(chr(code))
+        self[code] = found = _find_class(chr(code))
         return found
 
 
-def _class_of(character: str) -> str:
+def _find_class(character: str) -> str:
     if character.isspace():
         return "s"
     if character in _BY_CHARACTER:

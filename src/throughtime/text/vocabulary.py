@@ -1,25 +1,20 @@
-"""Vocabularies, and word vectors from files in the format of word2vec, GloVe and fastText."""
+"""Vocabularies: the tokens that a model knows, their ids, and their file."""
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import IO, cast, overload
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
 
 from throughtime.errors import InputError
-from throughtime.files import LONGEST_LINE, limit_unpacked, whole_file
-from throughtime.text.texts import LARGEST
-
-Vectors = npt.NDArray[np.float32]
+from throughtime.files import whole_file
 
 # The names of the token of each role; the first one that is in a vocabulary has the role.
 ROLES: dict[str, tuple[str, ...]] = {
@@ -244,69 +239,3 @@ def _unescape(escaped: str, where: str, number: int) -> str:
             where, f"{escaped!r} is not an escape sequence; write a backslash as \\\\", line=number
         )
     return _UNNAMED[escaped]
-
-
-def read_vectors(path: Path | str, vocabulary: Vocabulary, seed: int = 0) -> tuple[Vectors, int]:
-    """Read one vector for each token of the vocabulary, and count how many of them are in the file.
-
-    Each line of the file has a word and its numbers; a first line "words dimensions" is optional, and the
-    file may be compressed by gzip. A word that is not in the file gets a random vector with the standard
-    deviation of the others; the vector of the padding is zero.
-    """
-    path = Path(path)
-    rows: dict[int, Vectors] = {}
-    for line, word, numbers in _entries(path):
-        if word in vocabulary and vocabulary[word] not in rows:
-            rows[vocabulary[word]] = _row(numbers, path, line)
-    if not rows:
-        raise InputError(str(path), "has no word of the vocabulary; check its language and case")
-    found = np.stack(list(rows.values()))  # [found, dimensions]
-    random = np.random.default_rng(seed)
-    shape = (len(vocabulary), found.shape[1])
-    matrix: Vectors = random.normal(0.0, float(found.std()), shape).astype(np.float32)
-    matrix[list(rows)] = found
-    if vocabulary.pad_id is not None:
-        matrix[vocabulary.pad_id] = 0.0
-    return matrix, len(rows)
-
-
-def _entries(path: Path) -> Iterator[tuple[int, str, list[str]]]:
-    """Yield the number of each line, its word and its columns, and check that all lines have as many."""
-    dimensions: int | None = None
-    for line, text in _vector_lines(path):
-        word, *numbers = text.split(" ")
-        if line == 1 and len(numbers) == 1 and word.isdecimal() and numbers[0].isdecimal():
-            dimensions = int(numbers[0])
-            continue
-        if dimensions is None:
-            dimensions = len(numbers)
-        if len(numbers) != dimensions or not numbers:
-            problem = f"has {len(numbers)} numbers after the word, expected {dimensions or 'some'}"
-            raise InputError(str(path), problem, line=line)
-        yield line, word, numbers
-
-
-def _vector_lines(path: Path) -> Iterator[tuple[int, str]]:
-    if not path.exists():
-        raise InputError(str(path), "does not exist; give a file of word vectors")
-    line = 0
-    try:
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as opened:
-            file = limit_unpacked(cast(IO[bytes], opened), path) if path.suffix == ".gz" else opened
-            for line, text in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
-                # Some programs write a space at the end of each line.
-                yield line, text.decode("utf-8").rstrip(" \r\n")
-    except UnicodeDecodeError:
-        raise InputError(str(path), "is not UTF-8 text", line=line) from None
-    except (EOFError, gzip.BadGzipFile, zlib.error):
-        raise InputError(str(path), "is not a complete gzip file; download it again", line=line + 1) from None
-
-
-def _row(numbers: list[str], path: Path, line: int) -> Vectors:
-    try:
-        row = np.array([float(number) for number in numbers])
-    except ValueError as error:
-        raise InputError(str(path), f"{error}; expected numbers after the word", line=line) from None
-    if not (abs(row) <= LARGEST).all():
-        raise InputError(str(path), f"has a number that is not finite, or beyond {LARGEST:g}", line=line)
-    return row.astype(np.float32)

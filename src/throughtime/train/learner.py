@@ -56,7 +56,7 @@ class Learner:
             self.cuda_graphs = CudaGraphs(lambda batch, *rest: self._learn([batch], *rest), say)
         self._carried: State = ()
         size = sum(weight.numel() * weight.element_size() for weight in self._parameters)
-        self._trim_memory = memory_trimmer(size, self.device)
+        self._trim_memory = build_memory_trimmer(size, self.device)
 
     def set_rate(self, rate: float) -> None:
         """Set the learning rate of the updates to come."""
@@ -234,7 +234,7 @@ def _exchange(module: nn.Module, last: bool) -> contextlib.AbstractContextManage
     return contextlib.nullcontext()
 
 
-def memory_trimmer(weights: int, device: torch.device) -> Callable[[], object]:
+def build_memory_trimmer(weights: int, device: torch.device) -> Callable[[], object]:
     """Return a function to call after each update, which returns freed memory to the system.
 
     `weights` is the size of the model in bytes. The C library keeps freed pieces below 32 MB, in an order

@@ -120,7 +120,7 @@ class Record:
     >>> record = Record("bleu", "more", every=5)
     >>> record.add({"bleu": 20.0}, {}, step=50), record.add({"bleu": 19.0}, {}, step=100)
     (True, False)
-    >>> record.best, record.best_epoch(after=10), record.stalled
+    >>> record.best, record.best_epoch(after=10), record.validations_since_best
     ({'bleu': 20.0}, 5, 1)
     """
 
@@ -152,13 +152,17 @@ class Record:
         return better
 
     @property
-    def stalled(self) -> int:
+    def validations_since_best(self) -> int:
         """Number of validations since the best."""
         return len(self.scores) - 1 - self._best_at if self.scores else 0
 
     def best_epoch(self, after: int) -> int:
         """The epoch with the best validation, of `after` epochs."""
-        return min(after, (len(self.scores) - self.stalled) * self._every) if self.scores else after
+        return (
+            min(after, (len(self.scores) - self.validations_since_best) * self._every)
+            if self.scores
+            else after
+        )
 
     def values(self) -> dict[str, Any]:
         """For a checkpoint."""

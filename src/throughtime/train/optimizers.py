@@ -201,7 +201,7 @@ class Averaging:
     >>> for value in (1.0, 2.0, 6.0):
     ...     _ = weight.fill_(value)
     ...     averaging.update()
-    >>> with averaging.applied():
+    >>> with averaging.apply_averages():
     ...     print(weight)
     tensor([3.])
     >>> weight
@@ -249,7 +249,7 @@ class Averaging:
         torch._foreach_lerp_(self._averages, self._parameters, shares)
 
     @contextlib.contextmanager
-    def applied(self) -> Iterator[None]:
+    def apply_averages(self) -> Iterator[None]:
         """Put the averages into the parameters for the length of the block, if averaging is active."""
         if self._swapped:
             raise RuntimeError("the averages are applied already")

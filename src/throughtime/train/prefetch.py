@@ -33,7 +33,7 @@ def prefetch(batches: Batches[Any, Any], device: torch.device) -> Iterator[Prepa
 
     def prepare() -> PreparedBatch | None:
         batch = next(source, None)
-        return None if batch is None else PreparedBatch(batch.pinned(), batches.state())
+        return None if batch is None else PreparedBatch(batch.pin_memory(), batches.state())
 
     pool = ThreadPoolExecutor(max_workers=1)
     try:

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, Literal
 
 from throughtime.errors import unknown
-from throughtime.text.texts import several
+from throughtime.text.texts import format_count
 from throughtime.train.timing import (
     Now,
     Pace,
@@ -93,7 +93,7 @@ class Lines(Reporter):
         """Write the title."""
         self._total = epochs
         self._pace.begin(epochs, steps_per_epoch, step)
-        self.say(_opening(title, epochs, steps_per_epoch, step))
+        self.say(_format_start(title, epochs, steps_per_epoch, step))
 
     def update(self, report: Report) -> None:
         """Write a line if none was written for ten seconds."""
@@ -103,7 +103,9 @@ class Lines(Reporter):
 
     def epoch(self, epoch: int, train: Measures, valid: Measures, best: bool, sample: str | None) -> None:
         """Write the measures of the epoch, with the sample indented below."""
-        self.say(_closing(epoch, self._total, train, valid, self._pace.epoch()) + ("  *" if best else ""))
+        self.say(
+            _format_epoch(epoch, self._total, train, valid, self._pace.epoch()) + ("  *" if best else "")
+        )
         for line in (sample or "").splitlines():
             self.say(f"    {_printable(line)}")
 
@@ -185,7 +187,7 @@ class Bars(Lines):
         # stdout is not redirected; what others write on stderr appears above the bars.
         self._live = Live(
             console=self._console,
-            get_renderable=self._rendered,
+            get_renderable=self._render,
             refresh_per_second=2,
             redirect_stdout=False,
             transient=True,
@@ -212,7 +214,7 @@ class Bars(Lines):
         """Write one line above the bars, and the first lines of the sample, cut to the width."""
         from rich.text import Text
 
-        line = Text(_closing(epoch, self._total, train, valid, self._pace.epoch()))
+        line = Text(_format_epoch(epoch, self._total, train, valid, self._pace.epoch()))
         if best:
             line.append("  ★" if self._console.encoding.startswith("utf") else "  *", style="bold yellow")
         self._console.print(line)
@@ -231,7 +233,7 @@ class Bars(Lines):
             self._live.stop()
             self._live = None
 
-    def _rendered(self) -> RenderableType:
+    def _render(self) -> RenderableType:
         """Return the bars; called at every refresh, so that they move between reports."""
         from rich.console import Group
         from rich.progress_bar import ProgressBar
@@ -252,8 +254,8 @@ class Bars(Lines):
         return Group(bars, self._values)
 
 
-def _opening(title: str, epochs: int, steps_per_epoch: int, step: int) -> str:
-    start = f"{title}: {several(epochs, 'epoch')} of {several(steps_per_epoch, 'step')}"
+def _format_start(title: str, epochs: int, steps_per_epoch: int, step: int) -> str:
+    start = f"{title}: {format_count(epochs, 'epoch')} of {format_count(steps_per_epoch, 'step')}"
     return start + (f", resumed after step {step:,}" if step else "")
 
 
@@ -266,7 +268,7 @@ def _values(report: Report) -> list[str]:
     ]
 
 
-def _closing(
+def _format_epoch(
     epoch: int, epochs: int, train: Measures, valid: Measures, pace: tuple[float, str | None]
 ) -> str:
     seconds, speed = pace

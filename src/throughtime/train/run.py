@@ -25,7 +25,7 @@ from throughtime.folder import ModelFolder
 from throughtime.layers.devices import choose_device
 from throughtime.manifest import write_manifest
 from throughtime.models.weights import read_weights, save_weights
-from throughtime.text.texts import several
+from throughtime.text.texts import format_count
 from throughtime.train.checkpoint import Checkpoint, Checkpoints
 from throughtime.train.config import TrainingConfig
 from throughtime.train.metrics import read_metrics
@@ -95,14 +95,14 @@ def fit(
         save_weights(model, ModelFolder(place / FIRST))
         ModelFolder(place / FIRST).write_json(CHECKSUMS, {"data": trainer.checksums})
 
-    def improved(measured: dict[str, float]) -> None:
+    def save_best(measured: dict[str, float]) -> None:
         with folder.replace() as new:
             save_weights(trainable.model, new)
 
     saved = Checkpoints(out / "checkpoints", config.keep)
     if resume and not saved.names() and (out / FIRST).is_dir():
         read_weights(model, ModelFolder(out / FIRST))
-    trainer = Trainer(objective, config, out, reporter, improved=improved, processes=processes)
+    trainer = Trainer(objective, config, out, reporter, improved=save_best, processes=processes)
     trainer.checksums = [list(pair) for pair in checksums]
     with RunLock(out, processes, trainer.device) as lock:
         if resume:
@@ -158,7 +158,7 @@ def _data_change(out: Path, found: Checkpoint | None, now: list[list[str]]) -> s
     before = ModelFolder(out / FIRST).read_json(CHECKSUMS) if found is None else found.values
     sums = before.get("data", now)
     if len(sums) != len(now):
-        return f"the data have {several(len(now), 'file')} where they had {len(sums)}"
+        return f"the data have {format_count(len(now), 'file')} where they had {len(sums)}"
     for (name, current), (_, earlier) in zip(now, sums, strict=True):
         if current != earlier:
             return f"{name} has changed (SHA-256 {current[:12]}... where it was {earlier[:12]}...)"

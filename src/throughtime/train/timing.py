@@ -45,7 +45,7 @@ class Clock:
         end.record()
         self._events.append((start, end))
 
-    def unfinished(self) -> int:
+    def count_unfinished(self) -> int:
         """Return the number of updates that the device has not finished, without waiting for it."""
         while self._events and self._events[0][1].query():
             start, end = self._events.popleft()
@@ -63,7 +63,7 @@ class Clock:
         """Return the seconds since the last lap and those inside the model, for a checkpoint."""
         if self._events:
             self._events[-1][1].synchronize()
-            self.unfinished()
+            self.count_unfinished()
         return [self._before + time.perf_counter() - self._began, self._inside]
 
     def restore(self, state: list[float]) -> None:
@@ -159,7 +159,7 @@ def format_measure(value: float) -> str:
     >>> [format_measure(value) for value in (91.2, 812.345, 1.00449, 9999.7, 123456, 0.00001234)]
     ['91.20', '812.3', '1.004', '10,000', '123,500', '1.234e-5']
     """
-    rounded = _rounded(value, 4)
+    rounded = _round_digits(value, 4)
     if not math.isfinite(rounded):
         return str(value)
     if rounded != 0 and not 1e-3 <= abs(rounded) < 1e7:
@@ -185,7 +185,7 @@ def format_speed(value: float) -> str:
     >>> [format_speed(value) for value in (950.4, 12_345, 999_600, 1_234_567)]
     ['950', '12.3k', '1.00M', '1.23M']
     """
-    rounded = _rounded(value, 3)
+    rounded = _round_digits(value, 3)
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if rounded >= size:
             whole_digits = math.floor(math.log10(rounded / size)) + 1
@@ -209,7 +209,7 @@ def format_duration(seconds: float | None) -> str:
     return (f"{days} d " if days else "") + f"{hour}:{minute:02}:{second:02}"
 
 
-def _rounded(value: float, digits: int) -> float:
+def _round_digits(value: float, digits: int) -> float:
     """Round before the size is determined: 9999.7 becomes a number of five digits."""
     return float(f"{value:.{digits - 1}e}")
 

@@ -155,7 +155,7 @@ class Trainer:
         self.position = group[-1].position
         self.recent.append((self.position, self.rate))
         # Updates that the device has not finished are not counted; this does not wait for them.
-        ahead = self.clock.unfinished()
+        ahead = self.clock.count_unfinished()
         epoch, inside = self._place()
         self.reporter.advance(epoch, max(inside - ahead, 0), self.step - ahead, count)
 
@@ -253,7 +253,7 @@ class Trainer:
     def _validate(self, epoch: int) -> None:
         """Measure the weights that would be saved, and save them if they are the best."""
         self.objective.model.eval()
-        with self.learner.averaging.applied():
+        with self.learner.averaging.apply_averages():
             with autocast(self.device, self.learner.precision):
                 sums = self.objective.validate(self.processes.rank, self.processes.world_size)
             added = self.processes.sum(list(sums.values()), self.device)
@@ -328,7 +328,7 @@ class Trainer:
         if self.position["epoch"] >= self.config.epochs:
             return "all epochs done"
         patience = self.config.early_stopping
-        if patience is not None and (stalled := self.record.stalled) >= patience:
+        if patience is not None and (stalled := self.record.validations_since_best) >= patience:
             return f"no better validation for {stalled * self.config.validate_every} epochs"
         # Each process has its own clock; if the time of one is over, all stop.
         if self.processes.sum([float(self.out_of_time or self._time_is_over())], self.device)[0]:

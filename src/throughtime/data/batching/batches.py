@@ -31,7 +31,7 @@ class Batch:
         """Return the same batch on another device."""
         return self._map(lambda value: value.to(device, non_blocking=non_blocking))
 
-    def pinned(self) -> Self:
+    def pin_memory(self) -> Self:
         """Return the same batch in page-locked memory, from which a GPU copies while it computes."""
         return self._map(Tensor.pin_memory)
 
@@ -113,7 +113,7 @@ class Batches(ABC, Generic[Plan, BatchType]):
     """
 
     def __init__(self, settings: Mapping[str, float | None], *, rank: int, world_size: int) -> None:
-        at_least("world_size", world_size, 1)
+        check_at_least("world_size", world_size, 1)
         if not 0 <= rank < world_size:
             raise InputError("rank", f"must be from 0 to {world_size - 1}, got {rank}")
         self.rank, self.world_size = rank, world_size
@@ -175,10 +175,10 @@ class Batches(ABC, Generic[Plan, BatchType]):
         return rows[self.rank :: self.world_size].copy()
 
 
-def at_least(name: str, value: Number, least: int) -> Number:
+def check_at_least(name: str, value: Number, least: int) -> Number:
     """Return `value`, or raise an error that names the option.
 
-    >>> at_least("batch_size", 0, 1)
+    >>> check_at_least("batch_size", 0, 1)
     Traceback (most recent call last):
     throughtime.errors.InputError: batch_size: must be 1 or more, got 0
     """

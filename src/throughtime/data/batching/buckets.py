@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from throughtime.data.batching.batches import Batches, BatchType, at_least, draws, permutation, uniform
+from throughtime.data.batching.batches import Batches, BatchType, check_at_least, draws, permutation, uniform
 from throughtime.errors import InputError
 
 
@@ -61,7 +61,7 @@ class RaggedIds:
         """The length of each row."""
         return np.diff(self.offsets)
 
-    def lengths_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def select_lengths(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the lengths of some rows."""
         return self.offsets[rows + 1] - self.offsets[rows]
 
@@ -91,17 +91,17 @@ class RaggedIds:
         flat = np.insert(self.flat, self.offsets[1:], eos_id)
         return RaggedIds(flat, self.offsets + np.arange(len(self.offsets)))
 
-    def padded(self, rows: NDArray[np.int64], pad_id: int = 0) -> tuple[Tensor, Tensor]:
+    def pad_rows(self, rows: NDArray[np.int64], pad_id: int = 0) -> tuple[Tensor, Tensor]:
         """Return some rows side by side, [time, batch], padded with `pad_id`, and their lengths, [batch].
 
-        >>> ids, lengths = RaggedIds.of([[5, 6, 7], [8], [9, 4]]).padded(np.array([0, 1]))
+        >>> ids, lengths = RaggedIds.of([[5, 6, 7], [8], [9, 4]]).pad_rows(np.array([0, 1]))
         >>> ids
         tensor([[5, 8],
                 [6, 0],
                 [7, 0]])
         """
         starts = self.offsets[rows]
-        lengths = self.lengths_of(rows)
+        lengths = self.select_lengths(rows)
         time = np.arange(lengths.max(initial=0))[:, None]
         real = time < lengths
         ids = np.full(real.shape, pad_id, dtype=np.int64)
@@ -125,7 +125,7 @@ class Buckets:
     padding.
 
     >>> lengths = np.array([3, 9, 3, 8, 4, 9])
-    >>> [batch.tolist() for batch in Buckets(lengths, lengths, batch_size=2).in_order()]
+    >>> [batch.tolist() for batch in Buckets(lengths, lengths, batch_size=2).plan_in_order()]
     [[0, 2], [4, 3], [1, 5]]
     """
 
@@ -142,19 +142,19 @@ class Buckets:
         if batch_size is None and max_tokens is None:
             raise InputError("batch_size", "and max_tokens are both None; give one of them")
         if batch_size is not None:
-            at_least("batch_size", batch_size, 1)
+            check_at_least("batch_size", batch_size, 1)
         if max_tokens is not None:
             self._check_longest(max_tokens)
         rows = np.arange(len(sources))
         self.width = min(
-            _WIDTHS, key=lambda width: self._positions(self._cut(self._sorted(width, targets, rows)))
+            _WIDTHS, key=lambda width: self._positions(self._cut(self._sort_by_lengths(width, targets, rows)))
         )
 
-    def in_order(self) -> RaggedIds:
+    def plan_in_order(self) -> RaggedIds:
         """Return batches of pair numbers by increasing source length, always the same."""
-        return self._cut(self._sorted(self.width, self._targets, np.arange(len(self._sources))))
+        return self._cut(self._sort_by_lengths(self.width, self._targets, np.arange(len(self._sources))))
 
-    def shuffled(self, generator: np.random.Generator, jitter: float) -> RaggedIds:
+    def plan_shuffled(self, generator: np.random.Generator, jitter: float) -> RaggedIds:
         """Return batches of pair numbers in random order, with pairs of equal lengths in random order too.
 
         `jitter` also changes each target length by up to this number, up or down, before sorting: pairs then
@@ -162,7 +162,7 @@ class Buckets:
         """
         ties = permutation(len(self._sources), generator)
         blur = jitter * (2 * uniform(len(self._sources), generator) - 1)
-        batches = self._cut(self._sorted(self.width, self._targets + blur, ties))
+        batches = self._cut(self._sort_by_lengths(self.width, self._targets + blur, ties))
         order = permutation(len(batches), generator)
         starts, lengths = batches.offsets[order], batches.lengths[order]
         ends = np.cumsum(lengths)
@@ -179,7 +179,9 @@ class Buckets:
         sides = (self._sources[batches.flat], self._targets[batches.flat])
         return sum(int(np.maximum.reduceat(side, first) @ rows) for side in sides)
 
-    def _sorted(self, width: int, targets: NDArray[np.number], ties: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _sort_by_lengths(
+        self, width: int, targets: NDArray[np.number], ties: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
         strips = self._sources // width
         return np.lexsort((ties, np.where(strips % 2 == 0, targets, -targets), strips))
 
@@ -229,7 +231,7 @@ class ShuffledWindows(Batches[RaggedIds, BatchType]):
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
-        own = {"batch_size": at_least("batch_size", batch_size, 1), "seed": seed}
+        own = {"batch_size": check_at_least("batch_size", batch_size, 1), "seed": seed}
         super().__init__({**settings, **own}, rank=rank, world_size=world_size)
         self._batch_size, self._seed, self._shuffle = batch_size, seed, shuffle
 
@@ -277,12 +279,12 @@ class BucketedBatches(Batches[RaggedIds, BatchType]):
         if not len(sources):
             raise InputError(self.unit, "are empty; give at least one")
         self._buckets = Buckets(sources, targets, batch_size=batch_size, max_tokens=max_tokens)
-        self._seed, self._shuffle, self._jitter = seed, shuffle, at_least("jitter", jitter, 0)
+        self._seed, self._shuffle, self._jitter = seed, shuffle, check_at_least("jitter", jitter, 0)
         own = {"batch_size": batch_size, "max_tokens": max_tokens, "jitter": jitter, "shuffle": shuffle}
         settings = {self.unit: len(sources), **about, **own, "seed": seed}
         super().__init__(settings, rank=rank, world_size=world_size)
 
     def _plan(self, epoch: int) -> RaggedIds:
         if not self._shuffle:
-            return self._buckets.in_order()
-        return self._buckets.shuffled(draws(self._seed, epoch), self._jitter)
+            return self._buckets.plan_in_order()
+        return self._buckets.plan_shuffled(draws(self._seed, epoch), self._jitter)

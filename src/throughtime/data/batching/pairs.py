@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from throughtime.data.batching.batches import Batch, at_least, real_positions
+from throughtime.data.batching.batches import Batch, check_at_least, real_positions
 from throughtime.data.batching.buckets import BucketedBatches, BucketOptions, RaggedIds
 from throughtime.data.records import Specials
 from throughtime.errors import InputError
@@ -26,7 +26,7 @@ def pad_or_truncate(ids: Sequence[int], length: int, pad_id: int = 0, eos_id: in
     >>> pad_or_truncate([4, 12, 7, 5, 6, 8], 5, eos_id=3)
     [4, 12, 7, 5, 3]
     """
-    at_least("length", length, 1)
+    check_at_least("length", length, 1)
     end = [] if eos_id is None else [eos_id]
     kept = [*ids[: length - len(end)], *end]
     return kept + [pad_id] * (length - len(kept))
@@ -113,11 +113,11 @@ class PairBatches(BucketedBatches[PairBatch]):
         pairs = plan[index]
         mine = self._mine(pairs)
         source_pad, target_pad = self._pad_ids
-        source, source_lengths = self._sources.padded(mine, source_pad)
-        labels, target_lengths = self._targets.padded(mine, target_pad)
+        source, source_lengths = self._sources.pad_rows(mine, source_pad)
+        labels, target_lengths = self._targets.pad_rows(mine, target_pad)
         inputs = torch.cat([torch.full_like(labels[:1], self._bos_id), labels[:-1]])
         return PairBatch(
-            count=int(self._targets.lengths_of(pairs).sum()),
+            count=int(self._targets.select_lengths(pairs).sum()),
             source=source,
             source_lengths=source_lengths,
             inputs=inputs.masked_fill(~real_positions(len(labels), target_lengths), target_pad),
@@ -140,7 +140,7 @@ def _side(
 ) -> tuple[RaggedIds, int]:
     """Return one side with its end tokens, and the number of sentences that were truncated."""
     ragged = rows if isinstance(rows, RaggedIds) else RaggedIds.of(rows)
-    room = None if max_length is None else at_least("max_length", max_length, 2) - (eos_id is not None)
+    room = None if max_length is None else check_at_least("max_length", max_length, 2) - (eos_id is not None)
     cut = 0 if room is None else int((ragged.lengths > room).sum())
     if room is not None and cut:
         ragged = ragged.cut(room)

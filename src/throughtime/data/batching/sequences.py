@@ -53,7 +53,7 @@ class LabelledBatches(BucketedBatches[LabelledBatch]):
 
     def _collate(self, plan: RaggedIds, index: int) -> LabelledBatch:
         mine = self._mine(plan[index])
-        ids, lengths = self._rows.padded(mine)
+        ids, lengths = self._rows.pad_rows(mine)
         return LabelledBatch(
             count=len(plan[index]),
             ids=ids,
@@ -124,21 +124,21 @@ class TaggedBatches(BucketedBatches[TaggedBatch]):
 
     def _collate(self, plan: RaggedIds, index: int) -> TaggedBatch:
         rows, mine = self._rows, self._mine(plan[index])
-        words, lengths = rows.words.padded(mine)
-        forms = rows.forms.padded(mine)[0].numpy()
+        words, lengths = rows.words.pad_rows(mine)
+        forms = rows.forms.pad_rows(mine)[0].numpy()
         distinct, spelled = np.unique(forms, return_inverse=True)
-        characters, character_lengths = rows.spellings.padded(distinct)
+        characters, character_lengths = rows.spellings.pad_rows(distinct)
         return TaggedBatch(
-            count=int(rows.words.lengths_of(plan[index]).sum()),
+            count=int(rows.words.select_lengths(plan[index]).sum()),
             words=words,
             lengths=lengths,
-            tags=rows.tags.padded(mine)[0],
+            tags=rows.tags.pad_rows(mine)[0],
             labels=torch.from_numpy(rows.labels[mine]),
             characters=characters,
             character_lengths=character_lengths,
             spelled=torch.from_numpy(spelled.reshape(forms.shape)),
-            read=_stack([reading.ids.padded(mine)[0] for reading in rows.readings], len(mine)),
-            read_places=_stack([reading.places.padded(mine)[0] for reading in rows.readings], len(mine)),
+            read=_stack([reading.ids.pad_rows(mine)[0] for reading in rows.readings], len(mine)),
+            read_places=_stack([reading.places.pad_rows(mine)[0] for reading in rows.readings], len(mine)),
             indices=torch.from_numpy(mine),
         )
 
@@ -190,8 +190,8 @@ class MaskedBatches(BucketedBatches[MaskedBatch]):
         super().__init__(rows.lengths, rows.lengths, {"tokens": len(rows.flat), "share": share}, **options)
 
     def _collate(self, plan: RaggedIds, index: int) -> MaskedBatch:
-        masked = self._masked(plan[index])
-        ids, lengths = self._rows.padded(self._mine(plan[index]))
+        masked = self._draw_masks(plan[index])
+        ids, lengths = self._rows.pad_rows(self._mine(plan[index]))
         mine = masked[: len(ids), self.rank :: self.world_size]
         return MaskedBatch(
             count=int(masked.sum()),
@@ -200,11 +200,11 @@ class MaskedBatches(BucketedBatches[MaskedBatch]):
             places=torch.from_numpy(np.flatnonzero(mine)),
         )
 
-    def _masked(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def _draw_masks(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether each token [time, batch] of these rows is masked: if its number, drawn from [0, 1), is
         below the share, or the lowest of its row.
         """
-        lengths = self._rows.lengths_of(rows)
+        lengths = self._rows.select_lengths(rows)
         time = np.arange(lengths.max(initial=0))[:, None]
         drawn = hash_to_unit(self._seed, self.epoch, self._rows.offsets[rows] + time)
         drawn = np.where(time < lengths, drawn, 1.0)

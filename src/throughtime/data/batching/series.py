@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from throughtime.data.batching.batches import Batch, at_least
+from throughtime.data.batching.batches import Batch, check_at_least
 from throughtime.data.batching.buckets import RaggedIds, ShuffledWindows, WindowOptions
 from throughtime.errors import InputError
 
@@ -74,7 +74,7 @@ class SeriesWindows:
 
 def _check_sizes(lookback: int, horizon: int, stride: int) -> None:
     for name, value in (("lookback", lookback), ("horizon", horizon), ("stride", stride)):
-        at_least(name, value, 1)
+        check_at_least(name, value, 1)
 
 
 def _as_series(values: ArrayLike) -> Values:

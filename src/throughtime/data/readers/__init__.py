@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from throughtime.data.readers.dates import TIME_NAMES, as_date, compact_date, like_date, named_date
-from throughtime.data.readers.layout import MISSING, as_number, like_number, unread_dates
+from throughtime.data.readers.dates import TIME_NAMES, compact_date, like_date, named_date, parse_date
+from throughtime.data.readers.layout import MISSING, like_number, parse_number, unread_dates
 from throughtime.data.readers.tables import (
     LABEL,
     LABELS,
@@ -23,8 +23,8 @@ from throughtime.data.readers.tables import (
     TEXTS,
     USUAL_NAMES,
     VECTOR,
-    column_names,
     number_rows,
+    read_column_names,
     tab_rows,
 )
 from throughtime.data.records import Kind
@@ -98,12 +98,12 @@ def _read_options(reader_name: str, reader: type[Reader], options: Mapping[str, 
             if not known:
                 raise InputError(f"the reader {reader_name}", f"has no options, so not {name!r}")
             raise unknown(f"option of the reader {reader_name}", name, known)
-        values[name] = _typed(value, hints[name], f"the reader {reader_name}", name)
+        values[name] = _convert(value, hints[name], f"the reader {reader_name}", name)
     build: Callable[..., Reader] = reader
     return build(**values)
 
 
-def _typed(value: object, hint: Any, where: str, name: str) -> object:
+def _convert(value: object, hint: Any, where: str, name: str) -> object:
     """Convert text to the type of the option; return other values unchanged."""
     if not isinstance(value, str):
         return value
@@ -145,19 +145,19 @@ def guess_reader(paths: Sequence[Path | str]) -> str:
         # Files with a format of their own are not sides of a parallel corpus: they are read in turn.
         formats = (reader for path in paths if (reader := _format(path)) != "text")
         return next(formats, SIDE_BY_SIDE[len(paths)])
-    return _alone(Path(paths[0]))
+    return _guess_for_single_file(Path(paths[0]))
 
 
 def _format(path: Path | str) -> str:
     try:
-        return _alone(Path(path))
+        return _guess_for_single_file(Path(path))
     except InputError:
         return "text"  # its reader will report the error
 
 
-def _alone(path: Path) -> str:
+def _guess_for_single_file(path: Path) -> str:
     suffix = text_suffix(path)
-    names = set(column_names(path))
+    names = set(read_column_names(path))
     if TEXT in names and VECTOR in names:
         return "described"
     if TEXT in names and LABEL in names:
@@ -166,10 +166,10 @@ def _alone(path: Path) -> str:
         return "series"
     if suffix == ".csv":
         return "csv"
-    return BY_SUFFIX.get(suffix) or _by_content(path)
+    return BY_SUFFIX.get(suffix) or _guess_by_content(path)
 
 
-def _by_content(path: Path) -> str:
+def _guess_by_content(path: Path) -> str:
     lines = [line for _, line in itertools.islice(lines_or_errors(path), SAMPLE)]
     texts = [line for line in lines if isinstance(line, str)]
     if texts and texts[0].startswith("english: "):
@@ -191,15 +191,15 @@ def _holds_series(path: Path, suffix: str, names: set[str]) -> bool:
     cells = [cell.strip(' "') for cell in rows[-1]] if rows else []
     if any(map(like_date, cells)) and any(like_number(cell) or cell.lower() in MISSING for cell in cells):
         return True
-    if rows and _dated(rows[0], cells, suffix, lowered):
+    if rows and _has_date(rows[0], cells, suffix, lowered):
         return True
     # With tabs, two numbers or two dates are a pair of source and target.
     if suffix == ".tsv" or not cells:
         return False
-    return any(as_date(cell) for cell in cells) or all(as_number(cell) is not None for cell in cells)
+    return any(parse_date(cell) for cell in cells) or all(parse_number(cell) is not None for cell in cells)
 
 
-def _dated(header: list[str], cells: list[str], suffix: str, lowered: set[str]) -> bool:
+def _has_date(header: list[str], cells: list[str], suffix: str, lowered: set[str]) -> bool:
     """Return whether a row has numbers beside one date, written in words, in digits or in another form."""
     if lowered & TEXTS:
         return False

@@ -58,12 +58,12 @@ class DateForm:
         """
         text = text.strip()
         if self.format is not None:
-            return _formatted(text, self.format)
+            return _parse_format(text, self.format)
         if self.order == "named":
             return named_date(text)
-        return as_date(text) if self.order is None else _ordered(text, self.order)
+        return parse_date(text) if self.order is None else _parse_order(text, self.order)
 
-    def spelled(self, text: str, moment: datetime) -> str:
+    def to_iso(self, text: str, moment: datetime) -> str:
         """Return the date in ISO form; a text that is already in ISO form is returned unchanged."""
         if self.order is None and self.format is None:
             return text
@@ -71,7 +71,7 @@ class DateForm:
         return moment.date().isoformat() if midnight else moment.isoformat(sep=" ")
 
     @property
-    def wanted(self) -> str:
+    def description(self) -> str:
         """The expected form of a date, for messages."""
         if self.format is not None:
             return f"a date in the format {self.format!r}"
@@ -126,13 +126,13 @@ def settle_form(cells: Iterable[DateCell], where: str) -> DateForm:
     'dmy'
     """
     cells = list(cells)
-    dates = [cell for cell in cells if any(_ordered(cell.text, order) for order in ORDERS)]
+    dates = [cell for cell in cells if any(_parse_order(cell.text, order) for order in ORDERS)]
     if not dates:
         return DateForm("named") if any(named_date(cell.text) for cell in cells) else ISO
     left = list(ORDERS)
     settled: DateCell | None = None
     for cell in dates:
-        fitting = [order for order in left if _ordered(cell.text, order)]
+        fitting = [order for order in left if _parse_order(cell.text, order)]
         if not fitting:
             before = settled or dates[0]
             raise InputError(
@@ -145,7 +145,7 @@ def settle_form(cells: Iterable[DateCell], where: str) -> DateForm:
             left, settled = fitting, cell
     if len(left) > 1 and "dmy" in left and all("." in cell.text.split()[0] for cell in dates):
         left = ["dmy"]
-    regular = left if len(left) == 1 else [order for order in left if _regular(dates, order)]
+    regular = left if len(left) == 1 else [order for order in left if _is_regular(dates, order)]
     if len(regular) == 1:
         return DateForm(regular[0])
     first = dates[0]
@@ -159,7 +159,7 @@ def settle_form(cells: Iterable[DateCell], where: str) -> DateForm:
     )
 
 
-def as_date(text: str) -> datetime | None:
+def parse_date(text: str) -> datetime | None:
     """Return the time of a cell in ISO form, or None."""
     text = text.strip()
     if not DATE.fullmatch(text):
@@ -195,15 +195,17 @@ def compact_date(text: str) -> bool:
     (True, False, False)
     """
     text = text.strip()
-    moment = _formatted(text, COMPACT) if len(text) == 8 and text.isascii() and text.isdigit() else None
+    moment = _parse_format(text, COMPACT) if len(text) == 8 and text.isascii() and text.isdigit() else None
     return moment is not None and moment.year in YEARS
 
 
-def meant_as_date(name: str, text: str) -> bool:
+def looks_like_date(name: str, text: str) -> bool:
     """Return whether a cell without a number is meant as a date, even in a form that cannot be read.
 
-    >>> meant_as_date("when", "1 janvier 2023"), meant_as_date("date", "noon"), meant_as_date("when", "noon")
-    (True, True, False)
+    >>> looks_like_date("when", "1 janvier 2023"), looks_like_date("date", "noon")
+    (True, True)
+    >>> looks_like_date("when", "noon")
+    False
     """
     text = text.strip()
     if len(text) > LONGEST:
@@ -220,7 +222,7 @@ def like_date(text: str) -> bool:
     return bool(DATE.fullmatch(text.strip()) or DATE_PARTS.fullmatch(text.strip()))
 
 
-def _formatted(text: str, date_format: str) -> datetime | None:
+def _parse_format(text: str, date_format: str) -> datetime | None:
     try:
         moment = datetime.strptime(text, date_format)
         return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
@@ -228,7 +230,7 @@ def _formatted(text: str, date_format: str) -> datetime | None:
         return None
 
 
-def _ordered(text: str, order: str) -> datetime | None:
+def _parse_order(text: str, order: str) -> datetime | None:
     found = DATE_PARTS.fullmatch(text.strip())
     if found is None:
         return None
@@ -250,11 +252,11 @@ def _ordered(text: str, order: str) -> datetime | None:
         return None
 
 
-def _regular(dates: Sequence[DateCell], order: str) -> bool:
+def _is_regular(dates: Sequence[DateCell], order: str) -> bool:
     """Return whether, in this order, every series has equal steps, and at least one has two or more."""
     series: dict[str, list[datetime]] = {}
     for cell in dates:
-        moment = _ordered(cell.text, order)
+        moment = _parse_order(cell.text, order)
         if moment is None or moment.year not in YEARS:
             return False
         series.setdefault(cell.series, []).append(moment)

@@ -16,10 +16,10 @@ from throughtime.data.readers.dates import (
     ISO,
     DateForm,
     like_date,
-    meant_as_date,
+    looks_like_date,
     named_date,
 )
-from throughtime.data.readers.tables import DECIMAL_COMMA, place, ragged
+from throughtime.data.readers.tables import DECIMAL_COMMA, place, width_error
 from throughtime.data.source import Place, text_stem
 from throughtime.errors import InputError
 from throughtime.text.texts import LARGEST
@@ -62,7 +62,7 @@ class SeriesLayout:
     def row(self, line: int, cells: list[str]) -> Row:
         """Read one row, or raise what is wrong with it."""
         if len(cells) != self.width:
-            raise ragged(self.path, line, cells, self.width)
+            raise width_error(self.path, line, cells, self.width)
         unique_id = self.name if self.identifier is None else cells[self.identifier].strip()
         if not unique_id:
             raise InputError(str(self.path), "has no name of a series", line=line)
@@ -71,7 +71,7 @@ class SeriesLayout:
             ds = cells[self.time].strip()
             moment = self._moment(line, ds)
             if isinstance(moment, datetime):
-                ds = self.form.spelled(ds, moment)
+                ds = self.form.to_iso(ds, moment)
         numbers = [
             self._number(line, cells[place], column)
             for place, column in zip(self.values, self.columns, strict=True)
@@ -102,7 +102,7 @@ class SeriesLayout:
             return int(text)
         moment = None if self.whole else self.form.read(text)
         if moment is None:
-            wanted = "a whole number" if self.whole else self.form.wanted
+            wanted = "a whole number" if self.whole else self.form.description
             problem = f"has no readable time, {text!r} is not {wanted}"
             if text and self.form == ISO and not self.whole and not DATE.fullmatch(text):
                 problem += "; write it like that, or give date_format, for example %d %b %Y for 31 Dec 2023"
@@ -112,7 +112,7 @@ class SeriesLayout:
     def _number(self, line: int, text: str, column: str) -> float:
         if self.missing and text.strip().lower() in MISSING:
             return math.nan
-        number = as_number(text)
+        number = parse_number(text)
         if number is not None and abs(number) <= LARGEST:
             return number
         if not text.strip():
@@ -144,7 +144,7 @@ def find_layout(
     `time`, `identifier` and `values` are the columns that the user chose by name, if any.
     """
     header = not all(
-        as_number(cell) is not None or like_date(cell) or named_date(cell) or form.read(cell)
+        parse_number(cell) is not None or like_date(cell) or named_date(cell) or form.read(cell)
         for cell in first
     )
     names = [cell.strip() for cell in first] if header else [""] * len(first)
@@ -168,7 +168,7 @@ def find_layout(
     return SeriesLayout(path, len(first), header, owner, clock, whole, chosen, columns, form, missing)
 
 
-def as_number(text: str) -> float | None:
+def parse_number(text: str) -> float | None:
     """Return the number in a cell, possibly infinite or NaN, or None; `1_000` is not a number here."""
     try:
         return None if "_" in text else float(text)
@@ -183,7 +183,7 @@ def like_number(text: str) -> bool:
     (True, True, True, False)
     """
     forms = GROUPED.fullmatch(text.strip()) or DECIMAL_COMMA.fullmatch(text)
-    return as_number(text) is not None or bool(forms)
+    return parse_number(text) is not None or bool(forms)
 
 
 def unread_dates(names: Sequence[str], cells: Sequence[str]) -> int | None:
@@ -192,16 +192,16 @@ def unread_dates(names: Sequence[str], cells: Sequence[str]) -> int | None:
     >>> unread_dates(["when", "y"], ["1 janvier 2023", "5"]), unread_dates(["film", "stars"], ["Good", "5"])
     (0, None)
     """
-    if len(cells) < len(names) or any(as_number(name) is not None for name in names):
+    if len(cells) < len(names) or any(parse_number(name) is not None for name in names):
         return None
     named = [each for each, name in enumerate(names) if name.strip() == "unique_id"]
     first = next((each for each in range(len(names)) if each not in named), None)
     others = [cell.strip() for each, cell in enumerate(cells) if each not in (first, *named)]
-    if first is None or not others or as_number(cells[first]) is not None:
+    if first is None or not others or parse_number(cells[first]) is not None:
         return None
     if not all(like_number(cell) or cell.lower() in MISSING for cell in others):
         return None
-    return first if meant_as_date(names[first], cells[first]) else None
+    return first if looks_like_date(names[first], cells[first]) else None
 
 
 def _hint(text: str) -> str:
@@ -232,7 +232,7 @@ def _time(
     if form.format is not None:
         read = [each for each, cell in others if form.read(cell)]
         if not read:
-            problem = f"has no column with {form.wanted} in its first row of values"
+            problem = f"has no column with {form.description} in its first row of values"
             raise InputError(str(path), f"{problem}; correct date_format")
         return read[0]
     dates = [each for each, cell in others if DATE.fullmatch(cell.strip())]

@@ -10,17 +10,17 @@ from typing import Any, ClassVar
 from throughtime.data.readers.tables import (
     USUAL_NAMES,
     csv_rows,
-    first_row,
     good_rows,
     json_records,
     place,
+    read_first_row,
+    read_text_field,
     shown_names,
-    text_of,
 )
 from throughtime.data.records import Flashcard, Kind, Pair
 from throughtime.data.source import BadRecords, good_lines, lines_or_errors
 from throughtime.errors import InputError, unknown
-from throughtime.text.texts import several
+from throughtime.text.texts import format_count
 
 
 class CsvPairs:
@@ -45,7 +45,7 @@ class CsvPairs:
         """Yield one `Pair` for each row of each file."""
         for path in paths:
             rows = csv_rows(path)
-            number, first = first_row(path, rows)
+            number, first = read_first_row(path, rows)
             source, target = self._places(path, first)
             left = rows if self.header else itertools.chain([(number, first)], rows)
             for _, row in good_rows(path, left, len(first), bad):
@@ -93,7 +93,7 @@ class JsonlPairs:
                 translation = fields.get("translation")
                 fields = translation if isinstance(translation, dict) else fields
                 names = names or _names(fields)
-                return Pair(text_of(fields, names[0]), text_of(fields, names[1]))
+                return Pair(read_text_field(fields, names[0]), read_text_field(fields, names[1]))
 
             yield from json_records(path, bad, pair)
 
@@ -130,7 +130,7 @@ class TsvPairs:
             for number, line in good_lines(path, bad):
                 cells = line.split("\t")
                 if len(cells) < needed:
-                    bad.found(_too_few(path, number, line, needed))
+                    bad.handle(_too_few(path, number, line, needed))
                 else:
                     yield Pair(cells[self.source], cells[self.target])
 
@@ -139,7 +139,7 @@ def _too_few(path: Path, number: int, line: str, needed: int) -> InputError:
     if not line.strip():
         problem = "is blank, expected a pair; remove the line (tagged words need the reader columns)"
     else:
-        count = several(line.count("\t") + 1, "column")
+        count = format_count(line.count("\t") + 1, "column")
         problem = f"has {count}, expected at least {needed} separated by tabs"
     return InputError(str(path), problem, line=number)
 
@@ -172,7 +172,7 @@ def parallel_lines(paths: Sequence[Path], bad: BadRecords) -> Iterator[tuple[int
         lines = [line for _, line in row]
         errors = [line for line in lines if isinstance(line, InputError)]
         if errors:
-            bad.found(errors[0])
+            bad.handle(errors[0])
         else:
             yield number, tuple(line for line in lines if isinstance(line, str))
 
@@ -204,7 +204,7 @@ class HskCards:
             for lines in _blocks(path):
                 card = _card(str(path), lines)
                 if isinstance(card, InputError):
-                    bad.found(card)
+                    bad.handle(card)
                 else:
                     yield card
 

@@ -33,7 +33,7 @@ class Roles(NamedTuple):
     past: tuple[str, ...] = ()
 
 
-def panel_of(dataset: Dataset, roles: Roles = Roles()) -> Panel:  # noqa: B008
+def read_series_panel(dataset: Dataset, roles: Roles = Roles()) -> Panel:  # noqa: B008
     """Read all series of a data set."""
     if dataset.kind != "series":
         raise InputError(
@@ -141,7 +141,7 @@ def _sort(path: Place, rows: list[Row], bad: BadRecords) -> int:
     for row in rows[1:]:
         if row.moment == kept[-1].moment:
             problem = f"repeats the time of line {kept[-1].line}, {row.ds}, in series {row.unique_id!r}"
-            bad.found(InputError(str(path), f"{problem}; keep one row for each time", line=row.line))
+            bad.handle(InputError(str(path), f"{problem}; keep one row for each time", line=row.line))
         else:
             kept.append(row)
     rows[:] = kept

@@ -13,14 +13,14 @@ from throughtime.data.readers.dates import (
     TIME_NAMES,
     DateCell,
     DateForm,
-    as_date,
     check_date_format,
     compact_date,
     like_date,
+    parse_date,
     settle_form,
 )
 from throughtime.data.readers.layout import WHOLE, Row, SeriesLayout, find_layout
-from throughtime.data.readers.tables import NumberedRow, first_row, number_rows
+from throughtime.data.readers.tables import NumberedRow, number_rows, read_first_row
 from throughtime.data.records import Kind, Observation
 from throughtime.data.source import BadRecords, Place
 from throughtime.errors import InputError
@@ -77,7 +77,7 @@ class SeriesTable:
             try:
                 last[row.unique_id] = row = _after(path, row, last.get(row.unique_id))
             except InputError as error:
-                bad.found(error)
+                bad.handle(error)
                 continue
             yield layout, row
 
@@ -91,7 +91,7 @@ class SeriesTable:
                     raise cells
                 row = layout.row(number, cells)
             except InputError as error:
-                bad.found(error)
+                bad.handle(error)
                 continue
             yield layout, row
 
@@ -137,7 +137,7 @@ class SeriesTable:
 
     def _layout(self, path: Place, lines: Iterator[NumberedRow]) -> tuple[SeriesLayout, list[NumberedRow]]:
         """Return the layout, and the lines read to find it that still have to be processed."""
-        number, first = first_row(path, lines)
+        number, first = read_first_row(path, lines)
         waiting: list[NumberedRow] = []
         sample: list[str] = []
         for line in lines:
@@ -152,7 +152,7 @@ class SeriesTable:
         options: dict[str, Any] = {"identifier": self.identifier, "values": self.values}
         layout = find_layout(path, first, sample, time=time, form=form, missing=self.missing, **options)
         place, values = layout.time, sample if layout.header else first
-        unread = place is not None and place < len(values) and not as_date(values[place])
+        unread = place is not None and place < len(values) and not parse_date(values[place])
         if form == ISO and layout.dated and unread:
             layout = replace(layout, form=settle_form(self._dates(path, layout), str(path)))
         if not layout.header:

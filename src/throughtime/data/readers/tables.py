@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from throughtime.data.source import BadRecords, MemoryFile, Place, good_lines, lines_or_errors, text_suffix
 from throughtime.errors import InputError, unknown
-from throughtime.text.texts import several
+from throughtime.text.texts import format_count
 
 TEXT, LABEL = "text", "label"
 VECTOR = "vector"
@@ -28,7 +28,7 @@ DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*", re.ASCII)
 _NUMBERS = re.compile(r"[-+/\d.,:;\s\"TeE]*", re.ASCII)
 
 
-def delimiter_of(path: Path) -> str:
+def find_delimiter(path: Path) -> str:
     r"""Return the delimiter of a table: a comma, unless its first rows suggest semicolons or tabs.
 
     If several fit, as in `2020-01-01;1,5`, rows of numbers have semicolons, and a `.tsv` file has tabs.
@@ -37,7 +37,7 @@ def delimiter_of(path: Path) -> str:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = Path(folder) / "rain.csv"
     ...     _ = file.write_text("ds;y\n2020-01-01;1,5\n")
-    ...     delimiter_of(file)
+    ...     find_delimiter(file)
     ';'
     """
     rows = [line for _, line in islice(lines_or_errors(path), 2) if isinstance(line, str) and line.strip()]
@@ -62,7 +62,7 @@ def number_rows(path: Place, delimiter: str | None = None) -> Iterator[NumberedR
     if isinstance(path, MemoryFile):
         yield from enumerate(path.items, start=1)
         return
-    delimiter = delimiter or delimiter_of(path)
+    delimiter = delimiter or find_delimiter(path)
     for number, row in csv_rows(path, delimiter):
         if delimiter == ";" and isinstance(row, list):
             row = [cell.replace(",", ".") if DECIMAL_COMMA.fullmatch(cell) else cell for cell in row]
@@ -72,7 +72,7 @@ def number_rows(path: Place, delimiter: str | None = None) -> Iterator[NumberedR
 def csv_rows(path: Path, delimiter: str | None = None) -> Iterator[NumberedRow]:
     """Yield line number and cells (or the error) of each row; quoted cells may span several lines."""
     faults: dict[int, InputError] = {}
-    reader = csv.reader(_fed(path, faults), delimiter=delimiter or delimiter_of(path), strict=True)
+    reader = csv.reader(_read_for_csv(path, faults), delimiter=delimiter or find_delimiter(path), strict=True)
     while True:
         first = reader.line_num + 1
         row: list[str] | InputError
@@ -98,7 +98,7 @@ def tab_rows(path: Path) -> Iterator[NumberedRow]:
             yield number, line.split("\t")
 
 
-def first_row(path: Place, rows: Iterator[NumberedRow]) -> tuple[int, list[str]]:
+def read_first_row(path: Place, rows: Iterator[NumberedRow]) -> tuple[int, list[str]]:
     """Return the first row; without a readable one, nothing in a table can be trusted."""
     number, row = next(rows, (1, InputError(str(path), "has no rows")))
     if isinstance(row, InputError):
@@ -112,9 +112,9 @@ def good_rows(
     """Yield the rows that can be read and have `width` cells; the errors of others go to `bad`."""
     for number, row in rows:
         if isinstance(row, InputError):
-            bad.found(row)
+            bad.handle(row)
         elif len(row) != width:
-            bad.found(ragged(path, number, row, width))
+            bad.handle(width_error(path, number, row, width))
         else:
             yield number, row
 
@@ -132,7 +132,7 @@ def json_records(
         try:
             record = convert(_json_object(line))
         except ValueError as fault:
-            bad.found(InputError(str(path), str(fault), line=number))
+            bad.handle(InputError(str(path), str(fault), line=number))
         else:
             yield record
 
@@ -151,7 +151,7 @@ def _json_object(line: str) -> dict[str, Any]:
     return fields
 
 
-def text_of(fields: dict[str, Any], name: str) -> str:
+def read_text_field(fields: dict[str, Any], name: str) -> str:
     """Return the text in a field; raise a ValueError if there is none."""
     if name not in fields:
         raise ValueError(f"has no field {name!r}, its fields are {shown_names(fields)}")
@@ -180,13 +180,15 @@ def place(path: Place, names: list[str], column: str | int) -> int:
     return column
 
 
-def ragged(path: Place, number: int, row: list[str], width: int) -> InputError:
+def width_error(path: Place, number: int, row: list[str], width: int) -> InputError:
     """Return the error for a row that is longer or shorter than the first."""
-    problem = f"has {several(len(row), 'cell')}, the first row has {width}; quote a text that holds a comma"
+    problem = (
+        f"has {format_count(len(row), 'cell')}, the first row has {width}; quote a text that holds a comma"
+    )
     return InputError(str(path), problem, line=number)
 
 
-def _fed(path: Path, faults: dict[int, InputError]) -> Iterator[str]:
+def _read_for_csv(path: Path, faults: dict[int, InputError]) -> Iterator[str]:
     """Yield lines for the CSV parser; the error of a bad line is noted for its row."""
     for number, line in lines_or_errors(path):
         if isinstance(line, InputError):
@@ -214,7 +216,7 @@ LABELS = frozenset(
 SHOWN = 8
 
 
-def column_names(path: Place) -> list[str]:
+def read_column_names(path: Place) -> list[str]:
     """Return the names in a table's header, or the fields of the first JSON object; else an empty list."""
     if isinstance(path, MemoryFile):
         return list(path.items[0])
@@ -230,16 +232,16 @@ def column_names(path: Place) -> list[str]:
     return []
 
 
-def label_columns(path: Place, text: str | None, label: str | None) -> tuple[str, str] | None:
+def find_label_columns(path: Place, text: str | None, label: str | None) -> tuple[str, str] | None:
     """Return the columns of text and label: those given, else those with a usual name, else the one left.
 
     Return None if the file has no header, or columns named source and target, which its reader finds.
     """
-    names = column_names(path)
+    names = read_column_names(path)
     shown = shown_names(names)
-    text, label = (_named(path, names, name, shown) for name in (text, label))
-    found_text = text or _usual([name for name in names if name != label], TEXT, TEXTS)
-    found_label = label or _usual([name for name in names if name != text], LABEL, LABELS)
+    text, label = (_find_column(path, names, name, shown) for name in (text, label))
+    found_text = text or _find_usual_column([name for name in names if name != label], TEXT, TEXTS)
+    found_label = label or _find_usual_column([name for name in names if name != text], LABEL, LABELS)
     if len(names) == 2 and (found_text is None) != (found_label is None):
         (left,) = (name for name in names if name not in (found_text, found_label))
         found_text, found_label = found_text or left, found_label or left
@@ -263,11 +265,11 @@ def label_columns(path: Place, text: str | None, label: str | None) -> tuple[str
 
 def usual_columns(names: Sequence[str]) -> tuple[str, str] | None:
     """Return the columns of text and label if both have usual names."""
-    text, label = _usual(names, TEXT, TEXTS), _usual(names, LABEL, LABELS)
+    text, label = _find_usual_column(names, TEXT, TEXTS), _find_usual_column(names, LABEL, LABELS)
     return (text, label) if text is not None and label is not None else None
 
 
-def _named(path: Place, names: Sequence[str], name: str | None, shown: str) -> str | None:
+def _find_column(path: Place, names: Sequence[str], name: str | None, shown: str) -> str | None:
     """Return the column with this name, or the only one that differs from it in case alone."""
     if name is None or name in names:
         return name
@@ -278,7 +280,7 @@ def _named(path: Place, names: Sequence[str], name: str | None, shown: str) -> s
     raise InputError(str(path), problem, line=1)
 
 
-def _usual(names: Sequence[str], first: str, usual: frozenset[str]) -> str | None:
+def _find_usual_column(names: Sequence[str], first: str, usual: frozenset[str]) -> str | None:
     """Return the column called `first`, else the only one with a usual name, ignoring case."""
     if first in names:
         return first

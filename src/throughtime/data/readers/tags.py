@@ -12,7 +12,7 @@ from throughtime.data.readers.pairs import parallel_lines
 from throughtime.data.records import Kind, TaggedSentence
 from throughtime.data.source import BadRecords, lines_or_errors
 from throughtime.errors import InputError
-from throughtime.text.texts import several
+from throughtime.text.texts import format_count
 
 DOCUMENT_START = "-DOCSTART-"
 # Not all of Unicode's spaces: the one in 10\xa0000 is part of the word.
@@ -45,7 +45,7 @@ class ColumnTags:
             for rows in self._sentences(path):
                 error = next((row for row in rows if isinstance(row, InputError)), None)
                 if error is not None:
-                    bad.found(error)
+                    bad.handle(error)
                     continue
                 words, tags = zip(*(row for row in rows if isinstance(row, tuple)), strict=True)
                 yield TaggedSentence(words, tags)
@@ -83,7 +83,7 @@ class ColumnTags:
     ) -> tuple[str, str] | InputError:
         needed = max(2, *(column + 1 if column >= 0 else -column for column in (self.word, self.tag)))
         if len(cells) < needed:
-            count = several(len(cells), "column")
+            count = format_count(len(cells), "column")
             marks = {"\t": "tabs", " ": "spaces", None: "a tab or spaces"}.get(separator, repr(separator))
             problem = f"has {count}, expected at least {needed} separated by {marks}"
             return InputError(str(path), problem, line=number)
@@ -152,12 +152,12 @@ def _sentences(paths: tuple[Path, ...], bad: BadRecords) -> Iterator[TaggedSente
         words, tags = _split_words(words_line), _split_words(tags_line)
         label = label_line.strip()
         if not words:
-            bad.found(InputError(str(paths[0]), "has no words", line=number))
+            bad.handle(InputError(str(paths[0]), "has no words", line=number))
         elif len(words) != len(tags):
             problem = f"does not match, {len(words)} words here but {len(tags)} slots in {paths[1].name}"
-            bad.found(InputError(str(paths[0]), problem, line=number))
+            bad.handle(InputError(str(paths[0]), problem, line=number))
         elif not label:
-            bad.found(InputError(str(paths[2]), "has no label", line=number))
+            bad.handle(InputError(str(paths[2]), "has no label", line=number))
         else:
             yield TaggedSentence(words, tags, label)
 

@@ -13,12 +13,12 @@ from throughtime.data.readers.tables import (
     UNFIT,
     VECTOR,
     csv_rows,
-    first_row,
     good_rows,
     json_records,
     place,
+    read_first_row,
+    read_text_field,
     tab_rows,
-    text_of,
 )
 from throughtime.data.records import DescribedText, Kind, LabelledText, Line
 from throughtime.data.source import BadRecords, good_lines, text_suffix
@@ -56,23 +56,23 @@ class LabelledFiles:
         """Yield one `LabelledText` for each row of each file."""
         for path in paths:
             if text_suffix(path) == ".jsonl":
-                yield from json_records(path, bad, self._of_object)
+                yield from json_records(path, bad, self._read_object)
             else:
-                yield from self._of_rows(path, bad)
+                yield from self._read_rows(path, bad)
 
-    def _of_rows(self, path: Path, bad: BadRecords) -> Iterator[LabelledText]:
+    def _read_rows(self, path: Path, bad: BadRecords) -> Iterator[LabelledText]:
         rows = tab_rows(path) if text_suffix(path) == ".tsv" else csv_rows(path)
-        _, header = first_row(path, rows)
+        _, header = read_first_row(path, rows)
         names = [name.strip() for name in header]
         text, label = (place(path, names, column) for column in (self.text, self.label))
         for number, row in good_rows(path, rows, len(names), bad):
             if not row[label].strip():
-                bad.found(InputError(str(path), "has no label", line=number))
+                bad.handle(InputError(str(path), "has no label", line=number))
             else:
                 yield LabelledText(row[text], row[label].strip())
 
-    def _of_object(self, fields: dict[str, Any]) -> LabelledText:
-        text, label = text_of(fields, self.text), fields.get(self.label)
+    def _read_object(self, fields: dict[str, Any]) -> LabelledText:
+        text, label = read_text_field(fields, self.text), fields.get(self.label)
         label = json.dumps(label) if isinstance(label, int | float) else label
         if not isinstance(label, str) or not label.strip() or UNFIT.search(label):
             raise ValueError(f"has no field {self.label!r} that holds a label")
@@ -92,17 +92,19 @@ class DescribedFiles:
         """Yield one `DescribedText` for each line of each file."""
         width = 0
 
-        def described(fields: dict[str, Any]) -> DescribedText:
+        def read_object(fields: dict[str, Any]) -> DescribedText:
             nonlocal width
-            record = DescribedText(text_of(fields, self.text), vector_of(fields, self.vector, width))
+            record = DescribedText(
+                read_text_field(fields, self.text), read_vector(fields, self.vector, width)
+            )
             width = width or len(record.vector)
             return record
 
         for path in paths:
-            yield from json_records(path, bad, described)
+            yield from json_records(path, bad, read_object)
 
 
-def vector_of(fields: dict[str, Any], name: str, width: int) -> tuple[float, ...]:
+def read_vector(fields: dict[str, Any], name: str, width: int) -> tuple[float, ...]:
     """Return the numbers in a field; raise a ValueError unless there are `width` (0: any number)."""
     numbers = fields.get(name)
     good = isinstance(numbers, list) and all(

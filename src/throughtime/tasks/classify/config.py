@@ -82,11 +82,11 @@ class ClassifyConfig(shared.TextConfig):
         """The options with which `open_dataset` opens the data."""
         return {"source": self.text, "target": self.label, "kind": "labelled"}
 
-    def settled(self, dataset: Dataset) -> ClassifyConfig:
+    def complete(self, dataset: Dataset) -> ClassifyConfig:
         """A copy in which the settings left to the data have their values, as it is saved."""
         # Only catalogue data say that they are split into words; those with labels are all English.
         tokens = self.tokens or ("basic-english" if dataset.tokens == "space" else "unicode")
-        texts = (one.text for one in dataset.labelled("train"))
+        texts = (one.text for one in dataset.labelled_texts("train"))
         size = shared.choose_max_size(self.max_size, tokens, texts)
         columns = column_settings(dataset, self.text, self.label)
         return self.model_copy(update={"tokens": tokens, "max_size": size, **columns})

@@ -18,7 +18,7 @@ def build_export(classifier: Classifier) -> Exported:
     """The graph of a classifier, and the settings and files that its runner needs."""
     model = classifier.model
     return Exported(
-        lambda int8: {"model": classifier_graph(model, int8)},
+        lambda int8: {"model": build_classifier_graph(model, int8)},
         {"labels": list(classifier.labels.names), "max_length": classifier.config.max_length},
         classifier.codec.save,
         lambda: _cases(model),
@@ -26,7 +26,7 @@ def build_export(classifier: Classifier) -> Exported:
     )
 
 
-def classifier_graph(model: SequenceClassifier, int8: bool) -> Graph:
+def build_classifier_graph(model: SequenceClassifier, int8: bool) -> Graph:
     """Ids [T, B] and their lengths [B], to ln P [B, labels]."""
     graph = Graph("classifier", int8=int8)
     ids = graph.input("ids", "int64", ["time", "batch"])

@@ -44,7 +44,7 @@ class SequenceClassifier(nn.Module):
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """The input of the head: one vector for each sequence of ids [T, B], as [B, H]."""
-        encoded = self.encoder(self._with_words_dropped(ids), lengths)
+        encoded = self.encoder(self._drop_words(ids), lengths)
         pooled: Tensor = self.output_dropout(self.pooling(encoded.outputs, encoded.final, lengths))
         return pooled
 
@@ -58,7 +58,7 @@ class SequenceClassifier(nn.Module):
         assert self.head.bias is not None
         self.head.bias.copy_(frequencies.log())
 
-    def _with_words_dropped(self, ids: Tensor) -> Tensor:
+    def _drop_words(self, ids: Tensor) -> Tensor:
         if not self.training or not self.word_dropout or self.unknown_id is None:
             return ids
         return ids.masked_fill(torch.rand(ids.shape, device=ids.device) < self.word_dropout, self.unknown_id)

@@ -22,7 +22,7 @@ from throughtime.tasks.classify.runner import TextClassifier
 from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.labels import Labels, labelled_texts
 from throughtime.tasks.texts import TextAssets, TextPredictor, build_codec
-from throughtime.text.texts import align_columns, several
+from throughtime.text.texts import align_columns, format_count
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -56,8 +56,8 @@ class Classifier(TextClassifier, TextPredictor):
             raise InputError(
                 dataset.name, f"has only the label {labels.names[0]!r}; a classifier needs two or more"
             )
-        config = config.settled(dataset)
-        texts = (one.text for one in dataset.labelled("train"))
+        config = config.complete(dataset)
+        texts = (one.text for one in dataset.labelled_texts("train"))
         return config, TextAssets(
             build_codec(texts, config, dataset.name, reserved=("<pad>", "<unk>")), labels
         )
@@ -122,7 +122,7 @@ class Classifier(TextClassifier, TextPredictor):
         return Description(
             f"Classifier of {config.data}",
             f"{self._layers}{ways}, {config.pooling} pooling",
-            f"{several(labels, 'label')}, {self._vocabulary}",
+            f"{format_count(labels, 'label')}, {self._vocabulary}",
             {"labels": f"{labels}, listed in labels.json", **self._tokens},
             ['classify FOLDER "a text"'],
             'classify("a text")[0].label',
@@ -152,7 +152,7 @@ def _report(confusion: Confusion, values: Mapping[str, Any]) -> str:
         [
             f"accuracy {values['accuracy']:.2%}, macro F1 {values['macro_f1']:.2%}, "
             f"log loss {values['log_loss']:.4f}{known}",
-            f"over {several(values['texts'], 'text')}{beside}\n",
+            f"over {format_count(values['texts'], 'text')}{beside}\n",
             *align_columns([("", "precision", "recall", "F1", "texts"), *scores]),
             *_mistakes(confusion),
         ]
@@ -162,7 +162,9 @@ def _report(confusion: Confusion, values: Mapping[str, Any]) -> str:
 def _mistakes(confusion: Confusion) -> list[str]:
     """How often each label was predicted for each: a table, or for many labels the most frequent mistakes."""
     if len(confusion.labels) > MAX_COLUMNS:
-        mistakes = [f"{count:6,}  {right} taken for {given}" for right, given, count in confusion.mistaken()]
+        mistakes = [
+            f"{count:6,}  {right} taken for {given}" for right, given, count in confusion.list_mistakes()
+        ]
         return ["\nmost frequent mistakes:", *mistakes] if mistakes else []
     rows = [
         (f"{number:>2} {label}", *(f"{count:,}" for count in counts))

@@ -74,7 +74,7 @@ class ComposeConfig(shared.TextConfig):
     max_tokens: shared.MaxTokens = None
 
     @classmethod
-    def following(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+    def derive_settings(cls, given: Mapping[str, Any]) -> dict[str, Any]:
         """The settings that follow from the given sizes if the output shares the embedding's weights."""
         return tied_widths(given)
 
@@ -83,7 +83,7 @@ class ComposeConfig(shared.TextConfig):
         """The options with which `open_dataset` opens the data."""
         return {"source": self.text, "target": self.label, "kind": "described"}
 
-    def settled(self, dataset: Dataset) -> ComposeConfig:
+    def complete(self, dataset: Dataset) -> ComposeConfig:
         """A copy in which the settings left to the data have their values, as it is saved."""
         tokens = self.tokens or ("space" if dataset.kind == "tags" else "unicode")
         length = 0
@@ -93,12 +93,12 @@ class ComposeConfig(shared.TextConfig):
                 raise InputError(f"{dataset.name}, split train", "holds no text with a vector")
         if self.vector_size not in (None, length):
             raise InputError("vector_size", f"is {self.vector_size}, but the data have {length} numbers")
-        size = shared.choose_max_size(self.max_size, tokens, texts_of(dataset, "train"))
+        size = shared.choose_max_size(self.max_size, tokens, read_texts(dataset, "train"))
         found = {"tokens": tokens, "max_size": size, "vector_size": length}
         return self.model_copy(update={**found, **column_settings(dataset, self.text, self.label)})
 
 
-def texts_of(dataset: Dataset, split: str) -> Iterator[str]:
+def read_texts(dataset: Dataset, split: str) -> Iterator[str]:
     """The texts of a split, without their labels or vectors."""
-    records = dataset.records(split) if dataset.kind == "described" else dataset.labelled(split)
+    records = dataset.records(split) if dataset.kind == "described" else dataset.labelled_texts(split)
     return (record.text for record in records)

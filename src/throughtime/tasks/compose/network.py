@@ -30,7 +30,7 @@ class LabelCondition(Encoder):
 
     def forward(self, source: Tensor, lengths: Tensor) -> Encoded:
         """See `Encoder`."""
-        return _encoded(self.table(source), lengths)
+        return _wrap_condition(self.table(source), lengths)
 
 
 class VectorCondition(Encoder):
@@ -58,10 +58,10 @@ class VectorCondition(Encoder):
 
     def forward(self, source: Tensor, lengths: Tensor) -> Encoded:
         """See `Encoder`."""
-        return _encoded(torch.tanh(self.projection((source - self.mean) / self.scale)), lengths)
+        return _wrap_condition(torch.tanh(self.projection((source - self.mean) / self.scale)), lengths)
 
 
-def _encoded(vectors: Tensor, lengths: Tensor) -> Encoded:
+def _wrap_condition(vectors: Tensor, lengths: Tensor) -> Encoded:
     """A condition [1, B, H] in the form of an encoder's output."""
     return Encoded(vectors, (vectors[0],), vectors[0], lengths)
 

@@ -17,7 +17,7 @@ from throughtime.results import Composed, Evaluation, with_alternatives
 from throughtime.runtime.search import WritingOptions
 from throughtime.search.constraints import no_token
 from throughtime.tasks.base import Progress
-from throughtime.tasks.compose.config import ComposeConfig, texts_of
+from throughtime.tasks.compose.config import ComposeConfig, read_texts
 from throughtime.tasks.compose.network import (
     ConditionedLanguageModel,
     LabelCondition,
@@ -27,7 +27,7 @@ from throughtime.tasks.compose.network import (
 from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.labels import Labels, labelled_texts
 from throughtime.tasks.texts import DecodingConstraints, TextAssets, TextWriter, build_codec
-from throughtime.text.texts import several
+from throughtime.text.texts import format_count
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -56,8 +56,8 @@ class Composer(TextWriter):
     def prepare(cls, config: ComposeConfig, dataset: Dataset) -> tuple[ComposeConfig, TextAssets]:
         """Collect the labels, and build the vocabulary of the training texts."""
         labels = None if dataset.kind == "described" else Labels.of(dataset)
-        config = config.settled(dataset)
-        codec = build_codec(texts_of(dataset, "train"), config, dataset.name)
+        config = config.complete(dataset)
+        codec = build_codec(read_texts(dataset, "train"), config, dataset.name)
         return config, TextAssets(codec, labels)
 
     @classmethod
@@ -146,10 +146,8 @@ class Composer(TextWriter):
         if isinstance(given, str):
             raise InputError("conditions", "holds a label, but this model writes from vectors")
         if len(given) != self.width or not all(math.isfinite(number) for number in given):
-            raise InputError(
-                "conditions",
-                f"holds a vector of length {len(given)}, expected {several(self.width, 'finite number')}",
-            )
+            numbers = format_count(self.width, "finite number")
+            raise InputError("conditions", f"holds a vector of length {len(given)}, expected {numbers}")
         return [float(number) for number in given]
 
     def texts(self, dataset: Dataset, split: str) -> ConditionedTexts:
@@ -189,7 +187,7 @@ class Composer(TextWriter):
         self.model.eval()
         with matmul_precision("float32"):
             given = texts.likelihood(self.model)
-            others = texts.with_others(None if self.labels is None else len(self.labels))
+            others = texts.swap_conditions(None if self.labels is None else len(self.labels))
             other = others.likelihood(self.model)
         worth = (other.nats - given.nats) / math.log(2)
         values = {
@@ -207,14 +205,14 @@ class Composer(TextWriter):
             f"perplexity {given.perplexity:.2f} given the {kind}, {other.perplexity:.2f} given a wrong one\n"
             f"the {kind} is worth {values['worth_bits_per_token']:.3f} bits per token, "
             f"{values['worth_bits_per_text']:.1f} bits per text\n"
-            f"over {several(len(texts), 'text')}, {several(given.tokens, 'token')}"
+            f"over {format_count(len(texts), 'text')}, {format_count(given.tokens, 'token')}"
         )
         return Evaluation(values, f"{self._reading}|shuffle-seed:0", text)
 
     def describe(self) -> Description:
         """The model in words."""
         config, labels = self.config, self.labels
-        source = several(self.width, "number") if labels is None else several(len(labels), "label")
+        source = format_count(self.width, "number") if labels is None else format_count(len(labels), "label")
         example = [0.1] * self.width if labels is None else labels.names[0]
         if isinstance(example, str):
             option = f"--label {quote(example)}"

@@ -52,7 +52,7 @@ class ConditionedTexts:
         batches = self.batches(batch_size=size, shuffle=False, rank=rank, world_size=world_size)
         return likelihood(model, batches)
 
-    def with_others(self, labels: int | None, seed: int = 0) -> ConditionedTexts:
+    def swap_conditions(self, labels: int | None, seed: int = 0) -> ConditionedTexts:
         """The same texts with wrong conditions: another of `labels` labels, or the vector of another text."""
         chance = torch.Generator().manual_seed(seed)
         count = len(self)

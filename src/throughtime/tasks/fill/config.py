@@ -65,15 +65,15 @@ class FillConfig(shared.TextConfig):
         """The options with which `open_dataset` opens the data."""
         return {"source": self.source, "target": self.target, "layout": "lines"}
 
-    def side_of(self, dataset: Dataset) -> str | None:
+    def find_side(self, dataset: Dataset) -> str | None:
         """The side of these data that the model reads; None where the data have no sides."""
         return (self.side or "source") if dataset.kind in ("pairs", "cards") else None
 
-    def settled(self, dataset: Dataset) -> FillConfig:
+    def complete(self, dataset: Dataset) -> FillConfig:
         """A copy in which the settings left to the data have their values, as it is saved."""
         if dataset.kind not in TEXT_KINDS:
             raise InputError(dataset.name, f"holds {dataset.kind} data; filling blanks needs text")
-        side = self.side_of(dataset)
+        side = self.find_side(dataset)
         if side is None and self.side is not None:
             raise InputError("side", f"is {self.side}, but {dataset.name} holds {dataset.kind}; leave it out")
         split_already = dataset.tokens == "space" or dataset.kind == "tags"

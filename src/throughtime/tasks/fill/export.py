@@ -19,7 +19,7 @@ def build_export(filler: Filler) -> Exported:
     """The graph of a model that fills blanks, and the settings and files that its runner needs."""
     model = filler.model
     return Exported(
-        lambda int8: {"model": filler_graph(model, int8)},
+        lambda int8: {"model": build_filler_graph(model, int8)},
         {"never": filler._never},
         filler.codec.save,
         lambda: _cases(model),
@@ -27,7 +27,7 @@ def build_export(filler: Filler) -> Exported:
     )
 
 
-def filler_graph(model: MaskedTokens, int8: bool) -> Graph:
+def build_filler_graph(model: MaskedTokens, int8: bool) -> Graph:
     """Ids [T, B], lengths [B], and places [N], each a step times B plus a row, to ln P [N, V]."""
     graph = Graph("filler", int8=int8)
     ids = graph.input("ids", "int64", ["time", "batch"])

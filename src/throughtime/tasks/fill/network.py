@@ -38,7 +38,7 @@ class MaskedModel(nn.Module, ABC):
         self.head = head
 
     @abstractmethod
-    def hidden(self, x: Tensor, places: Tensor) -> Tensor:
+    def hide(self, x: Tensor, places: Tensor) -> Tensor:
         """The sequences as vectors, in the layout of x, with the steps at `places` hidden."""
 
     def flat_places(self, x: Tensor, places: Tensor) -> Tensor:
@@ -50,7 +50,7 @@ class MaskedModel(nn.Module, ABC):
 
     def forward(self, x: Tensor, places: Tensor, lengths: Tensor | None = None) -> Tensor:
         """The input of the softmax at each hidden step, [N, H]."""
-        outputs = self.stack(self.hidden(x, places), None, lengths).outputs
+        outputs = self.stack(self.hide(x, places), None, lengths).outputs
         asked = outputs.flatten(0, 1).index_select(0, self.flat_places(x, places))
         return cast(Tensor, self.output_dropout(self.projection(asked)))
 
@@ -88,7 +88,7 @@ class MaskedTokens(MaskedModel):
         self.embedding, self.mask_id = embedding, mask_id
         self.embedding_dropout = nn.Dropout(check_probability("embedding_dropout", embedding_dropout))
 
-    def hidden(self, x: Tensor, places: Tensor) -> Tensor:
+    def hide(self, x: Tensor, places: Tensor) -> Tensor:
         """The vectors of the ids, with that of the mask at `places`."""
         masked = x.flatten().index_fill(0, self.flat_places(x, places), self.mask_id).view_as(x)
         return cast(Tensor, self.embedding_dropout(self.embedding(masked)))
@@ -103,7 +103,7 @@ class MaskedSteps(MaskedModel):
     torch.Size([1, 10])
     """
 
-    def hidden(self, x: Tensor, places: Tensor) -> Tensor:
+    def hide(self, x: Tensor, places: Tensor) -> Tensor:
         """The same vectors, with zeros at `places`."""
         return x.flatten(0, 1).index_fill(0, self.flat_places(x, places), 0.0).view_as(x)
 

@@ -21,8 +21,8 @@ from throughtime.tasks.fill.config import FillConfig
 from throughtime.tasks.fill.network import MaskedTokens, build_filler
 from throughtime.tasks.fill.runner import BlankFiller, Partial
 from throughtime.tasks.texts import TextAssets, TextPredictor, build_codec
-from throughtime.text.blanks import mask_of
-from throughtime.text.texts import several
+from throughtime.text.blanks import find_mask_id
+from throughtime.text.texts import format_count
 
 if TYPE_CHECKING:
     from throughtime.data.batching.buckets import RaggedIds
@@ -50,7 +50,7 @@ class Filler(BlankFiller, TextPredictor):
     @classmethod
     def prepare(cls, config: FillConfig, dataset: Dataset) -> tuple[FillConfig, TextAssets]:
         """Build the vocabulary of the training sentences."""
-        config = config.settled(dataset)
+        config = config.complete(dataset)
         codec = build_codec(dataset.texts("train", config.side), config, dataset.name, reserved=RESERVED)
         has_text = any(text.strip() for text in dataset.texts("train", config.side))
         if has_text and len(codec.vocabulary) == len(RESERVED):
@@ -68,7 +68,7 @@ class Filler(BlankFiller, TextPredictor):
     def build_network(cls, config: FillConfig, assets: TextAssets) -> MaskedTokens:
         """Build the network that a configuration describes."""
         codec = assets.codec
-        return build_filler(config, len(codec.vocabulary), mask_id=mask_of(codec))
+        return build_filler(config, len(codec.vocabulary), mask_id=find_mask_id(codec))
 
     @property
     def refuses_generation(self) -> str | None:
@@ -81,7 +81,7 @@ class Filler(BlankFiller, TextPredictor):
         from throughtime.data.batching.sequences import split_rows
         from throughtime.data.idcache import token_ids
 
-        found = token_ids(dataset, split, self.codec, eos=False, side=self.config.side_of(dataset))
+        found = token_ids(dataset, split, self.codec, eos=False, side=self.config.find_side(dataset))
         rows = split_rows(RaggedIds(found.ids, found.starts), self.config.max_length)
         if not len(rows):
             raise InputError(f"{dataset.name}, split {split}", "holds no sentence to hide a word of")
@@ -136,7 +136,7 @@ class Filler(BlankFiller, TextPredictor):
         text = (
             f"perplexity {measures['perplexity']:.2f} of a masked token, "
             f"{measures['accuracy']:.1%} guessed right, {measures['top5']:.1%} among the best five\n"
-            f"over {several(tokens, 'masked token')} in {several(len(rows), 'sentence')}; "
+            f"over {format_count(tokens, 'masked token')} in {format_count(len(rows), 'sentence')}; "
             f"{unknown:.2%} of the text is unknown"
         )
         counts = {"masked": tokens, "sentences": len(rows), "unknown": unknown}
@@ -144,7 +144,7 @@ class Filler(BlankFiller, TextPredictor):
 
     def signature(self, dataset: Dataset) -> str:
         """How sentences are read and masked."""
-        side, config = self.config.side_of(dataset), self.config
+        side, config = self.config.find_side(dataset), self.config
         return (
             f"{f'side:{side}|' if side else ''}tokens:{config.tokens}|vocabulary:{self.codec.hash[:12]}"
             f"|longest:{config.max_length}|masks:{config.mask_share:g}|mask-seed:{MASK_SEED}"
@@ -173,7 +173,7 @@ class Filler(BlankFiller, TextPredictor):
         """Ids of special tokens, with which no blank is filled."""
         vocabulary = self.codec.vocabulary
         unk = [] if vocabulary.unk_id is None else [vocabulary.unk_id]
-        return sorted({*vocabulary[sorted(vocabulary.reserved)], *unk, mask_of(self.codec)})
+        return sorted({*vocabulary[sorted(vocabulary.reserved)], *unk, find_mask_id(self.codec)})
 
     @torch.no_grad()
     def _guess(self, partials: Sequence[Partial], width: int) -> tuple[list[list[float]], list[list[int]]]:

@@ -65,7 +65,7 @@ class BlankFiller(ABC):
             sentences = [Partial(one.ids, one.places) for one in block]
             beams = best_first(sentences, self._guess, max(k, num_beams))
             for one, own in zip(block, beams, strict=True):
-                fillings = [self._filling(one, partial) for partial in own[:k]]
+                fillings = [self._build_filling(one, partial) for partial in own[:k]]
                 found.append(with_alternatives(fillings or [Filling(one.text, (), 0.0)]))
             if progress is not None:
                 progress(len(found), len(blanks))
@@ -80,7 +80,7 @@ class BlankFiller(ABC):
         """The text without its blanks, about which no warning is due."""
         return BLANK.sub(" ", text)
 
-    def _filling(self, blanks: Blanks, partial: Partial) -> Filling:
+    def _build_filling(self, blanks: Blanks, partial: Partial) -> Filling:
         words = [partial.ids[place] for place in blanks.places]
         tokens = tuple(token_text(word, self.codec).strip(" ") for word in words)
         return Filling(blanks.fill(words, self.codec), tokens, math.exp(partial.log_prob))

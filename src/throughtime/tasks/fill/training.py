@@ -52,7 +52,7 @@ class FillObjective(TextObjective):
     def __init__(self, filler: Filler, dataset: Dataset) -> None:
         super().__init__(filler)
         self.train = filler.ids(dataset, "train")
-        held_out = dataset.texts("valid", self.config.side_of(dataset)) if "valid" in dataset.splits else ()
+        held_out = dataset.texts("valid", self.config.find_side(dataset)) if "valid" in dataset.splits else ()
         # A file of few lines has none left for validation.
         self.valid = filler.ids(dataset, "valid") if any(text.strip() for text in held_out) else None
         self.shown = [] if self.valid is None else self._draw_blanks(self.valid)

@@ -139,7 +139,7 @@ class ForecastConfig(TrainingConfig):
 
     @field_validator("target", "known", "past", mode="before")
     @classmethod
-    def _listed(cls, value: object) -> object:
+    def _accept_single(cls, value: object) -> object:
         """Accept a single column without brackets."""
         return (value,) if isinstance(value, str) else value
 
@@ -165,7 +165,7 @@ class ForecastConfig(TrainingConfig):
         assert self.test_size is not None
         return Timeline(self.train_size, self.valid_size, self.test_size)
 
-    def settled(self, panel: Panel) -> ForecastConfig:
+    def complete(self, panel: Panel) -> ForecastConfig:
         """Return the configuration with null settings derived from the series."""
         self._check()
         found = panel.frequency.season if panel.frequency is not None else None

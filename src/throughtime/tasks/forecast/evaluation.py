@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from throughtime.data.batching.series import PanelWindows
 from throughtime.data.panel import Panel, Series
-from throughtime.data.readers.panel import panel_of
+from throughtime.data.readers.panel import read_series_panel
 from throughtime.errors import InputError
 from throughtime.results import Evaluation
 from throughtime.series.baselines import repeated_rows
@@ -21,7 +21,7 @@ from throughtime.series.ridge import RidgeBaseline
 from throughtime.series.scaling import Scale
 from throughtime.tasks.base import Progress
 from throughtime.tasks.forecast.prediction import WindowForecasts, forecast_windows
-from throughtime.text.texts import align_columns, several
+from throughtime.text.texts import align_columns, format_count
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -36,18 +36,18 @@ def evaluate_windows(
 ) -> Evaluation:
     """Average errors over all windows, rows and series, of scaled values and in original units."""
     model, config = forecaster.model, forecaster.config
-    panel = panel_of(dataset, config.roles)
-    windows, scales = _windows_of(forecaster, panel, split, model.horizon)
+    panel = read_series_panel(dataset, config.roles)
+    windows, scales = _build_windows(forecaster, panel, split, model.horizon)
     sums: dict[str, Array] = {}
     rules = {"naive": 1, **({"seasonal-naive": config.season} if config.season else {})}
     left_out: dict[str, str] = {}
     ridge: RidgeBaseline | None = None
     try:
-        ridge = RidgeBaseline.fit(panel, model.horizon, forecaster.fitting(panel))
+        ridge = RidgeBaseline.fit(panel, model.horizon, forecaster.select_training_rows(panel))
     except InputError as error:
         left_out[RIDGE] = f"{error.where} {error.problem}"
     for one in forecast_windows(forecaster, windows, progress):
-        baselines = {name: _repeated(windows, one, season) for name, season in rules.items()}
+        baselines = {name: _repeat_season(windows, one, season) for name, season in rules.items()}
         lacking = [name for name, forecast in baselines.items() if np.isnan(forecast[one.weights > 0]).any()]
         left_out |= dict.fromkeys(lacking, "some windows have nothing observed to repeat")
         if ridge is not None:
@@ -91,7 +91,7 @@ def evaluate_windows(
     return Evaluation(values, "|".join(signature), "\n".join(lines))
 
 
-def _windows_of(
+def _build_windows(
     forecaster: SeriesForecaster, panel: Panel, split: str, horizon: int
 ) -> tuple[PanelWindows, list[Scale]]:
     """Return all windows of a split, and the scale of each series."""
@@ -108,7 +108,7 @@ def _windows_of(
     return found, scales
 
 
-def _repeated(windows: PanelWindows, one: WindowForecasts, season: int) -> Array:
+def _repeat_season(windows: PanelWindows, one: WindowForecasts, season: int) -> Array:
     """The last season, or the last value for a season of 1, [h, B]; NaN if nothing was observed.
 
     The arrays have filled gaps, for the model; only observed rows are repeated here.
@@ -176,7 +176,7 @@ class KSteps:
     def __str__(self) -> str:
         """The errors as text, one line for each k."""
         rows = [["k", "RMSE"], *([str(step), f"{error:,.4g}"] for step, error in self.rmse.items())]
-        return "\n".join([f"errors over {several(self.rows, 'row')}", *align_columns(rows)])
+        return "\n".join([f"errors over {format_count(self.rows, 'row')}", *align_columns(rows)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the errors as values for JSON."""

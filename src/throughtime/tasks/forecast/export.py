@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from throughtime.errors import InputError
-from throughtime.export.graph import Graph, as_array
+from throughtime.export.graph import Graph, to_array
 from throughtime.export.write import Case, Exported, number_names
 from throughtime.tasks.forecast import heads as forecast_heads
 from throughtime.tasks.forecast.network import (
@@ -80,7 +80,7 @@ def _model_graph(model: Forecaster, known: int, past: int, int8: bool) -> Graph:
         graph.op("Div", graph.op("Sub", values, offset), spread),
         graph.input("known", "float32", [lookback + ahead, "batch", known]) if known else None,
         graph.input("past", "float32", [lookback, "batch", past]) if past else None,
-        graph.input("numbers", "int64", ["batch"]) if _numbered(model) else None,
+        graph.input("numbers", "int64", ["batch"]) if _numbers_series(model) else None,
     )
     if latent:
         found, state = latent.stack.graph(graph, columns(graph, window, lookback))
@@ -188,7 +188,7 @@ def _segment_inputs(graph: Graph, module: SegmentNetwork, window: GraphWindow, r
         zero = graph.constant(0, "int64")
         own = graph.op("Gather", graph.weight(module.series), graph.op("Max", window.numbers, zero))
         new = graph.op("Unsqueeze", graph.op("Less", window.numbers, zero), graph.axes(-1))
-        own = graph.op("Where", new, graph.constant(as_array(module.series).mean(0)), own)
+        own = graph.op("Where", new, graph.constant(to_array(module.series).mean(0)), own)
         own = graph.op(
             "Expand",
             graph.op("Unsqueeze", own, graph.axes(0)),
@@ -249,7 +249,7 @@ def _level(graph: Graph, model: Forecaster, values: str) -> tuple[str, str]:
     return offset, spread
 
 
-def _numbered(model: Forecaster) -> bool:
+def _numbers_series(model: Forecaster) -> bool:
     network = getattr(model, "network", None)
     return isinstance(network, SegmentNetwork) and network.series is not None
 
@@ -271,20 +271,20 @@ def _head(head: forecast_heads.ForecastHead) -> dict[str, Any]:
 def _cases(model: Forecaster, known: int, past: int, numbered: int) -> Iterator[Case]:
     draws = torch.Generator().manual_seed(0)
 
-    def drawn(*shape: int) -> Tensor:
+    def draw_tensor(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=draws)
 
     def case(part: str, given: dict[str, Tensor], expected: dict[str, Tensor]) -> Case:
-        used = {"known": known, "past": past, "numbers": _numbered(model)}
+        used = {"known": known, "past": past, "numbers": _numbers_series(model)}
         inputs = {name: value for name, value in given.items() if used.get(name, True)}
         return Case.of(part, f"{batch} x {rows}", inputs, expected)
 
     rows = model.lookback
     for batch in BATCHES:
-        values = drawn(rows, batch)
-        columns_known = drawn(rows + model.horizon, batch, known)
+        values = draw_tensor(rows, batch)
+        columns_known = draw_tensor(rows + model.horizon, batch, known)
         numbers = torch.randint(-1, numbered, (batch,), generator=draws)
-        window = Window(values, columns_known, drawn(rows, batch, past), numbers)
+        window = Window(values, columns_known, draw_tensor(rows, batch, past), numbers)
         given = window._asdict()
         if not isinstance(model, LatentAutoregression):
             _, outputs, level = model(window)
@@ -295,7 +295,7 @@ def _cases(model: Forecaster, known: int, past: int, numbered: int) -> Iterator[
         read, state = model.stack(model._inputs(level.remove(values), columns_known[1 : rows + 1]))
         expected = {"outputs": model.readout(read[-1]), **level._asdict(), **number_names("state", state)}
         yield case("model", {"values": values, "known": columns_known[1 : rows + 1]}, expected)
-        value = drawn(batch)
+        value = draw_tensor(batch)
         last, reached = model.stack.step(model._inputs(value, columns_known[-1]), state)
         given = {"value": value, "known": columns_known[-1], **number_names("state", state)}
         yield case("step", given, {"outputs": model.readout(last), **number_names("next", reached)})

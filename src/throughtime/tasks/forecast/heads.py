@@ -196,7 +196,7 @@ class QuantileHead(ForecastHead):
 
     def loss(self, outputs: Tensor, target: Tensor) -> Tensor:
         """Return twice the mean pinball loss, which for the median alone is the absolute error."""
-        over = target.unsqueeze(-1) - self._ordered(outputs)
+        over = target.unsqueeze(-1) - self._sort_quantiles(outputs)
         return 2 * torch.maximum(self.probabilities * over, (self.probabilities - 1) * over).mean(-1)
 
     def loss_measure(self, loss: float) -> float:
@@ -216,12 +216,12 @@ class QuantileHead(ForecastHead):
                     f"{each:g} is outside the learned range, {self.known[0]:g} to {self.known[-1]:g}; train "
                     "with other probabilities, or ask for another level",
                 )
-        ordered = self._ordered(outputs)
-        return torch.stack([self._at(ordered, each) for each in probabilities])
+        ordered = self._sort_quantiles(outputs)
+        return torch.stack([self._interpolate(ordered, each) for each in probabilities])
 
     def draw(self, outputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Draw between the quantiles; draws beyond the outermost quantiles are set to them."""
-        ordered = self._ordered(outputs)
+        ordered = self._sort_quantiles(outputs)
         if self.width == 1:
             return ordered[..., 0]
         drawn = torch.rand(ordered.shape[:-1], generator=generator, device=outputs.device)
@@ -232,7 +232,7 @@ class QuantileHead(ForecastHead):
         ends = [ordered.gather(-1, place.unsqueeze(-1)).squeeze(-1) for place in (above - 1, above)]
         return torch.lerp(ends[0], ends[1], share)
 
-    def _ordered(self, outputs: Tensor) -> Tensor:
+    def _sort_quantiles(self, outputs: Tensor) -> Tensor:
         outputs = outputs.float()
         middle = self.centre
         centre = outputs[..., middle : middle + 1]
@@ -240,7 +240,7 @@ class QuantileHead(ForecastHead):
         below = centre - softplus(outputs[..., :middle]).flip(-1).cumsum(-1).flip(-1)
         return torch.cat([below, centre, above], dim=-1)
 
-    def _at(self, ordered: Tensor, probability: float) -> Tensor:
+    def _interpolate(self, ordered: Tensor, probability: float) -> Tensor:
         above = next(
             (place for place, each in enumerate(self.known) if each >= probability - 1e-9), self.width - 1
         )

@@ -34,14 +34,14 @@ PlainSeries = Mapping[str, Sequence[float]] | Sequence[History]
 """Values by series name, oldest first; or a list of `History`, which can hold further columns."""
 
 
-def panels_of(
+def build_panels(
     given: Mapping[str, Any] | Sequence[Any], known: tuple[str, ...], past: tuple[str, ...]
 ) -> tuple[Panel, Panel | None]:
     """Return the series, and a panel of their known columns that includes the rows to forecast.
 
     Times are positions, starting at 0. `known` and `past` are the columns that the model reads.
 
-    >>> panel, future = panels_of([History("shop", [3.0, 1.0], known=[[0], [1], [1]])], ("sale",), ())
+    >>> panel, future = build_panels([History("shop", [3.0, 1.0], known=[[0], [1], [1]])], ("sale",), ())
     >>> panel.series[0].known.ravel(), future.series[0].ds
     (array([0., 1.]), array([0, 1, 2]))
     """
@@ -66,7 +66,7 @@ def future_columns(series: Series, ds: Times, h: int, names: Sequence[str], futu
         return known
     if future is None:
         raise InputError("future", f"is missing: the model needs {', '.join(names)} of the rows to forecast")
-    given = future.by_name().get(series.unique_id)
+    given = future.series_by_name().get(series.unique_id)
     if given is None and len(future.series) == 1:
         given = future.series[0]
     if given is None:
@@ -185,7 +185,7 @@ def forecast_windows(
     with matmul_precision("float32"):
         for number, batch in enumerate(batches, start=1):
             batch = batch.to(forecaster.device)
-            mean = model.rollout(window_of(batch), windows.horizon, model.head.mean)
+            mean = model.rollout(build_window(batch), windows.horizon, model.head.mean)
             rows = batch.indices.cpu().numpy()
             values = (to_array(each) for each in (batch.values[last], mean, batch.weights[last]))
             yield WindowForecasts(windows.series[rows], windows.starts[rows], *values)
@@ -193,7 +193,7 @@ def forecast_windows(
                 progress(number, len(batches.plan()))
 
 
-def window_of(batch: PanelBatch) -> Window:
+def build_window(batch: PanelBatch) -> Window:
     """Return the part of a batch that a forecaster reads."""
     return Window(batch.values, batch.known, batch.past, batch.numbers)
 
@@ -214,13 +214,13 @@ def describe_unusual_series(config: ForecastConfig, panel: Panel) -> list[str]:
     ]
     notes = []
     if short:
-        notes.append(f"Too short for valid_size and test_size, used for training only: {_listed(short)}.")
+        notes.append(f"Too short for valid_size and test_size, used for training only: {_join_names(short)}.")
     if constant:
-        notes.append(f"Constant in the training rows, so not scaled: {_listed(constant)}.")
+        notes.append(f"Constant in the training rows, so not scaled: {_join_names(constant)}.")
     return notes
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from throughtime.data.batching.series import PanelArrays
 from throughtime.data.datasets import DataLike
 from throughtime.data.panel import Panel, Series
-from throughtime.data.readers.panel import panel_of, read_future
+from throughtime.data.readers.panel import read_future, read_series_panel
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.results import Evaluation, Forecast
-from throughtime.runtime.forecast import ends_of
+from throughtime.runtime.forecast import interval_ends
 from throughtime.series.backtest import (
     AUTO,
     CONFORMAL,
@@ -23,7 +23,7 @@ from throughtime.series.backtest import (
     backtest,
     calibrate_intervals,
 )
-from throughtime.series.conformal import add_saved_intervals, save_intervals
+from throughtime.series.conformal import add_saved_intervals, load_intervals, save_intervals
 from throughtime.series.panels import SERIES_FILE, PanelScaling
 from throughtime.series.protocol import ForecastModel, ForecastQuery
 from throughtime.series.ridge import Fitting
@@ -35,8 +35,8 @@ from throughtime.tasks.forecast.evaluation import KSteps, evaluate_windows, pred
 from throughtime.tasks.forecast.network import Forecaster, build_forecaster
 from throughtime.tasks.forecast.prediction import (
     PlainSeries,
+    build_panels,
     describe_unusual_series,
-    panels_of,
     predict_panel,
 )
 
@@ -63,8 +63,8 @@ class SeriesForecaster(Predictor, ForecastModel):
     @classmethod
     def prepare(cls, config: ForecastConfig, dataset: Dataset) -> tuple[ForecastConfig, PanelScaling]:
         """Measure the scale of each series on its training rows."""
-        panel = panel_of(dataset, config.roles)
-        config = config.settled(panel)
+        panel = read_series_panel(dataset, config.roles)
+        config = config.complete(panel)
         rows = config.timeline.part_of_each("train", panel)
         return config, PanelScaling.of(panel, rows, config.scaling, config.calendar, config.transform)
 
@@ -84,7 +84,7 @@ class SeriesForecaster(Predictor, ForecastModel):
 
     def adapt_to(self, dataset: Dataset) -> None:
         """Note what is unusual about the series; the weights are not changed."""
-        panel = panel_of(dataset, self.config.roles)
+        panel = read_series_panel(dataset, self.config.roles)
         self.data_notes = (*panel.notes, *describe_unusual_series(self.config, panel))
 
     @property
@@ -96,9 +96,9 @@ class SeriesForecaster(Predictor, ForecastModel):
         """Return the batches, loss and validation of these series, for the trainer."""
         from throughtime.tasks.forecast.training import ForecastObjective, training_windows
 
-        panel = panel_of(dataset, self.config.roles)
+        panel = read_series_panel(dataset, self.config.roles)
         self.scaling.check(panel)
-        self.config = self.config.settled(panel)
+        self.config = self.config.complete(panel)
         return ForecastObjective(self, *training_windows(self, panel, dataset.name))
 
     def forecast(
@@ -129,11 +129,11 @@ class SeriesForecaster(Predictor, ForecastModel):
             date_format: format of the dates in `data` and `future`, in the notation of `strptime`.
         """
         if isinstance(data, Mapping | Sequence) and not isinstance(data, str):
-            data, known = panels_of(data, self.config.known, self.config.past)
+            data, known = build_panels(data, self.config.known, self.config.past)
             future = known if future is None else future
         if isinstance(future, str | Path):
             future = read_future(future, self.config.known, date_format or self.config.date_format)
-        probabilities = ends_of(level)
+        probabilities = interval_ends(level)
         model: ForecastModel = self
         if level and not self.has_own_intervals:
             model = add_saved_intervals(self, self.folder)
@@ -176,7 +176,7 @@ class SeriesForecaster(Predictor, ForecastModel):
             earlier_windows=earlier_windows,
             season=season or self.config.season,
             unseen=unseen,
-            fitting=self.fitting(panel) if same_split else None,
+            fitting=self.select_training_rows(panel) if same_split else None,
             progress=progress,
         )
 
@@ -231,7 +231,13 @@ class SeriesForecaster(Predictor, ForecastModel):
         """Return the number of rows at the end of every series that the model was not trained on."""
         return self.config.timeline.unseen(panel)
 
-    def fitting(self, panel: Panel) -> Fitting:
+    def save_measurements(self, folder: ModelFolder) -> None:
+        """Write the conformal intervals that were saved with this model."""
+        intervals = None if self.folder is None else load_intervals(self.folder)
+        if intervals is not None:
+            save_intervals(folder, intervals)
+
+    def select_training_rows(self, panel: Panel) -> Fitting:
         """Return the training and validation rows of the model, for baselines."""
         return Fitting.of(panel, self.config.timeline, [self.power(one) for one in panel.series])
 
@@ -307,4 +313,4 @@ class SeriesForecaster(Predictor, ForecastModel):
     def _panel(self, data: DataLike | Panel | None, date_format: str | None = None) -> Panel:
         if isinstance(data, Panel):
             return data
-        return panel_of(self.open_data(data, date_format=date_format), self.config.roles)
+        return read_series_panel(self.open_data(data, date_format=date_format), self.config.roles)

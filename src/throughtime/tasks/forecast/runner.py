@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from throughtime.errors import InputError
 from throughtime.results import Forecast
-from throughtime.runtime.forecast import History, OutputDistribution, ends_of, read_histories
-from throughtime.runtime.session import ExportFolder
-from throughtime.series.scaling import Scale, fill_gaps, scale_of, unscale_forecasts
+from throughtime.runtime.forecast import History, OutputDistribution, interval_ends, read_histories
+from throughtime.runtime.session import ExportedModel, ExportFolder
+from throughtime.series.scaling import Scale, fill_gaps, fit_scale, unscale_forecasts
 
 ROWS_AT_ONCE = 4096
 """Number of series, or of paths of some series, that go through the model together."""
@@ -32,11 +32,12 @@ class RunnerWindow(NamedTuple):
         return RunnerWindow(*(np.repeat(each, times, axis=min(1, each.ndim - 1)) for each in self))
 
 
-class SeriesForecasterRunner:
+class SeriesForecasterRunner(ExportedModel):
     """The graphs of an exported forecaster, and the scales of the series that it was trained on."""
 
     def __init__(self, folder: ExportFolder) -> None:
-        self.settings, self.head = folder.settings, OutputDistribution(folder.settings["head"])
+        super().__init__(folder)
+        self.head = OutputDistribution(folder.settings["head"])
         self.session = folder.session("model")
         self.step = folder.session("step") if self.settings["stateful"] else None
 
@@ -71,7 +72,7 @@ class SeriesForecasterRunner:
             )
         if paths and not self.head.probabilistic:
             raise InputError("paths", "need a model with a distribution; this one forecasts points only")
-        given, probabilities = read_histories(data), ends_of(level)
+        given, probabilities = read_histories(data), interval_ends(level)
         wanted = bool(probabilities) and self.head.probabilistic
         # The quantiles of a recursive model are those of its paths.
         num_paths = max(paths, self.settings["paths"] if wanted and self.settings["recursive"] else 0)
@@ -104,7 +105,7 @@ class SeriesForecasterRunner:
         if self.settings["recursive"]:
             assert samples is not None
             return np.quantile(samples, asked, axis=2)
-        outputs, offset, spread = self._run(window, 0)
+        outputs, offset, spread = self._run_window(window, 0)
         found: Array = self.head.quantiles(outputs, asked)[:, :h] * spread + offset
         return found
 
@@ -117,29 +118,33 @@ class SeriesForecasterRunner:
         if self.step is not None:
             return self._stateful(window, h, choose)
         if not self.settings["recursive"]:
-            outputs, offset, spread = self._run(window, 0)
+            outputs, offset, spread = self._run_window(window, 0)
             direct: Array = (choose(outputs) * spread + offset)[:h]
             return direct
         chosen = []
         for step in range(h):
-            outputs, offset, spread = self._run(window, step)
+            outputs, offset, spread = self._run_window(window, step)
             chosen.append((choose(outputs)[0] * spread + offset).astype(np.float32))
             window = window._replace(values=np.concatenate([window.values[1:], chosen[-1][None]]))
         return np.stack(chosen)
 
-    def _run(self, window: RunnerWindow, step: int) -> list[Array]:
+    def _run_window(self, window: RunnerWindow, step: int) -> list[Array]:
         """Run the graph on the window at a step: outputs of the next rows, and the level of the window."""
         given = {"values": window.values, "past": window.past, "numbers": window.numbers}
         given["known"] = window.known[step : step + len(window.values) + self.settings["rows"]]
-        return self.session.run(["outputs", "offset", "spread"], self._of(self.session.inputs, given))
+        return self.session.run(
+            ["outputs", "offset", "spread"], self._select_inputs(self.session.inputs, given)
+        )
 
     def _stateful(self, window: RunnerWindow, h: int, choose: Any) -> Array:
         assert self.step is not None
         rows, known = len(window.values), window.known
-        names = self.session.numbered("state", self.session.outputs)
-        given = self._of(self.session.inputs, {"values": window.values, "known": known[1 : rows + 1]})
+        names = self.session.sort_numbered("state", self.session.outputs)
+        given = self._select_inputs(
+            self.session.inputs, {"values": window.values, "known": known[1 : rows + 1]}
+        )
         outputs, offset, spread, *state = self.session.run(["outputs", "offset", "spread", *names], given)
-        nexts, chosen = self.step.numbered("next", self.step.outputs), []
+        nexts, chosen = self.step.sort_numbered("next", self.step.outputs), []
         for step in range(h):
             value = choose(outputs).astype(np.float32)
             chosen.append(value * spread + offset)
@@ -149,10 +154,12 @@ class SeriesForecasterRunner:
                     "known": known[rows + step + 1],
                     **dict(zip(names, state, strict=True)),
                 }
-                outputs, *state = self.step.run(["outputs", *nexts], self._of(self.step.inputs, given))
+                outputs, *state = self.step.run(
+                    ["outputs", *nexts], self._select_inputs(self.step.inputs, given)
+                )
         return np.stack(chosen)
 
-    def _of(self, names: Sequence[str], given: Mapping[str, Array]) -> dict[str, Array]:
+    def _select_inputs(self, names: Sequence[str], given: Mapping[str, Array]) -> dict[str, Array]:
         """Select the inputs of a graph."""
         return {name: np.ascontiguousarray(given[name]) for name in names}
 
@@ -160,7 +167,7 @@ class SeriesForecasterRunner:
         known = self.settings["scales"].get(history.unique_id)
         if known is not None:
             return Scale(*known)
-        return scale_of(history.unique_id, np.array(history.y, dtype=float), self.settings["scaling"])
+        return fit_scale(history.unique_id, np.array(history.y, dtype=float), self.settings["scaling"])
 
     def _window(self, histories: Sequence[History], scales: Sequence[Scale], h: int) -> RunnerWindow:
         lookback = self.settings["lookback"]

@@ -12,7 +12,7 @@ from throughtime.data.batching.series import PanelBatch, PanelBatches, PanelWind
 from throughtime.data.panel import Panel
 from throughtime.errors import InputError
 from throughtime.tasks.forecast.network import Forecaster
-from throughtime.tasks.forecast.prediction import to_array, window_of
+from throughtime.tasks.forecast.prediction import build_window, to_array
 from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class ForecastObjective:
             batch = batch.to(device)
             total, taught = self._losses(batch)
             horizon = self.valid.horizon
-            mean = self.model.rollout(window_of(batch), horizon, self.model.head.mean)
+            mean = self.model.rollout(build_window(batch), horizon, self.model.head.mean)
             weights = batch.weights[-horizon:]
             errors = (mean - batch.values[-horizon:]) * weights
             found = [total, taught, errors.square().sum(), errors.abs().sum(), weights.sum()]
@@ -93,7 +93,7 @@ class ForecastObjective:
             return None
         arrays, start, number = self.valid.arrays, int(self.valid.starts[0]), int(self.valid.series[0])
         batch = next(iter(PanelBatches(self.valid, 1, shuffle=False)))
-        window = window_of(batch.to(next(self.model.parameters()).device))
+        window = build_window(batch.to(next(self.model.parameters()).device))
         with torch.no_grad():
             mean = self.model.rollout(window, self.valid.horizon, self.model.head.mean)[:SHOWN, 0]
         name, forecast = arrays.names[number], to_array(mean)
@@ -104,7 +104,7 @@ class ForecastObjective:
 
     def _losses(self, batch: PanelBatch) -> tuple[torch.Tensor, torch.Tensor]:
         """The sum of the losses, and the number of values."""
-        first, outputs, level = self.model.forward(window_of(batch))
+        first, outputs, level = self.model.forward(build_window(batch))
         rows = slice(first, first + len(outputs))
         weights = batch.weights[rows]
         losses = self.model.head.loss(outputs.float(), level.remove(batch.values[rows]))

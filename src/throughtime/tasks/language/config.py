@@ -162,7 +162,7 @@ class LanguageConfig(shared.TextConfig):
     precision: Precision = "float32"
 
     @classmethod
-    def following(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+    def derive_settings(cls, given: Mapping[str, Any]) -> dict[str, Any]:
         """The settings that follow from the given sizes if one softmax shares the embedding's weights."""
         if given.get("embedding") == "one-hot":
             return {} if "tied" in given else {"tied": False}
@@ -196,7 +196,7 @@ class LanguageConfig(shared.TextConfig):
         """The options with which `open_dataset` opens the data."""
         return {"layout": self.layout}
 
-    def settled(self, dataset: Dataset) -> LanguageConfig:
+    def complete(self, dataset: Dataset) -> LanguageConfig:
         """A copy in which the settings left to the data have their values, as it is saved."""
         return self.model_copy(update=shared.follow_suggestions(self, dataset))
 

@@ -61,7 +61,7 @@ def neural_cache(options: ReadingOptions) -> NeuralCache | None:
     """Build the cache that the options ask for."""
     if options.cache is None:
         return None
-    with _parameters_named("cache", "window"):
+    with _name_parameters("cache", "window"):
         return NeuralCache(options.cache, **options.arguments("cache", "theta", "share"))
 
 
@@ -75,7 +75,7 @@ def dynamic_evaluation(
     """Build the dynamic evaluation that the options ask for."""
     if options.dynamic is None:
         return None
-    with _parameters_named("dynamic", "rate"):
+    with _name_parameters("dynamic", "rate"):
         learning = DynamicEvaluation(
             options.dynamic, cache=cache, **options.arguments("dynamic", "decay", "steps")
         )
@@ -108,7 +108,7 @@ def _scales(
 
 
 @contextlib.contextmanager
-def _parameters_named(reader: str, main: str) -> Iterator[None]:
+def _name_parameters(reader: str, main: str) -> Iterator[None]:
     """Name the option of a reader in the errors of its parameters."""
     try:
         yield

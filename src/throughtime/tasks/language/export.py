@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import torch
 
-from throughtime.export.graph import Graph, as_array
+from throughtime.export.graph import Graph, to_array
 from throughtime.export.write import Case, Exported, draw_ragged, number_names
 from throughtime.models.language import NOTHING, RecurrentLanguageModel
 from throughtime.tasks.language.predictor import RecurrentLanguage
@@ -19,12 +19,12 @@ def build_export(language: RecurrentLanguage) -> Exported:
     """The graph of a language model, and the settings and files that its runner needs."""
     model, framing = language.model, language.framing
     return Exported(
-        lambda int8: {"model": language_graph(model, int8)},
+        lambda int8: {"model": build_language_graph(model, int8)},
         {
             "begin_id": framing.begin_id,
             "end_id": framing.end_id,
             "backward": framing.backward,
-            "initial_state": [as_array(part)[0].tolist() for part in model.initial_state(1)],
+            "initial_state": [to_array(part)[0].tolist() for part in model.initial_state(1)],
             "generation": dict(language.generation),
         },
         framing.codec.save,
@@ -33,7 +33,7 @@ def build_export(language: RecurrentLanguage) -> Exported:
     )
 
 
-def language_graph(model: RecurrentLanguageModel, int8: bool) -> Graph:
+def build_language_graph(model: RecurrentLanguageModel, int8: bool) -> Graph:
     """Ids [T, B] (-1 before the first one), their lengths [B] and the state, to ln P [T, B, V]."""
     graph = Graph("language", int8=int8)
     ids = graph.input("ids", "int64", ["time", "batch"])

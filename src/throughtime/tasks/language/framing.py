@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from throughtime.errors import InputError
 from throughtime.results import Scored
+from throughtime.text.codec import WINDOW
 from throughtime.text.texts import check_text, check_texts
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 NOTHING = -1
 """The id before the first token of a text without a beginning mark; it does not change the state."""
-WINDOW = 24
-"""Number of tokens to decode again to find what a new one adds; spacing depends on close neighbours only."""
 TORN = "\N{REPLACEMENT CHARACTER}"  # how an incomplete character is decoded
 
 
@@ -42,7 +41,7 @@ class Framing:
         self.codec.save(folder.path)
 
     @property
-    def given(self) -> int:
+    def num_given(self) -> int:
         """The number of ids at the start of a sequence that are given, not predicted."""
         return int(self.marked)
 
@@ -111,7 +110,7 @@ class Framing:
         if prompt and self.backward:
             raise InputError("prompt", "needs a model that reads from left to right; leave it out")
         before, words = self.ids(check_text(prompt, "prompt"), end=False), self.codec.vocabulary
-        sequences = [[*before, *self.ids(text)[self.given :]] for text in texts]
+        sequences = [[*before, *self.ids(text)[self.num_given :]] for text in texts]
         found, skip = iter(log_probs([ids for ids in sequences if ids])), len(before)
         return [
             Scored(text, tuple(words.tokens(ids[skip:])), tuple(next(found)[skip:].tolist() if ids else ()))

@@ -69,7 +69,7 @@ class LanguageModel(TextWriter):
         while batch := list(islice(texts, TEXTS_PER_BATCH) if self.framing.marked else texts):
             sequences = self.framing.sequences(batch)
             for ids, log_probs in zip(sequences, self.model.log_probs(sequences), strict=True):
-                total += Likelihood.of(float(p) for p in log_probs[self.framing.given :])
+                total += Likelihood.of(float(p) for p in log_probs[self.framing.num_given :])
                 total += Likelihood(unknown=ids.count(unk) if unk is not None else 0)
             total += Likelihood(characters=self.framing.characters(batch))
         if not total.tokens:
@@ -137,7 +137,7 @@ class LanguageModel(TextWriter):
         import torch
 
         from throughtime.search.generate import moments
-        from throughtime.tasks.language.framing import WINDOW
+        from throughtime.text.codec import WINDOW
 
         if self.framing.backward:
             raise InputError(

@@ -27,7 +27,7 @@ from throughtime.tasks.language.dynamic_evaluation import ReadingOptions, dynami
 from throughtime.tasks.language.framing import Framing
 from throughtime.tasks.language.model import LanguageModel, report_likelihood
 from throughtime.tasks.texts import build_codec
-from throughtime.text.codec import Codec, language_reserved
+from throughtime.text.codec import Codec, choose_reserved
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -51,8 +51,8 @@ class RecurrentLanguage(LanguageModel):
     @classmethod
     def prepare(cls, config: LanguageConfig, dataset: Dataset) -> tuple[LanguageConfig, Framing]:
         """Build the vocabulary of the training text."""
-        config = config.settled(dataset)
-        how = {"reserved": language_reserved(config.layout), "normaliser": config.normaliser or "none"}
+        config = config.complete(dataset)
+        how = {"reserved": choose_reserved(config.layout), "normaliser": config.normaliser or "none"}
         codec = build_codec(dataset.texts("train"), config, dataset.name, **how)
         return config, config.frame(codec)
 

@@ -31,8 +31,8 @@ class LanguageModelRunner(TextRunner):
         self.generation: dict[str, Any] = self.settings["generation"]
         marked, backward = self.settings["begin_id"] is not None, self.settings["backward"]
         self.framing = Framing(self.codec, marked, backward, running=True)
-        self._states = self.session.numbered("state", self.session.inputs)
-        self._next = self.session.numbered("next", self.session.outputs)
+        self._states = self.session.sort_numbered("state", self.session.inputs)
+        self._next = self.session.sort_numbered("next", self.session.outputs)
 
     def score(self, texts: str | Sequence[str], *, prompt: str = "") -> list[Scored]:
         """Score each text: the log-probability of each of its tokens, after the prompt if there is one."""
@@ -83,7 +83,7 @@ class LanguageModelRunner(TextRunner):
     def _continue(self, ids: list[int], cap: int, sampling: ArraySampling | None, draws: Draws) -> Generated:
         """The continuations of a prompt, the most likely first."""
         rows, end, points = len(draws.sentences), self.settings["end_id"], iter(draws)
-        state = [np.repeat(part, rows, axis=0) for part in self._after(ids[:-1])]
+        state = [np.repeat(part, rows, axis=0) for part in self._read_ids(ids[:-1])]
         last = np.full(rows, ids[-1] if ids else NOTHING)
         written: list[list[int]] = [[] for _ in range(rows)]
         totals, over = np.zeros(rows), np.zeros(rows, dtype=bool)
@@ -115,7 +115,7 @@ class LanguageModelRunner(TextRunner):
         log_probs, *reached = self.session.run(["log_probs", *self._next], given)
         return log_probs, reached
 
-    def _after(self, ids: Sequence[int]) -> list[Array]:
+    def _read_ids(self, ids: Sequence[int]) -> list[Array]:
         """The state of one text after these ids."""
         state = self._first(1)
         for first in range(0, len(ids), STEPS_PER_BATCH):
@@ -127,21 +127,21 @@ class LanguageModelRunner(TextRunner):
         """ln P of every id given the ids before it."""
         found: dict[int, Array] = {}
         for chosen in batches(sequences, TEXTS_PER_BATCH):
-            found.update(zip(chosen, self._log_probs_of([sequences[one] for one in chosen]), strict=True))
+            found.update(zip(chosen, self._score_batch([sequences[one] for one in chosen]), strict=True))
         return [found[number] for number in range(len(sequences))]
 
-    def _log_probs_of(self, sequences: Sequence[Sequence[int]]) -> list[Array]:
+    def _score_batch(self, sequences: Sequence[Sequence[int]]) -> list[Array]:
         """The same for one batch."""
         ids, lengths = pad(sequences)
         rows, state = len(sequences), self._first(len(sequences))
         nothing = np.full((1, rows), NOTHING)
         log_probs, _ = self._read(nothing, np.ones(rows, dtype=np.int64), state)
-        found = [_of(log_probs, ids[:1])]
+        found = [_select_ids(log_probs, ids[:1])]
         for first in range(0, len(ids) - 1, STEPS_PER_BATCH):
             piece = ids[first : min(first + STEPS_PER_BATCH, len(ids) - 1)]
             within = np.clip(lengths - first, 0, len(piece))
             log_probs, state = self._read(piece, within, state)
-            found.append(_of(log_probs, ids[first + 1 : first + 1 + len(piece)]))
+            found.append(_select_ids(log_probs, ids[first + 1 : first + 1 + len(piece)]))
         whole = np.concatenate(found)  # [T, B]
         return [whole[:length, row] for row, length in enumerate(lengths.tolist())]
 
@@ -152,7 +152,7 @@ def _refuse_unknown(chosen: Mapping[str, Any]) -> None:
         raise InputError(name, "is not an option of sampling, which takes temperature, top_k, top_p")
 
 
-def _of(log_probs: Array, ids: Array) -> Array:
+def _select_ids(log_probs: Array, ids: Array) -> Array:
     """Select ln P of these ids [T, B] from all, [T, B, V]."""
     found: Array = np.take_along_axis(log_probs, ids[..., None], axis=2)[..., 0].astype(np.float64)
     return found

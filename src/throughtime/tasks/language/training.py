@@ -65,7 +65,7 @@ class LanguageObjective(TextObjective):
         """The number of tokens that count; all rows have the same length, so the same share is warm-up."""
         assert isinstance(batch, LanguageBatch)
         steps = len(batch.labels)
-        return batch.count * sum(map(len, self._learned(steps))) // steps
+        return batch.count * sum(map(len, self._list_learned_steps(steps))) // steps
 
     def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
         """-ln P of the labels, and the penalties on the outputs."""
@@ -80,7 +80,7 @@ class LanguageObjective(TextObjective):
                 state = self.model(inputs[:first], state).state
         factors = None if carry is None else carry[first:]
         read = self.model(inputs[first:], state, factors, **self._sliding)
-        spans = self._learned(steps)
+        spans = self._list_learned_steps(steps)
         outputs, dropped = (
             [part[span.start - first : span.stop - first] for span in spans]
             for part in (read.outputs, read.dropped)
@@ -117,14 +117,14 @@ class LanguageObjective(TextObjective):
 
     def sample(self) -> str | None:
         """A text that the model writes, drawn with the same seed each time."""
-        prompt = "" if self.predictor.framing.marked else self.predictor.framing.text(self._opening())
+        prompt = "" if self.predictor.framing.marked else self.predictor.framing.text(self._get_opening())
         return self.predictor.generate(prompt, max_new_tokens=SAMPLED_TOKENS, seed=0, temperature=0.8)[0].text
 
-    def _opening(self) -> list[int]:
+    def _get_opening(self) -> list[int]:
         text = self.train if self.valid is None else self.valid
         return [int(one) for one in text[:PROMPT_TOKENS]]
 
-    def _learned(self, steps: int) -> list[range]:
+    def _list_learned_steps(self, steps: int) -> list[range]:
         """The steps of a batch that add to the loss: all but the warm-up of the batch or of each block."""
         skipped = self.config.warm_up
         block = self.config.tau if skipped and self.config.truncation == "truncated" else steps
@@ -135,7 +135,7 @@ class LanguageObjective(TextObjective):
         """The factor of the gradient at each step: 0 where a block begins or its warm-up ends."""
         carry = carries(self._strategy, steps, rows, torch.default_generator, device=device)
         if carry is not None and not self.config.warm_up_gradient:
-            for span in self._learned(steps)[1:]:
+            for span in self._list_learned_steps(steps)[1:]:
                 carry[span.start] = 0
         return carry
 

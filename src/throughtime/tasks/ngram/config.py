@@ -43,7 +43,7 @@ class NgramConfig(Config):
         """The options with which `open_dataset` opens the data."""
         return {"layout": self.layout}
 
-    def settled(self, dataset: Dataset) -> NgramConfig:
+    def complete(self, dataset: Dataset) -> NgramConfig:
         """A copy in which the settings left to the data have their values, as it is saved."""
         return self.model_copy(update=shared.follow_suggestions(self, dataset))
 

@@ -14,7 +14,7 @@ from throughtime.files import check_new
 from throughtime.folder import ModelFolder
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
-from throughtime.ngram.smoothing import predicted
+from throughtime.ngram.smoothing import count_predicted
 from throughtime.results import Evaluation
 from throughtime.tasks.base import Progress
 from throughtime.tasks.description import Description, refuse_options, suggest_evaluation
@@ -42,7 +42,7 @@ class NgramLanguageModel(LanguageModel):
 
         config.build_smoothing()
         dataset.texts(config.split)  # refuses data of another kind and missing splits
-        config = config.settled(dataset)
+        config = config.complete(dataset)
         check_normaliser(config.normaliser or "none", str(config.tokens))
         return cls(None, None, config)
 
@@ -192,7 +192,7 @@ class NgramLanguageModel(LanguageModel):
     @property
     def num_tokens(self) -> int:
         """The number of tokens that were counted."""
-        return int(predicted(self.model.counts).sum())
+        return int(count_predicted(self.model.counts).sum())
 
     @property
     def num_ngrams(self) -> list[int]:

@@ -127,11 +127,12 @@ class TagCodec:
         from throughtime.data.batching.sequences import NO_LABEL
 
         rows = self.rows([record.words for record in records], languages)
-        tags = RaggedIds.of([_known(self.tags, tag, "tag") for tag in record.tags] for record in records)
+        tags = RaggedIds.of([_find_known(self.tags, tag, "tag") for tag in record.tags] for record in records)
         if not labelled or self.labels is None:
             return replace(rows, tags=tags)
         labels = [
-            _known(self.labels, record.label, "label") if record.label else NO_LABEL for record in records
+            _find_known(self.labels, record.label, "label") if record.label else NO_LABEL
+            for record in records
         ]
         return replace(rows, tags=tags, labels=np.array(labels, dtype=np.int64))
 
@@ -157,7 +158,7 @@ class TagCodec:
         return cls(words, characters, tags, labels, lowercase, min_freq, max_characters)
 
 
-def _known(vocabulary: Vocabulary, name: str, kind: str) -> int:
+def _find_known(vocabulary: Vocabulary, name: str, kind: str) -> int:
     if name not in vocabulary:
         raise InputError(
             "the training data", f"hold the {kind} {name!r}, which the model does not know; train a new one"

@@ -85,7 +85,7 @@ class TagConfig(shared.StackConfig):
         """The options with which `open_dataset` opens the data."""
         return {"kind": "tags"}
 
-    def settled(self, records: Iterable[TaggedSentence]) -> TagConfig:
+    def complete(self, records: Iterable[TaggedSentence]) -> TagConfig:
         """A copy in which the settings left to the data have their values, as it is saved."""
         labelled = any(record.label for record in records)
         if self.intents and not labelled:

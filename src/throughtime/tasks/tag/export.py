@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from throughtime.data.batching.sequences import TaggedBatches
-from throughtime.export.graph import Graph, as_array
+from throughtime.export.graph import Graph, to_array
 from throughtime.export.write import Case, Exported
 from throughtime.layers.crf import LinearChain
 from throughtime.layers.pooling import Pooling
@@ -26,7 +26,7 @@ def build_export(tagger: Tagger) -> Exported:
     chain = None
     if isinstance(model.head, LinearChain):
         chain = {
-            name: as_array(getattr(model.head, name)).tolist() for name in ("transitions", "first", "last")
+            name: to_array(getattr(model.head, name)).tolist() for name in ("transitions", "first", "last")
         }
 
     def save(folder: Path) -> None:
@@ -35,7 +35,7 @@ def build_export(tagger: Tagger) -> Exported:
             language.reading.codec.save(folder / f"language-{number}")
 
     return Exported(
-        lambda int8: {"model": tagger_graph(model, int8)},
+        lambda int8: {"model": build_tagger_graph(model, int8)},
         {
             "vectors": codec.vectors,
             "lowercase": codec.lowercase,
@@ -54,7 +54,7 @@ def build_export(tagger: Tagger) -> Exported:
     )
 
 
-def tagger_graph(model: SequenceTagger, int8: bool) -> Graph:
+def build_tagger_graph(model: SequenceTagger, int8: bool) -> Graph:
     """From words [T, B], their letters and language models to scores of tags [T, B, S] and labels [B, K]."""
     graph = Graph("tagger", int8=int8)
     words = graph.input("words", "int64", ["time", "batch"])

@@ -138,10 +138,10 @@ class SequenceTagger(nn.Module):
 
     def forward(self, batch: TaggedBatch) -> TagScores:
         """The scores of a batch of sentences; the tags and labels of the batch are ignored."""
-        x = self._dropped(self._read(batch), self.input_dropout)
+        x = self._apply_dropout(self._read(batch), self.input_dropout)
         states, _ = self.stack(x, None, batch.lengths)
-        states = self._dropped(states, self.output_dropout)
-        labels = None if self.labels is None else self.labels(self._pooled(states, batch.lengths))
+        states = self._apply_dropout(states, self.output_dropout)
+        labels = None if self.labels is None else self.labels(self._pool(states, batch.lengths))
         return TagScores(self.scores(states), labels)
 
     def _read(self, batch: TaggedBatch) -> Tensor:
@@ -156,14 +156,14 @@ class SequenceTagger(nn.Module):
         if self.language is not None:
             read = zip(self.readers, batch.read, batch.read_places, strict=True)
             states = torch.cat([reader(ids, places) for reader, ids, places in read], -1)
-            parts.append(self.language(self._dropped(states, self.language_dropout)))
+            parts.append(self.language(self._apply_dropout(states, self.language_dropout)))
         return torch.cat(parts, -1)
 
-    def _pooled(self, states: Tensor, lengths: Tensor) -> Tensor:
+    def _pool(self, states: Tensor, lengths: Tensor) -> Tensor:
         """Sentences as vectors, [B, 2 H]. Neither pooling uses the final state, so any tensor will do."""
         return torch.cat([pooling(states, states[0], lengths) for pooling in self.poolings], -1)
 
-    def _dropped(self, x: Tensor, p: float) -> Tensor:
+    def _apply_dropout(self, x: Tensor, p: float) -> Tensor:
         if not self.training or not p:
             return x
         return variational_dropout(x, p) if self.variational else dropout(x, p)

@@ -21,7 +21,7 @@ from throughtime.tasks.tag.codec import TagCodec, TaggerAssets, load_languages
 from throughtime.tasks.tag.config import TagConfig
 from throughtime.tasks.tag.network import SequenceTagger
 from throughtime.tasks.tag.runner import LIKELY, SentenceTagger, build_answer
-from throughtime.text.texts import align_columns, check_sentences, several
+from throughtime.text.texts import align_columns, check_sentences, format_count
 
 if TYPE_CHECKING:
     from throughtime.data.batching.sequences import TaggedBatch
@@ -78,7 +78,7 @@ class TagCounts:
             ]
             table = align_columns([("type", "precision", "recall", "F1", "given"), *rows])
             lines += [f"  {line}" for line in table]
-        if confused := self.tags.confused[:CONFUSIONS]:
+        if confused := self.tags.confusions[:CONFUSIONS]:
             counted = [(given, found, f"{count:,}") for given, found, count in confused]
             table = align_columns([("is", "tagged", "times"), *counted], left=2)
             lines += ["Confused most:", *(f"  {line}" for line in table)]
@@ -105,7 +105,7 @@ class Tagger(SentenceTagger, Predictor):
         """Build the vocabularies of the training sentences, and open the language models."""
         records = tagged_sentences(dataset, "train")
         codec = TagCodec.build(records, **config.arguments_for(TagCodec.build))
-        return config.settled(records), TaggerAssets(codec, load_languages(config.language_models))
+        return config.complete(records), TaggerAssets(codec, load_languages(config.language_models))
 
     @classmethod
     def load_assets(cls, folder: ModelFolder, config: TagConfig) -> TaggerAssets:
@@ -220,12 +220,12 @@ class Tagger(SentenceTagger, Predictor):
         """The model in words."""
         config, codec = self.config, self.codec
         layers = f"{config.num_layers} x " if config.num_layers > 1 else ""
-        tags = several(len(codec.tags), "tag")
-        labels = f" and {several(len(codec.labels), 'label')}" if config.intents and codec.labels else ""
+        tags = format_count(len(codec.tags), "tag")
+        labels = f" and {format_count(len(codec.labels), 'label')}" if config.intents and codec.labels else ""
         return Description(
             f"Tagger of {config.data}",
             f"{layers}{config.cell} of {config.hidden_size} each way",
-            f"{tags}{labels}, {several(codec.vectors, 'word')}",
+            f"{tags}{labels}, {format_count(codec.vectors, 'word')}",
             {
                 "tags": f"{len(codec.tags):,}, {'as a chain (CRF)' if config.crf else 'each word alone'}",
                 "words": f"{codec.vectors:,} with a vector (`{codec.hash}`)",

@@ -93,15 +93,15 @@ class TaggerRunner(SentenceTagger, TextRunner):
 
     def _read(self, sentences: Sequence[Sequence[str]]) -> list[Tagged]:
         names = ["tags", "labels"] if self.labels else ["tags"]
-        scores, *labels = self.session.run(names, self._given(sentences))
+        scores, *labels = self.session.run(names, self._build_inputs(sentences))
         found = []
         for row, words in enumerate(sentences):
             own = scores[: len(words), row]
             label = self._label(labels[0][row]) if labels else ("", None)
-            found.append(build_answer(self._tagged(words, own), *label))
+            found.append(build_answer(self._tag_words(words, own), *label))
         return found
 
-    def _tagged(self, words: Sequence[str], scores: Array) -> list[TaggedWord]:
+    def _tag_words(self, words: Sequence[str], scores: Array) -> list[TaggedWord]:
         chosen, marginals = self.chain.best(scores).tolist(), self.chain.marginals(scores)
         likely = np.argsort(-marginals, axis=1, kind="stable")[:, :LIKELY].tolist()
         return [
@@ -118,7 +118,7 @@ class TaggerRunner(SentenceTagger, TextRunner):
         raised = np.exp(scores - scores.max())
         return self.labels[int(scores.argmax())], float(raised.max() / raised.sum())
 
-    def _given(self, sentences: Sequence[Sequence[str]]) -> dict[str, Array]:
+    def _build_inputs(self, sentences: Sequence[Sequence[str]]) -> dict[str, Array]:
         """The inputs of the graph; the letters of each distinct word are given once."""
         forms, numbered = number_forms(sentences)
         ids = [self.reader.word_id(form) for form in forms]

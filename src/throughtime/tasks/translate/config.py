@@ -230,7 +230,7 @@ class TranslateConfig(TextConfig):
         """The options of `open_dataset` for the training data."""
         return {"source": self.source, "target": self.target, "kind": "pairs"}
 
-    def settled(self, dataset: Dataset) -> TranslateConfig:
+    def complete(self, dataset: Dataset) -> TranslateConfig:
         """Return the configuration completed from the data, as it is saved."""
         from throughtime.text.subword import TRAINED
 

@@ -33,7 +33,7 @@ from throughtime.tasks.objective import likelihood, surprisals
 from throughtime.tasks.translate.predictor import Translator, combine_translators
 from throughtime.tasks.translate.training import batch_pairs
 from throughtime.tasks.translate.translation import SentenceTranslator
-from throughtime.text.texts import several
+from throughtime.text.texts import format_count
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -92,7 +92,7 @@ class TranslationScorer:
             corpus_chrf(translations, references, lowercase=self.lowercase),
         )
 
-    def with_tokenizer_for(self, references: Sequence[str]) -> TranslationScorer:
+    def choose_tokenizer_for(self, references: Sequence[str]) -> TranslationScorer:
         """Choose the tokenizer from all references, so that parts of them can be scored separately."""
         return replace(self, tokenize=self.tokenize or choose_tokenizer(self.language, references))
 
@@ -124,7 +124,7 @@ def evaluate_translator(
     text = f"BLEU {scores.bleu.value:.2f}, chrF {scores.chrf.value:.2f}"
     text += "".join(f", {name} {value:.4g}" for name, value in measures.items())
     signatures = "\n".join(f"{one.name}|{one.signature}" for one in scores)
-    sentences = several(len(found), "sentence")
+    sentences = format_count(len(found), "sentence")
     if others:
         signature.append(f"models:{1 + len(others)}")
         text = f"{text}, {1 + len(others)} models together over {sentences}\n{signatures}"
@@ -133,7 +133,7 @@ def evaluate_translator(
     values |= {"loss": likely.cross_entropy, "perplexity": likely.perplexity, "tokens": likely.tokens}
     text = (
         f"{text}, perplexity {likely.perplexity:.3f} per target token\n"
-        f"over {sentences}, {several(likely.tokens, 'target token')}\n{signatures}"
+        f"over {sentences}, {format_count(likely.tokens, 'target token')}\n{signatures}"
     )
     if options.get("search_errors"):
         # In float32: rounding to bf16 would make the likelihoods of the same sentence differ.
@@ -142,7 +142,7 @@ def evaluate_translator(
         values["search_errors"] = errors._asdict()
         text += (
             "\nAt alpha 0 the beam misses the model's most likely sentence in "
-            f"{errors.errors:,} of {several(errors.resolved, 'sentence')}; "
+            f"{errors.errors:,} of {format_count(errors.resolved, 'sentence')}; "
             f"{errors.unresolved:,} are undecided"
         )
     return Evaluation(values, "|".join(signature), text)

@@ -24,7 +24,10 @@ def build_export(translator: Translator) -> Exported:
     """Describe the export of a translator."""
     model, codecs = translator.model, translator.codecs
     return Exported(
-        lambda int8: {"encoder": encoder_graph(model, int8), "decoder": decoder_graph(model, int8)},
+        lambda int8: {
+            "encoder": build_encoder_graph(model, int8),
+            "decoder": build_decoder_graph(model, int8),
+        },
         {
             "begin_id": codecs.begin_id,
             "end_id": codecs.end_id,
@@ -38,28 +41,28 @@ def build_export(translator: Translator) -> Exported:
     )
 
 
-def encoder_graph(model: EncoderDecoder, int8: bool) -> Graph:
+def build_encoder_graph(model: EncoderDecoder, int8: bool) -> Graph:
     """Build the encoder: sources [T, S] and lengths [S] in, first state and memory of each sentence out."""
     graph = Graph("encoder", int8=int8)
     source = graph.input("source", "int64", ["time", "sentences"])
     lengths = graph.input("lengths", "int64", ["sentences"])
     state, kept = model.decoder.graph_start(graph, model.encoder.graph(graph, source, lengths))
-    like_state, like_kept = _likes(model)
+    like_state, like_kept = _example_shapes(model)
     graph.state_outputs("state", state, [like.shape[1] for like in like_state], "sentences")
     for (name, value), like in zip(number_names("kept", kept).items(), like_kept, strict=True):
-        graph.output(value, name, _kind(like), _kept_shape(like))
+        graph.output(value, name, _kind(like), _name_kept_axes(like))
     return graph
 
 
-def decoder_graph(model: EncoderDecoder, int8: bool) -> Graph:
+def build_decoder_graph(model: EncoderDecoder, int8: bool) -> Graph:
     """Build a decoder step: tokens and state in; ln P of all tokens, the `k` best and the next state out."""
     graph = Graph("decoder", int8=int8)
     last = graph.input("last", "int64", ["rows"])
-    like_state, like_kept = _likes(model)
+    like_state, like_kept = _example_shapes(model)
     sizes = [like.shape[1] for like in like_state]
     state = graph.state_inputs("state", sizes, "rows")
     kept = tuple(
-        graph.input(name, _kind(like), _kept_shape(like))
+        graph.input(name, _kind(like), _name_kept_axes(like))
         for name, like in number_names("kept", like_kept).items()
     )
     count = graph.input("k", "int64", [1])
@@ -77,7 +80,7 @@ def decoder_graph(model: EncoderDecoder, int8: bool) -> Graph:
 
 
 @torch.inference_mode()
-def _likes(model: EncoderDecoder) -> tuple[State, Kept]:
+def _example_shapes(model: EncoderDecoder) -> tuple[State, Kept]:
     """Return the state and the memory of a sentence of one token, for their shapes."""
     device = next(model.parameters()).device
     one = torch.zeros(1, 1, dtype=torch.long, device=device)
@@ -89,7 +92,7 @@ def _kind(like: Tensor) -> str:
     return str(like.dtype).removeprefix("torch.")
 
 
-def _kept_shape(like: Tensor) -> list[int | str]:
+def _name_kept_axes(like: Tensor) -> list[int | str]:
     if like.dim() == 2:  # padding [S, T], or a context [S, H]
         return ["sentences", "time" if like.dtype == torch.bool else like.shape[1]]
     return ["sentences", "time", like.shape[2]]

@@ -33,7 +33,7 @@ class Translator(SentenceTranslator, Predictor):
 
     task = "translate"
     config_type = TranslateConfig
-    network_parts = ("encode", "scheduled", "start", "step", "head")
+    network_parts = ("encode", "run_scheduled", "start", "step", "head")
     model: EncoderDecoder
     assets: Codecs
     config: TranslateConfig
@@ -58,7 +58,7 @@ class Translator(SentenceTranslator, Predictor):
         from throughtime.tasks.texts import build_codec
         from throughtime.text.input_warnings import blank
 
-        config = config.settled(dataset)
+        config = config.complete(dataset)
 
         def build(side: str | None) -> Codec:
             where = dataset.name if side is None else f"{dataset.name}, {side}"

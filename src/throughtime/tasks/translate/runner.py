@@ -12,7 +12,7 @@ from throughtime.errors import InputError
 from throughtime.results import Progress, Translation
 from throughtime.runtime.runner import TextRunner, pad
 from throughtime.runtime.search import ArrayBeam, Finished, Likeliest, batches_by_length
-from throughtime.runtime.session import ExportFolder
+from throughtime.runtime.session import ExportedModel, ExportFolder
 from throughtime.tasks.translate.texts import Codecs
 
 SENTENCES_AT_ONCE = 32
@@ -24,7 +24,7 @@ class TranslatorRunner(TextRunner):
     """Translates with the graphs of an encoder and of a decoder step."""
 
     def __init__(self, folder: ExportFolder) -> None:
-        self.settings = folder.settings
+        ExportedModel.__init__(self, folder)  # it has two graphs and two codecs
         self.encoder, self.decoder = folder.session("encoder"), folder.session("decoder")
         self.codecs = Codecs.load(folder.path)
         self.codec = self.codecs.source
@@ -96,11 +96,11 @@ class _Decoding:
     def __init__(self, translator: TranslatorRunner, prompts: Sequence[Sequence[int]]) -> None:
         encoder, self.decoder = translator.encoder, translator.decoder
         source, lengths = pad(prompts)
-        states, kept = (encoder.numbered(stem, encoder.outputs) for stem in ("state", "kept"))
+        states, kept = (encoder.sort_numbered(stem, encoder.outputs) for stem in ("state", "kept"))
         found = encoder.run([*states, *kept], {"source": source, "lengths": lengths})
         self.names, self.state = states, found[: len(states)]
         self.kept = dict(zip(kept, found[len(states) :], strict=True))
-        self.asked = ["top_log_probs", "top_ids", *self.decoder.numbered("next", self.decoder.outputs)]
+        self.asked = ["top_log_probs", "top_ids", *self.decoder.sort_numbered("next", self.decoder.outputs)]
         self.sentences = len(prompts)
 
     def __call__(self, rows: Array, last: Array, staying: Array, count: int) -> Likeliest:

@@ -14,13 +14,13 @@ from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.pairs import PairBatch, PairBatches, TruncationCounts
 from throughtime.data.records import Pair, Specials
-from throughtime.data.splits import language_of
+from throughtime.data.splits import find_file_language
 from throughtime.metrics.bleu import BleuSums
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.ngram.detection import are_swapped
 from throughtime.tasks.objective import TextObjective, label_loss, likelihood, masked_labels
 from throughtime.text.languages import language_name
-from throughtime.text.texts import one_line, several
+from throughtime.text.texts import format_count, one_line
 from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class TranslateObjective(TextObjective):
         super().__init__(translator)
         self.train, self.valid, self.valid_pairs = train, valid, valid_pairs
         # Each process scores only its share, so the tokenizer is chosen here, as `evaluate` does.
-        self.scorer = translator.scorer().with_tokenizer_for([pair.target for pair in valid_pairs])
+        self.scorer = translator.scorer().choose_tokenizer_for([pair.target for pair in valid_pairs])
         self.truncated = TruncationCounts(
             0, 0
         )  # training pairs that were cut, known once they are in batches
@@ -118,15 +118,15 @@ class TranslateObjective(TextObjective):
         if not any(self.truncated):
             return ()
         sources, targets = self.truncated
-        cut = f"{several(sources, 'source')} and {several(targets, 'target')}"
-        pairs = several(len(self.train[0]), "training pair")
+        cut = f"{format_count(sources, 'source')} and {format_count(targets, 'target')}"
+        pairs = format_count(len(self.train[0]), "training pair")
         return (f"{cut} of {pairs} were cut at max_length={self.config.max_length}.",)
 
     def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
         """Sum the surprisals of the target tokens; with label smoothing, they are reported, not minimised."""
         assert isinstance(batch, PairBatch)
         ratio, smoothing = self.config.forcing_ratio(self.progress), self.config.label_smoothing
-        outputs = self.model.scheduled(batch.source, batch.source_lengths, batch.inputs, ratio).outputs
+        outputs = self.model.run_scheduled(batch.source, batch.source_lengths, batch.inputs, ratio).outputs
         hidden, labels = outputs.flatten(0, 1), masked_labels(batch).flatten()
         return label_loss(self.model.head, hidden, labels, smoothing), ()
 
@@ -183,7 +183,7 @@ def warn_of_swapped_sides(dataset: Dataset, source: str | None, target: str | No
     pairs = pairs[:: max(1, len(pairs) // EXAMINED_PAIRS)]
     if not are_swapped([pair.source for pair in pairs], [pair.target for pair in pairs], source, target):
         return ()
-    files = {language_of(path.name): path.name for path in dataset.files("train")}
+    files = {find_file_language(path.name): path.name for path in dataset.files("train")}
     sides = [f"{side} ({files.get(code, code)})" for side, code in (("source", source), ("target", target))]
     return (
         f"{dataset.name}: the {sides[0]} looks like {language_name(target)}, and the {sides[1]} like "

@@ -26,4 +26,4 @@ class ArrowPairs:
                 if arrow:
                     yield Pair(source, target)
                 else:
-                    bad.found(InputError(str(path), "has no ' -> ' in it", line=number))
+                    bad.handle(InputError(str(path), "has no ' -> ' in it", line=number))
