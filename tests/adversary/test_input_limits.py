@@ -18,7 +18,6 @@ from throughtime.data.datasets import open_dataset
 from throughtime.data.readers.panel import Roles, read_panel
 from throughtime.data.source import BadRecords, read_lines
 from throughtime.errors import InputError
-from throughtime.text.vocabulary import Vocabulary, read_vectors
 
 WIDE = 40_000
 
@@ -112,14 +111,6 @@ def test_packed_files_unpack_to_a_limit(bomb, monkeypatch):
         list(read_lines(bomb))
 
 
-def test_packed_word_vectors_unpack_to_a_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "SMALL", 1 << 20)
-    path = tmp_path / "vectors.gz"
-    path.write_bytes(gzip.compress(b"cat 0.5 0.5\n" * 500_000))
-    with pytest.raises(InputError, match="THROUGHTIME_MAX_UNPACKED"):
-        read_vectors(path, Vocabulary(["cat"]))
-
-
 @pytest.mark.parametrize("cell", ["1e308", "-1e308", "1.1e18", "3e38"])
 def test_numbers_whose_square_is_no_float32_are_refused(tmp_path, cell):
     path = tmp_path / "rain.csv"
@@ -140,7 +131,3 @@ def test_such_numbers_are_refused_in_vectors_and_in_python_objects(tmp_path):
     described.write_text('{"vector": [1, 1e29], "text": "a cold day"}\n')
     with pytest.raises(InputError, match=r"days\.jsonl:1: .*'vector'"):
         list(open_dataset(described).records())
-    vectors = tmp_path / "vectors.txt"
-    vectors.write_text("cat 0.5 1e30\n")
-    with pytest.raises(InputError, match=r"vectors\.txt:1: "):
-        read_vectors(vectors, Vocabulary(["cat"]))
