@@ -9,7 +9,6 @@ from pydantic import Field
 from tests.refusals import refuses
 
 from throughtime.config import Config, build_config, check_config, one_of
-from throughtime.errors import InputError
 
 
 class Kettle(Config):
@@ -26,39 +25,37 @@ class Kettle(Config):
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("given", "facts"),
     [
-        ({"metal": "coper"}, "metal is 'coper': expected copper, iron or steel; did you mean 'copper'?"),
+        ({"metal": "coper"}, ("'coper'", "'copper'")),
         (
             {"shape": "laplas"},
-            "shape is 'laplas': expected round, relative-frequency, laplace, dirichlet or kneser-ney; "
-            "did you mean 'laplace'?",
+            ("'laplas'", "'laplace'", "dirichlet", "kneser-ney"),
         ),
-        ({"metal": 3}, "metal is 3: expected copper, iron or steel"),
-        ({"litres": 0}, "litres is 0: expected more than 0"),
-        ({"litres": 21.5}, "litres is 21.5: expected at most 20"),
-        ({"litres": float("nan")}, "litres is nan: expected a finite number"),
-        ({"cups": 0}, "cups is 0: expected at least 1"),
-        ({"cups": 2.5}, "cups is 2.5: expected a whole number"),
-        ({"cups": None}, "cups is null: expected a whole number"),
-        ({"lid": "no"}, "lid is 'no': expected a number or null"),
-        ({"lid": -1}, "lid is -1: expected more than 0 or null"),
-        ({"spouts": [0.5]}, "spouts is [0.5]: expected more than 1 item"),
-        ({"spouts": [1, 2, 3]}, "spouts is [1, 2, 3]: expected at most 2 items"),
-        ({"spouts": [1, "x"]}, "item 2 of spouts is 'x': expected a number"),
-        ({"spouts": 1}, "spouts is 1: expected a list"),
-        ({"marks": []}, "marks is []: expected at least 1 item"),
-        ({"whistle": "lod"}, "whistle is 'lod': expected loud or a whole number; did you mean 'loud'?"),
-        ({"boiling": "perhaps"}, "boiling is 'perhaps': expected true or false"),
-        ({"owner": 7}, "owner is 7: expected text"),
-        ({"litre": 2}, "unknown key 'litre'; did you mean 'litres'?"),
-        ({"owner": None, "cups": 1}, "owner is null: expected text"),
+        ({"metal": 3}, ("3",)),
+        ({"litres": 0}, ("0",)),
+        ({"litres": 21.5}, ("21.5", "20")),
+        ({"litres": float("nan")}, ("nan",)),
+        ({"cups": 0}, ("0", "1")),
+        ({"cups": 2.5}, ("2.5",)),
+        ({"cups": None}, ("null",)),
+        ({"lid": "no"}, ("'no'",)),
+        ({"lid": -1}, ("-1", "0")),
+        ({"spouts": [0.5]}, ("[0.5]", "1")),
+        ({"spouts": [1, 2, 3]}, ("[1, 2, 3]", "2")),
+        ({"spouts": [1, "x"]}, ("2", "'x'")),
+        ({"spouts": 1}, ("1",)),
+        ({"marks": []}, ("[]", "1")),
+        ({"whistle": "lod"}, ("'lod'", "'loud'")),
+        ({"boiling": "perhaps"}, ("'perhaps'",)),
+        ({"owner": 7}, ("7",)),
+        ({"litre": 2}, ("'litre'", "'litres'")),
+        ({"owner": None, "cups": 1}, ("null",)),
     ],
 )
-def test_a_wrong_value_is_told_in_one_sentence(given: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(InputError) as caught:
+def test_a_wrong_value_is_told_in_one_sentence(given: dict[str, Any], facts: tuple[str, ...]) -> None:
+    with refuses("kettle.yaml", next(iter(given)), *facts):
         build_config(Kettle, {"owner": "Ann", **given}, "kettle.yaml")
-    assert str(caught.value) == f"kettle.yaml: {sentence}"
 
 
 def test_an_unknown_key_like_no_other_lists_those_there_are() -> None:

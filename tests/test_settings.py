@@ -13,7 +13,6 @@ from pydantic import Field
 from tests.refusals import refuses
 
 from throughtime.config import Config, build_config
-from throughtime.errors import InputError
 from throughtime.settings import format_settings, read_assignments, read_settings
 from throughtime.train.config import TrainingConfig
 
@@ -83,30 +82,31 @@ def test_words_mean_what_yaml_1_2_says_in_files_and_assignments(
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "message"),
+    ("name", "text", "facts"),
     [
-        ("a.yaml", "a: 1\nb: 2\na: 3\n", "a.yaml:3: the key 'a' is given twice"),
-        ("a.yaml", "a: 1\nb: [2\nc: 3\n", "a.yaml:3: expected ',' or ']'"),
-        ("a.yaml", "a: 1\nb: c: d\n", "a.yaml:2: mapping values are not allowed here"),
-        ("a.yaml", "- a\n- b\n", "a.yaml:1: holds no settings"),
-        ("a.yaml", "just words\n", "a.yaml:1: holds no settings"),
-        ("a.yaml", "a: 1\n2: 3\n", "a.yaml:2: the key 2 is not a name"),
-        ("a.yaml", "a: 1\nb: !!python/name:os.system x\n", "a.yaml:2: tags are not allowed"),
-        ("a.yaml", "a: 1\nb: !!float x\n", "a.yaml:2: tags are not allowed"),
-        ("a.yaml", "a: 1\nb: {c: 1, c: 2}\n", "a.yaml:2: the key 'c' is given twice"),
-        ("a.yaml", "a: &x [*x]\n", "a.yaml: is nested too deeply"),
-        ("a.yaml", "a: 1\n---\nb: 2\n", "a.yaml:2: expected a single document"),
-        ("a.yaml", "a: 1\nb: \x07\n", "a.yaml:2: unacceptable character"),
-        ("a.toml", "a = 1\na = 2\n", "a.toml:2: a key is given twice"),
-        ("a.toml", "a = 1\nb 2\n", "a.toml:2: expected '=' after a key"),
-        ("a.toml", "a = 1\nb = [2,", "a.toml:2: invalid value"),
-        ("a.json", "{}", "a.json: is not a settings file; its name must end in .yaml, .yml, .toml"),
+        ("a.yaml", "a: 1\nb: 2\na: 3\n", ("a.yaml:3", "'a'")),
+        ("a.yaml", "a: 1\nb: [2\nc: 3\n", ("a.yaml:3", "','", "']'")),
+        ("a.yaml", "a: 1\nb: c: d\n", ("a.yaml:2",)),
+        ("a.yaml", "- a\n- b\n", ("a.yaml:1",)),
+        ("a.yaml", "just words\n", ("a.yaml:1",)),
+        ("a.yaml", "a: 1\n2: 3\n", ("a.yaml:2", "2")),
+        ("a.yaml", "a: 1\nb: !!python/name:os.system x\n", ("a.yaml:2",)),
+        ("a.yaml", "a: 1\nb: !!float x\n", ("a.yaml:2",)),
+        ("a.yaml", "a: 1\nb: {c: 1, c: 2}\n", ("a.yaml:2", "'c'")),
+        ("a.yaml", "a: &x [*x]\n", ("a.yaml",)),
+        ("a.yaml", "a: 1\n---\nb: 2\n", ("a.yaml:2",)),
+        ("a.yaml", "a: 1\nb: \x07\n", ("a.yaml:2",)),
+        ("a.toml", "a = 1\na = 2\n", ("a.toml:2",)),
+        ("a.toml", "a = 1\nb 2\n", ("a.toml:2", "'='")),
+        ("a.toml", "a = 1\nb = [2,", ("a.toml:2",)),
+        ("a.json", "{}", ("a.json", ".yaml", ".yml", ".toml")),
     ],
 )
-def test_a_bad_file_is_named_with_its_line(tmp_path: Path, name: str, text: str, message: str) -> None:
-    with pytest.raises(InputError) as caught:
+def test_a_bad_file_is_named_with_its_line(
+    tmp_path: Path, name: str, text: str, facts: tuple[str, ...]
+) -> None:
+    with refuses(*facts):
         read_settings(written(tmp_path, name, text))
-    assert str(caught.value).startswith(str(tmp_path / message))
 
 
 def test_a_file_that_is_missing_or_not_text_is_refused_and_an_empty_one_is_not(tmp_path: Path) -> None:
@@ -140,9 +140,8 @@ def test_assignments_split_at_the_first_equals_and_leave_odd_words_alone() -> No
 
 @pytest.mark.parametrize("word", ["epochs", "=3", "betas=[1"])
 def test_a_bad_assignment_names_the_parameter_and_the_word(word: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with refuses("set", repr(word)):
         read_assignments([word])
-    assert str(caught.value).startswith(f"set: {word!r} ")
 
 
 @pytest.mark.parametrize("value", ["[" * 1_200 + "]" * 1_200, "9" * 4_400, "[" + "9" * 4_400 + "]"])

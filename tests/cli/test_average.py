@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from tests.refusals import refuses
+from tests.refusals import lacks, refuses
 
 from throughtime.cli.average import average
 from throughtime.folder import ModelFolder
@@ -110,5 +110,5 @@ def test_folders_within_come_along_and_a_full_disk_names_what_was_to_be_written(
         full = throughtime("average", run, "--out", tmp_path / "full")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert (full.code, full.err) == (1, f"error: {tmp_path / 'full'}: File too large\n")
+    assert (full.code, lacks(full.err, "error:", f"{tmp_path / 'full'}:")) == (1, [])
     assert not (tmp_path / "full").exists()

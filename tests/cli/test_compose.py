@@ -7,6 +7,7 @@ import random
 import shlex
 
 import pytest
+from tests.refusals import lacks
 
 from throughtime.cli.main import main
 
@@ -56,7 +57,7 @@ def test_conditions_from_stdin(run, throughtime, typed, given_nothing):
     assert len(lines) == 3
     assert lines[0] == lines[2] != lines[1]
     typed(b"b \r\n\n")
-    assert "stdin:2: is ''" in throughtime("compose", run).err
+    assert not lacks(throughtime("compose", run).err, "stdin:2:", "''")
     assert given_nothing("compose", run)["composed"] == []
 
 
@@ -67,33 +68,30 @@ def test_evaluate_compares_with_a_wrong_label(run, throughtime):
 
 
 @pytest.mark.parametrize(
-    ("asked", "problem"),
+    ("asked", "facts"),
     [
-        (["--label", "c"], "unknown label 'c'"),
-        (["--vector", "1,2"], "use --label"),
-        (["--vector", "one"], "expected numbers such as"),
-        (["--label", "a", "--require", "hippo"], "--require: is 'hippo', which is not in the model's"),
-        (["--label", "a", "--prefix", "cat hippo"], "--prefix: is 'cat hippo'"),
-        (["--label", "a", "--greedy", "--num-beams", 2], "--greedy: cannot be given together with num_beams"),
-        (["--label", "a", "--greedy", "--temperature", 2], "--temperature: has no effect on greedy search"),
-        (["--label", "a", "--num-beams", 2, "--top-k", 2], "--top-k: is not an option of beam search"),
-        (["--label", "a", "--greedy", "--seed", 2], "--seed: has no effect on greedy search"),
-        (["--label", "a", "--num-beams", 2, "--seed", 2], "--seed: is not an option of beam search"),
-        (["--label", "a", "--seed", -1], "'--seed'"),
-        (["--label", "a", "--length-penalty", 1], "--length-penalty: is not an option of sampling"),
+        (["--label", "c"], ("'c'",)),
+        (["--vector", "1,2"], ("--label",)),
+        (["--vector", "one"], ("--vector:", "'one'")),
+        (["--label", "a", "--require", "hippo"], ("--require:", "'hippo'")),
+        (["--label", "a", "--prefix", "cat hippo"], ("--prefix:", "'cat hippo'")),
+        (["--label", "a", "--greedy", "--num-beams", 2], ("--greedy:", "num_beams")),
+        (["--label", "a", "--greedy", "--temperature", 2], ("--temperature:", "greedy")),
+        (["--label", "a", "--num-beams", 2, "--top-k", 2], ("--top-k:", "beam")),
+        (["--label", "a", "--greedy", "--seed", 2], ("--seed:", "greedy")),
+        (["--label", "a", "--num-beams", 2, "--seed", 2], ("--seed:", "beam")),
+        (["--label", "a", "--seed", -1], ("'--seed'",)),
+        (["--label", "a", "--length-penalty", 1], ("--length-penalty:", "sampling")),
     ],
 )
-def test_what_is_wrong_is_one_sentence(run, throughtime, asked, problem):
+def test_what_is_wrong_is_one_sentence(run, throughtime, asked, facts):
     ran = throughtime("compose", run, *asked)
     assert ran.code == 2
-    assert problem in ran.err
+    assert not lacks(ran.err, *facts)
 
 
 def test_another_kind_of_model_is_refused(run, throughtime):
-    assert (
-        "holds a model that composes texts from labels or vectors, not a classifier"
-        in throughtime("classify", run, "a").err
-    )
+    assert not lacks(throughtime("classify", run, "a").err, f"{run}:", "throughtime compose")
     assert "fed: true" in throughtime("train", "compose", "--show-config").out
 
 

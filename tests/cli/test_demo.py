@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.refusals import lacks
 
 import throughtime as tt
 from throughtime.cli.demo import NEW, SETTINGS, run_demo
@@ -71,4 +72,4 @@ def test_its_settings_are_settings():
 def test_a_file_in_its_place_is_said_first(tmp_path, throughtime):
     (tmp_path / "demo").write_text("")
     ran = throughtime("demo", "--out", tmp_path / "demo")
-    assert (ran.code, ran.err) == (2, f"error: {tmp_path / 'demo'}: is a file, expected a folder\n")
+    assert (ran.code, lacks(ran.err, "error:", f"{tmp_path / 'demo'}:")) == (2, [])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
+from tests.refusals import lacks
 
 from throughtime.cli.main import main
 
@@ -132,22 +133,24 @@ def test_what_cannot_be_is_refused_in_a_sentence(run, text, tmp_path, throughtim
     lines = tmp_path / "lines.txt"
     lines.write_text("a ___\n\nno blank\n")
     cases = {
-        ("fill", run, "red goes left."): "SENTENCE: has no blank; write ___",
-        ("fill", run, "--file", lines): f"{lines}:3: has no blank",
-        ("fill", run, "a ___", "--file", lines): "--file",
-        ("fill", tmp_path / "ngram", "a ___"): "holds a language model, not a model that fills blanks",
-        ("fill", tmp_path / "nowhere", "a ___"): "no such model folder",
-        ("generate", run, "--prompt", "the"): "bidirectional",  # R66
-        ("evaluate", run, "--num-beams", 2): "--num-beams",
-        ("train", "fill", "--data", text, "--out", tmp_path / "new", "--set", "maskshare=1"): "mask_share",
-        ("train", "fill", "--data", text, "--out", tmp_path / "new", "--set", "side=target"): "leave it out",
+        ("fill", run, "red goes left."): ("SENTENCE:", "___"),
+        ("fill", run, "--file", lines): (f"{lines}:3:",),
+        ("fill", run, "a ___", "--file", lines): ("--file",),
+        ("fill", tmp_path / "ngram", "a ___"): (f"{tmp_path / 'ngram'}:",),
+        ("fill", tmp_path / "nowhere", "a ___"): (f"{tmp_path / 'nowhere'}:",),
+        ("generate", run, "--prompt", "the"): ("bidirectional",),  # R66
+        ("evaluate", run, "--num-beams", 2): ("--num-beams:",),
+        ("train", "fill", "--data", text, "--out", tmp_path / "new", "--set", "maskshare=1"): (
+            "'mask_share'",
+        ),
+        ("train", "fill", "--data", text, "--out", tmp_path / "new", "--set", "side=target"): ("side:", text),
     }
-    for case, told in cases.items():
+    for case, facts in cases.items():
         ran = throughtime(*case)
         assert ran.code == 2, case
-        assert told in ran.err, ran.err
+        assert not lacks(ran.err, *facts)
         assert ran.err.startswith("error: "), case
         assert ran.err.count("\n") == 1, ran.err
     typed(b"no blank\n")
-    assert "stdin:1: has no blank" in throughtime("fill", run).err
+    assert not lacks(throughtime("fill", run).err, "stdin:1:")
     assert not (tmp_path / "new").exists()

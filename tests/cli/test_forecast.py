@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from tests.refusals import lacks
 
 import throughtime as tt
 from throughtime.cli.main import main
@@ -49,8 +50,7 @@ def test_training_tells_what_it_found(sales, tmp_path, throughtime):
     assert ran.code == 0, ran.err
     assert list(ran.json["best"]) == ["pinball", "mse", "mae"]
     assert len(re.findall(r"^epoch \d/3  pinball: train [\d.]+, valid [\d.]+  ", ran.err, re.M)) == 3
-    assert "north has 1 gap, the first after 2020-01-20" in ran.err
-    assert "north lacks 1 value" in ran.err
+    assert not lacks(ran.err, "north", "1", "2020-01-20")
     assert "rows out of order in time were sorted, 1 of them" in ran.err
     assert ran.err.count(" → ") == 3  # an epoch each
     again = throughtime(*words(sales, out), "--resume")
@@ -113,37 +113,37 @@ def test_points_have_intervals_once_they_are_measured(sales, tmp_path, throughti
 
 
 @pytest.mark.parametrize(
-    ("given", "problem"),
+    ("given", "facts"),
     [
-        (["--h", 8], "--h: is 8, but the model was trained for the next 7 rows"),
-        (["--level", 100], "--level: is 100"),
-        (["--level", 0.95], "--level: 0.95 is below 1; levels are percentages: use 95"),
-        (["--level", 99], "probabilities: 0.005 "),
-        (["--future", "x.csv"], "future: is for models"),
-        (["--plot", "out.jpeg2"], "out.jpeg2"),
+        (["--h", 8], ("--h:", "8", "7")),
+        (["--level", 100], ("--level:", "100")),
+        (["--level", 0.95], ("--level:", "0.95", "1", "95")),
+        (["--level", 99], ("probabilities:", "0.005")),
+        (["--future", "x.csv"], ("future:",)),
+        (["--plot", "out.jpeg2"], ("out.jpeg2:",)),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_sentence(run, throughtime, tmp_path, given, problem):
+def test_what_cannot_be_is_refused_in_one_sentence(run, throughtime, tmp_path, given, facts):
     ran = throughtime("forecast", run, *given, "--out", tmp_path / "out.csv")
     assert ran.code == 2
-    assert problem in ran.err
+    assert not lacks(ran.err, *facts)
     assert not (tmp_path / "out.csv").exists()
 
 
 def test_mistakes_in_training_are_named(sales, tmp_path, throughtime):
-    for settings, problem in (
-        (["known=[temp]"], "unknown column 'temp'"),
-        (["modle=linear"], "did you mean 'model'"),
-        (["model=liner"], "did you mean 'linear'"),
-        (["lookback=500"], "(500 back, 7 ahead)"),
+    for settings, *facts in (
+        (["known=[temp]"], "'temp'"),
+        (["modle=linear"], "'modle'", "'model'"),
+        (["model=liner"], "'liner'", "'linear'"),
+        (["lookback=500"], "500", "7"),
     ):
         ran = throughtime(*words(sales, tmp_path / "run", *settings))
         assert ran.code == 2
-        assert problem in ran.err
+        assert not lacks(ran.err, *facts)
         assert not (tmp_path / "run").exists()
     twice = tmp_path / "twice.csv"
     twice.write_text("ds,y\n2020-01-01,1\n2020-01-02,1\n2020-01-02,2\n")
-    assert ":4: repeats the time of line 3" in throughtime(*words(twice, tmp_path / "run")).err
+    assert not lacks(throughtime(*words(twice, tmp_path / "run")).err, "twice.csv:4:", "3")
     shown = throughtime("train", "forecast", "--show-config").out
     assert "model: recurrent" in shown
 
@@ -165,15 +165,15 @@ def test_k_steps_ahead_with_a_picture(sales, tmp_path, throughtime):  # R4
     other.write_text(sales.read_text())
     whole = throughtime("forecast", out, "--k-steps", "1", "--data", other, "--json").json
     assert (whole["tested"], whole["rows"]) == ("all", 2 * (150 - 14) - 2)  # a row and a value are missing
-    for given, problem in (
-        (["--k-steps", "1,x"], "--k-steps: is '1,x'"),
-        (["--k-steps", "0"], "--k-steps: are (0,)"),
-        (["--k-steps", "1", "--level", 80], "--level: is for forecasts of the future"),
-        (["--k-steps", "1", "--out", tmp_path / "o.csv"], "--out: is for"),
+    for given, *facts in (
+        (["--k-steps", "1,x"], "--k-steps:", "'1,x'"),
+        (["--k-steps", "0"], "--k-steps:", "(0,)"),
+        (["--k-steps", "1", "--level", 80], "--level:"),
+        (["--k-steps", "1", "--out", tmp_path / "o.csv"], "--out:"),
     ):
         ran = throughtime("forecast", out, *given)
         assert ran.code == 2
-        assert problem in ran.err
+        assert not lacks(ran.err, *facts)
 
 
 def test_a_date_format_is_remembered(sales, tmp_path, throughtime):
@@ -187,7 +187,7 @@ def test_a_date_format_is_remembered(sales, tmp_path, throughtime):
     asked = words(table, tmp_path / "run", "known=[odd]", "model=linear", "hidden_size=64", "horizon=2")
     refused = throughtime(*asked)
     assert refused.code == 2
-    assert "hours.csv:2: has the date '01/01/2023 00:00'" in refused.err
+    assert not lacks(refused.err, "hours.csv:2:", "'01/01/2023 00:00'")
     assert "date_format" in refused.err
     ran = throughtime(*asked, "--date-format", "%d/%m/%Y %H:%M")
     assert ran.code == 0, ran.err
@@ -210,7 +210,7 @@ def test_a_date_format_is_remembered(sales, tmp_path, throughtime):
     assert shown.json["series"][0]["steps"] == 141
     bad = throughtime("stats", table, "--date-format", "%d/%m")
     assert bad.code == 2
-    assert "--date-format: is '%d/%m', which has no year" in bad.err
+    assert not lacks(bad.err, "--date-format:", "'%d/%m'")
 
 
 def test_hints_are_what_the_model_can_do(sales, tmp_path, throughtime):
@@ -230,7 +230,7 @@ def test_hints_are_what_the_model_can_do(sales, tmp_path, throughtime):
 def test_a_table_inside_a_file_is_refused(run, sales, throughtime):
     ran = throughtime("forecast", run, "--out", sales / "x.csv")
     assert ran.code == 2
-    assert f"{sales}: is a file, expected a folder" in ran.err
+    assert not lacks(ran.err, f"{sales}:")
 
 
 @pytest.mark.parametrize(("option", "name"), [("--out", "there.csv"), ("--plot", "there.png"), ("--out", "")])
@@ -240,4 +240,5 @@ def test_a_folder_in_place_of_a_file_is_refused_before_the_work(tmp_path, throug
     given = tmp_path / name if name else ""
     ran = throughtime("forecast", "no-run", option, given)
     assert ran.code == 2
-    assert ran.err == f"error: {given or '.'}: is a folder; name a file to write\n"
+    assert ran.err.startswith(f"error: {given or '.'}: ")
+    assert ran.err.count("\n") == 1

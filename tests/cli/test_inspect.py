@@ -16,7 +16,6 @@ from tests.refusals import refuses
 
 from throughtime.cli.inspect import graph
 from throughtime.cli.inspect_gradients import gradients, truncation
-from throughtime.errors import InputError
 from throughtime.inspection.graph import STEPS
 
 Inspected = Callable[..., dict[str, Any]]
@@ -62,31 +61,30 @@ def test_one_cell_at_one_scale(inspected: Inspected, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize(
-    ("command", "options", "sentence"),
+    ("command", "options", "facts"),
     [
-        (gradients, {"cell": "lstn"}, "unknown cell 'lstn'; did you mean 'lstm'"),
-        (gradients, {"scale": "huge"}, "--scale: is 'huge', expected small, large or a number above 0"),
-        (gradients, {"scale": "-1"}, "--scale: is '-1'"),
-        (gradients, {"clip": 0.0}, "--clip: is 0.0, expected more than 0"),
-        (gradients, {"clip": float("nan")}, "--clip: is nan, expected more than 0"),
-        (gradients, {"cell": "rnn", "keep": 0.5}, "--keep: sets gates that keep the state; rnn has none"),
-        (gradients, {"keep": 1.5}, "--keep: is 1.5, expected a number between 0 and 1"),
-        (gradients, {"plot": Path("g.gif")}, "g.gif: is not a picture"),
-        (graph, {"cell": "lstn"}, "did you mean 'lstm'"),
-        (truncation, {"cell": "lstn"}, "did you mean 'lstm'"),
-        (truncation, {"pi": 0.0}, "pi: is 0.0, expected more than 0 and at most 1"),
-        (truncation, {"keep": 1.0}, "--keep: is 1.0, expected a number between 0 and 1"),
-        (truncation, {"cell": "rnn", "keep": 0.5}, "--keep: sets gates that keep the state; rnn has none"),
-        (truncation, {"text": "x"}, "--text: is what a picture shows; give --plot"),
-        (truncation, {"text": "", "plot": Path("t.png")}, "--text: is empty"),
+        (gradients, {"cell": "lstn"}, ("'lstn'", "'lstm'")),
+        (gradients, {"scale": "huge"}, ("--scale", "'huge'", "0")),
+        (gradients, {"scale": "-1"}, ("--scale", "'-1'")),
+        (gradients, {"clip": 0.0}, ("--clip", "0.0", "0")),
+        (gradients, {"clip": float("nan")}, ("--clip", "nan", "0")),
+        (gradients, {"cell": "rnn", "keep": 0.5}, ("--keep", "rnn")),
+        (gradients, {"keep": 1.5}, ("--keep", "1.5", "0", "1")),
+        (gradients, {"plot": Path("g.gif")}, ("g.gif",)),
+        (graph, {"cell": "lstn"}, ("'lstn'", "'lstm'")),
+        (truncation, {"cell": "lstn"}, ("'lstn'", "'lstm'")),
+        (truncation, {"pi": 0.0}, ("pi", "0.0", "0", "1")),
+        (truncation, {"keep": 1.0}, ("--keep", "1.0", "0", "1")),
+        (truncation, {"cell": "rnn", "keep": 0.5}, ("--keep", "rnn")),
+        (truncation, {"text": "x"}, ("--text", "--plot")),
+        (truncation, {"text": "", "plot": Path("t.png")}, ("--text",)),
     ],
 )
 def test_bad_options_get_one_sentence(
-    command: Callable[..., None], options: dict[str, Any], sentence: str
+    command: Callable[..., None], options: dict[str, Any], facts: tuple[str, ...]
 ) -> None:
-    with pytest.raises(InputError) as caught:
+    with refuses(*facts):
         command(**options)
-    assert sentence in str(caught.value)
 
 
 def test_the_graph_is_drawn_and_told(tmp_path: Path, inspected: Inspected) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.refusals import lacks
 
 from throughtime.cells import CELLS
 from throughtime.data.datasets import open_dataset
@@ -114,35 +115,35 @@ def test_one_layer_with_all_its_gates(throughtime, runs, tmp_path):
     assert throughtime(*words, 2, "--plot", tmp_path / "g.svg").code == 0
     ran = throughtime(*words, 3)
     assert ran.code == 2
-    assert "--layer: is 3, the model has 2: 1 layer 1, 2 layer 2" in ran.err
+    assert not lacks(ran.err, "--layer:", "3", "2")
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("words", "facts"),
     [
-        (["{english}", "one"], "choose what to see: --searches, --gates or --embedding"),
-        (["{english}"], "choose what to see: --searches, --gates or --embedding"),
-        (["{en-fr}"], "see: --attention, --beam, --searches, --gates or --embedding"),
-        (["{en-fr}", "one", "--gates", "--beam"], "--beam and --gates: can be seen one at a time"),
-        (["{english}", "one", "--beam"], "without beam; it has --searches, --gates and --embedding"),
-        (["{plain}", "one", "--gates"], "without gates; it has --searches and --embedding"),
-        (["{one-vector}", "one", "--attention"], "without attention; it has --beam, --searches, --gates"),
-        (["{counted}", "one", "--gates"], "is a language model without gates; it has --searches"),
-        (["{english}", "--gates"], 'english "a sentence" --gates`'),
-        (["{english}", "one", "--gates", "--plot", "g.gif"], "g.gif: is not a picture"),
-        (["{en-fr}", "", "--attention"], "sentence: is empty"),
-        (["{en-fr}", "one", "--gates", "--num-beams", "2"], "--num-beams: goes with --beam or --searches"),
-        (["{en-fr}", "one", "--beam", "--max-length", "2"], "--max-length: goes with --searches"),
-        (["{en-fr}", "one", "--searches", "--plot", "g.png"], "--plot: goes with --attention, --beam"),
-        (["{en-fr}", "", "--searches"], "sentence: is empty"),
-        (["nowhere", "one", "--gates"], "nowhere: no such model folder"),
-        (["gradientz"], "No such command 'gradientz'"),
+        (["{english}", "one"], ("--searches", "--gates", "--embedding")),
+        (["{english}"], ("--searches", "--gates", "--embedding")),
+        (["{en-fr}"], ("--attention", "--beam", "--searches", "--gates", "--embedding")),
+        (["{en-fr}", "one", "--gates", "--beam"], ("--beam", "--gates")),
+        (["{english}", "one", "--beam"], ("english:", "--searches", "--gates", "--embedding")),
+        (["{plain}", "one", "--gates"], ("plain:", "--searches", "--embedding")),
+        (["{one-vector}", "one", "--attention"], ("one-vector:", "--beam", "--searches", "--gates")),
+        (["{counted}", "one", "--gates"], ("counted:", "--searches")),
+        (["{english}", "--gates"], ("english", "--gates`")),
+        (["{english}", "one", "--gates", "--plot", "g.gif"], ("g.gif:",)),
+        (["{en-fr}", "", "--attention"], ("sentence:",)),
+        (["{en-fr}", "one", "--gates", "--num-beams", "2"], ("--num-beams:", "--beam", "--searches")),
+        (["{en-fr}", "one", "--beam", "--max-length", "2"], ("--max-length:", "--searches")),
+        (["{en-fr}", "one", "--searches", "--plot", "g.png"], ("--plot:", "--attention", "--beam")),
+        (["{en-fr}", "", "--searches"], ("sentence:",)),
+        (["nowhere", "one", "--gates"], ("nowhere:",)),
+        (["gradientz"], ("'gradientz'",)),
     ],
 )
-def test_mistakes_get_one_sentence(throughtime, runs, words, sentence):
+def test_mistakes_get_one_sentence(throughtime, runs, words, facts):
     ran = throughtime("inspect", *(word.replace("{", f"{runs}/").replace("}", "") for word in words))
     assert ran.code == 2
-    assert sentence in ran.err
+    assert not lacks(ran.err, *facts)
     assert len(ran.err.strip().splitlines()) == 1
 
 
@@ -179,7 +180,7 @@ def test_gates_of_every_registered_cell_are_shown_or_refused(throughtime, runs, 
     ran = throughtime("inspect", tmp_path / "run", "one", "--gates", "--plot", tmp_path / "g.svg", "--json")
     if cell.startswith("rnn"):
         assert ran.code == 2
-        assert "is a language model without gates" in ran.json["error"]
+        assert not lacks(ran.json["error"], "gates")
         return
     assert ran.code == 0, ran.err
     for layer in ran.json["layers"]:

@@ -27,7 +27,7 @@ SERVED = {
 }
 """Each command that takes a run, and the tasks whose runs it takes."""
 IN_OTHER_WORDS = {
-    ("score RUN one", "translate"): "translates, so it scores translations: give --pairs FILE",
+    ("score RUN one", "translate"): "--pairs",
     ("generate RUN --max-new-tokens 3", "fill"): "`throughtime fill`",  # R66
 }
 
@@ -63,8 +63,8 @@ def test_a_command_serves_its_kind_and_names_any_other(command, task, runs, thro
     if (command, task) in IN_OTHER_WORDS:
         assert IN_OTHER_WORDS[command, task] in ran.err
         return
-    assert f"holds {TASKS[task].title}, not " in ran.err
-    assert f"`throughtime {TASKS[task].command}` is for it" in ran.err
+    assert TASKS[task].title in ran.err
+    assert f"`throughtime {TASKS[task].command}`" in ran.err
 
 
 def test_the_four_shapes(runs, throughtime):  # R8: each trains, evaluates and predicts

@@ -10,7 +10,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import torch
-from tests.refusals import refuses
+from tests.refusals import lacks, refuses
 
 import throughtime as tt
 from throughtime.cli import score as score_command
@@ -184,10 +184,10 @@ def test_options_of_learning_are_refused_in_a_sentence(trained, counted, through
     for option, needed in switches.items():
         ran = throughtime("evaluate", trained("word"), option, 0.1)
         assert ran.code == 2
-        assert f"error: {option}: needs {needed.lstrip('-')}" in ran.err
+        assert not lacks(ran.err, "error:", f"{option}:", needed.lstrip("-"))
     ran = throughtime("evaluate", trained("word"), "--dynamic-scaled")
     assert ran.code == 2
-    assert "error: --dynamic-scaled: needs dynamic" in ran.err
+    assert not lacks(ran.err, "error:", "--dynamic-scaled:", "dynamic")
     wrong = {
         "--cache-share": ["--cache", 5, "--cache-share", 1],
         "--cache-theta": ["--cache", 5, "--cache-theta", "inf"],

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.refusals import lacks
 
 from throughtime.cli.main import app
 from throughtime.version import __version__
@@ -58,19 +59,19 @@ def test_version(throughtime):
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("words", "facts"),
     [
-        (["trian"], "No such command 'trian'"),
-        (["generate", "run", "--promt", "x"], "No such option: --promt"),
-        (["evaluate"], "Missing argument 'RUN'"),
-        (["evaluate", "nowhere"], "nowhere: no such model folder"),
-        (["train", "ngram", "--data", "ptb", "--out", "x", "--order", "0"], "order is 0"),
+        (["trian"], ("'trian'",)),
+        (["generate", "run", "--promt", "x"], ("--promt",)),
+        (["evaluate"], ("'RUN'",)),
+        (["evaluate", "nowhere"], ("nowhere:",)),
+        (["train", "ngram", "--data", "ptb", "--out", "x", "--order", "0"], ("order", "0")),
     ],
 )
-def test_bad_words_get_one_sentence_and_code_two(throughtime, words, sentence):
+def test_bad_words_get_one_sentence_and_code_two(throughtime, words, facts):
     ran = throughtime(*words)
     assert ran.code == 2
-    assert sentence in ran.err
+    assert not lacks(ran.err, *facts)
     assert ran.err.count("\n") == 1
     assert "Traceback" not in ran.err
     assert ran.out == ""
@@ -79,7 +80,7 @@ def test_bad_words_get_one_sentence_and_code_two(throughtime, words, sentence):
 def test_errors_are_json_too(throughtime):
     ran = throughtime("evaluate", "nowhere", "--json")
     assert ran.code == 2
-    assert "no such model folder" in ran.json["error"]
+    assert ran.json["error"].startswith("nowhere: ")
 
 
 def test_debug_shows_the_traceback(throughtime):
@@ -93,9 +94,8 @@ def test_a_failure_at_run_time_is_code_one(throughtime, monkeypatch):
     monkeypatch.setattr("throughtime.cli.inputs.read_task_name", broken)
     ran = throughtime("evaluate", "run")
     assert ran.code == 1
-    assert ran.err == (
-        "error: unexpected RuntimeError: the disk sang; run again with --debug to see where.\n"
-    )
+    assert not lacks(ran.err, "error:", "RuntimeError", "the disk sang", "--debug")
+    assert ran.err.count("\n") == 1
 
 
 def test_only_the_first_line_of_an_unexpected_error_is_told(throughtime, monkeypatch):
@@ -103,8 +103,9 @@ def test_only_the_first_line_of_an_unexpected_error_is_told(throughtime, monkeyp
         raise RuntimeError("the disk sang.\nframe 1: song\nframe 2: disk")
 
     monkeypatch.setattr("throughtime.cli.inputs.read_task_name", broken)
-    told = "error: unexpected RuntimeError: the disk sang; run again with --debug to see where.\n"
-    assert throughtime("evaluate", "run").err == told
+    told = throughtime("evaluate", "run").err
+    assert not lacks(told, "error:", "RuntimeError", "the disk sang", "--debug")
+    assert told.count("\n") == 1
     debugged = throughtime("evaluate", "run", "--debug").err
     assert "frame 2: disk" in debugged
     assert debugged.endswith(told)
@@ -115,7 +116,7 @@ def test_an_unexpected_error_may_say_nothing(throughtime, monkeypatch):
         raise AssertionError
 
     monkeypatch.setattr("throughtime.cli.inputs.read_task_name", broken)
-    assert throughtime("evaluate", "run").err.startswith("error: unexpected AssertionError; run again")
+    assert not lacks(throughtime("evaluate", "run").err, "error:", "AssertionError", "--debug")
 
 
 NOT_UTF8 = os.fsdecode(b"a\xff")
@@ -129,7 +130,7 @@ def test_bytes_that_are_no_text_are_read_as_on_stdin(throughtime, tmp_path):
     assert "the a\N{REPLACEMENT CHARACTER}" in scored.out
     told = throughtime("generate", tmp_path / "run", "--prompt", NOT_UTF8, "--max-new-tokens", "1")
     assert told.code == 0
-    assert told.err.startswith("warning: the text has only tokens that are not in the vocabulary")
+    assert told.err.startswith("warning: ")
 
 
 @pytest.mark.parametrize("option", ["--data", "--out"])
@@ -140,7 +141,8 @@ def test_a_name_that_is_not_utf8_is_refused_before_the_work(throughtime, tmp_pat
     given = {"--data": "text.txt", "--out": "run"} | {option: NOT_UTF8}
     ran = throughtime("train", "ngram", *(word for pair in given.items() for word in pair), "--json")
     assert ran.code == 2
-    assert ran.json == {"error": "a\N{REPLACEMENT CHARACTER}: is a name that is not UTF-8; rename it"}
+    assert ran.json.keys() == {"error"}
+    assert not lacks(ran.json["error"], "a\N{REPLACEMENT CHARACTER}:", "UTF-8")
     assert ran.err.count("\n") == 1
     assert len(list(tmp_path.iterdir())) == 2
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from tests.refusals import lacks
 
 TEXT = "\n".join(["the cat sat on the mat .", "the dog bites the man .", "a man sat ."] * 20) + "\n"
 
@@ -50,20 +51,20 @@ def test_an_existing_out_is_refused_unless_resumed(corpus, run, throughtime):
 
 
 @pytest.mark.parametrize(
-    ("other", "problem"),
+    ("other", "facts"),
     [
-        (["--order", 5], "--order: is 5, but the run in"),
-        (["--min-freq", 2], "--min-freq: is 2"),
-        (["--normaliser", "lower"], "--normaliser: is 'lower', but the run in"),
-        (["--smoothing", "laplace", "--strengths", 2], "was started with 'kneser-ney'"),
-        (["--smoothing", "laplace"], "--smoothing: is 'laplace'"),
-        (["--backward"], "--backward: is True"),
+        (["--order", 5], ("--order:", "5")),
+        (["--min-freq", 2], ("--min-freq:", "2")),
+        (["--normaliser", "lower"], ("--normaliser:", "'lower'")),
+        (["--smoothing", "laplace", "--strengths", 2], ("'kneser-ney'",)),
+        (["--smoothing", "laplace"], ("--smoothing:", "'laplace'")),
+        (["--backward"], ("--backward:", "True")),
     ],
 )
-def test_resuming_a_model_of_other_settings_is_refused(corpus, run, throughtime, other, problem):
+def test_resuming_a_model_of_other_settings_is_refused(corpus, run, throughtime, other, facts):
     ran = throughtime("train", "ngram", "--data", corpus, *other, "--resume", "--out", run)
     assert (ran.code, ran.out) == (2, "")
-    assert problem in ran.err
+    assert not lacks(ran.err, *facts)
 
 
 def test_resuming_a_model_of_other_data_or_another_task_is_refused(corpus, run, throughtime, tmp_path):
@@ -74,28 +75,28 @@ def test_resuming_a_model_of_other_data_or_another_task_is_refused(corpus, run, 
     (run / "config.json").write_text(json.dumps({**config, "task": "translate"}))
     ran = throughtime("train", "ngram", "--data", corpus, "--resume", "--trust-changed", "--out", run)
     assert ran.code == 2
-    assert "holds a model of the task 'translate', not 'ngram'" in ran.err
+    assert not lacks(ran.err, "'translate'", "'ngram'")
 
 
 @pytest.mark.parametrize(
-    ("wrong", "problem"),
+    ("wrong", "facts"),
     [
-        (["--smoothing", "laplas"], "did you mean 'laplace'?"),
-        (["--strengths", 1], "--strengths: "),
-        (["--smoothing", "laplace", "--strengths", -1], "expected numbers of 0 or more"),
-        (["--smoothing", "laplace", "--strengths", "nan"], "expected a finite number"),
+        (["--smoothing", "laplas"], ("'laplas'", "'laplace'")),
+        (["--strengths", 1], ("--strengths:",)),
+        (["--smoothing", "laplace", "--strengths", -1], ("--strengths:", "-1.0", "0")),
+        (["--smoothing", "laplace", "--strengths", "nan"], ("strengths", "nan")),
         (
             ["--smoothing", "laplace", "--order", 1, "--strengths", 1, "--strengths", 2],
-            "--strengths: has 2 numbers, but the order is 1",
+            ("--strengths:", "2", "1"),
         ),
-        (["--split", "tset"], "has no split 'tset'"),
-        (["--data", "embedded/sine"], "holds series, not text"),
+        (["--split", "tset"], ("'tset'",)),
+        (["--data", "embedded/sine"], ("embedded/sine:",)),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_is_counted(corpus, tmp_path, throughtime, wrong, problem):
+def test_what_is_wrong_is_said_before_anything_is_counted(corpus, tmp_path, throughtime, wrong, facts):
     ran = throughtime("train", "ngram", "--data", corpus, "--out", tmp_path / "run", *wrong)
     assert ran.code == 2
-    assert problem in ran.err
+    assert not lacks(ran.err, *facts)
     assert "Counting" not in ran.err
 
 
@@ -123,7 +124,8 @@ def test_what_a_tokenizer_drops_is_told_or_refused(train, tmp_path, throughtime)
     path.write_text("Привет, мир\nhello\n" * 40, encoding="utf-8")
     ran = throughtime(*words, "--out", tmp_path / "run")
     assert ran.code == 0, ran.err
-    assert ran.err.count(f"{path}: the tokenizer 'word' drops 64% of the letters") == 1
+    assert not lacks(ran.err, f"{path}:", "'word'", "64%")
+    assert ran.err.count("64%") == 1
     path.write_text("Привет, мир\n" * 40, encoding="utf-8")
     ran = throughtime(*words, "--out", tmp_path / "other")
     assert (ran.code, ran.out) == (2, "")
@@ -136,7 +138,7 @@ def test_a_normaliser_goes_with_characters(corpus, tmp_path, throughtime):
     words = ("train", "ngram", "--data", corpus, "--tokens", "word", "--normaliser", "letters")
     ran = throughtime(*words, "--out", tmp_path / "run")
     assert ran.code == 2
-    assert "--normaliser: is 'letters', which goes with the tokens char, not with word" in ran.err
+    assert not lacks(ran.err, "--normaliser:", "'letters'", "char", "word")
 
 
 def test_the_test_split_is_hinted_at_where_there_is_one(tmp_path, corpus, throughtime):
@@ -154,7 +156,7 @@ def test_the_test_split_is_hinted_at_where_there_is_one(tmp_path, corpus, throug
 def test_a_model_without_checkpoints_is_not_averaged(run, tmp_path, throughtime):
     ran = throughtime("average", run, "--out", tmp_path / "mean")
     assert ran.code == 2
-    assert f"{run}: holds no checkpoints: it was not trained step by step" in ran.err
+    assert not lacks(ran.err, f"{run}:")
 
 
 @pytest.mark.parametrize(
@@ -177,10 +179,11 @@ def test_counts_need_no_device(run, throughtime, words):
     for device in ("cuda", "cuda:1"):
         ran = throughtime(*words, "--device", device)
         assert ran.code == 2
-        assert ran.err == "error: --device: is for neural models; this one only counts, so leave it out\n"
+        assert ran.err.startswith("error: --device: ")
+        assert ran.err.count("\n") == 1
     ran = throughtime(*words, "--device", "cdua")
     assert ran.code == 2
-    assert ran.err.startswith("error: unknown device 'cdua'; did you mean 'cuda'? Known: auto, cpu, cuda")
+    assert not lacks(ran.err, "error:", "device", "'cdua'", "'cuda'", "auto", "cpu")
 
 
 @pytest.mark.parametrize("seed", [-1, 2**63])
@@ -225,7 +228,7 @@ def test_evaluate(run, throughtime):
     assert "perplexity" in throughtime("evaluate", run).out
     wrong = throughtime("evaluate", run, "--split", "tset")
     assert wrong.code == 2
-    assert "has no split 'tset'" in wrong.err
+    assert not lacks(wrong.err, "'tset'")
 
 
 def test_score_ranks_by_total_and_per_token(run, throughtime, tmp_path):  # R17
@@ -254,7 +257,7 @@ def test_generate_is_seeded(run, throughtime):  # R16
     assert all(one["text"].startswith("the") for one in first)
     greedy = throughtime("generate", run, "--prompt", "the dog", "--greedy", "--json").json
     assert greedy["text"] == "the dog bites the man ."
-    assert throughtime("generate", run, "--top-p", 0).err.startswith("error: --top-p: is 0.0")
+    assert not lacks(throughtime("generate", run, "--top-p", 0).err, "error:", "--top-p:", "0.0")
 
 
 def test_penn_treebank_in_the_terminal(corpora, tmp_path, throughtime):

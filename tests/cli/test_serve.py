@@ -13,6 +13,7 @@ import time
 import urllib.request
 
 import pytest
+from tests.refusals import lacks
 
 from throughtime.data.datasets import open_dataset
 from throughtime.serve.server import listen
@@ -59,7 +60,7 @@ def test_serve_greets_answers_and_ends_in_order(tmp_path, throughtime, request, 
     folders = [str(tmp_path / "nowhere"), str(tmp_path / "cats")]
     command = [sys.executable, "-m", "throughtime", "serve", *folders, "--port", "0", "--json"]
     process, [warning, *greeting] = started(command, request, 4)
-    assert warning.startswith(f"warning: {folders[0]} is left out: no such model folder")
+    assert not lacks(warning, "warning:", folders[0])
     address = re.search(r"Serving at (http://127.0.0.1:\d+)", greeting[0])
     assert address is not None
     assert greeting[1] == "  cats: ngram\n"
@@ -83,10 +84,10 @@ def test_serve_greets_answers_and_ends_in_order(tmp_path, throughtime, request, 
         port = listener.getsockname()[1]
         ran = throughtime("serve", tmp_path / "cats", "--port", port)
     assert ran.code == 1
-    assert ran.err == f"error: port {port} is in use; choose another one\n"
+    assert not lacks(ran.err, "error:", port)
     missing = throughtime("serve", tmp_path / "nowhere", "--port", 0)
     assert missing.code == 2
-    assert "no such model folder" in missing.err
+    assert missing.err.startswith(f"error: {tmp_path / 'nowhere'}: ")
 
 
 def test_a_second_ctrl_c_ends_serve_though_a_model_still_computes(request):

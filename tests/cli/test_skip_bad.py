@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from tests.refusals import lacks
 from tests.tiny import tiny_data, training
 
 from throughtime.folder import ModelFolder
 
-NAMED = "; --skip-bad leaves bad records out\n"
 BAD = {
     "ngram": "one \x07 two\n",
     "language": "one \x07 two\n",
@@ -46,7 +46,7 @@ def trained(data, tmp_path, throughtime):
 def test_what_stops_training_names_the_option(task, data, tmp_path, throughtime):
     ran = throughtime(*training(task, data[task], tmp_path / "run", epochs=1))
     assert ran.code == 2
-    assert ran.err.endswith(NAMED)
+    assert "--skip-bad" in ran.err
     assert ran.err.count("\n") == 1
     assert not (tmp_path / "run").exists()
 
@@ -63,7 +63,7 @@ def test_a_run_is_judged_on_the_data_that_it_was_trained_on(task, data, trained,
     other.write_text(data[task].read_text())
     refused = throughtime("evaluate", run, "--data", other, "--split", "all")
     assert refused.code == 2
-    assert refused.err.endswith(NAMED)
+    assert "--skip-bad" in refused.err
     assert throughtime("evaluate", run, "--data", other, "--split", "all", "--skip-bad").code == 0
 
 
@@ -74,7 +74,7 @@ def test_a_run_without_it_stays_strict(data, tmp_path, throughtime):
     assert throughtime(*training("language", data["language"], run, epochs=1)).code == 0
     assert not (run / "data.json").exists()
     data["language"].write_text(text)
-    assert throughtime("evaluate", run).err.endswith(NAMED)
+    assert "--skip-bad" in throughtime("evaluate", run).err
 
 
 def test_it_is_remembered_when_training_goes_on_and_in_averages(data, trained, tmp_path, throughtime):
@@ -112,13 +112,13 @@ def test_score_leaves_bad_pairs_out_when_told(trained, tmp_path, throughtime):
     pairs.write_text("one two\tun deux\none\n")
     refused = throughtime("score", run, "--pairs", pairs)
     assert refused.code == 2
-    assert refused.err.endswith(NAMED)
+    assert "--skip-bad" in refused.err
     ran = throughtime("score", run, "--pairs", pairs, "--skip-bad", "--json")
     assert len(ran.json["pairs"]) == 1
     assert "skipped 1 bad record" in ran.err
     alone = throughtime("score", run, "one", "--skip-bad")
     assert alone.code == 2
-    assert "--skip-bad: goes with --pairs" in alone.err
+    assert not lacks(alone.err, "--skip-bad:", "--pairs")
 
 
 def test_only_a_bad_record_names_the_option(tmp_path, throughtime):
@@ -127,5 +127,5 @@ def test_only_a_bad_record_names_the_option(tmp_path, throughtime):
     assert "--skip-bad" not in ran.err
     bad = tmp_path / "pairs.tsv"
     bad.write_text("one\ttwo\nthree\n")
-    assert throughtime("stats", bad).err.endswith(NAMED)
+    assert "--skip-bad" in throughtime("stats", bad).err
     assert "--skip-bad" not in throughtime("data", "show", bad).err

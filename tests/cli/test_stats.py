@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.refusals import refuses
+from tests.refusals import lacks, refuses
 
 from throughtime.cli.stats import stats
 
@@ -83,9 +83,8 @@ def test_what_a_tokenizer_drops_is_told_or_refused(tmp_path, throughtime) -> Non
     path.write_text("Привет, мир\nhello\n", encoding="utf-8")
     ran = throughtime("stats", path, "--tokens", "word")
     assert ran.code == 0
-    assert ran.err == (
-        f"{path}: the tokenizer 'word' drops 64% of the letters; other tokens, such as unicode, keep them\n"
-    )
+    assert not lacks(ran.err, f"{path}:", "'word'", "64%", "unicode")
+    assert ran.err.count("\n") == 1
     path.write_text("Привет, мир\n", encoding="utf-8")
     ran = throughtime("stats", path, "--tokens", "word")
     assert (ran.code, ran.out) == (2, "")
@@ -98,7 +97,7 @@ def test_what_a_tokenizer_drops_is_told_or_refused(tmp_path, throughtime) -> Non
 def test_a_normaliser_goes_with_characters(poem, throughtime, tokens) -> None:
     ran = throughtime("stats", poem, "--tokens", tokens, "--normalise", "lower")
     assert ran.code == 2
-    assert f"--normalise: is 'lower', which goes with the tokens char, not with {tokens}" in ran.err
+    assert not lacks(ran.err, "--normalise:", "'lower'", "char", tokens)
 
 
 def test_people_see_tables(poem: Path, capsys: pytest.CaptureFixture[str]) -> None:

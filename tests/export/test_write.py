@@ -6,7 +6,7 @@ import json
 
 import pytest
 from tests.export import untrained
-from tests.refusals import refuses
+from tests.refusals import lacks, refuses
 
 import throughtime as tt
 from throughtime.api import export
@@ -68,18 +68,18 @@ def test_people_are_told_sizes_and_differences(throughtime, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("words", "facts"),
     [
         (
             ["RUN", "--out", "new", "--format", "onyx"],
-            "unknown format 'onyx'; did you mean 'onnx'? Known: onnx.",
+            ("'onyx'", "'onnx'"),
         ),
-        (["RUN", "--out", "here"], "here: exists already"),
-        (["nowhere", "--out", "new"], "nowhere: no such model folder"),
-        (["COUNTED", "--out", "new"], "holds a model of the task 'ngram', which has no export"),
+        (["RUN", "--out", "here"], ("here:",)),
+        (["nowhere", "--out", "new"], ("nowhere:",)),
+        (["COUNTED", "--out", "new"], ("'ngram'",)),
     ],
 )
-def test_what_cannot_be_exported_is_refused(throughtime, tmp_path, monkeypatch, words, sentence):
+def test_what_cannot_be_exported_is_refused(throughtime, tmp_path, monkeypatch, words, facts):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "here").mkdir()
     (tmp_path / "here" / "notes.txt").write_text("mine")
@@ -91,7 +91,7 @@ def test_what_cannot_be_exported_is_refused(throughtime, tmp_path, monkeypatch, 
     names = {"RUN": run, "COUNTED": counted}
     done = throughtime("export", *(names.get(word, word) for word in words))
     assert done.code == 2
-    assert sentence in done.err
+    assert not lacks(done.err, *facts)
     assert done.err.count("\n") <= 2
     assert not (tmp_path / "new").exists()
 
@@ -102,7 +102,7 @@ def test_a_mismatch_leaves_nothing(tmp_path, monkeypatch, throughtime):
     before = sorted(tmp_path.iterdir())
     done = throughtime("export", run, "--out", tmp_path / "out")
     assert done.code == 1
-    assert "log_probs of the model" in done.err
+    assert not lacks(done.err, "error:", "log_probs")
     assert sorted(tmp_path.iterdir()) == before
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.forked import run_forked
+from tests.refusals import lacks
 from tests.tiny import tiny_data, training
 
 PACKAGE = Path(__file__).parent / "package"
@@ -182,6 +183,6 @@ def test_a_package_that_does_not_import_breaks_only_what_needs_it(data, tmp_path
     for words in (("train", "broken"), ("train", "language", "--data", data["ngram"], "--cell", "cracked")):
         ran = run(paths, *words, "--out", tmp_path / "other")
         assert ran.code == 1, ran.err
-        assert ran.err.splitlines()[-1].startswith("error: the ")
-        assert "of the package broken-package cannot be imported (ModuleNotFoundError" in ran.err
+        assert ran.err.splitlines()[-1].startswith("error: ")
+        assert not lacks(ran.err, "broken-package", "ModuleNotFoundError")
         assert len(ran.err.splitlines()) <= 2

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpx2
 import pytest
 from starlette.testclient import TestClient
-from tests.refusals import refuses
+from tests.refusals import lacks, refuses
 from tests.serve.conftest import SMALL, serving
 
 import throughtime as tt
@@ -69,24 +69,19 @@ def test_a_seed_gives_the_same_texts_beside_other_requests(models, client):
 
 
 def test_what_cannot_be_composed_is_one_sentence(client):
-    assert refused(client) == (400, "give either label or vector")
+    code, told = refused(client)
+    assert (code, lacks(told, "label", "vector")) == (400, [])
     assert refused(client, label="a", vector=[1])[0] == 400
     code, told = refused(client, label="musik")
-    assert code == 400
-    assert "did you mean 'music'?" in told
-    assert refused(client, vector=[1.0])[1].startswith("vector: composer writes from a label")
-    assert refused(client, label="music", num_return_sequences=3, temperature=0)[1].startswith(
-        "num_return_sequences: is 3, but greedy"
-    )
-    assert refused(client, label="music", max_new_tokens=5_000) == (
-        400,
-        "max_new_tokens is 5,000, expected at most 2,000",
-    )
+    assert (code, lacks(told, "'musik'", "'music'")) == (400, [])
+    assert not lacks(refused(client, vector=[1.0])[1], "vector:", "composer")
+    _, told = refused(client, label="music", num_return_sequences=3, temperature=0)
+    assert not lacks(told, "num_return_sequences:", "3", "greedy")
+    code, told = refused(client, label="music", max_new_tokens=5_000)
+    assert (code, lacks(told, "max_new_tokens", "5,000", "2,000")) == (400, [])
     assert refused(client, label=["music"] * 100, num_return_sequences=MOST_CHOICES)[0] == 413
-    assert refused(client, label="music", model="letters") == (
-        400,
-        "letters is a language model, not a model that composes texts from labels or vectors",
-    )
+    code, told = refused(client, label="music", model="letters")
+    assert (code, lacks(told, "letters")) == (400, [])
 
 
 def test_a_composer_is_listed_with_its_labels(client):
@@ -111,8 +106,9 @@ def test_vectors_have_the_size_of_the_model(vector_models):
         (one,) = asked(client, vector=[0.5, 1], max_new_tokens=2)
         assert isinstance(one["text"], str)
         assert len(asked(client, vector=[[0, 1], [1, 0]], num_return_sequences=2, max_new_tokens=2)) == 2
-        assert refused(client, vector=[1]) == (400, "vector: has 1 numbers, reports writes from 2")
-        assert refused(client, label="x")[1] == "label: reports writes from a vector of 2 numbers"
+        code, told = refused(client, vector=[1])
+        assert (code, lacks(told, "vector:", "1", "reports", "2")) == (400, [])
+        assert not lacks(refused(client, label="x")[1], "label:", "reports", "2")
 
 
 def damaged(run, folder):
@@ -131,7 +127,8 @@ def test_what_cannot_be_served_is_left_out(runs, tmp_path):
     models = Models.open(given, "cpu", trust_changed=True)
     assert [one.name for one in models] == ["counted"]
     assert [one.name for one in models.left_out] == ["torn", "strange", "nowhere"]
-    assert [one.reason.partition(" ")[0] for one in models.left_out] == ["model.safetensors:", "holds", "no"]
+    assert not lacks(models.left_out[0].reason, "model.safetensors:")
+    assert not lacks(models.left_out[1].reason, "'juggle'")
     with TestClient(create_app(models, Options(), log=io.StringIO())) as client:
         assert client.get("/health").json() == {"status": "ok", "left_out": ["torn", "strange", "nowhere"]}
         assert [one["name"] for one in client.get("/models").json()] == ["counted"]
@@ -145,7 +142,9 @@ def test_a_failure_nobody_thought_of_leaves_one_model_out(runs, monkeypatch):
 
     monkeypatch.setattr("throughtime.serve.models.load", broken)
     models = Models.open([runs["topics"], runs["counted"]], "cpu")
-    assert [one.reason for one in models.left_out] == ["cannot be opened (RuntimeError: size mismatch)"]
+    [left_out] = models.left_out
+    assert not lacks(left_out.reason, "RuntimeError", "size mismatch")
+    assert "\n" not in left_out.reason
 
 
 def test_where_nothing_is_left_all_reasons_are_told(runs, tmp_path):

@@ -11,6 +11,7 @@ from collections import Counter
 import openai
 import pytest
 from libretranslatepy import LibreTranslateAPI
+from tests.refusals import lacks
 from tests.serve.conftest import serving
 
 import throughtime as tt
@@ -41,7 +42,7 @@ def test_libretranslate_client_is_refused_as_it_expects(libre):
         libre.translate("hello", "en", "tlh")
     with caught.value as error:
         assert error.code == 400
-        assert json.load(error) == {"error": "'tlh' is not supported; the languages here are en, fr"}
+        assert not lacks(json.load(error)["error"], "'tlh'", "en", "fr")
 
 
 def test_libretranslate_client_needs_the_key(models):
@@ -51,10 +52,10 @@ def test_libretranslate_client_needs_the_key(models):
             LibreTranslateAPI(address, "rosebud").translate("the cat", "en", "fr")
         with caught.value as error:
             assert error.code == 403
-            assert json.load(error) == {"error": "the API key is wrong"}
+            assert json.load(error).keys() == {"error"}
         with (
             openai.OpenAI(base_url=f"{address}/v1", api_key="rosebud", max_retries=0) as client,
-            pytest.raises(openai.AuthenticationError, match="the API key is wrong"),
+            pytest.raises(openai.AuthenticationError),
         ):
             client.models.list()
         with openai.OpenAI(base_url=f"{address}/v1", api_key="sesame", max_retries=0) as client:
@@ -96,39 +97,34 @@ def test_what_a_form_leaves_out_may_stand_in_the_query(client):
     assert several["translatedText"][0] == plain["translatedText"]
     # A JSON body speaks for itself.
     refused = client.post("/translate", params=asked, json={"q": "the cat sees"})
-    assert (refused.status_code, refused.json()) == (400, {"error": "source: field required"})
+    assert refused.status_code == 400
+    assert refused.json()["error"].startswith("source: ")
 
 
 @pytest.mark.parametrize("path", ["/translate", "/detect", "/tag", "/classify", "/fill"])
-@pytest.mark.parametrize(
-    ("q", "sentence"),
-    [
-        ([], "q: the list is empty; give at least one text"),
-        (5, "q: this is neither a text nor a list of texts"),
-        (["the cat", None], "q: this is neither a text nor a list of texts"),
-    ],
-)
-def test_what_is_no_text_is_refused_in_a_sentence(client, path, q, sentence):
+@pytest.mark.parametrize("q", [[], 5, ["the cat", None]])
+def test_what_is_no_text_is_refused_in_a_sentence(client, path, q):
     answer = client.post(path, json={"q": q, "source": "en", "target": "fr"})
-    assert (answer.status_code, answer.json()) == (400, {"error": sentence})
+    assert answer.status_code == 400
+    assert answer.json()["error"].startswith("q: ")
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("given", "facts"),
     [
-        ({"content": b'{"q": hi}'}, "the body is not JSON: expecting value at character 6"),
-        ({"json": ["hi"]}, "the body is JSON but not an object"),
-        ({"data": {"q": "hi"}}, "this path takes a JSON object"),
-        ({}, "this path takes a JSON object"),
+        ({"content": b'{"q": hi}'}, ("JSON", "6")),
+        ({"json": ["hi"]}, ("JSON",)),
+        ({"data": {"q": "hi"}}, ("JSON",)),
+        ({}, ("JSON",)),
     ],
 )
-def test_a_body_that_is_no_json_object_is_refused_in_a_sentence(client, given, sentence):
+def test_a_body_that_is_no_json_object_is_refused_in_a_sentence(client, given, facts):
     headers = {"Content-Type": "application/json"} if "content" in given else {}
     answer = client.post("/classify", headers=headers, **given)
     assert answer.status_code == 400
-    assert answer.json()["error"].startswith(sentence)
+    assert not lacks(answer.json()["error"], *facts)
     answer = client.post("/v1/completions", headers=headers, **given)
-    assert answer.json()["error"]["message"].startswith(sentence)
+    assert not lacks(answer.json()["error"]["message"], *facts)
     assert answer.json()["error"]["param"] is None
 
 
@@ -143,11 +139,11 @@ def test_a_known_path_with_another_method_is_405_and_an_unknown_one_404(client):
     ]:
         answer = client.request(method, path)
         assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
-        assert answer.json()["error"].startswith(f"this path takes {allowed} only")
+        assert allowed in answer.json()["error"]
     answer = client.get("/v1/completions")
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
     error = answer.json()["error"]
-    assert error.pop("message").startswith("this path takes POST only")
+    assert "POST" in error.pop("message")
     assert error == {"type": "invalid_request_error", "param": None, "code": None}
     for method in ("GET", "POST"):
         for path in ("/nowhere", "/translate/", "/../app.py", "/v1/nothing"):
@@ -275,19 +271,19 @@ def test_a_suffix_is_for_a_fill_in_model(gpt, runs, models):
     with (
         serving(without) as (_, address),
         openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as client,
-        pytest.raises(openai.BadRequestError, match="needs a model that fills blanks") as caught,
+        pytest.raises(openai.BadRequestError) as caught,
     ):
         client.completions.create(model="counted", prompt="the", suffix=".")
     assert caught.value.param == "suffix"
 
 
 def test_openai_client_is_refused_as_it_expects(gpt):
-    with pytest.raises(openai.NotFoundError, match=r"no model '\.\./counted' here") as caught:
+    with pytest.raises(openai.NotFoundError, match=r"'\.\./counted'") as caught:
         gpt.completions.create(model="../counted", prompt="the")
     assert (caught.value.param, caught.value.code) == ("model", "model_not_found")
-    with pytest.raises(openai.BadRequestError, match="cannot continue a text"):
+    with pytest.raises(openai.BadRequestError, match="en-fr"):
         gpt.completions.create(model="en-fr", prompt="the")
-    with pytest.raises(openai.BadRequestError, match="frequency_penalty is not supported"):
+    with pytest.raises(openai.BadRequestError, match="frequency_penalty"):
         gpt.completions.create(model="counted", prompt="the", frequency_penalty=1)
 
 
@@ -297,7 +293,7 @@ def test_taggers_classifiers_and_fillers_say_what_they_say_in_python(client, run
     expected = [one.to_dict() for one in tt.load(runs["tags"], "cpu").tag(asked["q"])]
     warned = tagged.pop("warnings")
     assert len(warned) == 1
-    assert "text 2 is empty" in warned[0]
+    assert not lacks(warned[0], "2")
     assert tagged == {"model": "tags", "results": json.loads(json.dumps(expected))}
     classified = client.post("/classify", json={"q": "some jazz", "k": 1}).json()["results"]
     assert classified == [
@@ -328,19 +324,19 @@ def test_forecasts_follow_the_series_and_have_their_intervals(client):
 
 
 @pytest.mark.parametrize(
-    ("series", "sentence"),
+    ("series", "facts"),
     [
-        ({"y": [1, 2]}, "has 2 rows, a forecast looks back on 8"),
-        ({"y": [1, 2], "ds": [1]}, "has 1 times for 2 values"),
-        ({"y": [1, 2], "ds": [3, 3]}, "has a time twice"),
-        ({"y": [1], "ds": ["yesterday"]}, "which is no date"),
-        ({"y": [1, 2], "ds": ["1200-01-01", "1200-01-02"]}, "known are 1678 to 2261"),
+        ({"y": [1, 2]}, ("2", "8")),
+        ({"y": [1, 2], "ds": [1]}, ("1", "2")),
+        ({"y": [1, 2], "ds": [3, 3]}, ("series",)),
+        ({"y": [1], "ds": ["yesterday"]}, ("'yesterday'",)),
+        ({"y": [1, 2], "ds": ["1200-01-01", "1200-01-02"]}, ("1678", "2261")),
     ],
 )
-def test_bad_series_are_refused_in_a_sentence(client, series, sentence):
+def test_bad_series_are_refused_in_a_sentence(client, series, facts):
     answer = client.post("/forecast", json={"series": [series]})
     assert answer.status_code == 400
-    assert sentence in answer.json()["error"]
+    assert not lacks(answer.json()["error"], *facts)
 
 
 def test_nothing_on_the_docs_page_comes_from_elsewhere(client):
@@ -362,13 +358,10 @@ def test_every_model_is_listed_with_its_task(client):
 
 def test_a_level_is_a_percentage(client):
     series = [{"y": [math.sin(t) for t in range(20)]}]
-    for level, sentence in (
-        (0.95, "level: 0.95 is below 1; levels are percentages: use 95"),
-        (100, "is 100"),
-    ):
+    for level, *facts in ((0.95, "0.95", "95"), (100, "100")):
         answer = client.post("/forecast", json={"series": series, "level": [level]})
         assert answer.status_code == 400
-        assert sentence in answer.json()["error"]
+        assert not lacks(answer.json()["error"], "level:", *facts)
 
 
 def test_dates_are_read_in_the_one_order_that_fits(client):
@@ -386,4 +379,5 @@ def test_dates_are_read_in_the_one_order_that_fits(client):
     assert "date_format" in refused.json()["error"]
     read = client.post("/forecast", json={**body, "date_format": "%d/%m/%Y"})
     assert "one month" in read.json()["error"]
-    assert "has no year" in client.post("/forecast", json={**body, "date_format": "%d"}).json()["error"]
+    refused = client.post("/forecast", json={**body, "date_format": "%d"})
+    assert not lacks(refused.json()["error"], "date_format:", "'%d'", "%Y")

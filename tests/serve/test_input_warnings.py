@@ -29,7 +29,7 @@ def test_a_strange_script_comes_with_a_warning_and_plain_text_without(client, pa
     strange = client.post(path, json=REQUESTS[path](CHINESE))
     assert strange.status_code == 200
     [warning] = strange.json()["warnings"]
-    assert warning.startswith("the text is in Chinese characters")
+    assert "Chinese" in warning
     assert strange.json().keys() == plain.json().keys() | {"warnings"}
 
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
+from tests.refusals import lacks
 
 from throughtime.folder import ModelFolder
 from throughtime.serve.app import PAGE, create_app
@@ -106,33 +107,33 @@ def test_a_history_leaves_out_what_training_left_out(runs, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "status", "sentence"),
+    ("path", "body", "status", "facts"),
     [
-        ("attention", {"q": "a bird", "model": "nobody"}, 404, "no model 'nobody' here"),
+        ("attention", {"q": "a bird", "model": "nobody"}, 404, ("'nobody'",)),
         (
             "attention",
             {"q": "a bird", "model": "letters"},
             400,
-            "letters is a language model, not a translator",
+            ("letters",),
         ),
-        ("beam", {"q": " "}, 400, "is empty"),
-        ("beam", {"q": "a bird", "num_beams": 0}, 400, "num_beams"),
+        ("beam", {"q": " "}, 400, ("sentence",)),
+        ("beam", {"q": "a bird", "num_beams": 0}, 400, ("num_beams",)),
         (
             "gates",
             {"q": "the", "model": "waves"},
             400,
-            "waves is a forecaster, not a model that reads text with gates",
+            ("waves",),
         ),
-        ("gates", {"q": "the", "model": "letters", "layer": 9}, 400, "layer is 9, the model has 1"),
-        ("gates", {"q": "x" * 3000}, 400, "2000 characters"),
-        ("next", {"q": "the", "model": "en-fr"}, 400, "en-fr is a translator, not a language model"),
-        ("history", {"model": "en-fr"}, 400, "en-fr is a translator, not a forecaster"),
+        ("gates", {"q": "the", "model": "letters", "layer": 9}, 400, ("layer", "9", "1")),
+        ("gates", {"q": "x" * 3000}, 400, ("2000",)),
+        ("next", {"q": "the", "model": "en-fr"}, 400, ("en-fr",)),
+        ("history", {"model": "en-fr"}, 400, ("en-fr",)),
     ],
 )
-def test_refusals_are_one_sentence(client, path, body, status, sentence):
+def test_refusals_are_one_sentence(client, path, body, status, facts):
     answer = client.post(f"/inspect/{path}", json=body)
     assert answer.status_code == status
-    assert sentence in answer.json()["error"]
+    assert not lacks(answer.json()["error"], *facts)
 
 
 def test_the_key_is_asked_for(models):

@@ -11,7 +11,7 @@ import sys
 import pytest
 import torch
 from tests.plain import PLAIN
-from tests.refusals import refuses
+from tests.refusals import lacks, refuses
 
 from throughtime.api import MAY_CHANGE, continue_config
 from throughtime.data.datasets import open_dataset
@@ -223,9 +223,7 @@ def test_a_run_that_another_process_trains_is_left_to_it(run, text, tmp_path, th
         assert holder.stdout.readline() == b"held\n"
         refused = throughtime(*command)
         assert refused.code == 2
-        assert refused.err == (
-            f"error: --out: another process trains in {out}; wait for it or choose another folder\n"
-        )
+        assert not lacks(refused.err, "error:", "--out:", out)
         assert sorted(path.name for path in out.rglob("*")) == before
         os.kill(holder.pid, signal.SIGKILL)
     assert throughtime(*command).code == 0
@@ -256,7 +254,7 @@ def test_no_picture_fails_a_training(run, tmp_path, monkeypatch, pictures):
     monkeypatch.setattr("throughtime.plots.learning.learning_curve", broken)
     run(tmp_path / "run", epochs=1, reporter=Listening())
     assert {"README.md", "training.json"} <= {path.name for path in (tmp_path / "run").iterdir()}
-    assert said == ["The learning curve could not be drawn: division by zero"]
+    assert [lacks(message, "division by zero") for message in said] == [[]]
 
 
 @pytest.mark.parametrize("content", ["{", "{}", "null", "[]", '{"epochs": "1", "why": "all epochs done"}'])

@@ -14,6 +14,7 @@ import time
 import pytest
 from safetensors.torch import load_file
 from tests.plain import PLAIN
+from tests.refusals import lacks
 
 # Everything is imported once; each attempt is a process forked from there, that runs the command.
 DRIVER = r"""
@@ -195,13 +196,13 @@ def test_a_torn_checkpoint_is_refused_and_the_one_before_offered(text, tmp_path,
     refused = throughtime(*on)
     assert refused.code == 2
     assert refused.err.count("\n") == 1
-    assert f"{names[-1]}/tensors.safetensors: is damaged" in refused.err
-    assert f"resume from the one before: checkpoint {names[-2]}" in refused.err
+    assert not lacks(refused.err, f"{names[-1]}/tensors.safetensors:", names[-2])
     assert throughtime(*on, "--checkpoint", names[-2]).code == 0
     same_run(whole, torn)
     unknown = throughtime(*on, "--set", "epochs=3", "--checkpoint", "step-00000001")
     assert unknown.code == 2
-    assert "holds no 'step-00000001'; there are: step-" in unknown.err
+    left = sorted(path.name for path in (torn / "checkpoints").iterdir())
+    assert not lacks(unknown.err, "'step-00000001'", *left)
 
 
 def test_a_checkpoint_of_the_last_update_of_an_epoch_has_its_judgement(text, tmp_path, throughtime):
@@ -233,14 +234,14 @@ def test_ctrl_c_saves_and_says_how_to_go_on(text, tmp_path, throughtime):
     assert out == ""
     last = err.splitlines()[-1]
     saved = max(path.name for path in (run / "checkpoints").glob("step-*"))
-    assert last == f"Interrupted; {saved} is saved. Continue with the same command and --resume."
+    assert not lacks(last, saved, "--resume")
     assert "Traceback" not in err
     assert not (run / "training.json").exists()
     epochs = measured(run)[-1]["epoch"] + 1
     assert epochs < 40
     on = throughtime(*command, "--set", f"epochs={epochs}", "--out", run, "--resume")
     assert on.code == 0
-    assert f"Going on from {saved} in {run}." in on.err.replace("\n", " ").replace("  ", " ")
+    assert not lacks(on.err.replace("\n", ""), saved)
     assert throughtime(*command, "--set", f"epochs={epochs}", "--out", whole).code == 0
     same_run(whole, run)
 
@@ -259,7 +260,7 @@ def test_interrupted_before_anything_was_measured(text, tmp_path, throughtime, m
         patch.setattr(Trainer, "update", interrupted)
         stopped = throughtime(*command)
     assert stopped.code == 130
-    assert "step-00000001 is saved" in stopped.err
+    assert "step-00000001" in stopped.err
     assert throughtime(*command, "--resume").code == 0
     shutil.copytree(tmp_path / "run", tmp_path / "kept")
     done = throughtime(*command, "--resume")

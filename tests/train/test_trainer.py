@@ -10,7 +10,7 @@ from itertools import count
 import numpy as np
 import pytest
 import torch
-from tests.refusals import refuses
+from tests.refusals import lacks, refuses
 from torch import nn
 
 import throughtime as tt
@@ -311,8 +311,7 @@ def test_nan_names_its_update_and_keeps_what_was_good(language_task, trainer_of)
     with refuses(per_epoch + 3, "2", "3", error=ThroughtimeError) as told:
         trainer.fit()
     assert told.value.exit_code == 1
-    assert "lower lr" in str(told.value)
-    assert f"from step-{per_epoch:08d}, which is kept" in str(told.value)
+    assert not lacks(str(told.value), "lr", f"step-{per_epoch:08d}")
     assert trainer.step == 50
     last = trainer.checkpoints.latest()
     assert last.step == per_epoch
