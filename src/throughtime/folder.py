@@ -118,24 +118,45 @@ class ModelFolder:
 
     def read_tensors(self, framework: str = "numpy") -> dict[str, Any]:
         """Return the tensors of the model: numpy arrays, or with "pt" tensors that are read when used."""
-        from safetensors import SafetensorError, safe_open
-
-        path = self.path / "model.safetensors"
-        if not path.is_file():
+        if not (self.path / "model.safetensors").is_file():
             unfinished = (self.path / "checkpoints").is_dir()
             cure = "its training has not finished; resume it" if unfinished else "train the model again"
-            raise InputError(str(path), f"is missing; {cure}")
+            raise InputError(str(self.path / "model.safetensors"), f"is missing; {cure}")
+        cure = "the file is damaged or not a safetensors file"
+        with self._open("model.safetensors", framework, cure) as file:
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no dict
+
+    def write_arrays(
+        self, name: str, arrays: Mapping[str, np.ndarray[Any, Any]], about: Mapping[str, Any]
+    ) -> None:
+        """Write a safetensors file of the folder: arrays, and values for JSON about them."""
+        from safetensors.numpy import save
+
+        with whole_file(self.path / name, "wb") as file:
+            file.write(save(dict(arrays), metadata={Path(name).stem: json.dumps(about)}))
+
+    @contextlib.contextmanager
+    def read_arrays(self, name: str, cure: str) -> Iterator[tuple[dict[str, np.ndarray[Any, Any]], Any]]:
+        """Yield what `write_arrays` wrote, for a block that fails if the content makes no sense."""
+        with self._open(name, "numpy", cure) as file:
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no dict
+            yield arrays, json.loads(file.metadata()[Path(name).stem])
+
+    @contextlib.contextmanager
+    def _open(self, name: str, framework: str, cure: str) -> Iterator[Any]:
+        """Open a safetensors file; what fails in the block is damage to it, and `cure` says what to do."""
+        from safetensors import SafetensorError, safe_open
+
+        path = self.path / name
         try:
             with path.open("rb") as start:
                 header = int.from_bytes(start.read(8), "little")
             if header > LONGEST_HEADER:
                 raise ValueError(f"a header of {header:,} bytes")
             with safe_open(path, framework=framework) as file:
-                return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no dict
-        except (SafetensorError, OSError, ValueError, TypeError) as error:
-            raise InputError(
-                str(path), f"cannot be read ({error}); the file is damaged or not a safetensors file"
-            ) from None
+                yield file
+        except (SafetensorError, OSError, ValueError, TypeError, LookupError, RecursionError) as error:
+            raise InputError(str(path), f"cannot be read ({error}); {cure}") from None
 
     def write_json(self, name: str, values: Mapping[str, Any]) -> None:
         """Write a JSON file of the folder, indented."""

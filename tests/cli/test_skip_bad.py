@@ -56,7 +56,8 @@ def test_a_run_is_judged_on_the_data_that_it_was_trained_on(task, data, trained,
     run = trained(task)
     ran = throughtime("evaluate", run, "--split", "all", "--json")
     assert ran.code == 0, ran.err
-    assert "skipped 1 bad record" in ran.err
+    # A forecaster goes on from the series in its folder, which has no bad records.
+    assert ("skipped 1 bad record" in ran.err) == (task != "forecast")
     assert ran.json == throughtime("evaluate", run, "--split", "all", "--skip-bad", "--json").json
     # Other data were not looked through by whoever trained it.
     other = data[task].with_stem("other")
@@ -94,8 +95,7 @@ def test_forecasts_and_backtests_go_on_from_the_rows_of_training(trained, throug
     forecast = throughtime("forecast", run, "--json")
     backtest = throughtime("backtest", run, "--n-windows", 2, "--json")
     for ran in (forecast, backtest):
-        assert ran.code == 0, ran.err
-        assert "skipped 1 bad record" in ran.err
+        assert (ran.code, ran.err) == (0, "")
     [row, *_] = forecast.json["rows"]
     assert load(run, device="cpu").forecast()[0].mean[0] == pytest.approx(list(row.values())[2])
 

@@ -104,10 +104,13 @@ def open_series(run: Path, device: str, options: SeriesOptions) -> tuple[SeriesF
 
     model: SeriesForecaster = load_model(run, device, "forecast")
     config = model.config
-    name, date_format = options["data"] or config.data, options["date_format"]
-    opening = config.data_options | ({} if date_format is None else {"date_format": date_format})
-    skip_bad = skips_bad(options["skip_bad"], run, name, config.data)
-    dataset = open_data(name, **opening, skip_bad=skip_bad)
+    name, date_format = options["data"], options["date_format"]
+    if name is None:
+        dataset = model.open_data(date_format=date_format)
+    else:
+        opening = config.data_options | ({} if date_format is None else {"date_format": date_format})
+        skip_bad = skips_bad(options["skip_bad"], run, name, config.data)
+        dataset = open_data(name, **opening, skip_bad=skip_bad)
     panel = read_series_panel(dataset, config.roles)
     report_skipped(dataset)
     for note in panel.notes:

@@ -18,6 +18,7 @@ from throughtime.files import sha256_of
 
 if TYPE_CHECKING:
     from throughtime.data.memory import MemoryReader
+    from throughtime.data.panel import Panel
     from throughtime.data.readers import Reader
 
 
@@ -45,6 +46,7 @@ class Dataset:
     reverse: bool = False  # whether pairs are given as (target, source)
     label_columns: tuple[str, str] | None = None
     bad: BadRecords = field(default_factory=BadRecords)
+    panel: Panel | None = None  # series that were read already
 
     def __post_init__(self) -> None:
         """Take the kind of the records from the reader."""

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypedDict, cast
 
 from numpy.typing import NDArray
 
@@ -14,6 +14,7 @@ from throughtime.errors import InputError, ThroughtimeError, import_optional
 from throughtime.files import read_json
 from throughtime.manifest import check_files, check_sums
 from throughtime.model import TaskModel
+from throughtime.runtime.checks import check_values
 
 FORMAT, VERSION = "throughtime-onnx", 1
 Array = NDArray[Any]
@@ -60,12 +61,26 @@ class Session:
         )
 
 
+class ExportValues(TypedDict):
+    """The contents of export.json."""
+
+    format: str
+    version: int
+    throughtime: str
+    task: str
+    precision: str
+    parts: dict[str, str]
+    bytes: dict[str, int]
+    settings: dict[str, Any]
+    verified: dict[str, Any]
+
+
 @dataclass(frozen=True)
 class ExportFolder:
     """The folder of an export and the contents of its export.json."""
 
     path: Path
-    values: dict[str, Any]
+    values: ExportValues
     threads: int | None
 
     @classmethod
@@ -84,20 +99,23 @@ class ExportFolder:
         version = values.get("version")
         if not isinstance(version, int) or version > VERSION:
             raise InputError(str(where), f"has version {version!r}, this release reads up to {VERSION}")
+        check_values(values, ExportValues, str(where))
+        for name in values["parts"].values():
+            if Path(name).name != name or Path(name).suffix != ".onnx":
+                raise InputError(str(where), f"names the part {name!r}, expected an .onnx file of its folder")
         if threads is not None and threads < 1:
             raise InputError("threads", f"is {threads}, expected 1 or more")
-        return cls(folder, values, threads)
+        return cls(folder, cast("ExportValues", values), threads)
 
     @property
     def task(self) -> str:
         """The name of the model's task."""
-        return str(self.values["task"])
+        return self.values["task"]
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The settings of its runner."""
-        settings: dict[str, Any] = self.values["settings"]
-        return settings
+    def settings(self, kind: Any) -> dict[str, Any]:
+        """The settings of its runner; an error names what does not fit `kind`, a TypedDict."""
+        check_values(self.values["settings"], kind, f"{self.path / 'export.json'}, settings")
+        return self.values["settings"]
 
     @property
     def summary(self) -> str:
@@ -107,7 +125,7 @@ class ExportFolder:
 
     def session(self, part: str) -> Session:
         """One of its graphs, ready to run."""
-        path = self.path / self.values["parts"][part]
+        path = self.path / self.values["parts"].get(part, f"{part}.onnx")
         if not path.is_file():
             raise InputError(str(path), "is missing; export the run again")
         try:
@@ -121,8 +139,12 @@ class ExportFolder:
 class ExportedModel(TaskModel):
     """A model that runs from the graphs of its export."""
 
+    settings_type: ClassVar[Any]
+    """A TypedDict: the settings that its exporter writes."""
+
     def __init__(self, folder: ExportFolder) -> None:
-        self.task, self.settings, self._summary = folder.task, folder.settings, folder.summary
+        self.task, self._summary = folder.task, folder.summary
+        self.settings = folder.settings(self.settings_type)
 
     def __repr__(self) -> str:
         """Show the folder of the export."""

@@ -7,19 +7,17 @@ probability if the scores are exchangeable, whether or not the model is right.
 
 from __future__ import annotations
 
-import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.data.panel import Series
 from throughtime.errors import InputError
-from throughtime.files import whole_file
 from throughtime.folder import ModelFolder
 from throughtime.results import Forecast
 from throughtime.series.protocol import ForecastModel, ForecastQuery
@@ -263,33 +261,22 @@ FILE = "intervals.safetensors"
 
 def save_intervals(folder: ModelFolder, intervals: Intervals) -> None:
     """Save intervals in the folder of their model; forecasts with a level then use them."""
-    from safetensors.numpy import save
-
     about = {"kind": intervals.kind, "series": list(intervals.series), "season": intervals.season}
-    with folder.replace() as new, whole_file(new.path / FILE, "wb") as file:
-        file.write(save(intervals.scores, metadata={"intervals": json.dumps(about)}))
+    with folder.replace() as new:
+        new.write_arrays(FILE, intervals.scores, about)
 
 
 def load_intervals(folder: ModelFolder) -> Intervals | None:
     """Load the intervals that were saved with a model, or return None."""
-    from safetensors import SafetensorError, safe_open
-
-    path = folder.path / FILE
-    if not path.is_file():
+    if not (folder.path / FILE).is_file():
         return None
-    try:
-        with safe_open(path, framework="numpy") as file:
-            about: dict[str, Any] = json.loads(file.metadata()["intervals"])
-            scores = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    cure = "measure the intervals again with `save_intervals`"
+    with folder.read_arrays(FILE, cure) as (scores, about):
         kind = KINDS[about["kind"]]
         named = [float(name) for name in scores] if kind is QuantileIntervals else scores["scores"]
         if not len(named):
             raise ValueError("it holds no scores")
         return kind(tuple(about["series"]), about["season"], scores)
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise InputError(
-            str(path), f"cannot be read ({error}); measure the intervals again with `save_intervals`"
-        ) from None
 
 
 def add_saved_intervals(model: ForecastModel, folder: ModelFolder | None) -> Conformal:

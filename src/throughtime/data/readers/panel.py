@@ -40,6 +40,8 @@ def read_series_panel(dataset: Dataset, roles: Roles = Roles()) -> Panel:  # noq
             "data",
             f"{dataset.name} holds {dataset.kind} data; forecasting needs series, as in a table of ds and y",
         )
+    if dataset.panel is not None:
+        return dataset.panel
     if isinstance(dataset.reader, MemoryReader):  # an embedded series
         values = [observation.y for observation in dataset.records()]
         times = np.arange(1, len(values) + 1)

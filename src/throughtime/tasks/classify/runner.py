@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.errors import InputError
 from throughtime.results import Classified, Progress
+from throughtime.runtime.checks import Size
 from throughtime.runtime.runner import Ids, TextRunner, batches, normalise, pad
 from throughtime.runtime.session import ExportFolder
 from throughtime.text.codec import Codec
@@ -59,8 +61,17 @@ class TextClassifier(ABC):
         return self.codec.encode(text)[: self.max_length]
 
 
+class ClassifierSettings(TypedDict):
+    """The settings of an exported classifier."""
+
+    labels: list[str]
+    max_length: Size
+
+
 class ClassifierRunner(TextClassifier, TextRunner):
     """An exported classifier."""
+
+    settings_type = ClassifierSettings
 
     def __init__(self, folder: ExportFolder) -> None:
         super().__init__(folder)

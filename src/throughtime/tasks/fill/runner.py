@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 
 from throughtime.errors import InputError
 from throughtime.results import Filling, Progress, with_alternatives
+from throughtime.runtime.checks import Size
 from throughtime.runtime.runner import TextRunner, normalise, pad
 from throughtime.text.blanks import BLANK, Blanks, token_text
 from throughtime.text.codec import Codec
@@ -130,8 +131,16 @@ def _fill_surest(partials: Sequence[Partial], guess: Guess, width: int) -> list[
     return found
 
 
+class FillerSettings(TypedDict):
+    """The settings of an exported model that fills blanks."""
+
+    never: list[Size]  # ids that fill no blank
+
+
 class FillerRunner(BlankFiller, TextRunner):
     """An exported model that fills blanks."""
+
+    settings_type = FillerSettings
 
     sentences_per_batch = 1  # what a quantised model computes depends on the other rows of the batch
 

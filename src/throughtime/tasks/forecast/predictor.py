@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from throughtime.data.batching.series import PanelArrays
+from throughtime.data.dataset import Dataset
 from throughtime.data.datasets import DataLike
 from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import read_future, read_series_panel
+from throughtime.data.readers.series import SeriesTable
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.results import Evaluation, Forecast
@@ -24,6 +26,7 @@ from throughtime.series.backtest import (
     calibrate_intervals,
 )
 from throughtime.series.conformal import add_saved_intervals, load_intervals, save_intervals
+from throughtime.series.history import load_history, save_history
 from throughtime.series.panels import SERIES_FILE, PanelScaling
 from throughtime.series.protocol import ForecastModel, ForecastQuery
 from throughtime.series.ridge import Fitting
@@ -41,7 +44,6 @@ from throughtime.tasks.forecast.prediction import (
 )
 
 if TYPE_CHECKING:
-    from throughtime.data.datasets import Dataset
     from throughtime.tasks.forecast.training import ForecastObjective
 
 
@@ -59,6 +61,7 @@ class SeriesForecaster(Predictor, ForecastModel):
         self.scaling, self.name = assets, str(config.model)
         self.lookback, self.reach = model.lookback, model.head.reach
         self.data_notes: tuple[str, ...] = ()
+        self._history: Panel | None = None
 
     @classmethod
     def prepare(cls, config: ForecastConfig, dataset: Dataset) -> tuple[ForecastConfig, PanelScaling]:
@@ -84,7 +87,7 @@ class SeriesForecaster(Predictor, ForecastModel):
 
     def adapt_to(self, dataset: Dataset) -> None:
         """Note what is unusual about the series; the weights are not changed."""
-        panel = read_series_panel(dataset, self.config.roles)
+        panel = self._history = read_series_panel(dataset, self.config.roles)
         self.data_notes = (*panel.notes, *describe_unusual_series(self.config, panel))
 
     @property
@@ -96,10 +99,36 @@ class SeriesForecaster(Predictor, ForecastModel):
         """Return the batches, loss and validation of these series, for the trainer."""
         from throughtime.tasks.forecast.training import ForecastObjective, training_windows
 
-        panel = read_series_panel(dataset, self.config.roles)
+        panel = self._history = read_series_panel(dataset, self.config.roles)
         self.scaling.check(panel)
         self.config = self.config.complete(panel)
         return ForecastObjective(self, *training_windows(self, panel, dataset.name))
+
+    @property
+    def history(self) -> Panel | None:
+        """The series that the model was trained on, from its folder; None if it has none."""
+        if self._history is None and self.folder is not None:
+            self._history = load_history(self.folder)
+        return self._history
+
+    def save_description(self, folder: ModelFolder) -> None:
+        """Write all files of the model except its weights and its card, with the series to go on from."""
+        super().save_description(folder)
+        if self.history is not None:
+            save_history(folder, self.history)
+
+    def open_data(self, data: Any = None, *, skip_bad: bool = False, **options: Any) -> Dataset:
+        """Open data as the training data were opened; by default, the series in the model folder.
+
+        The file that the configuration names is not opened again: pass its name to read what was added to it.
+        """
+        if data is not None:
+            return super().open_data(data, skip_bad=skip_bad, **options)
+        if options.get("date_format") is not None:
+            raise InputError("date_format", "is for data that are given; leave it out")
+        if self.history is None:
+            raise InputError("data", "is missing, and the model folder holds no series; pass some")
+        return Dataset(self.config.data, SeriesTable(), {}, panel=self.history)
 
     def forecast(
         self,

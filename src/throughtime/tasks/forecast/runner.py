@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.errors import InputError
 from throughtime.results import Forecast
+from throughtime.runtime.checks import Size
 from throughtime.runtime.forecast import History, OutputDistribution, interval_ends, read_histories
 from throughtime.runtime.session import ExportedModel, ExportFolder
 from throughtime.series.scaling import Scale, fill_gaps, fit_scale, unscale_forecasts
@@ -32,12 +33,44 @@ class RunnerWindow(NamedTuple):
         return RunnerWindow(*(np.repeat(each, times, axis=min(1, each.ndim - 1)) for each in self))
 
 
+Rows = Annotated[int, 1, 1_000_000]
+
+
+class HeadSettings(TypedDict):
+    """How the outputs of an exported forecaster are read."""
+
+    kind: Literal["point", "gaussian", "student", "quantiles"]
+    degrees: NotRequired[float]
+    probabilities: NotRequired[list[float]]
+    centre: NotRequired[Size]
+
+
+class ForecasterSettings(TypedDict):
+    """The settings of an exported forecaster."""
+
+    lookback: Rows
+    horizon: Annotated[int, 1, 100_000]
+    rows: Rows
+    recursive: bool
+    stateful: bool
+    head: HeadSettings
+    paths: Annotated[int, 1, 100_000]
+    seed: int
+    scaling: Literal["standard", "robust", "none"]
+    scales: dict[str, list[float]]
+    numbered: Size
+    known: list[list[float]]
+    past: list[list[float]]
+
+
 class SeriesForecasterRunner(ExportedModel):
     """The graphs of an exported forecaster, and the scales of the series that it was trained on."""
 
+    settings_type = ForecasterSettings
+
     def __init__(self, folder: ExportFolder) -> None:
         super().__init__(folder)
-        self.head = OutputDistribution(folder.settings["head"])
+        self.head = OutputDistribution(self.settings["head"])
         self.session = folder.session("model")
         self.step = folder.session("step") if self.settings["stateful"] else None
 

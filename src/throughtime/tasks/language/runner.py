@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.errors import InputError
 from throughtime.results import Generated, Progress, Scored, with_alternatives
+from throughtime.runtime.checks import Size
 from throughtime.runtime.draws import Draws
 from throughtime.runtime.runner import TextRunner, batches, pad
 from throughtime.runtime.search import ArraySampling, WritingOptions, choose_search
@@ -23,8 +24,20 @@ TEXTS_PER_BATCH = 32
 Array = NDArray[Any]
 
 
+class LanguageSettings(TypedDict):
+    """The settings of an exported language model."""
+
+    begin_id: Size | None
+    end_id: Size | None
+    backward: bool
+    initial_state: list[list[float]]
+    generation: dict[str, Any]
+
+
 class LanguageModelRunner(TextRunner):
     """An exported language model: one graph that reads any number of tokens, starting from a state."""
+
+    settings_type = LanguageSettings
 
     def __init__(self, folder: ExportFolder) -> None:
         super().__init__(folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,9 @@ from throughtime.errors import InputError, unknown
 from throughtime.metrics.classification import chunks, is_chunked
 from throughtime.results import Progress, Tagged, TaggedWord
 from throughtime.runtime.chain import Chain
+from throughtime.runtime.checks import Size
 from throughtime.runtime.runner import TextRunner, batches, pad
-from throughtime.runtime.session import ExportFolder
+from throughtime.runtime.session import ExportedModel, ExportFolder
 from throughtime.tasks.tag.reading import LanguageReader, WordReader, number_forms
 from throughtime.text.codec import Codec
 from throughtime.text.input_warnings import InputWarnings, ReadsTexts
@@ -63,11 +64,42 @@ class SentenceTagger(ReadsTexts, ABC):
         return InputWarnings(tokenizer("char"), self.characters)
 
 
+class ReaderSettings(TypedDict):
+    """How an exported tagger reads with one of its language models."""
+
+    begin_id: Size | None
+    backward: bool
+    between: list[Size]
+
+
+class ChainSettings(TypedDict):
+    """The scores of successive tags."""
+
+    transitions: list[list[float]]
+    first: list[float]
+    last: list[float]
+
+
+class TaggerSettings(TypedDict):
+    """The settings of an exported tagger."""
+
+    vectors: Size
+    lowercase: bool
+    max_characters: Size
+    spelled: bool
+    labelled: bool
+    chain: ChainSettings | None
+    languages: list[ReaderSettings]
+
+
 class TaggerRunner(SentenceTagger, TextRunner):
     """An exported tagger: one graph, and the vocabularies of words, letters, tags and labels."""
 
+    settings_type = TaggerSettings
+
     def __init__(self, folder: ExportFolder) -> None:
-        self.session, self.settings = folder.session("model"), folder.settings
+        ExportedModel.__init__(self, folder)  # it has several vocabularies, and no codec
+        self.session = folder.session("model")
         words, self.characters, tags = (
             Vocabulary.load(folder.path / f"{name}.txt") for name in ("words", "characters", "tags")
         )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.errors import InputError
 from throughtime.results import Progress, Translation
+from throughtime.runtime.checks import Size
 from throughtime.runtime.runner import TextRunner, pad
 from throughtime.runtime.search import ArrayBeam, Finished, Likeliest, batches_by_length
 from throughtime.runtime.session import ExportedModel, ExportFolder
@@ -20,8 +21,20 @@ SENTENCES_AT_ONCE = 32
 Array = NDArray[Any]
 
 
+class TranslatorSettings(TypedDict):
+    """The settings of an exported translator."""
+
+    begin_id: Size
+    end_id: Size
+    barred: list[Size]
+    shared_vocabulary: bool
+    generation: dict[str, float]
+
+
 class TranslatorRunner(TextRunner):
     """Translates with the graphs of an encoder and of a decoder step."""
+
+    settings_type = TranslatorSettings
 
     def __init__(self, folder: ExportFolder) -> None:
         ExportedModel.__init__(self, folder)  # it has two graphs and two codecs

@@ -1,0 +1,49 @@
+"""The series that a forecaster was trained on, in its model folder: forecasts go on from them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import numpy as np
+
+from throughtime.data.panel import Frequency, Panel, Series
+from throughtime.folder import ModelFolder
+
+FILE, COLUMNS = "history.safetensors", ("ds", "y", "known", "past")
+
+
+def save_history(folder: ModelFolder, panel: Panel) -> None:
+    """Write all series of a panel into a model folder."""
+    arrays = {
+        name: np.concatenate([np.asarray(getattr(one, name)) for one in panel.series]) for name in COLUMNS
+    }
+    dated = arrays["ds"].dtype.kind == "M"
+    arrays["ds"] = arrays["ds"].astype("datetime64[ns]" if dated else np.int64).view(np.int64)
+    arrays["ends"] = np.cumsum([len(one) for one in panel.series])
+    about = {
+        "series": [one.unique_id for one in panel.series],
+        "frequency": None if panel.frequency is None else asdict(panel.frequency),
+        "dated": dated,
+        "known": panel.known_names,
+        "past": panel.past_names,
+        "target": panel.target_names,
+    }
+    folder.write_arrays(FILE, arrays, about)
+
+
+def load_history(folder: ModelFolder) -> Panel | None:
+    """Read the panel that `save_history` wrote; None if the folder has none."""
+    if not (folder.path / FILE).is_file():
+        return None
+    with folder.read_arrays(FILE, "train the model again") as (arrays, about):
+        if about["dated"]:
+            arrays["ds"] = arrays["ds"].view("datetime64[ns]")
+        cuts = arrays.pop("ends")
+        if any(len(each) != cuts[-1] for each in arrays.values()):
+            raise ValueError("its columns differ in length")
+        columns = (np.split(arrays[name], cuts[:-1]) for name in COLUMNS)
+        parts = zip(*columns, strict=True)
+        series = [Series(str(name), *part) for name, part in zip(about["series"], parts, strict=True)]
+        frequency = None if about["frequency"] is None else Frequency(**about["frequency"])
+        known, past, target = (tuple(map(str, about[role])) for role in ("known", "past", "target"))
+        return Panel(tuple(series), frequency, known, past, target_names=target)

@@ -1,0 +1,145 @@
+"""No folder opens files outside itself: a forecaster carries its history, and an export its parts."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from tests.adversary.conftest import change_config
+from tests.refusals import refuses
+
+import throughtime as tt
+from throughtime.data import datasets
+from throughtime.data.panel import Frequency, Panel, Series
+from throughtime.errors import ThroughtimeError
+from throughtime.folder import ModelFolder
+from throughtime.series.history import load_history, save_history
+
+
+@pytest.fixture
+def no_files(monkeypatch):
+    """Opening data by name fails."""
+    opens = datasets.open_dataset
+
+    def check(data, **options):
+        assert not isinstance(data, str), data
+        return opens(data, **options)
+
+    monkeypatch.setattr(datasets, "open_dataset", check)
+
+
+def test_a_forecaster_never_opens_the_path_in_its_configuration(model_folder, no_files, throughtime):
+    folder = change_config(model_folder("forecast"), data="/etc/passwd")
+    model = tt.load(folder, device="cpu", trust_changed=True)
+    (forecast,) = model.forecast(h=3)
+    assert forecast.mean.shape == (3,)
+    assert model.evaluate(split="test").values["mse"] > 0
+    assert model.backtest(n_windows=2).to_dict()
+    assert model.k_steps(steps=[1]).rows
+    for words in (("forecast", folder), ("backtest", folder, "--n-windows", 2), ("evaluate", folder)):
+        ran = throughtime(*words, "--trust-changed", "--json")
+        assert ran.code == 0, ran.err
+    rows = throughtime("forecast", folder, "--h", 3, "--trust-changed", "--json").json["rows"]
+    assert [row["recurrent"] for row in rows] == forecast.mean.tolist()
+    with refuses("date_format"):
+        model.forecast(date_format="%d.%m.%Y")
+
+
+def test_a_history_is_saved_as_it_was(tmp_path):
+    """Gaps, dates, several series of different lengths, and further columns."""
+    frequency = Frequency(1, "month", month_end=True)
+    times = frequency.grid(np.datetime64("2020-01-31"), 5)
+    long = Series(
+        "a", times, np.array([1.5, np.nan, 3, 4, 5]), np.arange(10.0).reshape(5, 2), np.ones((5, 1))
+    )
+    panel = Panel((long, long.rows(slice(2))), frequency, ("heat", "day"), ("load",), target_names=("y",))
+    save_history(ModelFolder(tmp_path), panel)
+    again = load_history(ModelFolder(tmp_path))
+    assert (again.frequency, again.known_names, again.past_names) == (frequency, ("heat", "day"), ("load",))
+    assert again.target_names == ("y",)
+    for one, other in zip(again.series, panel.series, strict=True):
+        assert one.unique_id == other.unique_id
+        for name in ("ds", "y", "known", "past"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+            assert getattr(one, name).dtype == getattr(other, name).dtype
+
+
+def test_a_damaged_history_is_named(model_folder):
+    folder = model_folder("forecast")
+    path = folder / "history.safetensors"
+    whole = path.read_bytes()
+    for changed in (whole[:-9], whole.replace(b'\\"frequency\\"', b'\\"frequencx\\"')):
+        assert changed != whole
+        path.write_bytes(changed)
+        with refuses("history.safetensors"):
+            tt.load(folder, device="cpu", trust_changed=True).forecast()
+    path.unlink()
+    with refuses("data"):
+        tt.load(folder, device="cpu", trust_changed=True).forecast()
+    assert json.loads((folder / "config.json").read_text())["config"]["data"].endswith("wave.csv")
+
+
+@pytest.fixture
+def export(model_folder, tmp_path):
+    """Export a model, and return a function that changes values of its export.json."""
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+
+    def write(task):
+        out = tmp_path / f"{task}-export"
+        tt.load(model_folder(task), device="cpu").export(out)
+        whole = json.loads((out / "export.json").read_text())
+
+        def change(**values):
+            (out / "export.json").write_text(json.dumps(whole | values))
+            return out
+
+        return whole, change
+
+    return write
+
+
+def test_the_parts_of_an_export_stay_inside(export, tmp_path):
+    _, change = export("classify")
+    out = change()
+    (tmp_path / "outside.onnx").write_bytes((out / "model.onnx").read_bytes())
+    for name in ("../outside.onnx", str(tmp_path / "outside.onnx"), "./model.onnx", "..", "vocabulary.txt"):
+        with refuses("export.json", repr(name)):
+            tt.runtime.load(change(parts={"model": name}), trust_changed=True)
+    (out / "model.onnx").unlink()
+    (out / "model.onnx").symlink_to(tmp_path / "outside.onnx")
+    with refuses("model.onnx"):
+        tt.runtime.load(change(), trust_changed=True)
+
+
+@pytest.mark.parametrize("task", ["classify", "fill", "language", "tag", "translate", "forecast"])
+def test_the_settings_of_an_export_are_checked(task, export):
+    whole, change = export(task)
+    settings = whole["settings"]
+    assert tt.runtime.load(change(), trust_changed=True)
+    for key in settings:
+        for value in ("hot", -1.5, [["x"]], float("nan")):
+            with refuses("export.json, settings", key):
+                tt.runtime.load(change(settings={**settings, key: value}), trust_changed=True)
+        rest = {name: value for name, value in settings.items() if name != key}
+        with refuses("export.json, settings", key):
+            tt.runtime.load(change(settings=rest), trust_changed=True)
+    with refuses("export.json, settings", "module"):
+        tt.runtime.load(change(settings={**settings, "module": "os:system"}), trust_changed=True)
+
+
+def test_a_graph_reads_no_data_outside_its_folder(export, tmp_path):
+    """The check is onnxruntime's own: this holds for the oldest version that is allowed."""
+    _, change = export("classify")
+    out = change()
+    onnx = pytest.importorskip("onnx")
+    graph = onnx.load(out / "model.onnx")
+    large = max(graph.graph.initializer, key=lambda one: len(one.raw_data))
+    (tmp_path / "secret.bin").write_bytes(large.raw_data)
+    large.ClearField("raw_data")
+    large.data_location = onnx.TensorProto.EXTERNAL
+    large.external_data.add(key="location", value="../secret.bin")
+    (out / "model.onnx").write_bytes(graph.SerializeToString())
+    with pytest.raises(ThroughtimeError, match=r"model\.onnx.*secret\.bin"):
+        tt.runtime.load(out, trust_changed=True)
