@@ -73,6 +73,19 @@ def serve(
     queue: Annotated[
         int, option("Maximum number of texts that wait for a model.", min=1, panel=AMOUNTS)
     ] = 256,
+    max_connections: Annotated[
+        int, option("Maximum number of open connections.", min=1, max=100_000, panel=AMOUNTS)
+    ] = 1_000,
+    max_connections_per_client: Annotated[
+        int, option("Maximum number of open connections from one address.", min=1, panel=AMOUNTS)
+    ] = 256,
+    header_timeout: Annotated[
+        float, option("Maximum number of seconds for a header to arrive.", min=0.1, max=600, panel=AMOUNTS)
+    ] = 10.0,
+    idle_timeout: Annotated[
+        float,
+        option("Seconds to keep a connection without a request open.", min=0.1, max=3_600, panel=AMOUNTS),
+    ] = 5.0,
     log_json: Annotated[
         bool, option("Write the access log as JSON lines.", "--log-json", panel=OUTPUT)
     ] = False,
@@ -98,6 +111,7 @@ def serve(
     for package in ("fastapi", "uvicorn", "python_multipart", "prometheus_client"):
         import_optional(package, feature="serving models", extra="serve")
     from throughtime.serve.app import create_app
+    from throughtime.serve.connections import raise_file_limit
     from throughtime.serve.models import Models
     from throughtime.serve.origins import is_loopback
     from throughtime.serve.requests import Options
@@ -117,12 +131,17 @@ def serve(
         cors=tuple(cors or ()),
         rate_limit=rate_limit,
         timeout=timeout,
+        max_connections=max_connections,
+        max_connections_per_client=max_connections_per_client,
+        header_timeout=header_timeout,
+        idle_timeout=idle_timeout,
         max_characters=max_characters,
         batch=batch,
         batch_wait=batch_wait / 1000,
         queue=queue,
         log_json=log_json,
     )
+    raise_file_limit(max_connections)
     with listen(host, port) as listener:
         models = Models.open(runs, device, trust_changed=flags.trust_changed)
         for one in models.left_out:

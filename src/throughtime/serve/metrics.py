@@ -39,6 +39,7 @@ class ServerMetrics:
             name("refusals"), "Requests not answered, by reason.", ["reason"], registry=own
         )
         self.keys = Counter(name("key_requests"), "Requests with a valid key.", ["key"], registry=own)
+        self.connections = Gauge(name("connections"), "Open connections.", registry=own)
         self.batches = Histogram(
             name("batch_items"), "Texts or series computed together.", model, buckets=SIZES, registry=own
         )

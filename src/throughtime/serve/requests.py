@@ -37,7 +37,11 @@ class Options:
     hosts: tuple[str, ...] = ()  # allowed besides loopback names and the address of the connection
     cors: tuple[str, ...] = ()
     rate_limit: int | None = None  # requests per minute and client
-    timeout: float = 30.0
+    max_connections: int = 1_000
+    max_connections_per_client: int = 256  # per address
+    header_timeout: float = 10.0  # from the first byte of a request, or the connection
+    idle_timeout: float = 5.0  # until the next request of a connection
+    timeout: float = 30.0  # for a body to arrive, for its answer, and for a client to read it
     max_bytes: int = 1_000_000  # of a request
     max_characters: int = 20_000  # of its texts together
     max_texts: int = 128

@@ -6,17 +6,21 @@ import asyncio
 import errno
 import signal
 import socket
+import ssl
 import time
+from math import ceil
 from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
 
 from throughtime.errors import InputError, ThroughtimeError
+from throughtime.serve.connections import Connection, Connections, Slot
 from throughtime.serve.logs import log_config
 from throughtime.serve.middleware import Ending
+from throughtime.serve.service import Service
 
-CONNECTIONS, BACKLOG = 1_000, 512
+BACKLOG = 512
 GRACE = 5.0
 """Seconds after the time limit of requests that shutdown waits for them."""
 
@@ -51,20 +55,37 @@ class Server(uvicorn.Server):
     It also closes the connection of a client that has not read its answer after `patience` seconds.
     """
 
-    def __init__(self, app: FastAPI, timeout: float) -> None:
+    def __init__(self, app: FastAPI, timeout: float, tls: ssl.SSLContext | None = None) -> None:
+        service: Service = app.state.service
         # The access log is our own, and no header may claim another client.
         config = uvicorn.Config(
             app,
-            log_config=log_config(app.state.service.options.log_json),
+            log_config=log_config(service.options.log_json),
             log_level="warning",
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=CONNECTIONS,
+            http="h11",
+            ws="none",
+            timeout_keep_alive=ceil(service.options.idle_timeout) + 1,  # ours comes first
         )
         super().__init__(config)
-        self.ending: Ending = app.state.service.ending
-        self.patience = timeout + GRACE
+        self.ending: Ending = service.ending
+        self.connections = Connections(service.options, service.metrics)
+        self.patience, self.tls = timeout + GRACE, tls
+        self._accepting: list[asyncio.Task[None]] = []
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept connections ourselves: asyncio knows no limits, and logs without end when files run out."""
+        await super().startup(sockets=[])
+
+        def create(slot: Slot) -> Connection:
+            shared = {"server_state": self.server_state, "app_state": self.lifespan.state}
+            return Connection(slot, self.connections, config=self.config, **shared)
+
+        self._accepting = [
+            asyncio.ensure_future(self.connections.accept(one, create, self.tls)) for one in sockets or []
+        ]
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Handle a signal. uvicorn would raise it again after the shutdown."""
@@ -75,6 +96,9 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Abort requests that have not arrived, and finish the others or close their connections."""
         self.ending.begin()
+        for accepting in self._accepting:
+            accepting.cancel()
+        self.connections.close_opening()
         finished = asyncio.ensure_future(super().shutdown(sockets))
         last = time.monotonic() + self.patience
         while not (finished.done() or self.ending.hurried or time.monotonic() > last):
