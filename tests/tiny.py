@@ -81,3 +81,21 @@ def training(task, data, out, **settings):
     chosen = {**SMALL[task], **dict.fromkeys(DROPPED[task], 0.0), **still, **settings}
     words = [word for key, value in chosen.items() for word in ("--set", f"{key}={json.dumps(value)}")]
     return ["train", task, "--data", str(data), *words, "--out", str(out)]
+
+
+def save_untrained(place, **changed):
+    """Save an untrained model of each task, whose settings may be `changed`; return their folders."""
+    from throughtime.data.datasets import open_dataset
+    from throughtime.tasks import TASKS
+
+    found = {}
+    for task, data in tiny_data(place).items():
+        predictor = TASKS[task].part("predictor")
+        settings = {"order": 3} if task == "ngram" else {**SMALL[task], "device": "cpu"}
+        kind = {"kind": "series"} if task == "forecast" else {}
+        config = predictor.config_type(data=str(data), **settings, **changed.get(task, {}))
+        dataset = open_dataset(str(data), **kind)
+        model = predictor.create(config, dataset)
+        found[task] = place / f"{task}-model"
+        (model.count(dataset) if task == "ngram" else model).save(found[task])
+    return found

@@ -6,26 +6,13 @@ import json
 import shutil
 
 import pytest
-from tests.tiny import SMALL, tiny_data
-
-from throughtime.data.datasets import open_dataset
-from throughtime.tasks import TASKS
+from tests.tiny import save_untrained
 
 
 @pytest.fixture(scope="session")
 def saved(tmp_path_factory):
     """The folder of a model of each task."""
-    place = tmp_path_factory.mktemp("saved")
-    found = {}
-    for task, data in tiny_data(place).items():
-        predictor = TASKS[task].part("predictor")
-        settings = {"order": 3} if task == "ngram" else {**SMALL[task], "device": "cpu"}
-        kind = {"kind": "series"} if task == "forecast" else {}
-        config, dataset = predictor.config_type(data=str(data), **settings), open_dataset(str(data), **kind)
-        model = predictor.create(config, dataset)
-        found[task] = place / f"{task}-model"
-        (model.count(dataset) if task == "ngram" else model).save(found[task])
-    return found
+    return save_untrained(tmp_path_factory.mktemp("saved"))
 
 
 @pytest.fixture

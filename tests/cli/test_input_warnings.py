@@ -6,7 +6,7 @@ import random
 
 import pytest
 from tests.refusals import lacks
-from tests.tiny import tiny_data, training
+from tests.tiny import save_untrained, training
 
 from throughtime.cli.main import main
 
@@ -26,18 +26,13 @@ ODD = {"long": "one two " * 60, "path": "/etc/passwd/one " * 30, "null": "one\0t
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """A model of each task, hardly trained."""
-    data, out = tiny_data(tmp_path_factory.mktemp("data")), tmp_path_factory.mktemp("runs")
-    for task in TASKS:
-        settings = {} if task == "ngram" else {"epochs": 1}
-        settings |= {"layout": "stream"} if task == "language" else {}
-        assert main(training(task, data[task], out / task, **settings)) == 0
-    return out
+    """The folder of an untrained model of each task."""
+    return save_untrained(tmp_path_factory.mktemp("runs"), language={"layout": "stream"})
 
 
 def asked(runs, task, text):
     command, *options = ASK[task]
-    return (command, runs / task, *options, f"{text} ___" if task == "fill" else text)
+    return (command, runs[task], *options, f"{text} ___" if task == "fill" else text)
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -74,20 +69,20 @@ def test_an_empty_text_is_answered_with_a_warning(runs, task, throughtime):
         assert throughtime(*asked(runs, task, "")).err == ""
         return
     for text in ("___", "") if task == "fill" else ("",):
-        ran = throughtime(ASK[task][0], runs / task, text)
+        ran = throughtime(ASK[task][0], runs[task], text)
         assert ran.code == 0
         assert ran.err.count("warning: the text is empty") == 1
 
 
 @pytest.mark.parametrize("task", SCORE)
 def test_score_answers_what_has_no_token_last(runs, task, throughtime):
-    ran = throughtime("score", runs / task, CHINESE, "one two", "", "--json")
+    ran = throughtime("score", runs[task], CHINESE, "one two", "", "--json")
     assert ran.code == 0
     assert [warning.split(" is ")[0] for warning in ran.json["warnings"]] == ["text 1", "text 3"]
     if task == "language":  # a stream of words: neither of the others has any
         assert ran.json["ranking"] == [1, 0, 2]
         assert ran.json["sentences"][0]["log_prob_per_token"] is None
-    assert throughtime("score", runs / task, "one two", "two one").err == ""
+    assert throughtime("score", runs[task], "one two", "two one").err == ""
 
 
 @pytest.mark.parametrize("task", TASKS[2:])
@@ -96,7 +91,7 @@ def test_lines_are_warned_of_by_their_numbers_and_once(runs, task, throughtime, 
     blank = " ___" if task == "fill" else ""
     lines = ["one two", "", "two", CHINESE, CHINESE, "three"]
     typed("".join(f"{line}{blank if line else ''}\n" for line in lines).encode())
-    ran = throughtime(ASK[task][0], runs / task)
+    ran = throughtime(ASK[task][0], runs[task])
     assert ran.code == 0
     assert len(ran.out.splitlines()) == 6
     assert not lacks(ran.err, "warning:", "4", "Chinese")
@@ -109,17 +104,20 @@ def test_no_sentence_is_a_path(runs, task, text, throughtime):
     ran = throughtime(*asked(runs, task, text))
     assert ran.code == 0, ran.err
     if task in SCORE:
-        assert throughtime("score", runs / task, text, "one").code == 0
+        assert throughtime("score", runs[task], text, "one").code == 0
 
 
-def test_a_sentence_in_the_place_of_a_run_is_no_such_folder(runs, throughtime):
+def test_a_sentence_in_the_place_of_a_run_is_no_such_folder(tmp_path, throughtime):
     for command in ("translate", "generate", "score", "tag", "fill", "classify", "compose", "inspect"):
         for text in (ODD["long"], ODD["null"]):
             ran = throughtime(command, text, *(["x", "--gates"] if command == "inspect" else []))
             assert ran.code == 2
             assert ran.err.count("\n") == 1
             assert text == ODD["null"] or ran.err.startswith("error: ")
-    for words in (("stats", ODD["long"]), ("train", "ngram", "--data", ODD["path"], "--out", runs / "new")):
+    for words in (
+        ("stats", ODD["long"]),
+        ("train", "ngram", "--data", ODD["path"], "--out", tmp_path / "new"),
+    ):
         ran = throughtime(*words)
         assert ran.code == 2
         assert "too long" not in ran.err
@@ -168,7 +166,22 @@ def notes(tmp_path_factory):
     chosen = [word for setting in settings.split() for word in ("--set", setting)]
     assert main(["train", "language", *data, *chosen, "--out", str(folder / "neural")]) == 0
     words = ["--set", "tokens=word"]
-    assert main(["train", "language", *data, *chosen, *words, "--out", str(folder / "dropping")]) == 0
+    assert (
+        main(
+            [
+                "train",
+                "language",
+                *data,
+                *chosen,
+                *words,
+                "--set",
+                "epochs=1",
+                "--out",
+                str(folder / "dropping"),
+            ]
+        )
+        == 0
+    )
     return folder
 
 
