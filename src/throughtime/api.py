@@ -19,6 +19,7 @@ from throughtime.files import check_place, has_content
 from throughtime.folder import ModelFolder
 from throughtime.tasks import TASKS, Task
 from throughtime.tasks.base import load as open_model
+from throughtime.text.texts import escape_controls
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -341,7 +342,7 @@ class Training:
         if self.say is not None:
             self.say(message)
         elif self.progress != "none":
-            print(message, file=sys.stderr)
+            print(escape_controls(message), file=sys.stderr)
 
     def _reporter(self) -> Reporter:
         from throughtime.train.progress import progress_reporter

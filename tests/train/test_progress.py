@@ -110,7 +110,7 @@ def test_lines_come_once_an_epoch_and_every_ten_seconds(capsys: pytest.CaptureFi
         "epoch 1/4  step 90/100  loss 4.500  perplexity 90.02  lr 1.2e-3  12.3k tokens/s  ETA 2:04",
         "epoch 1/4  perplexity: train 54.60, valid 60.00  0:40  12.3k tokens/s  *",
         "    the time",
-        "    \N{REPLACEMENT CHARACTER}[2Jtraveller",
+        "    \\u001b[2Jtraveller",
         "epoch 2/4  train loss 4.000  0:00",
     ]
 
@@ -153,7 +153,7 @@ def test_bars_fit_eighty_columns_and_leave_the_epochs_behind() -> None:
     text = file.getvalue()
     assert "a small model: 4 epochs of 1,000 steps" in text
     assert "epoch 1/4  perplexity: train 54.60, valid 60.00  0:10  12.3k tokens/s  ★" in text
-    assert "  [bold]the time \N{REPLACEMENT CHARACTER}[2J traveller[bold]the" in text
+    assert "  [bold]the time \\u001b[2J traveller[bold]the" in text
     assert "\x1b[2J" not in text
     assert "saved [3] of them" in text
 

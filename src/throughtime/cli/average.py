@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -72,7 +73,7 @@ def average(
     values = {"run": str(out), "averaged": str(run), "checkpoints": names[-last:], "steps": steps}
     text = (
         f"Averaged {last} checkpoints of {run}, from step {steps[0]:,} to {steps[-1]:,}.\n"
-        f"Saved in {out}. Continue with:\n  {command_name()} evaluate {out} --split valid"
+        f"Saved in {out}. Continue with:\n  {command_name()} evaluate {shlex.quote(str(out))} --split valid"
     )
     return Outcome(values, [text])
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from throughtime.cli.console import print_text, stdout
 from throughtime.cli.inputs import answer_texts, load_model, one_line, read_texts
 from throughtime.cli.options import Device, File, Run, option
-from throughtime.cli.output import Outcome, as_command, build_table, flags, stdout
+from throughtime.cli.output import Outcome, as_command, build_table, flags
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -53,7 +54,7 @@ def classify(
             stdout().print(draw_labels(one))
         else:
             cells = [f"{one_line(label)}\t{share:.4f}" for label, share in one.ranked]
-            print("\t".join(cells), flush=True)
+            print_text("\t".join(cells))
     return Outcome({})
 
 

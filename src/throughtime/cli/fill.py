@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from throughtime.cli.console import print_text
 from throughtime.cli.inputs import answer_texts, load_model, one_line, read_texts
 from throughtime.cli.options import Device, File, Run, option
 from throughtime.cli.output import Outcome, as_command, flags
@@ -58,12 +59,12 @@ def fill(
     for number, _, best in found:
         if sentences:
             for one in (best, *best.alternatives):
-                print(f"{one.probability:6.2%}  {one_line(one.text)}")
+                print_text(f"{one.probability:6.2%}  {one_line(one.text)}")
         elif k is None:
-            print(one_line(best.text), flush=True)
+            print_text(one_line(best.text))
         else:
             for one in (best, *best.alternatives) if best.tokens else ():
-                print(f"{number} ||| {one_line(one.text)} ||| {one.probability:.6f}")
+                print_text(f"{number} ||| {one_line(one.text)} ||| {one.probability:.6f}")
     return Outcome({})
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Unpack
 
 import typer
 
+from throughtime.cli.console import print_text
 from throughtime.cli.inputs import load_model, read_task_name
 from throughtime.cli.options import (
     Constraints,
@@ -63,8 +64,8 @@ def generate(
     alone = num_return_sequences == 1 and not rules and not model.framing.backward
     if sys.stdout.isatty() and not flags.json and steps and alone:
         for piece in model.stream(prompt, max_new_tokens=max_new_tokens, strategy=strategy):
-            print(piece, end="", flush=True)
-        print()
+            print_text(piece, end="")
+        print_text()
         return Outcome({})
     [found] = model.generate(prompt, max_new_tokens=max_new_tokens, strategy=strategy, **rules)
     from rich.text import Text

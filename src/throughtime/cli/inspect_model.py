@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -133,7 +134,8 @@ def inspect_model(
     _check_view(run, model, chosen)
     if sentence is None:
         raise InputError(
-            str(run), f'give a sentence, as in `throughtime inspect {run} "a sentence" --{chosen[0]}`'
+            str(run),
+            f'give a sentence, as in `throughtime inspect {quote(str(run))} "a sentence" --{chosen[0]}`',
         )
     with _name_run_in_errors(run):
         if attention:

@@ -20,6 +20,7 @@ from throughtime.cli.bleu import bleu
 from throughtime.cli.classify import classify
 from throughtime.cli.compare import compare
 from throughtime.cli.compose import compose
+from throughtime.cli.console import print_message
 from throughtime.cli.convert import convert
 from throughtime.cli.data import data_app
 from throughtime.cli.demo import demo
@@ -168,7 +169,7 @@ def _usage(error: typer.TyperException) -> int:
 
 def _fail(sentence: str, code: int) -> int:
     if flags.debug and sys.exc_info()[0] is not None:
-        traceback.print_exc()
+        print_message(traceback.format_exc().rstrip())
     _report(sentence, f"error: {sentence}")
     return code
 
@@ -185,7 +186,7 @@ def _report(sentence: str, line: str) -> None:
         with contextlib.suppress(OSError):
             print_json({"error": sentence})
     _flush_stdout()
-    print(line, file=sys.stderr)
+    print_message(line)
 
 
 def _flush_stdout() -> bool:

@@ -8,7 +8,6 @@ import inspect
 import json
 import math
 import os
-import re
 import shlex
 import shutil
 import sys
@@ -20,11 +19,13 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from typer.models import OptionInfo
 
+from throughtime.cli.console import readable, stderr, stdout
 from throughtime.cli.options import Debug, Json, TrustChanged
 from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning
+from throughtime.text.texts import escape_controls
 
 if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
+    from rich.console import RenderableType
     from rich.table import Table
 
     from throughtime.data.catalogue import CorpusFile
@@ -201,16 +202,8 @@ def join_paragraphs(text: str) -> str:
 
 def print_json(values: dict[str, Any]) -> None:
     """One object, one line, on stdout. JSON has no infinity: it becomes null."""
-    print(readable(json.dumps(_finite(values), ensure_ascii=False, allow_nan=False)), flush=True)
-
-
-def readable(text: str) -> str:
-    r"""Replace bytes that were not UTF-8 by the replacement character.
-
-    >>> readable("caf\udce9")
-    'caf�'
-    """
-    return re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text)
+    text = readable(json.dumps(_finite(values), ensure_ascii=False, allow_nan=False))
+    print(escape_controls(text), flush=True)  # these escapes are JSON's own
 
 
 def _read(value: Any) -> Any:
@@ -225,25 +218,6 @@ def _read(value: Any) -> Any:
     if isinstance(value, Path) or os.path.lexists(value):
         raise InputError(clean, "is a name that is not UTF-8; rename it")
     return clean
-
-
-def stdout() -> Console:
-    """The console for results."""
-    from rich.console import Console
-
-    class ResultConsole(Console):
-        def on_broken_pipe(self) -> None:
-            """Let `main` handle a closed pipe."""
-            raise BrokenPipeError
-
-    return ResultConsole(highlight=False, soft_wrap=not sys.stdout.isatty())
-
-
-def stderr() -> Console:
-    """The console for messages and progress, so that stdout holds results only."""
-    from rich.console import Console
-
-    return Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
 
 def build_table(*headings: str, rows: Sequence[Sequence[Any]] = (), **style: Any) -> Table:

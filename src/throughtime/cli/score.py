@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from throughtime.cli.console import stdout
 from throughtime.cli.inputs import load_model, open_data, read_texts, report_skipped, skips_bad
 from throughtime.cli.options import Device, Run, SkipBad
-from throughtime.cli.output import Outcome, as_command, build_table, flags, stdout, warn
+from throughtime.cli.output import Outcome, as_command, build_table, flags, warn
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:

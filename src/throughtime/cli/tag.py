@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from throughtime.cli.console import print_text, stdout
 from throughtime.cli.inputs import answer_texts, load_model, read_texts
 from throughtime.cli.options import Device, File, Run, option
-from throughtime.cli.output import Outcome, as_command, flags, stdout
+from throughtime.cli.output import Outcome, as_command, flags
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,7 +63,7 @@ def tag(
 def print_tags(console: Console, sentence: Tagged) -> None:
     """Print a sentence with its tags; on a terminal each tag has a colour."""
     if not console.is_terminal:
-        print(sentence.text, flush=True)
+        print_text(sentence.text)
         return
     from rich.text import Text
 

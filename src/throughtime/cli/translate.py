@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
 
+from throughtime.cli.console import print_text
 from throughtime.cli.inputs import answer_texts, load_model, one_line, read_texts
 from throughtime.cli.options import RULES, Device, File, TranslatingOptions, option, search_arguments
 from throughtime.cli.output import Outcome, as_command, flags, warn
@@ -122,7 +123,7 @@ def split_words(words: list[str]) -> tuple[list[Path], list[str]]:
 def print_translations(number: int, best: Translation, *, numbered: bool) -> None:
     """Print one line for each translation, with the number of the sentence if there are several."""
     if not numbered:
-        print(one_line(best.text), flush=True)
+        print_text(one_line(best.text))
         return
     for one in (best, *best.alternatives):
-        print(f"{number} ||| {one_line(one.text)} ||| {one.score:.4f}")
+        print_text(f"{number} ||| {one_line(one.text)} ||| {one.score:.4f}")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from throughtime.errors import InputError, import_optional
 from throughtime.files import whole_file
+from throughtime.text.texts import escape_controls
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -91,7 +92,8 @@ def figure(width: float = 7.0, height: float = 4.2, path: Path | str | None = No
                 with whole_file(Path(path), "wb") as file:
                     drawing.savefig(file, format=kind, dpi=_DPI, metadata=metadata)
     if missing:
-        print(_missing_characters("figure" if path is None else str(path), missing), file=sys.stderr)
+        message = _missing_characters("figure" if path is None else str(path), missing)
+        print(escape_controls(message), file=sys.stderr)
 
 
 def legend_line(label: str, **look: Any) -> Any:

@@ -8,6 +8,7 @@ probability if the scores are exchangeable, whether or not the model is right.
 from __future__ import annotations
 
 import math
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -283,7 +284,7 @@ def add_saved_intervals(model: ForecastModel, folder: ModelFolder | None) -> Con
     """Return the model with the intervals that were saved in its folder."""
     intervals = None if folder is None else load_intervals(folder)
     if intervals is None:
-        run = "RUN" if folder is None else folder.path
+        run = "RUN" if folder is None else shlex.quote(str(folder.path))
         raise InputError(
             "level",
             f"needs intervals, which {run} does not have yet: measure them with "

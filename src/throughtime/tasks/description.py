@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from throughtime.errors import InputError
-from throughtime.text.texts import format_count
+from throughtime.text.texts import escape_controls, format_count
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -46,7 +46,7 @@ def write_card(words: Description, config: Any, values: Mapping[str, Any]) -> st
         f"    throughtime {one}" for one in [*words.commands, "evaluate FOLDER --split test"]
     )
     remark = f" {words.remark}" if words.remark else ""
-    return f"""# {words.heading}
+    text = f"""# {words.heading}
 
 Network: {words.network}. Trained with throughtime.{remark}
 
@@ -58,6 +58,7 @@ Network: {words.network}. Trained with throughtime.{remark}
 
 In Python: `throughtime.load("FOLDER").{words.python}`. All settings are in config.json.
 """
+    return escape_controls(text)
 
 
 def summarise_training(values: Mapping[str, Any]) -> str:

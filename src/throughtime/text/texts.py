@@ -20,6 +20,8 @@ CUTS = (
 )
 _NO_SPACE_AFTER = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]$")
 
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
 
 def check_texts(texts: str | Iterable[str], where: str = "texts") -> list[str]:
     """Return texts as a list, a single text as a list of one; raise for anything that is not text.
@@ -122,6 +124,15 @@ def _pieces(text: str, cut: re.Pattern[str]) -> Iterator[str]:
         if text[start:end].strip():
             yield text[start:end]
             start = end
+
+
+def escape_controls(text: str) -> str:
+    r"""Replace what controls a terminal or the direction of text by escapes; line ends and tabs stay.
+
+    >>> escape_controls("a\x1b[31m\tb\u202ec\n")
+    'a\\u001b[31m\tb\\u202ec\n'
+    """
+    return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def one_line(text: str) -> str:

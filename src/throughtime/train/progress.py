@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, Literal
 
 from throughtime.errors import unknown
-from throughtime.text.texts import format_count
+from throughtime.text.texts import escape_controls, format_count
 from throughtime.train.timing import (
     Now,
     Pace,
@@ -107,11 +107,11 @@ class Lines(Reporter):
             _format_epoch(epoch, self._total, train, valid, self._pace.epoch()) + ("  *" if best else "")
         )
         for line in (sample or "").splitlines():
-            self.say(f"    {_printable(line)}")
+            self.say(f"    {escape_controls(line)}")
 
     def say(self, message: str) -> None:
         """Write a line."""
-        print(message, file=sys.stderr, flush=True)
+        print(escape_controls(message), file=sys.stderr, flush=True)
         self._last = self._clock()
 
     def _status(self, report: Report) -> str:
@@ -220,12 +220,12 @@ class Bars(Lines):
         self._console.print(line)
         lines = [line for line in (sample or "").splitlines() if line.strip()]
         for text in lines[:_SAMPLE_LINES]:
-            shown = Text(f"  {_printable(' '.join(text.split()))}", style="dim")
+            shown = Text(f"  {escape_controls(' '.join(text.split()))}", style="dim")
             self._console.print(shown, no_wrap=True, overflow="ellipsis")
 
     def say(self, message: str) -> None:
         """Show a message above the bars; the terminal wraps it, so that a command in it can be copied."""
-        self._console.print(message, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(escape_controls(message), markup=False, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
         """Remove the bars; messages stay."""
@@ -287,8 +287,3 @@ def _format_epoch(
 def _first(measures: Measures) -> str | None:
     """Return the first measure other than the loss; the loss if there is no other."""
     return min(measures, key=lambda name: name == "loss", default=None)
-
-
-def _printable(text: str) -> str:
-    """Replace characters that are not printable: escape sequences must not reach the terminal."""
-    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
