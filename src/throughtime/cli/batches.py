@@ -30,9 +30,9 @@ NUM_STEPS = 35
 @as_command
 def batches(
     data: DataName,
-    batch_size: Annotated[int, option("Number of rows of a batch.", min=1)] = 32,
+    batch_size: Annotated[int, option("Number of rows in a batch.", min=1)] = 32,
     num_steps: Annotated[
-        int | None, option("Running text: number of tokens of a row; 35 by default.", min=1)
+        int | None, option("Running text: number of tokens in a row; 35 by default.", min=1)
     ] = None,
     sampling: Annotated[
         str | None,

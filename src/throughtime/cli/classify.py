@@ -26,7 +26,10 @@ def classify(
     ] = None,
     file: File = None,
     k: Annotated[
-        int | None, option("Number of labels per text; 5, for lines 1, in JSON all.", "--k", min=1)
+        int | None,
+        option(
+            "Number of labels per text; by default 5, 1 for lines of a file, all with --json.", "--k", min=1
+        ),
     ] = None,
     device: Device = "auto",
 ) -> Outcome:

@@ -33,7 +33,7 @@ def compare(
     skip_bad: SkipBad = False,
     **options: Unpack[ScoringOptions],
 ) -> Outcome:
-    """Translate a split with several models, and compare BLEU and chrF with the first by paired bootstrap.
+    """Translate a split with several models, and compare their scores by paired bootstrap.
 
     [bold]Example[/bold]
 

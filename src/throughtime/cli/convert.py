@@ -46,20 +46,23 @@ def convert(
     force: Annotated[bool, option("Overwrite the output if it exists.", "--force")] = False,
     max_length: Annotated[int | None, option("Drop pairs with a longer side.", min=1, panel=FILTERS)] = None,
     max_ratio: Annotated[
-        float | None, option("Drop pairs with one side more than X times the other.", min=1, panel=FILTERS)
+        float | None,
+        option(
+            "Drop pairs in which one side is more than X times as long as the other.", min=1, panel=FILTERS
+        ),
     ] = None,
     length: Annotated[str, option("Unit of lengths: words or characters.", panel=FILTERS)] = "words",
     drop_empty: Annotated[
         bool, option("Drop pairs with an empty side.", "--drop-empty", panel=FILTERS)
     ] = False,
     drop_identical: Annotated[
-        bool, option("Drop pairs of equal sides.", "--drop-identical", panel=FILTERS)
+        bool, option("Drop pairs whose sides are equal.", "--drop-identical", panel=FILTERS)
     ] = False,
     drop_duplicates: Annotated[
-        bool, option("Drop pairs that came before.", "--drop-duplicates", panel=FILTERS)
+        bool, option("Drop repeated pairs.", "--drop-duplicates", panel=FILTERS)
     ] = False,
     drop_same_source: Annotated[
-        bool, option("Keep one translation of each source.", "--drop-same-source", panel=FILTERS)
+        bool, option("Keep only the first translation of each source.", "--drop-same-source", panel=FILTERS)
     ] = False,
 ) -> Outcome:
     """Convert a corpus to CSV, TSV or JSON lines, one record per row.

@@ -17,10 +17,13 @@ if TYPE_CHECKING:
     from throughtime.data.catalogue import Corpus, CorpusFile, CorpusPart
 
 data_app = typer.Typer(
-    no_args_is_help=True, help="Corpora: list them, look at one, fetch one, convert files of your own."
+    no_args_is_help=True, help="List, show and download corpora, and convert files of your own."
 )
 
-Name = Annotated[str, typer.Argument(help="A corpus, such as `ptb`, `multi30k/tok` or `series/ETTh1`.")]
+Name = Annotated[
+    str,
+    typer.Argument(help="A corpus, such as `ptb`, `multi30k/tok` or `series/ETTh1`.", metavar="NAME"),
+]
 SAMPLES = 3
 
 

@@ -18,7 +18,7 @@ Measure = Annotated[
 
 @as_command
 def doctor(measure: Measure = False) -> Outcome:
-    """Show what this machine can do, which backend runs each cell on it, and why others refuse.
+    """Show what this machine can do, which backend runs each cell on it, and why others cannot.
 
     Example: throughtime doctor
     """
@@ -73,7 +73,7 @@ def _cpu_flags(cpuinfo: Path = Path("/proc/cpuinfo")) -> list[str]:
 
 
 def _cells() -> list[dict[str, Any]]:
-    """For each registered cell the backend that `auto` chooses, by use, and why others refuse."""
+    """For each registered cell the backend that `auto` chooses, by use, and why others cannot."""
     import torch
 
     from throughtime.cells import CELLS

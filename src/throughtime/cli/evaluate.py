@@ -42,7 +42,7 @@ class LanguageOptions(TypedDict):
         float | None, option("Dynamic evaluation: learn from the text at this rate.", panel=LANGUAGE)
     ]
     dynamic_decay: Annotated[
-        float | None, option("How fast the learned is forgotten; 0.001 by default.", panel=LANGUAGE)
+        float | None, option("How fast the model forgets what it learned; 0.001 by default.", panel=LANGUAGE)
     ]
     dynamic_steps: Annotated[
         int | None, option("Tokens to score before each update; 5 by default.", panel=LANGUAGE)
@@ -60,7 +60,8 @@ class LanguageOptions(TypedDict):
         option("Read windows of N tokens, each from a new state, not one text.", min=1, panel=LANGUAGE),
     ]
     warm_up: Annotated[
-        int | None, option("Read the first N tokens of each window unscored.", min=0, panel=LANGUAGE)
+        int | None,
+        option("Read the first N tokens of each window without scoring them.", min=0, panel=LANGUAGE),
     ]
 
 

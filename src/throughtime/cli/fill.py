@@ -25,7 +25,8 @@ def fill(
     ] = None,
     file: File = None,
     k: Annotated[
-        int | None, option("Number of fillings per sentence; 5, or 1 for lines.", "--k", min=1)
+        int | None,
+        option("Number of fillings per sentence; by default 5, or 1 for lines of a file.", "--k", min=1),
     ] = None,
     num_beams: Annotated[
         int, option("Number of partial fillings to keep if there are several blanks.", min=1)

@@ -68,7 +68,9 @@ class InspectsRun(RunFirst):
 @as_command
 def inspect_model(
     run: Run,
-    sentence: Annotated[str | None, typer.Argument(help="Text to read.", show_default=False)] = None,
+    sentence: Annotated[
+        str | None, typer.Argument(help="Text to read.", metavar="SENTENCE", show_default=False)
+    ] = None,
     attention: Annotated[
         bool, option("Translators: source words that each word attended to.", "--attention", panel=VIEW)
     ] = False,

@@ -27,7 +27,8 @@ RUN_HELP = "Folder of a trained model."
 Run = Annotated[Path, typer.Argument(help=RUN_HELP, metavar="RUN")]
 Runs = Annotated[list[Path], typer.Argument(help="Folders of trained models.", metavar="RUN...")]
 DataName = Annotated[
-    str, typer.Argument(help="Name from `throughtime data list`, a file, or a folder of splits.")
+    str,
+    typer.Argument(help="Name from `throughtime data list`, a file, or a folder of splits.", metavar="DATA"),
 ]
 Tokens = Annotated[
     str | None,
@@ -51,7 +52,7 @@ Out = Annotated[Path, option("Folder to write; it must not exist yet.", "--out")
 Plot = Annotated[Path | None, option("Draw a figure: .png, .svg or .pdf.")]
 NumReturnSequences = Annotated[int, option("Number of texts to return.", min=1, max=10_000)]
 MaxNewTokens = Annotated[
-    int | None, option("Maximum number of tokens to write; 100 unless the model sets another.", min=1)
+    int | None, option("Maximum number of tokens to write; 100 by default, or as the model sets it.", min=1)
 ]
 Seed = Annotated[
     int | None,

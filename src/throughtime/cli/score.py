@@ -37,9 +37,9 @@ SHADES = (
 def score(
     run: Run,
     sentences: Annotated[
-        list[str] | None, typer.Argument(help="Sentences to rank; else --file or stdin.")
+        list[str] | None, typer.Argument(help="Sentences to rank; else --file or stdin.", metavar="SENTENCE")
     ] = None,
-    file: Annotated[Path | None, typer.Option(help="A file with a sentence a line.")] = None,
+    file: Annotated[Path | None, typer.Option(help="Read the sentences from a file, one per line.")] = None,
     pairs: Annotated[
         str | None,
         typer.Option(help="For a translator: a file of sentences and their translations, of any format."),

@@ -56,7 +56,7 @@ def stats(
     date_format: DateFormat = None,
     skip_bad: SkipBad = False,
 ) -> Outcome:
-    """Count the tokens, types and n-grams of a text and fit Zipf's law; of numeric series, show the drift.
+    """Count the tokens, types and n-grams of a text and fit Zipf's law, or show the drift of a series.
 
     [bold]Examples[/bold]
 

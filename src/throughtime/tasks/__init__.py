@@ -18,7 +18,7 @@ COMMON_OPTIONS: Options = {
     "batch_size": (int, "Number of rows in a batch."),
     "lr": (float, "Learning rate; --find-lr suggests one."),
     "cell": (str, "Recurrent cell: lstm, gru, rnn, mingru, ...; see `throughtime doctor`."),
-    "hidden_size": (int, "Number of units of a layer."),
+    "hidden_size": (int, "Number of units in each layer."),
     "num_layers": (int, "Number of layers."),
     "seed": (int, "Seed of all random numbers."),
     "device": (str, "auto, cpu, cuda, cuda:1, ..."),
