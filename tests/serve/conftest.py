@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import math
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from throughtime.data.datasets import open_dataset
 from throughtime.serve.app import create_app
 from throughtime.serve.models import Models
 from throughtime.serve.requests import Options
-from throughtime.serve.server import Server, format_address, listen
+from throughtime.serve.server import Server, format_address, listen, listen_unix
 from throughtime.tasks import TASKS
 
 LINES = ["the cat sleeps .", "the dog sleeps .", "a cat sees the dog .", "the dog sees a bird ."] * 8
@@ -105,18 +106,22 @@ def models(runs) -> Models:
 
 @contextlib.contextmanager
 def serving(
-    models: Models, options: Options | None = None, log: TextIO | None = None
+    models: Models,
+    options: Options | None = None,
+    log: TextIO | None = None,
+    tls: ssl.SSLContext | None = None,
+    unix_socket: Path | None = None,
 ) -> Iterator[tuple[Any, str]]:
-    """uvicorn in a thread on a free port: the server and its address."""
+    """uvicorn in a thread on a free port, or on a Unix socket: the server and its address."""
     app = create_app(models, options or Options(), log=log or io.StringIO())
-    with listen("127.0.0.1", 0) as listener:
-        server = Server(app, 5.0)
+    with listen("127.0.0.1", 0) if unix_socket is None else listen_unix(unix_socket) as listener:
+        server = Server(app, 5.0, tls)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         while not server.started:
             time.sleep(0.005)
         try:
-            yield server, format_address(listener)
+            yield server, format_address(listener, "http" if tls is None else "https")
         finally:
             server.should_exit = True
             thread.join()

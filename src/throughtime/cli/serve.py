@@ -6,6 +6,7 @@ import atexit
 import os
 from json import dumps
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 from throughtime.cli.options import OUTPUT, Device, Runs, option
@@ -31,6 +32,15 @@ def serve(
     runs: Runs,
     host: Annotated[str, option("Address to listen on; 0.0.0.0 means all.")] = "127.0.0.1",
     port: Annotated[int, option("Port to listen on; 0 chooses a free one.", min=0, max=65535)] = 8000,
+    unix_socket: Annotated[
+        Path | None, option("Listen on this Unix socket instead of an address and port.")
+    ] = None,
+    tls_cert: Annotated[
+        Path | None, option("Speak HTTPS with this certificate (PEM, with its chain).", panel=ACCESS)
+    ] = None,
+    tls_key: Annotated[
+        Path | None, option("Key of the certificate (PEM), if it has its own file.", panel=ACCESS)
+    ] = None,
     api_key: Annotated[
         str | None, option("Require this key from clients.", envvar="THROUGHTIME_API_KEY", panel=ACCESS)
     ] = None,
@@ -115,7 +125,7 @@ def serve(
     from throughtime.serve.models import Models
     from throughtime.serve.origins import is_loopback
     from throughtime.serve.requests import Options
-    from throughtime.serve.server import Server, format_address, listen
+    from throughtime.serve.server import Server, format_address, listen, listen_unix, load_tls
     from throughtime.serve.service import prepare_interpreter
 
     if api_key is not None and not api_key.strip():
@@ -141,18 +151,21 @@ def serve(
         queue=queue,
         log_json=log_json,
     )
+    if tls_key is not None and tls_cert is None:
+        raise InputError("--tls-key", "needs --tls-cert")
+    tls = None if tls_cert is None else load_tls(tls_cert, tls_key)
     raise_file_limit(max_connections)
-    with listen(host, port) as listener:
+    with listen(host, port) if unix_socket is None else listen_unix(unix_socket) as listener:
         models = Models.open(runs, device, trust_changed=flags.trust_changed)
         for one in models.left_out:
             say(f"warning: {one.run} is left out: {one.reason}")
         app = create_app(models, options)
-        address = format_address(listener)
-        if not is_loopback(host) and keyless:
+        address = format_address(listener, "http" if tls is None else "https")
+        if keyless and unix_socket is None and not is_loopback(host):
             say("warning: anyone who can reach this machine can use it; --key-file requires keys.")
-        say(greeting(models, address))
+        say(greeting(models, address, unix_socket))
         prepare_interpreter()
-        server = Server(app, timeout)
+        server = Server(app, timeout, tls)
         server.run(sockets=[listener])
     service = app.state.service
     if service.ending.hurried:
@@ -163,6 +176,7 @@ def serve(
     return Outcome(
         {
             "address": address,
+            **({} if unix_socket is None else {"unix_socket": str(unix_socket)}),
             "models": [one.values() for one in models],
             "left_out": [one.values() for one in models.left_out],
             "requests": requests,
@@ -170,15 +184,18 @@ def serve(
     )
 
 
-def greeting(models: Models, address: str) -> str:
+def greeting(models: Models, address: str, unix_socket: Path | None = None) -> str:
     """The address, the models, and how to ask the first of them."""
+    curl = "curl" if unix_socket is None else f"curl --unix-socket {quote(str(unix_socket))}"
     lines = [f"Serving at {address}: open it in a browser to look inside; {address}/docs lists all endpoints"]
+    if unix_socket is not None:
+        lines = [f"Serving at {unix_socket}"]
     for one in models:
         direction = f", {one.source} to {one.target}" if one.task == "translate" else ""
         lines.append(f"  {one.name}: {one.task}{direction}")
     first = next((one for one in models if "generate" in one.abilities or one.task in CALLS), None)
     if first is None:
-        return "\n".join([*lines, f"Try: curl {address}/models"])
+        return "\n".join([*lines, f"Try: {curl} {address}/models"])
     path, body = CALLS.get(first.task, COMPLETION)
     names = {"name": first.name}
     if first.task == "translate":
@@ -187,7 +204,7 @@ def greeting(models: Models, address: str) -> str:
         names |= _condition(first)
     example = body.format(**names).replace("'", "'\\''")
     return "\n".join(
-        [*lines, f"Try: curl {address}{path} -H 'Content-Type: application/json' -d '{example}'"]
+        [*lines, f"Try: {curl} {address}{path} -H 'Content-Type: application/json' -d '{example}'"]
     )
 
 

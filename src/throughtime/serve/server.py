@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import signal
 import socket
 import ssl
 import time
 from math import ceil
+from pathlib import Path
 from types import FrameType
 
 import uvicorn
@@ -42,11 +44,62 @@ def listen(host: str, port: int) -> socket.socket:
         raise InputError("host", f"{host!r} is not an address of this machine") from None
 
 
-def format_address(listener: socket.socket) -> str:
+class UnixListener(socket.socket):
+    """A listening Unix socket, whose file goes with it."""
+
+    def close(self) -> None:
+        """Close the socket and remove its file."""
+        if self.fileno() >= 0 and (path := self.getsockname()):
+            Path(path).unlink(missing_ok=True)
+        super().close()
+
+
+def listen_unix(path: Path) -> socket.socket:
+    """Open a listening Unix socket for the user and the group; one that a killed server left is replaced."""
+    if path.is_socket():
+        with socket.socket(socket.AF_UNIX) as probe:
+            if not probe.connect_ex(str(path)):
+                raise ThroughtimeError(f"{path} is in use; choose another path")
+        path.unlink()
+    before = os.umask(0o117)
+    listener = UnixListener(socket.AF_UNIX)
+    try:
+        listener.bind(str(path))
+    except OSError as error:
+        listener.close()
+        reason = "it exists and is not a socket" if path.exists() else error.strerror or str(error)
+        raise InputError("unix_socket", f"{path} cannot be opened: {reason}") from None
+    finally:
+        os.umask(before)
+    listener.listen(BACKLOG)
+    return listener
+
+
+def load_tls(certificate: Path, key: Path | None = None) -> ssl.SSLContext:
+    """Load what connections are encrypted with; without a key of its own, the certificate's file has it."""
+    for name, path in (("tls_cert", certificate), ("tls_key", key or certificate)):
+        try:
+            path.open("rb").close()
+        except OSError as error:
+            raise InputError(name, f"{path} cannot be read ({error.strerror})") from None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(certificate, key, password="")  # without one, a terminal would be asked
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            raise InputError("tls_key", f"{key or certificate} is not the key of {certificate}") from None
+        problem = f"{certificate} and {key or 'it'} are not a certificate and its key as PEM, not encrypted"
+        raise InputError("tls_cert", problem) from None
+    return context
+
+
+def format_address(listener: socket.socket, scheme: str = "http") -> str:
     """Return the address as a link."""
+    if listener.family == socket.AF_UNIX:
+        return f"{scheme}://localhost"
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 class Server(uvicorn.Server):

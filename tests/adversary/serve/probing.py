@@ -20,14 +20,14 @@ from pathlib import Path
 from throughtime.serve.app import create_app
 from throughtime.serve.models import Models
 from throughtime.serve.requests import Options
-from throughtime.serve.server import Server, address_of, listen
+from throughtime.serve.server import Server, format_address, listen
 from throughtime.serve.service import prepare_interpreter
 
 options = Options(**eval(sys.argv[1]))
 app = create_app(Models.open([Path(one) for one in sys.argv[2:]], "cpu"), options, log=open("/dev/null", "w"))
 prepare_interpreter()
 with listen("127.0.0.1", 0) as listener:
-    print("at", address_of(listener), flush=True)
+    print("at", format_address(listener), flush=True)
     Server(app, options.timeout).run(sockets=[listener])
 """
 
