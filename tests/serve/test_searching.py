@@ -12,7 +12,7 @@ from throughtime.interrupt import InterruptError, interruptible
 from throughtime.search.exact import exact
 from throughtime.search.sampling import Greedy
 from throughtime.search.strategies import STRATEGIES
-from throughtime.serve.requests import MOST_OF_OPTION
+from throughtime.serve.cost import MOST_OF_OPTION
 
 PAIR = {"q": ["the cat sees", "a bird"], "source": "en", "target": "fr"}
 OPTIONS = {

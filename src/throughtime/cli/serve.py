@@ -76,6 +76,17 @@ def serve(
     max_characters: Annotated[
         int, option("Maximum number of characters of a request.", min=1, panel=AMOUNTS)
     ] = 20_000,
+    max_steps: Annotated[
+        int,
+        option(
+            "Maximum number of steps of a model for a request: tokens or rows, for each hypothesis.",
+            min=1,
+            panel=AMOUNTS,
+        ),
+    ] = 5_000_000,
+    max_answer: Annotated[
+        int, option("Maximum number of bytes of an answer.", min=1_000, panel=AMOUNTS)
+    ] = 16_000_000,
     batch: Annotated[int, option("Maximum number of texts to compute together.", min=1, panel=AMOUNTS)] = 64,
     batch_wait: Annotated[
         float, option("Milliseconds to wait for more texts.", min=0, max=10_000, panel=AMOUNTS)
@@ -146,6 +157,8 @@ def serve(
         header_timeout=header_timeout,
         idle_timeout=idle_timeout,
         max_characters=max_characters,
+        max_steps=max_steps,
+        max_answer=max_answer,
         batch=batch,
         batch_wait=batch_wait / 1000,
         queue=queue,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.errors import InputError
+from throughtime.interrupt import check_interrupt
 from throughtime.results import format_times
 from throughtime.text.texts import format_count
 
@@ -247,6 +248,7 @@ def make_regular(series: Sequence[Series]) -> Panel:
     notes: list[str] = []
     filled = []
     for one in series:
+        check_interrupt()
         places = grid.places(one.ds)
         _check_grid(one, places, grid)
         rows = places.round().astype(np.int64)

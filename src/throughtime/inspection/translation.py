@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from throughtime.errors import InputError
+from throughtime.interrupt import check_interrupt
 from throughtime.results import Answer
 from throughtime.search.beam import Beam
 from throughtime.search.generate import Finished, Moment, Strategy
@@ -181,6 +182,7 @@ def _candidates(watcher: _Reasons, codec: Codec, best: set[int]) -> list[Candida
     nodes = watcher.nodes
     found: list[Candidate] = []
     for place, node in enumerate(nodes):
+        check_interrupt()
         before = _tokens(nodes, node.parent)
         parent = None if node.parent is None else nodes[node.parent]
         own = piece(codec, before, node.token)

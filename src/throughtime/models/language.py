@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from throughtime.cells.base import Cell, Ops, State
 from throughtime.errors import InputError
+from throughtime.interrupt import check_interrupt
 from throughtime.layers.embedding import OneHotEmbedding
 from throughtime.layers.layer import build_cell, check_probability, embedding_dropout, variational_dropout
 from throughtime.layers.stack import Stack
@@ -148,6 +149,7 @@ class RecurrentLanguageModel(nn.Module):
         state = self.initial_state(len(prompts))
         ids = pad_sequence([torch.tensor([*prompt[:-1]], dtype=torch.long) for prompt in prompts])
         for first in range(0, len(ids), STEPS_AT_ONCE):
+            check_interrupt()
             piece = ids[first : first + STEPS_AT_ONCE].to(device)
             within = (lengths - first).clamp(0, len(piece))
             state = self.stack(self.embed(piece), state, within).state
@@ -182,6 +184,7 @@ class RecurrentLanguageModel(nn.Module):
         for x, y in [(nothing, labels[:1]), *pieces]:
             if not len(x):
                 continue
+            check_interrupt()
             read = self(x.to(device), state)
             state = state if x is nothing else read.state
             found = self.head.surprisals(read.outputs.flatten(0, 1), y.flatten().to(device))

@@ -143,7 +143,7 @@ async def health(request: Request) -> dict[str, Any]:
 @state.get("/ready")
 async def ready(request: Request) -> JSONResponse:
     """Whether the thread of each model takes requests; 503 if one is stuck or has stopped."""
-    models = get_service(request).readiness()
+    models = get_service(request).check_readiness()
     up = all(one == "ready" for one in models.values())
     return JSONResponse({"status": "ready" if up else "not ready", "models": models}, 200 if up else 503)
 

@@ -89,7 +89,7 @@ def encode(values: Any) -> Iterator[str]:
         yield "}"
     else:
         before = "["
-        for group in _groups(values):
+        for group in _split(values):
             if len(group) > 1 or weigh(group[0], PIECE) <= PIECE:
                 yield f"{before}{_dump(group)[1:-1]}"
             else:
@@ -172,7 +172,7 @@ def _write(values: Any, most: int) -> bytes:
     return b"".join(pieces)
 
 
-def _groups(values: list[Any] | tuple[Any, ...]) -> Iterator[list[Any]]:
+def _split(values: list[Any] | tuple[Any, ...]) -> Iterator[list[Any]]:
     """Split a list into lists of about `PIECE` values; what has more is alone."""
     group: list[Any] = []
     weight = 0

@@ -9,141 +9,25 @@ import uuid
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, Field
 from starlette.responses import Response, StreamingResponse
 
 from throughtime.interrupt import check_interrupt
 from throughtime.serve.bodies import answer, body_schema, read_body
+from throughtime.serve.completion_request import CompletionRequest, refuse
 from throughtime.serve.models import Served
 from throughtime.serve.prediction import infill
-from throughtime.serve.requests import (
-    MOST_BEAMS,
-    MOST_CHOICES,
-    Options,
-    RefusalError,
-    SearchRequest,
-    Text,
-    TextList,
-    check_limit,
-    check_texts,
-    error_body,
-)
+from throughtime.serve.requests import error_body
 from throughtime.serve.service import Service, admit, batch_key
-from throughtime.serve.writing import Draft, SamplingOptions, Spelling, WrittenToken
+from throughtime.serve.writing import Draft, Spelling, WrittenToken
 from throughtime.text.codec import WINDOW
 
 if TYPE_CHECKING:
     from throughtime.search.generate import Finished
 
-MOST_LIKELY, MOST_STOPS, STOP_LENGTH = 5, 4, 200
-
 router = APIRouter(prefix="/v1", tags=["completions"])
-Ids = Annotated[list[int], Field(min_length=1, fail_fast=True)]
-
-
-class StreamOptions(BaseModel):
-    """What a stream reports at its end."""
-
-    include_usage: bool = False
-
-
-class CompletionRequest(SearchRequest):
-    """Prompts to continue, and how. A prompt may be given as token ids of the vocabulary of the model.
-
-    Texts are sampled unless `search` names another strategy, whose options are further fields.
-    """
-
-    model: Text
-    prompt: Text | TextList | Ids | Annotated[list[Ids], Field(min_length=1, fail_fast=True)] = ""
-    suffix: Text | None = None
-    max_tokens: int | None = Field(None, ge=0)
-    temperature: float | None = Field(None, ge=0, le=2)
-    top_p: float | None = Field(None, gt=0, le=1)
-    n: int | None = Field(None, ge=1, le=MOST_CHOICES)
-    stop: Text | Annotated[list[Text], Field(max_length=MOST_STOPS)] | None = None
-    seed: int | None = None
-    num_beams: int | None = Field(None, ge=1, le=MOST_BEAMS)
-    length_penalty: float | None = Field(None, ge=0, le=10)
-    echo: bool | None = None
-    logprobs: int | None = Field(None, ge=0, le=MOST_LIKELY)
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
-    best_of: int | None = None
-    frequency_penalty: float | None = None
-    presence_penalty: float | None = None
-    logit_bias: dict[str, Any] | None = None
-
-    @property
-    def prompts(self) -> list[str | list[int]]:
-        """The prompts, one or several."""
-        if isinstance(self.prompt, str):
-            return [self.prompt]
-        if isinstance(self.prompt[0], int):
-            return [self.prompt]
-        return list(self.prompt)
-
-    @property
-    def stops(self) -> tuple[str, ...]:
-        """The strings that end a text."""
-        return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
-
-    @property
-    def choices(self) -> int:
-        """Number of texts for each prompt."""
-        return self.n or 1
-
-    @property
-    def tokens(self) -> int:
-        """Maximum number of tokens of a text; the default is OpenAI's."""
-        return 16 if self.max_tokens is None else self.max_tokens
-
-    def sampling(self, number: int) -> SamplingOptions:
-        """Return the options for the text of this number; each has its own random numbers."""
-        return SamplingOptions(
-            max_tokens=self.tokens,
-            temperature=1.0 if self.temperature is None else self.temperature,
-            top_p=1.0 if self.top_p is None else self.top_p,
-            stop=self.stops,
-            likely=self.logprobs or 0,
-            seed=self.seed,
-            sentence=number // self.choices,
-            choice=number % self.choices,
-        )
-
-    def check(self, options: Options) -> None:
-        """Refuse requests that are too large, and options that would be silently ignored."""
-        texts = [prompt for prompt in self.prompts if isinstance(prompt, str)]
-        check_texts([*texts, self.suffix or "", *self.stops], options)
-        ids = sum(len(prompt) for prompt in self.prompts if not isinstance(prompt, str))
-        texts_to_write = len(self.prompts) * self.choices
-        check_limit("the number of token ids", ids, options.max_characters, status=413, param="prompt")
-        check_limit("the number of texts", texts_to_write, options.max_texts, status=413, param="prompt")
-        check_limit("max_tokens", self.tokens, options.max_tokens, param="max_tokens")
-        if self.tokens == 0 and not self.echo:
-            _refuse("max_tokens", "max_tokens 0 without echo leaves nothing to answer")
-        if any(len(stop) > STOP_LENGTH for stop in self.stops):
-            _refuse("stop", f"a stop is longer than {STOP_LENGTH} characters")
-        if self.stream and (self.logprobs is not None or self.suffix):
-            name = "suffix" if self.suffix else "logprobs"
-            _refuse(name, f"{name} is not streamed; leave stream out")
-        for name in ("stream", "logprobs", "suffix", "stop"):
-            if self.search is not None and getattr(self, name) not in (None, False, "", []):
-                _refuse(name, f"{name} cannot be given together with search; leave one of them out")
-        for name in ("num_beams", "length_penalty"):
-            if self.search is None and getattr(self, name) is not None:
-                _refuse(name, f"{name} is an option of a search; give search too, such as beam")
-        if self.best_of is not None and self.best_of != self.choices:
-            _refuse("best_of", "best_of is not supported; ask for n texts")
-        for name in ("frequency_penalty", "presence_penalty", "logit_bias"):
-            if getattr(self, name):
-                _refuse(name, f"{name} is not supported; leave it out")
-
-
-def _refuse(param: str, sentence: str) -> NoReturn:
-    raise RefusalError(400, sentence, param=param)
 
 
 @router.get("/models")
@@ -169,9 +53,9 @@ async def completions(request: Request) -> Response:
         whole = await infill(request, named, asked.prompts, asked.suffix, asked.tokens, asked.choices)
         return await answer(request, _head(named) | whole)
     if "generate" not in named.abilities:
-        _refuse("model", f"{named.name} cannot continue a text; ask a language model")
+        refuse("model", f"{named.name} cannot continue a text; ask a language model")
     if named.model.framing.backward:
-        _refuse("model", f"{named.name} reads from right to left and cannot go on")
+        refuse("model", f"{named.name} reads from right to left and cannot go on")
     completion = await service.run_aside(request, partial(Completion, request, service, named, asked))
     # No warning for an empty prompt: a language model can start from nothing.
     texts = {number: one for number, one in enumerate(asked.prompts, 1) if isinstance(one, str) and one}
@@ -302,7 +186,7 @@ class Completion:
             return list(self.framing.ids(prompt, end=False))
         size = len(self.framing.codec.vocabulary)
         if wrong := [one for one in prompt if not 0 <= one < size]:
-            _refuse("prompt", f"prompt has the token {wrong[0]}; known are 0 to {size - 1}")
+            refuse("prompt", f"prompt has the token {wrong[0]}; known are 0 to {size - 1}")
         begin = self.framing.begin_id
         return prompt if begin is None or prompt[0] == begin else [begin, *prompt]
 

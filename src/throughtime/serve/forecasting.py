@@ -21,9 +21,11 @@ from throughtime.runtime.forecast import ends, interval_ends
 from throughtime.series.conformal import Conformal
 from throughtime.series.protocol import ForecastModel
 from throughtime.serve.bodies import answer, body_schema, read_body
+from throughtime.serve.cost import Cost
 from throughtime.serve.models import Served
-from throughtime.serve.requests import RefusalError, Text, check_limit
+from throughtime.serve.requests import RefusalError, Text, check_cost, check_limit
 from throughtime.serve.service import admit
+from throughtime.tasks.forecast.network import RecursiveForecaster
 from throughtime.text.texts import LARGEST
 
 router = APIRouter(tags=["prediction"])
@@ -71,6 +73,10 @@ async def forecast(request: Request) -> Response:
     check_limit("h", asked.h or 1, service.options.max_horizon)
     h = asked.h or served.model.model.horizon
     levels = sorted(set(asked.level))
+    lookback, paths = served.model.lookback, served.model.config.paths if levels else 0
+    each = lookback if isinstance(served.model.model, RecursiveForecaster) else 1
+    cost = Cost.of_forecasting(len(asked.series), lookback, h, len(levels), paths=paths, each=each)
+    check_cost(cost, service.options)
     probabilities = interval_ends(levels)
     forecasting = _choose_forecaster(served, levels)
     panel = await service.run_aside(request, partial(build_panel, asked.series, asked.date_format))

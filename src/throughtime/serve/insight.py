@@ -18,7 +18,8 @@ from throughtime.inspection.next_tokens import next_tokens
 from throughtime.inspection.translation import beam_tree
 from throughtime.results import format_times
 from throughtime.serve.bodies import answer, body_schema, read_body
-from throughtime.serve.requests import MOST_BEAMS, RefusalError, TextsRequest
+from throughtime.serve.cost import MOST_BEAMS
+from throughtime.serve.requests import RefusalError, TextsRequest
 from throughtime.serve.service import admit, ask
 from throughtime.serve.translation import MOST_ALTERNATIVES, search_translations
 

@@ -13,16 +13,16 @@ from starlette.responses import Response
 
 from throughtime.results import Composed
 from throughtime.serve.bodies import answer, body_schema, read_body
+from throughtime.serve.cost import ENTRY, MOST_BEAMS, MOST_CHOICES, Cost, count_hypotheses
 from throughtime.serve.models import Served
 from throughtime.serve.requests import (
-    MOST_BEAMS,
-    MOST_CHOICES,
     RefusalError,
     SearchRequest,
     Text,
     Texts,
     TextsRequest,
     as_list,
+    check_cost,
     check_limit,
     check_texts,
 )
@@ -116,12 +116,21 @@ async def _predict(request: Request, asked: TextsRequest, command: str) -> Respo
     if isinstance(asked, TagRequest):
         tokenizer(asked.tokenize)  # refuses an unknown name
     options = asked.model_dump(exclude={"q", "model"})
+    check_cost(_cost(asked, as_list(asked.q)), get_service(request).options)
 
     def predict(model: Any, texts: list[str]) -> list[Any]:
         return [one.to_dict() for one in getattr(model, command)(texts, **options)]
 
     served, found, warnings = await ask(request, asked, command, predict)
     return await answer(request, {"model": served.name, "results": found, **warnings})
+
+
+def _cost(asked: TextsRequest, texts: list[str]) -> Cost:
+    if isinstance(asked, FillRequest):
+        return Cost.of_filling([(len(text), len(BLANK.findall(text))) for text in texts], asked.k)
+    if isinstance(asked, ClassifyRequest):
+        return Cost(sum(map(len, texts)), len(texts) * (asked.k or 1) * ENTRY)
+    return Cost.of_reading(texts, entries=2)  # a word has two characters or more, and four likely tags
 
 
 @router.post("/compose", response_model=Results, openapi_extra=body_schema(ComposeRequest))
@@ -140,6 +149,9 @@ async def compose(request: Request) -> Response:
     options = asked.search_options(**asked.model_dump(include=declared, exclude_unset=True))
     if asked.temperature == 0 and asked.search is None:
         options |= {"greedy": True, "temperature": None, "top_p": None}
+    tokens = asked.max_new_tokens or int(composer.generation.get("max_new_tokens", 100))
+    rows = 1 if asked.search is None and asked.num_beams is None else count_hypotheses(options)
+    check_cost(Cost.of_writing(len(conditions), texts, tokens, rows), service.options)
 
     def compute(given: Sequence[Condition]) -> list[Composed]:
         return composer.compose(given, **options)
@@ -192,23 +204,32 @@ async def infill(
     texts = [_check_prompt(prompt) for prompt in prompts]
     gaps = range(1, min(most, MOST_BLANKS) + 1)
 
+    sizes = [(len(text) + len(suffix), blanks) for text in texts for blanks in gaps]
+    check_cost(Cost.of_filling(sizes, choices), service.options)
     blanked = [insert_blanks(text, suffix, blanks) for text in texts for blanks in gaps]
     fill = partial(filler.model.fill, k=choices)
     key = ("infill", choices)
     found = iter(await service.compute(request, filler, key, fill, blanked))
-    answers: list[dict[str, Any]] = []
-    written = read = 0
-    for text in texts:
-        own = [filling for _ in gaps for best in (next(found),) for filling in (best, *best.alternatives)]
-        own.sort(key=lambda one: -math.log(max(one.probability, 1e-300)) / len(one.tokens))
-        for one in own[:choices]:
-            filled = between(text, suffix, one.text)
-            answers.append({"index": len(answers), "text": filled, "logprobs": None, "finish_reason": "stop"})
-            written += len(one.tokens)
-        read += len(encode(text)) + len(encode(suffix))
-    usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+
+    def choose() -> dict[str, Any]:
+        answers: list[dict[str, Any]] = []
+        written = read = 0
+        for text in texts:
+            own = [filling for _ in gaps for best in (next(found),) for filling in (best, *best.alternatives)]
+            own.sort(key=lambda one: -math.log(max(one.probability, 1e-300)) / len(one.tokens))
+            for one in own[:choices]:
+                filled = between(text, suffix, one.text)
+                answers.append(
+                    {"index": len(answers), "text": filled, "logprobs": None, "finish_reason": "stop"}
+                )
+                written += len(one.tokens)
+            read += len(encode(text)) + len(encode(suffix))
+        usage = {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
+        return {"choices": answers, "usage": usage}
+
+    chosen = await service.run_aside(request, choose)
     warnings = await service.warnings(request, filler, [f"{text} {suffix}" for text in texts])
-    return {"choices": answers, "usage": usage} | warnings
+    return chosen | warnings
 
 
 def insert_blanks(prompt: str, suffix: str, blanks: int) -> str:

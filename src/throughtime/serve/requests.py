@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from starlette.responses import JSONResponse
 
 from throughtime.search.strategies import strategy_options
+from throughtime.serve.cost import MOST_OF_OPTION, Cost
 from throughtime.serve.keys import Keys
 
 CLIENT_LEFT = 499
@@ -22,9 +23,6 @@ KINDS = {
     503: "overloaded_error",
     504: "timeout_error",
 }
-MOST_BEAMS, MOST_CHOICES = 20, 16
-MOST_OF_OPTION = {"groups": MOST_BEAMS, "per_group": MOST_CHOICES, "budget": 2_000}
-"""The maximum of options that decide how much a search computes."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,8 @@ class Options:
     max_tokens: int = 2_000  # of a completion
     max_rows: int = 100_000  # of all series of a request together
     max_horizon: int = 2_000
-    max_answer: int = 16_000_000  # bytes of an answer
+    max_steps: int = 5_000_000  # of the model for a request: see `Cost`
+    max_answer: int = 16_000_000  # bytes
     batch: int = 64  # texts computed together
     batch_wait: float = 0.004  # how long the first of them waits for others
     queue: int = 256  # texts that may wait for a model
@@ -119,6 +118,12 @@ def check_texts(texts: Sequence[str], options: Options) -> None:
     """Refuse more or longer texts than the server accepts."""
     check_limit("the number of texts", len(texts), options.max_texts, status=413)
     check_limit("the number of characters", sum(map(len, texts)), options.max_characters, status=413)
+
+
+def check_cost(cost: Cost, options: Options) -> None:
+    """Refuse a request that asks for more than the server computes or answers at once."""
+    check_limit("the number of steps of the model", cost.steps, options.max_steps, status=413)
+    check_limit("the number of bytes of the answer", cost.answer, options.max_answer, status=413)
 
 
 def check_limit(name: str, value: int, most: int, *, status: int = 400, param: str | None = None) -> None:

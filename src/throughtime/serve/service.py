@@ -157,7 +157,7 @@ class Service:
         while closing.is_alive() and not self.ending.hurried:
             await asyncio.sleep(0.01)
 
-    def readiness(self) -> dict[str, str]:
+    def check_readiness(self) -> dict[str, str]:
         """The state of each model's threads: "ready", "stuck", or "stopped" during a shutdown.
 
         A thread is stuck if it has computed for longer than any request waits, and some seconds more to

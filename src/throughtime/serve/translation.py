@@ -16,14 +16,15 @@ from starlette.responses import Response
 from throughtime.interrupt import check_interrupt
 from throughtime.ngram.detection import Guess
 from throughtime.serve.bodies import answer, body_schema, read_body
+from throughtime.serve.cost import MOST_BEAMS, Cost
 from throughtime.serve.models import Served
 from throughtime.serve.requests import (
-    MOST_BEAMS,
     RefusalError,
     SearchRequest,
     Text,
     Texts,
     as_list,
+    check_cost,
 )
 from throughtime.serve.service import Service, admit, batch_key, get_service
 from throughtime.text.codec import END
@@ -239,6 +240,8 @@ async def _translations(
                 for item, best in zip(items, found, strict=True)
             ]
 
+        results = {"num_return_sequences": asked.alternatives + 1} if asked.alternatives else {}
+        check_cost(Cost.of_translating(sentences, options | results), get_service(request).options)
         key = batch_key("translate", {"alternatives": asked.alternatives, "linked": linked, **options})
         return await get_service(request).compute(request, served, key, compute, sentences)
 

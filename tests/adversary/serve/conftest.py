@@ -24,11 +24,18 @@ def folders(tmp_path_factory) -> dict[str, Path]:
     (data / "pairs.tsv").write_text("".join(f"{en}\t{fr}\n" for en, fr in PAIRS))
     days = (f"{date(2024, 1, 1) + timedelta(t)},{math.sin(t):.4f}\n" for t in range(80))
     (data / "days.csv").write_text("ds,y\n" + "".join(days))
+    (data / "labelled.csv").write_text("text,label\n" + "the cat,animal\nsome jazz,music\n" * 20)
+    (data / "slots").mkdir()
+    (data / "slots" / "seq.in").write_text("bring tea\nis there milk\n" * 20)
+    (data / "slots" / "label").write_text("order\nask\n" * 20)
+    (data / "slots" / "seq.out").write_text("O B-drink\nO O B-drink\n" * 20)
     small = {"hidden_size": 8, "device": "cpu", "precision": "float32"}
     chosen = {
         "letters": ("language", "lines.txt", {**SMALL, "tokens": "char", "layout": "stream"}),
         "blanks": ("fill", "lines.txt", {**SMALL, "tokens": "space"}),
         "en-fr": ("translate", "pairs.tsv", {**SMALL, "tokens": "space", "source": "en", "target": "fr"}),
+        "topics": ("classify", "labelled.csv", SMALL),
+        "tags": ("tag", "slots", {**small, "word_size": 8}),
         "days": ("forecast", "days.csv", {**small, "lookback": 1, "horizon": 4, "strategy": "recursive"}),
     }
     for name, (task, file, settings) in chosen.items():

@@ -14,28 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-SERVER = """
-import sys
-from pathlib import Path
-from throughtime.serve.app import create_app
-from throughtime.serve.models import Models
-from throughtime.serve.requests import Options
-from throughtime.serve.server import Server, format_address, listen
-from throughtime.serve.service import prepare_interpreter
-
-options = Options(**eval(sys.argv[1]))
-app = create_app(Models.open([Path(one) for one in sys.argv[2:]], "cpu"), options, log=open("/dev/null", "w"))
-prepare_interpreter()
-with listen("127.0.0.1", 0) as listener:
-    print("at", format_address(listener), flush=True)
-    Server(app, options.timeout).run(sockets=[listener])
-"""
-
 
 @contextlib.contextmanager
 def server(folders: list[Path], **options: Any) -> Iterator[str]:
     """The host and port of a server of these models."""
-    words = [sys.executable, "-c", SERVER, repr(options), *map(str, folders)]
+    program = Path(__file__).with_name("serve_alone.py")
+    words = [sys.executable, str(program), json.dumps(options), *map(str, folders)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -55,7 +39,7 @@ def post(host: str, path: str, body: Any, timeout: float = 60.0) -> tuple[int, b
             return answer.status, answer.read()
 
 
-def waits_during(host: str, path: str, body: Any, probes: int = 20) -> tuple[list[float], int, bytes]:
+def measure_waits(host: str, path: str, body: Any, probes: int = 20) -> tuple[list[float], int, bytes]:
     """Seconds that `/health` and `/ready` took while a request was answered and at least `probes` times."""
     answers: list[tuple[int, bytes]] = []
     asking = threading.Thread(target=lambda: answers.append(post(host, path, body)))

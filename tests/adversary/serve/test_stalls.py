@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.datastructures import QueryParams
-from tests.adversary.serve.probing import waits_during
+from tests.adversary.serve.probing import measure_waits
 
 from throughtime.serve import bodies
 from throughtime.serve.requests import RefusalError
@@ -27,11 +27,11 @@ BAD = {
 }
 
 
-def repeated(name: str, value: str, times: int) -> bytes:
+def repeat(name: str, value: str, times: int) -> bytes:
     return f'{{"model": "letters", "{name}": [{",".join([value] * times)}]}}'.encode()
 
 
-def prompt_probes(waits: list[float]) -> bool:
+def are_prompt(waits: list[float]) -> bool:
     """Whether probes were answered at once; a few may wait for a machine that does other things, too."""
     ordered = sorted(waits)
     return ordered[len(ordered) * 9 // 10] < 0.25 and ordered[-1] < 2
@@ -40,25 +40,25 @@ def prompt_probes(waits: list[float]) -> bool:
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_body_is_refused_without_a_stall(host, name):
     path, *body = BAD[name]
-    waits, status, _ = waits_during(host, path, repeated(*body))
+    waits, status, _ = measure_waits(host, path, repeat(*body))
     assert status in (400, 413)
-    assert prompt_probes(waits)
+    assert are_prompt(waits)
 
 
 def test_many_series_do_not_stall_the_server(host):
     series = ",".join(f'{{"unique_id":"{number}","y":[1]}}' for number in [*range(33_000), 0])
-    waits, status, answer = waits_during(host, "/forecast", f'{{"series":[{series}]}}'.encode())
+    waits, status, answer = measure_waits(host, "/forecast", f'{{"series":[{series}]}}'.encode())
     assert (status, b"'0'" in answer) == (400, True)
-    assert prompt_probes(waits)
+    assert are_prompt(waits)
 
 
 def test_a_long_answer_does_not_stall_the_server(host):
     asked = {"model": "letters", "prompt": ["the cat"] * 8, "n": 16, "max_tokens": 40, "logprobs": 5}
-    waits, status, answer = waits_during(host, "/v1/completions", asked)
+    waits, status, answer = measure_waits(host, "/v1/completions", asked)
     assert status == 200
     choices = json.loads(answer)["choices"]
     assert [len(one["logprobs"]["top_logprobs"]) for one in choices] == [40] * 128
-    assert prompt_probes(waits)
+    assert are_prompt(waits)
 
 
 def test_an_answer_has_no_more_bytes_than_allowed():

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.errors import InputError
+from throughtime.interrupt import check_interrupt
 from throughtime.results import Classified, Progress
 from throughtime.runtime.checks import Size
 from throughtime.runtime.runner import Ids, TextRunner, batches, normalise, pad
@@ -52,6 +53,7 @@ class TextClassifier(ABC):
         sequences = [self.ids(text) for text in check_texts(texts)]
         found = np.zeros((len(sequences), len(self.label_names)))
         for chosen in batches(sequences, TEXTS_PER_BATCH, empty=True, progress=progress):
+            check_interrupt()
             # Normalised again in float64, so that probabilities sum to one as closely as people expect.
             found[chosen] = normalise(self._compute(*pad([sequences[one] for one in chosen])))
         return found

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypedDict
 
 import numpy as np
 
 from throughtime.errors import InputError
+from throughtime.interrupt import check_interrupt
 from throughtime.results import Filling, Progress, with_alternatives
 from throughtime.runtime.checks import Size
 from throughtime.runtime.runner import TextRunner, normalise, pad
@@ -20,7 +21,8 @@ from throughtime.text.blanks import BLANK, Blanks, token_text
 from throughtime.text.codec import Codec
 from throughtime.text.texts import check_texts
 
-ROWS_AT_ONCE = 256
+ROWS_AT_ONCE, BLANKS_AT_ONCE = 256, 1_024
+"""Partial fillings that are read at once, and blanks for each of which all words are scored at once."""
 
 
 class Partial(NamedTuple):
@@ -59,7 +61,7 @@ class BlankFiller(ABC):
             if value < 1:
                 raise InputError(name, f"is {value}, expected 1 or more")
         texts = check_texts(texts)
-        blanks = [Blanks.of(text, self.codec) for text in texts if text.strip()]
+        blanks = [self._read(text) for text in texts if text.strip()]
         found: list[Filling] = []
         for first in range(0, len(blanks), self.sentences_per_batch):
             block = blanks[first : first + self.sentences_per_batch]
@@ -80,6 +82,10 @@ class BlankFiller(ABC):
     def _read_part(self, text: str) -> str:
         """The text without its blanks, about which no warning is due."""
         return BLANK.sub(" ", text)
+
+    def _read(self, text: str) -> Blanks:
+        check_interrupt()
+        return Blanks.of(text, self.codec)
 
     def _build_filling(self, blanks: Blanks, partial: Partial) -> Filling:
         words = [partial.ids[place] for place in blanks.places]
@@ -109,8 +115,8 @@ def _fill_surest(partials: Sequence[Partial], guess: Guess, width: int) -> list[
     """Fill the most certain blank of each partial filling with each of its `width` best words."""
     found: list[list[Partial]] = [[] for _ in partials]
     order = sorted(range(len(partials)), key=lambda number: len(partials[number].ids))  # little padding
-    for first in range(0, len(order), ROWS_AT_ONCE):
-        chosen = order[first : first + ROWS_AT_ONCE]
+    for chosen in _split_batches(order, partials):
+        check_interrupt()
         values, words = guess([partials[number] for number in chosen], width)
         row = 0
         for number in chosen:
@@ -135,6 +141,21 @@ class FillerSettings(TypedDict):
     """The settings of an exported model that fills blanks."""
 
     never: list[Size]  # ids that fill no blank
+
+
+def _split_batches(order: Sequence[int], partials: Sequence[Partial]) -> Iterator[list[int]]:
+    """Split the numbers of partial fillings so that few enough blanks are guessed at once."""
+    batch: list[int] = []
+    blanks = 0
+    for number in order:
+        own = len(partials[number].blanks)
+        if batch and (len(batch) == ROWS_AT_ONCE or blanks + own > BLANKS_AT_ONCE):
+            yield batch
+            batch, blanks = [], 0
+        batch.append(number)
+        blanks += own
+    if batch:
+        yield batch
 
 
 class FillerRunner(BlankFiller, TextRunner):

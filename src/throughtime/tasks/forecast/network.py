@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout, pad
 
 from throughtime.errors import InputError
+from throughtime.interrupt import check_interrupt
 from throughtime.layers.layer import check_probability
 from throughtime.layers.stack import Stack
 from throughtime.series.panels import PanelScaling
@@ -170,6 +171,7 @@ class RecursiveForecaster(NetworkForecaster):
         """Forecast row by row; each value enters the window of the next."""
         values, chosen = window.values[: self.lookback], []
         for step in range(h):
+            check_interrupt()
             known = window.known[step : step + self.lookback + 1]
             outputs = self.forward(Window(values, known, window.past, window.numbers))
             value = outputs.level.restore(choose(outputs.values)[0])
@@ -228,6 +230,7 @@ class LatentAutoregression(Forecaster):
         outputs, state = self.stack(self._inputs(level.remove(values), known[1 : len(values) + 1]))
         last, chosen = outputs[-1], []
         for step in range(h):
+            check_interrupt()
             value = choose(self.readout(last))
             chosen.append(level.restore(value))
             if step < h - 1:

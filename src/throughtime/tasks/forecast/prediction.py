@@ -14,6 +14,7 @@ from torch import Tensor
 from throughtime.data.batching.series import PanelArrays, PanelBatch, PanelBatches, PanelWindows
 from throughtime.data.panel import Panel, Series, Times
 from throughtime.errors import InputError
+from throughtime.interrupt import check_interrupt
 from throughtime.layers.devices import matmul_precision
 from throughtime.results import Forecast, Progress, format_times
 from throughtime.runtime.forecast import History, read_histories
@@ -90,6 +91,7 @@ def predict_panel(forecaster: SeriesForecaster, query: ForecastQuery) -> list[Fo
     arrays, scales = forecaster.scaled_arrays(panel)
     columns = []
     for one in panel.series:
+        check_interrupt()
         if len(one) < model.lookback:
             problem = f"has {len(one):,} rows, a forecast looks back on {model.lookback}; give more rows"
             raise InputError(f"series {one.unique_id!r}", problem)
@@ -104,6 +106,7 @@ def predict_panel(forecaster: SeriesForecaster, query: ForecastQuery) -> list[Fo
     at_once = max(1, ROWS_AT_ONCE // max(1, num_paths))
     with matmul_precision("float32"):
         for first in range(0, len(panel.series), at_once):
+            check_interrupt()
             chosen = slice(first, first + at_once)
             window = last_window(arrays, model.lookback, columns, chosen, forecaster.device)
             mean, quantiles, samples = predict_window(model, window, h, probabilities, num_paths, generator)

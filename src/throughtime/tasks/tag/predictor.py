@@ -12,6 +12,7 @@ from torch import Tensor
 from throughtime.data.records import TaggedSentence
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
+from throughtime.interrupt import check_interrupt
 from throughtime.layers.devices import matmul_precision
 from throughtime.metrics.classification import Tagging, is_chunked
 from throughtime.results import Evaluation, Tagged, TaggedWord
@@ -143,6 +144,7 @@ class Tagger(SentenceTagger, Predictor):
         self.model.eval()
         with matmul_precision("float32"):
             for batch in batches:
+                check_interrupt()
                 numbers = [real[index] for index in batch.indices.tolist()]
                 answers = self._tag_batch(batch.to(device), [sentences[number] for number in numbers])
                 for number, sentence in zip(numbers, answers, strict=True):
