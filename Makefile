@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 
-.PHONY: help demo test coverage matrix test-install test-docs lint bench results clean
+.PHONY: help lock lock-check demo test coverage matrix test-install test-docs lint bench results clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -12,18 +12,31 @@ help: ## this list
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[plot,serve]' --constraint constraints.txt
+# What torch needs is installed first, with hashes; torch itself by version, as its builds differ from place to place.
+define install
+$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement requirements/$(1).txt
+$(BIN)/python -m pip install --quiet torch --constraint constraints.txt
+$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+endef
+
+$(VENV)/.core: pyproject.toml constraints.txt requirements/demo.txt | $(BIN)/python
+	$(call install,demo)
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[dev]' --constraint constraints.txt
+$(VENV)/.dev: pyproject.toml constraints.txt requirements/dev.txt | $(BIN)/python
+	$(call install,dev)
 	@touch $(VENV)/.core $@
+
+lock: | $(BIN)/python ## choose the newest versions of all packages, and write them with their hashes to requirements/
+	$(BIN)/python tools/lock.py
+
+lock-check: | $(BIN)/python ## check that requirements/ fits pyproject.toml and constraints.txt
+	$(BIN)/python tools/lock.py --check
 
 demo: $(VENV)/.core ## train a translator on embedded English and French, in about two minutes
 	$(BIN)/throughtime demo
 
-lint: $(VENV)/.dev ## check format, style, types and the direction of imports
+lint: lock-check $(VENV)/.dev ## check format, style, types, the direction of imports and the locked versions
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
