@@ -148,7 +148,7 @@ def test_passing_server_trouble_is_tried_again(server: Server, tmp_path: Path) -
     server.behaviour.statuses = [503, 500]
     assert get(server, tmp_path / "b.txt").read_bytes() == CONTENT
     server.behaviour.statuses = [503] * 3
-    with refuses("503", error=ThroughtimeError):
+    with refuses("corpus.txt", "503", error=ThroughtimeError):
         get(server, tmp_path / "c.txt")
 
 

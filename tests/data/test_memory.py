@@ -173,7 +173,7 @@ def test_splits_of_their_own() -> None:
         (3, None, ("data", "int")),
         ({"a": ["x"], "b": "y"}, None, ("data",)),
         ([{"text": "a", "label": "b"}, {"texts": "a"}], None, ("data, item 2",)),
-        (PAIRS, "cards", ("kind of data", "'cards'", "'pairs'")),
+        (PAIRS, "cards", ("data", "'cards'", "'pairs'")),
     ],
 )
 def test_what_is_bad_is_named(data: Any, kind: str | None, facts: tuple[str, ...]) -> None:

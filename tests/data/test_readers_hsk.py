@@ -95,7 +95,7 @@ def test_as_pairs(tmp_path: Path) -> None:
     assert list(build_reader("hsk-pairs").read([file], BadRecords())) == [Pair("Go.", "去。")]
     turned = build_reader("hsk-pairs", {"source": "mandarin", "target": "pinyin"})
     assert list(turned.read([file], BadRecords())) == [Pair("去。", "qù。")]
-    with refuses("field of a flashcard", "'chinese'"):
+    with refuses("flashcard", "'chinese'"):
         build_reader("hsk-pairs", {"target": "chinese"})
 
 

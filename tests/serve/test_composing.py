@@ -151,5 +151,5 @@ def test_where_nothing_is_left_all_reasons_are_told(runs, tmp_path):
     torn = damaged(runs["topics"], tmp_path / "torn")
     with refuses("torn", "model.safetensors"):
         Models.open([torn], "cpu")
-    with refuses("2"):
+    with refuses("2", "torn:", "nowhere:"):
         Models.open([torn, tmp_path / "nowhere"], "cpu")

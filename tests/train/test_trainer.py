@@ -210,14 +210,14 @@ def test_what_went_astray_is_not_saved(broken, ramp, trainer_of):
     asked = []
     task.sample = lambda: asked.append(task.judgements)
     trainer = trainer_of(task, config)
-    with refuses("10", "2", "0.05", error=ThroughtimeError):
+    with refuses("validation loss", "10", "2", "0.05", error=ThroughtimeError):
         trainer.fit()
     assert [measured for measured, _ in trainer.saved] == [{"mse": 3.0}]
     assert len(asked) == 1
     assert trainer.checkpoints.names() == ["step-00000005"]  # which a resumed run goes on from
     task, config = scripted(ramp, [broken, broken])
     lost = trainer_of(task, config)
-    with refuses("5", "1", error=ThroughtimeError):
+    with refuses("validation loss", "5", "1", error=ThroughtimeError):
         lost.fit()
     assert lost.saved == []
     assert lost.checkpoints.names() == []
