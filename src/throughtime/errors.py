@@ -51,6 +51,16 @@ class MissingPackageError(ThroughtimeError):
         )
 
 
+class DamagedModelError(ThroughtimeError):
+    """The numbers that a model computes are no numbers; the weights that they come from are damaged."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the model's answer is not a number (NaN): its weights are damaged or far too large; "
+            "train the model again"
+        )
+
+
 class InterruptedRunError(ThroughtimeError):
     """The run was interrupted; `checkpoint` is where it was saved."""
 

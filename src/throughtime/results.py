@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from throughtime.errors import DamagedModelError
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -22,6 +24,11 @@ AnswerType = TypeVar("AnswerType", bound="Answer")
 
 class Answer:
     """The base of all answers: `str()` is the text, `to_dict()` is everything by name, ready for JSON."""
+
+    def __post_init__(self) -> None:
+        """Refuse scores and probabilities that are not numbers."""
+        if any(_has_nan(getattr(self, field.name)) for field in fields(self)):  # type: ignore[arg-type]
+            raise DamagedModelError
 
     def to_dict(self) -> dict[str, Any]:
         """Everything by name, as plain lists, dictionaries and numbers."""
@@ -50,6 +57,9 @@ class Evaluation(Answer):
     values: dict[str, Any]
     signature: str
     text: str
+
+    def __post_init__(self) -> None:
+        """Accept any measures: one without a value, such as a correlation of constants, is no number."""
 
     def __getitem__(self, name: str) -> Any:
         """One measure by its name."""
@@ -272,6 +282,12 @@ def format_times(ds: NDArray[Any]) -> list[str]:
     if (days == ds).all():
         return [str(day) for day in days]
     return [str(time).replace("T", " ") for time in ds.astype("datetime64[s]")]
+
+
+def _has_nan(value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isnan(value)
+    return isinstance(value, tuple) and any(map(_has_nan, value))
 
 
 def _to_plain(value: Any) -> Any:

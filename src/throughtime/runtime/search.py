@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.errors import InputError
+from throughtime.errors import DamagedModelError, InputError
 
 Array = NDArray[Any]
 
@@ -96,6 +96,8 @@ class ArrayBeam:
         rows, staying, last = np.arange(sentences), np.arange(sentences), np.full(sentences, begin_id)
         for length in range(1, self.max_length + 1):
             likeliest = step(rows, last, staying, self.num_beams + len(self.barred))
+            if np.isnan(likeliest.log_probs).any():
+                raise DamagedModelError
             parent, token, total = self._candidates(likeliest, rank)  # [S, num_beams]
             possible = total > -np.inf
             over = possible & (token == self.end_id)

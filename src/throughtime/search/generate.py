@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol, Self
 import torch
 from torch import Tensor
 
-from throughtime.errors import InputError
+from throughtime.errors import DamagedModelError, InputError
 from throughtime.interrupt import check_interrupt
 from throughtime.runtime.search import Finished as Finished
 
@@ -268,9 +268,12 @@ def moments(
     # A strategy may open several rows for a sentence at once.
     last, state = last[hypotheses.sentence], select(state, hypotheses.sentence)
     memory = memory.follow(memory.owner[hypotheses.sentence])
-    for _ in range(max_new_tokens):
+    for length in range(max_new_tokens):
         check_interrupt()
         step = model.step(last, state, memory)
+        # Beams would drop what is not a number, and find nothing. Asking at later steps would cost time.
+        if not length and bool(step.log_probs.isnan().any()):
+            raise DamagedModelError
         log_probs = apply_constraints(step.log_probs, hypotheses, constraints, strategy.end_id)
         before = hypotheses
         hypotheses, rows = strategy.advance(log_probs, before)

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from throughtime.errors import InputError
+from throughtime.errors import DamagedModelError, InputError
 from throughtime.results import Forecast
 
 Transform = Literal["none", "log", "box-cox"]
@@ -150,6 +150,8 @@ def unscale_forecasts(
     times: Sequence[NDArray[Any] | None],
 ) -> list[Forecast]:
     """Convert scaled means [h, B], quantiles [h, B] and paths [h, B, n] of B series to forecasts."""
+    if not all(np.isfinite(each).all() for each in (mean, *quantiles.values())):
+        raise DamagedModelError
     return [
         Forecast(
             name,

@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from throughtime.errors import InputError
+from throughtime.errors import DamagedModelError, InputError
 from throughtime.serve import insight
 from throughtime.serve.bodies import explain
 from throughtime.serve.middleware import AccessLog, Limits
@@ -94,6 +94,7 @@ def create_app(
     for kind in (
         RefusalError,
         InputError,
+        DamagedModelError,
         RequestValidationError,
         HTTPException,
         ClientDisconnect,
@@ -179,6 +180,8 @@ async def _answer_error(request: Request, error: Exception) -> Response:
             return refusal(path, error.status, error.sentence, error.headers, **more)
         case InputError():
             return refusal(path, 400, str(error))
+        case DamagedModelError():
+            return refusal(path, 500, str(error))
         case RequestValidationError():
             return refusal(path, 400, explain(error.errors()))
         case HTTPException():

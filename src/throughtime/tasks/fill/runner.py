@@ -132,7 +132,7 @@ def _fill_surest(partials: Sequence[Partial], guess: Guess, width: int) -> list[
                     partial.log_prob + log_prob,
                 )
                 for word, log_prob in zip(words[surest], values[surest], strict=True)
-                if log_prob > -math.inf
+                if log_prob != -math.inf
             ]
     return found
 
