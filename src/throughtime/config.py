@@ -1,7 +1,4 @@
-"""Typed configuration: each default is written once, and an unknown key gets the nearest known one.
-
-A setting that would have no effect is refused.
-"""
+"""Typed configuration: an error for an unknown key suggests a known one, and idle settings are refused."""
 
 from __future__ import annotations
 
@@ -25,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Effect:
-    """The setting `key` changes something where `counts` holds of the whole configuration.
+    """The setting `key` has an effect if `counts` is true of the whole configuration.
 
-    `without` continues "has no effect": when that is so, and what to do. A setting's name in braces
-    stands for its value.
+    `without` completes an error that begins with "has no effect": it says when, and what to do instead. The
+    name of a setting in braces stands for its value.
     """
 
     key: str
@@ -37,7 +34,7 @@ class Effect:
 
 
 def only_with(key: str, other: str, *values: str) -> Effect:
-    """The setting `key` counts where the setting `other` has one of these values."""
+    """The setting `key` has an effect only if the setting `other` has one of these values."""
     choice = " or ".join(values)
     comma = "," if len(values) > 1 else ""
     return Effect(
@@ -48,10 +45,10 @@ def only_with(key: str, other: str, *values: str) -> Effect:
 
 
 class Config(BaseModel):
-    """What a task is built from. It stops at the builders: classes take plain arguments.
+    """The settings of a task. Only the functions that build its parts see it; classes take plain arguments.
 
-    Null leaves the settings of `SUGGESTED` to the data. `EFFECTS` are the settings that count only beside
-    others.
+    Settings in `SUGGESTED` may be null: the data then decide. `EFFECTS` lists settings that have an effect
+    only together with others.
     """
 
     SUGGESTED: ClassVar[frozenset[str]] = frozenset()
@@ -94,15 +91,15 @@ Kind = TypeVar("Kind", bound=Config)
 
 
 def architecture(default: Any = ..., **options: Any) -> Any:
-    """A field that decides the shape of the network or the meaning of its inputs.
+    """A field that determines the shape of the network or the meaning of its inputs.
 
-    A model that starts from another model's weights takes these settings over from it.
+    A model that starts from the weights of another model also has that model's values of these settings.
     """
     return Field(default, json_schema_extra={"role": "architecture"}, **options)
 
 
 def initialisation(default: Any = ..., **options: Any) -> Any:
-    """A field that decides the first weights: without effect for a model that starts from another one's."""
+    """A field that determines the first weights; it has no effect on a model that starts from another's."""
     return Field(default, json_schema_extra={"role": "initialisation"}, **options)
 
 
@@ -135,9 +132,9 @@ SYNONYMS = {
     "bptt": "num_steps",
     "random_state": "seed",
 }
-"""Names of other libraries for settings, which an error answers with ours."""
+"""Names that other libraries use for settings; an error suggests our name instead."""
 
-# What pydantic's kinds of error expect, in words that fit behind "expected".
+# What was expected, for each of pydantic's kinds of error; the words follow "expected".
 _EXPECTED = {
     "greater_than_equal": "at least {ge}",
     "greater_than": "more than {gt}",
@@ -214,7 +211,7 @@ def _sentence(kind: type[Config], values: Mapping[str, Any], errors: Sequence[Er
     if first["type"] == "missing":  # an item of a list whose length is fixed
         given = values[key]
         return f"{key} is {given!r}: expected more than {_items(len(given))}"
-    # A union fails once for each of its kinds: any of them would do.
+    # A union fails once for each of its types, and any of them would be right.
     same_place = [error for error in errors if _place(error) == (key, index)]
     expected = list(dict.fromkeys(_describe_expected(error) for error in same_place))
     if index is None and _may_be_null(kind, key) and "null" not in expected:
@@ -226,7 +223,7 @@ def _sentence(kind: type[Config], values: Mapping[str, Any], errors: Sequence[Er
 
 
 def _place(error: ErrorDetails) -> tuple[str, int | None]:
-    """The key, and which item of its list; what else pydantic names are the members of a union."""
+    """The key, and the number of the item in its list; pydantic also names the members of a union."""
     key, *inner = error["loc"] or ("",)
     return str(key), next((part for part in inner if isinstance(part, int)), None)
 
@@ -261,12 +258,12 @@ def _may_be_null(kind: type[Config], key: str) -> bool:
 
 
 def _format_value(value: object) -> str:
-    """A value as files spell it."""
+    """A value as it is written in a file."""
     return json.dumps(value) if value is None or isinstance(value, bool) else repr(value)
 
 
 def _either(choices: Sequence[str]) -> str:
-    """Join alternatives; a comma keeps apart those that hold an "or" themselves."""
+    """Join alternatives; with a comma if one of them contains "or" itself."""
     joint = ", or " if any(" or " in choice for choice in choices) else " or "
     return joint.join(choices)
 

@@ -1,8 +1,8 @@
 """The answers of models as plain data, the same from a trained model and from its exported copy.
 
 Only the standard library is imported here, so that using an answer needs neither torch nor onnxruntime. Every
-prediction method returns a list with one answer for each input; further answers to the same input, where they
-were asked for, are its `alternatives`.
+prediction method returns a list with one answer for each input; if several answers were requested, the others
+are its `alternatives`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Progress = Callable[[int, int], None]
-"""Told how many of how many inputs are done."""
+"""Called with the number of inputs that are done and the number of all inputs."""
 AnswerType = TypeVar("AnswerType", bound="Answer")
 
 
 class Answer:
-    """The base of all answers: `str()` is the text, `to_dict()` is everything by name, ready for JSON."""
+    """The base of all answers: `str()` gives its text, `to_dict()` all its values by name, ready for JSON."""
 
     def __post_init__(self) -> None:
         """Refuse scores and probabilities that are not numbers."""
@@ -31,7 +31,7 @@ class Answer:
             raise DamagedModelError
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything by name, as plain lists, dictionaries and numbers."""
+        """All values by name, as plain lists, dictionaries and numbers."""
         found = {field.name: _to_plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
         for one in found.get("alternatives", ()):
             del one["alternatives"]  # an alternative has none of its own
@@ -49,9 +49,9 @@ def with_alternatives(answers: Sequence[AnswerType]) -> AnswerType:
 
 @dataclass(frozen=True)
 class Evaluation(Answer):
-    """What was measured on a split of some data: `result["bleu"]`, or all of it as `result.values`.
+    """The measures of a model on a split of some data: `result["bleu"]`, or all of them as `result.values`.
 
-    The signature tells how it was measured, so that two results with the same one can be compared.
+    The signature says how they were measured; results with the same signature can be compared.
     """
 
     values: dict[str, Any]
@@ -113,7 +113,7 @@ class Scored(Answer):
 
 @dataclass(frozen=True)
 class Generated(Answer):
-    """A text that begins with a prompt and continues it; `ended` is False where the maximum length cut it."""
+    """A text that continues a prompt; `ended` is False if it was cut at the maximum length."""
 
     text: str
     log_prob: float
@@ -125,7 +125,7 @@ class Generated(Answer):
 class Composed(Answer):
     """A text that was written from a label or a vector, and the score that the search ranks it by.
 
-    `ended` is False where the maximum length cut the text.
+    `ended` is False if the text was cut at the maximum length.
     """
 
     text: str
@@ -144,7 +144,7 @@ class Alignment:
     weights: tuple[tuple[float, ...], ...]  # [target words][source words], rows sum to 1
 
     def best(self, word: int) -> str:
-        """The source word that a target word attended to most, the end mark apart.
+        """The source word that a target word attended to most; the end mark does not count.
 
         >>> Alignment(("go", "home", "</s>"), ("rentre",), ((0.2, 0.5, 0.3),)).best(0)
         'home'
@@ -157,7 +157,7 @@ class Alignment:
 class Translation(Answer):
     """A translation, and the score that the search ranks it by.
 
-    `ended` is False where the maximum length cut it; the alignment is there if it was asked for.
+    `ended` is False if it was cut at the maximum length; the alignment is None unless it was requested.
     """
 
     text: str
@@ -182,17 +182,17 @@ class TaggedWord(NamedTuple):
 
 @dataclass(frozen=True)
 class Tagged(Answer):
-    """Words with their tags, and the label of the whole sentence where the model gives one."""
+    """Words with their tags, and the label of the whole sentence if the model gives one."""
 
     words: tuple[TaggedWord, ...]
     label: str = ""
     label_probability: float | None = None
     chunks: tuple[tuple[str, str], ...] = ()
-    """The type and text of each chunk, where tags such as B-PER and I-PER mark some."""
+    """The type and text of each chunk, if tags such as B-PER and I-PER mark chunks."""
 
     @property
     def text(self) -> str:
-        """One line: word/tag, and the label behind a tab.
+        """One line: word/tag for each word, then a tab and the label if there is one.
 
         >>> Tagged((TaggedWord("play", "O", 0.9), TaggedWord("jazz", "B-genre", 0.8)), "Play").text
         'play/O jazz/B-genre\\tPlay'
@@ -206,7 +206,7 @@ class Tagged(Answer):
         return tuple(word.tag for word in self.words)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything by name; a label only if there is one."""
+        """All values by name; the label only if there is one."""
         words = [{**word._asdict(), "likely": dict(word.likely)} for word in self.words]
         chunks = [{"type": kind, "text": text} for kind, text in self.chunks]
         label = {"label": self.label, "label_probability": self.label_probability} if self.label else {}
@@ -231,7 +231,7 @@ class Classified(Answer):
         return self.ranked[0][1]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything by name."""
+        """All values by name."""
         head = {"text": self.text, "label": self.label, "probability": self.probability}
         return {**head, "probabilities": dict(self.ranked)}
 
@@ -254,8 +254,8 @@ class Filling(Answer):
 class Forecast(Answer):
     """The next `h` values of one series.
 
-    `quantiles` maps probabilities to values, and is empty for a model without intervals; `samples` are drawn
-    paths. `ds` are the times, None where the series has none.
+    `quantiles` maps probabilities to values, and is empty for a model without intervals; `samples` are
+    sample paths. `ds` are the times, or None if the series has none.
     """
 
     unique_id: str
@@ -265,12 +265,12 @@ class Forecast(Answer):
     ds: NDArray[Any] | None = None  # [h]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything by name; times as text, and None for what is not finite."""
+        """All values by name; times as text, and None for numbers that are not finite."""
         return super().to_dict() | {"ds": None if self.ds is None else format_times(self.ds)}
 
 
 def format_times(ds: NDArray[Any]) -> list[str]:
-    """Times as a file has them: no hour where all are midnights.
+    """Times as they are written in a file: without the hour if all are midnights.
 
     >>> import numpy as np
     >>> format_times(np.array(["2020-01-06T00", "2020-01-06T12"], "datetime64[ns]"))
@@ -304,5 +304,5 @@ def _to_plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_to_plain(one) for one in value]
     if isinstance(value, float) and not math.isfinite(value):
-        return None  # which JSON can hold
+        return None  # JSON has no NaN and no infinity
     return value if value is None or isinstance(value, str | int | float) else str(value)

@@ -16,7 +16,7 @@ from throughtime.errors import InputError
 from throughtime.files import TOO_MUCH
 
 _WIDTH = 80
-_WIDEST_SETTING = 34  # a longer one pushes only its own comment aside
+_WIDEST_SETTING = 34  # the comment of a longer setting begins further to the right
 
 
 def read_settings(path: Path | str) -> dict[str, Any]:
@@ -101,11 +101,8 @@ def _format_value(value: Any) -> str:
         case Config():
             return _format_value(value.model_dump())
         case Mapping():
-            return (
-                "{"
-                + ", ".join(f"{_format_value(key)}: {_format_value(item)}" for key, item in value.items())
-                + "}"
-            )
+            items = (f"{_format_value(key)}: {_format_value(item)}" for key, item in value.items())
+            return f"{{{', '.join(items)}}}"
         case list() | tuple():
             return "[" + ", ".join(_format_value(item) for item in value) + "]"
         case float() if math.isfinite(value):
@@ -150,7 +147,7 @@ def _read_yaml(text: str, where: str) -> dict[str, Any]:
     if settings is None:
         return {}
     if not isinstance(settings, dict):
-        raise InputError(where, "holds no settings; write one `key: value` per line", line=1)
+        raise InputError(where, "has no settings; write one `key: value` per line", line=1)
     return settings
 
 

@@ -187,6 +187,6 @@ def test_a_cell_derived_from_a_known_one_is_not_taken_for_it():
 
 def test_no_step_works_on_padding():
     lengths = torch.tensor([2, 7, 0, 5])
-    rows = RowLayout.ragged(lengths, steps=9)
+    rows = RowLayout.for_lengths(lengths, steps=9)
     assert sum(rows.living) == int(lengths.sum())
     assert rows.rows <= int(lengths.sum()) + len(lengths)

@@ -46,17 +46,17 @@ def stdout() -> Console:
             raise BrokenPipeError
 
     console = ResultConsole(highlight=False, soft_wrap=not sys.stdout.isatty())
-    return _escaping(console) if console.is_terminal else console
+    return _escape_controls(console) if console.is_terminal else console
 
 
 def stderr() -> Console:
     """The console for messages and progress, so that stdout holds results only."""
     from rich.console import Console
 
-    return _escaping(Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty()))
+    return _escape_controls(Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty()))
 
 
-def _escaping(console: Console) -> Console:
+def _escape_controls(console: Console) -> Console:
     """The console, which from now on escapes control characters in all it prints, but not its own colours."""
     from rich.console import RenderHook
     from rich.segment import Segment

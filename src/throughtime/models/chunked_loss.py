@@ -87,7 +87,7 @@ class _SummedSurprisal(torch.autograd.Function):
         chunk: int | None,
     ) -> tuple[Tensor, Tensor]:
         for_hidden, for_shares, *for_softmax = ctx.needs_input_grad[:4]
-        gradients = Gradients.wanted(hidden.flatten(0, -2), weight, bias, (for_hidden, *for_softmax))
+        gradients = Gradients.allocate(hidden.flatten(0, -2), weight, bias, (for_hidden, *for_softmax))
         into_shares = torch.empty_like(log_shares) if log_shares is not None and for_shares else None
         found, excess = _collect(
             hidden, log_shares, weight, bias, labels, chunk, gradients, into_shares, smoothing

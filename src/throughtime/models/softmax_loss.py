@@ -72,7 +72,9 @@ class Gradients(NamedTuple):
     bias: Tensor | None  # [V]
 
     @classmethod
-    def wanted(cls, hidden: Tensor, weight: Tensor, bias: Tensor | None, asked: Sequence[bool]) -> Gradients:
+    def allocate(
+        cls, hidden: Tensor, weight: Tensor, bias: Tensor | None, asked: Sequence[bool]
+    ) -> Gradients:
         """Allocate those that are asked for, in the order of the tensors."""
         for_hidden, for_weight, for_bias = asked
         sums = sum_dtype(weight.dtype)

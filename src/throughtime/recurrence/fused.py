@@ -48,7 +48,7 @@ class Fused:
     ) -> Result:
         """Run all steps in one differentiable function."""
         steps, batch = x.shape[:2]
-        layout = RowLayout.dense(steps, batch) if lengths is None else RowLayout.ragged(lengths, steps)
+        layout = RowLayout.dense(steps, batch) if lengths is None else RowLayout.for_lengths(lengths, steps)
         carry = None if carry is None else carry.to(x.dtype)
         w = cell.weights()
         weights = (w["weight_ih"], w["weight_hh"], w["bias"], w.get("bias_hn"))

@@ -41,7 +41,7 @@ class RowLayout:
 
     Rows of lengths 3, 1 and 2, with the dead ones in brackets:
 
-    >>> layout = RowLayout.ragged(torch.tensor([3, 1, 2]), steps=5)
+    >>> layout = RowLayout.for_lengths(torch.tensor([3, 1, 2]), steps=5)
     >>> layout.living, layout.entering_counts
     ([3, 2, 1], [3, 3, 2])
     >>> layout.enter(torch.arange(15.0).view(5, 3, 1)).flatten().tolist()  # 0 2 1 | 3 5 (4) | 6 (8)
@@ -62,7 +62,7 @@ class RowLayout:
         return cls((steps, batch), [batch] * steps)
 
     @classmethod
-    def ragged(cls, lengths: Tensor, steps: int) -> RowLayout:
+    def for_lengths(cls, lengths: Tensor, steps: int) -> RowLayout:
         """The layout of rows of these lengths. Steps after the longest row are ignored."""
         batch, device = len(lengths), lengths.device
         length, order = lengths.clamp(0, steps).sort(descending=True)

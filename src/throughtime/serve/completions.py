@@ -125,9 +125,9 @@ class Completion:
 
         key = batch_key("completions", options)
         found = await self.service.compute(self.request, self.served, key, compute, self.prompts)
-        return await self.service.run_aside(self.request, partial(self._found, found))
+        return await self.service.run_aside(self.request, partial(self._build_answer, found))
 
-    def _found(self, found: list[list[Finished]]) -> dict[str, Any]:
+    def _build_answer(self, found: list[list[Finished]]) -> dict[str, Any]:
         choices: list[dict[str, Any]] = []
         written = 0
         for number, (ids, own) in enumerate(zip(self.prompts, found, strict=True)):

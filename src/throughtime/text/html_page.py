@@ -163,11 +163,11 @@ def _partners(run: Sequence[Token]) -> list[int]:
             stack.append(number)
             open_names[token.name] += 1
         elif token.kind is TokenKind.END and open_names[token.name]:
-            begun = -1
-            while begun < 0 or run[begun].name != token.name:
-                begun = stack.pop()
-                open_names[run[begun].name] -= 1
-            partners[begun], partners[number] = number, begun
+            opening = -1
+            while opening < 0 or run[opening].name != token.name:
+                opening = stack.pop()
+                open_names[run[opening].name] -= 1
+            partners[opening], partners[number] = number, opening
     return partners
 
 

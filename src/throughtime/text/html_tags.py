@@ -127,7 +127,7 @@ class Element:
     placed: list[Element] = field(default_factory=list)  # the children in the order of the translation
 
     @property
-    def goes_on(self) -> bool:
+    def continues(self) -> bool:
         """Whether only its start is here; an atom, which has no words, does not count."""
         return not self.end and self.first < self.last
 
@@ -211,7 +211,7 @@ def insert_tags(root: Element, source: str, translation: str, links: Sequence[Li
             for child in node.children:
                 child.set(node.low, node.low)
         waiting += [(child, depth + 1) for child in node.children if child.children]
-    return _write_page(root, source, translation, links)
+    return _write_segment(root, source, translation, links)
 
 
 def _divide(node: Element, links: Sequence[Link]) -> None:
@@ -222,12 +222,12 @@ def _divide(node: Element, links: Sequence[Link]) -> None:
         child = middle.pop(0)
         own = [1 if link.source_start < child.last else -1 for link in links[low:high]]
         child.set(low, low := low + _best_prefix(own))
-    if middle and middle[-1].goes_on:
+    if middle and middle[-1].continues:
         child = middle.pop()
         own = [1 if link.source_end > child.first else -1 for link in reversed(links[low:high])]
         child.set(high := high - _best_prefix(own), node.high)
     with_text = [child for child in middle if child.first < child.last]
-    for child, (first, last) in zip(with_text, _stretches(with_text, links, low, high), strict=True):
+    for child, (first, last) in zip(with_text, _find_ranges(with_text, links, low, high), strict=True):
         child.set(first, last)
     placed = sorted((child for child in with_text if child.low < child.high), key=lambda child: child.low)
     points = [child for child in middle if child.first == child.last or child.low == child.high]
@@ -246,7 +246,7 @@ def _best_prefix(scores: Sequence[int]) -> int:
     return length
 
 
-def _stretches(
+def _find_ranges(
     children: Sequence[Element], links: Sequence[Link], low: int, high: int
 ) -> list[tuple[int, int]]:
     """For each child a range with many of its own words, few words of no child, and none of other children.
@@ -256,7 +256,7 @@ def _stretches(
     firsts = [child.first for child in children]
     best = [(0, 0, 0)] * len(children)  # score, first word, place after the last
     latest = -1  # the child that the last owned word belongs to, with its stretch so far
-    score = begun = before = 0
+    score = start_word = before = 0
     for word in range(low, high):
         owner = bisect_right(firsts, links[word].source_start) - 1
         if owner < 0 or links[word].source_start >= children[owner].last:
@@ -265,10 +265,10 @@ def _stretches(
             if owner < 0 or links[word].source_start >= children[owner].last:
                 continue
         bridged = score - (word - before - 1)
-        score, begun = (bridged + 1, begun) if owner == latest and bridged > 0 else (1, word)
+        score, start_word = (bridged + 1, start_word) if owner == latest and bridged > 0 else (1, word)
         latest, before = owner, word
         if score > best[owner][0]:
-            best[owner] = (score, begun, word + 1)
+            best[owner] = (score, start_word, word + 1)
     return [(first, last) for _, first, last in best]
 
 
@@ -287,7 +287,7 @@ def _place(
         point.set(place, place)
 
 
-def _write_page(root: Element, source: str, translation: str, links: Sequence[Link]) -> str:
+def _write_segment(root: Element, source: str, translation: str, links: Sequence[Link]) -> str:
     """Join all tags and words in order; without recursion, as elements may be nested deeply."""
     out: list[str] = []
     reached, after_space = 0, True

@@ -31,7 +31,7 @@ OutputBias = Annotated[
     Field(description="first bias of the softmax: the tokens' log frequencies, or zeros"),
 ]
 Epochs = Annotated[int, Field(ge=1, description="number of passes over the training data")]
-BatchSize = Annotated[int, Field(ge=1, description="number of rows of one batch, over all processes")]
+BatchSize = Annotated[int, Field(ge=1, description="number of rows in a batch, over all processes")]
 LearningRate = Annotated[float, Field(gt=0, description="learning rate; `--find-lr` suggests one")]
 Schedule = Annotated[
     str,
@@ -41,7 +41,7 @@ Schedule = Annotated[
 Precision = Annotated[
     Literal["auto", "float32", "tf32", "bf16"],
     Field(
-        description="of products: float32, tf32 (GPU), bf16, or auto: bf16 where the hardware has it; "
+        description="of products: float32, tf32 (GPU), bf16, or auto: bf16 if the hardware has it; "
         "weights and sums stay float32"
     ),
 ]
@@ -77,12 +77,13 @@ class TrainingConfig(Config):
         None, description="a network that another package registers; null: the task's own"
     )
     seed: int = Field(
-        0, ge=0, le=LARGEST_SEED, description="the same seed gives the same weights, bit for bit on a CPU"
+        0,
+        ge=0,
+        le=LARGEST_SEED,
+        description="seed of all random numbers; on a CPU the same seed gives the same weights",
     )
     epochs: Epochs = 20
-    validate_every: int = Field(
-        1, ge=1, description="epochs from one validation to the next; what waits for better ones counts these"
-    )
+    validate_every: int = Field(1, ge=1, description="number of epochs between validations")
     minutes: Positive | None = Field(None, description="stop training after this number of minutes")
     batch_size: BatchSize = 32
     accumulate: int = Field(1, ge=1, description="batches whose gradients are summed before one update")
@@ -98,7 +99,7 @@ class TrainingConfig(Config):
 
     schedule: Schedule = "constant"
     warmup_steps: int = Field(
-        0, ge=0, description="updates in which the rate rises from 0; one-cycle rises by itself"
+        0, ge=0, description="number of first updates in which the rate rises from 0; not for one-cycle"
     )
     decay: Annotated[float, Field(gt=0, le=1)] = Field(
         0.5, description="step, plateau: the factor of each decay"
@@ -113,9 +114,9 @@ class TrainingConfig(Config):
 
     average: Literal["none", "ema"] = Field("none", description="ema: validate and save averaged weights")
     ema_decay: Annotated[float, Field(gt=0, lt=1)] = Field(
-        0.999, description="ema: look back on 1 / (1 - this) updates, and on a tenth of all at most"
+        0.999, description="ema: average over the last 1 / (1 - this) updates, at most a tenth of all"
     )
-    nonmono: int = Field(5, ge=1, description="nt-asgd: epochs without a record before averaging begins")
+    nonmono: int = Field(5, ge=1, description="nt-asgd: epochs without improvement before averaging begins")
 
     early_stopping: int | None = Field(
         None, ge=1, description="stop after this number of epochs without a better validation; null for never"
@@ -128,7 +129,7 @@ class TrainingConfig(Config):
         None, ge=1, description="updates between checkpoints, besides those at the end of an epoch"
     )
     checkpoint_minutes: Positive | None = Field(
-        5.0, description="minutes between checkpoints, likewise; null for none"
+        5.0, description="minutes between such checkpoints; null for none"
     )
     keep: int = Field(2, ge=2, description="number of the latest checkpoints to keep")
     report_every: int = Field(50, ge=1, description="updates between reports of the loss and the speed")

@@ -187,7 +187,7 @@ class LanguageConfig(shared.TextConfig):
         )
 
     @property
-    def goes_on(self) -> bool:
+    def carries_state(self) -> bool:
         """Whether each row of a batch continues the same row of the batch before."""
         return self.sampling in ("sequential", "rotated")
 

@@ -87,7 +87,7 @@ class LanguageObjective(TextObjective):
         )
         hidden, wanted = concatenate(dropped), concatenate([labels[span.start : span.stop] for span in spans])
         total = self.model.head.loss(hidden, wanted)
-        handed = tuple(part.detach() for part in read.state) if self.config.goes_on else ()
+        handed = tuple(part.detach() for part in read.state) if self.config.carries_state else ()
         return Loss(total, self._penalty(outputs, hidden)), handed
 
     @torch.no_grad()
