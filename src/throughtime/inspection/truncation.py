@@ -29,7 +29,7 @@ class Error:
 
 
 @dataclass(frozen=True)
-class Cost:
+class PassCost:
     """Time and memory of one forward and backward pass."""
 
     steps: int
@@ -109,14 +109,14 @@ def gradient_error(problem: Problem, strategy: Strategy, draws: int = 1024) -> E
     return Error(*(float(value / full.norm()) for value in (bias, chance, variance.sqrt())))
 
 
-def cost(problem: Problem, strategy: Strategy, repeats: int = 5) -> Cost:
+def cost(problem: Problem, strategy: Strategy, repeats: int = 5) -> PassCost:
     """Measure the time and memory of one forward and backward pass; the fastest of several."""
     seconds, saved = [], 0
     for _ in range(repeats):
         start = time.perf_counter()
         saved = _pass(problem, strategy)
         seconds.append(time.perf_counter() - start)
-    return Cost(problem.steps, min(seconds), saved)
+    return PassCost(problem.steps, min(seconds), saved)
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class StrategyComparison:
     name: str
     strategy: Strategy
     error: Error
-    growth: list[Cost]  # the last one is for the full length
+    growth: list[PassCost]  # the last one is for the full length
 
 
 def compare_strategies(problem: Problem, tau: int, pi: float, draws: int = 1024) -> list[StrategyComparison]:

@@ -113,18 +113,18 @@ class ForecastConfig(TrainingConfig):
     )
     highway: bool = architecture(True, description="add a linear map of the window to the network (direct)")
     cell: str = architecture("gru", description="gru, lstm, rnn, mingru, ...; see `throughtime doctor`")
-    hidden_size: Count = architecture(64, description="units in a layer")
+    hidden_size: Count = architecture(64, description="number of units in each layer")
     num_layers: Count = architecture(1, le=1_000, description="layers of recurrent, hidden layers of mlp")
     segment: Count | None = architecture(None, description="rows in a segment; null: half a season, or 10")
-    hidden_dropout: Share = Field(0.0, description="between layers")
+    hidden_dropout: Share = Field(0.0, description="dropout between layers")
     output_dropout: Share = Field(0.0, description="dropout before the head, for recurrent and segment")
     warm_up: Annotated[int, Field(ge=0)] | None = architecture(
         None, description="first rows of a window without a loss (recurrent); null: half of it if recursive"
     )
     warm_up_gradient: bool = Field(False, description="let gradients flow back through the warm-up")
 
-    epochs: int = Field(50, ge=1, description="how often all training windows are seen")
-    batch_size: int = Field(32, ge=1, description="windows of one batch, over all processes")
+    epochs: int = Field(50, ge=1, description="number of passes over the training windows")
+    batch_size: int = Field(32, ge=1, description="number of windows in a batch, over all processes")
     lr: Positive = Field(5e-3, description="learning rate; `--find-lr` looks for a good one")
     schedule: Schedule = Field("cosine", description="constant, step, plateau, cosine or one-cycle")
     choose_by: Literal["loss", "mse", "mae"] = Field(
