@@ -70,7 +70,8 @@ def test_resuming_a_model_of_other_settings_is_refused(corpus, run, throughtime,
 def test_resuming_a_model_of_other_data_or_another_task_is_refused(corpus, run, throughtime, tmp_path):
     other = tmp_path / "other.txt"
     other.write_text(TEXT)
-    assert "--data: is " in throughtime("train", "ngram", "--data", other, "--resume", "--out", run).err
+    refused = throughtime("train", "ngram", "--data", other, "--resume", "--out", run)
+    assert not lacks(refused.err, "--data:", f"'{other}'")
     config = json.loads((run / "config.json").read_text())
     (run / "config.json").write_text(json.dumps({**config, "task": "translate"}))
     ran = throughtime("train", "ngram", "--data", corpus, "--resume", "--trust-changed", "--out", run)
@@ -130,7 +131,7 @@ def test_what_a_tokenizer_drops_is_told_or_refused(train, tmp_path, throughtime)
     ran = throughtime(*words, "--out", tmp_path / "other")
     assert (ran.code, ran.out) == (2, "")
     assert f"{path}: " in ran.err
-    assert "'word'; choose" in ran.err
+    assert not lacks(ran.err, "error:", "'word'", "unicode")
     assert not (tmp_path / "other").exists()
 
 
@@ -166,8 +167,7 @@ def test_greedy_does_not_draw(run, throughtime, option):
     value = 2 if option == "--num-return-sequences" else 1
     ran = throughtime("generate", run, "--greedy", option, value)
     assert ran.code == 2
-    told = "is 2, but greedy" if option == "--num-return-sequences" else "has no effect on greedy search"
-    assert f"{option}: {told}" in ran.err
+    assert not lacks(ran.err, f"{option}:", "greedy")
     assert throughtime("generate", run, "--greedy", "--num-return-sequences", 1).code == 0
 
 
@@ -305,23 +305,24 @@ def test_inspect_markov_of_lines_begins_and_ends_with_them(run, throughtime):
 
 
 @pytest.mark.parametrize(
-    ("options", "problem"),
+    ("options", "facts"),
     [
-        ([], "--steps"),
-        (["--steps", 1, "--most-likely", 2], "--steps"),
-        (["--most-likely", 2, "--top", 3], "--top"),
-        (["--most-likely", 10**8], "--most-likely: is 100,000,000"),
+        ([], ["--steps"]),
+        (["--steps", 1, "--most-likely", 2], ["--steps"]),
+        (["--most-likely", 2, "--top", 3], ["--top"]),
+        (["--most-likely", 10**8], ["--most-likely:", "100,000,000"]),
     ],
 )
-def test_inspect_markov_refuses_in_one_sentence(run, throughtime, options, problem):
+def test_inspect_markov_refuses_in_one_sentence(run, throughtime, options, facts):
     ran = throughtime("inspect", "markov", run, *options)
     assert ran.code == 2
-    assert problem in ran.err
+    assert not lacks(ran.err, *facts)
 
 
 def test_inspect_markov_needs_a_counted_model_that_reads_forwards(corpus, tmp_path, throughtime):
     train = ["train", "ngram", "--data", corpus]
     assert throughtime(*train, "--backward", "--out", tmp_path / "backward").code == 0
-    assert "right to left" in throughtime("inspect", "markov", tmp_path / "backward", "--steps", 1).err
+    backward = throughtime("inspect", "markov", tmp_path / "backward", "--steps", 1)
+    assert not lacks(backward.err, f"{tmp_path / 'backward'}:")
     assert throughtime(*train, "--order", 1, "--out", tmp_path / "one").code == 0
     assert "order" in throughtime("inspect", "markov", tmp_path / "one", "--steps", 1).err
