@@ -76,34 +76,38 @@ def check_sums(folder: Path, *, trust_changed: bool = False) -> None:
     """
     if trust_changed:
         return
-    sums = _read(folder)
-    if sums is None:
+    if not (folder / MANIFEST).is_file():
         warnings.warn(
             f"{folder}: has no {MANIFEST}, so changes to its files cannot be noticed; "
             "save the model again to add one",
             ThroughtimeWarning,
             stacklevel=3,
         )
+    elif (change := find_change(folder)) is not None:
+        path, problem = change
+        raise InputError(
+            str(path), f"{problem}; restore the file, or set trust_changed if you trust what is there"
+        )
+
+
+def find_change(folder: Path) -> tuple[Path, str] | None:
+    """Return the first file that is missing or not the one that was saved, and what is wrong with it."""
+    sums = _read(folder)
     while sums is not None:
-        problem = next(filter(None, (_compare(folder, name, sums[name]) for name in sums)), None)
-        if problem is None:
-            return
-        before, sums = sums, _read(folder)
+        changes = (_compare(folder / name, each) for name, each in sums.items())
+        found = next(filter(None, changes), None)
+        before, sums = sums, sums if found is None else _read(folder)
         if before == sums:  # else a training has replaced the file meanwhile
-            raise problem
+            return found
+    return folder / MANIFEST, "is missing"
 
 
-def _compare(folder: Path, name: str, sums: Sequence[str]) -> InputError | None:
-    path = folder / name
+def _compare(path: Path, sums: Sequence[str]) -> tuple[Path, str] | None:
     if not path.is_file():
-        return InputError(str(path), "is missing; the model folder is incomplete")
+        return path, "is missing"
     if sha256_of(path) in sums:
         return None
-    return InputError(
-        str(path),
-        f"was changed after the model was saved: its SHA-256 sum is not the one in {MANIFEST}; restore the "
-        "file, or set trust_changed if you trust it",
-    )
+    return path, f"was changed after it was saved: its SHA-256 sum is not the one in {MANIFEST}"
 
 
 def check_files(folder: Path) -> None:

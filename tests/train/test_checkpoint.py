@@ -152,7 +152,7 @@ DAMAGES = {
     "step edited": (lambda p: edit(p / STATE, step=1999), STATE),
     "values gone": (lambda p: edit(p / STATE, values=None), STATE),
     "other format": (lambda p: edit(p / STATE, format="pt"), STATE, "'pt'"),
-    "newer": (lambda p: edit(p / STATE, version=2), STATE, "2"),
+    "newer": (lambda p: edit(p / STATE, version=3), STATE, "3"),
     "foreign folder": (lambda p: [entry.unlink() for entry in p.iterdir()], STATE),
 }
 
@@ -209,7 +209,7 @@ def test_where_nothing_was_saved_there_is_nothing_to_sweep(tmp_path):
     assert not (tmp_path / "checkpoints").exists()
 
 
-@pytest.mark.parametrize("place", ["save_file", "sha256_of", "_digest_of_body"])
+@pytest.mark.parametrize("place", ["save_file", "write_manifest", "_flush"])
 def test_a_save_that_fails_leaves_the_one_before(checkpoints, monkeypatch, place):
     def stop(*_arguments, **_options):
         raise KeyboardInterrupt

@@ -144,8 +144,13 @@ def name_options(
     if error.skippable and "skip_bad" in options:
         problem = f"{(problem or '').removesuffix('.')}; --skip-bad leaves bad records out"
     if "trust_changed" in options and problem is not None:
-        problem = problem.replace("set trust_changed", "add --trust-changed")
+        problem = name_trust(problem)
     return InputError(where, problem, error.line)
+
+
+def name_trust(problem: str) -> str:
+    """A problem with a model folder, as a command says it."""
+    return problem.replace("set trust_changed", "add --trust-changed")
 
 
 def option_names(command: Callable[..., None]) -> dict[str, str]:

@@ -1,12 +1,12 @@
-"""Checkpoints: safetensors and JSON with checksums, written whole or not at all.
+"""Checkpoints: safetensors and JSON with a manifest, written whole or not at all.
 
 RUN/checkpoints/step-00001234/tensors.safetensors   all tensors
-RUN/checkpoints/step-00001234/state.json            all other values, and checksums
+RUN/checkpoints/step-00001234/state.json            all other values
+RUN/checkpoints/step-00001234/manifest.json         the checksums of both
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -21,10 +21,11 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.files import sha256_of, sweep_parts, whole_folder
+from throughtime.files import sweep_parts, whole_folder
+from throughtime.manifest import check_files, find_change, write_manifest
 
 FORMAT = "throughtime checkpoint"
-VERSION = 1
+VERSION = 2
 TENSORS, STATE = "tensors.safetensors", "state.json"
 
 _NAME = re.compile(r"step-(\d{8,})")
@@ -63,11 +64,10 @@ class Checkpoints:
         with whole_folder(path) as temporary:
             _write_tensors(_separate(tensors), temporary / TENSORS)
             _flush(temporary / TENSORS)
-            digest = sha256_of(temporary / TENSORS)
-            body = {"step": step, "tensors_sha256": digest, "values": dict(values)}
-            state = {"format": FORMAT, "version": VERSION, "sha256": _digest_of_body(body), **body}
+            state = {"format": FORMAT, "version": VERSION, "step": step, "values": dict(values)}
             (temporary / STATE).write_text(json.dumps(state, indent=1) + "\n", encoding="utf-8")
             _flush(temporary / STATE)
+            write_manifest(temporary)
             _flush(temporary)
         _flush(self.folder)
         others = [name for name in self.names() if name != path.name]
@@ -125,24 +125,22 @@ class _DamageError(Exception):
 
 
 def _read_state(path: Path) -> tuple[int, dict[str, Any]]:
-    """Return the step and the values of a checkpoint, after checking both of its files."""
-    state = _read_json(path / STATE)
+    """Return the step and the values of a checkpoint, after checking all of its files."""
+    try:
+        check_files(path)
+        state = _read_json(path / STATE)
+        change = find_change(path)
+    except InputError as error:
+        raise _DamageError(Path(error.where), str(error.problem)) from None
     if state.get("format") != FORMAT:
         raise _DamageError(path / STATE, f"is of another format ({state.get('format')!r})")
     version = state.get("version")
-    if not isinstance(version, int) or version > VERSION:
-        raise _DamageError(
-            path / STATE, f"has version {version!r}, this release reads up to {VERSION}: use a newer release"
-        )
-    body = {key: state.get(key) for key in ("step", "tensors_sha256", "values")}
-    if state.get("sha256") != _digest_of_body(body):
-        raise _DamageError(path / STATE, "is damaged (its checksum differs)")
+    if version != VERSION:
+        raise _DamageError(path / STATE, f"has version {version!r}, this release reads {VERSION}")
+    if change is not None:
+        raise _DamageError(*change)
     if state["step"] != _step(path.name):
         raise _DamageError(path / STATE, f"is of step {state['step']}, not of {path.name}")
-    if not (path / TENSORS).is_file():
-        raise _DamageError(path / TENSORS, "is missing")
-    if state["tensors_sha256"] != sha256_of(path / TENSORS):
-        raise _DamageError(path / TENSORS, "is damaged (its checksum differs)")
     return state["step"], state["values"]
 
 
@@ -187,12 +185,6 @@ def _separate(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         places.add(own.untyped_storage().data_ptr())
         apart[name] = own
     return apart
-
-
-def _digest_of_body(body: Mapping[str, Any]) -> str:
-    # Through JSON once, to hash what a reader will find: keys as strings, tuples as lists.
-    settled = json.loads(json.dumps(body))
-    return hashlib.sha256(json.dumps(settled, sort_keys=True).encode()).hexdigest()
 
 
 def _flush(path: Path) -> None:
