@@ -132,7 +132,7 @@ def serve(
     for package in ("fastapi", "uvicorn", "python_multipart", "prometheus_client"):
         import_optional(package, feature="serving models", extra="serve")
     from throughtime.serve.app import create_app
-    from throughtime.serve.connections import raise_file_limit
+    from throughtime.serve.connections import fit_connections
     from throughtime.serve.models import Models
     from throughtime.serve.origins import is_loopback
     from throughtime.serve.requests import Options
@@ -152,7 +152,7 @@ def serve(
         cors=tuple(cors or ()),
         rate_limit=rate_limit,
         timeout=timeout,
-        max_connections=max_connections,
+        max_connections=fit_connections(max_connections),
         max_connections_per_client=max_connections_per_client,
         header_timeout=header_timeout,
         idle_timeout=idle_timeout,
@@ -167,7 +167,6 @@ def serve(
     if tls_key is not None and tls_cert is None:
         raise InputError("--tls-key", "needs --tls-cert")
     tls = None if tls_cert is None else load_tls(tls_cert, tls_key)
-    raise_file_limit(max_connections)
     with listen(host, port) if unix_socket is None else listen_unix(unix_socket) as listener:
         models = Models.open(runs, device, trust_changed=flags.trust_changed)
         for one in models.left_out:

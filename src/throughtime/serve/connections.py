@@ -247,15 +247,18 @@ class Connection(H11Protocol):
             self._watch()
 
 
-def raise_file_limit(connections: int) -> None:
-    """Let this process open as many files as so many connections need, if the system lets it."""
-    with suppress(ImportError, OSError, ValueError):  # there is none on Windows
+def fit_connections(wanted: int) -> int:
+    """Return how many connections there is room for beside other files, after raising the limit of files."""
+    try:
         import resource
-
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        needed = connections + SPARE_FILES
-        if resource.RLIM_INFINITY not in (soft, hard):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(needed, hard)), hard))
+    except ImportError:  # Windows has no such limit
+        return wanted
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if resource.RLIM_INFINITY in (soft, hard):
+        return wanted
+    soft = max(soft, min(wanted + SPARE_FILES, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return min(wanted, max(soft - SPARE_FILES, soft // 2))
 
 
 def _refuse(line: socket.socket, tls: ssl.SSLContext | None) -> None:
