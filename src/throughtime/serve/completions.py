@@ -256,6 +256,7 @@ async def _events(first: dict[str, Any], pieces: AsyncIterator[dict[str, Any]]) 
         yield _event(first)
         async for piece in pieces:
             yield _event(piece)
+            await asyncio.sleep(0)  # sending suspends a stream only where its client is slow
     except TimeoutError:
         yield _event(error_body("/v1/", 504, "the text was not finished in time"))
     except Exception:
