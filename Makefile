@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
+MINUTES ?= 10
 
-.PHONY: help lock lock-check demo test coverage matrix test-install test-docs lint bench results clean
+.PHONY: help lock lock-check demo test coverage matrix test-install test-docs fuzz lint bench results clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -56,6 +57,9 @@ test-install: ## install the wheel without extras into a fresh environment and u
 
 test-docs: $(VENV)/.dev ## run every command and every Python line of README.md and docs/*.md
 	$(BIN)/python -m tools.docs
+
+fuzz: $(VENV)/.dev ## feed every reader and every HTTP endpoint with odd input for MINUTES=10, and count failures
+	$(BIN)/python -m tools.fuzz --minutes $(MINUTES)
 
 bench: $(VENV)/.dev ## measure speed and memory beside other libraries, in one run
 	$(BIN)/python -m benchmarks

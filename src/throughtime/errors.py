@@ -102,7 +102,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     "unknown side 'left'. Known: source, target."
     """
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1)
+    near = difflib.get_close_matches(str(name), names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
     listed = ", ".join(one if one.isprintable() else repr(one) for one in names[:MOST_NAMES])
     more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import lzma
 import re
 import subprocess
@@ -131,3 +132,30 @@ def test_such_numbers_are_refused_in_vectors_and_in_python_objects(tmp_path):
     described.write_text('{"vector": [1, 1e29], "text": "a cold day"}\n')
     with pytest.raises(InputError, match=r"days\.jsonl:1: .*'vector'"):
         list(open_dataset(described).records())
+
+
+def zipped(compression: int) -> bytearray:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", compression) as archive:
+        archive.writestr("lines.txt", "the cat sat on the mat\n" * 50)
+    return bytearray(content.getvalue())
+
+
+def cut(content: bytearray) -> bytearray:
+    return content[:4] + content[6:]  # the table at the end points before the beginning
+
+
+def changed(content: bytearray) -> bytearray:
+    content[50:60] = b"x" * 10
+    return content
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+@pytest.mark.parametrize("damage", [cut, changed])
+def test_damaged_archives_are_refused(tmp_path, compression, damage):
+    path = tmp_path / "lines.zip"
+    path.write_bytes(zipped(compression))
+    assert sum(1 for _ in read_lines(path)) == 50
+    path.write_bytes(damage(zipped(compression)))
+    with pytest.raises(InputError, match=r"lines\.zip: "):
+        list(read_lines(path))

@@ -146,20 +146,21 @@ def test_plain_files_stand_side_by_side(tmp_path: Path) -> None:
     assert guess_reader(paths) == "slots"
 
 
+SAMPLES = [
+    ("running.txt", "one\n\nthree\n"),
+    ("pairs.tsv", "Go.\tVa !\nHi.\tSalut !\n"),
+    ("pairs.csv", 'source,target\nGo.,Va !\n"a\nb","c\nd"\n'),
+    ("pairs.jsonl", '{"source": "Go.", "target": "Va !"}\n{"source": "Hi.", "target": "Salut !"}\n'),
+    ("words.conll", "Go\tVERB\n\nHi\tINTJ\n"),
+    ("cards.txt", "english: Go.\nhsk: 1\nmandarin: 去。\npinyin: qù.\n--\n"),
+    ("series.csv", "ds,y\n2020-01-01,1\n2020-01-02,2\n"),
+    ("labels.csv", "text,label\nplay jazz,music\nrain?,weather\n"),
+]
+"""One small file of each kind, by name."""
+
+
 @pytest.mark.parametrize("ending", ["\r\n", "\r"])
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("running.txt", "one\n\nthree\n"),
-        ("pairs.tsv", "Go.\tVa !\nHi.\tSalut !\n"),
-        ("pairs.csv", 'source,target\nGo.,Va !\n"a\nb","c\nd"\n'),
-        ("pairs.jsonl", '{"source": "Go.", "target": "Va !"}\n{"source": "Hi.", "target": "Salut !"}\n'),
-        ("words.conll", "Go\tVERB\n\nHi\tINTJ\n"),
-        ("cards.txt", "english: Go.\nhsk: 1\nmandarin: 去。\npinyin: qù.\n--\n"),
-        ("series.csv", "ds,y\n2020-01-01,1\n2020-01-02,2\n"),
-        ("labels.csv", "text,label\nplay jazz,music\nrain?,weather\n"),
-    ],
-)
+@pytest.mark.parametrize(("name", "content"), SAMPLES)
 def test_old_line_ends_give_the_same_records(tmp_path: Path, name: str, content: str, ending: str) -> None:
     found = []
     for folder, text in (("new", content), ("old", content.replace("\n", ending))):

@@ -44,7 +44,14 @@ def saved(folder: Path, task: str, data: Path, **settings: Any) -> Path:
 @pytest.fixture(scope="session")
 def runs(tmp_path_factory) -> dict[str, Path]:
     """The folders of a model of each kind, by its name."""
-    data, out = tmp_path_factory.mktemp("data"), tmp_path_factory.mktemp("runs")
+    folder = tmp_path_factory.mktemp("served")
+    return save_models(folder / "data", folder / "runs")
+
+
+def save_models(data: Path, out: Path) -> dict[str, Path]:
+    """Save a model of each kind, and its data, in two new folders; return the folders by name."""
+    data.mkdir()
+    out.mkdir()
     (data / "lines.txt").write_text("\n".join(LINES) + "\n")
     (data / "pairs.tsv").write_text("".join(f"{en}\t{fr}\n" for en, fr in PAIRS))
     (data / "labelled.csv").write_text("text,label\n" + "the cat,animal\nsome jazz,music\n" * 20)

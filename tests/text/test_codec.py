@@ -11,6 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.refusals import refuses
 
+from throughtime.errors import InputError
 from throughtime.text.codec import Codec
 from throughtime.text.subword import TRAINED
 from throughtime.text.tokenizer import TOKENIZERS, tokenizer
@@ -53,6 +54,17 @@ def test_saved_and_loaded_is_the_same(tmp_path: Path, name: str) -> None:
         assert again.encode(text) == codec.encode(text)
     expected = {"tokenizer.json"} if name in TRAINED else {"vocabulary.txt"}
     assert {path.name for path in (tmp_path / "model").iterdir()} == expected | {"tokenizer_config.json"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [None, [[None, False]], {"normaliser": None}, {"normaliser": ["letters"]}, {"normaliser": 7}, 3],
+)
+def test_odd_options_in_a_folder_are_refused(tmp_path: Path, options: object) -> None:
+    Codec.build(TEXTS, "char").save(tmp_path)
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer": "char", "options": options}))
+    with pytest.raises(InputError):
+        Codec.load(tmp_path)
 
 
 def test_options_are_saved(tmp_path: Path) -> None:

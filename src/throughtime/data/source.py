@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import errno
 import gzip
 import io
 import lzma
 import re
+import struct
 import zipfile
 import zlib
 from collections import Counter
@@ -30,7 +32,15 @@ _LINE = re.compile(rb"([^\r\n]*)(?:\r\n?|\n)")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 _LATE_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
 _NOT_WINDOWS = frozenset(b"\x81\x8d\x8f\x90\x9d")
-_DAMAGE = (EOFError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, zipfile.BadZipFile)
+_DAMAGE = (
+    EOFError,
+    OverflowError,
+    gzip.BadGzipFile,
+    lzma.LZMAError,
+    struct.error,
+    zlib.error,
+    zipfile.BadZipFile,
+)
 
 
 @dataclass(frozen=True)
@@ -168,7 +178,10 @@ def open_source(path: Path | str) -> Iterator[IO[bytes]]:
             yield _unpack(stack, stack.enter_context(archive.open("rb")), archive, member)
     except PermissionError:
         raise InputError(str(path), "cannot be read; change its permissions") from None
-    except _DAMAGE:
+    except (*_DAMAGE, OSError) as error:
+        # Decompressors raise an OSError without a number; positions in a zip may lie before its beginning.
+        if not isinstance(error, _DAMAGE) and error.errno not in (None, errno.EINVAL):
+            raise
         problem = "is truncated or damaged and cannot be unpacked; fetch it again"
         raise InputError(str(path), problem) from None
 

@@ -218,6 +218,9 @@ def _read_config(path: Path) -> tuple[str, dict[str, Any]]:
     content = 'it holds {"tokenizer": NAME, "options": {...}}'
     config = read_json(path, content)
     try:
-        return str(config["tokenizer"]), dict(config["options"])
-    except (ValueError, KeyError, TypeError):
+        name, options = config["tokenizer"], config["options"]
+        if not all(isinstance(value, str | bool | int) for value in (name, *options.values())):
+            raise ValueError
+        return str(name), options
+    except (AttributeError, ValueError, KeyError, TypeError):
         raise InputError(str(path), f"is damaged; {content}") from None
