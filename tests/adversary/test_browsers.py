@@ -12,6 +12,7 @@ import pytest
 from tests.serve.conftest import serving
 from tests.serve.test_server import gated
 
+from throughtime.serve.origins import content_policy
 from throughtime.serve.requests import Options
 
 FORM = "application/x-www-form-urlencoded"
@@ -87,6 +88,14 @@ def test_a_request_of_two_lengths_is_one_refusal_and_nothing_after_it_is_read(ad
     assert answered(address, *start, "Transfer-Encoding: gzip, chunked", "", "0", "", *smuggled) == [400]
     assert answered(address, "GET /health HTTP/1.1", "Host: localhost", "Host: attacker", "", "") == [400]
     assert answered(address, *smuggled) == [200]
+
+
+def test_an_inline_script_is_allowed_by_the_hash_that_a_browser_computes():
+    page = '<script src="a.js"></script><SCRIPT type="module">\r\nlet a\r\n</SCRIPT>'
+    hashed = base64.b64encode(hashlib.sha256(b"\nlet a\n").digest()).decode()
+    policy = content_policy([page])
+    assert f"script-src 'self' 'wasm-unsafe-eval' 'sha256-{hashed}';" in policy
+    assert policy.count("sha256") == 1
 
 
 @pytest.mark.parametrize("path", ["/", "/docs", "/main.js", "/health", "/nowhere"])

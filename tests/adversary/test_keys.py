@@ -72,6 +72,12 @@ def test_a_broken_file_is_refused_at_the_start_without_quoting_it(tmp_path, bad)
     assert "same" not in str(caught.value)
 
 
+def test_a_body_without_a_key_is_not_even_read():
+    with serving(gated()[1], Options(api_key="k")) as (_, address):
+        for path, status in (("/classify", 403), ("/v1/completions", 401), ("/translate", 400)):
+            assert httpx2.post(f"{address}{path}", content=b"{").status_code == status
+
+
 def test_metrics_may_need_a_key():
     with serving(gated()[1], Options(api_key="k", protect_metrics=True)) as (_, address):
         assert httpx2.get(f"{address}/metrics").status_code == 403

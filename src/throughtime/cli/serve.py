@@ -125,7 +125,7 @@ def serve(
 
       throughtime serve runs/en-fr runs/fr-en runs/letters --port 8080 --rate-limit 60
 
-      THROUGHTIME_API_KEY=... throughtime serve runs/en-fr --host 0.0.0.0 --log-json
+      throughtime serve runs/en-fr --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem --key-file keys.txt
     """
     # Batches have ever new shapes, and oneDNN keeps code for the last 1,024 of them: some 300 MB.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "128")

@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, TextIO
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.exceptions import HTTPException
@@ -61,6 +61,7 @@ summary { cursor: pointer; padding: .3rem 0 } summary code { font-weight: 600 }
 pre { background: #8881; padding: .8rem; overflow-x: auto } table { border-collapse: collapse }
 td, th { text-align: left; padding: .15rem 1rem .15rem 0; vertical-align: top }
 """
+KEY_IN_BODY = ("/translate", "/detect")
 UNSERVED = "nothing is served at this path; /docs lists all endpoints"
 
 state = APIRouter(tags=["server"])
@@ -102,7 +103,7 @@ def create_app(
         app.add_exception_handler(kind, _answer_error)
     declared = [task.part("route") for task in TASKS.values() if task.route is not None]
     for router in {id(one): one for one in (*declared, insight.router)}.values():  # several tasks share one
-        app.include_router(router, responses=ERRORS)
+        app.include_router(router, responses=ERRORS, dependencies=[Depends(require_key)])
     app.include_router(state)
     if PAGE.is_dir():
         # Not mounted: a mount at / would take every path, also those of endpoints with another method.
@@ -121,6 +122,12 @@ def create_app(
         AccessLog, metrics=service.metrics, policy=policy, as_json=options.log_json, stream=log
     )
     return app
+
+
+async def require_key(request: Request) -> None:
+    """Refuse a request without a key before its body is read, where the body cannot contain it."""
+    if request.method == "POST" and request.url.path not in KEY_IN_BODY:
+        check_key(request, get_service(request).keys)
 
 
 class Page(StaticFiles):

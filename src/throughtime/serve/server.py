@@ -95,7 +95,7 @@ def load_tls(certificate: Path, key: Path | None = None) -> ssl.SSLContext:
 
 def format_address(listener: socket.socket, scheme: str = "http") -> str:
     """Return the address as a link."""
-    if listener.family == socket.AF_UNIX:
+    if isinstance(listener, UnixListener):
         return f"{scheme}://localhost"
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
