@@ -147,14 +147,29 @@ def _list_files(folder: Path) -> dict[str, int]:
             found = path.stat() if path.exists() else path.lstat()
             if not stat.S_ISREG(found.st_mode):
                 raise InputError(str(path), "is not a plain file, which a model folder needs")
-            stored = getattr(found, "st_blocks", found.st_size / 512) * 512
-            if found.st_size - stored > ROOM:
+            if found.st_size > ROOM and (holes := _size_of_holes(path, found.st_size)) > ROOM:
                 raise InputError(
                     str(path),
-                    f"claims {found.st_size:,} bytes, but {stored:,} are stored; the file has holes",
+                    f"has holes of {holes:,} or more of its {found.st_size:,} bytes; it is no model",
                 )
             sizes[path.relative_to(folder).as_posix()] = found.st_size
     return sizes
+
+
+def _size_of_holes(path: Path, size: int) -> int:
+    """Return the number of bytes that a sparse file claims but does not store, or a number above `ROOM`."""
+    if not hasattr(os, "SEEK_DATA"):
+        return 0
+    holes, place = 0, 0
+    with path.open("rb") as file:
+        while place < size and holes <= ROOM:
+            try:
+                data = os.lseek(file.fileno(), place, os.SEEK_DATA)
+            except OSError:  # there are no data behind this place
+                data = size
+            holes += data - place
+            place = os.lseek(file.fileno(), data, os.SEEK_HOLE) if data < size else size
+    return holes
 
 
 def _is_covered(name: str) -> bool:
