@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 from tests.adversary.conftest import change_config
+from tests.refusals import refuses
 
 import throughtime as tt
 from throughtime.errors import InputError
@@ -128,6 +129,24 @@ def test_texts_and_tables_have_bounds(name, text, match, model_folder):
     folder = model_folder("language")
     (folder / name).write_text(text)
     refused(folder, match)
+
+
+@pytest.mark.parametrize("task", ["language", "ngram", "compose", "translate"])
+def test_the_defaults_of_generation_have_bounds(task, model_folder):
+    """The manifest does not cover them: they may change, but not to anything."""
+    folder = model_folder(task)
+    values = json.loads((folder / "generation_config.json").read_text())
+    length = "max_source_tokens" if task == "translate" else "max_new_tokens"
+    for key, value in (
+        (length, "abc"),
+        (length, None),
+        (length, -5),
+        ("temperature", "hot"),
+        ("module", "os"),
+    ):
+        (folder / "generation_config.json").write_text(json.dumps({**values, key: value}))
+        with refuses("generation_config.json", key):
+            tt.load(folder, device="cpu")
 
 
 def definition(vocabulary, normalizer=None):

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
-from throughtime.config import build_config
+from throughtime.config import build_config, check_config
 from throughtime.errors import InputError, unknown
 from throughtime.files import check_new, path_exists
 from throughtime.folder import ModelFolder
@@ -46,6 +46,8 @@ class Predictor(TaskModel):
     config_type: ClassVar[Any]
     generation_defaults: ClassVar[Mapping[str, Any] | None] = None
     """The first contents of generation_config.json; None for models that do not generate."""
+    generation_type: ClassVar[Any] = None
+    """The settings that generation_config.json may hold."""
     network_parts: ClassVar[tuple[str, ...]] = ()
     """Attributes that a user's own network must have besides `forward`."""
 
@@ -281,6 +283,10 @@ class Predictor(TaskModel):
         """Read generation_config.json, if this model generates."""
         if self.generation is not None:
             self.generation = folder.read_json("generation_config.json")
+            if self.generation_type is not None:
+                check_config(
+                    self.generation_type, self.generation, str(folder.path / "generation_config.json")
+                )
 
     def save_description(self, folder: ModelFolder) -> None:
         """Write all files of the model except its weights and its card."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from throughtime.config import Effect, architecture
+from throughtime.config import Config, Effect, architecture
 from throughtime.errors import InputError
 from throughtime.train.config import Precision, Schedule, Share, TrainingConfig
 
@@ -152,3 +152,13 @@ def follow_suggestions(config: Any, dataset: Dataset) -> dict[str, str]:
         "normaliser": config.normaliser or dataset.normaliser_for(tokens),
         "layout": config.layout or dataset.layout,
     }
+
+
+class WritingDefaults(Config):
+    """How a model writes by default: what generation_config.json may hold."""
+
+    do_sample: bool = True
+    max_new_tokens: int = Field(100, ge=1, le=1_000_000)
+    temperature: float | None = Field(None, gt=0)
+    top_k: int | None = Field(None, ge=1)
+    top_p: float | None = Field(None, gt=0, le=1)

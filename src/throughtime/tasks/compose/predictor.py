@@ -26,6 +26,7 @@ from throughtime.tasks.compose.network import (
 )
 from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.labels import Labels, labelled_texts
+from throughtime.tasks.text_config import WritingDefaults
 from throughtime.tasks.texts import DecodingConstraints, TextAssets, TextWriter, build_codec
 from throughtime.text.texts import format_count
 
@@ -43,6 +44,7 @@ class Composer(TextWriter):
     task = "compose"
     config_type = ComposeConfig
     generation_defaults = {"do_sample": True, "temperature": 1.0, "max_new_tokens": 100}  # noqa: RUF012
+    generation_type = WritingDefaults
     model: ConditionedLanguageModel
     assets: TextAssets
     config: ComposeConfig

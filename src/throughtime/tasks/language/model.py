@@ -11,6 +11,7 @@ from throughtime.errors import InputError
 from throughtime.results import Evaluation, Generated, Scored, with_alternatives
 from throughtime.runtime.search import WritingOptions
 from throughtime.tasks.base import Progress
+from throughtime.tasks.text_config import WritingDefaults
 from throughtime.tasks.texts import DecodingConstraints, TextWriter
 from throughtime.text.texts import check_text, check_texts
 
@@ -38,6 +39,7 @@ class LanguageModel(TextWriter):
     """A model that scores and writes texts; its assets are its framing."""
 
     generation_defaults = {"do_sample": True, "max_new_tokens": 100}  # noqa: RUF012 - never changed
+    generation_type = WritingDefaults
     model: ScoringModel
     assets: Framing
 

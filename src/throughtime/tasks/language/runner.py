@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypedDict, Unpack
+from typing import Annotated, Any, NotRequired, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,16 @@ TEXTS_PER_BATCH = 32
 Array = NDArray[Any]
 
 
+class GenerationSettings(TypedDict):
+    """How an exported language model writes by default."""
+
+    do_sample: NotRequired[bool]
+    max_new_tokens: NotRequired[Annotated[int, 1, 1_000_000]]
+    temperature: NotRequired[float | None]
+    top_k: NotRequired[Size | None]
+    top_p: NotRequired[float | None]
+
+
 class LanguageSettings(TypedDict):
     """The settings of an exported language model."""
 
@@ -31,7 +41,7 @@ class LanguageSettings(TypedDict):
     end_id: Size | None
     backward: bool
     initial_state: list[list[float]]
-    generation: dict[str, Any]
+    generation: GenerationSettings
 
 
 class LanguageModelRunner(TextRunner):
