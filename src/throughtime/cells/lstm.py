@@ -65,5 +65,5 @@ def graph_memory(ops: Ops, gates: str, c: str) -> tuple[str, str]:
     """`next_memory` in a graph."""
     i, f, g, o = ops.split(gates, 4)
     kept = ops.op("Mul", ops.op("Sigmoid", f), c)
-    taken = ops.op("Mul", ops.op("Sigmoid", i), ops.op("Tanh", g))
-    return ops.op("Add", kept, taken), ops.op("Sigmoid", o)
+    addition = ops.op("Mul", ops.op("Sigmoid", i), ops.op("Tanh", g))
+    return ops.op("Add", kept, addition), ops.op("Sigmoid", o)

@@ -38,8 +38,8 @@ class CoupledLSTM(Cell):
         h, c = state
         f, g, o = ops.split(ops.op("Add", projected, ops.linear(h, self.weights()["weight_hh"])), 3)
         kept = ops.op("Mul", ops.op("Sigmoid", f), c)
-        taken = ops.op("Mul", ops.op("Sigmoid", ops.op("Neg", f)), ops.op("Tanh", g))
-        c = ops.op("Add", kept, taken)
+        addition = ops.op("Mul", ops.op("Sigmoid", ops.op("Neg", f)), ops.op("Tanh", g))
+        c = ops.op("Add", kept, addition)
         return ops.op("Mul", ops.op("Sigmoid", o), ops.op("Tanh", c)), c
 
 

@@ -106,7 +106,7 @@ def render(values: dict[str, Any], translated: list[Translation]) -> list[Any]:
     rows = [(source, one.text) for source, one in zip(NEW, translated, strict=True)]
     table = build_table("English, never seen in training", "French, as the model writes it", rows=rows)
     drawing = values["plot"]
-    looked_at = f"The attention of the first translation is drawn in {drawing}.\n" if drawing else ""
+    picture_note = f"The attention of the first translation is drawn in {drawing}.\n" if drawing else ""
     return [
         Rule("How good it is", align="left"),
         f"BLEU on {values['sentences']:,} held-out pairs: [bold]{values['bleu']:.1f}[/bold] "
@@ -115,7 +115,7 @@ def render(values: dict[str, Any], translated: list[Translation]) -> list[Any]:
         Rule("New sentences", align="left"),
         table,
         Rule("Go on", align="left"),
-        f"{looked_at}The translator is in {values['run']}. Try",
+        f"{picture_note}The translator is in {values['run']}. Try",
         *suggested_commands(
             [
                 'translate {run} "My mother is writing a letter." --num-return-sequences 3 --search diverse',

@@ -179,14 +179,14 @@ def _values(counted: list[Ngrams], top: int) -> dict[str, Any]:
     }
 
 
-def _render(values: dict[str, Any], of_what: str) -> list[RenderableType]:
+def _render(values: dict[str, Any], scope: str) -> list[RenderableType]:
     from rich.text import Text
 
     least = f", min-freq {values['min_freq']}" if "min_freq" in values else ""
     rows = [
         (f"tokens ({values['tokenizer']})", f"{values['tokens']:,}"),
         ("types", f"{values['types']:,}"),
-        (f"vocabulary{of_what} with {', '.join(values['reserved'])}{least}", f"{values['vocabulary']:,}"),
+        (f"vocabulary{scope} with {', '.join(values['reserved'])}{least}", f"{values['vocabulary']:,}"),
         *(
             (f"covered by the {int(size):,} most frequent types", f"{share:.1%}")
             for size, share in values["coverage"].items()

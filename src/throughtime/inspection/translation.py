@@ -188,9 +188,9 @@ def _candidates(watcher: _Reasons, codec: Codec, best: set[int]) -> list[Candida
         own = piece(codec, before, node.token)
         previous = found[node.parent].piece if node.parent is not None else ""
         gained = node.log_prob - (parent.log_prob if parent else 0.0)
-        weighed = (own, label(own, previous), min(1.0, math.exp(gained)), node.log_prob, node.score)
+        figures = (own, label(own, previous), min(1.0, math.exp(gained)), node.log_prob, node.score)
         found.append(
-            Candidate(node.step, node.parent, *weighed, node.status, watcher.reason(node), place in best)
+            Candidate(node.step, node.parent, *figures, node.status, watcher.reason(node), place in best)
         )
     return found
 

@@ -85,9 +85,9 @@ class ConditionalDecoder(Decoder):
 
     def _advance(self, projected: Tensor, state: State, memory: Memory) -> tuple[State, Tensor, Tensor]:
         """Both cells and the attention between them: the next state, the context, the weights."""
-        asking = self.first.step(projected, state)
-        context, weights = attend(self.attention, asking[0], memory)
-        return self.second.step(self.second.project(context[None])[0], asking), context, weights
+        query_state = self.first.step(projected, state)
+        context, weights = attend(self.attention, query_state[0], memory)
+        return self.second.step(self.second.project(context[None])[0], query_state), context, weights
 
     def _output(self, seen: Tensor, y: Tensor, context: Tensor) -> Tensor:
         mixed = self.mix(torch.cat([seen, y, context], dim=-1))
@@ -102,8 +102,8 @@ class ConditionalDecoder(Decoder):
     def graph_step(self, ops: Ops, last: str, state: GraphState, kept: GraphState) -> GraphDecoded:
         """See `Decoder`."""
         y = ops.lookup(self.embedding.weight, last)
-        asking = self.first.graph_advance(ops, y, state)
-        context, weights = self.attention.graph(ops, asking[0], kept)
-        reached = self.second.graph_advance(ops, context, asking)
+        query_state = self.first.graph_advance(ops, y, state)
+        context, weights = self.attention.graph(ops, query_state[0], kept)
+        reached = self.second.graph_advance(ops, context, query_state)
         mixed = ops.linear(ops.concat([reached[0], y, context]), self.mix.weight, self.mix.bias)
         return GraphDecoded(ops.op("Tanh", graph_norm(ops, self.norm, mixed)), reached, weights)

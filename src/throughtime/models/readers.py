@@ -130,9 +130,10 @@ class NeuralCache(StreamScorer):
         scores.masked_fill_((then >= now) | (then < now - self.window), -torch.inf)
         everything = scores.logsumexp(2)  # [B, T]
         same = labels.T[:, :, None] == words.T[:, None, :]
-        recalled = scores.masked_fill_(~same, -torch.inf).logsumexp(2) - everything
+        cache_log_prob = scores.masked_fill_(~same, -torch.inf).logsumexp(2) - everything
         both = torch.logaddexp(
-            math.log1p(-self.share) - alone, recalled.T + (math.log(self.share) if self.share else -math.inf)
+            math.log1p(-self.share) - alone,
+            cache_log_prob.T + (math.log(self.share) if self.share else -math.inf),
         )
         return torch.where(everything.T.isneginf(), alone, -both)
 

@@ -171,13 +171,13 @@ class MarkovChain:
             reach[n - 1] = reach[n - 1] + _sum_at(self._suffix[n], given[n], self._sizes[n - 1])
         moved = [np.zeros(1)]
         for n in range(1, self.order + 1):
-            arriving, longer = reach[n - 1][self._context[n]], self._context[n + 1]
+            arrival, longer = reach[n - 1][self._context[n]], self._context[n + 1]
             if n < self.order:  # what a longer state can hold goes there
                 held = _sum_at(self._suffix[n + 1], given[n][longer], self._sizes[n])
-                moved.append((arriving - held).clip(min=0.0) * rows.seen[n])
+                moved.append((arrival - held).clip(min=0.0) * rows.seen[n])
             else:
                 drawn = _sum_at(self._suffix[n + 1], here[n][longer] * rows.own[n + 1], self._sizes[n])
-                moved.append(arriving * rows.seen[n] + drawn)
+                moved.append(arrival * rows.seen[n] + drawn)
         if self.end_id is not None:
             moved[1][self.end_id] += belief[self._ended].sum()
         return np.concatenate(moved)
@@ -205,8 +205,8 @@ class MarkovChain:
                 moved.append(unseen.merge_better(drawn, self._suffix[n + 1]))
         best = _Best(*(np.concatenate(part) for part in zip(*moved, strict=True)))
         if self.end_id is not None:
-            stayed = _Best(score[self._ended], np.flatnonzero(self._ended))
-            best = best.merge_better(stayed, np.full(len(stayed.state), 1 + self.end_id))
+            ended_best = _Best(score[self._ended], np.flatnonzero(self._ended))
+            best = best.merge_better(ended_best, np.full(len(ended_best.state), 1 + self.end_id))
         return best
 
     def _best_unheld(self, here: _Best, given: _Best, n: int) -> _Best:
@@ -222,17 +222,17 @@ class MarkovChain:
             for side in ("left", "right")
         )
         score, state = here.score[context], here.state[context]
-        trying = np.arange(len(context))
-        while len(trying):
-            trying = trying[place[trying] < end[trying]]
-            longer = order[place[trying]]
-            better = given.score[longer] > score[trying]
-            trying, longer = trying[better], longer[better]
-            held = self.model.counts.levels[n].find(longer, word[trying]) != MISSING
-            found, best = trying[~held], longer[~held]
+        candidates = np.arange(len(context))
+        while len(candidates):
+            candidates = candidates[place[candidates] < end[candidates]]
+            longer = order[place[candidates]]
+            better = given.score[longer] > score[candidates]
+            candidates, longer = candidates[better], longer[better]
+            held = self.model.counts.levels[n].find(longer, word[candidates]) != MISSING
+            found, best = candidates[~held], longer[~held]
             score[found], state[found] = given.score[best], given.state[best]
-            trying = trying[held]
-            place[trying] += 1
+            candidates = candidates[held]
+            place[candidates] += 1
         return _Best(score, state)
 
 

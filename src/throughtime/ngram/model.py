@@ -162,9 +162,9 @@ def _mix(context: Ints, node: Ints, own: Floats, back: Floats, lower: Floats) ->
 def _words_before(count: int, starts: Ints) -> Ints:
     """The number of words before each position in its own sequence."""
     place = np.arange(count)
-    begun = np.zeros(count, dtype=np.int64)
-    begun[starts] = starts
-    found: Ints = place - np.maximum.accumulate(begun)
+    first_places = np.zeros(count, dtype=np.int64)
+    first_places[starts] = starts
+    found: Ints = place - np.maximum.accumulate(first_places)
     return found
 
 

@@ -106,17 +106,18 @@ def _offsets(points: Sequence[Point]) -> list[tuple[float, float]]:
         72 * size / 1.35 / ((max(own) - min(own)) or 1) for size, own in ((_WIDTH, xs), (_HEIGHT, ys))
     )
     places = [(point.x * across, point.y * up) for point in points]
-    taken: list[Box] = [(x - 4, y - 4, x + 4, y + 4) for x, y in places]
+    occupied_boxes: list[Box] = [(x - 4, y - 4, x + 4, y + 4) for x, y in places]
     offsets = [(6.0, 4.0)] * len(points)
     for number in sorted(range(len(points)), key=lambda number: not points[number].asked):
         size = _LARGE if points[number].asked else _SMALL
         choices = [(side, height) for height in (4.0, -5.0, 9.0, -10.0, 15.0, -16.0) for side in (6.0, -6.0)]
         boxes = [_box(places[number], choice, size, points[number].token) for choice in choices]
         best = min(
-            range(len(boxes)), key=lambda one: (sum(_overlap_area(boxes[one], box) for box in taken), one)
+            range(len(boxes)),
+            key=lambda one: (sum(_overlap_area(boxes[one], box) for box in occupied_boxes), one),
         )
         offsets[number] = choices[best]
-        taken.append(boxes[best])
+        occupied_boxes.append(boxes[best])
     return offsets
 
 

@@ -106,9 +106,9 @@ class ArrayBeam:
                 ending = np.concatenate([best, np.where(over, score, -np.inf)], axis=1)
                 best = -np.sort(-ending, axis=1)[:, : self.num_return_sequences]
                 for sentence, place in np.argwhere(over & (score >= best[:, -1:])):
-                    said = tokens[parent[sentence, place], : length - 1]
+                    prefix = tokens[parent[sentence, place], : length - 1]
                     log_prob, own = float(total[sentence, place]), float(score[sentence, place])
-                    found[alive[sentence]].append(Finished(tuple(said.tolist()), log_prob, own, True))
+                    found[alive[sentence]].append(Finished(tuple(prefix.tolist()), log_prob, own, True))
                 possible &= ~over
             going_on = possible & (total / self.max_length**self.length_penalty > best[:, -1:])
             staying = np.flatnonzero(going_on.any(axis=1))

@@ -273,9 +273,11 @@ def best_candidates(
     tokens of each row are found first: the best of all are among them, so few sums are needed.
     """
     each = min(rows.width, log_probs.shape[1])
-    liked = log_probs if penalty is None else log_probs - penalty
+    preference = log_probs if penalty is None else log_probs - penalty
     # Among equals the smallest id, as in greedy search. [rows, each]
-    token = liked.argmax(dim=1, keepdim=True) if each == 1 else highest(liked, each).sort(dim=1).values
+    token = (
+        preference.argmax(dim=1, keepdim=True) if each == 1 else highest(preference, each).sort(dim=1).values
+    )
     gained = log_probs.gather(1, token).to(rows.rank.dtype)
     total = rows.rank[:, None] + gained
     worth = rows.table(total if penalty is None else total - penalty.gather(1, token))

@@ -68,20 +68,20 @@ class DiverseBeam(Beam):
     def candidates(self, log_probs: Tensor, rows: BeamRows) -> Candidates:
         """The best continuations of each group, given what the earlier groups took."""
         sentence, group_of = rows.cell // (self.groups * self.width), rows.cell // self.width % self.groups
-        taken = log_probs.new_zeros(len(rows.alive), log_probs.shape[1])  # [sentences, V]
+        token_counts = log_probs.new_zeros(len(rows.alive), log_probs.shape[1])  # [sentences, V]
         number = rows.cell.new_zeros(rows.shape)
         nothing = rows.rank.new_full(rows.shape, -torch.inf)
         chosen = Candidates(number, number.clone(), nothing, nothing.clone())
         for group in range(self.groups):
             own = (group_of == group).nonzero().squeeze(1)  # empty if the group has finished in all sentences
             if len(own):
-                penalty = self.penalty * taken[sentence[own]]
+                penalty = self.penalty * token_counts[sentence[own]]
                 found = best_candidates(log_probs[own], rows.only(own), penalty=penalty)
                 found = found._replace(row=own[found.row])  # it numbers the rows that it is given
                 for whole, part in zip(chosen, found, strict=True):
                     whole[:, group] = part[:, group]
-            real = (chosen.rank[:, group] > -torch.inf).to(taken.dtype)
-            taken.scatter_add_(1, chosen.token[:, group], real)
+            real = (chosen.rank[:, group] > -torch.inf).to(token_counts.dtype)
+            token_counts.scatter_add_(1, chosen.token[:, group], real)
         return chosen
 
     def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:

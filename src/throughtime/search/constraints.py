@@ -93,8 +93,8 @@ def forbidden_words(words: Sequence[Sequence[int]]) -> Constraint:
             before = table.shape[1] - 1
             if before > hypotheses.length:
                 break
-            begun = (tokens[:, None, tokens.shape[1] - before :] == table[:, :before]).all(dim=2)
-            row, word = begun.nonzero(as_tuple=True)
+            begun_tokens = (tokens[:, None, tokens.shape[1] - before :] == table[:, :before]).all(dim=2)
+            row, word = begun_tokens.nonzero(as_tuple=True)
             log_probs[row, table[word, before]] = -torch.inf
         return log_probs
 
@@ -138,18 +138,18 @@ def required_words(words: Sequence[Sequence[Sequence[int]]], end_id: int, max_ne
             return log_probs
         own = table.to(log_probs.device)[hypotheses.sentence]  # [rows, words, longest]
         missing = _find_missing(own, hypotheses.tokens)  # [rows, words]
-        begun = _count_begun(own, hypotheses.tokens).masked_fill(~missing, 0)  # [rows, words]
-        furthest = begun.amax(dim=1, keepdim=True)
+        begun_tokens = _count_begun(own, hypotheses.tokens).masked_fill(~missing, 0)  # [rows, words]
+        furthest = begun_tokens.amax(dim=1, keepdim=True)
         left = ((own != NO_TOKEN).sum(dim=2) * missing).sum(dim=1, keepdim=True) + 1  # and the end token
-        pressed = log_probs.argmax(dim=1, keepdim=True) == end_id
-        pressed |= left >= max_new_tokens - hypotheses.length
+        must_begin = log_probs.argmax(dim=1, keepdim=True) == end_id
+        must_begin |= left >= max_new_tokens - hypotheses.length
         now = (
-            missing & (begun == furthest) & (pressed | (furthest > 0))
+            missing & (begun_tokens == furthest) & (must_begin | (furthest > 0))
         )  # one of these words must continue now
         row, word = now.nonzero(as_tuple=True)
         others = now.any(dim=1, keepdim=True).expand_as(log_probs).clone()
         others[:, end_id] |= missing.any(dim=1)
-        others[row, own[row, word, begun[row, word]]] = False
+        others[row, own[row, word, begun_tokens[row, word]]] = False
         return log_probs.masked_fill(others, -torch.inf)
 
     return constraint
@@ -167,8 +167,8 @@ def _find_missing(words: Tensor, tokens: Tensor) -> Tensor:
 def _count_begun(words: Tensor, tokens: Tensor) -> Tensor:
     """Number of each word's first tokens that its row ends with, less than the whole word. [rows, words]"""
     lengths = (words != NO_TOKEN).sum(dim=2)
-    begun = torch.zeros_like(lengths)
+    begun_tokens = torch.zeros_like(lengths)
     for count in range(1, min(words.shape[2] - 1, tokens.shape[1]) + 1):
         same = (words[:, :, :count] == tokens[:, None, tokens.shape[1] - count :]).all(dim=2)
-        begun = torch.where(same & (count < lengths), count, begun)
-    return begun
+        begun_tokens = torch.where(same & (count < lengths), count, begun_tokens)
+    return begun_tokens

@@ -195,7 +195,7 @@ class Frontier:
     def __init__(self, start: ReadPrefix, token: int, budget: int) -> None:
         self.budget, self.expansions = budget, 0
         self.waiting = np.array([(start, token, 0.0)], dtype=WAITING)
-        self._forgotten = -math.inf
+        self._best_dropped = -math.inf
 
     def take(self, most: int) -> NDArray[Any]:
         """Take up to `most` prefixes within the budget, the likeliest first."""
@@ -214,13 +214,13 @@ class Frontier:
         waiting = np.concatenate([self.waiting[self.waiting["log_prob"] > bound], new])
         if len(waiting) > 2 * self.budget:
             order = np.argsort(waiting["log_prob"], kind="stable")
-            self._forgotten = max(self._forgotten, waiting["log_prob"][order[-self.budget - 1]])
+            self._best_dropped = max(self._best_dropped, waiting["log_prob"][order[-self.budget - 1]])
             waiting = waiting[np.sort(order[-self.budget :])]
         self.waiting = waiting
 
     def is_decided(self, bound: float) -> bool:
         """Whether no waiting or forgotten prefix is likelier than the bound."""
-        return not len(self.waiting) and self._forgotten <= bound
+        return not len(self.waiting) and self._best_dropped <= bound
 
 
 class Exact(Beam):

@@ -230,9 +230,9 @@ def apply_constraints(
         return left
     if end_id is None:
         return torch.where(stuck, before, left)
-    way_out = torch.full_like(left, -torch.inf)
-    way_out[:, end_id] = before.clamp(min=SMALLEST)
-    return torch.where(stuck, way_out, left)
+    fallback = torch.full_like(left, -torch.inf)
+    fallback[:, end_id] = before.clamp(min=SMALLEST)
+    return torch.where(stuck, fallback, left)
 
 
 class Moment(NamedTuple):

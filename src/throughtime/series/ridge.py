@@ -110,10 +110,10 @@ class _Moments(NamedTuple):
         for values, part in zip(series, parts, strict=True):
             for block in windows_within(values, part, lookback, horizon):
                 moved = block - block[:, lookback - 1 : lookback]
-                past, coming = moved[:, :lookback], moved[:, lookback:]
+                past, targets = moved[:, :lookback], moved[:, lookback:]
                 inner += past.T @ past
-                cross += past.T @ coming
-                squares += float((coming * coming).sum())
+                cross += past.T @ targets
+                squares += float((targets * targets).sum())
                 count += len(block)
         return cls(inner, cross, squares, count)
 

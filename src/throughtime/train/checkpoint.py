@@ -113,9 +113,9 @@ class Checkpoints:
 
     def _drop(self, path: Path) -> None:
         # Renamed first: a process killed while deleting must not leave half a checkpoint under this name.
-        doomed = path.with_name(f".{path.name}.old.part")
-        path.rename(doomed)
-        shutil.rmtree(doomed)
+        old_folder = path.with_name(f".{path.name}.old.part")
+        path.rename(old_folder)
+        shutil.rmtree(old_folder)
 
 
 class _DamageError(Exception):

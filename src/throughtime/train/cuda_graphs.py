@@ -63,9 +63,9 @@ class CudaGraphs:
             # Local to this thread: the one that prepares batches allocates pinned memory meanwhile.
             stream, mode = torch.cuda.current_stream(), "thread_local"
             with torch.cuda.graph(graph, pool=self._pool, stream=stream, capture_error_mode=mode):
-                leaving = self._step(still, entering, count)
-                handed = entering if len(entering) == len(leaving) else leaving
-                for kept, reached in zip(handed, leaving, strict=True):
+                reached_state = self._step(still, entering, count)
+                passed_state = entering if len(entering) == len(reached_state) else reached_state
+                for kept, reached in zip(passed_state, reached_state, strict=True):
                     if kept is not reached:
                         kept.copy_(reached)
         except RuntimeError as error:
@@ -75,7 +75,7 @@ class CudaGraphs:
             self._say(f"The step cannot be recorded in a CUDA graph ({str(error).splitlines()[0]}).")
             return False
         self._pool = self._pool or graph.pool()
-        self._recordings[key] = _Recording(graph, still, handed)
+        self._recordings[key] = _Recording(graph, still, passed_state)
         return True
 
     def _replay(self, recording: _Recording, batch: Batch, carried: State) -> State:

@@ -103,7 +103,7 @@ class Pace:
         self._speeds: list[float] = []
         self._unit: str | None = None
         self._reported: tuple[int, float] = (0, 0.0)
-        self._handed: tuple[int, int] = (0, 0)  # updates and targets
+        self._counts_since_report: tuple[int, int] = (0, 0)  # updates and targets
 
     def begin(self, epochs: int, steps_per_epoch: int, step: int) -> None:
         """Start, or resume, the run at this step."""
@@ -116,10 +116,10 @@ class Pace:
         """One more update with this number of targets was submitted, and `step` updates are done."""
         now, (before, reported) = self._clock(), self._reported
         self.step = step
-        self._handed = (self._handed[0] + 1, self._handed[1] + targets)
+        self._counts_since_report = (self._counts_since_report[0] + 1, self._counts_since_report[1] + targets)
         if step > before and now - reported >= _LIVE_SECONDS:
-            updates, targets_handed = self._handed
-            self.speed = speed_text((step - before) * targets_handed / updates / (now - reported), self._unit)
+            updates, targets_done = self._counts_since_report
+            self.speed = speed_text((step - before) * targets_done / updates / (now - reported), self._unit)
             self._estimate(step, now)
 
     def update(self, report: Report) -> None:

@@ -119,7 +119,7 @@ class Batches(ABC, Generic[Plan, BatchType]):
         self.rank, self.world_size = rank, world_size
         self.epoch = 0
         self._settings = dict(settings)
-        self._taken = 0
+        self._position = 0
         self._planned: tuple[int, Plan] | None = None
 
     @abstractmethod
@@ -142,16 +142,16 @@ class Batches(ABC, Generic[Plan, BatchType]):
 
     def __iter__(self) -> Iterator[BatchType]:
         """Yield the rest of the current epoch."""
-        while self._taken < len(self):
-            batch = self._collate(self.plan(), self._taken)
-            self._taken += 1
+        while self._position < len(self):
+            batch = self._collate(self.plan(), self._position)
+            self._position += 1
             yield batch
         self.epoch += 1
-        self._taken = 0
+        self._position = 0
 
     def state(self) -> dict[str, Any]:
         """Return the position and the settings that it depends on, ready for JSON."""
-        return {"epoch": self.epoch, "batch": self._taken, "settings": dict(self._settings)}
+        return {"epoch": self.epoch, "batch": self._position, "settings": dict(self._settings)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Restore a saved position: the same batches follow as would have followed it."""
@@ -163,11 +163,11 @@ class Batches(ABC, Generic[Plan, BatchType]):
             if settings.get(name) != now:
                 then = settings.get(name)
                 raise InputError("saved position", f"has {name} {then}, but now it is {now}; use the same")
-        before = self.epoch, self._taken
-        self.epoch, self._taken = cast(int, epoch), cast(int, batch)
-        if self._taken > len(self):
+        before = self.epoch, self._position
+        self.epoch, self._position = cast(int, epoch), cast(int, batch)
+        if self._position > len(self):
             last = len(self)
-            self.epoch, self._taken = before
+            self.epoch, self._position = before
             raise InputError("saved position", f"is at batch {batch}, but epoch {epoch} has only {last}")
 
     def _mine(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -165,11 +165,11 @@ def _segment(graph: Graph, module: SegmentNetwork, window: GraphWindow, rows: in
     read = graph.op("Relu", graph.linear(read, module.read.weight, module.read.bias))
     _, state = module.stack.graph(graph, read)
     places, batch = module.places, graph.size(window.values, 1)
-    begun = tuple(graph.op("Tile", part, graph.axes(places, 1)) for part in state)  # [places * B, H]
+    first_state = tuple(graph.op("Tile", part, graph.axes(places, 1)) for part in state)  # [places * B, H]
     asked = _segment_inputs(graph, module, window, rows, batch)
     width = module.stack.input_size
     asked = graph.op("Reshape", asked, graph.axes(1, -1, width))
-    written, _ = module.stack.graph(graph, asked, begun)
+    written, _ = module.stack.graph(graph, asked, first_state)
     outputs = graph.linear(
         graph.op("Squeeze", written, graph.axes(0)), module.write.weight, module.write.bias
     )

@@ -170,8 +170,8 @@ class SegmentNetwork(nn.Module):
         rows, batch = window.values.shape
         columns = [window.values.unsqueeze(-1), window.known[:rows], window.past]
         _, state = self.stack(self.read(self._segments(torch.cat(columns, dim=-1), before=True)).relu())
-        begun = tuple(part.repeat(self.places, 1) for part in state)  # [places * B, H]
-        written, _ = self.stack(self._segment_inputs(window, rows).flatten(0, 1).unsqueeze(0), begun)
+        first_state = tuple(part.repeat(self.places, 1) for part in state)  # [places * B, H]
+        written, _ = self.stack(self._segment_inputs(window, rows).flatten(0, 1).unsqueeze(0), first_state)
         outputs: Tensor = self.write(dropout(written[0], self.output_dropout, self.training))
         outputs = outputs.view(self.places, batch, self.segment, self.width).transpose(1, 2)
         return outputs.flatten(0, 1)[: self.horizon]

@@ -87,8 +87,8 @@ class LanguageObjective(TextObjective):
         )
         hidden, wanted = concatenate(dropped), concatenate([labels[span.start : span.stop] for span in spans])
         total = self.model.head.loss(hidden, wanted)
-        handed = tuple(part.detach() for part in read.state) if self.config.carries_state else ()
-        return Loss(total, self._penalty(outputs, hidden)), handed
+        next_state = tuple(part.detach() for part in read.state) if self.config.carries_state else ()
+        return Loss(total, self._penalty(outputs, hidden)), next_state
 
     @torch.no_grad()
     def validate(self, rank: int, world_size: int) -> dict[str, float]:
