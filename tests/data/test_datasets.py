@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import itertools
 import re
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tests.refusals import refuses
 from throughtime.data.datasets import open_dataset
 from throughtime.data.records import Flashcard, Line, Pair, TaggedSentence, blocks
 from throughtime.data.splits import bounds
+from throughtime.files import sha256_of
 
 LINES = [f"line {number}" for number in range(40)]
 
@@ -280,3 +282,28 @@ def test_pairs_of_one_file_are_drawn_by_source_and_every_direction_has_the_same_
     assert not sources[1] & sources[2]
     assert [len(part) for part in parts.values()] == [1800, 100, 100]
     assert list(data.records("heldout")) == [row for row in rows if row[0] not in sources[0]]
+
+
+def test_members_of_one_archive_are_data_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from throughtime.data.idcache import token_ids
+    from throughtime.text.codec import Codec
+
+    monkeypatch.chdir(tmp_path)
+    with zipfile.ZipFile("a.zip", "w") as archive:
+        archive.writestr("one.txt", "Go now.\n" * 3)
+        archive.writestr("two/b.txt", "Run.\n" * 3)
+    with refuses("a.zip", "'a.zip!one.txt'"):
+        open_dataset("a.zip")
+    found = [open_dataset(f"a.zip!{name}") for name in ("one.txt", "two/b.txt")]
+    assert [next(one.texts()) for one in found] == ["Go now.", "Run."]
+    assert [one.checksums() for one in found] == [
+        [["a.zip!one.txt", sha256_of(Path("a.zip"))]],
+        [["b.txt", sha256_of(Path("a.zip"))]],
+    ]
+    codec = Codec.build(["Go now. Run."], "space")
+    ids = [token_ids(one, "all", codec, eos=False, cache=tmp_path / "cache") for one in found]
+    assert [len(one) for one in ids] == [6, 3]
+    with refuses("a.zip", "'three.txt'"):
+        open_dataset("a.zip!three.txt")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from throughtime.data.records import LabelledText, Observation, Pair, blocks
-from throughtime.data.source import BadRecords, MemoryFile, Place, name_items
+from throughtime.data.source import BadRecords, MemoryFile, Place, file_of, name_items
 from throughtime.data.splits import HELDOUT, SPLITS, bounds, hash_text, split_range
 from throughtime.errors import InputError, unknown
 from throughtime.files import sha256_of
@@ -81,7 +81,7 @@ class Dataset:
 
     def checksums(self) -> list[list[str]]:
         """Return the name and the SHA-256 of each file, in order; data in memory have none."""
-        return [[path.name, sha256_of(path)] for path in self.files()]
+        return [[path.name, sha256_of(file_of(path))] for path in self.files()]
 
     @property
     def tables(self) -> tuple[Place, ...]:

@@ -14,7 +14,7 @@ from throughtime.data.dataset import Dataset
 from throughtime.data.memory import KINDS, MEMORY, MemoryReader, open_objects
 from throughtime.data.readers import Reader, build_reader, reader_for
 from throughtime.data.readers.tables import TABLES, find_label_columns, read_column_names, usual_columns
-from throughtime.data.source import BadRecords, MemoryFile, Place, nearest_file, text_suffix
+from throughtime.data.source import BadRecords, MemoryFile, Place, file_of, nearest_file, text_suffix
 from throughtime.data.splits import find_file_language, folder_splits
 from throughtime.errors import InputError, unknown
 from throughtime.files import path_exists
@@ -103,7 +103,7 @@ def open_dataset(
 def _is_path(name: str) -> bool:
     path = Path(name)
     like_path = len(path.parts) > 1 or bool(path.suffix) or "," in name or name.startswith("~")
-    if all(path_exists(piece) for piece in _pieces(name)):
+    if all(path_exists(file_of(piece)) for piece in _pieces(name)):
         return like_path or name not in CORPORA
     # What looks like a path and not like a corpus gets the error message for paths.
     return like_path and path.parts[0] not in CORPORA
@@ -179,7 +179,7 @@ def _open_path(
     name: str, reader: str | None, source: str | None, target: str | None, labelled: bool, bad: BadRecords
 ) -> Dataset:
     paths = _pieces(name)
-    if absent := [path for path in paths if not path_exists(path)]:
+    if absent := [path for path in paths if not path_exists(file_of(path))]:
         hint = nearest_file(absent[0]) or " give a file, a folder, or a name of `throughtime data list`."
         raise InputError(str(absent[0]), f"does not exist;{hint}")
     if len(paths) == 1 and paths[0].is_dir() and not (paths[0] / "seq.in").exists():

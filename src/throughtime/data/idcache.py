@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from throughtime.data.source import file_of
 from throughtime.errors import InputError
 from throughtime.files import (
     cache_entry,
@@ -165,7 +166,10 @@ def _encode_texts(
 
 
 def _key(dataset: Dataset, split: str, codec: Codec, eos: bool, side: str | None, cache: Path | None) -> str:
-    content = [_sum(path, cache) for path in dataset.files(split)] or [_sum_of_texts(dataset, split)]
+    places = [(path, file_of(path)) for path in dataset.files(split)]
+    # Members of one archive differ by their names alone.
+    content = [_sum(file, cache) + str(path).removeprefix(str(file)) for path, file in places]
+    content = content or [_sum_of_texts(dataset, split)]
     parts = [VERSION, content, dataset.signature, split, side, eos, codec.hash]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 

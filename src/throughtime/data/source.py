@@ -212,6 +212,15 @@ def unpacked_name(path: Path | str) -> Path:
     return path
 
 
+def file_of(path: Path) -> Path:
+    """Return the file that holds the content of `path`: itself, or the archive of a member.
+
+    >>> str(file_of(Path("data/fra-eng.zip!fra.txt")))
+    'data/fra-eng.zip'
+    """
+    return _archive_and_member(path)[0]
+
+
 def _archive_and_member(path: Path) -> tuple[Path, str]:
     """`data/a.zip!b/c.txt` is member `b/c.txt` of `data/a.zip`, unless a file has exactly that name."""
     archive, mark, member = str(path).partition("!")
