@@ -12,7 +12,7 @@ from throughtime.layers.attention import Additive
 from throughtime.layers.stack import Stack
 from throughtime.models.conditional import ConditionalDecoder
 from throughtime.models.decoders import CONTEXTS, AttentionDecoder, ContextDecoder
-from throughtime.models.seq2seq import Bridge, Encoded
+from throughtime.models.seq2seq import Bridge, EncoderOutput
 from throughtime.search.generate import Memory
 
 B, T, H = 3, 4, 6
@@ -22,7 +22,9 @@ def encoded(lengths=(4, 2, 3), state_sizes=(H,)):
     torch.manual_seed(3)
     rows = torch.tensor(lengths)
     outputs = torch.randn(T, B, H) * (torch.arange(T)[:, None] < rows)[..., None]
-    return Encoded(outputs, tuple(torch.randn(B, size) for size in state_sizes), torch.randn(B, H), rows)
+    return EncoderOutput(
+        outputs, tuple(torch.randn(B, size) for size in state_sizes), torch.randn(B, H), rows
+    )
 
 
 def memory_of(kept):

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from throughtime.errors import ThroughtimeError
 from throughtime.models import softmax_loss
-from throughtime.models.chunked_loss import Smoothed
+from throughtime.models.chunked_loss import SurprisalSums
 from throughtime.models.heads import IGNORED, SoftmaxHead
 from throughtime.models.language import RecurrentLanguageModel
 from throughtime.models.mixture import MixtureHead
@@ -110,7 +110,7 @@ def test_one_mask_through_time(monkeypatch):
         seen = []
         monkeypatch.setattr(
             "throughtime.models.mixture.smoothed_surprisal",
-            lambda head, states, *_, seen=seen, **options: seen.append(states) or Smoothed(None, None),
+            lambda head, states, *_, seen=seen, **options: seen.append(states) or SurprisalSums(None, None),
         )
         head.loss(hidden, labels)
         states = seen[0].view(steps, rows, 3, 4)

@@ -8,7 +8,7 @@ from tests.refusals import refuses
 from torch import nn
 
 from throughtime.models.heads import SoftmaxHead
-from throughtime.models.seq2seq import Decoded, Decoder, Encoded, Encoder, EncoderDecoder
+from throughtime.models.seq2seq import Decoder, DecoderOutput, Encoder, EncoderDecoder, EncoderOutput
 from throughtime.search.generate import generate
 from throughtime.search.sampling import Greedy
 from throughtime.tasks.translate.network import PRESETS, build
@@ -94,7 +94,7 @@ def test_a_user_can_write_an_encoder_and_a_decoder():  # R79
 
         def forward(self, source, lengths):
             vectors = self.embedding(source)
-            return Encoded(vectors, (), vectors.sum(0), lengths)
+            return EncoderOutput(vectors, (), vectors.sum(0), lengths)
 
     class Echo(Decoder):
         output_size = 4
@@ -103,7 +103,7 @@ def test_a_user_can_write_an_encoder_and_a_decoder():  # R79
             return (), (encoded.final,)
 
         def step(self, last, state, memory):
-            return Decoded(memory.kept[0][memory.owner], state)
+            return DecoderOutput(memory.kept[0][memory.owner], state)
 
     model = EncoderDecoder(Bag(), Echo(), SoftmaxHead(4, 13), bos_id=1)
     source, inputs = drawn()

@@ -61,7 +61,7 @@ def _escape_controls(console: Console) -> Console:
     from rich.console import RenderHook
     from rich.segment import Segment
 
-    class Escaped:
+    class EscapedText:
         def __init__(self, renderable: Any) -> None:
             self.renderable = renderable
 
@@ -71,7 +71,7 @@ def _escape_controls(console: Console) -> Console:
 
     class Hook(RenderHook):
         def process_renderables(self, renderables: Iterable[Any]) -> list[Any]:
-            return [Escaped(one) for one in renderables]
+            return [EscapedText(one) for one in renderables]
 
     console.push_render_hook(Hook())
     return console

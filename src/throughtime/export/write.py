@@ -43,7 +43,7 @@ class Case(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Exported:
+class ModelExport:
     """The parts of an exported model. Building graphs is cheap, so they are built when needed."""
 
     graphs: Callable[[bool], dict[str, Graph]]
@@ -77,7 +77,7 @@ def draw_ragged(
 
 
 def write_export(
-    exported: Exported, task: str, out: Path, *, name: str, int8: bool = False
+    exported: ModelExport, task: str, out: Path, *, name: str, int8: bool = False
 ) -> dict[str, Any]:
     """Write a model to a folder for `throughtime.runtime`; return the contents of its export.json.
 

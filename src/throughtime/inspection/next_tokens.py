@@ -27,7 +27,7 @@ class ScoredToken:
 
 
 @dataclass(frozen=True)
-class Expected:
+class NextToken:
     """A token that may come next: what it adds to the text, and its probability."""
 
     token: str
@@ -40,7 +40,7 @@ class NextTokens(Answer):
     """A text as the model reads it, and the tokens that may follow, the most likely first."""
 
     read: tuple[ScoredToken, ...]
-    expected: tuple[Expected, ...]
+    expected: tuple[NextToken, ...]
     entropy: float  # of the next token, in bits
 
 
@@ -67,7 +67,7 @@ def next_tokens(language: LanguageModel, text: str, k: int = TOP) -> NextTokens:
     best = chances.topk(min(k, len(row)))
     vocabulary = framing.codec.vocabulary
     expected = [
-        Expected(
+        NextToken(
             END if one == framing.end_id else vocabulary.token(one),
             framing.addition(ids[-WINDOW:], one),
             chance,

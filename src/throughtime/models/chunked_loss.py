@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from throughtime.models.heads import SoftmaxHead
 
 
-class Smoothed(NamedTuple):
+class SurprisalSums(NamedTuple):
     """Two sums over the same rows: the one to report, and the one to minimise instead."""
 
     surprisal: Tensor  # of the labels; without a gradient
@@ -43,7 +43,7 @@ def smoothed_surprisal(
     labels: Tensor,
     smoothing: float = 0.0,
     log_shares: Tensor | None = None,
-) -> Smoothed:
+) -> SurprisalSums:
     """The sums of -ln P(label) and of the same with smoothed labels, over the rows that have a label.
 
     P is the softmax of `head` for hidden [N, H]. With `log_shares` [N, K], P is a mixture of K softmaxes with
@@ -60,10 +60,10 @@ def smoothed_surprisal(
     inputs = (hidden, log_shares, head.weight, head.bias)
     if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs):
         both = _SummedSurprisal.apply(*inputs, labels, smoothing, head.chunk)  # type: ignore[no-untyped-call]
-        return Smoothed(*both)
+        return SurprisalSums(*both)
     nothing = Gradients(None, None, None)
     found, excess = _collect(*inputs, labels, head.chunk, nothing, None, smoothing)
-    return Smoothed(found.sum(), (found + smoothing * excess).sum())
+    return SurprisalSums(found.sum(), (found + smoothing * excess).sum())
 
 
 def surprisals(head: SoftmaxHead, hidden: Tensor, labels: Tensor, log_shares: Tensor | None = None) -> Tensor:

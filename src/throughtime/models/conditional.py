@@ -11,7 +11,15 @@ from throughtime.layers.attention import Attention, attend, build_memory
 from throughtime.layers.layer import check_probability
 from throughtime.layers.stack import graph_norm
 from throughtime.models.decoders import check_query, first_state, graph_first_state
-from throughtime.models.seq2seq import Bridge, Decoded, Decoder, Encoded, GraphDecoded, GraphEncoded, Kept
+from throughtime.models.seq2seq import (
+    Bridge,
+    Decoder,
+    DecoderMemory,
+    DecoderOutput,
+    EncoderOutput,
+    GraphDecoded,
+    GraphEncoded,
+)
 from throughtime.search.generate import Memory
 
 
@@ -59,19 +67,19 @@ class ConditionalDecoder(Decoder):
         self.dropout = nn.Dropout(check_probability("dropout", dropout))
         self.output_dropout = nn.Dropout(check_probability("output_dropout", output_dropout))
 
-    def start(self, encoded: Encoded) -> tuple[State, Kept]:
+    def start(self, encoded: EncoderOutput) -> tuple[State, DecoderMemory]:
         """The first state (the encoder's, or the first cell's own); keys, values and padding."""
         state = first_state(self.first, self.bridge, encoded)
         return state, build_memory(self.attention, encoded.outputs, encoded.lengths)
 
-    def step(self, last: Tensor, state: State, memory: Memory) -> Decoded:
+    def step(self, last: Tensor, state: State, memory: Memory) -> DecoderOutput:
         """Read one token per row."""
         y = self.dropout(self.embedding(last))
         state, context, weights = self._advance(self.first.project(y[None])[0], state, memory)
         output = self._output(state[0], y, context)
-        return Decoded(output, state, {"attention": weights})
+        return DecoderOutput(output, state, {"attention": weights})
 
-    def run(self, inputs: Tensor, state: State, memory: Memory) -> Decoded:
+    def run(self, inputs: Tensor, state: State, memory: Memory) -> DecoderOutput:
         """Read a whole target, with one product before and one after all steps."""
         y = self.dropout(self.embedding(inputs))
         seen, contexts, attention = [], [], []
@@ -81,7 +89,7 @@ class ConditionalDecoder(Decoder):
             contexts.append(context)
             attention.append(weights)
         output = self._output(torch.stack(seen), y, torch.stack(contexts))
-        return Decoded(output, state, {"attention": torch.stack(attention)})
+        return DecoderOutput(output, state, {"attention": torch.stack(attention)})
 
     def _advance(self, projected: Tensor, state: State, memory: Memory) -> tuple[State, Tensor, Tensor]:
         """Both cells and the attention between them: the next state, the context, the weights."""

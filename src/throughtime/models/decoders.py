@@ -12,7 +12,15 @@ from throughtime.errors import InputError, unknown
 from throughtime.layers.attention import Attention, attend, build_memory
 from throughtime.layers.layer import check_probability
 from throughtime.layers.stack import Stack, graph_norm
-from throughtime.models.seq2seq import Bridge, Decoded, Decoder, Encoded, GraphDecoded, GraphEncoded, Kept
+from throughtime.models.seq2seq import (
+    Bridge,
+    Decoder,
+    DecoderMemory,
+    DecoderOutput,
+    EncoderOutput,
+    GraphDecoded,
+    GraphEncoded,
+)
 from throughtime.search.generate import Memory
 
 if TYPE_CHECKING:
@@ -69,7 +77,7 @@ class ContextDecoder(Decoder):
         resized = self.output_size != stack.output_size
         self.output = nn.Linear(stack.output_size, self.output_size) if resized else None
 
-    def start(self, encoded: Encoded) -> tuple[State, Kept]:
+    def start(self, encoded: EncoderOutput) -> tuple[State, DecoderMemory]:
         """The first state, and c."""
         state = first_state(self.stack, self.bridge, encoded)
         if self.context is None:
@@ -78,15 +86,15 @@ class ContextDecoder(Decoder):
             return state, (encoded.final,)
         return state, (self.pooling(encoded.outputs, encoded.final, encoded.lengths),)
 
-    def step(self, last: Tensor, state: State, memory: Memory) -> Decoded:
+    def step(self, last: Tensor, state: State, memory: Memory) -> DecoderOutput:
         """Read one token per row."""
         outputs, reached = self.stack.step(self._input(last, memory), state)
-        return Decoded(self._output(outputs), reached)
+        return DecoderOutput(self._output(outputs), reached)
 
-    def run(self, inputs: Tensor, state: State, memory: Memory) -> Decoded:
+    def run(self, inputs: Tensor, state: State, memory: Memory) -> DecoderOutput:
         """Read a whole target in one scan."""
         outputs, reached = self.stack(self._input(inputs, memory), state)
-        return Decoded(self._output(outputs), reached)
+        return DecoderOutput(self._output(outputs), reached)
 
     def _output(self, outputs: Tensor) -> Tensor:
         found: Tensor = self.output_dropout(outputs if self.output is None else self.output(outputs))
@@ -131,7 +139,7 @@ class ContextDecoder(Decoder):
         return GraphDecoded(y, reached)
 
 
-def first_state(first: Stack | Cell, bridge: Bridge | None, encoded: Encoded) -> State:
+def first_state(first: Stack | Cell, bridge: Bridge | None, encoded: EncoderOutput) -> State:
     """The encoder's state through the bridge; without a bridge the stack's own: zero or learned."""
     return bridge(encoded.state) if bridge is not None else first.initial_state(len(encoded.lengths))
 
@@ -200,7 +208,7 @@ class AttentionDecoder(Decoder):
         self.fused = True
         """Whether a whole target may run as one fused function, if that supports its parts."""
 
-    def start(self, encoded: Encoded) -> tuple[State, Kept]:
+    def start(self, encoded: EncoderOutput) -> tuple[State, DecoderMemory]:
         """The first state, with o_0 = 0 if it is fed; keys, C h and padding."""
         state = first_state(self.stack, self.bridge, encoded)
         keys, values, padding = build_memory(self.attention, encoded.outputs, encoded.lengths)
@@ -208,7 +216,7 @@ class AttentionDecoder(Decoder):
             state = (*state, state[0].new_zeros(len(state[0]), self.output_size))
         return state, (keys, self.from_context(values), padding)
 
-    def step(self, last: Tensor, state: State, memory: Memory) -> Decoded:
+    def step(self, last: Tensor, state: State, memory: Memory) -> DecoderOutput:
         """Read one token per row."""
         x = self.dropout(self.embedding(last))
         if self.input_feeding:
@@ -218,15 +226,15 @@ class AttentionDecoder(Decoder):
         output = self._output(seen, context)
         if self.input_feeding:
             reached = (*reached, output)
-        return Decoded(self.output_dropout(output), reached, {"attention": weights})
+        return DecoderOutput(self.output_dropout(output), reached, {"attention": weights})
 
-    def run(self, inputs: Tensor, state: State, memory: Memory) -> Decoded:
+    def run(self, inputs: Tensor, state: State, memory: Memory) -> DecoderOutput:
         """Read a whole target: in one scan, or step by step if outputs are fed back."""
         if not self.input_feeding:
             seen, reached = self.stack(self.dropout(self.embedding(inputs)), state)
             context, weights = self.attention(seen.transpose(0, 1), *memory.kept)
             output = self._output(seen, context.transpose(0, 1))
-            return Decoded(self.output_dropout(output), reached, {"attention": weights.transpose(0, 1)})
+            return DecoderOutput(self.output_dropout(output), reached, {"attention": weights.transpose(0, 1)})
         from throughtime.models.input_feeding import refuses, run_input_feeding
 
         if not self.fused or refuses(self.stack, self.attention, self.norm):
@@ -235,7 +243,7 @@ class AttentionDecoder(Decoder):
         outputs, weights, reached = run_input_feeding(
             x, state, self.stack, self.attention, self.from_state, memory.kept
         )
-        return Decoded(self.output_dropout(outputs), reached, {"attention": weights})
+        return DecoderOutput(self.output_dropout(outputs), reached, {"attention": weights})
 
     def _output(self, seen: Tensor, context: Tensor) -> Tensor:
         mixed = self.from_state(seen) + context

@@ -16,7 +16,7 @@ from throughtime.errors import InputError
 from throughtime.registry import Registry
 
 if TYPE_CHECKING:
-    from throughtime.models.chunked_loss import Smoothed
+    from throughtime.models.chunked_loss import SurprisalSums
 
 IGNORED = -100
 """The label of rows that have no target, by torch's convention."""
@@ -41,7 +41,7 @@ class Head(nn.Module, ABC):
         [N, H], [N] -> [], or [T, B, H], [T, B] -> [].
         """
 
-    def smoothed_loss(self, hidden: Tensor, labels: Tensor, smoothing: float) -> Smoothed:
+    def smoothed_loss(self, hidden: Tensor, labels: Tensor, smoothing: float) -> SurprisalSums:
         """The sum of -ln P(label), and the sum with smoothed labels, to minimise instead."""
         raise InputError(
             "label_smoothing", f"is {smoothing}, but {type(self).__name__} does not support it; set it to 0"
@@ -108,7 +108,7 @@ class SoftmaxHead(Head):
         """The sum of -ln P(label), computed with its gradient; `backward` may be called once."""
         return self.smoothed_loss(*flatten_rows(hidden, labels), 0.0).smoothed
 
-    def smoothed_loss(self, hidden: Tensor, labels: Tensor, smoothing: float) -> Smoothed:
+    def smoothed_loss(self, hidden: Tensor, labels: Tensor, smoothing: float) -> SurprisalSums:
         """Both sums in one pass; `backward` of the smoothed one may be called once."""
         from throughtime.models.chunked_loss import smoothed_surprisal
 

@@ -23,12 +23,12 @@ from throughtime.layers.stack import Stack
 from throughtime.models.heads import Head
 from throughtime.search.generate import Memory, Step
 
-Kept = tuple[Tensor, ...]
+DecoderMemory = tuple[Tensor, ...]
 """What stays the same while a sentence is decoded: each tensor [sentences, ...]."""
 T = TypeVar("T", Tensor, str)
 
 
-class Encoded(NamedTuple):
+class EncoderOutput(NamedTuple):
     """The result of an encoder."""
 
     outputs: Tensor  # [T, B, H], zero past each row's length
@@ -37,7 +37,7 @@ class Encoded(NamedTuple):
     lengths: Tensor  # [B]
 
 
-class Decoded(NamedTuple):
+class DecoderOutput(NamedTuple):
     """The result of a decoder for one step, [rows, H], or for a whole target, [L, B, H]."""
 
     outputs: Tensor
@@ -46,7 +46,7 @@ class Decoded(NamedTuple):
 
 
 class GraphEncoded(NamedTuple):
-    """`Encoded` in a graph."""
+    """`EncoderOutput` in a graph."""
 
     outputs: str
     state: GraphState
@@ -69,7 +69,7 @@ class Encoder(nn.Module, ABC):
     state_sizes: tuple[int, ...]
 
     @abstractmethod
-    def forward(self, source: Tensor, lengths: Tensor) -> Encoded:
+    def forward(self, source: Tensor, lengths: Tensor) -> EncoderOutput:
         """Outputs of all steps and the last state."""
 
     def graph(self, ops: Ops, source: str, lengths: str) -> GraphEncoded:
@@ -86,16 +86,16 @@ class Decoder(nn.Module, ABC):
     output_size: int
 
     @abstractmethod
-    def start(self, encoded: Encoded) -> tuple[State, Kept]:
+    def start(self, encoded: EncoderOutput) -> tuple[State, DecoderMemory]:
         """The first state, and what is kept per sentence while it is decoded."""
 
     @abstractmethod
-    def step(self, last: Tensor, state: State, memory: Memory) -> Decoded:
+    def step(self, last: Tensor, state: State, memory: Memory) -> DecoderOutput:
         """Read one token per row, [rows]; the rows of a sentence are adjacent and share `memory.kept`."""
 
-    def run(self, inputs: Tensor, state: State, memory: Memory) -> Decoded:
+    def run(self, inputs: Tensor, state: State, memory: Memory) -> DecoderOutput:
         """Read a whole target, [L, B], one row per sentence; by default step by step."""
-        steps: list[Decoded] = []
+        steps: list[DecoderOutput] = []
         for last in inputs:
             steps.append(self.step(last, state, memory))
             state = steps[-1].state
@@ -125,14 +125,14 @@ class EncoderDecoder(nn.Module):
         state, kept = self.decoder.start(self.encoder(source, lengths))
         return state, Memory(kept, torch.arange(source.shape[1], device=source.device))
 
-    def forward(self, source: Tensor, lengths: Tensor, inputs: Tensor) -> Decoded:
+    def forward(self, source: Tensor, lengths: Tensor, inputs: Tensor) -> DecoderOutput:
         """Teacher forcing: the decoder's outputs [L, B, H] for target inputs [L, B]."""
         state, memory = self.encode(source, lengths)
         return self.decoder.run(inputs, state, memory)
 
     def run_scheduled(
         self, source: Tensor, lengths: Tensor, inputs: Tensor, ratio: float, *, sample: bool = False
-    ) -> Decoded:
+    ) -> DecoderOutput:
         """Teacher forcing with this probability, drawn for each row and step (Bengio et al., 2015).
 
         Otherwise a row reads its own prediction: the likeliest token, or with `sample` a drawn one. With a
@@ -143,7 +143,7 @@ class EncoderDecoder(nn.Module):
         if ratio == 1:
             return self(source, lengths, inputs)  # type: ignore[no-any-return]
         state, memory = self.encode(source, lengths)
-        steps: list[Decoded] = []
+        steps: list[DecoderOutput] = []
         forced = torch.rand(inputs.shape, device=inputs.device) < ratio
         for t, given in enumerate(inputs):
             last = (
@@ -182,10 +182,10 @@ class EncoderDecoder(nn.Module):
         return torch.multinomial(log_probs.exp(), 1)[:, 0] if sample else log_probs.argmax(dim=1)
 
 
-def _stack_steps(steps: Sequence[Decoded]) -> Decoded:
+def _stack_steps(steps: Sequence[DecoderOutput]) -> DecoderOutput:
     """Stack the outputs of all steps; the state is that of the last one."""
     extras = {name: torch.stack([one.extras[name] for one in steps]) for name in steps[0].extras}
-    return Decoded(torch.stack([one.outputs for one in steps]), steps[-1].state, extras)
+    return DecoderOutput(torch.stack([one.outputs for one in steps]), steps[-1].state, extras)
 
 
 class RecurrentEncoder(Encoder):
@@ -214,13 +214,13 @@ class RecurrentEncoder(Encoder):
         self.output_size = stack.output_size
         self.state_sizes = tuple(size for layer in self._sizes() for size in layer)
 
-    def forward(self, source: Tensor, lengths: Tensor) -> Encoded:
+    def forward(self, source: Tensor, lengths: Tensor) -> EncoderOutput:
         """Outputs of all steps and the last state; an empty sentence keeps the first state."""
         if not len(source):
             source = pad(source, (0, 0, 0, 1))  # a recurrence needs a step, even if all sentences are empty
         outputs, last = self.stack(self.dropout(self.embedding(source)), None, lengths)
         state = self._join_directions(last, partial(torch.cat, dim=-1))
-        return Encoded(self.output_dropout(outputs), state, state[-len(self._sizes()[-1])], lengths)
+        return EncoderOutput(self.output_dropout(outputs), state, state[-len(self._sizes()[-1])], lengths)
 
     def graph(self, ops: Ops, source: str, lengths: str) -> GraphEncoded:
         """See `Encoder`."""

@@ -16,7 +16,7 @@ from throughtime.kernels.elements import KINDS, ElementKind, round_up_units
 from throughtime.recurrence import costs, persistent_layer
 from throughtime.recurrence.backend import Result, first_order
 from throughtime.recurrence.batched_copies import Moves
-from throughtime.recurrence.persistent_layer import OWN, Kept
+from throughtime.recurrence.persistent_layer import OWN, SavedLayer
 from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan, best
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Recurrence(torch.autograd.Function):
                     persistent_layer.forward_arguments(numbers, form, layer, gates, own_ends, lengths),
                 )
                 rows = layer.states[1:].view(steps * batch, width)
-                kept += Kept(
+                kept += SavedLayer(
                     layer.into_gates, layer.recurrent, gates, layer.states, layer.memories, layer.extra
                 )
                 ends += own_ends
@@ -123,7 +123,10 @@ class Recurrence(torch.autograd.Function):
         settings: PersistentSettings = ctx.settings
         form, size, given, wanted = settings.form, settings.size, ctx.given, ctx.needs_input_grad
         entering, lengths, carry, *kept = ctx.saved_tensors
-        layers = [Kept(*kept[at : at + len(Kept._fields)]) for at in range(0, len(kept), len(Kept._fields))]
+        layers = [
+            SavedLayer(*kept[at : at + len(SavedLayer._fields)])
+            for at in range(0, len(kept), len(SavedLayer._fields))
+        ]
         after, batch, width = layers[0].states.shape
         moves = Moves(entering.element_size(), settings.device)
         outputs, *ends = [None if part is None else moves.widen(part, size, width) for part in gradients]

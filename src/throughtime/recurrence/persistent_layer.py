@@ -31,7 +31,7 @@ class LayerTensors(NamedTuple):
     extra: Tensor | None  # [T, B, width] that only GRUs have
 
 
-class Kept(NamedTuple):
+class SavedLayer(NamedTuple):
     """What the backward pass of a layer needs."""
 
     into_gates: Tensor
@@ -125,7 +125,7 @@ def forward_arguments(
     )
 
 
-def prepare_backward(moves: Moves, form: Form, layer: Kept, ends: Sequence[Tensor | None]) -> Sums:
+def prepare_backward(moves: Moves, form: Form, layer: SavedLayer, ends: Sequence[Tensor | None]) -> Sums:
     """Allocate the gradients of the sums; the next launch of `moves` transposes the recurrent weights."""
     states, recurrent = layer.states, layer.recurrent
     after, batch, width = states.shape
@@ -148,7 +148,7 @@ def prepare_backward(moves: Moves, form: Form, layer: Kept, ends: Sequence[Tenso
 def backward_arguments(
     numbers: _Numbers,
     form: Form,
-    layer: Kept,
+    layer: SavedLayer,
     sums: Sums,
     outputs: Tensor,
     lengths: Tensor | None,
@@ -181,7 +181,7 @@ def backward_arguments(
     )
 
 
-def compute_weight_gradients(form: Form, layer: Kept, sums: Sums, rows: Tensor) -> list[Tensor | None]:
+def compute_weight_gradients(form: Form, layer: SavedLayer, sums: Sums, rows: Tensor) -> list[Tensor | None]:
     """Return the gradients of the weights, wide, from those of all sums and the inputs of the layer."""
     states, gradients = layer.states, sums.gradients
     width, after = states.shape[2], form is Form.GRU_AFTER

@@ -7,17 +7,17 @@ from collections.abc import Iterator
 import torch
 
 from throughtime.export.graph import Graph
-from throughtime.export.write import Case, Exported, draw_ragged
+from throughtime.export.write import Case, ModelExport, draw_ragged
 from throughtime.tasks.classify.network import SequenceClassifier
 from throughtime.tasks.classify.predictor import Classifier
 
 SHAPES = ((1, 1), (1, 50), (3, 7), (3, 40))
 
 
-def build_export(classifier: Classifier) -> Exported:
+def build_export(classifier: Classifier) -> ModelExport:
     """The graph of a classifier, and the settings and files that its runner needs."""
     model = classifier.model
-    return Exported(
+    return ModelExport(
         lambda int8: {"model": build_classifier_graph(model, int8)},
         {"labels": list(classifier.labels.names), "max_length": classifier.config.max_length},
         classifier.codec.save,

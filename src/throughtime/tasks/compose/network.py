@@ -15,7 +15,7 @@ from throughtime.cells.base import State
 from throughtime.layers.embedding import initialise_network_
 from throughtime.models.decoders import ContextDecoder
 from throughtime.models.heads import SoftmaxHead
-from throughtime.models.seq2seq import Bridge, Encoded, Encoder, EncoderDecoder
+from throughtime.models.seq2seq import Bridge, Encoder, EncoderDecoder, EncoderOutput
 from throughtime.search.generate import Memory
 from throughtime.tasks.compose.config import ComposeConfig
 
@@ -28,7 +28,7 @@ class LabelCondition(Encoder):
         self.table = nn.Embedding(labels, size)
         self.output_size, self.state_sizes = size, (size,)
 
-    def forward(self, source: Tensor, lengths: Tensor) -> Encoded:
+    def forward(self, source: Tensor, lengths: Tensor) -> EncoderOutput:
         """See `Encoder`."""
         return _wrap_condition(self.table(source), lengths)
 
@@ -56,14 +56,14 @@ class VectorCondition(Encoder):
         self.mean.copy_(vectors.double().mean(0))
         self.scale.copy_(torch.where(spread > 0, spread, 1.0))
 
-    def forward(self, source: Tensor, lengths: Tensor) -> Encoded:
+    def forward(self, source: Tensor, lengths: Tensor) -> EncoderOutput:
         """See `Encoder`."""
         return _wrap_condition(torch.tanh(self.projection((source - self.mean) / self.scale)), lengths)
 
 
-def _wrap_condition(vectors: Tensor, lengths: Tensor) -> Encoded:
+def _wrap_condition(vectors: Tensor, lengths: Tensor) -> EncoderOutput:
     """A condition [1, B, H] in the form of an encoder's output."""
-    return Encoded(vectors, (vectors[0],), vectors[0], lengths)
+    return EncoderOutput(vectors, (vectors[0],), vectors[0], lengths)
 
 
 class ConditionedLanguageModel(EncoderDecoder):

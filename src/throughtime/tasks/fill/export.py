@@ -8,17 +8,17 @@ import torch
 from torch import nn
 
 from throughtime.export.graph import Graph
-from throughtime.export.write import Case, Exported, draw_ragged
+from throughtime.export.write import Case, ModelExport, draw_ragged
 from throughtime.tasks.fill.network import MaskedTokens
 from throughtime.tasks.fill.predictor import Filler
 
 SHAPES = ((1, 3), (1, 50), (3, 7), (3, 40))
 
 
-def build_export(filler: Filler) -> Exported:
+def build_export(filler: Filler) -> ModelExport:
     """The graph of a model that fills blanks, and the settings and files that its runner needs."""
     model = filler.model
-    return Exported(
+    return ModelExport(
         lambda int8: {"model": build_filler_graph(model, int8)},
         {"never": filler._never},
         filler.codec.save,

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from throughtime.errors import InputError
 from throughtime.export.graph import Graph, to_array
-from throughtime.export.write import Case, Exported, number_names
+from throughtime.export.write import Case, ModelExport, number_names
 from throughtime.tasks.forecast import heads as forecast_heads
 from throughtime.tasks.forecast.network import (
     LEAST_SPREAD,
@@ -25,7 +25,7 @@ from throughtime.tasks.forecast.window_networks import RecurrentNetwork, Segment
 BATCHES = (1, 3, 17)
 
 
-def build_export(forecaster: SeriesForecaster) -> Exported:
+def build_export(forecaster: SeriesForecaster) -> ModelExport:
     """Return the graphs and settings of a forecaster, with the scales of its series."""
     model, config, scaling = forecaster.model, forecaster.config, forecaster.scaling
     if config.transform != "none":
@@ -42,7 +42,7 @@ def build_export(forecaster: SeriesForecaster) -> Exported:
         step = {"step": _step_graph(model, known, int8)} if isinstance(model, LatentAutoregression) else {}
         return {"model": _model_graph(model, known, past, int8), **step}
 
-    return Exported(
+    return ModelExport(
         graphs,
         {
             "lookback": model.lookback,

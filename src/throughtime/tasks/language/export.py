@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 
 from throughtime.export.graph import Graph, to_array
-from throughtime.export.write import Case, Exported, draw_ragged, number_names
+from throughtime.export.write import Case, ModelExport, draw_ragged, number_names
 from throughtime.models.language import NOTHING, RecurrentLanguageModel
 from throughtime.tasks.language.predictor import RecurrentLanguage
 
@@ -15,10 +15,10 @@ SHAPES = ((1, 1), (1, 50), (3, 7), (3, 40))
 """The numbers of texts and of tokens at which an export is checked."""
 
 
-def build_export(language: RecurrentLanguage) -> Exported:
+def build_export(language: RecurrentLanguage) -> ModelExport:
     """The graph of a language model, and the settings and files that its runner needs."""
     model, framing = language.model, language.framing
-    return Exported(
+    return ModelExport(
         lambda int8: {"model": build_language_graph(model, int8)},
         {
             "begin_id": framing.begin_id,

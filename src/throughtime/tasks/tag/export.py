@@ -11,7 +11,7 @@ import torch
 
 from throughtime.data.batching.sequences import TaggedBatches
 from throughtime.export.graph import Graph, to_array
-from throughtime.export.write import Case, Exported
+from throughtime.export.write import Case, ModelExport
 from throughtime.layers.crf import LinearChain
 from throughtime.layers.pooling import Pooling
 from throughtime.tasks.tag.network import SequenceTagger, SpellingReader
@@ -20,7 +20,7 @@ from throughtime.tasks.tag.predictor import Tagger
 SHAPES = ((1, 1), (1, 40), (3, 7), (3, 30))
 
 
-def build_export(tagger: Tagger) -> Exported:
+def build_export(tagger: Tagger) -> ModelExport:
     """The graph of a tagger with its language models, and the settings and files that its runner needs."""
     model, codec = tagger.model, tagger.codec
     chain = None
@@ -34,7 +34,7 @@ def build_export(tagger: Tagger) -> Exported:
         for number, language in enumerate(tagger.languages):
             language.reading.codec.save(folder / f"language-{number}")
 
-    return Exported(
+    return ModelExport(
         lambda int8: {"model": build_tagger_graph(model, int8)},
         {
             "vectors": codec.vectors,

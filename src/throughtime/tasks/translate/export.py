@@ -9,9 +9,9 @@ from torch import Tensor
 
 from throughtime.cells.base import State
 from throughtime.export.graph import Graph
-from throughtime.export.write import Case, Exported, draw_ragged, number_names
+from throughtime.export.write import Case, ModelExport, draw_ragged, number_names
 from throughtime.folder import ModelFolder
-from throughtime.models.seq2seq import EncoderDecoder, Kept
+from throughtime.models.seq2seq import DecoderMemory, EncoderDecoder
 from throughtime.search.generate import Memory
 from throughtime.tasks.translate.predictor import Translator
 
@@ -20,10 +20,10 @@ SHAPES = ((1, 3, 1), (1, 40, 5), (3, 7, 2), (3, 60, 5))
 TOP_K = 5
 
 
-def build_export(translator: Translator) -> Exported:
+def build_export(translator: Translator) -> ModelExport:
     """Describe the export of a translator."""
     model, codecs = translator.model, translator.codecs
-    return Exported(
+    return ModelExport(
         lambda int8: {
             "encoder": build_encoder_graph(model, int8),
             "decoder": build_decoder_graph(model, int8),
@@ -80,7 +80,7 @@ def build_decoder_graph(model: EncoderDecoder, int8: bool) -> Graph:
 
 
 @torch.inference_mode()
-def _example_shapes(model: EncoderDecoder) -> tuple[State, Kept]:
+def _example_shapes(model: EncoderDecoder) -> tuple[State, DecoderMemory]:
     """Return the state and the memory of a sentence of one token, for their shapes."""
     device = next(model.parameters()).device
     one = torch.zeros(1, 1, dtype=torch.long, device=device)
