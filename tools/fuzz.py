@@ -36,6 +36,7 @@ SLOWEST = 10.0
 """Seconds after which an input has taken too long."""
 MEMORY = 2 << 30
 """Bytes that may be allocated beyond what is needed at the start."""
+LONGEST_ERROR = 5_000
 MOST_FAILURES = 3
 """Failures of a target after which it is left alone."""
 
@@ -113,8 +114,8 @@ def try_target(target: Target, until: float, out: Path) -> None:
             target.refused += target.attempt(value) is False
         except ThroughtimeError as error:
             target.refused += 1
-            if "\n" in str(error):
-                raise ValueError(f"more than one line: {error}") from error
+            if "\n" in str(error) or len(str(error)) > LONGEST_ERROR:
+                raise ValueError(f"more than one line, or too long: {error}") from error
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
 

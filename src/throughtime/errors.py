@@ -15,6 +15,11 @@ class ThroughtimeError(Exception):
     exit_code = 1
 
 
+def _shorten(text: str, head: int = 1_500, tail: int = 500) -> str:
+    """Leave out the middle of a text that quotes a cell or a word of a hundred thousand letters."""
+    return text if len(text) <= head + tail else f"{text[:head]} ... {text[-tail:]}"
+
+
 class InputError(ThroughtimeError, ValueError):
     """Bad input: the message names the file, line or option, and says what to do.
 
@@ -28,10 +33,11 @@ class InputError(ThroughtimeError, ValueError):
     exit_code = 2
 
     def __init__(self, where: str, problem: str | None = None, line: int | None = None) -> None:
-        self.where, self.problem, self.line = where, problem, line
+        self.where, self.line = where, line
+        self.problem = None if problem is None else _shorten(problem)
         self.skippable = False
-        place = where if line is None else f"{where}:{line}"
-        super().__init__(place if problem is None else f"{place}: {problem}")
+        place = _shorten(where) if line is None else f"{_shorten(where)}:{line}"
+        super().__init__(place if problem is None else f"{place}: {self.problem}")
 
 
 class MissingPackageError(ThroughtimeError):

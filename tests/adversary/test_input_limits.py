@@ -48,6 +48,16 @@ def test_errors_about_wide_tables_are_short(wide):
     assert len(str(raised.value)) < 2_000
 
 
+@pytest.mark.parametrize("row", ["{},1", "2020-01-01,{}"])
+@pytest.mark.parametrize("cell", ["9" * 100_000, "1,234." * 15_000, "2020-" * 20_000, "Jan " * 25_000])
+def test_errors_about_long_cells_are_short(tmp_path, row, cell):
+    path = tmp_path / "rain.csv"
+    path.write_text("ds;y\n" + row.format(cell).replace(",", ";", 1) + "\n")
+    with pytest.raises(InputError, match=r"rain\.csv:2: ") as raised:
+        read_panel(path)
+    assert len(str(raised.value)) < 4_000
+
+
 LONG = """
 import resource, sys
 from pathlib import Path
