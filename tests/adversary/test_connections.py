@@ -133,11 +133,20 @@ def test_clients_whose_requests_run_are_not_dropped_and_a_further_one_is_told():
 
 
 def metrics_over(line):
-    line.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    found = b""
-    while not found.endswith(b"\n") or b"throughtime_generated_tokens" not in found:
-        found += line.recv(65_536)
-    return found
+    return got(line, b"/metrics")
+
+
+def got(line, path):
+    """The answer to a request over a connection that stays open."""
+    line.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    header, body = b"", b""
+    while b"\r\n\r\n" not in header:
+        header += line.recv(65_536)
+    header, _, body = header.partition(b"\r\n\r\n")
+    length = int(re.search(rb"content-length: (\d+)", header)[1])
+    while len(body) < length:
+        body += line.recv(65_536)
+    return body
 
 
 class Exhausted(socket.socket):
@@ -167,6 +176,15 @@ def test_running_out_of_files_is_a_line_a_second_and_no_end(capfd, monkeypatch):
     lines = capfd.readouterr().err.splitlines()
     assert 1 <= len(lines) <= 3
     assert all("Too many open files" in line for line in lines)
+
+
+def test_small_answers_are_not_held_back():
+    with serving(gated()[1]) as (server, address), connected(address) as line:
+        assert b"ok" in got(line, b"/health")
+        (connection,) = server.server_state.connections
+        own = connection.transport.get_extra_info("socket")
+        # Without it the kernel keeps the body back until the header is acknowledged, 40 ms later.
+        assert own.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_garbage_after_an_answer_is_no_failure(capfd):

@@ -107,9 +107,7 @@ def serve(
         float,
         option("Seconds to keep a connection without a request open.", min=0.1, max=3_600, panel=AMOUNTS),
     ] = 5.0,
-    log_json: Annotated[
-        bool, option("Write the access log as JSON lines.", "--log-json", panel=OUTPUT)
-    ] = False,
+    log_json: Annotated[bool, option("Write the log as JSON lines.", "--log-json", panel=OUTPUT)] = False,
     device: Device = "auto",
 ) -> Outcome:
     """Serve models over HTTP until Ctrl-C.

@@ -148,6 +148,9 @@ class Connections:
         patience = self.options.header_timeout
         limits = {"ssl_handshake_timeout": patience, "ssl_shutdown_timeout": patience} if tls else {}
         try:
+            if line.family in (socket.AF_INET, socket.AF_INET6):
+                # Else the body of an answer waits until the client has acknowledged its header: 40 ms.
+                line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             loop = asyncio.get_running_loop()
             await loop.connect_accepted_socket(lambda: create(slot), line, ssl=tls, **limits)
         except (OSError, TimeoutError, asyncio.CancelledError):
