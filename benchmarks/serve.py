@@ -89,10 +89,10 @@ def run() -> dict[str, Any]:
     result: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
         translator = train_translator(Path(folder) / "en-fr")
-        serve = ["-m", "throughtime", "serve", str(translator), "--port", "0"]
+        serve = ["-m", "throughtime", "serve", "--port", "0", "--max-connections-per-client", "1000"]
         plain = ["-c", PLAIN, str(translator), str(find_port())]
         answers: dict[str, list[list[str]]] = {}
-        for name, words in {"throughtime": serve, "plain_fastapi": plain}.items():
+        for name, words in {"throughtime": [*serve, str(translator)], "plain_fastapi": plain}.items():
             with run_server(words) as (address, _):
                 asyncio.run(ask(address, translations(sentences, 64), 32))
                 for clients, requests in CLIENTS.items():
@@ -104,7 +104,7 @@ def run() -> dict[str, Any]:
         pairs = zip(*(itertools.chain.from_iterable(own) for own in answers.values()), strict=True)
         result["answers_that_differ"] = f"{sum(a != b for a, b in pairs)} of {sum(CLIENTS.values())}"
         runs = [str(translator), *save_models(Path(folder))]
-        with run_server(["-m", "throughtime", "serve", *runs, "--port", "0"]) as (address, process):
+        with run_server([*serve, *runs]) as (address, process):
             result |= measure_memory(address, process)
     for name, value in result.items():
         print(f"{name:28} {value}", file=sys.stderr)

@@ -13,6 +13,7 @@ from functools import cached_property, partial
 from itertools import islice
 from typing import Any, TypeVar
 
+import torch
 from starlette.requests import Request
 
 from throughtime.interrupt import interruptible
@@ -33,6 +34,7 @@ from throughtime.serve.requests import (
 )
 from throughtime.serve.writing import Writer
 from throughtime.text.languages import plain_code
+from throughtime.train.learner import LARGE, build_memory_trimmer
 
 Result = TypeVar("Result")
 WORDS = 3_000
@@ -41,6 +43,8 @@ ASIDE = 2
 """Number of threads for what takes long and needs no model: bodies, answers, warnings, detection, HTML."""
 SWITCH = 0.001
 """Seconds after which a thread lets another one run; Python's default is five times as long."""
+HOUSEKEEPING = 5.0
+"""Seconds between two rounds of `Service._keep_house`."""
 NOTICE = 5.0
 """Seconds in which a computation has to notice that nobody waits for it."""
 
@@ -67,6 +71,8 @@ class Service:
             if "generate" in one.abilities
         }
         self._aside = ThreadPoolExecutor(ASIDE, thread_name_prefix="aside")
+        self._closing = threading.Event()
+        threading.Thread(target=self._keep_house, name="housekeeping", daemon=True).start()
         for name in self.batchers:
             self.metrics.queue.labels(name).set_function(partial(self._count_waiting, name))
 
@@ -146,6 +152,8 @@ class Service:
     async def close(self) -> None:
         """Finish all work and stop all threads; return at once if the shutdown is hurried."""
 
+        self._closing.set()
+
         def close() -> None:
             for worker in self._workers():
                 worker.close()
@@ -170,6 +178,13 @@ class Service:
             elif worker.busy > self.options.timeout + NOTICE:
                 found[worker.name] = "stuck"
         return found
+
+    def _keep_house(self) -> None:
+        """Replace threads that have died, and return freed memory to the system, every few seconds."""
+        trim = build_memory_trimmer(LARGE, torch.device("cpu"))
+        while not self._closing.wait(HOUSEKEEPING):
+            self.check_readiness()
+            trim()
 
     def _workers(self) -> list[Worker]:
         return [*self.batchers.values(), *self.writers.values()]

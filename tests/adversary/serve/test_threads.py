@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import httpx2
 import pytest
 from tests.serve.conftest import serving
 
 import throughtime as tt
+from throughtime.serve import service
 from throughtime.serve.batching import Batcher, WorkerError
 from throughtime.serve.requests import Options
 from throughtime.serve.writing import Draft, SamplingOptions, Spelling, Writer
@@ -78,6 +80,18 @@ def test_a_dead_thread_is_replaced():
     assert not batcher.revive()
 
 
+def test_a_server_replaces_a_dead_thread_before_anybody_asks(models, monkeypatch):
+    monkeypatch.setattr(service, "HOUSEKEEPING", 0.05)
+    monkeypatch.setattr(service, "Batcher", Mortal)
+    with serving(models) as (server, _):
+        batchers = server.config.app.state.service.batchers.values()
+        deadline = time.monotonic() + 5
+        while not all(one.restarts for one in batchers):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert [one.restarts for one in batchers] == [1] * len(batchers)
+
+
 class Panicky(Spelling):
     """The tokenizer of a text that panics at its second token."""
 
@@ -118,14 +132,14 @@ def test_ready_tells_of_a_thread_that_is_stuck(models):
         return items
 
     with serving(models, Options(timeout=30)) as (server, address), httpx2.Client(base_url=address) as client:
-        service = server.config.app.state.service
+        batchers = server.config.app.state.service.batchers
         answer = client.get("/ready")
         assert answer.status_code == 200
-        assert answer.json() == {"status": "ready", "models": dict.fromkeys(service.batchers, "ready")}
-        job = service.batchers["blanks"].submit("key", hang, [1])
+        assert answer.json() == {"status": "ready", "models": dict.fromkeys(batchers, "ready")}
+        job = batchers["blanks"].submit("key", hang, [1])
         assert begun.wait(5)
         assert client.get("/ready").status_code == 200  # busy, as it may be
-        service.batchers["blanks"]._busy_since -= 60
+        batchers["blanks"]._busy_since -= 60
         answer = client.get("/ready")
         assert (answer.status_code, answer.json()["models"]["blanks"]) == (503, "stuck")
         assert client.get("/health").status_code == 200
