@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import random
 import re
 import socket
 import threading
@@ -196,3 +197,41 @@ def test_garbage_after_an_answer_is_no_failure(capfd):
         assert seconds_until_closed(line) < 4
         assert refused(address, "malformed") == 1
     assert "Traceback" not in capfd.readouterr().err
+
+
+def mangled(draw):
+    """One to three requests in a row, with bytes lost, doubled or changed, cut into pieces."""
+    start = b"POST /classify HTTP/1.1\r\nHost: localhost\r\n"
+    heads = [
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        POST % 10 + b'{"q": "a"}',
+        start + b"Transfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\n0\r\n\r\n",
+        start.replace(b"classify", b"nowhere") + b"Expect: 100-continue\r\nContent-Length: 5\r\n\r\nab",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+    ]
+    sent = bytearray(b"".join(draw.choices(heads, k=draw.randint(1, 3))))
+    for _ in range(draw.randint(0, 4)):
+        place = draw.randrange(len(sent))
+        sent[place : place + draw.randint(0, 2)] = draw.choice(
+            [b"", b"\0", b"\r\n", b"\xff", b":", b" ", b"999"]
+        )
+    cut = draw.randrange(len(sent) + 1)
+    return bytes(sent[:cut]), bytes(sent[cut:])
+
+
+def test_no_bytes_make_the_server_fail(capfd):
+    draw = random.Random(7)
+    with serving(gated()[1], Options(max_connections=50)) as (server, address):
+        for number in range(200):
+            with connected(address) as line, contextlib.suppress(OSError):
+                for piece in mangled(draw):
+                    line.sendall(piece)
+                    if number % 4 == 0:
+                        line.settimeout(0.02)
+                        with contextlib.suppress(TimeoutError):
+                            line.recv(65_536)
+        assert httpx2.get(f"{address}/health").status_code == 200
+        until(lambda: len(server.server_state.connections) <= 1, 10)
+        until(lambda: not server.server_state.tasks, 10)
+    told = set(capfd.readouterr().err.splitlines())
+    assert {line for line in told if "Invalid HTTP request received." not in line} == set()
