@@ -71,7 +71,7 @@ def test_slow_clients_are_given_up():
 
         kept = dict(zip(slow, threads.map(lambda one: seconds(*one), slow.values()), strict=True))
         assert httpx2.get(f"{address}/health").status_code == 200
-    assert {name: time for name, time in kept.items() if not 0.4 < time < 4} == {}
+    assert {name: time for name, time in kept.items() if not 0.4 < time < 8} == {}
 
 
 class Verbose:
@@ -106,7 +106,7 @@ def test_a_thousand_half_open_connections_keep_nobody_out(sent):
         for _ in range(5):
             began = time.monotonic()
             assert httpx2.post(f"{address}/classify", json={"q": "a"}, timeout=10).status_code == 200
-            assert time.monotonic() - began < 2
+            assert time.monotonic() - began < 5
         until(lambda: len(server.server_state.connections) <= 400, 5)
 
 
@@ -194,7 +194,7 @@ def test_garbage_after_an_answer_is_no_failure(capfd):
         line.sendall(chunked.replace(b"/classify", b"/nowhere"))
         assert line.recv(10_000).startswith(b"HTTP/1.1 404 ")
         line.sendall(b"zzz\r\n\r\n")
-        assert seconds_until_closed(line) < 4
+        assert seconds_until_closed(line) < 8
         assert refused(address, "malformed") == 1
     assert "Traceback" not in capfd.readouterr().err
 

@@ -41,8 +41,8 @@ def test_https_answers_and_gives_up_silent_handshakes(pem, capfd):
         with connected(plain) as silent, connected(plain) as confused:
             confused.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
             trust = ssl.create_default_context(cafile=str(pem / "one.pem"))
-            assert 0.3 < seconds_until_closed(silent) < 4
-            assert seconds_until_closed(confused) < 4
+            assert 0.3 < seconds_until_closed(silent) < 8
+            assert seconds_until_closed(confused) < 8
             lines = [connected(plain) for _ in range(60)]  # more than there may be
             for _ in range(2):
                 assert f"{address}/translate" in httpx2.get(f"{address}/docs", verify=trust).text
