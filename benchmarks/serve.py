@@ -1,9 +1,9 @@
 """The server under load: latencies beside a plain FastAPI application, and memory over a mixed load.
 
 A small translator is trained on the embedded English and French. It is served by throughtime, which batches,
-and by an application of a dozen lines that calls the same model for each request, as FastAPI's documentation
-does it: in a thread of FastAPI's pool. Clients keep their connections and ask for one sentence at a time, as
-fast as they are answered. Both get the same sentences, and their answers are compared.
+and by an application of a dozen lines that calls the same model for each request, one after the other: a
+model may not be called by two threads at once. Clients keep their connections and ask for one sentence at a
+time, as fast as they are answered. Both get the same sentences, and their answers are compared.
 
 The mixed load goes to models of several tasks, untrained: forecasts, labels, fillings, completions whole and
 streamed, translations, and requests that are refused.
@@ -52,7 +52,7 @@ class Asked(BaseModel):
     q: str
 
 @app.post("/translate")
-def translate(asked: Asked):
+async def translate(asked: Asked):
     return {"translatedText": model.translate(asked.q)[0].text}
 
 print("Serving at http://127.0.0.1:" + sys.argv[2], file=sys.stderr, flush=True)

@@ -163,7 +163,8 @@ class AccessLog:
         except Exception:
             status = 500
             if not started:
-                await refusal(scope["path"], 500, FAILED)(scope, receive, send_named)
+                closing = {"Connection": "close"}  # as uvicorn does after a failure
+                await refusal(scope["path"], 500, FAILED, closing)(scope, receive, send_named)
             raise  # the server logs it
         finally:
             self._count(scope, status, time.monotonic() - began, number)

@@ -100,7 +100,10 @@ class Service:
                 with interruptible(left.is_set):
                     return function()
             except BaseException as error:
-                raise as_failure(error) from error
+                failure = as_failure(error)
+                if failure is error:
+                    raise
+                raise failure from error
 
         try:
             found: Result = await self.wait_for(request, asyncio.wrap_future(self._aside.submit(run)))
@@ -151,7 +154,6 @@ class Service:
 
     async def close(self) -> None:
         """Finish all work and stop all threads; return at once if the shutdown is hurried."""
-
         self._closing.set()
 
         def close() -> None:
@@ -166,7 +168,7 @@ class Service:
             await asyncio.sleep(0.01)
 
     def check_readiness(self) -> dict[str, str]:
-        """The state of each model's threads: "ready", "stuck", or "stopped" during a shutdown.
+        """Return the state of each model's threads: "ready", "stuck", or "stopped" during a shutdown.
 
         A thread is stuck if it has computed for longer than any request waits, and some seconds more to
         notice that nobody waits. One that has died is replaced.

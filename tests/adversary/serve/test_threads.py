@@ -146,3 +146,16 @@ def test_ready_tells_of_a_thread_that_is_stuck(models):
         go.set()
         assert job.future.result(5) == [1]
         assert client.get("/ready").status_code == 200
+
+
+def test_a_panic_beside_the_event_loop_fails_its_own_request_alone(models, monkeypatch):
+    def panic(model, texts, **how):
+        raise PanicError("index out of bounds")
+
+    with serving(models) as (_, address), httpx2.Client(base_url=address) as client:
+        asked = {"q": "the ___ sleeps"}
+        with monkeypatch.context() as patch:
+            patch.setattr(type(models.get("blanks").model), "input_warnings", panic)
+            answer = client.post("/fill", json=asked)
+            assert (answer.status_code, list(answer.json())) == (500, ["error"])
+        assert client.post("/fill", json=asked).status_code == 200
