@@ -87,6 +87,7 @@ def test_hostile_settings_cost_neither_time_nor_memory(model_folder):
     found = load_elsewhere(*folders)
     assert all(problem is not None and seconds < 10 for problem, seconds, _ in found)
     assert max(peak for *_, peak in found) < 500 * MEGABYTE
+    assert "config.json" in found[1][0]  # its layers end where the weights do
 
 
 @pytest.mark.slow
