@@ -81,7 +81,19 @@ def test_errors_in_own_units_are_those_of_the_forecasts(model, table):
 def test_python_back_tests_in_the_words_of_the_command(model, run, throughtime):
     found = model.backtest(n_windows=10, step_size=2, level=[80], intervals="scaled")
     ran = throughtime(
-        "backtest", run, "--n-windows", 10, "--step-size", 2, "--level", 80, "--intervals", "scaled", "--json"
+        "backtest",
+        run,
+        "--n-windows",
+        10,
+        "--step-size",
+        2,
+        "--level",
+        80,
+        "--intervals",
+        "scaled",
+        "--json",
+        "--device",
+        "cpu",
     )
     assert ran.code == 0, ran.err
     assert json.loads(json.dumps(found.to_dict())) == {key: ran.json[key] for key in found.to_dict()}

@@ -5,6 +5,7 @@ Each task derives its predictor from `Predictor`, builds its network and adds it
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -324,7 +325,11 @@ class Predictor(TaskModel):
             raise InputError("task", f"{self.task!r} has no export")
         check_new(out)
         name = self.folder.path.name if self.folder is not None else self.task
-        exported = declaration.part("exporter")(self)
+        own = self
+        if self.device.type != "cpu":  # the check beside onnxruntime runs there
+            own = copy.copy(self)
+            own.model = copy.deepcopy(self.model).cpu()
+        exported = declaration.part("exporter")(own)
         return write_export(exported, self.task, Path(out), name=name, int8=int8)
 
     def training_values(self) -> dict[str, Any]:
