@@ -248,7 +248,7 @@ class Training:
         if processes is not None:
             processes.barrier()
         if continues and not self.resume:
-            raise InputError("out", f"{self.out} exists already; choose another folder, or resume its run")
+            raise InputError("out", f"{self.out} exists already; choose another folder, or set resume")
         predictor = self.declaration.part("predictor")
         if continues:
             ModelFolder.at(self.out).check(trust_changed=self.trust_changed)
@@ -362,7 +362,9 @@ def export(
     task, _ = ModelFolder.at(run).read_config()
     if TASKS[task].exporter is None:
         known = ", ".join(sorted(name for name, one in TASKS.available().items() if one.exporter))
-        raise InputError(str(run), f"holds a model of the task {task!r}, which has no export; known: {known}")
+        raise InputError(
+            str(run), f"holds a model of the task {task!r}, which cannot be exported; {known} can"
+        )
     model = open_model(run, "cpu", trust_changed=trust_changed)
     values: dict[str, Any] = model.export(out, format=format, int8=int8)
     return values

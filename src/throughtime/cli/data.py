@@ -119,6 +119,8 @@ def fetch(
         "files": [_file(corpus, file) for file in files],
     }
     done = f"{len(wanted)} fetched" if wanted else "nothing to fetch"
+    if not files:
+        return Outcome(values, [f"{name}: is part of the package; nothing to fetch."])
     count = "its file is" if len(files) == 1 else f"all {len(files)} files are"
     return Outcome(values, [f"{name}: {count} there, SHA-256 verified; {done}."])
 

@@ -33,10 +33,11 @@ def load_model(run: Path, device: str, *wanted: str) -> Any:
     task = read_task_name(run)
     if wanted and task in TASKS and task not in wanted:
         own, right = TASKS[task], [TASKS[name].title for name in wanted]
+        other = "an n-gram model" if wanted == ("ngram",) else " or ".join(dict.fromkeys(right))
         raise InputError(
             str(run),
-            f"holds {own.title}, not {' or '.join(dict.fromkeys(right))}; `throughtime {own.command}` is "
-            f"for it, `throughtime train {wanted[0]}` makes {right[0]}",
+            f"holds {own.title}, not {other}; use it with `throughtime {own.command}`, or train "
+            f"another model with `throughtime train {wanted[0]}`",
         )
     if task == "ngram":
         check_counting(device)
@@ -134,4 +135,4 @@ def read_blocks(file: Path | None) -> Iterator[list[str]]:
         empty = False
         yield block
     if empty:
-        say("stdin holds no lines: nothing to do")
+        say("nothing to do: stdin has no lines, and no other input was given")

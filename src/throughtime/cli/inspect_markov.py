@@ -33,8 +33,9 @@ def markov(
 ) -> Outcome:
     """Look beyond the next word of an n-gram model, as a Markov chain over its last words.
 
-    Both answers are exact, by dynamic programming: --steps K sums over everything that may stand between, and
-    --most-likely T finds the best of all sequences of T tokens (the best next word need not begin it).
+    Both answers are exact, by dynamic programming: --steps K sums over all words that may come in between,
+    and --most-likely T finds the best of all sequences of T tokens, which need not begin with the most likely
+    next word.
 
     [bold]Examples[/bold]
 
@@ -45,7 +46,7 @@ def markov(
     from throughtime.ngram.markov import MarkovChain
 
     if (steps is None) == (most_likely is None):
-        raise InputError("--steps", "and --most-likely are two questions; give one of them")
+        raise InputError("--steps, --most-likely", "give exactly one of these two options")
     if steps is None:
         refuse("goes with --steps; leave it out", top=top)
     model = load_model(run, "cpu", "ngram")

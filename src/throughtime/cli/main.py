@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -157,14 +158,33 @@ def _invoke(words: list[str]) -> int:
     return 0
 
 
+_PLAIN = (
+    (r"Invalid value for '(.+?)': Input should be ", r"\1: expected "),
+    (r"a valid integer\b.*", "a whole number"),
+    (r"a valid number\b.*", "a number"),
+    ("greater than or equal to", "at least"),
+    ("less than or equal to", "at most"),
+    (r"\. Did you mean", "; did you mean"),
+    (r" \(Possible options: ([^,]*)\)", r"; did you mean \1?"),
+    (r" \(Possible options: (.*)\)", r"; did you mean one of \1?"),
+    (r"Got unexpected extra argument(\(s\)|s?) \((.*)\)", r"unexpected extra arguments: \2"),
+    ("^No such", "no such"),
+    ("^Missing ", "missing "),
+)
+"""Patterns in the messages of typer and pydantic, and our words for them."""
+
+
 def _usage(error: typer.TyperException) -> int:
     """Report in one sentence what is wrong with a command line."""
     context, sentence = getattr(error, "ctx", None), error.format_message()
     if not sentence:
         return 2  # a command without arguments: creating the error has printed the help
+    for pattern, plain in _PLAIN:
+        sentence = re.sub(pattern, plain, sentence)
     if context is None:
         return _fail(sentence, 2)
-    return _fail(f"{sentence.rstrip('.')}; see `{context.command_path} --help`.", 2)
+    mark = " See" if sentence.endswith("?") else "; see"
+    return _fail(f"{sentence.rstrip('.')}{mark} `{context.command_path} --help`", 2)
 
 
 def _fail(sentence: str, code: int) -> int:

@@ -111,7 +111,7 @@ FileProgress = Callable[[CorpusFile, int, int | None], None]
 
 
 class Entry(NamedTuple):
-    """One name of the catalogue: a corpus and the part of it that the name opens."""
+    """What a name in the catalogue stands for: a corpus and the part of it that the name opens."""
 
     corpus: Corpus
     part: CorpusPart
@@ -149,7 +149,7 @@ def find(name: str) -> Entry:
         if rest in (file.path, str(Path(file.path).with_suffix(""))):
             return Entry(found, _single(found.parts[0], file, rest))
     if not rest:
-        raise InputError(name, f"holds several data sets; choose one of {', '.join(found.names)}.")
+        raise InputError(name, f"holds several data sets; choose one of {', '.join(found.names)}")
     raise unknown("corpus", name, names())
 
 
@@ -221,7 +221,7 @@ def missing_error(corpus: Corpus, files: list[CorpusFile]) -> InputError:
     else:
         source = f"it cannot be fetched; get it from {corpus.home}"
         source += f". {corpus.preparation}" if corpus.preparation else ""
-    return InputError(corpus.name, f"{place} is missing{others}; {source}.")
+    return InputError(corpus.name, f"{place} is missing{others}; {source}")
 
 
 def _place(corpus: Corpus, file: CorpusFile) -> str:

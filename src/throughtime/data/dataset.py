@@ -132,7 +132,7 @@ class Dataset:
         if side is not None and side not in SIDES:
             raise unknown("side", side, SIDES)
         if side is not None and self.kind not in ("pairs", "cards"):
-            raise InputError(self.name, f"holds {self.kind}, which has no {side} side.")
+            raise InputError(self.name, f"holds {self.kind} data, which have no {side} side")
         if self.kind in ("pairs", "cards"):
             pairs = self.pairs(split)
             if side is None:
@@ -143,7 +143,7 @@ class Dataset:
         if self.kind in ("text", "labelled", "described"):
             texts = (record.text for record in self.records(split))
             return blocks(texts) if self.kind == "text" and self.layout == "stream" else texts
-        raise InputError(self.name, f"holds {self.kind}, not text.")
+        raise InputError(self.name, f"holds {self.kind} data, not text")
 
     def pairs(self, split: str = "all") -> Iterator[Pair]:
         """Return the sentence pairs of a split; cards give pairs of English and Mandarin."""
@@ -152,7 +152,7 @@ class Dataset:
         if self.kind == "cards":
             cards = ((card.english, card.mandarin) for card in self.records(split))
             return (Pair(*(sides[::-1] if self.reverse else sides)) for sides in cards)
-        raise InputError(self.name, f"holds {self.kind}, not pairs of sentences.")
+        raise InputError(self.name, f"holds {self.kind} data, not pairs of sentences")
 
     def labelled_texts(self, split: str = "all") -> Iterator[LabelledText]:
         """Return labelled texts: also from tagged sentences with a label, and from pairs (text, label)."""
@@ -163,7 +163,7 @@ class Dataset:
         if self.kind == "tags":
             return (LabelledText(" ".join(record.words), record.label) for record in self.records(split))
         raise InputError(
-            self.name, f"holds {self.kind}, not labelled texts; give a table with columns text and label."
+            self.name, f"holds {self.kind} data, not labelled texts; give a table with columns text and label"
         )
 
     @property
@@ -226,7 +226,7 @@ class Dataset:
         if not own or own[0] not in stored:
             heldout = ["heldout"] if set(HELDOUT) & set(self.splits) else []
             known = [*self.splits, *heldout, "all"]
-            raise InputError(self.name, f"has no split {split!r}; it has {', '.join(known)}.")
+            raise InputError(self.name, f"has no split {split!r}; it has {', '.join(known)}")
         return own
 
 

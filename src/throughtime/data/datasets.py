@@ -1,4 +1,4 @@
-"""Open data: a name of the catalogue, the user's own files, or Python objects."""
+"""Open data: a corpus of the catalogue, the user's own files, or Python objects."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def open_dataset(
     download: bool = True,
     progress: catalogue.FileProgress | None = None,
 ) -> Dataset:
-    """Open data: a name of the catalogue, a path, or Python objects.
+    """Open data: the name of a corpus in the catalogue, a path, or Python objects.
 
     A path is a file, two parallel files joined by a comma, or a folder of files named after their splits,
-    such as train.tsv, or train.en and train.fr, in alphabetical order. A name of the catalogue takes
-    precedence over a file of the same name, unless that has a separator or a suffix.
+    such as train.tsv, or train.en and train.fr, in alphabetical order. A corpus of the catalogue takes
+    precedence over a file of the same name, unless the name has a separator or a suffix.
 
     Python objects are a list of texts, of pairs (source, target), of (text, label), of (words, tags) or of
     (condition, text), where a condition is a label or a list of numbers; a pandas or polars DataFrame or a
@@ -163,12 +163,14 @@ def _direction(name: str, known: tuple[str, ...], source: str | None, target: st
     """
     for language in (source, target):
         if language is not None and not known:
-            raise InputError(name, f"has no languages to choose from; leave {language!r} out.")
+            raise InputError(
+                name, f"does not hold pairs, so it has no language {language!r}; give other data"
+            )
         if language is not None and language not in known:
             raise InputError(name, str(unknown("language", language, known)))
     if source is not None and source == target:
         raise InputError(
-            "source and target", f"are both {source!r}; choose two languages of {', '.join(known)}."
+            "source and target", f"are both {source!r}; choose two languages of {', '.join(known)}"
         )
     first = source or next((language for language in known if language != target), None)
     second = target or next((language for language in known if language != first), None)
@@ -180,7 +182,7 @@ def _open_path(
 ) -> Dataset:
     paths = _pieces(name)
     if absent := [path for path in paths if not path_exists(file_of(path))]:
-        hint = nearest_file(absent[0]) or " give a file, a folder, or a name of `throughtime data list`."
+        hint = nearest_file(absent[0]) or " give a file, a folder, or a name from `throughtime data list`"
         raise InputError(str(absent[0]), f"does not exist;{hint}")
     if len(paths) == 1 and paths[0].is_dir() and not (paths[0] / "seq.in").exists():
         splits = _folder_files(paths[0], source, target)
@@ -228,7 +230,7 @@ def _folder_files(folder: Path, source: str | None, target: str | None) -> dict[
     found = folder_splits(folder)
     known = tuple(dict.fromkeys(language for files in found.values() for language in files if language))
     if len(known) > 2 and (source is None or target is None):
-        raise InputError(str(folder), f"holds files in {', '.join(known)}; choose source and target.")
+        raise InputError(str(folder), f"holds files in {', '.join(known)}; choose source and target")
     pair = _direction(str(folder), known, source, target) if len(known) > 1 else ()
     chosen = {}
     for split, files in found.items():

@@ -105,7 +105,7 @@ def _fetch(
         except (http.client.HTTPException, OSError) as error:
             reason = f"broke off ({str(error) or type(error).__name__}); run again to continue from there"
         if attempt == attempts:
-            raise ThroughtimeError(f"{address}: {reason}.")
+            raise ThroughtimeError(f"{address}: {reason}")
         time.sleep(pause * attempt)
 
 

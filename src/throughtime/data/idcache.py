@@ -83,7 +83,7 @@ def token_ids(
             raise
     built = _open(folder)
     if built is None:
-        raise InputError(str(folder), "changed while it was written; run again.")
+        raise InputError(str(folder), "changed while it was written; run again")
     return built
 
 
@@ -116,7 +116,7 @@ def _build(
     dtype = np.dtype(np.uint16 if len(codec.vocabulary) <= 1 << 16 else np.int32)
     end = codec.vocabulary.eos_id if eos else None
     if eos and end is None:
-        raise InputError("vocabulary", "has no end token (<eos> or [SEP]); reserve one when building it.")
+        raise InputError("vocabulary", "has no end token (<eos> or [SEP]); reserve one when building it")
     one_text = dataset.layout == "stream"
     tokens = texts = 0
     with (folder / "ids.bin").open("wb") as ids_file, (folder / "starts.bin").open("wb") as starts_file:

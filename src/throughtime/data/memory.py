@@ -88,7 +88,7 @@ def open_objects(
         files[split], columns = (file,), columns or own
         kinds.append(found)
         if found != kinds[0]:
-            raise InputError(where, f"holds {found}, but the split before it holds {kinds[0]}")
+            raise InputError(where, f"holds {found} data, but the split before it holds {kinds[0]} data")
     digest = hashlib.sha256(kinds[0].encode())
     for split, (file,) in files.items():
         digest.update(split.encode())
@@ -222,9 +222,7 @@ def _read_tagged(item: Any) -> TaggedSentence:
     words, tags, *label = _parts(item, "tags", (2, 3))
     sides = [part.split() if isinstance(part, str) else list(part) for part in (words, tags)]
     if not sides[0] or len(sides[0]) != len(sides[1]):
-        raise ValueError(
-            f"has {len(sides[0])} words and {len(sides[1])} tags, expected one tag for each word"
-        )
+        raise ValueError(f"has {len(sides[0])} words, but {len(sides[1])} tags; give one tag for each word")
     if not all(
         isinstance(part, str) and part.strip() and not UNFIT.search(part) for side in sides for part in side
     ):

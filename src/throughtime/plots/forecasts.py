@@ -58,8 +58,8 @@ def forecast(
     ['observed', 'forecast', '80 %']
     """
     chosen = list(forecasts) if isinstance(forecasts, Sequence) else [forecasts]
-    if not chosen:
-        raise InputError("forecasts", "are empty; pass the answer of `model.forecast(...)`")
+    if not chosen or not all(hasattr(one, "quantiles") for one in chosen):
+        raise InputError("forecasts", "hold no forecasts; pass the answer of `model.forecast(...)`")
     if levels is None:
         levels = sorted({level for one in chosen for level in _levels(one.quantiles)})
     panel = None if history is None else _read_history(history)

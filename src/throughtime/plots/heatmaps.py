@@ -76,6 +76,8 @@ def _weights(answer: Translation | Alignment | Weights) -> Weights:
     alignment: Any = getattr(answer, "alignment", answer)
     if alignment is None:
         raise InputError("answer", "has no attention weights; translate with align=True")
+    if not hasattr(alignment, "weights"):
+        raise InputError("answer", f"is of type {type(answer).__name__}, expected a translation")
     return alignment.source, alignment.target, alignment.weights
 
 

@@ -128,8 +128,8 @@ def check_format(path: Path | str, where: str | None = None) -> str:
     """
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in FORMATS:
-        known = ", ".join(f".{name}" for name in FORMATS)
-        raise InputError(where or str(path), f"is not a picture that can be written; end it in {known}")
+        known = " or ".join(f".{name}" for name in FORMATS)
+        raise InputError(where or str(path), f"has no known format; give a name that ends in {known}")
     return kind
 
 

@@ -40,8 +40,10 @@ def scan(
     >>> y.shape, h.shape, torch.equal(y[-1], h)
     (torch.Size([7, 2, 32]), torch.Size([2, 32]), True)
     """
+    if isinstance(cell, torch.nn.RNNBase):
+        raise InputError("cell", f"is torch's {type(cell).__name__}; convert it with `Stack.from_torch`")
     if not isinstance(x, Tensor):
-        raise InputError("x", f"is of type {type(x).__name__}, expected a tensor; torch.as_tensor makes one")
+        raise InputError("x", f"is of type {type(x).__name__}, expected a tensor; use torch.as_tensor")
     if batch_first:
         _check_shape(cell, x, "[batch, time, {}]")
         outputs, last = scan(
@@ -236,13 +238,13 @@ def check_lengths(x: Tensor, lengths: Tensor | None) -> Tensor | None:
     """Return the lengths, or raise an error that says what is expected."""
     if lengths is None:
         return None
-    wanted = f"expected one whole number per row: [{x.shape[1]}] of torch.int64"
+    wanted = f"expected a tensor of shape [{x.shape[1]}] and type torch.int64: one length per row"
     if not isinstance(lengths, Tensor):
-        raise InputError("lengths", f"is a {type(lengths).__name__}, not a tensor; {wanted}")
+        raise InputError("lengths", f"is of type {type(lengths).__name__}, {wanted}")
     if lengths.shape != x.shape[1:2] or lengths.dtype not in (torch.int32, torch.int64):
         raise InputError("lengths", f"has shape {list(lengths.shape)} of {lengths.dtype}, {wanted}")
     # On another device, this check would make the host wait.
     if lengths.device.type == "cpu" and (int(lengths.min()) < 0 or int(lengths.max()) > x.shape[0]):
         wrong = next(length for length in lengths.tolist() if not 0 <= length <= x.shape[0])
-        raise InputError("lengths", f"holds {wrong}, expected each to lie in 0..{x.shape[0]}")
+        raise InputError("lengths", f"holds {wrong}, expected lengths from 0 to {x.shape[0]}")
     return lengths

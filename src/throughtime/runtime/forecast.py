@@ -182,6 +182,8 @@ def interval_ends(levels: Iterable[float]) -> list[float]:
     >>> interval_ends([80, 95])
     [0.025, 0.1, 0.9, 0.975]
     """
+    if isinstance(levels, int | float):
+        raise InputError("level", f"is {levels}, expected a list of percentages, such as [80, 95]")
     levels = list(levels)
     check_levels(levels)
     return sorted({end for level in levels for end in ends(level)})

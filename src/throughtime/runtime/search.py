@@ -204,7 +204,7 @@ def check_sampling(
     if not 0 < temperature < np.inf:
         raise InputError(
             "temperature",
-            f"is {temperature}, expected a finite number above 0; greedy search takes the likeliest tokens",
+            f"is {temperature}, expected a finite number above 0; use greedy search for the likeliest tokens",
         )
     if top_k is not None and top_k < 1:
         raise InputError("top_k", f"is {top_k}, expected 1 or more")

@@ -43,9 +43,10 @@ class Timeline(NamedTuple):
         valid, test = _rows(self.valid, rows), _rows(self.test, rows)
         train = rows - valid - test if self.train is None else _rows(self.train, rows)
         if train <= 0 or train + valid + test > rows:
-            wanted = f"{max(0, train):,} to train, {valid:,} to validate and {test:,} to test"
+            wanted = f"{max(0, train):,} for training, {valid:,} for validation and {test:,} for testing"
             raise InputError(
-                "train_size, valid_size and test_size", f"leave {wanted} of {rows:,} rows; lower some"
+                "train_size, valid_size and test_size",
+                f"divide {rows:,} rows into {wanted}; lower them, or give a longer series",
             )
         end = train + valid
         return {"train": range(train), "valid": range(train, end), "test": range(end, end + test)}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MIN_PIECES, MAX_PIECES, WORDS_PER_PIECE = 1_000, 8_000, 20
 
 Size = Annotated[int, Field(ge=1)]
-Data = Annotated[str, Field(description="a name of `throughtime data list`, a file, or a folder of splits")]
+Data = Annotated[str, Field(description="a name from `throughtime data list`, a file, or a folder of splits")]
 TextColumn = Annotated[
     str | None,
     Field(description="column or field of the text; null: text, or a common name such as review"),

@@ -32,7 +32,7 @@ def check_texts(texts: str | Iterable[str], where: str = "texts") -> list[str]:
     if isinstance(texts, str):
         texts = [texts]
     if not isinstance(texts, Iterable):
-        raise InputError(where, f"is of type {type(texts).__name__}; give a list of texts")
+        raise InputError(where, f"is of type {type(texts).__name__}; give a text or a list of texts")
     return [check_text(text, f"{where}[{number}]") for number, text in enumerate(texts)]
 
 

@@ -246,9 +246,7 @@ class RunLock(contextlib.ExitStack):
         """Raise the error of the first process in all of them; the others would wait for it."""
         (code,) = self._processes.sum([float(found)], self._device)
         if code == _TAKEN:
-            raise InputError(
-                "out", f"{self._out} exists already; choose another folder, or resume to go on with it"
-            )
+            raise InputError("out", f"{self._out} exists already; choose another folder, or set resume")
         if code == _BUSY:
             raise InputError(
                 "out", f"another process trains in {self._out}; wait for it or choose another folder"

@@ -58,7 +58,7 @@ class Stream:
         self.predictions = len(self._ids) - 1
         self.spare = self.predictions - least
         if self.spare < 0:
-            problem = f"has {len(self._ids)} tokens, but one batch needs {least + 1}"
+            problem = f"has {len(self._ids):,} tokens, but one batch needs {least + 1:,}"
             raise InputError("text", f"{problem}; lower batch_size ({batch_size}) or num_steps ({num_steps})")
 
     def settings(self) -> dict[str, float | None]:

@@ -75,7 +75,7 @@ class FillConfig(shared.TextConfig):
             raise InputError(dataset.name, f"holds {dataset.kind} data; filling blanks needs text")
         side = self.find_side(dataset)
         if side is None and self.side is not None:
-            raise InputError("side", f"is {self.side}, but {dataset.name} holds {dataset.kind}; leave it out")
+            raise InputError("side", f"is {self.side}, but {dataset.name} does not hold pairs; leave it out")
         split_already = dataset.tokens == "space" or dataset.kind == "tags"
         tokens = self.tokens or ("space" if split_already else "unicode")
         size = shared.choose_max_size(self.max_size, tokens, dataset.texts("train", side))

@@ -54,7 +54,7 @@ class ForecastConfig(TrainingConfig):
         ),
     )
 
-    data: str = Field(description="a name of `throughtime data list`, or a CSV file, long or wide")
+    data: str = Field(description="a name from `throughtime data list`, or a CSV file, long or wide")
     target: tuple[str, ...] = Field(
         (), description="columns to forecast; by default y, or all columns if there is no y"
     )

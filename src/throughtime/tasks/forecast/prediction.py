@@ -86,14 +86,14 @@ def predict_panel(forecaster: SeriesForecaster, query: ForecastQuery) -> list[Fo
     """Forecast the next rows of each series of a panel."""
     panel, h, probabilities, paths = query.panel, query.h, query.probabilities, query.paths
     model, config = forecaster.model.eval(), forecaster.config
-    if h < 1:
-        raise InputError("h", f"is {h}, expected 1 or more")
+    if not isinstance(h, int | np.integer) or h < 1:
+        raise InputError("h", f"is {h!r}, expected a whole number of 1 or more")
     arrays, scales = forecaster.scaled_arrays(panel)
     columns = []
     for one in panel.series:
         check_interrupt()
         if len(one) < model.lookback:
-            problem = f"has {len(one):,} rows, a forecast looks back on {model.lookback}; give more rows"
+            problem = f"has {len(one):,} rows, but a forecast needs {model.lookback}; give more rows"
             raise InputError(f"series {one.unique_id!r}", problem)
         ds = panel.after(one, h if model.recursive else max(h, model.horizon))
         known = future_columns(one, ds, h, config.known, query.future)

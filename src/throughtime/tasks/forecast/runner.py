@@ -97,8 +97,8 @@ class SeriesForecasterRunner(ExportedModel):
         if data is None or isinstance(data, str):
             raise InputError("data", "needs the trained model; give values by name, or a list of History")
         h = self.settings["horizon"] if h is None else h
-        if h < 1:
-            raise InputError("h", f"is {h}, expected 1 or more")
+        if not isinstance(h, int | np.integer) or h < 1:
+            raise InputError("h", f"is {h!r}, expected a whole number of 1 or more")
         if not self.settings["recursive"] and h > self.settings["horizon"]:
             raise InputError(
                 "h", f"is {h}, but the model was trained for {self.settings['horizon']} rows at once"
@@ -215,7 +215,7 @@ class SeriesForecasterRunner(ExportedModel):
             if len(one.y) < lookback:
                 raise InputError(
                     f"series {one.unique_id!r}",
-                    f"has {len(one.y)} values, a forecast looks back on {lookback}",
+                    f"has {len(one.y)} values, but a forecast needs {lookback}; give more values",
                 )
             values.append(fill_gaps(scale.apply(np.array(one.y, dtype=float)))[-lookback:])
             columns = _scaled_columns(one, "known", self.settings["known"], len(one.y) + h)

@@ -235,7 +235,7 @@ class TranslateConfig(TextConfig):
         from throughtime.text.subword import TRAINED
 
         if dataset.kind not in ("pairs", "cards"):
-            raise InputError("data", f"{dataset.name} holds {dataset.kind}; translation needs pairs")
+            raise InputError("data", f"{dataset.name} holds {dataset.kind} data; translation needs pairs")
         if self.source is not None and self.source == self.target:
             raise InputError("target", f"is {self.target!r}, the same as source; name two languages")
         if self.tokens == "bpe" and self.max_size is not None and self.max_size < MIN_BYTE_PIECES:

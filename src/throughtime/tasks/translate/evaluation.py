@@ -168,6 +168,8 @@ def build_signature(
 
 def score_pairs(translator: Translator, pairs: tuple[str, str] | Sequence[tuple[str, str]]) -> list[Scored]:
     """Return the log-probability of each target token given the source, one answer per pair."""
+    if isinstance(pairs, str):
+        raise InputError("texts", "is one text; a translator scores pairs (source, target)")
     if isinstance(pairs, Pair) or (isinstance(pairs, tuple) and [*map(type, pairs)] == [str, str]):
         pairs = [Pair(*pairs)]
     for place, pair in enumerate(pairs):
