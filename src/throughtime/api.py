@@ -79,11 +79,11 @@ def train(
 ) -> Any:
     """Train a model and return it: `throughtime train` in Python.
 
-    `data` is a name of `throughtime data list`, a path, a list of records, a DataFrame, a dict of splits, or
-    the result of `open_dataset`. Other keywords are settings; `throughtime train TASK --show-config` lists
-    them. Without `out` the run is in a temporary folder that is deleted together with the model;
-    `model.save(path)` keeps it. `resume` continues the run in `out`; if files of its data have changed since,
-    only with `accept_changed_data`.
+    `data` is a name from `throughtime data list`, a path, a list of records, a DataFrame, a dict of splits,
+    or the result of `open_dataset`. Other keywords are settings; `throughtime train TASK --show-config` lists
+    them. Without `out`, the run is in a temporary folder that is deleted together with the model;
+    `model.save(path)` keeps it. `resume` continues the run in `out`. If files of its data have changed since,
+    it also needs `accept_changed_data`.
 
     `network` replaces the network of the task: a module, a function (or class) that builds one from the
     configuration and the assets of the task, such as its vocabularies, or the name of a network that another
@@ -186,10 +186,10 @@ def load(
 ) -> Any:
     """Open a trained model, whatever its task: `tt.load("RUN").generate("the time")`.
 
-    The model runs on a GPU if there is one, wherever it was trained; `device="cpu"` avoids that. With `task`,
-    models of other tasks are refused, and type checkers know the type of the result. A model that was trained
-    with your own `network` needs it again. A folder with a file that changed after the model was saved is
-    refused, unless `trust_changed` is set.
+    The model runs on a GPU if there is one, even if it was trained on a CPU, unless `device="cpu"`. With
+    `task`, models of other tasks are refused, and type checkers know the type of the result. If the model was
+    trained with your own `network`, pass it again. If a file of the folder has changed since the model was
+    saved, the folder is refused, unless `trust_changed` is set.
     """
     return open_model(path, device, task=task, network=network, trust_changed=trust_changed)
 

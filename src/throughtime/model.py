@@ -51,7 +51,7 @@ class TaskModel:
 
 
 class Model(Protocol):
-    """A trained model, with the prediction methods of its task only; `tt.load(run, task="tag")` types them.
+    """A trained model. It has only those prediction methods below that belong to its task.
 
     Each prediction method takes one input or a list of them, and returns a list with one answer per input.
     """
@@ -103,7 +103,7 @@ class Model(Protocol):
         ...
 
     def score(self, texts: Any, *, prompt: str = "") -> list[Scored]:
-        """How likely texts are, token by token, after a prompt if given; of a translator, pairs alone."""
+        """Return how likely each token of texts is, after a prompt if given; a translator scores pairs."""
         ...
 
     def tag(

@@ -58,7 +58,7 @@ def test_there_is_no_picture_of_short_series(throughtime, tmp_path):
     ("option", "value"),
     [
         ("--tokens", "word"),
-        ("--normalise", "lower"),
+        ("--normaliser", "lower"),
         ("--side", "source"),
         ("--ngrams", 2),
         ("--top", 0),

@@ -54,12 +54,12 @@ def test_ngrams_stay_within_a_line(poem: Path, counted: Callable[..., dict[str, 
 
 
 def test_subwords_and_normalisers(poem: Path, counted: Callable[..., dict[str, Any]]) -> None:
-    assert counted(poem, tokens="char", normalise="letters")["types"] < counted(poem, tokens="char")["types"]
+    assert counted(poem, tokens="char", normaliser="letters")["types"] < counted(poem, tokens="char")["types"]
     assert counted(poem, tokens="bpe")["tokenizer"] == "bpe"
     with refuses("tokenizer", "'wrod'", "'word'"):
         counted(poem, tokens="wrod")
     with refuses("normaliser", "'lowr'", "'lower'"):
-        counted(poem, tokens="char", normalise="lowr")
+        counted(poem, tokens="char", normaliser="lowr")
 
 
 def test_ones_own_file_is_cut_into_words_and_marks_of_any_script(tmp_path, counted) -> None:
@@ -95,9 +95,9 @@ def test_what_a_tokenizer_drops_is_told_or_refused(tmp_path, throughtime) -> Non
 
 @pytest.mark.parametrize("tokens", ["word", "bpe", "unicode"])
 def test_a_normaliser_goes_with_characters(poem, throughtime, tokens) -> None:
-    ran = throughtime("stats", poem, "--tokens", tokens, "--normalise", "lower")
+    ran = throughtime("stats", poem, "--tokens", tokens, "--normaliser", "lower")
     assert ran.code == 2
-    assert not lacks(ran.err, "--normalise:", "'lower'", "char", tokens)
+    assert not lacks(ran.err, "--normaliser:", "'lower'", "char", tokens)
 
 
 def test_people_see_tables(poem: Path, capsys: pytest.CaptureFixture[str]) -> None:

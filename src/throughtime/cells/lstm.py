@@ -20,8 +20,8 @@ class LSTM(Cell, equations="lstm"):
         c_t &= f_t c_{t-1} + i_t g_t \\
         h_t &= o_t \tanh(c_t)
 
-    The state is (h, c). f=1 and i=0 keep the memory c unchanged; o=0 hides it. With a `forget_bias` of 1 an
-    untrained network remembers.
+    The state is (h, c). f=1 and i=0 keep the memory c unchanged; o=0 hides it. A `forget_bias` of 1 makes an
+    untrained network keep most of its memory.
     """
 
     gates = ("i", "f", "g", "o")

@@ -1,4 +1,4 @@
-"""`throughtime backtest`: how good a forecaster would have been, beside baselines."""
+"""`throughtime backtest`: how good a forecaster would have been, compared with baselines."""
 
 from __future__ import annotations
 
@@ -24,18 +24,27 @@ CONFORMAL = "Conformal intervals"
 class BacktestOptions(SeriesOptions):
     """The windows to forecast, and their intervals."""
 
-    step_size: Annotated[int | None, option("Rows between two origins; by default the horizon.", min=1)]
-    season: Annotated[int | None, option("Rows of a season; by default from the frequency.", min=1)]
+    step_size: Annotated[
+        int | None, option("Number of rows between two origins; by default the horizon.", min=1)
+    ]
+    season: Annotated[
+        int | None, option("Number of rows in a season; by default found from the dates.", min=1)
+    ]
     intervals: Annotated[
         str | None,
         option(
-            "own (the model's), or conformal: absolute, scaled or quantiles; by default as the model is set.",
+            "own: those of the model; conformal, or its variants absolute, scaled and quantiles: from past "
+            "errors. By default as set in training.",
             panel=CONFORMAL,
         ),
     ]
     earlier_windows: Annotated[
         int | None,
-        option("Earlier windows to compute intervals from; by default up to 100.", min=1, panel=CONFORMAL),
+        option(
+            "Number of earlier windows to compute intervals from; by default up to 100.",
+            min=1,
+            panel=CONFORMAL,
+        ),
     ]
 
 
@@ -56,13 +65,13 @@ def backtest(
     device: Device = "auto",
     **options: Unpack[BacktestOptions],
 ) -> Outcome:
-    """Forecast from one origin after another, as if the rest had not happened, and measure the errors.
+    """Forecast from several points of the past (origins) without any later row, and measure the errors.
 
-    The model is compared with the last value (naive), the last season (seasonal-naive), the straight line
-    (drift) and a linear model in closed form (ridge), fitted to the rows that trained the model, on the same
-    windows; if the model loses to one of them, a note says so. A model that predicts points gets conformal
-    intervals: those of each window come from earlier windows only, so that the coverage is honest. --json
-    also has every figure by step ahead and by series. Levels are 80 and 95 by default.
+    The model is compared on the same windows with four baselines: the last value (naive), the last season
+    (seasonal-naive), a straight line (drift), and ridge regression fitted to the training rows of the model
+    (ridge). If the model loses to one of them, a note says so. A model that predicts points gets conformal
+    intervals; those of a window come from earlier windows only, so that the coverage is honest. --json also
+    has every figure by step ahead and by series. Levels are 80 and 95 by default.
 
     [bold]Examples[/bold]
 

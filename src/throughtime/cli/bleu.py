@@ -26,7 +26,7 @@ SHOWN_ORDERS = 4
 
 @dataclass(frozen=True)
 class Sentence:
-    """A tokenized hypothesis, its best reference, and the steps of the notes' formula."""
+    """A tokenized hypothesis, its best reference, and the steps of the sentence BLEU."""
 
     hypothesis: list[str]
     reference: list[str]
@@ -71,7 +71,7 @@ def bleu(
     sentence: Annotated[int, option("Number of the line to show step by step.", min=1)] = 1,
     k: Annotated[
         int | None,
-        option("Maximum n of n-grams in the notes' BLEU; by default the longest match.", "--k", min=1),
+        option("Maximum n of n-grams in the sentence BLEU; by default the longest match.", "--k", min=1),
     ] = None,
     language: Annotated[
         str | None, option("Language, such as zh or mandarin; by default from the script.")
@@ -79,10 +79,11 @@ def bleu(
     tokenize: Tokenize = None,
     lowercase: Lowercase = False,
 ) -> Outcome:
-    """Score translations in a file: the lecture notes' BLEU step by step, sacrebleu's BLEU, and chrF.
+    """Score translations in a file: sentence BLEU step by step, sacrebleu's corpus BLEU, and chrF.
 
-    The notes' BLEU compares one sentence with one reference; of several references, the one with the highest
-    score counts. It is shown in detail for one sentence, and as the mean over all sentences.
+    Sentence BLEU, as defined in lecture notes, compares a sentence with one reference; of several references,
+    the one with the highest score counts. It is shown in detail for one sentence, and as the mean over all
+    sentences.
 
     [bold]Examples[/bold]
 
@@ -126,7 +127,7 @@ def bleu(
     return Outcome(
         values,
         [
-            f"[bold]The notes' BLEU of sentence {sentence:,}[/bold], "
+            f"[bold]Sentence BLEU of sentence {sentence:,}[/bold], "
             "brevity penalty x p_1^(1/2) x p_2^(1/4) x ... x p_k^(1/2^k)",
             *_step_table(shown, references, k),
             f"\n[bold]Its mean over {format_count(len(scored), 'sentence')}[/bold]",

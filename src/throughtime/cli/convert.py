@@ -71,9 +71,11 @@ def convert(
     tags and label for tagged sentences; unique_id, ds and y for series; text for plain lines. CSV starts with
     their names, TSV does not.
 
-    Example: throughtime data convert hsk-en-zh.txt --out hsk.csv
+    [bold]Examples[/bold]
 
-    Example: throughtime data convert train.en train.fr --out train.tsv --max-ratio 2 --drop-duplicates
+      throughtime data convert hsk-en-zh.txt --out hsk.csv
+
+      throughtime data convert train.en train.fr --out train.tsv --max-ratio 2 --drop-duplicates
     """
     from throughtime.data.convert import LENGTHS, PairFilters, check_output, write_records
     from throughtime.errors import unknown

@@ -35,7 +35,9 @@ def list_corpora() -> Outcome:
     found: in the folder named by THROUGHTIME_DATA. cache: downloaded before. fetchable: `data fetch NAME`
     downloads it. missing: has to be put in place by hand; `data show NAME` says how.
 
-    Example: throughtime data list
+    [bold]Example[/bold]
+
+      throughtime data list
     """
     from rich.table import Table
 
@@ -64,7 +66,9 @@ def list_corpora() -> Outcome:
 def show(name: Name) -> Outcome:
     """Show a corpus: its splits, files and checksums, licence and citation, and first records.
 
-    Example: throughtime data show multi30k/tok
+    [bold]Example[/bold]
+
+      throughtime data show multi30k/tok
     """
     from throughtime.data.catalogue import corpus as named
     from throughtime.data.catalogue import find, list_files, whereabouts
@@ -98,7 +102,9 @@ def fetch(
 
     Files go to the cache folder (THROUGHTIME_CACHE); an interrupted download continues where it stopped.
 
-    Example: throughtime data fetch ptb
+    [bold]Example[/bold]
+
+      throughtime data fetch ptb
     """
     from throughtime.data import catalogue
 

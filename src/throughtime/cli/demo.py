@@ -46,7 +46,7 @@ def demo(
 ) -> Outcome:
     """Train a translator from English to French on embedded pairs, evaluate it, and translate with it.
 
-    A second run uses the model that is there; after an interruption it continues.
+    If the folder already has a trained model, the demo uses it; an interrupted training is continued.
 
     [bold]Example[/bold]
 

@@ -20,7 +20,9 @@ Measure = Annotated[
 def doctor(measure: Measure = False) -> Outcome:
     """Show what this machine can do, which backend runs each cell on it, and why others cannot.
 
-    Example: throughtime doctor
+    [bold]Example[/bold]
+
+      throughtime doctor
     """
     if measure:
         from throughtime.recurrence.measuring import measure as clock

@@ -26,13 +26,14 @@ ROWS_SHOWN = 12
 def forecast(
     run: Run,
     future: Annotated[
-        Path | None, option("CSV file with the columns that are known for the rows to come.")
+        Path | None, option("CSV file with the known columns for the rows to forecast.")
     ] = None,
     paths: Annotated[
         int, option("Number of sample paths to draw, as columns of --out and --json.", min=0, max=100_000)
     ] = 0,
     k_steps: Annotated[
-        str | None, option("Predict the rows of the data k steps ahead instead, for k in 1,4,16.")
+        str | None,
+        option("Instead, predict each row of the data from k rows before it, for k such as 1,4,16."),
     ] = None,
     out: Annotated[Path | None, option("CSV file to write.")] = None,
     plot: Plot = None,

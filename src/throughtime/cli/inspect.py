@@ -42,7 +42,9 @@ def graph(
 ) -> Outcome:
     """Draw the computation graph of a recurrence, unrolled through time, with a loss at every step.
 
-    Example: throughtime inspect graph --cell gru --steps 3 --plot graph.png
+    [bold]Example[/bold]
+
+      throughtime inspect graph --cell gru --steps 3 --plot graph.png
     """
     from throughtime.inspection.graph import UnrolledNode, unroll
     from throughtime.text.texts import format_count

@@ -69,7 +69,9 @@ def cost(
     Shown are operations, sequential steps and longest path in theory, beside the measured time and memory of
     one training step of one layer on one thread.
 
-    Example: throughtime inspect cost --longest 2048 --plot cost.png
+    [bold]Example[/bold]
+
+      throughtime inspect cost --longest 2048 --plot cost.png
     """
     from throughtime.inspection.cost import LENGTHS, ORDERS, measure_layers, theory
 

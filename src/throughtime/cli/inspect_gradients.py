@@ -45,7 +45,9 @@ def gradients(
     random networks on random inputs, geometric means over the seeds. Gated cells are shown as they are drawn,
     and with gates set to keep most of the state.
 
-    Example: throughtime inspect gradients --cell all --steps 200 --plot g.png
+    [bold]Example[/bold]
+
+      throughtime inspect gradients --cell all --steps 200 --plot g.png
     """
     from throughtime.cells import CELLS
     from throughtime.inspection.gradients import keeps, lag_curve
@@ -153,7 +155,9 @@ def truncation(
     draws; time and memory are those of a forward and backward pass over 16 sequences on one thread, the
     truncated one chunk by chunk.
 
-    Example: throughtime inspect truncation --steps 256 --tau 32 --pi 0.9 --plot t.png
+    [bold]Example[/bold]
+
+      throughtime inspect truncation --steps 256 --tau 32 --pi 0.9 --plot t.png
     """
     from throughtime.cells import CELLS
     from throughtime.inspection.truncation import compare_strategies, random_problem

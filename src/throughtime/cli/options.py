@@ -32,7 +32,7 @@ DataName = Annotated[
 ]
 Tokens = Annotated[
     str | None,
-    option("Tokenizer: char, word, space, unicode, ..., or a tokenizer.json; else the data's own."),
+    option("Tokenizer: char, word, space, unicode, ..., or a tokenizer.json; by default the data's own."),
 ]
 MinFreq = Annotated[int | None, option("Minimum frequency of tokens in the vocabulary; 1 by default.", min=1)]
 Device = Annotated[str, option("Device to compute on: auto, cpu, cuda, cuda:1, ...")]
@@ -88,7 +88,7 @@ class SearchOptions(TypedDict):
     length_penalty: LengthPenalty
     limit: Annotated[
         float | None,
-        option("beam: drop candidates with a probability this far below the best.", panel=SEARCH),
+        option("beam: drop candidates if the best is likelier by more than this (0 to 1).", panel=SEARCH),
     ]
     groups: Annotated[int | None, option("diverse: number of groups of beams.", panel=SEARCH)]
     diversity_penalty: Annotated[
@@ -161,9 +161,12 @@ class SeriesOptions(TypedDict):
     """How the data of a forecaster are read, and what is forecast."""
 
     h: Annotated[
-        int | None, option("Rows to forecast; by default as in training.", "--h", min=1, max=100_000)
+        int | None,
+        option("Number of rows to forecast; by default as in training.", "--h", min=1, max=100_000),
     ]
-    level: Annotated[list[float] | None, option("Interval to give, in per cent, such as 80; repeatable.")]
+    level: Annotated[
+        list[float] | None, option("Level of an interval to report, in per cent, such as 80; repeatable.")
+    ]
     data: Data
     date_format: DateFormat
     skip_bad: SkipBad

@@ -36,7 +36,7 @@ NGRAMS, TOP = 3, 10
 def stats(
     data: DataName,
     tokens: Tokens = None,
-    normalise: Annotated[
+    normaliser: Annotated[
         str | None, option("With --tokens char: change the text first: none, nfc, lower or letters.")
     ] = None,
     split: Split = "all",
@@ -75,7 +75,7 @@ def stats(
         refuse(
             f"is for texts, and {data} holds numeric series; leave it out",
             tokens=tokens,
-            normalise=normalise,
+            normaliser=normaliser,
             side=side,
             min_freq=min_freq,
             ngrams=ngrams,
@@ -84,7 +84,7 @@ def stats(
         values, table = series_stats(dataset, split, plot)
         report_skipped(dataset)
         return Outcome(values | _count_skipped(dataset), [table])
-    tokenizer = _tokenizer(tokens or dataset.tokens, normalise, dataset, split, side)
+    tokenizer = _tokenizer(tokens or dataset.tokens, normaliser, dataset, split, side)
     coverage = TokenizerCoverage(tokenizer, dataset.name)
     texts = map(coverage.tokenize, dataset.texts(split, side))
     running = Running.of(texts, joined=dataset.layout == "stream")
@@ -110,15 +110,15 @@ def _all_splits(dataset: Dataset, split: str) -> bool:
     return dataset.name in catalogue.names() or dataset.files(dataset.splits[0]) != dataset.files("all")
 
 
-def _tokenizer(name: str, normalise: str | None, dataset: Dataset, split: str, side: str | None) -> Tokenizer:
+def _tokenizer(name: str, given: str | None, dataset: Dataset, split: str, side: str | None) -> Tokenizer:
     """A rule by its name, a tokenizer trained on the data by its kind, or one that a file describes."""
     from throughtime.text.codec import SUBWORD_SIZE
     from throughtime.text.subword import TRAINED, tokenizer_file
     from throughtime.text.subword_training import train_subword
     from throughtime.text.tokenizer import check_normaliser, tokenizer
 
-    normaliser = normalise or dataset.normaliser_for(name)
-    check_normaliser(normaliser, name, "--normalise")
+    normaliser = given or dataset.normaliser_for(name)
+    check_normaliser(normaliser, name, "--normaliser")
     if name == "char":
         return tokenizer(name, normaliser=normaliser)
     if name in TRAINED:

@@ -33,7 +33,7 @@ def tag(
     ] = "space",
     device: Device = "auto",
 ) -> Outcome:
-    """Tag the words of sentences, of the lines of a file, or of stdin: one line comes out for each.
+    """Tag the words of sentences, of the lines of a file, or of stdin; print one line for each input line.
 
     A line has its words as word/tag, and after a tab the label of the whole sentence if the model gives one.
     With --json each word has its probability and its most likely tags.

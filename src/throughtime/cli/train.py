@@ -58,7 +58,7 @@ Data = Annotated[
 Settings = Annotated[
     list[str] | None,
     option(
-        "Any other setting, such as clip=0.5; repeatable. --show-config lists all.",
+        "Any setting, as KEY=VALUE; repeatable. --show-config lists all.",
         panel=SETTINGS,
         metavar="KEY=VALUE",
     ),

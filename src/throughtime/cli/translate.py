@@ -48,11 +48,11 @@ def translate(
     device: Device = "auto",
     **options: Unpack[TranslatingOptions],
 ) -> Outcome:
-    """Translate sentences, the lines of a file, or stdin: one line comes out for each that goes in.
+    """Translate sentences, the lines of a file, or stdin; print one line for each input line.
 
     Several models with the same vocabulary translate together. The search is a beam unless --search names
-    another one; --search diverse makes the translations of a sentence differ. With --json each translation
-    has its score and, if the model has attention, the source words that each word attended to.
+    another one; with --search diverse, the translations of a sentence differ more. With --json, each
+    translation has its score and, if the model has attention, the source words that each word attended to.
 
     [bold]Examples[/bold]
 

@@ -59,6 +59,9 @@ class Command(TyperCommand):
         panels = {getattr(param, "rich_help_panel", None) for param in self.params}
         for param in params:
             if param.param_type_name != "option":
+                param.display_type_rich = lambda ctx: (
+                    None
+                )  # a Python type says nothing that the help does not
                 continue
             if param.name == "help" and OUTPUT in panels:
                 param.rich_help_panel = OUTPUT
@@ -68,7 +71,8 @@ class Command(TyperCommand):
                 param.metavar = "" if param.is_flag else _VALUE_NAMES.get(kind, "VALUE")
             param.help = _TABLE.sub(_names, param.help or "")
             default = self.get_default(param)
-            if default is not None and default is not False and param.show_default is True:
+            shown = default is not None and default is not False and default not in ("", ())
+            if shown and param.show_default is True:
                 param.help = f"{param.help or ''} \\[default: {default}]".strip()
             if not isinstance(param.show_default, str):
                 param.show_default = False

@@ -1,4 +1,4 @@
-"""BLEU of one sentence by the formula of the lecture notes, with every step of the computation."""
+"""Sentence BLEU as in lecture notes (`notes_bleu`), with every step of the computation."""
 
 from __future__ import annotations
 
@@ -101,7 +101,9 @@ def notes_bleu_steps(prediction: Sequence[str], label: Sequence[str], k: int | N
 
 
 def notes_bleu(prediction: Sequence[str], label: Sequence[str], k: int | None = None) -> float:
-    r"""exp(min(0, 1 - len_label / len_pred)) \prod_{n=1}^{k} p_n^{1/2^n}
+    r"""Sentence BLEU as lecture notes, such as *Dive into Deep Learning*, define it: from 0 to 1.
+
+    exp(min(0, 1 - len_label / len_pred)) \prod_{n=1}^{k} p_n^{1/2^n}
 
     By default, k is the length of the longest matching n-gram; a given k is at most the length of the
     prediction. A prediction that is empty or matches nothing scores 0.

@@ -96,7 +96,7 @@ class NgramCounts:
 
     @property
     def predictable(self) -> int:
-        """The number of ids that can come next: the m of 1/m."""
+        """The number of ids that can come next."""
         return self.vocabulary_size - len(self.never)
 
     @classmethod

@@ -74,7 +74,7 @@ class RelativeFrequency:
 
 @dataclass(frozen=True)
 class Laplace:
-    r"""The Laplace smoothing of the lecture notes, for any order.
+    r"""Laplace smoothing that mixes every order with the probabilities of single words.
 
     `strengths` are e_1, e_2, ...; the last one is used for all longer n-grams too.
 

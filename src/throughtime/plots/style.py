@@ -128,8 +128,8 @@ def check_format(path: Path | str, where: str | None = None) -> str:
     """
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in FORMATS:
-        known = " or ".join(f".{name}" for name in FORMATS)
-        raise InputError(where or str(path), f"has no known format; give a name that ends in {known}")
+        known = ", ".join(f".{name}" for name in FORMATS)
+        raise InputError(where or str(path), f"is not the name of a figure; let it end in one of {known}")
     return kind
 
 

@@ -85,9 +85,9 @@ NORMALISERS = Registry[Normaliser](
 def check_normaliser(name: str, tokens: str, where: str = "normaliser") -> None:
     """Check that a normaliser exists and is only used with the tokenizer `char`.
 
-    >>> check_normaliser("letters", "word", "--normalise")
+    >>> check_normaliser("letters", "word", "--normaliser")
     Traceback (most recent call last):
-    throughtime.errors.InputError: --normalise: is 'letters', which goes with the tokens char, not with word
+    throughtime.errors.InputError: --normaliser: is 'letters', which goes with the tokens char, not with word
     """
     NORMALISERS[name]  # raises for an unknown name
     if name != "none" and tokens != "char":

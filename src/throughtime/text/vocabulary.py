@@ -47,7 +47,8 @@ class _Ids(dict[str, int]):
 class Vocabulary:
     """Tokens and their ids, which count from 0.
 
-    `reserved` lists tokens that stand for no text; those with names like `<pad>` and `[SEP]` are known.
+    `reserved` lists tokens that stand for no text, such as `<pad>`. Tokens with usual names, such as `<pad>`
+    and `[SEP]`, are recognised.
 
     >>> vocabulary = Vocabulary.build("to be or not to be".split(), reserved=("<pad>", "<unk>"))
     >>> vocabulary["to"], vocabulary[["be", "is"]], vocabulary.pad_id

@@ -41,7 +41,7 @@ Schedule = Annotated[
 Precision = Annotated[
     Literal["auto", "float32", "tf32", "bf16"],
     Field(
-        description="of products: float32, tf32 (GPU), bf16, or auto: bf16 if the hardware has it; "
+        description="precision of products: float32, tf32 (GPU), bf16, or auto: bf16 if the hardware has it; "
         "weights and sums stay float32"
     ),
 ]
@@ -74,7 +74,7 @@ class TrainingConfig(Config):
     )
 
     network: str | None = architecture(
-        None, description="a network that another package registers; null: the task's own"
+        None, description="name of a network that another package registers; null: the task's own"
     )
     seed: int = Field(
         0,
@@ -92,10 +92,12 @@ class TrainingConfig(Config):
         "adamw", description="sgd, adam, adamw, or nt-asgd: sgd that averages once validation stalls"
     )
     lr: LearningRate = 2e-3
-    momentum: Share = Field(0.0, description="of sgd")
-    betas: tuple[Share, Share] = Field((0.9, 0.999), description="of adam and adamw")
-    weight_decay: float = Field(0.0, ge=0, description="adamw: decoupled; others: added to the gradient")
-    clip: Positive | None = Field(1.0, description="largest global norm of the gradient; null for none")
+    momentum: Share = Field(0.0, description="momentum of sgd and nt-asgd")
+    betas: tuple[Share, Share] = Field((0.9, 0.999), description="decay rates of adam and adamw")
+    weight_decay: float = Field(
+        0.0, ge=0, description="weight decay: decoupled with adamw, otherwise added to the gradient"
+    )
+    clip: Positive | None = Field(1.0, description="maximum global norm of the gradient; null: do not clip")
 
     schedule: Schedule = "constant"
     warmup_steps: int = Field(
@@ -112,14 +114,16 @@ class TrainingConfig(Config):
     )
     rise: Share = Field(0.3, description="one-cycle: the share of all updates in which the rate rises")
 
-    average: Literal["none", "ema"] = Field("none", description="ema: validate and save averaged weights")
+    average: Literal["none", "ema"] = Field(
+        "none", description="none, or ema: validate and save an exponential average of the weights"
+    )
     ema_decay: Annotated[float, Field(gt=0, lt=1)] = Field(
-        0.999, description="ema: average over the last 1 / (1 - this) updates, at most a tenth of all"
+        0.999, description="ema: average over the last 1 / (1 - ema_decay) updates, at most a tenth of all"
     )
     nonmono: int = Field(5, ge=1, description="nt-asgd: epochs without improvement before averaging begins")
 
     early_stopping: int | None = Field(
-        None, ge=1, description="stop after this number of epochs without a better validation; null for never"
+        None, ge=1, description="stop after this number of epochs without improvement; null: never"
     )
     precision: Precision = "float32"
     device: str = Field("auto", description="auto, cpu, cuda, cuda:1, ...")
@@ -129,7 +133,7 @@ class TrainingConfig(Config):
         None, ge=1, description="updates between checkpoints, besides those at the end of an epoch"
     )
     checkpoint_minutes: Positive | None = Field(
-        5.0, description="minutes between such checkpoints; null for none"
+        5.0, description="minutes between such checkpoints; null: none"
     )
     keep: int = Field(2, ge=2, description="number of the latest checkpoints to keep")
     report_every: int = Field(50, ge=1, description="updates between reports of the loss and the speed")

@@ -173,4 +173,4 @@ def _mistakes(confusion: Confusion) -> list[str]:
         )
     ]
     head = ("", *(str(number) for number in range(1, len(rows) + 1)))
-    return ["\nhow often each label (row) was given which label (column):", *align_columns([head, *rows])]
+    return ["\nconfusion matrix (rows: true labels, columns: predictions):", *align_columns([head, *rows])]

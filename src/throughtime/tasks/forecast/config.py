@@ -84,14 +84,15 @@ class ForecastConfig(TrainingConfig):
     )
     season: Count | None = Field(None, description="rows in a season; null: 24 hours, 7 days, 12 months, ...")
     transform: Transform = architecture(
-        "none", description="before scaling, if variation grows with the level: none, log or box-cox"
+        "none", description="none, or log or box-cox before scaling, if variation grows with the level"
     )
     scaling: Scaling = architecture(
-        "standard", description="of each series, by its training rows: standard, robust (outliers) or none"
+        "standard",
+        description="scale each series by its training rows: standard, robust (to outliers) or none",
     )
     normalise: Literal["none", "last", "mean", "standard"] = architecture(
         "last",
-        description="of each window: subtract its last value or mean; standard also divides by its deviation",
+        description="subtract the last value or the mean of a window; standard also divides by its deviation",
     )
     stride: Count = Field(1, description="rows between the starts of two training windows")
 
@@ -119,13 +120,14 @@ class ForecastConfig(TrainingConfig):
     hidden_dropout: Share = Field(0.0, description="dropout between layers")
     output_dropout: Share = Field(0.0, description="dropout before the head, for recurrent and segment")
     warm_up: Annotated[int, Field(ge=0)] | None = architecture(
-        None, description="first rows of a window without a loss (recurrent); null: half of it if recursive"
+        None,
+        description="recurrent: first rows of a window that add no loss; null: half of it if recursive",
     )
     warm_up_gradient: bool = Field(False, description="let gradients flow back through the warm-up")
 
     epochs: int = Field(50, ge=1, description="number of passes over the training windows")
     batch_size: int = Field(32, ge=1, description="number of windows in a batch, over all processes")
-    lr: Positive = Field(5e-3, description="learning rate; `--find-lr` looks for a good one")
+    lr: Positive = Field(5e-3, description="learning rate; `--find-lr` suggests one")
     schedule: Schedule = Field("cosine", description="constant, step, plateau, cosine or one-cycle")
     choose_by: Literal["loss", "mse", "mae"] = Field(
         "loss", description="validation measure, on scaled values, that selects the best weights"

@@ -81,7 +81,7 @@ class LanguageConfig(shared.TextConfig):
         "lstm", description="lstm, gru, rnn, mingru, lstm-mogrifier, ...; see `throughtime doctor`"
     )
     embedding: Literal["learned", "one-hot"] = architecture(
-        "learned", description="one-hot: feed a vector of zeros and a single one for each token; no weights"
+        "learned", description="learned, or one-hot: each token is a one-hot vector, without weights"
     )
     embedding_size: shared.TiedEmbeddingSize = 256
     hidden_size: shared.Size = architecture(
@@ -100,11 +100,13 @@ class LanguageConfig(shared.TextConfig):
     )
     residual: shared.Residual = False
     layer_norm: shared.LayerNorm = False
-    initial: Literal["zero", "learned"] = architecture("zero", description="the state before the first token")
+    initial: Literal["zero", "learned"] = architecture(
+        "zero", description="state before the first token: zero or learned"
+    )
     init: Literal["torch", "xavier", "scratch", "uniform"] = initialisation(
         "torch",
-        description="distribution of the first weights (see output_bias for its own): scratch is "
-        "N(0, 0.01^2), uniform U(-init_range, init_range)",
+        description="distribution of the first weights: torch (torch's defaults), xavier, scratch, which is "
+        "N(0, 0.01^2), or uniform, U(-init_range, init_range)",
     )
     init_range: Annotated[float, Field(gt=0)] = initialisation(0.1, description="uniform: largest weight")
     output_bias: OutputBias = initialisation("frequencies")

@@ -9,7 +9,7 @@ class NgramTask(Task):
     name = "ngram"
     title = "a language model"
     command = "generate"
-    summary = "Count a language model of any order."
+    summary = "Train an n-gram language model of any order, by counting."
     examples = (
         "train ngram --data ptb --order 5 --out runs/ptb-5gram",
         "train ngram --data timemachine --tokens char --order 6 --out runs/letters",
@@ -19,13 +19,13 @@ class NgramTask(Task):
     options = {  # noqa: RUF012 - declared once, never changed
         "order": (int, "Length of the longest n-grams."),
         "smoothing": (str, "kneser-ney, laplace, dirichlet or relative-frequency."),
-        "strengths": (list[float], "Pseudo-counts e1, e2, ... of laplace and dirichlet; once per order."),
-        "tokens": (str, "char, word, space, unicode, bpe, ...; by default what the data suggest."),
+        "strengths": (list[float], "Pseudo-count of laplace or dirichlet; repeat it for each order."),
+        "tokens": (str, "char, word, space, unicode, bpe, ...; by default chosen by the data."),
         "normaliser": (str, "none, nfc, lower or letters; for --tokens char."),
         "layout": (str, "lines (each line is a sentence) or stream (all lines are one text)."),
-        "min_freq": (int, "Rarer tokens become <unk>."),
+        "min_freq": (int, "Tokens that occur less often become <unk>."),
         "max_size": (int, "Maximum size of the vocabulary."),
-        "split": (str, "What to count: train, all, ..."),
+        "split": (str, "Split to count: train, valid, test or all."),
         "backward": (bool, "Count from right to left."),
     }
     config = "throughtime.tasks.ngram.config:NgramConfig"

@@ -77,12 +77,12 @@ class TagCounts:
                 (name, *(f"{one[share]:.1%}" for share in shares), f"{one['given']:,}")
                 for name, one in values["types"].items()
             ]
-            table = align_columns([("type", "precision", "recall", "F1", "given"), *rows])
+            table = align_columns([("type", "precision", "recall", "F1", "chunks"), *rows])
             lines += [f"  {line}" for line in table]
         if confused := self.tags.confusions[:CONFUSIONS]:
             counted = [(given, found, f"{count:,}") for given, found, count in confused]
-            table = align_columns([("is", "tagged", "times"), *counted], left=2)
-            lines += ["Confused most:", *(f"  {line}" for line in table)]
+            table = align_columns([("true tag", "predicted", "times"), *counted], left=2)
+            lines += ["Most frequent errors:", *(f"  {line}" for line in table)]
         return "\n".join(lines)
 
 

@@ -10,8 +10,8 @@ class TranslateTask(Task):
     title = "a translator"
     summary = "Train a translator: an encoder, a decoder, and attention between them."
     description = """
-    Without settings it is a bidirectional GRU with attention over parts of words. Sentences are validated by
-    BLEU, and three of them are shown after each epoch.
+    By default, it is a GRU with attention, with a bidirectional encoder, and reads parts of words. After each
+    epoch, BLEU is measured on validation sentences, and three translations are shown.
     """
     examples = (
         "train translate --data pairs.tsv --source en --target fr --out runs/en-fr",
