@@ -86,7 +86,7 @@ def predict_panel(forecaster: SeriesForecaster, query: ForecastQuery) -> list[Fo
     """Forecast the next rows of each series of a panel."""
     panel, h, probabilities, paths = query.panel, query.h, query.probabilities, query.paths
     model, config = forecaster.model.eval(), forecaster.config
-    if not isinstance(h, int | np.integer) or h < 1:
+    if not np.issubdtype(type(h), np.integer) or h < 1:
         raise InputError("h", f"is {h!r}, expected a whole number of 1 or more")
     arrays, scales = forecaster.scaled_arrays(panel)
     columns = []

@@ -97,7 +97,7 @@ class SeriesForecasterRunner(ExportedModel):
         if data is None or isinstance(data, str):
             raise InputError("data", "needs the trained model; give values by name, or a list of History")
         h = self.settings["horizon"] if h is None else h
-        if not isinstance(h, int | np.integer) or h < 1:
+        if not np.issubdtype(type(h), np.integer) or h < 1:
             raise InputError("h", f"is {h!r}, expected a whole number of 1 or more")
         if not self.settings["recursive"] and h > self.settings["horizon"]:
             raise InputError(
