@@ -218,18 +218,18 @@ README_ROWS = {
     "Time Machine letters, Kneser-Ney 6-gram": ["timemachine-book-6gram"],
     "Penn Treebank, Zaremba's": ["ptb-zaremba-small", "ptb-zaremba-medium", "ptb-zaremba-large"],
     "Penn Treebank, AWD-LSTM": ["ptb-awd-lstm"],
-    "that AWD-LSTM, dynamic": ["ptb-awd-lstm dynamic"],
+    "the same AWD-LSTM": ["ptb-awd-lstm dynamic"],
     "Penn Treebank, mixture": ["ptb-mixture"],
-    "that mixture, dynamic": ["ptb-mixture dynamic"],
+    "the same mixture": ["ptb-mixture dynamic"],
     "WikiText-2, AWD-LSTM": ["wikitext-2-awd-lstm"],
     "Time Machine letters, LSTM": ["timemachine-book-lstm"],
     "Time Machine letters, 10,000 windows": ["timemachine-windows-gru"],
     "the same, regularised LSTM": ["timemachine-windows-lstm"],
-    "the first 10,000 letters": ["timemachine-gru"],
+    "Time Machine, training perplexity": ["timemachine-gru"],
     "Multi30k English to German": ["multi30k-en-de"],
     "Multi30k English to French": ["multi30k-en-fr"],
     "Multi30k German to English, greedy, with": ["multi30k-de-en"],
-    "without: the source": [
+    "the same without attention": [
         f"multi30k-de-en-{end}" for end in ("context-and-input", "state-only", "context-only")
     ],
     "Tatoeba English to French": ["tatoeba-en-fr"],

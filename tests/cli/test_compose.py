@@ -80,7 +80,7 @@ def test_evaluate_compares_with_a_wrong_label(run, throughtime):
         (["--label", "a", "--num-beams", 2, "--top-k", 2], ("--top-k:", "beam")),
         (["--label", "a", "--greedy", "--seed", 2], ("--seed:", "greedy")),
         (["--label", "a", "--num-beams", 2, "--seed", 2], ("--seed:", "beam")),
-        (["--label", "a", "--seed", -1], ("'--seed'",)),
+        (["--label", "a", "--seed", -1], ("--seed:",)),
         (["--label", "a", "--length-penalty", 1], ("--length-penalty:", "sampling")),
     ],
 )

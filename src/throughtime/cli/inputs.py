@@ -135,4 +135,4 @@ def read_blocks(file: Path | None) -> Iterator[list[str]]:
         empty = False
         yield block
     if empty:
-        say("nothing to do: stdin has no lines, and no other input was given")
+        say("stdin has no lines, and no other input was given: nothing to do")
