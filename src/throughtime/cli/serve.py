@@ -36,7 +36,7 @@ def serve(
         Path | None, option("Listen on this Unix socket instead of an address and port.")
     ] = None,
     tls_cert: Annotated[
-        Path | None, option("Speak HTTPS with this certificate (PEM, with its chain).", panel=ACCESS)
+        Path | None, option("Use HTTPS with this certificate (PEM, with its chain).", panel=ACCESS)
     ] = None,
     tls_key: Annotated[
         Path | None, option("Key of the certificate (PEM), if it has its own file.", panel=ACCESS)
