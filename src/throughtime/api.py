@@ -229,7 +229,7 @@ class Training:
         if "data" not in self.settings:
             raise InputError("data", "is missing: name a data set, a file or a folder")
         if self.checkpoint is not None and not self.resume:
-            raise InputError("checkpoint", "goes with resume, which is missing")
+            raise InputError("checkpoint", "needs resume; set it too")
 
     def start(self) -> str | None:
         """Train the model; returns a reason if the run was already finished and nothing was done."""

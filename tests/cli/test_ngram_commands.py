@@ -198,7 +198,7 @@ def test_a_seed_that_nothing_takes_is_refused(run, corpus, throughtime, seed):
 def test_resuming_nothing_starts_afresh_and_says_so(corpus, tmp_path, throughtime):
     ran = throughtime("train", "ngram", "--data", corpus, "--out", tmp_path / "new", "--resume")
     assert ran.code == 0
-    assert "starting afresh" in ran.err
+    assert "starting from the beginning" in ran.err
     assert (tmp_path / "new" / "config.json").is_file()
 
 

@@ -152,7 +152,7 @@ def test_resume(train, tmp_path, throughtime, text):
     out = tmp_path / "run"
     fresh = train("--out", out, "--resume")
     assert fresh.code == 0
-    assert "starting afresh" in fresh.err
+    assert "starting from the beginning" in fresh.err
     weights = (out / "model.safetensors").read_bytes()
     done = train("--out", out, "--resume")
     assert done.code == 0
@@ -190,7 +190,7 @@ def test_all_settings_with_their_meaning(throughtime, tmp_path, text):
     on = ("--config", file, "--set", "epochs=2", "--out", tmp_path / "run", "--resume")
     ran = throughtime("train", "language", *on)
     assert ran.code == 0, ran.err
-    assert "Going on from step-" in ran.err
+    assert "Continuing from step-" in ran.err
     bare = throughtime("train", "language", "--show-config")
     assert "# data: (required)" in bare.out
 
@@ -285,7 +285,7 @@ def test_a_run_goes_on_whatever_it_was_told(train, tmp_path):
     (run / "config.json").write_text(json.dumps(config))
     ran = train("--out", run, "--resume", "--trust-changed", settings=["epochs=2", "tau=5"])
     assert ran.code == 0, ran.err
-    assert "Going on from step-" in ran.err
+    assert "Continuing from step-" in ran.err
 
 
 def test_average_of_checkpoints(train, tmp_path, throughtime):

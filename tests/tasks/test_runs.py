@@ -105,7 +105,7 @@ def test_resuming_nothing_says_so(run, tmp_path):
             said.append(sentence)
 
     run(tmp_path / "run", epochs=1, resume=True, reporter=Listening())
-    assert said == [f"Nothing saved at {tmp_path / 'run'} yet: starting afresh."]
+    assert said == [f"Nothing saved in {tmp_path / 'run'} yet: starting from the beginning."]
 
 
 @pytest.mark.parametrize("settings", [{"output_bias": "frequencies"}, {"average": "ema"}])

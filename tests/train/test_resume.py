@@ -164,7 +164,7 @@ def test_killed_at_ten_random_moments(name, killed):
     folder = folders[name]
     same_run(folder / "whole", folder / "killed")
     log = (folder / "killed.log").read_text()
-    resumed = [line for line in log.splitlines() if line.startswith("Going on from step-")]
+    resumed = [line for line in log.splitlines() if line.startswith("Continuing from step-")]
     assert len(set(resumed)) >= 3, log  # killed in the middle, not before it began
     stalls = "Validation stalls" in (folder / "whole.log").read_text()
     assert stalls == (name == "nt-asgd")

@@ -129,7 +129,7 @@ def _save_intervals(run: Path, model: SeriesForecaster, panel: Panel, options: d
     say(f"Saved intervals ({saved.intervals.kind}) of {saved.n_windows} windows in {run}.")
     if saved.infinite:
         steps, level = format_count(saved.infinite, "step"), max(options["level"])
-        say(f"For {steps} ahead there are too few values for {level:g} %: `forecast` refuses it there.")
+        say(f"{steps} ahead have too few values for intervals of {level:g} %; `forecast` refuses them.")
     if model.has_own_intervals:
         say("`forecast` still uses the model's own intervals; set intervals=conformal to use these.")
 
@@ -137,8 +137,8 @@ def _save_intervals(run: Path, model: SeriesForecaster, panel: Panel, options: d
 def _warn(windows: int) -> None:
     if windows:
         say(
-            f"{windows} of the windows contain rows that the model was trained on, which flatters it; "
-            "ask for fewer windows or smaller steps, or train with a larger test_size."
+            f"{windows} of the windows contain rows that the model was trained on, so its errors look too "
+            "small; ask for fewer windows or smaller steps, or train with a larger test_size."
         )
 
 

@@ -95,7 +95,7 @@ def draw_attention(alignment: Alignment | None, path: Path) -> str | None:
         plots.attention(alignment, path=path)
         return str(path)
     except ThroughtimeError as error:
-        say(f"No picture: {error}")
+        say(f"No figure: {error}")
         return None
 
 

@@ -128,7 +128,7 @@ def evaluate(
     asked: dict[str, Any] = select_given({**options, "cache": options["cache"] or None})
     check_pictures(plot)
     if plot is not None and asked.keys().isdisjoint({"window", "warm_up"}):
-        raise InputError("--plot", "goes with --window or --warm-up, which is missing")
+        raise InputError("--plot", "needs --window or --warm-up; give one of them too")
     if "others" in asked:
         asked["others"] = [load_model(other, device, "translate") for other in asked["others"]]
     model = load_model(run, device)

@@ -88,7 +88,7 @@ def read_texts(texts: list[str] | None, file: Path | None) -> Iterator[list[str]
     With `--json` all of them come at once, as the answer is one object.
     """
     if texts and file is not None:
-        raise InputError("--file", "cannot be used beside texts on the command line; choose one")
+        raise InputError("--file", "cannot be used together with texts on the command line; choose one")
     blocks = iter([texts]) if texts else read_blocks(file)
     return iter([[text for block in blocks for text in block]] if flags.json else blocks)
 

@@ -168,7 +168,7 @@ def truncation(
     if plot is None:
         refuse("is what a picture shows; give --plot, or leave it out", text=text)
     if text == "":
-        raise InputError("--text", "is empty; give what the picture is to cut, or leave it out")
+        raise InputError("--text", "is empty; give a text, or leave it out")
     set_to = KEEP_TRUNCATED if keep is None else _check_keep(keep, [cell])
     problem = random_problem(cell, steps, hidden=hidden, keep=set_to)
     comparisons = compare_strategies(problem, tau, pi, draws)

@@ -69,7 +69,7 @@ def score(
     """
     if pairs is not None:
         if sentences or file is not None:
-            raise InputError("--pairs", "cannot be used beside sentences or --file; choose one")
+            raise InputError("--pairs", "cannot be used together with sentences or --file; choose one")
         if prompt:
             raise InputError("--prompt", "is for language models; --pairs scores translations of a source")
         return score_pairs(run, pairs, device, numbers, skip_bad)

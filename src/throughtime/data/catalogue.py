@@ -271,7 +271,7 @@ def find_unsound(corpus: Corpus, files: Iterable[CorpusFile]) -> list[CorpusFile
         if path is not None and path != cached_path(corpus, file):
             raise InputError(
                 str(path),
-                f"has SHA-256 {sha256_of(path)} where {file.sha256} is expected; remove or replace it.",
+                f"has SHA-256 {sha256_of(path)} where {file.sha256} is expected; remove or replace it",
             )
         found.append(file)
     return found
@@ -306,7 +306,7 @@ def _fetch_one(
             archives[address] = target.with_name(f".{os.getpid()}-{address.rpartition('/')[2]}")
             download(address, archives[address], progress=advance)
     except UnreachableError as error:
-        raise ThroughtimeError(f"{error}, or put the file at {_place(corpus, file)}.") from error
+        raise ThroughtimeError(f"{error}, or put the file at {_place(corpus, file)}") from error
     return _unpack(archives[address], member, target, file)
 
 
@@ -326,5 +326,5 @@ def _unpack(archive: Path, member: str, target: Path, file: CorpusFile) -> Path:
             if (found := digest.hexdigest()) != file.sha256:
                 raise ChecksumError(wrong_sum(file.address, found, file.sha256))
     except (OSError, InputError) as error:
-        raise ThroughtimeError(f"{file.address}: the archive cannot be unpacked ({error}).") from error
+        raise ThroughtimeError(f"{file.address}: the archive cannot be unpacked ({error})") from error
     return target

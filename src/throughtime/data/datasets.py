@@ -236,7 +236,7 @@ def _folder_files(folder: Path, source: str | None, target: str | None) -> dict[
     for split, files in found.items():
         if pair and not set(pair) <= set(files):
             raise InputError(
-                str(folder), f"lacks a {split} file in {' or '.join(sorted(set(pair) - set(files)))}."
+                str(folder), f"lacks a {split} file in {' or '.join(sorted(set(pair) - set(files)))}"
             )
         chosen[split] = tuple(files[language] for language in pair) if pair else tuple(files.values())
     return chosen

@@ -94,7 +94,7 @@ def _fetch(
                     part.write_bytes(b"")  # it is longer than the server's file: another version
                 elif error.code < http.HTTPStatus.INTERNAL_SERVER_ERROR:
                     raise ThroughtimeError(
-                        f"{address}: the server answered {error.code} {error.reason}."
+                        f"{address}: the server answered {error.code} {error.reason}"
                     ) from error
             reason = f"the server answered {error.code} {error.reason}"
         except urllib.error.URLError as error:
@@ -130,8 +130,8 @@ def _fetch_rest(address: str, part: Path, limit: int, progress: Progress | None,
                 if max(start + received + len(chunk), total or 0) > limit:
                     file.truncate(0)
                     raise ThroughtimeError(
-                        f"{address}: the server sends more than the {limit:,} bytes expected, so it was "
-                        "removed; its publisher may have changed it."
+                        f"{address}: the server sends more than the {limit:,} bytes expected, so the file "
+                        "was removed; its publisher may have changed it"
                     )
                 file.write(chunk)
                 received += len(chunk)
@@ -144,8 +144,8 @@ def _fetch_rest(address: str, part: Path, limit: int, progress: Progress | None,
 def _check_address(address: str, asked: str) -> None:
     scheme = address.partition(":")[0].lower()
     if scheme not in SCHEMES:
-        sent = "" if address == asked else f" The server redirects to {address}."
-        raise ThroughtimeError(f"{asked}: only {' and '.join(SCHEMES)} addresses can be downloaded.{sent}")
+        sent = "" if address == asked else f"; the server redirects to {address}"
+        raise ThroughtimeError(f"{asked}: only {' and '.join(SCHEMES)} addresses can be downloaded{sent}")
 
 
 class _Redirections(urllib.request.HTTPRedirectHandler):

@@ -88,11 +88,11 @@ def folder_splits(folder: Path) -> dict[str, dict[str, Path]]:
         if language in files:
             raise InputError(
                 str(folder),
-                f"has both {files[language].name} and {path.name} for {split}; move one away or name a file.",
+                f"has both {files[language].name} and {path.name} for {split}; move one away or name a file",
             )
         files[language] = path
     if not found:
         raise InputError(
-            str(folder), "holds no files named train, valid or test (such as train.tsv); name a file."
+            str(folder), "holds no files named train, valid or test (such as train.tsv); name a file"
         )
     return {split: found[split] for split in SPLITS if split in found}

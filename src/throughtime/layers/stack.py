@@ -97,7 +97,7 @@ class Stack(nn.Module):
         """
         if not cells or len(backward) not in (0, len(cells)):
             counts = f"{len(cells)} and {len(backward)} backward"
-            raise InputError("cells", f"got {counts}, expected one or more and as many or none")
+            raise InputError("cells", f"are {counts}; give at least one, and as many backward ones or none")
         rows = zip(cells, backward, strict=True) if backward else ((cell,) for cell in cells)
         given = iter([cell for row in rows for cell in row])
         return cls(

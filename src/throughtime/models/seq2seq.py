@@ -207,7 +207,9 @@ class RecurrentEncoder(Encoder):
         super().__init__()
         for layer in cast(list[Layer], list(stack.layers)):
             if len({len(cell.state_sizes) for cell in layer.cells}) > 1:
-                raise InputError("encoder", "both cells of a layer must have states of equally many tensors")
+                raise InputError(
+                    "encoder", "the states of both cells of a layer need the same number of tensors"
+                )
         self.embedding, self.stack = embedding, stack
         self.dropout = nn.Dropout(check_probability("dropout", dropout))
         self.output_dropout = nn.Dropout(check_probability("output_dropout", output_dropout))

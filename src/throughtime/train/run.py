@@ -124,10 +124,10 @@ def fit(
                 folder.write_skipping()
         if found is not None:
             trainer.restore(found, same_data=change is None)
-            reporter.say(f"Going on from {found.path.name} in {out}.")
+            reporter.say(f"Continuing from {found.path.name} in {out}.")
         elif resume:
             trainer.start_afresh()
-            reporter.say(f"Nothing saved at {out} yet: starting afresh.")
+            reporter.say(f"Nothing saved in {out} yet: starting from the beginning.")
         reporter.begin(title, config.epochs, trainer.steps_per_epoch, trainer.step)
         for note in getattr(objective, "notes", ()):  # on what became of the data in its batches
             reporter.say(note)

@@ -96,7 +96,7 @@ def _read_options(reader_name: str, reader: type[Reader], options: Mapping[str, 
     for name, value in options.items():
         if name not in known:
             if not known:
-                raise InputError(f"the reader {reader_name}", f"has no options, so not {name!r}")
+                raise InputError(f"the reader {reader_name}", f"has no options; leave out {name!r}")
             raise unknown(f"option of the reader {reader_name}", name, known)
         values[name] = _convert(value, hints[name], f"the reader {reader_name}", name)
     build: Callable[..., Reader] = reader

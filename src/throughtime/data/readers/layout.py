@@ -65,7 +65,7 @@ class SeriesLayout:
             raise width_error(self.path, line, cells, self.width)
         unique_id = self.name if self.identifier is None else cells[self.identifier].strip()
         if not unique_id:
-            raise InputError(str(self.path), "has no name of a series", line=line)
+            raise InputError(str(self.path), "has no series name", line=line)
         ds, moment = "", None
         if self.time is not None:
             ds = cells[self.time].strip()

@@ -90,7 +90,7 @@ def _panel(path: Place, roles: Roles, bad: BadRecords, date_format: str | None, 
     wanted = (*target, *roles.known, *roles.past)
     if len(set(wanted)) < len(wanted):
         twice = next(name for name in wanted if wanted.count(name) > 1)
-        raise InputError("known and past", f"and target name the column {twice!r} twice; it has one role")
+        raise InputError("target, known and past", f"name the column {twice!r} twice; give it one role only")
     table = SeriesTable(values=wanted if layout.header else (), missing=True, date_format=date_format)
     if not layout.header and (roles.known or roles.past or roles.target):
         raise InputError(str(path), "has no header, so its columns cannot be chosen by name", line=1)

@@ -165,7 +165,7 @@ class RecurrentLanguage(LanguageModel):
         if window is not None or warm_up is not None:
             if reading.cache is not None or reading.dynamic is not None:
                 raise InputError(
-                    "window", "and warm_up do not go with cache or dynamic; leave one of them out"
+                    "window and warm_up", "cannot be combined with cache or dynamic; leave one of them out"
                 )
             return self._evaluate_windows(dataset, split, window or self.config.num_steps, warm_up or 0)
         memory = neural_cache(reading)

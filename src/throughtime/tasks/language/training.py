@@ -159,7 +159,7 @@ class LanguageObjective(TextObjective):
         if config.valid_windows is not None and (
             config.sampling != "overlapping" or config.train_windows is None
         ):
-            raise InputError("valid_windows", "goes with sampling=overlapping and train_windows")
+            raise InputError("valid_windows", "needs sampling=overlapping and train_windows; set them too")
         if config.sampling != "overlapping" or config.train_windows is None:
             return
         present = len(self.train) - config.num_steps

@@ -118,7 +118,7 @@ class NgramLanguageModel(LanguageModel):
         config, began = self.config, time.perf_counter()
         if say is not None:
             if resume:
-                say(f"Nothing saved at {out} yet: starting afresh.")
+                say(f"Nothing saved in {out} yet: starting from the beginning.")
             text = f"{config.data} ({config.split}, layout {config.layout})"
             say(f"Counting {text} up to order {config.order} ...")
         self.count(dataset)
