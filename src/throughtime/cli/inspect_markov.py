@@ -46,7 +46,7 @@ def markov(
     from throughtime.ngram.markov import MarkovChain
 
     if (steps is None) == (most_likely is None):
-        raise InputError("--steps, --most-likely", "give exactly one of these two options")
+        raise InputError("--steps and --most-likely", "give exactly one of these two options")
     if steps is None:
         refuse("goes with --steps; leave it out", top=top)
     model = load_model(run, "cpu", "ngram")

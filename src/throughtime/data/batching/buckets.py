@@ -140,7 +140,7 @@ class Buckets:
         self._sources, self._targets = sources, targets
         self._batch_size, self._max_tokens = batch_size, max_tokens
         if batch_size is None and max_tokens is None:
-            raise InputError("batch_size and max_tokens", "are both None; give one of them")
+            raise InputError("batch_size", "is None, and so is max_tokens; give one of them")
         if batch_size is not None:
             check_at_least("batch_size", batch_size, 1)
         if max_tokens is not None:

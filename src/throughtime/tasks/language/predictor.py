@@ -164,9 +164,7 @@ class RecurrentLanguage(LanguageModel):
         reading = ReadingOptions(**{name: options[name] for name in options if name in known})
         if window is not None or warm_up is not None:
             if reading.cache is not None or reading.dynamic is not None:
-                raise InputError(
-                    "window and warm_up", "cannot be combined with cache or dynamic; leave one of them out"
-                )
+                raise InputError("window", "cannot be combined with cache or dynamic; leave one of them out")
             return self._evaluate_windows(dataset, split, window or self.config.num_steps, warm_up or 0)
         memory = neural_cache(reading)
         learning = dynamic_evaluation(reading, memory, self, dataset, progress)
