@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.refusals import refuses
 
-from throughtime.ngram.counts import MISSING, NgramCounts
+from throughtime.ngram.counts import MISSING, NgramCounts, NgramLevel
+from throughtime.ngram.model import NgramModel
+from throughtime.ngram.smoothing import Dirichlet, KneserNey
 
 WORDS = 5
 texts = st.lists(st.lists(st.integers(0, WORDS - 1), max_size=12), min_size=1, max_size=6).filter(any)
@@ -35,7 +39,6 @@ def test_suffix_links_and_first_words(sentences, order):
         level = counts.levels[n]
         grams.append([(*grams[-1][c], int(w)) for c, w in zip(level.context, level.word, strict=True)])
         for node, gram in enumerate(grams[n]):
-            assert counts.first[n][node] == gram[0]
             assert grams[n - 1][counts.suffix[n][node]] == gram[1:]
 
 
@@ -51,3 +54,16 @@ def test_nothing_to_count_and_bad_orders_are_refused():
         NgramCounts.of([[]], 2, 3)
     with refuses("order", "0"):
         NgramCounts.of([[1]], 0, 3)
+
+
+@pytest.mark.parametrize("smoothing", [KneserNey(), Dirichlet()])
+def test_a_model_takes_little_memory_besides_its_counts(smoothing, monkeypatch):
+    monkeypatch.setattr(NgramLevel.slices, "__defaults__", (4096,))
+    ids = np.random.default_rng(0).geometric(0.01, 200_000) % 500
+    counts = NgramCounts.of_stream(ids, np.arange(0, len(ids), 20), 4, 500, (0,))
+    tensors = NgramModel(counts, smoothing).tensors()
+    tracemalloc.start()
+    NgramModel.from_tensors(tensors, (0,), smoothing).interpolation  # noqa: B018 - computed when asked for
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.25 * sum(one.nbytes for one in tensors.values())

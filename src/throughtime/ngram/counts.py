@@ -7,9 +7,10 @@ puts the continuations of one context side by side and a look-up is a binary sea
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +19,12 @@ from throughtime.errors import InputError
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+Links = npt.NDArray[np.signedinteger[Any]]
 
 MISSING = -1
 """The node of an n-gram that was not counted or would begin before its sentence."""
+SLICE = 1 << 18
+"""Number of nodes that are worked on at once, so that large models need little memory besides their own."""
 
 
 @dataclass(frozen=True)
@@ -31,15 +35,35 @@ class NgramLevel:
     count: Ints  # [nodes]
     vocabulary_size: int
 
-    @cached_property
+    @property
     def context(self) -> Ints:
         """Each node's parent: the n-gram without its last word."""
         return self.keys // self.vocabulary_size
 
-    @cached_property
+    @property
     def word(self) -> Ints:
         """Each node's last word."""
         return self.keys % self.vocabulary_size
+
+    def slices(self, size: int = SLICE) -> Iterator[tuple[slice, Ints]]:
+        """Cut the nodes into slices of about `size`; yield each with the contexts of its nodes.
+
+        All continuations of a context are in one slice.
+
+        >>> level = NgramLevel(np.array([0, 1, 2, 5, 6, 12]), np.ones(6, np.int64), 5)
+        >>> [(part.start, part.stop) for part, _ in level.slices(4)]
+        [(0, 3), (3, 6)]
+        """
+        start, nodes = 0, len(self.keys)
+        while start < nodes:
+            end = min(start + size, nodes)
+            if end < nodes:
+                cut = self.keys[end] // self.vocabulary_size * self.vocabulary_size
+                end = int(np.searchsorted(self.keys, cut))
+                if end == start:  # a context with more continuations than fit
+                    end = int(np.searchsorted(self.keys, cut + self.vocabulary_size))
+            yield slice(start, end), self.keys[start:end] // self.vocabulary_size
+            start = end
 
     def find(self, context: Ints, word: Ints) -> Ints:
         """Find the nodes of these contexts continued by these words; MISSING if there are none."""
@@ -59,8 +83,10 @@ class NgramLevel:
         whole = all(one.dtype == np.int64 and one.ndim == 1 for one in (self.keys, self.count))
         if not whole or self.keys.shape != self.count.shape or (self.count < 0).any():
             return False
-        bounds = np.concatenate([[-1], self.keys, [contexts * self.vocabulary_size]])
-        return bool((np.diff(bounds) > 0).all())
+        if not len(self.keys):
+            return True
+        inside = self.keys[0] >= 0 and self.keys[-1] < contexts * self.vocabulary_size
+        return bool(inside and (self.keys[1:] > self.keys[:-1]).all())
 
     def children(self, context: Ints) -> tuple[Ints, Ints]:
         """List all continuations of these contexts: the row of the context, and the node."""
@@ -136,21 +162,23 @@ class NgramCounts:
             node[seen] = inverse
         return cls(tuple(levels), vocabulary_size, tuple(sorted(set(never))))
 
-    @cached_property
-    def suffix(self) -> tuple[Ints, ...]:
+    def suffix_links(self) -> Generator[Links]:
         """For each level, the node of each n-gram without its first word, which is in the level below."""
-        links = [np.zeros(self.vocabulary_size, np.int64)]
+        links: Links = np.zeros(self.vocabulary_size, np.int32)
+        yield links
         for below, level in itertools.pairwise(self.levels):
-            links.append(below.find(links[-1][level.context], level.word))
-        return tuple(links)
+            longer: Links = np.empty(len(level.keys), np.int32 if len(below.keys) < 2**31 else np.int64)
+            for part, context in level.slices():
+                longer[part] = below.find(
+                    links[context].astype(np.int64), level.keys[part] % self.vocabulary_size
+                )
+            links = longer
+            yield links
 
     @cached_property
-    def first(self) -> tuple[Ints, ...]:
-        """For each level, the first word of each node."""
-        words = [np.arange(self.vocabulary_size)]
-        for level in self.levels[1:]:
-            words.append(words[-1][level.context])
-        return tuple(words)
+    def suffix(self) -> tuple[Ints, ...]:
+        """The links of all levels, kept in memory."""
+        return tuple(links.astype(np.int64) for links in self.suffix_links())
 
     def nodes(self, ids: Ints, starts: Ints) -> list[Ints]:
         """For each level, find the node of the n-gram that ends at each position."""

@@ -87,7 +87,7 @@ class NgramModel:
             lower = np.where(_have_words(contexts, n - 1)[:, None], everywhere, p) if to_nothing else p
             p = np.where(seen, weight, 1.0)[:, None] * lower
             row, node = level.children(np.where(seen, context, MISSING))
-            p[row, level.word[node]] += own[n - 1][node]
+            p[row, level.keys[node] % self.vocabulary_size] += own[n - 1][node]
         return p
 
     def context_nodes(self, contexts: Ints, words: int) -> Ints:

@@ -9,8 +9,10 @@ one line in `SMOOTHINGS`, or an entry point of the group `throughtime.smoothings
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from inspect import signature
 from typing import ClassVar, NamedTuple, Protocol
 
@@ -40,11 +42,13 @@ class Smoothing(Protocol):
         ...
 
 
-def context_total(counts: NgramCounts, n: int, count: Ints | Floats) -> Floats:
-    """n(c) of each context of the n-grams of length n: how often it was continued, so that rows sum to 1."""
-    nodes = len(counts.levels[n - 2].keys)
-    weights = np.asarray(count, np.float64)
-    return np.bincount(counts.levels[n - 1].context, weights=weights, minlength=nodes).astype(np.float64)
+def context_total(counts: NgramCounts, n: int, weigh: Callable[[slice], Ints | Floats]) -> Floats:
+    """Sum the weights of the continuations of each context of the n-grams of length n."""
+    total = np.zeros(len(counts.levels[n - 2].keys))
+    for part, context in counts.levels[n - 1].slices():
+        sums = np.bincount(context - context[0], weights=weigh(part))
+        total[context[0] : context[0] + len(sums)] = sums
+    return total
 
 
 def count_predicted(counts: NgramCounts) -> Floats:
@@ -96,10 +100,15 @@ class Laplace:
         single, e = count_predicted(counts), self._strength(1)
         for n in range(2, counts.order + 1):
             level = counts.levels[n - 1]
-            total = context_total(counts, n, level.count)
-            own.append(level.count / (total[level.context] + self._strength(n)))
+            total = context_total(counts, n, level.count.__getitem__)
+            unseen, share = total == 0, np.empty(len(level.keys))
+            total += self._strength(n)
+            for part, context in level.slices():
+                share[part] = level.count[part] / total[context]
+            own.append(share)
             with np.errstate(invalid="ignore"):
-                back.append(np.where(total > 0, self._strength(n) / (total + self._strength(n)), np.nan))
+                back.append(np.divide(self._strength(n), total, out=total))
+            back[-1][unseen] = np.nan
         base = (single + e * uniform(counts)) / (single.sum() + e)
         return Interpolation(base, tuple(own), tuple(back), self.shortened_to_nothing)
 
@@ -133,35 +142,57 @@ class KneserNey:
 
     def fit(self, counts: NgramCounts) -> Interpolation:
         """Discount the counts of each length by D_1, D_2, D_3+, and give the rest to the shorter context."""
-        single = adjusted_counts(counts, 1)
-        single[list(counts.never)] = 0.0
-        removed = discounts(single)[single.clip(max=3).astype(np.int64)]
-        base = (single - removed + removed.sum() * uniform(counts)) / single.sum()
         own, back = [np.empty(0)], [np.empty(0)]
-        for n in range(2, counts.order + 1):
-            level, adjusted = counts.levels[n - 1], adjusted_counts(counts, n)
-            total = context_total(counts, n, adjusted)
-            removed = discounts(adjusted)[adjusted.clip(max=3).astype(np.int64)]
+        for n, adjusted in enumerate(adjusted_counts(counts), start=1):
+            if n == 1:
+                single = adjusted.astype(np.float64)
+                single[list(counts.never)] = 0.0
+                removed = discounts(single)[single.clip(max=3).astype(np.int64)]
+                base = (single - removed + removed.sum() * uniform(counts)) / single.sum()
+                continue
+            total = context_total(counts, n, adjusted.__getitem__)
+            discount = partial(_discount, discounts(adjusted), adjusted)
+            share = np.empty(len(adjusted))
             with np.errstate(invalid="ignore", divide="ignore"):
-                spread = context_total(counts, n, removed) / total
-                share = (adjusted - removed) / total[level.context]
-            own.append(np.where(total[level.context] > 0, share, 0.0))
-            back.append(np.where(total > 0, spread, np.nan))
+                for part, context in counts.levels[n - 1].slices():
+                    sums = total[context]
+                    share[part] = np.where(sums > 0, (adjusted[part] - discount(part)) / sums, 0.0)
+                spread = context_total(counts, n, discount)
+                spread /= total
+            spread[total == 0] = np.nan
+            own.append(share)
+            back.append(spread)
         return Interpolation(base, tuple(own), tuple(back), shortened_to_nothing=False)
 
 
-def adjusted_counts(counts: NgramCounts, n: int) -> Floats:
-    """a(c, w) of Kneser-Ney for the n-grams of length n."""
-    raw = counts.levels[n - 1].count.astype(np.float64)
-    if n == counts.order:
-        return raw
-    different: Floats = np.bincount(counts.suffix[n], minlength=len(raw)).astype(np.float64)
-    opens = np.isin(counts.first[n - 1], counts.never)
-    # The first n-grams of a text without sentence marks have no word before them either.
-    return np.where(opens | (different == 0), raw, different)
+def adjusted_counts(counts: NgramCounts) -> Iterator[Ints]:
+    """a(c, w) of Kneser-Ney for the n-grams of each length, from 1 to the order."""
+    opens = np.isin(np.arange(counts.vocabulary_size), counts.never)
+    links = counts.suffix_links()
+    next(links)
+    for level, longer in itertools.pairwise(counts.levels):
+        different = np.bincount(next(links), minlength=len(level.keys))
+        # The first n-grams of a text without sentence marks have no word before them either.
+        raw = opens | (different == 0)
+        different[raw] = level.count[raw]
+        if longer is counts.levels[-1]:
+            links.close()  # a level's links are as large as its counts
+        yield different
+        del different, raw
+        following = np.empty(len(longer.keys), bool)
+        for part, context in longer.slices():
+            following[part] = opens[context]
+        opens = following
+    yield counts.levels[-1].count
 
 
-def discounts(adjusted: Floats) -> Floats:
+def _discount(removed: Floats, adjusted: Ints, part: slice) -> Floats:
+    """D of the nodes of a slice."""
+    found: Floats = removed[adjusted[part].clip(max=3)]
+    return found
+
+
+def discounts(adjusted: Ints | Floats) -> Floats:
     """D for counts of 0, 1, 2 and 3 or more; 0.5, 1, 1.5 if the corpus is too small to estimate them."""
     of = [float(np.count_nonzero(adjusted == k)) for k in range(5)]
     if min(of[1:]) == 0:
