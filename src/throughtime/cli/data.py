@@ -9,7 +9,7 @@ import typer
 
 from throughtime.cli.options import option
 from throughtime.cli.output import Outcome, as_command, download_bars
-from throughtime.cli.usage import Command
+from throughtime.cli.usage import Command, Group
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from throughtime.data.catalogue import Corpus, CorpusFile, CorpusPart
 
 data_app = typer.Typer(
-    no_args_is_help=True, help="List, show and download corpora, and convert files of your own."
+    cls=Group, no_args_is_help=True, help="List, show and download corpora, and convert files of your own."
 )
 
 Name = Annotated[

@@ -6,7 +6,6 @@ import difflib
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from throughtime.cli.inspect_cost import cells, cost
 from throughtime.cli.inspect_gradients import gradients, truncation
@@ -14,11 +13,11 @@ from throughtime.cli.inspect_markov import markov
 from throughtime.cli.inspect_model import InspectsRun, inspect_model
 from throughtime.cli.options import Plot, check_pictures, option
 from throughtime.cli.output import Outcome, as_command, draw_figure
-from throughtime.cli.usage import Command, RunFirst
+from throughtime.cli.usage import Command, Group, RunFirst
 from throughtime.files import path_exists
 
 
-class RunOrCommand(TyperGroup):
+class RunOrCommand(Group):
     """A group in which any other word is a model folder: `inspect RUN ...` is `inspect model RUN ...`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

@@ -24,7 +24,7 @@ def cells(
     """Compare cells: number of weights, time of a training step, and how long a gradient lasts.
 
     The last columns show the norm of the gradient ds_T/ds_t that is left after --lag steps of a random cell
-    of 64 units: with its gates as they are drawn, and with the gates that keep the state set to 0.98.
+    of 64 units: with its initial gates, and with the gates that keep the state set to 0.98.
 
     [bold]Examples[/bold]
 
@@ -66,8 +66,8 @@ def cost(
 ) -> Outcome:
     """Compare what convolution, recurrence and self-attention cost as sequences grow.
 
-    Shown are operations, sequential steps and longest path in theory, beside the measured time and memory of
-    one training step of one layer on one thread.
+    The table shows operations, sequential steps and longest path in theory, and the measured time and memory
+    of one training step of one layer on one thread.
 
     [bold]Example[/bold]
 

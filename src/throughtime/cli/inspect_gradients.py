@@ -41,9 +41,9 @@ def gradients(
 ) -> Outcome:
     """Follow the gradient back through time: where it vanishes, where it explodes, what clipping cures.
 
-    The norm is that of ds_T/ds_t, with s the whole state (of an LSTM h and c together), 1 for the identity;
-    random networks on random inputs, geometric means over the seeds. Gated cells are shown as they are drawn,
-    and with gates set to keep most of the state.
+    The norm is that of ds_T/ds_t, where s is the whole state (for an LSTM, h and c together); it is 1 for the
+    identity. Networks and inputs are random; means over the seeds are geometric. Gated cells are shown with
+    their initial gates, and with gates set to keep most of the state.
 
     [bold]Example[/bold]
 
@@ -124,8 +124,8 @@ def _render_curves(curves: list[Curve], steps: int, clip: float) -> list[Rendera
     headings = ("cell", "gates", ">gain", lag, ">per step", ">|gradient|", clipped, "")
     table = build_table(*headings, rows=rows, **BOLD)
     note = (
-        "Norms of ds_T/ds_t, s the whole state. Clipping bounds a gradient that explodes. It scales all "
-        "steps alike: what has vanished on the way stays as small beside the rest as it was."
+        "Norms are those of ds_T/ds_t, where s is the whole state. Clipping bounds a gradient that explodes, "
+        "but scales all steps by the same factor, so it cannot restore what has vanished."
     )
     return [table, "", note]
 

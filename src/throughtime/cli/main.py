@@ -39,11 +39,12 @@ from throughtime.cli.stats import stats
 from throughtime.cli.tag import tag
 from throughtime.cli.train import train_app
 from throughtime.cli.translate import translate
-from throughtime.cli.usage import Command, RunFirst
+from throughtime.cli.usage import Command, Group, RunFirst
 from throughtime.errors import ThroughtimeError
 
 app = typer.Typer(
     name="throughtime",
+    cls=Group,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from throughtime.cli.inputs import open_data
 from throughtime.cli.options import DATA, DateFormat, SkipBad, Source, Target, option
@@ -21,7 +20,7 @@ from throughtime.cli.output import (
     suggested_commands,
     warn,
 )
-from throughtime.cli.usage import TakesSettings
+from throughtime.cli.usage import Group, TakesSettings
 from throughtime.errors import InputError
 from throughtime.tasks import TASKS, Task
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from throughtime.api import Training
 
 
-class TrainGroup(TyperGroup):
+class TrainGroup(Group):
     """The tasks of this package and of others, whose declarations are imported only when asked for."""
 
     def list_commands(self, ctx: Any) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from throughtime.cli.options import OUTPUT
 from throughtime.errors import InputError
@@ -30,6 +30,21 @@ _TRUTH = ("true", "false")
 
 
 _VALUE_NAMES = {int: "N", float: "X", str: "TEXT", Path: "PATH"}
+
+
+def _hide_type(ctx: Any) -> None:
+    """Show nothing in place of the Python type of an argument or a switch."""
+
+
+class Group(TyperGroup):
+    """A group of commands whose help shows no Python types."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Hide the types of the options, then print the page."""
+        params: list[Any] = self.get_params(ctx)
+        for param in params:
+            param.display_type_rich = _hide_type
+        super().format_help(ctx, formatter)
 
 
 class Command(TyperCommand):
@@ -59,9 +74,7 @@ class Command(TyperCommand):
         panels = {getattr(param, "rich_help_panel", None) for param in self.params}
         for param in params:
             if param.param_type_name != "option":
-                param.display_type_rich = lambda ctx: (
-                    None
-                )  # a Python type says nothing that the help does not
+                param.display_type_rich = _hide_type
                 continue
             if param.name == "help" and OUTPUT in panels:
                 param.rich_help_panel = OUTPUT
