@@ -171,7 +171,7 @@ class Model(Protocol):
         ...
 
     def save(self, path: Path | str) -> None:
-        """Write the model to a new folder, whole or not at all."""
+        """Write the model to a new folder, completely or not at all."""
         ...
 
     def export(self, out: Path | str, *, format: str = "onnx", int8: bool = False) -> dict[str, Any]:  # noqa: A002

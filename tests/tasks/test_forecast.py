@@ -379,7 +379,7 @@ def test_saved_and_loaded_it_is_the_same(trained, forecaster):
     for one, two in zip(forecaster.forecast(level=[80]), again.forecast(level=[80]), strict=True):
         assert one.mean.tolist() == two.mean.tolist()
     card = (trained[0] / "README.md").read_text()
-    assert "| series | 2, one row each day |" in card
+    assert "| series | 2, one row per day |" in card
 
 
 def test_a_model_starts_from_another(trained, waves, tmp_path):

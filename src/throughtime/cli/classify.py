@@ -33,9 +33,9 @@ def classify(
     ] = None,
     device: Device = "auto",
 ) -> Outcome:
-    """Label texts, with probabilities.
+    """Label texts, and show the probabilities of the labels.
 
-    Texts on the command line are shown with bars. For a file or stdin, one line comes out for each line: its
+    Texts on the command line are shown with bars. For a file or stdin, one line is printed for each line: its
     label and probability, and with --k the next ones, separated by tabs.
 
     [bold]Examples[/bold]

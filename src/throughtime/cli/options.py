@@ -229,7 +229,7 @@ def check_pictures(*paths: Path | None) -> None:
 
 
 def refuse(problem: str, **given: object) -> None:
-    """Refuse options that would have no effect beside others; one that was not given is None.
+    """Refuse options that would have no effect together with others; one that was not given is None.
 
     >>> refuse("goes with --beam; leave it out", layer=None, num_beams=5)
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""The series that a forecaster was trained on, in its model folder: forecasts go on from them."""
+"""The series that a forecaster was trained on, in its model folder; forecasts continue them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints: safetensors and JSON with a manifest, written whole or not at all.
+"""Checkpoints: safetensors and JSON with a manifest, written completely or not at all.
 
 RUN/checkpoints/step-00001234/tensors.safetensors   all tensors
 RUN/checkpoints/step-00001234/state.json            all other values

@@ -11,7 +11,7 @@ export function beamSection(models) {
   const section = new Section(
     "search",
     "Watch the search",
-    "At each step every hypothesis is continued in every way, and the best go on. Move the slider or press play; point at a token to see why it was kept or cut.",
+    "At each step, every hypothesis is continued with every token, and only the best are kept. Move the slider or press play; point at a token to see why it was kept or cut.",
     models,
   );
   const width = make("input", { type: "number", min: 1, max: 20, value: 4, inputmode: "numeric" });

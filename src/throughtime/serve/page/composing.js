@@ -7,7 +7,7 @@ export function composeSection(models) {
   const section = new Section(
     "compose",
     "Write from a label or a vector",
-    "The model draws new texts for what you choose. A lower temperature is more careful; the number behind a text is its log-probability.",
+    "The model draws new texts for what you choose. A lower temperature gives more predictable texts; the number after a text is its log-probability.",
     models,
   );
   const label = make("select", {});

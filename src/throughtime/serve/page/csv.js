@@ -7,7 +7,7 @@ const number = (text) => (text === "" || /^(nan|na|null)$/i.test(text) ? null : 
 /** {y, ds}; ds is null where there are no times. Of a table of several series the first is taken. */
 export function parsed(text) {
   const lines = text.split(/\r?\n/).filter((line) => line.trim());
-  if (!lines.length) throw new Problem("Paste some values first, one a line.");
+  if (!lines.length) throw new Problem("Paste some values first, one per line.");
   const mark = lines[0].includes("\t") ? "\t" : lines[0].includes(";") ? ";" : ",";
   let rows = lines.map((line) => line.split(mark).map((cell) => cell.trim().replace(/^"(.*)"$/, "$1")));
   if (rows.length === 1 && rows[0].length > 2) rows = rows[0].map((cell) => [cell]); // values side by side

@@ -14,7 +14,7 @@ export function forecastSection(models) {
   const section = new Section(
     "forecast",
     "Forecast",
-    "Paste a series as CSV (values alone, or times and values), or go on from the data that the model was trained on.",
+    "Paste a series as CSV (values alone, or times and values), or continue the data that the model was trained on.",
     models,
   );
   const box = make("textarea", {

@@ -24,7 +24,7 @@ export function gatesSection(models) {
   const section = new Section(
     "gates",
     "See which units remember",
-    "Each row is a unit, each column a token. Units that remember longest stand at the top, those that forget fastest at the bottom.",
+    "Each row is a unit, each column a token. Units that remember longest are at the top, those that forget fastest at the bottom.",
     models,
   );
   const layer = make("select", {}, make("option", { value: 0 }, "1"));

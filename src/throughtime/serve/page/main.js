@@ -43,7 +43,7 @@ async function begin() {
   }
   place.append(...built.map((section) => section.element));
   state.hidden = built.length > 0;
-  if (!built.length) state.textContent = "None of the models here has something to see on this page.";
+  if (!built.length) state.textContent = "None of these models has anything to show on this page.";
   for (const section of built) section.begin?.();
 }
 

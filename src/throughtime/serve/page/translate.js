@@ -14,7 +14,7 @@ export function translateSection(models) {
   const section = new Section(
     "translate",
     "Translate, and see what each word looked at",
-    "Point at a word of the translation, or move to it with Tab: the source words it was written by light up.",
+    "Point at a word of the translation, or move to it with Tab: the source words that it attended to are highlighted.",
     models,
   );
   const many = make(

@@ -38,7 +38,7 @@ class TextClassifier(ABC):
     ) -> list[Classified]:
         """Classify each text: its `k` most likely labels, by default all of them, with their probabilities.
 
-        An empty text gets the probabilities that the model expects of any text.
+        For an empty text, these are the probabilities that the model gives without knowing the text.
         """
         if k is not None and k < 1:
             raise InputError("k", f"is {k}, expected 1 or more")

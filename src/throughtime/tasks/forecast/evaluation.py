@@ -1,4 +1,4 @@
-"""Evaluate a forecaster: beside baselines on all windows of a split, and k steps ahead of every row."""
+"""Evaluate a forecaster: with baselines on all windows of a split, and k steps ahead of every row."""
 
 from __future__ import annotations
 

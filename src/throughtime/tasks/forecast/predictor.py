@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class SeriesForecaster(Predictor, ForecastModel):
-    """Forecasts time series: `tt.load("RUN").forecast(h=24, level=[80])`. `name` heads the column."""
+    """Forecasts time series: `tt.load("RUN").forecast(h=24, level=[80])`."""
 
     task = "forecast"
     config_type = ForecastConfig
@@ -112,7 +112,7 @@ class SeriesForecaster(Predictor, ForecastModel):
         return self._history
 
     def save_description(self, folder: ModelFolder) -> None:
-        """Write all files of the model except its weights and its card, with the series to go on from."""
+        """Write all files of the model except its weights and its card, with the series that it continues."""
         super().save_description(folder)
         if self.history is not None:
             save_history(folder, self.history)
@@ -300,7 +300,7 @@ class SeriesForecaster(Predictor, ForecastModel):
     def evaluate_split(
         self, dataset: Dataset, split: str, *, progress: Progress | None = None, **options: Any
     ) -> Evaluation:
-        """Measure the errors on every window of a split, beside those of baselines on the same windows."""
+        """Measure the errors on every window of a split, and those of baselines on the same windows."""
         refuse_options(options, (), "is for models of text, and this model forecasts")
         return evaluate_windows(self, dataset, split, progress)
 
@@ -310,12 +310,13 @@ class SeriesForecaster(Predictor, ForecastModel):
         cell = f" {config.cell} of {config.hidden_size}" if config.model in ("recurrent", "segment") else ""
         helping = ", ".join((*config.known, *config.past, *(["calendar"] if config.calendar else [])))
         transform = "" if config.transform == "none" else f"{config.transform}, then "
+        steps = f"one row per {scaling.frequency}" if scaling.frequency else "without dates"
         return Description(
             f"Forecasts of {config.data}",
             f"{config.model}{cell}, {config.strategy}, head {config.head}",
             f"{len(scaling.series):,} series, look-back {config.lookback}, horizon {config.horizon}",
             {
-                "series": f"{len(scaling.series)}, one row each {scaling.frequency or 'position'}",
+                "series": f"{len(scaling.series)}, {steps}",
                 "window": f"{config.lookback} rows back, {config.horizon} ahead",
                 "scaling": f"{transform}{config.scaling} of each series, {config.normalise} of each window; "
                 f"scales in {SERIES_FILE}",

@@ -171,7 +171,7 @@ class NgramLanguageModel(LanguageModel):
         return report_likelihood(self.likelihood(dataset, split), self.signature(dataset))
 
     def save(self, path: Path | str) -> None:
-        """Write the model to a new folder, whole or not at all."""
+        """Write the model to a new folder, completely or not at all."""
         check_new(path)
         with ModelFolder.create(path) as folder:
             self._write(folder, self._validation())
