@@ -126,7 +126,7 @@ def test_autocast_gives_what_it_gives_layer_by_layer(name, directions, lengths, 
 def test_wrong_words_get_the_same_sentences(left_to_torch):
     stack, x = build("lstm"), torch.zeros(5, 2, 3, dtype=torch.float64)
     for words, facts in (
-        ({"x": x, "lengths": torch.tensor([3, 6])}, ("lengths", "0..5")),
+        ({"x": x, "lengths": torch.tensor([3, 6])}, ("lengths", "0", "5")),
         ({"x": x, "lengths": torch.tensor([3])}, ("lengths", "[1]")),
         ({"x": x.float()}, ("x", "torch.float64")),
         ({"x": x[:0]}, ("x", "[0, 2, 3]")),
