@@ -273,7 +273,7 @@ def test_what_goes_wrong_is_told_in_a_sentence(page):
     )
     page.locator("#forecast textarea").fill("1\n2\n3")
     page.locator("#forecast button.main").click()
-    told(page, "#forecast .problem", "looks back on")
+    told(page, "#forecast .problem", "3 rows")
     page.locator("#search textarea").fill(" ")
     page.locator("#search button.main").click()
     told(page, "#search .problem", "is empty")
