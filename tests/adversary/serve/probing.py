@@ -12,7 +12,19 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class Waits(NamedTuple):
+    """Seconds that each probe took, and CPU seconds of the longest step of the event loop meanwhile."""
+
+    probes: list[float]
+    longest_step: float
+
+    @property
+    def are_short(self) -> bool:
+        """Whether nothing stood still; probes may wait for a machine that does other things, too."""
+        return self.longest_step < 0.1 and max(self.probes) < 5
 
 
 @contextlib.contextmanager
@@ -39,8 +51,18 @@ def post(host: str, path: str, body: Any, timeout: float = 60.0) -> tuple[int, b
             return answer.status, answer.read()
 
 
-def measure_waits(host: str, path: str, body: Any, probes: int = 20) -> tuple[list[float], int, bytes]:
-    """Seconds that `/health` and `/ready` took while a request was answered and at least `probes` times."""
+def get(host: str, path: str) -> bytes:
+    """The body of an answer with the status 200."""
+    with contextlib.closing(http.client.HTTPConnection(host, timeout=60)) as connection:
+        connection.request("GET", path)
+        with connection.getresponse() as answer:
+            assert answer.status == 200
+            return answer.read()
+
+
+def measure_waits(host: str, path: str, body: Any, probes: int = 20) -> tuple[Waits, int, bytes]:
+    """How `/health` and `/ready` were answered while a request was, and at least `probes` times."""
+    get(host, "/longest")
     answers: list[tuple[int, bytes]] = []
     asking = threading.Thread(target=lambda: answers.append(post(host, path, body)))
     asking.start()
@@ -48,10 +70,7 @@ def measure_waits(host: str, path: str, body: Any, probes: int = 20) -> tuple[li
     while asking.is_alive() or len(waits) < probes:
         for probe in ("/health", "/ready"):
             began = time.monotonic()
-            with contextlib.closing(http.client.HTTPConnection(host, timeout=60)) as connection:
-                connection.request("GET", probe)
-                with connection.getresponse() as answer:
-                    assert answer.status == 200
+            get(host, probe)
             waits.append(time.monotonic() - began)
     asking.join()
-    return waits, *answers[0]
+    return Waits(waits, float(get(host, "/longest"))), *answers[0]

@@ -125,11 +125,11 @@ def test_the_time_limit_ends_the_work(unlimited, name):
     began = time.monotonic()
     waits, status, answer = measure_waits(unlimited, path, long)
     assert (status, b"1 s" in answer) == (504, True)
-    assert sorted(waits)[len(waits) * 9 // 10] < 0.25
-    deadline = time.monotonic() + 8
+    assert waits.are_short, waits
+    deadline = time.monotonic() + 30
     while post(unlimited, path, short)[0] != 200:  # 504 while the thread still works for nobody
         assert time.monotonic() < deadline
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 60  # without a limit it takes minutes
 
 
 def test_a_hang_up_ends_the_work(unlimited):
