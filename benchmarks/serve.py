@@ -91,18 +91,20 @@ def run() -> dict[str, Any]:
         translator = train_translator(Path(folder) / "en-fr")
         serve = ["-m", "throughtime", "serve", "--port", "0", "--max-connections-per-client", "1000"]
         plain = ["-c", PLAIN, str(translator), str(find_port())]
-        answers: dict[str, list[list[str]]] = {}
-        for name, words in {"throughtime": [*serve, str(translator)], "plain_fastapi": plain}.items():
-            with run_server(words) as (address, _):
+        answers: dict[str, list[str]] = {"throughtime": [], "plain_fastapi": []}
+        with run_server([*serve, str(translator)]) as (own, _), run_server(plain) as (other, _):
+            addresses = {"throughtime": own, "plain_fastapi": other}
+            for address in addresses.values():
                 asyncio.run(ask(address, translations(sentences, 64), 32))
-                for clients, requests in CLIENTS.items():
+            for clients, requests in CLIENTS.items():
+                for name, address in addresses.items():
                     load = asyncio.run(ask(address, translations(sentences, requests), clients))
                     result[f"{name}_{clients}_clients"] = load.values() | {
                         "load": round(os.getloadavg()[0], 1)
                     }
-                    answers.setdefault(name, []).append(load.answers)
-        pairs = zip(*(itertools.chain.from_iterable(own) for own in answers.values()), strict=True)
-        result["answers_that_differ"] = f"{sum(a != b for a, b in pairs)} of {sum(CLIENTS.values())}"
+                    answers[name] += load.answers
+        different = sum(a != b for a, b in zip(*answers.values(), strict=True))
+        result["answers_that_differ"] = f"{different} of {sum(CLIENTS.values())}"
         runs = [str(translator), *save_models(Path(folder))]
         with run_server([*serve, *runs]) as (address, process):
             result |= measure_memory(address, process)
