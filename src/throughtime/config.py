@@ -165,12 +165,12 @@ def build_config(kind: type[Kind], values: Mapping[str, Any], where: str) -> Kin
     throughtime.errors.InputError: oven.yaml: unknown key 'degres'; did you mean 'degrees'?
     >>> build_config(Oven, {"degrees": "hot"}, "oven.yaml")
     Traceback (most recent call last):
-    throughtime.errors.InputError: oven.yaml: degrees is 'hot': expected a whole number
+    throughtime.errors.InputError: oven.yaml: degrees is 'hot', expected a whole number
     """
     try:
         return kind(**values)
     except ValidationError as error:
-        raise InputError(where, _sentence(kind, values, error.errors())) from None
+        raise _refusal(kind, values, error.errors(), where) from None
 
 
 def check_config(kind: type[Config], values: Mapping[str, Any], where: str) -> None:
@@ -180,7 +180,7 @@ def check_config(kind: type[Config], values: Mapping[str, Any], where: str) -> N
     except ValidationError as error:
         wrong = [e for e in error.errors() if not (e["type"] == "missing" and len(e["loc"]) == 1)]
         if wrong:
-            raise InputError(where, _sentence(kind, values, wrong)) from None
+            raise _refusal(kind, values, wrong, where) from None
 
 
 def refuse_idle(config: Config, given: Collection[str]) -> None:
@@ -198,28 +198,43 @@ def refuse_idle(config: Config, given: Collection[str]) -> None:
         raise InputError(effect.key, f"has no effect {effect.without.format(**dict(config))}")
 
 
-def _sentence(kind: type[Config], values: Mapping[str, Any], errors: Sequence[ErrorDetails]) -> str:
+GIVEN = "settings"
+"""The place of settings that are given as keywords or options; errors name the setting itself."""
+
+
+def _refusal(
+    kind: type[Config], values: Mapping[str, Any], errors: Sequence[ErrorDetails], where: str
+) -> InputError:
+    name, problem = _describe_problem(kind, values, errors)
+    if name is None:
+        return InputError(where, problem)
+    return InputError(name, problem) if where == GIVEN else InputError(where, f"{name} {problem}")
+
+
+def _describe_problem(
+    kind: type[Config], values: Mapping[str, Any], errors: Sequence[ErrorDetails]
+) -> tuple[str | None, str]:
+    """The setting that has a bad value, or None for an unknown or missing one, and what is wrong."""
     first = errors[0]
     key, index = _place(first)
     if first["type"] == "extra_forbidden":
         near = [name] if (name := SYNONYMS.get(key)) in kind.model_fields else []
         near = near or difflib.get_close_matches(key, kind.model_fields, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(kind.model_fields)}"
-        return f"unknown key {key!r}{hint}"
+        return None, f"unknown key {key!r}{hint}"
     if first["type"] == "missing" and index is None:
-        return f"the key {key!r} is missing"
+        return None, f"the key {key!r} is missing"
     if first["type"] == "missing":  # an item of a list whose length is fixed
         given = values[key]
-        return f"{key} is {given!r}: expected more than {_items(len(given))}"
+        return key, f"is {given!r}, expected more than {_items(len(given))}"
     # A union fails once for each of its types, and any of them would be right.
     same_place = [error for error in errors if _place(error) == (key, index)]
     expected = list(dict.fromkeys(_describe_expected(error) for error in same_place))
     if index is None and _may_be_null(kind, key) and "null" not in expected:
         expected.append("null")
     name = key if index is None else f"item {index + 1} of {key}"
-    return (
-        f"{name} is {_format_value(first['input'])}: expected {_either(expected)}{_suggest_word(same_place)}"
-    )
+    found, hint = _format_value(first["input"]), _suggest_word(same_place)
+    return name, f"is {found}, expected {_either(expected)}{hint}"
 
 
 def _place(error: ErrorDetails) -> tuple[str, int | None]:

@@ -36,5 +36,5 @@ def test_the_first_value_decides_and_nothing_gives_zero():
 def test_settings_choose_by_any_measure():
     assert build_config(TranslateConfig, {"data": "x", "choose_by": "chrf"}, "settings").choose_by == "chrf"
     for config in (TranslateConfig, ClassifyConfig):
-        with refuses("settings", "choose_by", "'blue'"):
+        with refuses("choose_by", "'blue'"):
             build_config(config, {"data": "x", "choose_by": "blue"}, "settings")

@@ -528,7 +528,7 @@ def test_a_strange_length_penalty_is_refused_before_anything_is_read(translator,
     for search in ("beam", "diverse"):
         with refuses("length_penalty", alpha):
             translator.build_search(search, 3, length_penalty=alpha)
-    with refuses("settings", "length_penalty"):
+    with refuses("length_penalty"):
         build_config(TranslateConfig, {"data": "x", "length_penalty": alpha}, "settings")
 
 
@@ -547,7 +547,7 @@ def test_beams_wider_than_memory_are_refused(translator):
         translator.translate(["one ."], num_return_sequences=1_001)
     with refuses("num_return_sequences", "400", "333"):
         translator.translate(["one ."], search="diverse", num_return_sequences=400)
-    with refuses("settings", "num_beams", "1001", "1000"):
+    with refuses("num_beams", "1001", "1000"):
         build_config(TranslateConfig, {"data": "x", "num_beams": 1_001}, "settings")
 
 

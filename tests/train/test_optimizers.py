@@ -58,7 +58,7 @@ def weights(model: nn.Module) -> torch.Tensor:
 
 def test_every_optimizer_that_can_be_configured_is_there():
     assert set(typing.get_args(TrainingConfig.model_fields["optimizer"].annotation)) == set(OPTIMIZERS)
-    with refuses("settings", "'adamww'", "'adamw'"):
+    with refuses("optimizer", "'adamww'", "'adamw'"):
         build_config(TrainingConfig, {"optimizer": "adamww"}, "settings")
 
 

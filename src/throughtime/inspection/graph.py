@@ -68,7 +68,7 @@ def unroll(cell: str, steps: int) -> UnrolledGraph:
     (3, 6)
     """
     if cell not in STEPS:
-        raise unknown("cell with a drawn graph", cell, STEPS)
+        raise unknown("cell for a graph", cell, STEPS)
     if steps < 1:
         raise InputError("steps", f"is {steps}, expected 1 or more")
     edges = tuple(_edges(STEPS[cell], steps))
