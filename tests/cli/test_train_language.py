@@ -116,7 +116,7 @@ def test_what_is_missing_is_named(throughtime, text, tmp_path):
     [
         ("hiden_size=3", ("'hiden_size'", "'hidden_size'")),
         ("hidden_size", ("'hidden_size'", "key=value")),
-        ("hidden_size=many", ("hidden_size", "'many'")),
+        ("hidden_size=many", ("--hidden-size:", "'many'")),
         ("epochs=0", ("epochs", "0")),
         ("cell=lstmm", ("'lstmm'", "'lstm'")),
         ("optimizer=adm", ("optimizer", "'adm'", "'adam'")),
