@@ -155,7 +155,8 @@ class TakesSettings(Command):
         write = f"write `{' '.join(meant.values())}`"
         if near:
             others = f" (similar: {', '.join(near[1:])})" if near[1:] else ""
-            raise InputError(wrong, f"is not an option, but {near[0]} is a setting: {write}{others}")
+            known = "" if f"--{near[0].replace('_', '-')}" in options else f", but {near[0]} is a setting"
+            raise InputError(wrong, f"is not an option{known}: {write}{others}")
         several = len(meant) > 1
         what = "are settings" if several else "is a setting"
         raise InputError(", ".join(meant), f"{what} of the task: {write}")
