@@ -13,18 +13,20 @@ import signal
 import sys
 from pathlib import Path
 
-import matplotlib.backends.backend_agg  # noqa: F401 - imported before the forks
-import rich.progress  # noqa: F401
+import rich.progress  # noqa: F401 - imported before the forks
 import torch._dynamo  # noqa: F401
 
-import throughtime.plots.learning
-import throughtime.tasks.language.predictor  # noqa: F401
+import throughtime.tasks.language.predictor
+import throughtime.train.run
 from throughtime.cli.main import main
 from throughtime.train.trainer import Trainer
 
 UPDATE = "test.update"
 OPERATIONS = {"open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "shutil.rmtree"}
 LONGEST = 60
+
+sys.modules["torch.utils.tensorboard"] = None  # type: ignore[assignment]
+throughtime.train.run._draw = lambda *_: None  # a picture takes longer than the training
 
 
 def kill_before(operation: int, folder: Path, torn: bool) -> None:
