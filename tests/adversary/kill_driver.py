@@ -25,9 +25,6 @@ UPDATE = "test.update"
 OPERATIONS = {"open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "shutil.rmtree"}
 LONGEST = 60
 
-sys.modules["torch.utils.tensorboard"] = None  # type: ignore[assignment]
-throughtime.train.run._draw = lambda *_: None  # a picture takes longer than the training
-
 
 def kill_before(operation: int, folder: Path, torn: bool) -> None:
     """Kill this process before the operation of this number; a torn line may end its metrics."""
@@ -87,4 +84,6 @@ def drive(seed: int, kills: int, folder: Path, words: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    sys.modules["torch.utils.tensorboard"] = None  # type: ignore[assignment]
+    throughtime.train.run._draw = lambda *_: None  # a picture takes longer than the training
     drive(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4:])

@@ -125,9 +125,10 @@ def serve(
 
       throughtime serve runs/en-fr --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem --key-file keys.txt
     """
-    # Batches have ever new shapes, and oneDNN keeps code for the last 1,024 of them: some 300 MB. With 16,
-    # memory stops growing early, and requests are answered as fast.
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "16")
+    # Batches have ever new shapes; oneDNN and torch's wrapper of it keep compiled code for each, by default
+    # of the last 1,024: memory would grow for tens of thousands of requests.
+    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+        os.environ.setdefault(name, "16")
     for package in ("fastapi", "uvicorn", "python_multipart", "prometheus_client"):
         import_optional(package, feature="serving models", extra="serve")
     from throughtime.serve.app import create_app
