@@ -17,7 +17,11 @@ from hypothesis import HealthCheck, settings
 
 # A busy machine is no fault of the code: no test is judged by its time.
 settings.register_profile(
-    "untimed", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "untimed",
+    settings.default,
+    deadline=None,
+    max_examples=int(os.environ.get("THROUGHTIME_EXAMPLES", "40")),
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("untimed")
 # Before torch is imported: tests are tiny, and threads that wait for each other crawl on a busy machine.
