@@ -51,8 +51,8 @@ def batches(
 ) -> Outcome:
     """Cut text or sentence pairs into batches, and report their number, shape, padding and truncation.
 
-    Rows of running text are random windows; with --sampling sequential a row continues that of the batch
-    before, and with rotated, too, from another beginning in each epoch.
+    Rows of running text are random windows; with --sampling sequential, a row continues the
+    same row of the batch before; with rotated, each epoch also begins at another place.
 
     [bold]Examples[/bold]
 

@@ -71,7 +71,11 @@ def bleu(
     sentence: Annotated[int, option("Number of the line to show step by step.", min=1)] = 1,
     k: Annotated[
         int | None,
-        option("Maximum n of n-grams in the sentence BLEU; by default the longest match.", "--k", min=1),
+        option(
+            "Maximum n of n-grams in the sentence BLEU; by default the length of the longest match.",
+            "--k",
+            min=1,
+        ),
     ] = None,
     language: Annotated[
         str | None, option("Language, such as zh or mandarin; by default from the script.")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def classify(
     run: Run,
     texts: Annotated[
-        list[str] | None, typer.Argument(help="Texts; else --file or stdin.", metavar="TEXT")
+        list[str] | None, typer.Argument(help="Texts; without them, --file or stdin is read.", metavar="TEXT")
     ] = None,
     file: File = None,
     k: Annotated[

@@ -21,7 +21,9 @@ def fill(
     run: Run,
     sentences: Annotated[
         list[str] | None,
-        typer.Argument(help="Sentences with blanks; else --file or stdin.", metavar="SENTENCE"),
+        typer.Argument(
+            help="Sentences with blanks; without them, --file or stdin is read.", metavar="SENTENCE"
+        ),
     ] = None,
     file: File = None,
     k: Annotated[

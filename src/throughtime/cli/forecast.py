@@ -33,7 +33,7 @@ def forecast(
     ] = 0,
     k_steps: Annotated[
         str | None,
-        option("Instead, predict each row of the data from k rows before it, for k such as 1,4,16."),
+        option("Predict each row of the data from k rows before it instead, for k such as 1,4,16."),
     ] = None,
     out: Annotated[Path | None, option("CSV file to write.")] = None,
     plot: Plot = None,

@@ -152,8 +152,8 @@ def truncation(
     """Compare full, truncated and randomised back-propagation: bias, variance, time and memory.
 
     Weights and sequences are random and fixed. Bias and deviation are measured on one sequence over many
-    draws; time and memory are those of a forward and backward pass over 16 sequences on one thread, the
-    truncated one chunk by chunk.
+    draws; time and memory are those of a forward and backward pass over 16 sequences on one thread; the
+    truncated pass runs chunk by chunk.
 
     [bold]Example[/bold]
 

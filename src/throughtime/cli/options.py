@@ -42,7 +42,7 @@ Source = Annotated[str | None, option("For pairs: source language, such as en.",
 Target = Annotated[str | None, option("For pairs: target language, such as fr.", panel=DATA)]
 DateFormat = Annotated[
     str | None,
-    option("For series: format of dates, such as %d.%m.%Y; found from the data by default.", panel=DATA),
+    option("For series: format of dates, such as %d.%m.%Y; by default detected.", panel=DATA),
 ]
 SkipBad = Annotated[
     bool, option("Skip records that cannot be read, and count them.", "--skip-bad", panel=DATA)
@@ -65,7 +65,9 @@ LengthPenalty = Annotated[
 ]
 Tokenize = Annotated[
     str | None,
-    option("sacrebleu tokenizer: 13a, zh, char, none, ...; by default the language's.", panel=TRANSLATION),
+    option(
+        "sacrebleu tokenizer: 13a, zh, char, none, ...; by default chosen by language.", panel=TRANSLATION
+    ),
 ]
 Lowercase = Annotated[bool, option("Ignore case.", "--lowercase", panel=TRANSLATION)]
 Json = Annotated[

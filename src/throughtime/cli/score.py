@@ -37,12 +37,13 @@ SHADES = (
 def score(
     run: Run,
     sentences: Annotated[
-        list[str] | None, typer.Argument(help="Sentences to rank; else --file or stdin.", metavar="SENTENCE")
+        list[str] | None,
+        typer.Argument(help="Sentences to rank; without them, --file or stdin is read.", metavar="SENTENCE"),
     ] = None,
     file: Annotated[Path | None, typer.Option(help="Read the sentences from a file, one per line.")] = None,
     pairs: Annotated[
         str | None,
-        typer.Option(help="For a translator: a file of sentences and their translations, of any format."),
+        typer.Option(help="For a translator: a file of sentences and their translations, in any format."),
     ] = None,
     prompt: Annotated[
         str, typer.Option(help="Text to read first; what follows it is scored, the prompt itself is not.")

@@ -115,7 +115,7 @@ def serve(
     Translators have the interface of LibreTranslate (/translate, /languages, /detect), language models that
     of OpenAI's completions (/v1/completions), the others plain JSON (/tag, /classify, /fill, /compose,
     /forecast); /docs describes them all. A model has the name of its folder; a folder that cannot be served
-    is left out with a warning. Ctrl-C and SIGTERM let running requests finish; a second Ctrl-C does not.
+    is left out with a warning. Ctrl-C and SIGTERM let running requests finish; a second Ctrl-C ends them.
 
     [bold]Examples[/bold]
 

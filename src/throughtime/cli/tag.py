@@ -25,7 +25,8 @@ PLAIN = frozenset({"O", "PUNCT"})
 def tag(
     run: Run,
     sentences: Annotated[
-        list[str] | None, typer.Argument(help="Sentences; else --file or stdin.", metavar="SENTENCE")
+        list[str] | None,
+        typer.Argument(help="Sentences; without them, --file or stdin is read.", metavar="SENTENCE"),
     ] = None,
     file: File = None,
     tokenize: Annotated[
