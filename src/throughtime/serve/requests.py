@@ -178,15 +178,16 @@ class SearchRequest(BaseModel):
         found = {name: value for name, value in given.items() if value is not None}
         if self.search is None:
             return found
-        for name, most in MOST_OF_OPTION.items():
-            if (option := strategy_options(self.search).get(name)) is not None:
-                found[name] = min(option.default, most)
         for name, value in (self.model_extra or {}).items():
             if isinstance(value, list | dict) or len(str(value)) > 80:
-                raise RefusalError(400, f"{name[:80]}: is not a number, a truth value or a short text")
+                raise RefusalError(400, f"{name[:80]}: is not a number, true or false, or a short text")
             found[name] = value
-            if name in MOST_OF_OPTION and (option := strategy_options(self.search).get(name)) is not None:
-                check_limit(name, option.read(value), MOST_OF_OPTION[name])
+        known = strategy_options(self.search)
+        for name, most in MOST_OF_OPTION.items():
+            if name in found and name in known:
+                check_limit(name, known[name].read(found[name]), most)
+            elif name in known and known[name].default > most:
+                found[name] = most
         return found | {"search": self.search}
 
 
