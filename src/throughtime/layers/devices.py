@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
@@ -44,6 +46,13 @@ def autocast(device: torch.device, precision: str) -> AbstractContextManager[obj
     if precision != "bf16":
         return nullcontext()
     return torch.autocast(device.type, torch.bfloat16)
+
+
+def trim_memory() -> None:
+    """Return freed memory to the system; does nothing without glibc."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform.startswith("linux") else None
+    if trim is not None:
+        trim(0)
 
 
 @contextmanager

@@ -13,10 +13,10 @@ from functools import cached_property, partial
 from itertools import islice
 from typing import Any, TypeVar
 
-import torch
 from starlette.requests import Request
 
 from throughtime.interrupt import interruptible
+from throughtime.layers.devices import trim_memory
 from throughtime.ngram.detection import SAMPLES, Detector
 from throughtime.serve.batching import Batcher, Compute, Worker, as_failure
 from throughtime.serve.keys import Keys
@@ -34,7 +34,6 @@ from throughtime.serve.requests import (
 )
 from throughtime.serve.writing import Writer
 from throughtime.text.languages import plain_code
-from throughtime.train.learner import LARGE, build_memory_trimmer
 
 Result = TypeVar("Result")
 WORDS = 3_000
@@ -183,10 +182,9 @@ class Service:
 
     def _keep_house(self) -> None:
         """Replace threads that have died, and return freed memory to the system, every few seconds."""
-        trim = build_memory_trimmer(LARGE, torch.device("cpu"))
         while not self._closing.wait(HOUSEKEEPING):
             self.check_readiness()
-            trim()
+            trim_memory()
 
     def _workers(self) -> list[Worker]:
         return [*self.batchers.values(), *self.writers.values()]

@@ -6,9 +6,7 @@ An update sums the losses of its batches, divides by their count, back-propagate
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import itertools
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from throughtime.data.batching.batches import Batch
-from throughtime.layers.devices import autocast, choose_precision
+from throughtime.layers.devices import autocast, choose_precision, trim_memory
 from throughtime.models.weights import load_weights, named_weights
 from throughtime.train import optimizers
 from throughtime.train.config import TrainingConfig
@@ -241,7 +239,4 @@ def build_memory_trimmer(weights: int, device: torch.device) -> Callable[[], obj
     that differs between updates, so that a large model grows by a tenth over a few hundred updates. The
     function does nothing without glibc, and for small models, which had better reuse their memory.
     """
-    if device.type != "cpu" or weights < LARGE or not sys.platform.startswith("linux"):
-        return lambda: None
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    return (lambda: None) if trim is None else (lambda: trim(0))
+    return trim_memory if device.type == "cpu" and weights >= LARGE else lambda: None
