@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+import time
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -221,6 +222,13 @@ class Training:
     values: dict[str, Any] = field(default_factory=dict)
     first: bool = True
     """Whether this process reports: it is the first of those that train together."""
+    began: float = 0.0
+    """When the time of the run began, by `time.monotonic`; 0: with `start`."""
+    per_update: float | None = None
+    """Seconds of an update, if they were measured to plan a run of some minutes."""
+
+    asked: Any = None
+    """The settings as they were given, before they are completed from the data."""
 
     def __post_init__(self) -> None:
         """Look up the task, and check what can be checked before any work is done."""
@@ -243,6 +251,7 @@ class Training:
             return self._start(processes)
 
     def _start(self, processes: Processes | None) -> str | None:
+        self.began = self.began or time.monotonic()
         check_place(self.out)
         continues = has_content(self.out) if self.resume else self.out.exists()
         if processes is not None:
@@ -266,13 +275,19 @@ class Training:
             self.model = predictor.resume(self.out, config, network=self.network)
         else:
             self.create()
+            if processes is not None:
+                self._plan(processes)
         assert self.model is not None
         assert self.dataset is not None
+        options: dict[str, Any] = {"say": self._say}
+        if self.declaration.uses_trainer:
+            spent = 0.0 if continues else time.monotonic() - self.began
+            options = {"reporter": self._reporter(), "spent": spent, "per_update": self.per_update}
         self.values = self.model.fit(
             self.dataset,
             self.out,
             warn=self.warn or self._say,
-            **({"reporter": self._reporter()} if self.declaration.uses_trainer else {"say": self._say}),
+            **options,
             processes=processes,
             resume=self.resume,
             checkpoint=self.checkpoint,
@@ -293,6 +308,7 @@ class Training:
                 self.init_from, config, given, network=self.network, trust_changed=self.trust_changed
             )
             refuse_idle(self.model.config, given)
+            self.asked = self.model.config
             self.dataset = self._open(self.model.config)
             return
         refuse_idle(config, given)
@@ -300,11 +316,27 @@ class Training:
             shown = ", ".join(f"{key}={dumps(value)}" for key, value in following.items())
             self._say(f"Set to match the given settings: {shown}.")
         self.dataset = self._open(config)
-        config = config.model_copy(update={"data": self._data_name(config)})
+        self.asked = config = config.model_copy(update={"data": self._data_name(config)})
         self.model = predictor.create(config, self.dataset, network=self.network)
         if self.dataset.label_columns is not None and not {"text", "label"} <= {*given}:
             text, label = self.dataset.label_columns
             self._say(f"Texts are read from the column {text!r}, labels from {label!r}.")
+
+    def _plan(self, processes: Processes) -> None:
+        """If the time is given and not the number of epochs, choose the size of the model for the time."""
+        assert self.model is not None
+        assert self.dataset is not None
+        config = self.model.config
+        if config.minutes is None or config.epochs is not None:
+            return
+        from throughtime.layers.devices import choose_device
+        from throughtime.tasks.planning import plan_training
+
+        left = 60 * config.minutes - (time.monotonic() - self.began)
+        self.model.model.to(choose_device(config.device))
+        self.model, self.per_update = plan_training(
+            self.model, self.asked, self.dataset, max(left, 1.0), processes=processes, say=self._say
+        )
 
     def find_learning_rate(self) -> RateSearch:
         """Try rising learning rates on a new model, instead of `start`, and suggest one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from inspect import Parameter, Signature, cleandoc
 from pathlib import Path
@@ -163,6 +164,7 @@ def show_config(task: type[Task], given: Mapping[str, Any]) -> Outcome:
 
 def run_training(task: type[Task], settings: Mapping[str, Any], given: Mapping[str, Any]) -> Outcome:
     """Start a run, continue one, or look for its learning rate."""
+    began = time.monotonic()  # importing torch takes seconds, which belong to the minutes of a run
     from throughtime.api import Training
     from throughtime.errors import InterruptedRunError
 
@@ -179,6 +181,7 @@ def run_training(task: type[Task], settings: Mapping[str, Any], given: Mapping[s
         skip_bad=given["skip_bad"],
         accept_changed_data=given.get("accept_changed_data", False),
         trust_changed=flags.trust_changed,
+        began=began,
         open_data=open_data,
         say=say,
         warn=lambda note: warn({note: note}),

@@ -13,8 +13,8 @@ from throughtime.registry import Registry
 
 Options = Mapping[str, tuple[Any, str]]
 COMMON_OPTIONS: Options = {
-    "epochs": (int, "Number of passes over the training data."),
-    "minutes": (float, "Stop after this number of minutes."),
+    "epochs": (int, "Number of passes over the training data; default: as suits its size."),
+    "minutes": (float, "Train for this number of minutes: plan the size of the model and the schedule."),
     "batch_size": (int, "Number of rows in a batch."),
     "lr": (float, "Learning rate; --find-lr suggests one."),
     "cell": (str, "Recurrent cell: lstm, gru, rnn, mingru, ...; see `throughtime doctor`."),

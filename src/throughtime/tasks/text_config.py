@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
     from throughtime.layers.stack import Stack
 
-MIN_PIECES, MAX_PIECES, WORDS_PER_PIECE = 1_000, 8_000, 20
+MIN_PIECES, MAX_PIECES, WORDS_PER_PIECE = 1_000, 8_000, 40
 
 Size = Annotated[int, Field(ge=1)]
 Data = Annotated[str, Field(description="a name from `throughtime data list`, a file, or a folder of splits")]
@@ -116,25 +116,32 @@ class TextConfig(StackConfig):
     EFFECTS: ClassVar[tuple[Effect, ...]] = (*StackConfig.EFFECTS, MIN_FREQ)
 
 
+def count_words(texts: Iterable[str]) -> int:
+    """Count running words by their spaces. Ideographs are written without spaces; three count as one word.
+
+    >>> count_words(["a few words", "很多字" * 3])
+    6
+    """
+    return sum(
+        max(text.count(" ") + 1, len(text.encode()) // 9 if not text.isascii() else 0) for text in texts
+    )
+
+
 def choose_max_size(given: int | None, tokens: str, texts: Iterable[str]) -> int | None:
-    """The size of a vocabulary if `given` is None: one part of words per twenty running words, within bounds.
+    """The size of a vocabulary if `given` is None: one part of words per forty running words, within bounds.
 
-    Tokens that are not parts of words have no limit. Ideographs are written without spaces; three of them
-    count as one word.
+    Tokens that are not parts of words have no limit.
 
-    >>> [choose_max_size(None, "bpe", texts) for texts in (["a few"] * 10, ["and many"] * 40_000)]
-    [1000, 4000]
-    >>> choose_max_size(None, "bpe", ["很多字" * 9] * 5000), choose_max_size(None, "space", ["a few words"])
-    (2250, None)
+    >>> [choose_max_size(None, "bpe", texts) for texts in (["a few"] * 10, ["and many"] * 100_000)]
+    [1000, 5000]
+    >>> choose_max_size(None, "space", ["a few words"]) is None
+    True
     """
     from throughtime.text.subword import TRAINED
 
     if given is not None or tokens not in TRAINED:
         return given
-    words = sum(
-        max(text.count(" ") + 1, len(text.encode()) // 9 if not text.isascii() else 0) for text in texts
-    )
-    return max(MIN_PIECES, min(MAX_PIECES, words // WORDS_PER_PIECE))
+    return max(MIN_PIECES, min(MAX_PIECES, count_words(texts) // WORDS_PER_PIECE))
 
 
 def follow_suggestions(config: Any, dataset: Dataset) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -30,7 +30,10 @@ OutputBias = Annotated[
     Literal["frequencies", "zeros"],
     Field(description="first bias of the softmax: the tokens' log frequencies, or zeros"),
 ]
-Epochs = Annotated[int, Field(ge=1, description="number of passes over the training data")]
+Epochs = Annotated[
+    Annotated[int, Field(ge=1)] | None,
+    Field(description="passes over the training data; null: as many as minutes allow, or as suit the data"),
+]
 BatchSize = Annotated[int, Field(ge=1, description="number of rows in a batch, over all processes")]
 LearningRate = Annotated[float, Field(gt=0, description="learning rate; `--find-lr` suggests one")]
 Schedule = Annotated[
@@ -50,6 +53,8 @@ Precision = Annotated[
 class TrainingConfig(Config):
     """The settings of the trainer; a task adds its own."""
 
+    EPOCHS: ClassVar[int] = 20
+    """Number of epochs if neither epochs nor minutes are given."""
     EFFECTS: ClassVar[tuple[Effect, ...]] = (
         only_with("momentum", "optimizer", "sgd", "nt-asgd"),
         only_with("betas", "optimizer", "adam", "adamw"),
@@ -82,9 +87,11 @@ class TrainingConfig(Config):
         le=LARGEST_SEED,
         description="seed of all random numbers; on a CPU the same seed gives the same weights",
     )
-    epochs: Epochs = 20
+    epochs: Epochs = None
     validate_every: int = Field(1, ge=1, description="number of epochs between validations")
-    minutes: Positive | None = Field(None, description="stop training after this number of minutes")
+    minutes: Positive | None = Field(
+        None, description="train for this number of minutes; with epochs, stop after it at the latest"
+    )
     batch_size: BatchSize = 32
     accumulate: int = Field(1, ge=1, description="batches whose gradients are summed before one update")
 
@@ -137,3 +144,10 @@ class TrainingConfig(Config):
     )
     keep: int = Field(2, ge=2, description="number of the latest checkpoints to keep")
     report_every: int = Field(50, ge=1, description="updates between reports of the loss and the speed")
+
+    def suit(self, passes: float, completed: Any) -> dict[str, Any]:
+        """The settings left to the data that depend on the time: what suits so many passes over the data.
+
+        `completed` are these settings after they were completed from the data.
+        """
+        return {}

@@ -114,26 +114,29 @@ def _board(folder: Path, purge: int | None) -> Any:
 class Record:
     """The scores of all validations (lower is better, whatever the measure), and the measures of the best.
 
-    `every` is the number of epochs between validations; the last epoch is always validated. A measure that
-    is not finite is never the best, and the model is `broken` until the next validation.
+    A measure that is not finite is never the best, and the model is `broken` until the next validation.
 
-    >>> record = Record("bleu", "more", every=5)
-    >>> record.add({"bleu": 20.0}, {}, step=50), record.add({"bleu": 19.0}, {}, step=100)
+    >>> record = Record("bleu", "more")
+    >>> record.add({"bleu": 20.0}, {}, step=50, epoch=5), record.add({"bleu": 19.0}, {}, step=100, epoch=10)
     (True, False)
-    >>> record.best, record.best_epoch(after=10), record.validations_since_best
+    >>> record.best, record.best_epoch, record.validations_since_best
     ({'bleu': 20.0}, 5, 1)
     """
 
-    def __init__(self, measure: str, better: Literal["less", "more"], every: int) -> None:
-        self._measure, self._sign, self._every = measure, 1 if better == "less" else -1, every
+    def __init__(self, measure: str, better: Literal["less", "more"]) -> None:
+        self._measure, self._sign = measure, 1 if better == "less" else -1
         self.scores: list[float] = []
         self.best: dict[str, float] = {}
+        self.best_epoch = 0  # 0 if it ended inside an epoch
         self._best_at = 0
         self.broken = False
         self.validated_at = 0  # the update after which the model was last validated
 
-    def add(self, valid: dict[str, float], train: dict[str, float], step: int) -> bool:
-        """Add a validation after update `step`; return whether it is the best. Without data each one is."""
+    def add(self, valid: dict[str, float], train: dict[str, float], step: int, epoch: int) -> bool:
+        """Add a validation after update `step`, the last of `epoch`; return whether it is the best.
+
+        Without validation data each one is. `epoch` is 0 if training stopped inside an epoch.
+        """
         self.validated_at = step
         figures = [valid[self._measure]] if valid else [*train.values()]
         self.broken = not all(map(math.isfinite, figures))
@@ -148,7 +151,7 @@ class Record:
                 self._best_at = len(self.scores)
             self.scores.append(score)
         if better:
-            self.best = valid or train
+            self.best, self.best_epoch = valid or train, epoch
         return better
 
     @property
@@ -156,21 +159,19 @@ class Record:
         """Number of validations since the best."""
         return len(self.scores) - 1 - self._best_at if self.scores else 0
 
-    def best_epoch(self, after: int) -> int:
-        """The epoch with the best validation, of `after` epochs."""
-        return (
-            min(after, (len(self.scores) - self.validations_since_best) * self._every)
-            if self.scores
-            else after
-        )
-
     def values(self) -> dict[str, Any]:
         """For a checkpoint."""
-        return {"scores": self.scores, "best": self.best, "best_at": self._best_at}
+        return {
+            "scores": self.scores,
+            "best": self.best,
+            "best_at": self._best_at,
+            "best_epoch": self.best_epoch,
+        }
 
     def restore(self, values: dict[str, Any], step: int) -> None:
         """Restore the values of a checkpoint after update `step`."""
-        self.scores, self.best, self._best_at = values["scores"], values["best"], values["best_at"]
+        self.scores, self.best = values["scores"], values["best"]
+        self._best_at, self.best_epoch = values["best_at"], values["best_epoch"]
         self.validated_at = step
         self.broken = self.scores[-1:] == [math.inf]
 

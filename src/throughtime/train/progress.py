@@ -37,6 +37,9 @@ class Reporter:
     def begin(self, title: str, epochs: int, steps_per_epoch: int, step: int) -> None:
         """Training starts; a resumed run has done `step` updates."""
 
+    def plan(self, epochs: int, steps: int) -> None:
+        """A run that is planned by time will probably begin this number of epochs, and take these updates."""
+
     def advance(self, epoch: int, step_in_epoch: int, step: int, targets: int) -> None:
         """One more update with this number of targets was submitted; the device has completed `step`.
 
@@ -94,6 +97,11 @@ class Lines(Reporter):
         self._total = epochs
         self._pace.begin(epochs, steps_per_epoch, step)
         self.say(_format_start(title, epochs, steps_per_epoch, step))
+
+    def plan(self, epochs: int, steps: int) -> None:
+        """Count to this number of epochs, and estimate the time left from this number of updates."""
+        self._total = epochs
+        self._pace.plan(steps)
 
     def update(self, report: Report) -> None:
         """Write a line if none was written for ten seconds."""

@@ -73,13 +73,16 @@ def fit(
     skip_bad: bool = False,
     checksums: Sequence[Sequence[str]] = (),
     accept_changed_data: bool = False,
+    spent: float = 0.0,
+    per_update: float | None = None,
 ) -> dict[str, Any]:
     """Train a model into the folder `out`, and return the results by name.
 
     With `resume`, an existing run continues from its last checkpoint, or from the one named `checkpoint`.
     `skip_bad` notes in the folder that bad records were skipped, for later evaluations. `checksums` are the
     names and SHA-256 sums of the data files; a run whose files have changed is resumed only with
-    `accept_changed_data`.
+    `accept_changed_data`. `spent` are the seconds that preparing a new run took, which count as its time, and
+    `per_update` those that an update takes, if they were measured.
     """
     processes, reporter = processes or Processes(), reporter or Reporter()
     config: TrainingConfig = trainable.config
@@ -128,7 +131,9 @@ def fit(
         elif resume:
             trainer.start_afresh()
             reporter.say(f"Nothing saved in {out} yet: starting from the beginning.")
-        reporter.begin(title, config.epochs, trainer.steps_per_epoch, trainer.step)
+        else:
+            trainer.expect(spent, per_update)
+        reporter.begin(title, trainer.epochs, trainer.steps_per_epoch, trainer.step)
         for note in getattr(objective, "notes", ()):  # on what became of the data in its batches
             reporter.say(note)
         try:
@@ -179,7 +184,9 @@ def finish_reason(out: Path, config: TrainingConfig) -> str | None:
     now = config.model_dump(mode="json")
     same = all(now[key] == before[key] for key in ("minutes", "early_stopping"))
     why: str = done["why"]
-    return why if config.epochs <= done["epochs"] or (same and why != "all epochs done") else None
+    if config.epochs is not None and config.epochs <= done["epochs"]:
+        return why
+    return why if same and why != "all epochs done" else None
 
 
 def _draw(out: Path, objective: Objective, reporter: Reporter) -> None:

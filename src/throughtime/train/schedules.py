@@ -12,13 +12,15 @@ from throughtime.train.config import SCHEDULES, TrainingConfig
 class Standing:
     """The progress of training before update number `step`, counted from 0.
 
-    `scores` are the validation measures so far, lower is better.
+    `scores` are the validation measures so far, lower is better. `planned` is the share of the training that
+    is done, if time determines it instead of the number of epochs.
     """
 
     step: int
     steps_per_epoch: int
     epochs: int
     scores: tuple[float, ...] = ()
+    planned: float | None = None
 
     @property
     def epoch(self) -> int:
@@ -29,6 +31,13 @@ class Standing:
     def last(self) -> int:
         """The number of the last update."""
         return self.steps_per_epoch * self.epochs - 1
+
+    @property
+    def progress(self) -> float:
+        """The share of the training that is done: 0 at the first update, 1 at the last."""
+        if self.planned is not None:
+            return self.planned
+        return min(1.0, self.step / self.last) if self.last > 0 else 0.0
 
 
 def rate(config: TrainingConfig, standing: Standing) -> float:
@@ -71,19 +80,19 @@ def plateau(config: TrainingConfig, standing: Standing) -> float:
 
 def cosine(config: TrainingConfig, standing: Standing) -> float:
     """Half a cosine from 1 at the first update to `final_lr` at the last."""
-    return _half_cosine(1.0, config.final_lr or 0.0, standing.step, standing.last)
+    return _half_cosine(1.0, config.final_lr or 0.0, standing.progress)
 
 
 def one_cycle(config: TrainingConfig, standing: Standing) -> float:
     """A cosine rise from 1/25 in the first share `rise` of all updates, and a cosine fall over the others."""
-    peak = config.rise * (standing.last + 1) - 1
-    if standing.step < peak:
-        return _half_cosine(1 / 25, 1.0, standing.step, peak)
+    updates = standing.last + 1
+    peak = (config.rise * updates - 1) / max(standing.last, 1)  # as a share of the progress
+    if standing.progress < peak:
+        return _half_cosine(1 / 25, 1.0, standing.progress / peak)
     peak = max(peak, 0.0)
     final = 1e-4 if config.final_lr is None else config.final_lr
-    return _half_cosine(1.0, final, standing.step - peak, standing.last - peak)
+    return _half_cosine(1.0, final, (standing.progress - peak) / (1 - peak) if peak < 1 else 0.0)
 
 
-def _half_cosine(first: float, final: float, done: float, whole: float) -> float:
-    progress = min(1.0, done / whole) if whole > 0 else 0.0
-    return final + (first - final) * (1 + math.cos(math.pi * progress)) / 2
+def _half_cosine(first: float, final: float, progress: float) -> float:
+    return final + (first - final) * (1 + math.cos(math.pi * min(1.0, progress))) / 2

@@ -112,6 +112,10 @@ class Pace:
         self.step = step
         self._from = self._reported = (step, self._epoch_began)
 
+    def plan(self, steps: int) -> None:
+        """Expect this number of updates in all."""
+        self._total = steps
+
     def advance(self, step: int, targets: int) -> None:
         """One more update with this number of targets was submitted, and `step` updates are done."""
         now, (before, reported) = self._clock(), self._reported

@@ -32,6 +32,7 @@ from throughtime.train.prefetch import PreparedBatch, own_stream, prefetch
 from throughtime.train.processes import Meetings, Processes, listen_for_interrupts
 from throughtime.train.progress import Reporter
 from throughtime.train.schedules import Standing, rate
+from throughtime.train.time_plan import TimePlan
 from throughtime.train.timing import Clock, Report
 
 
@@ -61,11 +62,14 @@ class Trainer:
         # Epochs may differ by a batch, as each begins at another token; schedules use the first.
         self.steps_per_epoch = -(-len(self.batches) // config.accumulate)
         self.step = self.resumed_at = 0
+        self.plan: TimePlan | None = None
+        if config.epochs is None and config.minutes is not None:
+            self.plan = TimePlan(60 * config.minutes)
         self.rate_of: Callable[[Standing], float] = partial(rate, config)
         self.rate = config.lr
         self.position = self.batches.state()
         self.checksums: list[list[str]] = []  # of the data files, for the checkpoints
-        self.record = Record(objective.measure, objective.better, config.validate_every)
+        self.record = Record(objective.measure, objective.better)
         self.limits = LossLimits()
         self.last_train: dict[str, float] = {}
         self.recent: deque[tuple[dict[str, Any], float]] = deque(maxlen=2 * config.report_every)
@@ -95,8 +99,7 @@ class Trainer:
             elif self.step > self.record.validated_at:  # stopped between two validations
                 self._validate_and_save()
         epochs, best = self.position["epoch"], self.record.best
-        best_epoch = self.record.best_epoch(epochs)
-        return Summary(self.step, epochs, self._seconds(), self.last_train, best, best_epoch, why)
+        return Summary(self.step, epochs, self._seconds(), self.last_train, best, self.record.best_epoch, why)
 
     def _epoch(self) -> None:
         self.objective.model.train()
@@ -123,6 +126,11 @@ class Trainer:
         stale = minutes is not None and now - self.saved_at > 60 * minutes
         flags = [self.interrupts.asked, self._time_is_over(), stale]
         asked, self.out_of_time, due = self.meetings.hold(self.step, now, flags, self.device)
+        if self.plan is not None:
+            # All processes plan with the mean of their clocks, so that their rates are the same.
+            (seconds,) = self.processes.sum([self._seconds()], self.device)
+            self.plan.observe(self.step, seconds / self.processes.world_size)
+            self.reporter.plan(self.epochs, self.plan.last)
         if asked:
             raise InterruptedRunError(self._save())
         return due
@@ -139,11 +147,13 @@ class Trainer:
         seed = int(np.random.SeedSequence(numbers).generate_state(1)[0])
         # torch.manual_seed alone would do, but is slow where a GPU is not in use.
         torch.manual_seed(seed) if self.device.type == "cuda" else torch.default_generator.manual_seed(seed)
-        standing = Standing(self.step, self.steps_per_epoch, self.config.epochs, tuple(self.record.scores))
+        planned = None if self.plan is None else self.plan.progress(self.step)
+        scores = tuple(self.record.scores)
+        standing = Standing(self.step, self.steps_per_epoch, self.epochs, scores, planned)
         self.rate = self.rate_of(standing)
         self.learner.set_rate(self.rate)
         if self.begin_update is not None:
-            self.begin_update(min(1.0, self.step / max(1, standing.last)))
+            self.begin_update(standing.progress)
         count = sum(self.objective.count(one.batch) for one in group)
         with self.clock.inside():
             self.learner.update([one.batch for one in group], count)
@@ -178,7 +188,7 @@ class Trainer:
         self.reporter.update(
             Report(
                 epoch=epoch,
-                epochs=self.config.epochs,
+                epochs=self.epochs,
                 step=self.step,
                 steps_per_epoch=self.steps_per_epoch,
                 step_in_epoch=step_in_epoch,
@@ -223,11 +233,26 @@ class Trainer:
         if self.metrics is not None:
             self.metrics.write("epoch", self.step, epoch, {f"train_{name}": train[name] for name in train})
         self.position = self.batches.state()
-        if epoch % self.config.validate_every == 0 or epoch >= self.config.epochs:
+        if self._validates(epoch):
             self._validate_and_save()
 
+    @property
+    def epochs(self) -> int:
+        """The number of epochs; in a run that is planned by time, as many as it will probably begin."""
+        if self.plan is None:
+            return self.config.epochs or self.config.EPOCHS
+        return max(self.position["epoch"] + 1, -(-self.plan.last // self.steps_per_epoch))
+
+    def _validates(self, epoch: int) -> bool:
+        """Whether the model is validated after this epoch."""
+        if self.plan is None:
+            return epoch % self.config.validate_every == 0 or epoch >= self.epochs
+        # Each process has its own clock.
+        allowed = self.plan.allows_validation(self._seconds()) and epoch % self.config.validate_every == 0
+        return self.processes.sum([float(allowed)], self.device)[0] == self.processes.world_size
+
     def _end_inside(self, why: str) -> None:
-        """Stop inside an epoch, and save a model if there is none yet.
+        """Stop inside an epoch, and save a model if there is none yet or the plan ends here.
 
         The checkpoint is written first: a resumed run does not see the validation after it, so its results
         are the same as those of a run that never stopped.
@@ -236,7 +261,7 @@ class Trainer:
         self._report()
         epoch, _ = self._place()
         self.reporter.say(f"{why}: stopped in epoch {epoch}, after update {self.step:,}.")
-        if self.record.best:
+        if self.record.best and self.plan is None:
             return
         total, targets, *_ = self.learner.tally.state(self.processes)
         self.last_train = self.objective.training_measures(total / targets) if targets else {}
@@ -253,16 +278,19 @@ class Trainer:
     def _validate(self, epoch: int) -> None:
         """Measure the weights that would be saved, and save them if they are the best."""
         self.objective.model.eval()
+        began, whole = time.monotonic(), 0 if self.position["batch"] else self.position["epoch"]
         with self.learner.averaging.apply_averages():
             with autocast(self.device, self.learner.precision):
                 sums = self.objective.validate(self.processes.rank, self.processes.world_size)
             added = self.processes.sum(list(sums.values()), self.device)
             valid = self.objective.summarise(dict(zip(sums, added, strict=True))) if sums else {}
-            better = self.record.add(valid, self.last_train, self.step)
+            better = self.record.add(valid, self.last_train, self.step, whole)
             if better and self.processes.first:
                 self.improved(self.record.best)
             shown = self.processes.first and not self.record.broken  # a broken model has no sample
             sample = self.objective.sample() if shown else None
+        if self.plan is not None:
+            self.plan.add_validation(time.monotonic() - began)
         if self.metrics is not None:
             self.metrics.write("valid", self.step, epoch, valid)
         self.reporter.epoch(epoch, self.last_train, valid, better, sample)
@@ -297,6 +325,7 @@ class Trainer:
             "rate": self.rate,
             "first_losses": self.limits.first,
             "seconds": self._seconds(),
+            "plan": self.plan and self.plan.state(),
             "data": self.checksums,
         }
         return self.checkpoints.save(self.step, tensors, values)
@@ -313,10 +342,19 @@ class Trainer:
         self.record.restore(values, checkpoint.step)
         self.last_train, self.seconds_before = values["train"], values["seconds"]
         self.step = self.resumed_at = checkpoint.step
+        if self.plan is not None and values["plan"] is not None:
+            self.plan.restore(values["plan"], self.seconds_before, self.step)
         if self.metrics is not None:
             # Ctrl-C may have come after the last update of an epoch, before it was reported and validated.
             later = ["epoch", "valid"] if position["batch"] else []
             self.metrics.rewind(checkpoint.step, [*later, *["train"] * self.learner.tally.pending])
+
+    def expect(self, spent: float, per_update: float | None) -> None:
+        """Begin after `spent` seconds of preparation; updates are expected to take `per_update` seconds."""
+        if self.plan is not None:
+            self.seconds_before = spent
+            if per_update is not None:
+                self.plan.revise(0, spent, per_update)
 
     def start_afresh(self) -> None:
         """Start from the beginning without a checkpoint: drop the metrics of the earlier attempt."""
@@ -325,7 +363,7 @@ class Trainer:
 
     def _stop_reason(self) -> str | None:
         """Return why training stops, or None to go on."""
-        if self.position["epoch"] >= self.config.epochs:
+        if self.plan is None and self.position["epoch"] >= self.epochs:
             return "all epochs done"
         patience = self.config.early_stopping
         if patience is not None and (stalled := self.record.validations_since_best) >= patience:
@@ -338,6 +376,8 @@ class Trainer:
     def _time_is_over(self) -> bool:
         """Whether the time limit is reached; not before the first update, so that a model is saved."""
         minutes = self.config.minutes
+        if self.plan is not None:
+            return self.step > 0 and self.plan.is_over(self.step, self._seconds())
         return minutes is not None and self.step > 0 and self._seconds() > 60 * minutes
 
     def _seconds(self) -> float:

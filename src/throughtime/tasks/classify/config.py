@@ -9,7 +9,7 @@ from pydantic import Field
 from throughtime.config import Effect, architecture, one_of
 from throughtime.tasks import text_config as shared
 from throughtime.tasks.labels import column_settings
-from throughtime.train.config import Epochs, Share
+from throughtime.train.config import Share
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 class ClassifyConfig(shared.TextConfig):
     """A classifier of texts, its data and its training. Null means: chosen from the data."""
 
+    EPOCHS: ClassVar[int] = 10
     SUGGESTED: ClassVar[frozenset[str]] = frozenset({"text", "label", "tokens", "max_size"})
     EFFECTS: ClassVar[tuple[Effect, ...]] = (
         *shared.TextConfig.EFFECTS,
@@ -67,7 +68,6 @@ class ClassifyConfig(shared.TextConfig):
         0.0, description="share of the target probability that is spread over all labels"
     )
 
-    epochs: Epochs = 10
     max_tokens: shared.MaxTokens = None
     choose_by: Annotated[
         str, one_of("throughtime.metrics.measures:MEASURES", "accuracy", "macro_f1", "log_loss")

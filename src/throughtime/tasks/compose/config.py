@@ -12,7 +12,7 @@ from throughtime.errors import InputError
 from throughtime.models.widths import tied_widths
 from throughtime.tasks import text_config as shared
 from throughtime.tasks.labels import column_settings
-from throughtime.train.config import Epochs, Share
+from throughtime.train.config import Share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 class ComposeConfig(shared.TextConfig):
     """A writer of texts from labels or vectors, its data and its training. Null: chosen from the data."""
 
+    EPOCHS: ClassVar[int] = 15
     SUGGESTED: ClassVar[frozenset[str]] = frozenset({"text", "label", "tokens", "max_size", "vector_size"})
     EFFECTS: ClassVar[tuple[Effect, ...]] = (
         *shared.TextConfig.EFFECTS,
@@ -70,7 +71,6 @@ class ComposeConfig(shared.TextConfig):
         0.0, description="share of the target probability that is spread over all tokens"
     )
 
-    epochs: Epochs = 15
     max_tokens: shared.MaxTokens = None
 
     @classmethod

@@ -25,6 +25,7 @@ HELD_OUT = 0.1
 class ForecastConfig(TrainingConfig):
     """A forecaster, its series, and its training. Null settings are derived from the series."""
 
+    EPOCHS: ClassVar[int] = 50
     SUGGESTED: ClassVar[frozenset[str]] = frozenset(
         "horizon lookback season warm_up segment train_size valid_size test_size".split()
     )
@@ -125,7 +126,6 @@ class ForecastConfig(TrainingConfig):
     )
     warm_up_gradient: bool = Field(False, description="let gradients flow back through the warm-up")
 
-    epochs: int = Field(50, ge=1, description="number of passes over the training windows")
     batch_size: int = Field(32, ge=1, description="number of windows in a batch, over all processes")
     lr: Positive = Field(5e-3, description="learning rate; `--find-lr` suggests one")
     schedule: Schedule = Field("cosine", description="constant, step, plateau, cosine or one-cycle")

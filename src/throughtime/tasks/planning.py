@@ -1,0 +1,106 @@
+"""Plan a training of some minutes: measure how fast the model trains here, and choose its size accordingly."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from throughtime.train.progress import Reporter
+from throughtime.train.trainer import Trainer
+
+if TYPE_CHECKING:
+    from throughtime.data.datasets import Dataset
+    from throughtime.tasks.base import Predictor
+    from throughtime.train.processes import Processes
+
+MEASURING = 0.02
+"""Share of the time that measuring the speed may take, within the bounds below."""
+SECONDS = (0.5, 5.0)
+WARM_UP = 2
+"""Updates that are not measured: the first ones allocate memory and choose kernels."""
+
+
+class Speed(NamedTuple):
+    """How fast a model trains."""
+
+    per_update: float
+    """Seconds of one update."""
+    per_epoch: float
+    """Seconds of one pass over the training data."""
+
+
+def plan_training(
+    model: Predictor,
+    asked: Any,
+    dataset: Dataset,
+    seconds: float,
+    *,
+    processes: Processes,
+    say: Callable[[str], None],
+) -> tuple[Predictor, float]:
+    """Return a model of a size that `seconds` suit, and the seconds of its updates.
+
+    `asked` are the settings before they were completed from the data: what the user chose is not changed.
+    """
+    speed = measure_speed(model, dataset, seconds, processes)
+    changes = {
+        key: value
+        for key, value in asked.suit(seconds / speed.per_epoch, model.config).items()
+        if getattr(model.config, key) != value
+    }
+    if changes:
+        sizes = type(model.config).fields_with_role("architecture") & changes.keys()
+        config = model.config.model_copy(update=changes)
+        if sizes and config.network is None:
+            model = type(model).initialise(config, model.assets)
+            model.adapt_to(dataset)
+            speed = measure_speed(model, dataset, seconds, processes)
+        else:
+            model.config = config
+    chosen = "".join(f", {key}={getattr(model.config, key):g}" for key in asked.suit(1.0, model.config))
+    passes = seconds / speed.per_epoch
+    shown = f"{passes:.1f}" if passes < 10 else f"{passes:.0f}"
+    say(
+        f"{asked.minutes:g} minutes are time for about {shown} epochs: an update takes "
+        f"{1000 * speed.per_update:.0f} ms here{chosen}."
+    )
+    return model, speed.per_update
+
+
+def measure_speed(model: Predictor, dataset: Dataset, seconds: float, processes: Processes) -> Speed:
+    """Train the model for a moment, and put its weights back."""
+    import torch
+
+    low, high = SECONDS
+    limit = min(max(MEASURING * seconds, low), high)
+    objective = model.build_objective(dataset)
+    device = next(objective.model.parameters()).device
+    before = {name: value.clone() for name, value in objective.model.state_dict().items()}
+    done, began, per_update = 0, time.perf_counter(), 0.0
+
+    def elapsed() -> float:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        return time.perf_counter() - began
+
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = Trainer(objective, model.config, Path(folder), Reporter(), improved=lambda measured: None)
+        steps = trainer.steps_per_epoch
+        objective.model.train()
+        for group in trainer.groups():
+            trainer.update(group)
+            done += 1
+            if done == WARM_UP:
+                elapsed()  # wait for a GPU
+                began = time.perf_counter()
+            if done > WARM_UP and elapsed() >= limit:
+                break
+        per_update = elapsed() / max(done - WARM_UP, 1)
+    objective.model.load_state_dict(before)
+    # Processes share the batches; all plan with the mean of what they measured.
+    (total,) = processes.sum([per_update], device)
+    per_update = total / processes.world_size
+    return Speed(per_update, per_update * steps)

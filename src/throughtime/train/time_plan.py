@@ -1,0 +1,99 @@
+"""Training that ends on time: which update is the last, and how far the run is, for its schedule."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+CHECKS = 0.1
+"""Share of the time that validations during the training may take."""
+SPAN = 0.15
+"""The speed is that of the last part of the run, of this share of its time."""
+FIRST_RESERVE = 0.03
+"""Share of the time kept for the last validation, until one has been measured."""
+
+
+@dataclass
+class TimePlan:
+    """The updates that a run of `seconds` has time for, and its progress: from 0 at the first to 1 at the last.
+
+    The plan is revised as the speed is measured. Progress never jumps: after a revision it goes on from where
+    it is, in steps of another size, so that a schedule is smooth and reaches its end with the last update.
+
+    >>> plan = TimePlan(seconds=100.0, validation=0.0)
+    >>> plan.revise(step=0, elapsed=0.0, per_update=1.0)
+    >>> plan.last, plan.progress(50)
+    (100, 0.5)
+    >>> plan.revise(step=50, elapsed=75.0, per_update=1.5)  # the machine became slower
+    >>> plan.last, plan.progress(50), round(plan.progress(58), 2), plan.progress(66)
+    (66, 0.5, 0.75, 1.0)
+    """
+
+    seconds: float
+    validation: float | None = None
+    """Seconds of one validation and of saving the model; None if there was none yet."""
+    spent: float = 0.0
+    """Seconds that all validations have taken."""
+    start: int = 0
+    reached: float = 0.0
+    last: int = 0
+    """Progress was `reached` at update `start`, and is 1 at update `last`."""
+    laps: deque[tuple[float, int]] = field(default_factory=deque)
+
+    @property
+    def reserve(self) -> float:
+        """Seconds kept for the last validation."""
+        return self.seconds * FIRST_RESERVE if self.validation is None else self.validation
+
+    def progress(self, step: int) -> float:
+        """The share of the training that is done before update `step`."""
+        if self.last <= self.start:
+            return self.reached
+        share = (step - self.start) / (self.last - self.start)
+        return self.reached + (1 - self.reached) * min(1.0, share)
+
+    def is_over(self, step: int, elapsed: float) -> bool:
+        """Whether the run ends: its updates are done, or only the time for its last validation is left."""
+        return 0 < self.last <= step or elapsed >= self.seconds - self.reserve
+
+    def allows_validation(self, elapsed: float) -> bool:
+        """Whether a validation now leaves enough time for training."""
+        cost = self.reserve
+        return self.spent + cost <= CHECKS * elapsed and elapsed + 2 * cost < self.seconds
+
+    def add_validation(self, seconds: float) -> None:
+        """Note that a validation took this time."""
+        self.validation = seconds if self.validation is None else max(seconds, self.validation / 2)
+        self.spent += seconds
+
+    def observe(self, step: int, elapsed: float) -> None:
+        """Revise the plan by the speed of the last updates, about a hundred times in a run."""
+        training = elapsed - self.spent
+        if self.laps and training - self.laps[-1][0] < self.seconds / 100:
+            return
+        self.laps.append((training, step))
+        while len(self.laps) > 2 and training - self.laps[1][0] >= SPAN * self.seconds:
+            self.laps.popleft()
+        since, before = self.laps[0]
+        if step > before:
+            self.revise(step, elapsed, (training - since) / (step - before))
+
+    def revise(self, step: int, elapsed: float, per_update: float) -> None:
+        """Plan the remaining updates, which take this number of seconds each."""
+        left = max(0.0, self.seconds - self.reserve - elapsed)
+        if step and self.validation is not None:
+            left *= 1 - min(CHECKS, self.spent / max(elapsed, 1e-9))  # more validations will take their share
+        self.reached, self.start = self.progress(step), step
+        self.last = step + max(0 if step else 1, int(left / max(per_update, 1e-9)))
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        return {key: getattr(self, key) for key in ("validation", "spent", "start", "reached", "last")}
+
+    def restore(self, state: dict[str, Any], elapsed: float, step: int) -> None:
+        """Continue from such a state; a run that was given more time continues at its share of that."""
+        for key, value in state.items():
+            setattr(self, key, value)
+        if self.last <= step and not self.is_over(-1, elapsed):
+            self.reached, self.start, self.last = elapsed / self.seconds, step, 0

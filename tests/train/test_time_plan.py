@@ -1,0 +1,136 @@
+"""A training of some minutes: it ends on time, with its schedule at the end."""  # R112
+
+from __future__ import annotations
+
+import json
+import math
+from types import SimpleNamespace
+
+import pytest
+
+from throughtime.train.time_plan import TimePlan
+from throughtime.train.trainer import Trainer
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Time in which updates and validations take as long as a test says, and all else nothing."""
+    time = SimpleNamespace(now=0.0, update=1.0, validation=0.0, slower_from=math.inf, slower=1.0)
+    time.monotonic = lambda: time.now
+    update, validate = Trainer.update, Trainer._validate
+
+    def slow_update(trainer, group):
+        update(trainer, group)
+        time.now += time.update * (time.slower if time.now >= time.slower_from else 1.0)
+
+    def slow_validation(trainer, epoch):
+        objective, before = trainer.objective, trainer.objective.validate
+
+        def take_time(rank, world_size):
+            time.now += time.validation
+            return before(rank, world_size)
+
+        objective.validate = take_time
+        try:
+            validate(trainer, epoch)
+        finally:
+            objective.validate = before
+
+    monkeypatch.setattr("throughtime.train.trainer.time", time)
+    monkeypatch.setattr(Trainer, "update", slow_update)
+    monkeypatch.setattr(Trainer, "_validate", slow_validation)
+    return time
+
+
+def rates(run):
+    lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return [line["lr"] for line in lines if line["kind"] == "train"]
+
+
+PLANNED = {"epochs": None, "minutes": 5.0, "schedule": "cosine", "lr": 0.1, "report_every": 1}
+
+
+@pytest.mark.parametrize(
+    ("update", "validation", "slower"), [(1.0, 0.0, 1.0), (0.7, 4.0, 1.0), (1.3, 9.0, 3.0), (2.0, 1.0, 0.4)]
+)
+def test_it_ends_on_time_with_its_schedule_at_the_end(
+    update, validation, slower, clock, language_task, trainer_of
+):
+    clock.update, clock.validation, clock.slower_from, clock.slower = update, validation, 120.0, slower
+    trainer = trainer_of(language_task(**PLANNED))
+    summary = trainer.fit()
+    assert abs(clock.now - 300) <= 15, clock.now
+    found = rates(trainer.run)
+    assert found[0] == pytest.approx(0.1)
+    assert found[-1] < 0.002
+    assert all(after <= before for before, after in zip(found, found[1:], strict=False))
+    assert summary.why == "5 minutes are over"
+    assert trainer.record.validated_at == trainer.step  # the last weights are validated, too
+    assert trainer.plan.spent <= 0.1 * clock.now + 2 * validation
+
+
+def test_killed_and_resumed_it_ends_after_the_same_time(clock, language_task, trainer_of):
+    first = trainer_of(language_task(**PLANNED, checkpoint_every=10))
+    killed = RuntimeError("killed")
+
+    def kill(epoch, step_in_epoch, step, targets):
+        if step == 155:
+            raise killed
+
+    first.reporter.advance = kill
+    with pytest.raises(RuntimeError):
+        first.fit()
+    again = trainer_of(language_task(**PLANNED, checkpoint_every=10))
+    checkpoint = first.checkpoints.latest()
+    assert checkpoint.step == 150
+    again.restore(checkpoint)
+    began = clock.now
+    again.fit()
+    assert abs(clock.now - began + 150 - 300) <= 15
+    assert again.step == pytest.approx(290, abs=10)
+    assert rates(again.run)[-1] < 0.002
+
+
+def test_a_run_that_gets_more_time_goes_on_from_its_share_of_it(clock, language_task, trainer_of):
+    first = trainer_of(language_task(**PLANNED))
+    first.fit()
+    again = trainer_of(language_task(**{**PLANNED, "minutes": 10.0}))
+    again.restore(first.checkpoints.latest())
+    again.fit()
+    assert abs(clock.now - 600) <= 30
+    half = 0.1 * (1 + math.cos(math.pi * 0.5)) / 2
+    assert rates(again.run)[first.step] == pytest.approx(half, rel=0.1)
+    assert rates(again.run)[-1] < 0.002
+
+
+def test_preparation_counts_as_time(clock, language_task, trainer_of):
+    trainer = trainer_of(language_task(**PLANNED))
+    trainer.expect(spent=100.0, per_update=1.0)
+    assert trainer.plan.last == pytest.approx(200 * 0.95, abs=10)
+    trainer.fit()
+    assert abs(clock.now - 200) <= 15
+
+
+def test_with_epochs_the_time_is_only_a_limit(clock, language_task, trainer_of):
+    trainer = trainer_of(language_task(**{**PLANNED, "epochs": 1, "minutes": 0.2}))
+    assert trainer.plan is None
+    summary = trainer.fit()
+    assert (summary.steps, summary.why) == (13, "0.2 minutes are over")
+    assert rates(trainer.run)[-1] > 0.05  # the schedule is that of a whole epoch
+
+
+def test_validations_keep_to_their_share():
+    plan = TimePlan(600.0)
+    assert not plan.allows_validation(100.0)  # none was measured: it may take long
+    plan.add_validation(5.0)
+    assert [plan.allows_validation(elapsed) for elapsed in (60.0, 110.0, 597.0)] == [False, True, False]
+
+
+@pytest.mark.parametrize("step", [0, 1, 50, 1000])
+def test_progress_is_continuous_where_the_plan_is_revised(step):
+    plan = TimePlan(100.0)
+    plan.revise(0, 0.0, 0.1)
+    before = plan.progress(step)
+    plan.revise(step, 30.0, 0.35)
+    assert plan.progress(step) == before
+    assert plan.progress(10**9) == 1.0
