@@ -136,7 +136,7 @@ def _list_files(folder: Path) -> dict[str, int]:
         folders[:] = [name for name in folders if name not in APART and not name.startswith(".")]
         seen += len(folders) + len(files)
         if seen > MOST_FILES:
-            raise InputError(str(folder), f"holds more than {MOST_FILES:,} files; a model has few")
+            raise InputError(str(folder), f"holds more than {MOST_FILES:,} files, too many for a model; name its folder")
         for name in (*folders, *files):
             path = Path(place, name)
             is_link = path.is_symlink()
@@ -150,7 +150,8 @@ def _list_files(folder: Path) -> dict[str, int]:
             if found.st_size > ROOM and (holes := _size_of_holes(path, found.st_size)) > ROOM:
                 raise InputError(
                     str(path),
-                    f"has holes of {holes:,} or more of its {found.st_size:,} bytes; it is no model",
+                    f"is a sparse file: {holes:,} or more of its {found.st_size:,} bytes are holes, which no "
+                    "model has",
                 )
             sizes[path.relative_to(folder).as_posix()] = found.st_size
     return sizes

@@ -52,7 +52,7 @@ def average(
     names = checkpoints.names()
     if not names:
         raise InputError(
-            str(run), "holds no checkpoints: it was not trained step by step, or they were removed"
+            str(run), "holds no checkpoints to average: they were removed, or it was not trained in steps"
         )
     last = len(names) if last is None else last
     if len(names) < last:
@@ -103,7 +103,7 @@ def mean(checkpoints: Checkpoints, names: list[str]) -> tuple[dict[str, Tensor],
         kept = model_weights(checkpoint)
         steps.append(checkpoint.step)
         if sums and shapes(kept) != shapes(sums):
-            raise InputError(str(checkpoint.path), "is of another model than the checkpoints before it")
+            raise InputError(str(checkpoint.path), "belongs to another model than the checkpoints before it; remove it")
         # In float64, so that the mean of equal weights is these very weights.
         sums = {key: sums[key] + value if sums else value.double() for key, value in kept.items()}
     return {

@@ -28,13 +28,13 @@ class BacktestOptions(SeriesOptions):
         int | None, option("Number of rows between two origins; by default the horizon.", min=1)
     ]
     season: Annotated[
-        int | None, option("Number of rows in a season; by default found from the dates.", min=1)
+        int | None, option("Number of rows in a season; by default derived from the dates.", min=1)
     ]
     intervals: Annotated[
         str | None,
         option(
-            "own: those of the model; conformal, or its variants absolute, scaled and quantiles: from past "
-            "errors. By default as set in training.",
+            "own: intervals of the model; conformal, or a variant (absolute, scaled, quantiles): intervals "
+            "from past errors. By default as set in training.",
             panel=CONFORMAL,
         ),
     ]
@@ -65,13 +65,14 @@ def backtest(
     device: Device = "auto",
     **options: Unpack[BacktestOptions],
 ) -> Outcome:
-    """Forecast from several points of the past (origins) without any later row, and measure the errors.
+    """Forecast from several points in the past (origins), without using later rows, and measure the errors.
 
     The model is compared on the same windows with four baselines: the last value (naive), the last season
     (seasonal-naive), a straight line (drift), and ridge regression fitted to the training rows of the model
     (ridge). If the model loses to one of them, a note says so. A model that predicts points gets conformal
-    intervals; those of a window come from earlier windows only, so that the coverage is honest. --json also
-    has every figure by step ahead and by series. Levels are 80 and 95 by default.
+    intervals, which are computed from past errors; those of a window come from earlier windows only, so that
+    the reported coverage is realistic. --json also has every figure by step ahead and by series. The levels
+    of intervals are 80 and 95 by default.
 
     [bold]Examples[/bold]
 

@@ -35,8 +35,9 @@ def classify(
 ) -> Outcome:
     """Label texts, and show the probabilities of the labels.
 
-    Texts on the command line are shown with bars. For a file or stdin, one line is printed for each line: its
-    label and probability, and with --k the next ones, separated by tabs.
+    For texts on the command line, the probabilities are drawn as bars. For a file or stdin, one line is
+    printed for each input line: its label and probability, and with --k the next most likely labels,
+    separated by tabs.
 
     [bold]Examples[/bold]
 

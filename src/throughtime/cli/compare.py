@@ -51,7 +51,9 @@ def compare(
     for run, model in zip(runs, models, strict=True):
         if model.config.data_options != first.data_options:
             raise InputError(
-                str(run), f"translates {model.direction or 'otherwise'}, the first run {models[0].direction}"
+                str(run),
+                f"translates {model.direction or 'in another direction'}, but the first run "
+                f"{models[0].direction}; compare models of one direction",
             )
     name = data or first.data
     skip_bad = skips_bad(skip_bad, runs[0], name, first.data)

@@ -12,7 +12,8 @@ from throughtime.cli.output import BOLD, Outcome, as_command, build_table, say
 CPU_FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_int8")
 SIZE, STEPS, BATCH = 8, 64, 3
 Measure = Annotated[
-    bool, option("Time our GPU kernels against torch's; `auto` then uses the result.", "--measure")
+    bool,
+    option("Compare the speed of our GPU kernels with torch's; backend `auto` uses the result.", "--measure"),
 ]
 
 

@@ -33,7 +33,7 @@ def forecast(
     ] = 0,
     k_steps: Annotated[
         str | None,
-        option("Predict each row of the data from k rows before it instead, for k such as 1,4,16."),
+        option("Predict each row of the data from the rows up to k before it, for k such as 1,4,16."),
     ] = None,
     out: Annotated[Path | None, option("CSV file to write.")] = None,
     plot: Plot = None,
@@ -43,13 +43,13 @@ def forecast(
     """Forecast the rows after the last one of every series.
 
     The table has the columns unique_id, ds, the model's name, and for each level the ends of its interval.
-    A model that predicts points has intervals once `backtest --save-intervals` has measured them. Sample
-    paths of a model with strategy=direct are drawn row by row, so sums over a path vary too little; the rows
-    of a path from a recursive model depend on each other.
+    A model that predicts points has intervals once `backtest --save-intervals` has measured them. If the
+    model has strategy=direct, each row of a sample path is drawn independently, so sums over a path vary too
+    little; with strategy=recursive, the rows of a path depend on each other.
 
-    With --k-steps every row of the series is predicted from the data up to k rows before it: a recursive
-    model reads its own outputs in between. The error is measured for each k, on the rows that were not used
-    for training.
+    With --k-steps, the rows of the data are predicted instead of the future, each from the data up to k rows
+    before it; in between, a recursive model reads its own outputs. The error is measured for each k, on the
+    rows that were not used for training.
 
     [bold]Examples[/bold]
 

@@ -97,7 +97,7 @@ def _sequence(
     except InputError as error:
         raise InputError("--most-likely", error.problem) from None
     if log_prob == -math.inf:
-        raise InputError("--most-likely", f"is {length}, but no sequence of that length can follow here")
+        raise InputError("--most-likely", f"is {length}, but no sequence of that length can follow here; give a smaller number")
     if framing.end_id in ids:
         ids = ids[: ids.index(framing.end_id) + 1]
     text = framing.text(ids)

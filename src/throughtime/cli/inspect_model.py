@@ -75,7 +75,7 @@ def inspect_model(
         bool, option("Translators: source words that each word attended to.", "--attention", panel=VIEW)
     ] = False,
     beam: Annotated[
-        bool, option("Translators: what the beam kept and cut, and why.", "--beam", panel=VIEW)
+        bool, option("Translators: what the beam search kept and cut, and why.", "--beam", panel=VIEW)
     ] = False,
     searches: Annotated[
         bool, option("Translators, language models: all searches side by side.", "--searches", panel=VIEW)
@@ -91,7 +91,7 @@ def inspect_model(
     ] = None,
     max_length: Annotated[
         int | None,
-        option("With --searches: maximum number of tokens of a result; 20 after a prompt.", min=1, max=1000),
+        option("With --searches: maximum number of tokens; by default 20 for language models.", min=1, max=1000),
     ] = None,
     seed: Annotated[
         int | None,
@@ -103,7 +103,7 @@ def inspect_model(
     neighbours: Annotated[
         int | None, option("With --embedding: number of neighbours; 4 by default.", min=1)
     ] = None,
-    side: Annotated[str | None, option("With --embedding: source or target of a translator.")] = None,
+    side: Annotated[str | None, option("With --embedding: side of a translator, source or target.")] = None,
     plot: Plot = None,
     device: Device = "auto",
 ) -> Outcome:
@@ -273,7 +273,7 @@ def _gates(model: Any, sentence: str, layer: int | None, plot: Path | None) -> O
     if layer is not None:
         if layer > len(layers):
             names = ", ".join(f"{number} {one.name}" for number, one in enumerate(layers, 1))
-            raise InputError("--layer", f"is {layer}, the model has {len(layers)}: {names}")
+            raise InputError("--layer", f"is {layer}, but the model has {len(layers)} layers: {names}")
         layers = [layers[layer - 1]]
     if layer is not None:
         draw_figure(plot, "layer_gates", layers[0], title=f"{layers[0].name}, “{sentence}”")

@@ -37,7 +37,7 @@ Tokens = Annotated[
 MinFreq = Annotated[int | None, option("Minimum frequency of tokens in the vocabulary; 1 by default.", min=1)]
 Device = Annotated[str, option("Device to compute on: auto, cpu, cuda, cuda:1, ...")]
 Split = Annotated[str, option("train, valid, test, heldout (valid and test) or all.", panel=DATA)]
-Data = Annotated[str | None, option("Use other data than the model was trained on.", panel=DATA)]
+Data = Annotated[str | None, option("Data to use; by default the data that the model was trained on.", panel=DATA)]
 Source = Annotated[str | None, option("For pairs: source language, such as en.", panel=DATA)]
 Target = Annotated[str | None, option("For pairs: target language, such as fr.", panel=DATA)]
 DateFormat = Annotated[
@@ -52,7 +52,7 @@ Out = Annotated[Path, option("Folder to write; it must not exist yet.", "--out")
 Plot = Annotated[Path | None, option("Draw a figure: .png, .svg or .pdf.")]
 NumReturnSequences = Annotated[int, option("Number of texts to return.", min=1, max=10_000)]
 MaxNewTokens = Annotated[
-    int | None, option("Maximum number of tokens to write; 100 by default, or as the model sets it.", min=1)
+    int | None, option("Maximum number of tokens to write; by default 100, or the model's own setting.", min=1)
 ]
 Seed = Annotated[
     int | None,
@@ -75,13 +75,13 @@ Json = Annotated[
 ]
 TrustChanged = Annotated[
     bool,
-    option("Load a model although its files changed after it was saved.", "--trust-changed", panel=OUTPUT),
+    option("Load the model even if its files were changed after it was saved.", "--trust-changed", panel=OUTPUT),
 ]
 Debug = Annotated[bool, option("Show the traceback of an error.", "--debug", panel=OUTPUT)]
 
 
 class SearchOptions(TypedDict):
-    """How texts are found; each strategy takes some of the options."""
+    """How to search for texts; each strategy takes some of the options."""
 
     search: Annotated[
         str | None, option("Strategy: {throughtime.search.strategies:STRATEGIES}.", panel=SEARCH)
@@ -90,14 +90,14 @@ class SearchOptions(TypedDict):
     length_penalty: LengthPenalty
     limit: Annotated[
         float | None,
-        option("beam: drop candidates if the best is likelier by more than this (0 to 1).", panel=SEARCH),
+        option("beam: drop candidates whose probability is more than this below the best (0 to 1).", panel=SEARCH),
     ]
     groups: Annotated[int | None, option("diverse: number of groups of beams.", panel=SEARCH)]
     diversity_penalty: Annotated[
         float | None, option("diverse: penalty on tokens that earlier groups chose.", panel=SEARCH)
     ]
     temperature: Annotated[
-        float | None, option("sampling: below 1 for likelier texts, above 1 for more varied.", panel=SEARCH)
+        float | None, option("sampling: below 1 for likelier texts, above 1 for more varied ones.", panel=SEARCH)
     ]
     top_k: Annotated[int | None, option("sampling: draw from the N most likely tokens.", panel=SEARCH)]
     top_p: Annotated[
@@ -148,7 +148,7 @@ class TranslatingOptions(SearchOptions, PrefixConstraints):
 
 
 class ScoringOptions(TypedDict):
-    """How translations are found and scored."""
+    """How to search for translations and score them."""
 
     num_beams: Annotated[int | None, option("Number of beams; 1 is greedy search.", min=1, panel=TRANSLATION)]
     length_penalty: Annotated[

@@ -74,7 +74,7 @@ CheckpointName = Annotated[
 AcceptChangedData = Annotated[
     bool,
     option(
-        "With --resume: continue although files of the data have changed.",
+        "With --resume: continue even if the data files have changed.",
         "--accept-changed-data",
         panel=RUN,
     ),

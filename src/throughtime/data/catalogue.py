@@ -238,7 +238,7 @@ def _check_size(corpus: Corpus, file: CorpusFile) -> Path:
         raise InputError(
             str(path),
             f"has {size:,} bytes where the corpus {corpus.name} has {file.size:,}; "
-            f"remove it and run `throughtime data fetch {corpus.name}`, or open your own text by its path.",
+            f"remove it and run `throughtime data fetch {corpus.name}`, or open your own text by its path",
         )
     return path
 

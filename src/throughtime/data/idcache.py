@@ -83,7 +83,7 @@ def token_ids(
             raise
     built = _open(folder)
     if built is None:
-        raise InputError(str(folder), "changed while it was written; run again")
+        raise InputError(str(folder), "was changed by another program while it was written; run the command again")
     return built
 
 

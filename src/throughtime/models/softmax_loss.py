@@ -51,10 +51,10 @@ def pass_on_gradients(ctx: Any, outer: Tensor, head: str) -> tuple[Tensor | None
 
 
 def check_states(states: Tensor, weight: Tensor) -> None:
-    """Refuse states whose width differs from that of the words."""
+    """Refuse states whose width differs from that of the softmax weights."""
     if states.shape[-1] != weight.shape[1]:
         raise InputError(
-            "states", f"have the width {states.shape[-1]}, but the words of the softmax {weight.shape[1]}"
+            "states", f"have the width {states.shape[-1]}, but the softmax expects {weight.shape[1]}"
         )
 
 

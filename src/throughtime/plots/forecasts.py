@@ -101,7 +101,7 @@ def _find_series(panel: Panel, name: str, count: int) -> Series:
     if count == len(panel.series) == 1:
         return panel.series[0]
     if name not in panel.series_by_name():
-        raise InputError("history", f"has no series {name!r}, which is forecast")
+        raise InputError("history", f"has no series {name!r}, but the forecasts have; pass the past of every series")
     return panel.series_by_name()[name]
 
 

@@ -129,7 +129,7 @@ def check_format(path: Path | str, where: str | None = None) -> str:
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in FORMATS:
         known = ", ".join(f".{name}" for name in FORMATS)
-        raise InputError(where or str(path), f"is not the name of a figure; let it end in one of {known}")
+        raise InputError(where or str(path), f"has no known format of figures; choose a name that ends in {known}")
     return kind
 
 

@@ -53,9 +53,9 @@ async def completions(request: Request) -> Response:
         whole = await infill(request, named, asked.prompts, asked.suffix, asked.tokens, asked.choices)
         return await answer(request, _head(named) | whole)
     if "generate" not in named.abilities:
-        refuse("model", f"{named.name} cannot continue a text; ask a language model")
+        refuse("model", f"{named.name} cannot continue a text; choose a language model")
     if named.model.framing.backward:
-        refuse("model", f"{named.name} reads from right to left and cannot go on")
+        refuse("model", f"{named.name} reads from right to left and cannot continue a prompt")
     completion = await service.run_aside(request, partial(Completion, request, service, named, asked))
     # No warning for an empty prompt: a language model can start from nothing.
     texts = {number: one for number, one in enumerate(asked.prompts, 1) if isinstance(one, str) and one}
@@ -186,7 +186,7 @@ class Completion:
             return list(self.framing.ids(prompt, end=False))
         size = len(self.framing.codec.vocabulary)
         if wrong := [one for one in prompt if not 0 <= one < size]:
-            refuse("prompt", f"prompt has the token {wrong[0]}; known are 0 to {size - 1}")
+            refuse("prompt", f"prompt has the token id {wrong[0]}, expected 0 to {size - 1}")
         begin = self.framing.begin_id
         return prompt if begin is None or prompt[0] == begin else [begin, *prompt]
 

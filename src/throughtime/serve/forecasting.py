@@ -99,7 +99,7 @@ def _choose_forecaster(served: Served, levels: Sequence[float]) -> ForecastModel
     if served.intervals is None:
         raise RefusalError(
             400,
-            f"level needs intervals, which {served.name} has not: measure them with `throughtime backtest "
+            f"level needs intervals, which {served.name} does not have: measure them with `throughtime backtest "
             "RUN --save-intervals`, and start the server again",
         )
     return Conformal(forecaster, served.intervals)

@@ -105,7 +105,7 @@ async def gates(request: Request) -> Response:
         layers = unit_gates(model, text)
         if asked.layer >= len(layers):
             raise RefusalError(
-                400, f"layer is {asked.layer}, the model has {len(layers)} layers, counted from 0"
+                400, f"layer is {asked.layer}, but the model has {len(layers)} layers, counted from 0"
             )
         names = [{"name": one.name, "cell": one.cell, "units": len(one.order)} for one in layers]
         return {"layers": names, "layer": asked.layer, **layers[asked.layer].to_dict(asked.units)}

@@ -60,7 +60,7 @@ class Keys:
         except (InputError, OSError) as error:
             sentence = str(error) if isinstance(error, InputError) else f"{self._path}: {error.strerror}"
             if sentence != self._problem:
-                LOGGER.warning("%s; the keys of before stay valid", sentence)
+                LOGGER.warning("%s; the previous keys stay valid", sentence)
             self._problem = sentence
 
 
@@ -89,11 +89,11 @@ def read_keys(path: Path) -> dict[str, bytes]:
         key = key.strip()
         # What is wrong is never quoted: it may be a key.
         if not NAME.fullmatch(name) or not key:
-            problem = "is not a name of letters, digits, dots, underscores and hyphens, a space, and a key"
+            problem = "expected a name (letters, digits, dots, underscores, hyphens), a space, and a key"
             raise InputError(str(path), problem, line=number)
         if name in keys or name == ONLY:
             raise InputError(str(path), f"has the name {name} a second time; choose another", line=number)
         if digest(key.encode()) in keys.values():
-            raise InputError(str(path), f"gives {name} a key that another name has", line=number)
+            raise InputError(str(path), f"gives {name} a key that another name has; choose another", line=number)
         keys[name] = digest(key.encode())
     return keys

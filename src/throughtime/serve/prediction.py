@@ -255,7 +255,7 @@ def between(prompt: str, suffix: str, whole: str) -> str:
 
 def _check_prompt(prompt: str | list[int]) -> str:
     if not isinstance(prompt, str):
-        raise RefusalError(400, "a prompt before a suffix is text, not token ids", param="prompt")
+        raise RefusalError(400, "a prompt before a suffix must be text, not token ids", param="prompt")
     if BLANK.search(prompt):
         raise RefusalError(400, "the prompt has blanks of its own; use /fill for them", param="prompt")
     return prompt

@@ -181,7 +181,7 @@ async def settings(request: Request) -> dict[str, Any]:
 def _best_guess(service: Service, text: str) -> Guess:
     guesses = service.detector.guesses(text)
     if not guesses:
-        raise RefusalError(400, "the languages here cannot be told apart; give the source language")
+        raise RefusalError(400, "the source language cannot be detected; give it as source")
     return guesses[0]
 
 

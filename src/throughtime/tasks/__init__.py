@@ -21,7 +21,7 @@ COMMON_OPTIONS: Options = {
     "hidden_size": (int, "Number of units in each layer."),
     "num_layers": (int, "Number of layers."),
     "seed": (int, "Seed of all random numbers."),
-    "device": (str, "auto, cpu, cuda, cuda:1, ..."),
+    "device": (str, "Device to train on: auto, cpu, cuda, cuda:1, ..."),
 }
 
 

@@ -158,7 +158,7 @@ def find_layout(
     chosen = tuple(places[each] if each in places else place(path, names, each) for each in values)
     chosen = chosen or tuple(each for each in range(len(names)) if each not in (owner, clock))
     if not chosen:
-        raise InputError(str(path), "has no column of values", line=1)
+        raise InputError(str(path), "has no column of values; add one", line=1)
     if header and not all(names[each] for each in chosen):
         problem = "has a column without a name; name it, or choose columns with the option values"
         raise InputError(str(path), problem, line=1)

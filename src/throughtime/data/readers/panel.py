@@ -99,7 +99,7 @@ def _panel(path: Place, roles: Roles, bad: BadRecords, date_format: str | None, 
         layout = found_layout
         rows.setdefault(row.unique_id, []).append(row)
     if not rows:
-        raise InputError(str(path), "has no good row")
+        raise InputError(str(path), "has no row that can be read")
     late = sum(_sort(path, own, bad) for own in rows.values())
     sorted_note = [f"{path.name}: rows out of order in time were sorted, {late:,} of them."] if late else []
     series = [one for name, own in rows.items() for one in _series(name, layout, own, len(target), roles)]
@@ -121,7 +121,7 @@ def _targets(layout: SeriesLayout, roles: Roles) -> tuple[tuple[str, ...], str |
     if roles.target:
         return roles.target, None
     if not free:
-        raise InputError(str(layout.path), "has no column to forecast beside those known and past", line=1)
+        raise InputError(str(layout.path), "has no column left to forecast: all others are in known or past", line=1)
     if "y" not in free or len(free) == 1:
         return free, None
     others = shown_names(name for name in free if name != "y")

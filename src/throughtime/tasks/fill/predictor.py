@@ -84,7 +84,7 @@ class Filler(BlankFiller, TextPredictor):
         found = token_ids(dataset, split, self.codec, eos=False, side=self.config.find_side(dataset))
         rows = split_rows(RaggedIds(found.ids, found.starts), self.config.max_length)
         if not len(rows):
-            raise InputError(f"{dataset.name}, split {split}", "holds no sentence to hide a word of")
+            raise InputError(f"{dataset.name}, split {split}", "holds no sentence with a word to hide")
         return rows
 
     @torch.no_grad()

@@ -81,12 +81,13 @@ class LanguageModelRunner(TextRunner):
         needed = {"forbid": forbid, "require": require, "no_repeat_ngram": no_repeat_ngram}
         for keyword, value in {**needed, "strategy": strategy}.items():
             if value:
-                raise InputError(keyword, "needs the trained model; an exported one draws or is greedy")
+                raise InputError(keyword, "needs the trained model; an export has greedy search and sampling only")
         name, chosen = choose_search(self.generation, **options)
         if name not in ("greedy", "sampling"):
             raise InputError(
                 "num_beams" if options.get("num_beams") is not None else "search",
-                f"asks for {name} search, which needs the trained model; an exported one draws or is greedy",
+                f"asks for {name} search, which needs the trained model; an export has greedy search and "
+                "sampling only",
             )
         cap = int(self.generation.get("max_new_tokens", 100)) if max_new_tokens is None else max_new_tokens
         each, seed = chosen.pop("num_return_sequences", 1), chosen.pop("seed", None)
