@@ -14,9 +14,9 @@ from throughtime.tasks import TASKS
 HEAD = """# Results
 
 This page compares the figures of our models with published ones. You can measure each row again with
-`python -m recipes NAME ...`, where NAME is its recipe, a file of the folder `recipes/`; `python -m recipes --check`
-lists the stale rows. The page is written by `python -m recipes`. Below each table are the commands that trained
-and evaluated its rows; they read the settings that this command writes:
+`python -m recipes NAME ...`, where NAME is its recipe, a file of the folder `recipes/`; `python -m recipes
+--check` lists the stale rows. The page is written by `python -m recipes`. Below each table are the commands
+that trained and evaluated its rows; they read the settings that this command writes:
 
 ```sh
 python -m recipes NAME --config > NAME.yaml
@@ -24,15 +24,15 @@ python -m recipes NAME --config > NAME.yaml
 
 Corpora are read from the folder `THROUGHTIME_DATA`, or downloaded; see `throughtime data list`.
 
-- Choices are made on validation data unless a note says otherwise. Test data are read once per setting; earlier
-  results, of other settings or of earlier code, are listed under the tables.
+- Choices are made on validation data unless a note says otherwise. Test data are read once per setting;
+  earlier results, of other settings or of earlier code, are listed under the tables.
 - Figures of language models are perplexities; other rows say what they are. A mean is shown with the standard
   deviation over its seeds, and a row of one seed says so.
 - A published figure is called a tie if ours differs from it by less than the range over our seeds (the
-  largest minus the smallest), or, with one seed or none, by less than MARGIN % of it. "Not traced" marks a figure
-  whose source could not be checked.
-- The column `on` names the machine as the code recorded it, unless it says that it was noted by hand. Times are
-  those of the training, on a machine that may have been busy with other work.
+  largest minus the smallest), or, with one seed or none, by less than MARGIN % of it. "Not traced" marks a
+  figure whose source could not be checked.
+- The column `on` names the machine as the code recorded it, unless it says that it was noted by hand. Times
+  are those of the training, on a machine that may have been busy with other work.
 - A row is stale if its settings, or the code that it runs, have changed since it was measured.
 """
 ONE_SEED_MARGIN = 0.02

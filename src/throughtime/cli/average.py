@@ -95,20 +95,22 @@ def mean(checkpoints: Checkpoints, names: list[str]) -> tuple[dict[str, Tensor],
     What is counted and not learned (whole numbers) is taken from the last one.
     """
     sums: dict[str, Tensor] = {}
-    kept: dict[str, Tensor] = {}
+    weights: dict[str, Tensor] = {}
     steps: list[int] = []
     for name in names:
         checkpoint = checkpoints.latest(name)
         assert checkpoint is not None
-        kept = model_weights(checkpoint)
+        weights = model_weights(checkpoint)
         steps.append(checkpoint.step)
-        if sums and shapes(kept) != shapes(sums):
-            raise InputError(str(checkpoint.path), "belongs to another model than the checkpoints before it; remove it")
+        if sums and shapes(weights) != shapes(sums):
+            raise InputError(
+                str(checkpoint.path), "belongs to another model than the checkpoints before it; remove it"
+            )
         # In float64, so that the mean of equal weights is these very weights.
-        sums = {key: sums[key] + value if sums else value.double() for key, value in kept.items()}
+        sums = {key: sums[key] + value if sums else value.double() for key, value in weights.items()}
     return {
         key: (sums[key] / len(names)).to(value.dtype) if value.is_floating_point() else value
-        for key, value in kept.items()
+        for key, value in weights.items()
     }, steps
 
 

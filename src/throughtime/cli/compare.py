@@ -63,13 +63,13 @@ def compare(
     systems = {}
     for run, model in zip(runs, models, strict=True):
         with progress_bar(str(run)) as advance:
-            found = model.translate(
+            answers = model.translate(
                 pairs.sources,
                 num_beams=options["num_beams"],
                 length_penalty=options["length_penalty"],
                 progress=advance,
             )
-        systems[str(run)] = [one.text for one in found]
+        systems[str(run)] = [one.text for one in answers]
     measures = paired_bootstrap(
         systems,
         pairs.references,

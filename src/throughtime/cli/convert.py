@@ -44,7 +44,9 @@ def convert(
     split: Split = "all",
     skip_bad: SkipBad = False,
     force: Annotated[bool, option("Overwrite the output if it exists.", "--force")] = False,
-    max_length: Annotated[int | None, option("Drop pairs with a side longer than N.", min=1, panel=FILTERS)] = None,
+    max_length: Annotated[
+        int | None, option("Drop pairs with a side longer than N.", min=1, panel=FILTERS)
+    ] = None,
     max_ratio: Annotated[
         float | None,
         option(

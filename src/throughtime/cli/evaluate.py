@@ -76,7 +76,9 @@ class EvaluationOptions(LanguageOptions, ScoringOptions):
     ]
     others: Annotated[
         list[Path] | None,
-        option("Translate as an ensemble with this run; repeatable.", "--with", metavar="RUN", panel=TRANSLATION),
+        option(
+            "Translate as an ensemble with this run; repeatable.", "--with", metavar="RUN", panel=TRANSLATION
+        ),
     ]
     measures: Annotated[
         list[str] | None, option("Additional measure, such as chrf++ or ter; repeatable.", "--measure")
@@ -135,16 +137,16 @@ def evaluate(
     with download_bars() as advance:
         dataset = model.open_data(data, skip_bad=skip_bad, date_format=date_format, progress=advance)
     with progress_bar(split) as step:
-        found = model.evaluate(dataset, split=split, progress=step, **asked)
+        evaluation = model.evaluate(dataset, split=split, progress=step, **asked)
     report_skipped(dataset)
     if plot is not None:
-        positions = found.values["by_position"]
-        draw_figure(plot, "positions", positions, first=found.values["warm_up"] + 1)
+        positions = evaluation.values["by_position"]
+        draw_figure(plot, "positions", positions, first=evaluation.values["warm_up"] + 1)
     values = {
         "run": str(run),
         "data": data or model.config.data,
         "split": split,
-        **found.values,
-        "signature": found.signature,
+        **evaluation.values,
+        "signature": evaluation.signature,
     }
-    return Outcome(values, [Text(found.text), Text(found.signature, "dim")])
+    return Outcome(values, [Text(evaluation.text), Text(evaluation.signature, "dim")])

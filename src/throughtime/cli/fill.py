@@ -57,11 +57,11 @@ def fill(
     filler = load_model(run, device, "fill")
     count = k or (5 if sentences or flags.json else 1)
     predict = partial(filler.fill, k=count, num_beams=num_beams)
-    found = answer_texts(filler, blocks, predict, lines=not sentences)
+    answers = answer_texts(filler, blocks, predict, lines=not sentences)
     if flags.json:
-        values = [{"sentence": text, **one.to_dict()} for _, text, one in found]
+        values = [{"sentence": text, **one.to_dict()} for _, text, one in answers]
         return Outcome({"run": str(run), "sentences": values})
-    for number, _, best in found:
+    for number, _, best in answers:
         if sentences:
             for one in (best, *best.alternatives):
                 print_text(f"{one.probability:6.2%}  {one_line(one.text)}")

@@ -78,14 +78,14 @@ def forecast(
     if future is not None:
         known = read_future(future, model.config.known, options["date_format"] or model.config.date_format)
     rows = h or model.model.horizon
-    found = model.forecast(panel, h=rows, level=levels, future=known, paths=paths)
-    columns, table = _rows(found, model.name, levels)
+    forecasts = model.forecast(panel, h=rows, level=levels, future=known, paths=paths)
+    columns, table = _rows(forecasts, model.name, levels)
     if out is not None:
         _write(out, columns, table)
     if plot is not None:
         from throughtime import plots
 
-        plots.forecast(found, panel, levels, path=plot)
+        plots.forecast(forecasts, panel, levels, path=plot)
     values = {
         "run": str(run),
         "data": dataset.name,
@@ -192,24 +192,24 @@ def k_step_outcome(
     """The error for each k, and the figure; on rows not used for training, if there are any."""
     held_out = own and model.unseen(panel) > 0
     with progress_bar("windows") as advance:
-        found = model.k_steps(panel, steps, "heldout" if held_out else "all", advance)
+        result = model.k_steps(panel, steps, "heldout" if held_out else "all", advance)
     if plot is not None:
         from throughtime import plots
 
-        plots.k_steps(found, trained=held_out, path=plot)
+        plots.k_steps(result, trained=held_out, path=plot)
     which = "that were not used for training"
     if not held_out:
         which = "which trained the model" if own else "of these data"
     about = (
-        f"{name}: RMSE over {format_count(found.rows, 'row')} {which}, each predicted from k rows before it"
+        f"{name}: RMSE over {format_count(result.rows, 'row')} {which}, each predicted from k rows before it"
     )
     values = {
         "run": str(run),
         "data": name,
         "model": model.name,
-        **found.to_dict(),
+        **result.to_dict(),
         "tested": "heldout" if held_out else "all",
         "plot": None if plot is None else str(plot),
     }
-    table = build_table(">k", ">RMSE", rows=[(str(k), f"{error:,.4g}") for k, error in found.rmse.items()])
+    table = build_table(">k", ">RMSE", rows=[(str(k), f"{error:,.4g}") for k, error in result.rmse.items()])
     return Outcome(values, [about, table, *([] if plot is None else [f"Wrote {plot}."])])

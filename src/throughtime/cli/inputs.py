@@ -103,14 +103,14 @@ def answer_texts(
     done = 0
     for block in blocks:
         with progress_bar(f"lines {done + 1:,} to {done + len(block):,}") as advance:
-            found = predict(block, progress=advance)
+            answers = predict(block, progress=advance)
         # After the answers, so that an error is shown without warnings. Blank lines are not worth a warning.
         if not lines:
             warn(model.input_warnings(block))
         elif not done or any(text.strip() for text in block):
             numbers = range(done + 1, done + len(block) + 1)
             warn(model.input_warnings(block, numbers=numbers, blank_lines=True))
-        for number, (text, one) in enumerate(zip(block, found, strict=True), done):
+        for number, (text, one) in enumerate(zip(block, answers, strict=True), done):
             yield number, text, one
         done += len(block)
 

@@ -29,7 +29,9 @@ def gradients(
     hidden: Annotated[int, option("Number of hidden units.", min=1, max=10_000)] = 64,
     scale: Annotated[
         str | None,
-        option("Size of the recurrent weights: small, large, or a gain such as 1.2; by default small and large."),
+        option(
+            "Size of the recurrent weights: small, large, or a gain such as 1.2; by default small and large."
+        ),
     ] = None,
     keep: Annotated[
         float | None,

@@ -115,8 +115,8 @@ def score_pairs(run: Path, pairs: str, device: str, numbers: bool, skip_bad: boo
     given_pairs = list(dataset.pairs("all"))
     report_skipped(dataset)
     for side, codec in zip(SIDES, model.codecs, strict=True):
-        found = codec.warnings.of([getattr(pair, side) for pair in given_pairs], dropped=True)
-        warn({f"{side} {kind}": f"{side} side: {sentence}" for kind, sentence in found.items()})
+        warnings = codec.warnings.of([getattr(pair, side) for pair in given_pairs], dropped=True)
+        warn({f"{side} {kind}": f"{side} side: {sentence}" for kind, sentence in warnings.items()})
     scored: list[Scored] = model.score(given_pairs)
     total = Likelihood.of(p for one in scored for p in one.log_probs)
     values = {

@@ -175,7 +175,9 @@ def serve(
         app = create_app(models, options)
         address = format_address(listener, "http" if tls is None else "https")
         if keyless and unix_socket is None and not is_loopback(host):
-            say("warning: anyone who can reach this machine can use the server; require keys with --key-file.")
+            say(
+                "warning: anyone who can reach this machine can use the server; require keys with --key-file."
+            )
         say(greeting(models, address, unix_socket))
         prepare_interpreter()
         server = Server(app, timeout, tls)

@@ -43,7 +43,9 @@ def translate(
     ] = None,
     copy_unknown: Annotated[
         bool,
-        option("For models of whole words: copy unknown words from the source.", "--copy-unknown", panel=RULES),
+        option(
+            "For models of whole words: copy unknown words from the source.", "--copy-unknown", panel=RULES
+        ),
     ] = False,
     device: Device = "auto",
     **options: Unpack[TranslatingOptions],
@@ -90,11 +92,11 @@ def translate(
         warn(_language_warning(texts, models[0].config))
         return answers
 
-    found = answer_texts(translator, blocks, predict, lines=not sentences)
+    results = answer_texts(translator, blocks, predict, lines=not sentences)
     if flags.json:
-        values = [{"source": text, **one.to_dict()} for _, text, one in found]
+        values = [{"source": text, **one.to_dict()} for _, text, one in results]
         return Outcome({"runs": [str(run) for run in runs], "translations": values})
-    for number, _, one in found:
+    for number, _, one in results:
         print_translations(number, one, numbered=num_return_sequences > 1)
     return Outcome({})
 

@@ -275,8 +275,8 @@ def _check_grid(series: Series, places: Values, grid: Frequency) -> None:
     if len(places) and places[-1] > MOST_GAPS * len(places):
         raise InputError(
             f"series {series.unique_id!r}",
-            f"has only {len(places):,} rows for {int(places[-1]) + 1:,} steps of one {grid}; look for a wrong "
-            "date or time",
+            f"has only {len(places):,} rows for {int(places[-1]) + 1:,} steps of one {grid}; look for a "
+            "wrong date or time",
         )
 
 

@@ -86,10 +86,10 @@ class _WithoutValues(TorchFunctionMode):
     """Leaves out what sets values: first weights on the meta device have none, and torch takes seconds."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name, given = getattr(func, "__name__", ""), kwargs or {}
+        name, options = getattr(func, "__name__", ""), kwargs or {}
         if name.endswith("_") and not name.endswith("__") and name != "requires_grad_":
-            return args[0] if args else given["tensor"]
-        return func(*args, **given)
+            return args[0] if args else options["tensor"]
+        return func(*args, **options)
 
 
 @contextlib.contextmanager

@@ -129,7 +129,9 @@ def check_format(path: Path | str, where: str | None = None) -> str:
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in FORMATS:
         known = ", ".join(f".{name}" for name in FORMATS)
-        raise InputError(where or str(path), f"has no known format of figures; choose a name that ends in {known}")
+        raise InputError(
+            where or str(path), f"has no known format of figures; choose a name that ends in {known}"
+        )
     return kind
 
 
@@ -183,10 +185,10 @@ def _known_families(wanted: Collection[str]) -> dict[str, set[str]]:
     holds: dict[str, set[str]] = {}
     for entry in fontManager.ttflist:
         if entry.style == "normal" and not entry.name.startswith(_BOXES):
-            held = _find_available(entry.fname, wanted)
+            available = _find_available(entry.fname, wanted)
             # The bold face may lack a character of the regular one: it must be in all faces.
-            holds[entry.name] = holds.get(entry.name, held) & held
-    return {name: held for name, held in holds.items() if held}
+            holds[entry.name] = holds.get(entry.name, available) & available
+    return {name: available for name, available in holds.items() if available}
 
 
 def _learn_new_fonts(wanted: Collection[str]) -> None:

@@ -120,17 +120,17 @@ class Completion:
         )
 
         def compute(prompts: list[list[int]]) -> list[list[Finished]]:
-            found: list[list[Finished]] = model.write(prompts, model.strategy(**options), asked.tokens)
-            return found
+            results: list[list[Finished]] = model.write(prompts, model.strategy(**options), asked.tokens)
+            return results
 
         key = batch_key("completions", options)
-        found = await self.service.compute(self.request, self.served, key, compute, self.prompts)
-        return await self.service.run_aside(self.request, partial(self._build_answer, found))
+        results = await self.service.compute(self.request, self.served, key, compute, self.prompts)
+        return await self.service.run_aside(self.request, partial(self._build_answer, results))
 
-    def _build_answer(self, found: list[list[Finished]]) -> dict[str, Any]:
+    def _build_answer(self, results: list[list[Finished]]) -> dict[str, Any]:
         choices: list[dict[str, Any]] = []
         written = 0
-        for number, (ids, own) in enumerate(zip(self.prompts, found, strict=True)):
+        for number, (ids, own) in enumerate(zip(self.prompts, results, strict=True)):
             for one in own:
                 check_interrupt()
                 text = "".join(self.framing.pieces([*ids, *one.tokens])[len(ids) :])
@@ -229,13 +229,13 @@ class Completion:
 
     def _likely(self, before: list[int], piece: str, written: WrittenToken) -> dict[str, float | None]:
         """Return the likeliest tokens, spelled as in `tokens`; by their names if two are spelled alike."""
-        found: dict[str, float | None] = {}
+        log_probs: dict[str, float | None] = {}
         for number, score in (dict(written.likely) | {written.token: written.log_prob}).items():
             own = piece if number == written.token else self.framing.addition(before, number)
-            if number != written.token and own in ("", piece, *found):
+            if number != written.token and own in ("", piece, *log_probs):
                 own = self.framing.codec.vocabulary.token(number)
-            found[own] = _finite(score)
-        return found
+            log_probs[own] = _finite(score)
+        return log_probs
 
 
 async def _wait_for_news(news: asyncio.Event, deadline: float, drafts: Sequence[Draft]) -> None:

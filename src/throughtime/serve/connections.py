@@ -130,8 +130,8 @@ class Connections:
                 slot.close()
 
     def _make_room(self, slots: Collection[Slot]) -> bool:
-        found = (slot for phases in FIRST_TO_GO for slot in slots if slot.phase in phases)
-        oldest = next(found, None)
+        candidates = (slot for phases in FIRST_TO_GO for slot in slots if slot.phase in phases)
+        oldest = next(candidates, None)
         if oldest is None:
             return False
         self.release(oldest)

@@ -81,5 +81,5 @@ def count_hypotheses(options: Mapping[str, Any]) -> int:
     """
     if options.get("search") in ("greedy", "exact"):
         return 1
-    given = [int(options.get(name) or 0) for name in ("num_beams", "num_return_sequences")]
-    return max(given) if given[0] else max(USUAL_BEAMS, GROUP * given[1])
+    counts = [int(options.get(name) or 0) for name in ("num_beams", "num_return_sequences")]
+    return max(counts) if counts[0] else max(USUAL_BEAMS, GROUP * counts[1])

@@ -37,16 +37,16 @@ class Keys:
             if not self._named:
                 raise InputError(str(path), "has no keys; write a name and a key in each line")
 
-    def name_of(self, given: Iterable[bytes]) -> str | None:
+    def name_of(self, candidates: Iterable[bytes]) -> str | None:
         """Return the name of the first known key among these; it takes as long for a key that is unknown."""
         self._refresh()
-        found = None
-        for key in given:
+        match = None
+        for key in candidates:
             own = digest(key)
             for name, known in (self._only | self._named).items():
-                if hmac.compare_digest(own, known) and found is None:
-                    found = name
-        return found
+                if hmac.compare_digest(own, known) and match is None:
+                    match = name
+        return match
 
     def _refresh(self) -> None:
         if self._path is None:
@@ -94,6 +94,8 @@ def read_keys(path: Path) -> dict[str, bytes]:
         if name in keys or name == ONLY:
             raise InputError(str(path), f"has the name {name} a second time; choose another", line=number)
         if digest(key.encode()) in keys.values():
-            raise InputError(str(path), f"gives {name} a key that another name has; choose another", line=number)
+            raise InputError(
+                str(path), f"gives {name} a key that another name has; choose another", line=number
+            )
         keys[name] = digest(key.encode())
     return keys

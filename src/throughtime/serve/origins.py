@@ -92,10 +92,10 @@ def address_group(address: str) -> str:
     """
     name = host_name(address)
     try:
-        found = ip_address(name)
+        ip = ip_address(name)
     except ValueError:
         return name
-    return str(ip_network((found, 64), strict=False)) if isinstance(found, IPv6Address) else name
+    return str(ip_network((ip, 64), strict=False)) if isinstance(ip, IPv6Address) else name
 
 
 class Origins:

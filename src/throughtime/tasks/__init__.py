@@ -69,8 +69,8 @@ class Task:
     def part(cls, name: str) -> Any:
         """Import a part, such as "predictor", by the name of its attribute."""
         module, _, attribute = getattr(cls, name).partition(":")
-        found = import_module(module)
-        return getattr(found, attribute) if attribute else found
+        value = import_module(module)
+        return getattr(value, attribute) if attribute else value
 
 
 TASKS = Registry[type[Task]](

@@ -31,7 +31,9 @@ Tokens = Annotated[
     str | None,
     architecture(description="tokenizer: char, word, space, unicode, bpe, ...; null: what the data suggest"),
 ]
-Normaliser = Annotated[str | None, architecture(description="change of the text for tokens=char: none, nfc, lower or letters")]
+Normaliser = Annotated[
+    str | None, architecture(description="change of the text for tokens=char: none, nfc, lower or letters")
+]
 Layout = Annotated[
     Literal["lines", "stream"] | None,
     architecture(description="lines (each ends with <eos>) or stream (all lines are one text)"),
@@ -40,7 +42,8 @@ MinFreq = Annotated[int, architecture(ge=1, description="words that are rarer th
 MaxSize = Annotated[
     int | None,
     architecture(
-        ge=5, description="maximum size of the vocabulary; null: all words, or a suitable number of word parts"
+        ge=5,
+        description="maximum size of the vocabulary; null: all words, or a suitable number of word parts",
     ),
 ]
 MaxTokens = Annotated[

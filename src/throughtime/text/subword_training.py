@@ -184,9 +184,9 @@ def unigram_pieces(counts: Mapping[str, int], size: int) -> list[tuple[str, floa
         order = np.lexsort((np.arange(len(pieces)), -np.round(losses, 6)))
         alive[order[keep:]] = False
         scores = np.where(alive, scores, -np.inf)
-    found = [(piece, round(float(score), 6)) for piece, score in zip(pieces, scores, strict=True)]
+    scored = [(piece, round(float(score), 6)) for piece, score in zip(pieces, scores, strict=True)]
     return sorted(
-        (item for item, lives in zip(found, alive, strict=True) if lives), key=lambda x: (-x[1], x[0])
+        (item for item, lives in zip(scored, alive, strict=True) if lives), key=lambda x: (-x[1], x[0])
     )
 
 

@@ -86,7 +86,9 @@ class TrainingConfig(Config):
     validate_every: int = Field(1, ge=1, description="number of epochs between validations")
     minutes: Positive | None = Field(None, description="stop training after this number of minutes")
     batch_size: BatchSize = 32
-    accumulate: int = Field(1, ge=1, description="number of batches whose gradients are summed for one update")
+    accumulate: int = Field(
+        1, ge=1, description="number of batches whose gradients are summed for one update"
+    )
 
     optimizer: Literal["sgd", "adam", "adamw", "nt-asgd"] = Field(
         "adamw", description="sgd, adam, adamw, or nt-asgd: sgd that averages weights once validation stalls"

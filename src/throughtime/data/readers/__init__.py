@@ -186,8 +186,8 @@ def _holds_series(path: Path, suffix: str, names: set[str]) -> bool:
     if "ds" in names or any(lowered.issuperset(sides) for sides in USUAL_NAMES):
         return "ds" in names
     # In a file with tabs, quotes have no special meaning and may be unbalanced.
-    found = tab_rows(path) if suffix == ".tsv" else number_rows(path)
-    rows = [row for _, row in itertools.islice(found, 2) if isinstance(row, list)]
+    lines = tab_rows(path) if suffix == ".tsv" else number_rows(path)
+    rows = [row for _, row in itertools.islice(lines, 2) if isinstance(row, list)]
     cells = [cell.strip(' "') for cell in rows[-1]] if rows else []
     if any(map(like_date, cells)) and any(like_number(cell) or cell.lower() in MISSING for cell in cells):
         return True

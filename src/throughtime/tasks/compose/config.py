@@ -94,8 +94,8 @@ class ComposeConfig(shared.TextConfig):
         if self.vector_size not in (None, length):
             raise InputError("vector_size", f"is {self.vector_size}, but the data have {length} numbers")
         size = shared.choose_max_size(self.max_size, tokens, read_texts(dataset, "train"))
-        found = {"tokens": tokens, "max_size": size, "vector_size": length}
-        return self.model_copy(update={**found, **column_settings(dataset, self.text, self.label)})
+        values = {"tokens": tokens, "max_size": size, "vector_size": length}
+        return self.model_copy(update={**values, **column_settings(dataset, self.text, self.label)})
 
 
 def read_texts(dataset: Dataset, split: str) -> Iterator[str]:

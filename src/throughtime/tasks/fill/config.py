@@ -36,7 +36,9 @@ class FillConfig(shared.TextConfig):
     )
     min_freq: shared.MinFreq = 2
     max_size: int | None = architecture(
-        None, ge=8, description="maximum size of the vocabulary; null: all words, or 1,000 to 8,000 word parts"
+        None,
+        ge=8,
+        description="maximum size of the vocabulary; null: all words, or 1,000 to 8,000 word parts",
     )
     max_length: Annotated[int, Field(ge=2)] = Field(
         100, description="maximum number of tokens of a sentence; longer lines are split into several"

@@ -75,7 +75,9 @@ class LanguageConfig(shared.TextConfig):
     reversed: bool = architecture(False, description="read each line, or the stream, from right to left")
     min_freq: int = architecture(1, ge=1, description="tokens that are rarer than this become <unk>")
     max_size: int | None = architecture(None, ge=4, description="maximum size of the vocabulary")
-    max_tokens: int | None = Field(None, ge=2, description="train on only this number of tokens, from the beginning")
+    max_tokens: int | None = Field(
+        None, ge=2, description="train on only this number of tokens, from the beginning"
+    )
 
     cell: str = architecture(
         "lstm", description="lstm, gru, rnn, mingru, lstm-mogrifier, ...; see `throughtime doctor`"
@@ -109,13 +111,17 @@ class LanguageConfig(shared.TextConfig):
         description="distribution of the initial weights: torch (torch's defaults), xavier, scratch, which "
         "is N(0, 0.01^2), or uniform, U(-init_range, init_range)",
     )
-    init_range: Annotated[float, Field(gt=0)] = initialisation(0.1, description="uniform: maximum absolute value")
+    init_range: Annotated[float, Field(gt=0)] = initialisation(
+        0.1, description="uniform: maximum absolute value"
+    )
     output_bias: OutputBias = initialisation("frequencies")
     forget_bias: float = initialisation(
         0.0, description="number to add to the initial bias of an LSTM's forget gate"
     )
 
-    embedding_dropout: Share = Field(0.0, description="share of words whose vectors are set to zero in a batch")
+    embedding_dropout: Share = Field(
+        0.0, description="share of words whose vectors are set to zero in a batch"
+    )
     input_dropout: shared.InputDropout = 0.2
     hidden_dropout: shared.HiddenDropout = 0.2
     output_dropout: shared.OutputDropout = 0.3
@@ -148,7 +154,7 @@ class LanguageConfig(shared.TextConfig):
     warm_up: int = Field(
         0,
         ge=0,
-        description="number of steps at the beginning of each row, or of each block of tau steps, without loss",
+        description="number of steps without loss at the beginning of each row or of each block of tau steps",
     )
     warm_up_gradient: bool = Field(False, description="let gradients flow through the warm-up")
     truncation: Literal["full", "truncated", "sliding", "randomised"] = Field(
@@ -163,7 +169,9 @@ class LanguageConfig(shared.TextConfig):
         0.9,
         description="randomised: probability that a gradient passes a step, or a list with one for each step",
     )
-    valid_rows: shared.Size = Field(10, description="number of rows into which the validation text is divided")
+    valid_rows: shared.Size = Field(
+        10, description="number of rows into which the validation text is divided"
+    )
 
     lr: LearningRate = 4e-3
     precision: Precision = "float32"

@@ -38,7 +38,9 @@ class TagConfig(shared.StackConfig):
     data: shared.Data
     lowercase: bool = architecture(True, description="use the same vector for a word in lower and upper case")
     min_freq: int = architecture(
-        2, ge=1, description="words that are rarer than this become <unk>, and are known by their letters only"
+        2,
+        ge=1,
+        description="words that are rarer than this become <unk>, and are known by their letters only",
     )
     characters: bool = architecture(True, description="read the letters of each word too")
     max_characters: Annotated[int, Field(ge=2)] = architecture(
