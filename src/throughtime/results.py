@@ -59,7 +59,7 @@ class Evaluation(Answer):
     text: str
 
     def __post_init__(self) -> None:
-        """Accept any measures: one without a value, such as a correlation of constants, is no number."""
+        """Accept all measures: one without a value, such as a correlation of constants, may be NaN."""
 
     def __getitem__(self, name: str) -> Any:
         """One measure by its name."""

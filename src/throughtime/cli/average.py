@@ -80,7 +80,7 @@ def average(
 
 
 def _copy(source: Path, target: Path) -> None:
-    """A folder with all that is in it. Unlike shutil's own way it stops at what the system says first."""
+    """Copy a folder with its content; unlike `shutil.copytree`, stop at the first error."""
     target.mkdir()
     for path in sorted(source.iterdir()):
         if path.is_dir():

@@ -1,4 +1,4 @@
-"""`throughtime data batches`: what a model will be fed, before any model is there."""
+"""`throughtime data batches`: the batches that a model would be trained on."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def draw_attention(alignment: Alignment | None, path: Path) -> str | None:
 
 
 def render(values: dict[str, Any], translated: list[Translation]) -> list[Any]:
-    """What people read."""
+    """The summary that the demo prints."""
     from rich.rule import Rule
 
     rows = [(source, one.text) for source, one in zip(NEW, translated, strict=True)]

@@ -27,7 +27,7 @@ def read_task_name(run: Path) -> str:
 
 
 def load_model(run: Path, device: str, *wanted: str) -> Any:
-    """The model of a run; a run of another task than the `wanted` ones is refused by what it is."""
+    """The model of a run; a run of a task that is not `wanted` is refused, and the error names its task."""
     from throughtime.tasks.base import load
 
     task = read_task_name(run)
@@ -70,7 +70,7 @@ def open_data(data: str, **options: Any) -> Dataset:
 
 
 def skips_bad(asked: bool, run: Path, data: str, own: str) -> bool:
-    """Whether bad records are left out: as asked, and of a run's own data as they were in its training."""
+    """Whether to skip bad records: if the option is set, or if the training on the same data skipped them."""
     from throughtime.folder import ModelFolder
 
     return asked or (data == own and ModelFolder.at(run).skips_bad)

@@ -36,7 +36,9 @@ Tokens = Annotated[
 ]
 MinFreq = Annotated[int | None, option("Minimum frequency of tokens in the vocabulary; 1 by default.", min=1)]
 Device = Annotated[str, option("Device to compute on: auto, cpu, cuda, cuda:1, ...")]
-Split = Annotated[str, option("train, valid, test, heldout (valid and test) or all.", panel=DATA)]
+Split = Annotated[
+    str, option("Split of the data: train, valid, test, heldout (valid and test) or all.", panel=DATA)
+]
 Data = Annotated[
     str | None, option("Data to use; by default the data that the model was trained on.", panel=DATA)
 ]

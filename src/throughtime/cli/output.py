@@ -249,7 +249,7 @@ def say(message: str) -> None:
 
 
 def draw_figure(path: Path | None, name: str, *content: Any, **options: Any) -> None:
-    """Draw the figure `name` of `throughtime.plots` into a file, if one is asked for, and say so."""
+    """Draw the figure `name` of `throughtime.plots` to a file, if there is one to write, and say so."""
     if path is None:
         return
     from throughtime import plots

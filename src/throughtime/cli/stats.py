@@ -38,7 +38,9 @@ def stats(
     tokens: Tokens = None,
     normaliser: Annotated[
         str | None,
-        option("With --tokens char: normalise the text by none, nfc, lower (case) or letters (a to z only)."),
+        option(
+            "With --tokens char: normaliser of the text: none, nfc, lower (case) or letters (a to z only)."
+        ),
     ] = None,
     split: Split = "all",
     side: Annotated[str | None, option("For pairs: count only this side, source or target.")] = None,

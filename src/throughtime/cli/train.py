@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class TrainGroup(Group):
-    """The tasks of this package and of others, whose declarations are imported only when asked for."""
+    """The tasks of this package and of others, whose declarations are imported only when needed."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Our own tasks and those of other packages that can be imported."""

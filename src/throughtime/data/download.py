@@ -149,7 +149,7 @@ def _check_address(address: str, asked: str) -> None:
 
 
 class _Redirections(urllib.request.HTTPRedirectHandler):
-    """Follows redirections to addresses that could have been asked for themselves."""
+    """Follows redirections only to addresses that are allowed."""
 
     def __init__(self, asked: str) -> None:
         self._asked = asked

@@ -22,7 +22,7 @@ TOKEN, NUMBER, ENTRY = 8, 24, 80
 
 
 class Cost(NamedTuple):
-    """An estimate. A step is one token or row that a model reads or writes, for each hypothesis anew."""
+    """An estimate. A step is one token or row that a model reads or writes, counted for each hypothesis."""
 
     steps: int
     answer: int  # bytes

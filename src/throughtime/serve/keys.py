@@ -65,7 +65,7 @@ class Keys:
 
 
 def digest(key: bytes) -> bytes:
-    """Return what is stored of a key: of equal length for all, so that comparing them tells nothing."""
+    """Return the digest of a key, which is stored instead of it; all have the same length."""
     return hashlib.sha256(key).digest()
 
 

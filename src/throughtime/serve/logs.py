@@ -1,4 +1,4 @@
-"""The log of a server: a line for each request, and one for whatever else happens, as text or as JSON.
+"""The log of a server: a line for each request and for each other event, as text or as JSON.
 
 Texts and keys are never logged.
 """

@@ -85,7 +85,7 @@ def is_loopback(host: str) -> bool:
 
 
 def address_group(address: str) -> str:
-    """Return what one client can have many of as one: an IPv4 address, or the first half of one of IPv6.
+    """Return the group of addresses that counts as one client: an IPv4 address, or a /64 of IPv6.
 
     >>> address_group("10.0.0.1"), address_group("2001:db8::7"), address_group("-")
     ('10.0.0.1', '2001:db8::/64', '-')

@@ -65,7 +65,7 @@ class ComposeRequest(SearchRequest):
     """Labels or vectors to write texts from, `num_return_sequences` for each.
 
     Temperature 0 takes the likeliest token at each step. `search` names a strategy, and its options are
-    further fields.
+    additional fields.
     """
 
     label: Texts | None = None

@@ -164,7 +164,7 @@ class TextsRequest(BaseModel):
 
 
 class SearchRequest(BaseModel):
-    """How texts are found: `search` names a strategy, and its options are further fields."""
+    """How to search for texts: `search` names a strategy, and its options are additional fields."""
 
     model_config = ConfigDict(extra="allow")
 

@@ -194,7 +194,7 @@ class Service:
 
 
 def prepare_interpreter() -> None:
-    """Make the pauses of a process that serves short; call it once, when the models are loaded.
+    """Shorten the pauses of a process that serves models; call it once, when they are loaded.
 
     The garbage collector holds the interpreter while it visits all objects, so it leaves out those that are
     there to stay; and a thread that waits for the interpreter gets it sooner.
@@ -251,7 +251,7 @@ async def ask(
     compute: Callable[[Any, list[str]], Sequence[Any]],
     kind: str | None = None,
 ) -> tuple[Served, list[Any], dict[str, list[str]]]:
-    """Return a model with this ability, what it computes of each text, and its warnings about them.
+    """Return a model with this ability, its answer to each text, and its warnings about the texts.
 
     `compute(model, texts)` runs in batches with requests to the same path of equal options.
     """

@@ -45,7 +45,7 @@ class FillConfig(shared.TextConfig):
     )
     mask_share: Annotated[float, Field(gt=0, le=1)] = Field(
         0.15,
-        description="probability that a token is masked, drawn anew in each epoch; at least one per sentence",
+        description="probability that a token is masked, drawn in each epoch; at least one per sentence",
     )
 
     cell: shared.Cell = "lstm"
