@@ -382,9 +382,9 @@ def continue_config(kind: type[Config], out: Path, task: str, settings: Mapping[
     }
     now = build_config(kind, {**saved, **settings}, "settings")
     for key in settings:
-        was, wanted = getattr(before, key), getattr(now, key)
-        if was != wanted and key not in MAY_CHANGE:
+        was, new = getattr(before, key), getattr(now, key)
+        if was != new and key not in MAY_CHANGE:
             raise InputError(
-                key, f"is {wanted!r}, but the run in {out} was started with {was!r}; use another folder"
+                key, f"is {new!r}, but the run in {out} was started with {was!r}; use another folder"
             )
     return now

@@ -21,6 +21,10 @@ Measure = Annotated[
 def doctor(measure: Measure = False) -> Outcome:
     """Show what this machine can do, which backend runs each cell on it, and why others cannot.
 
+    A backend is a way to run a cell through time; the table shows the one that `auto` chooses. The rows of a
+    ragged batch have different lengths. With carry, gradients are cut or scaled between steps, as in
+    truncated back-propagation.
+
     [bold]Example[/bold]
 
       throughtime doctor

@@ -26,18 +26,18 @@ def read_task_name(run: Path) -> str:
     return ModelFolder.at(run).read_config()[0]
 
 
-def load_model(run: Path, device: str, *wanted: str) -> Any:
-    """The model of a run; a run of a task that is not `wanted` is refused, and the error names its task."""
+def load_model(run: Path, device: str, *tasks: str) -> Any:
+    """The model of a run; one of other tasks than `tasks` is refused, and the error says what it is."""
     from throughtime.tasks.base import load
 
     task = read_task_name(run)
-    if wanted and task in TASKS and task not in wanted:
-        own, right = TASKS[task], [TASKS[name].title for name in wanted]
-        other = "an n-gram model" if wanted == ("ngram",) else " or ".join(dict.fromkeys(right))
+    if tasks and task in TASKS and task not in tasks:
+        own, right = TASKS[task], [TASKS[name].title for name in tasks]
+        other = "an n-gram model" if tasks == ("ngram",) else " or ".join(dict.fromkeys(right))
         raise InputError(
             str(run),
             f"holds {own.title}, not {other}; use it with `throughtime {own.command}`, or train "
-            f"another model with `throughtime train {wanted[0]}`",
+            f"another model with `throughtime train {tasks[0]}`",
         )
     if task == "ngram":
         check_counting(device)

@@ -202,13 +202,13 @@ def require(
 ) -> list[Path]:
     """Return the paths of these files of a corpus; missing ones are downloaded first."""
     files = {file.path: file for file in corpus.files}
-    wanted = [files[path] for path in paths]
-    absent = [file for file in wanted if locate(corpus, file) is None]
+    entries = [files[path] for path in paths]
+    absent = [file for file in entries if locate(corpus, file) is None]
     if absent:
         if not fetch_missing or not all(file.address for file in absent):
             raise missing_error(corpus, absent)
         fetch(corpus, absent, progress)
-    return [_check_size(corpus, file) for file in wanted]
+    return [_check_size(corpus, file) for file in entries]
 
 
 def missing_error(corpus: Corpus, files: list[CorpusFile]) -> InputError:
@@ -254,8 +254,8 @@ def list_files(name: str) -> list[CorpusFile]:
         return list(owner.files)
     part = find(name).part
     pairs = list(itertools.permutations(part.languages, 2)) or [("", "")]
-    wanted = {path for split in part.splits for pair in pairs for path in part.paths(split, *pair)}
-    return [file for file in owner.files if file.path in wanted]
+    paths_of_part = {path for split in part.splits for pair in pairs for path in part.paths(split, *pair)}
+    return [file for file in owner.files if file.path in paths_of_part]
 
 
 def find_unsound(corpus: Corpus, files: Iterable[CorpusFile]) -> list[CorpusFile]:

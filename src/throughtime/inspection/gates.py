@@ -244,7 +244,9 @@ def _check(text: str, tokens: Sequence[Any]) -> None:
     if not text.strip() or not tokens:
         raise InputError("sentence", "is empty; give some words to read")
     if len(tokens) > MOST_TOKENS:
-        raise InputError("sentence", f"has {len(tokens)} tokens, expected at most {MOST_TOKENS}; give a shorter one")
+        raise InputError(
+            "sentence", f"has {len(tokens)} tokens, expected at most {MOST_TOKENS}; give a shorter one"
+        )
 
 
 Seen = dict[str, list[dict[str, Tensor]]]

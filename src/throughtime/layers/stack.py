@@ -323,9 +323,9 @@ class Stack(nn.Module):
         if state is None:
             return self.initial_state(batch)
         parts = (state,) if isinstance(state, Tensor) else tuple(state)
-        got, wanted = [list(part.shape) for part in parts], [[batch, size] for size in self.state_sizes]
-        if got != wanted:
-            raise InputError("state", f"has shapes {got}, expected a flat tuple of {wanted}")
+        got, expected = [list(part.shape) for part in parts], [[batch, size] for size in self.state_sizes]
+        if got != expected:
+            raise InputError("state", f"has shapes {got}, expected a flat tuple of {expected}")
         return parts
 
 

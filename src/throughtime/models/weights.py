@@ -37,8 +37,8 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) ->
         if name not in own:
             raise InputError(where, f"has weights {name!r} that the model lacks: it belongs to another model")
         if own[name].shape != tensors[name].shape:
-            got, wanted = list(tensors[name].shape), list(own[name].shape)
-            raise InputError(where, f"has {name!r} of shape {got}, the model has {wanted}")
+            got, expected = list(tensors[name].shape), list(own[name].shape)
+            raise InputError(where, f"has {name!r} of shape {got}, the model has {expected}")
         if own[name].is_meta and own[name].dtype != tensors[name].dtype:
             raise InputError(where, f"has {name!r} in {tensors[name].dtype}, the model has {own[name].dtype}")
     for name, weight in own.items():

@@ -93,11 +93,11 @@ class TimingCase:
         """Return a function that runs one forward pass, or one training step without the optimiser."""
         owner.to("cuda", self.dtype)
         x, gradient = self.data()
-        wanted = [x, *owner.parameters()]
+        inputs = [x, *owner.parameters()]
 
         def step() -> Any:
             if self.trains:
-                return torch.autograd.grad(forward(x)[0], wanted, gradient)
+                return torch.autograd.grad(forward(x)[0], inputs, gradient)
             with torch.no_grad():
                 return forward(x)[0]
 
@@ -234,13 +234,13 @@ def compile_ahead(tasks: Iterable[KernelTask], plans: int = 1) -> None:
 
     limits = driver.limits(torch.cuda.current_device())
     capability = torch.cuda.get_device_capability()
-    wanted: dict[Work, None] = {}
+    work: dict[Work, None] = {}
     for task in dict.fromkeys(tasks):
         for plan in candidates(task, *limits)[:plans]:
             constants = tuple(sorted(plan.constants(task).items()))
-            wanted["backward" if task.backward else "forward", constants, capability] = None
+            work["backward" if task.backward else "forward", constants, capability] = None
     with multiprocessing.get_context("spawn").Pool(min(14, os.cpu_count() or 1)) as pool:
-        pool.map(_compile, wanted, chunksize=2)
+        pool.map(_compile, work, chunksize=2)
 
 
 def _compile(work: Work) -> None:

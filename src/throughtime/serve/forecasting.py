@@ -167,10 +167,10 @@ def _times(name: str, times: Sequence[str] | Sequence[int], form: DateForm) -> T
     for text in times:
         moment = _read_iso(str(text)) if form == ISO else form.read(str(text))
         if moment is None:
-            wanted = "which is no date" if form == ISO else f"which is not {form.description}"
-            raise RefusalError(400, f"series {name!r} has the time {str(text)[:40]!r}, {wanted}")
+            problem = "which is not a date" if form == ISO else f"which is not {form.description}"
+            raise RefusalError(400, f"series {name!r} has the time {str(text)[:40]!r}, {problem}")
         if moment.year not in YEARS:
-            known = f"known are {YEARS[0]} to {YEARS[-1]}"
-            raise RefusalError(400, f"series {name!r} has the year of {text}; {known}")
+            known = f"its year must be from {YEARS[0]} to {YEARS[-1]}"
+            raise RefusalError(400, f"series {name!r} has the time {text}; {known}")
         moments.append(moment)
     return np.array(moments, dtype="datetime64[ns]")

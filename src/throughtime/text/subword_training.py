@@ -169,10 +169,10 @@ def unigram_pieces(counts: Mapping[str, int], size: int) -> list[tuple[str, floa
             # A character that no segmentation uses must remain, since a new text may need it.
             frequencies = np.where(single, np.maximum(frequencies, 0.1), frequencies)
             scores = _log_probabilities(np.where(alive, frequencies, 0.0))
-        wanted = max(size, int(single.sum()))
-        if alive.sum() <= wanted:
+        number = max(size, int(single.sum()))
+        if alive.sum() <= number:
             break
-        keep = max(wanted, int(KEPT_PER_ROUND * alive.sum()))
+        keep = max(number, int(KEPT_PER_ROUND * alive.sum()))
         losses = np.where(alive, 0.0, -np.inf)
         used = alive & (frequencies > 0)
         best = np.empty(len(pieces))

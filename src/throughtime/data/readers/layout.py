@@ -102,8 +102,8 @@ class SeriesLayout:
             return int(text)
         moment = None if self.whole else self.form.read(text)
         if moment is None:
-            wanted = "a whole number" if self.whole else self.form.description
-            problem = f"has no readable time, {text!r} is not {wanted}"
+            form = "a whole number" if self.whole else self.form.description
+            problem = f"has no readable time, {text!r} is not {form}"
             if text and self.form == ISO and not self.whole and not DATE.fullmatch(text):
                 problem += "; write it like that, or give date_format, for example %d %b %Y for 31 Dec 2023"
             raise InputError(str(self.path), problem, line=line)

@@ -87,11 +87,11 @@ def read_future(path: Place | str, known: tuple[str, ...], date_format: str | No
 def _panel(path: Place, roles: Roles, bad: BadRecords, date_format: str | None, future: bool) -> Panel:
     layout = SeriesTable(date_format=date_format).layout(path)
     target, note = ((), None) if future else _targets(layout, roles)
-    wanted = (*target, *roles.known, *roles.past)
-    if len(set(wanted)) < len(wanted):
-        twice = next(name for name in wanted if wanted.count(name) > 1)
+    names = (*target, *roles.known, *roles.past)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
         raise InputError("target, known and past", f"name the column {twice!r} twice; give it one role only")
-    table = SeriesTable(values=wanted if layout.header else (), missing=True, date_format=date_format)
+    table = SeriesTable(values=names if layout.header else (), missing=True, date_format=date_format)
     if not layout.header and (roles.known or roles.past or roles.target):
         raise InputError(str(path), "has no header, so its columns cannot be chosen by name", line=1)
     rows: dict[str, list[Row]] = {}
