@@ -13,26 +13,27 @@ from throughtime.tasks import TASKS
 
 HEAD = """# Results
 
-Written by `python -m recipes`; `python -m recipes NAME ...` measures rows again, `python -m recipes --check`
-lists the stale ones. A recipe is a file of `recipes/`. Below each table are the commands that trained and
-evaluated its rows, after
+This page compares the figures of our models with published ones. You can measure each row again with
+`python -m recipes NAME ...`, where NAME is its recipe, a file of the folder `recipes/`; `python -m recipes
+--check` lists the stale rows. The page is written by `python -m recipes`. Below each table are the commands
+that trained and evaluated its rows; they read the settings that this command writes:
 
 ```sh
 python -m recipes NAME --config > NAME.yaml
 ```
 
-Corpora are found through `THROUGHTIME_DATA`, or fetched; see `throughtime data list`.
+Corpora are read from the folder `THROUGHTIME_DATA`, or downloaded; see `throughtime data list`.
 
-- Choices are made on validation data unless a note says otherwise. Test is read once per setting; earlier
-  readings, of other settings or by other code, are listed under the tables.
+- Choices are made on validation data unless a note says otherwise. Test data are read once per setting;
+  earlier results, of other settings or of earlier code, are listed under the tables.
 - Figures of language models are perplexities; other rows say what they are. A mean is shown with the standard
   deviation over its seeds, and a row of one seed says so.
-- A published figure is called a tie where ours differs from it by less than the spread over our seeds (the
-  largest less the smallest), or, with one seed or none, by less than MARGIN % of it. "Not traced" is a figure
-  whose source could not be checked.
-- `on` is the machine as the code found it, unless it says that it was noted by hand. Times are those of the
-  training, on a machine that may have been busy with other work.
-- A row is stale where its settings, or the code that it runs, have changed since it was measured.
+- A published figure is called a tie if ours differs from it by less than the range over our seeds (the
+  largest minus the smallest), or, with one seed or none, by less than MARGIN % of it. "Not traced" marks a
+  figure whose source could not be checked.
+- The column `on` names the machine as the code recorded it, unless it says that it was noted by hand. Times
+  are those of the training, on a machine that may have been busy with other work.
+- A row is stale if its settings, or the code that it runs, have changed since it was measured.
 """
 ONE_SEED_MARGIN = 0.02
 GROUPS: tuple[str, ...] = get_args(Recipe.model_fields["group"].annotation)
@@ -120,7 +121,7 @@ def _compared(other: Published, recipe: Recipe, row: Row) -> str:
 
 def _earlier(name: str, readings: Sequence[Row]) -> str:
     told = [f"{_figure(one['value'])}{_further(one)} on {one['date']} ({one['setting']})" for one in readings]
-    return f"`{name}`, read before: {'; '.join(told)}.\n"
+    return f"`{name}`, earlier results: {'; '.join(told)}.\n"
 
 
 def _judged(names: Sequence[str], recipes: Mapping[str, Recipe]) -> str:

@@ -161,7 +161,9 @@ def test_what_was_read_before_stays() -> None:
     assert [one["value"] for one in third["earlier"]] == [3.0, 2.0]
     assert third["earlier"][1]["setting"] == "the same settings"
     told = page({"toy": RECIPES["trained"]}, {"toy": {**third, "seconds": 1.0, "machine": "m"}}, {"toy": "x"})
-    assert "`toy`, read before: 3.00; valid 4.00 on d1 (settings a); 2.00 on d2 (the same settings)." in told
+    assert (
+        "`toy`, earlier results: 3.00; valid 4.00 on d1 (settings a); 2.00 on d2 (the same settings)." in told
+    )
 
 
 @pytest.mark.parametrize(

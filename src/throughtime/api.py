@@ -261,10 +261,10 @@ class Training:
         predictor = self.declaration.part("predictor")
         if continues:
             ModelFolder.at(self.out).check(trust_changed=self.trust_changed)
-            given = self._plain_settings()
-            if given["data"] == MEMORY:
-                del given["data"]
-            config = continue_config(predictor.config_type, self.out, self.task, given)
+            settings = self._plain_settings()
+            if settings["data"] == MEMORY:
+                del settings["data"]
+            config = continue_config(predictor.config_type, self.out, self.task, settings)
             if (why := predictor.finish_reason(self.out, config)) is not None:
                 self.values = {"run": str(self.out), "resumed": True, "why": why}
                 return str(why)
@@ -301,24 +301,24 @@ class Training:
     def create(self) -> None:
         """Open the data and create a new model, with random weights or those of `init_from`."""
         predictor = self.declaration.part("predictor")
-        given = self._plain_settings()
-        config = build_config(predictor.config_type, given, "settings")
+        settings = self._plain_settings()
+        config = build_config(predictor.config_type, settings, "settings")
         if self.init_from is not None:
             self.model = predictor.initialise_from(
-                self.init_from, config, given, network=self.network, trust_changed=self.trust_changed
+                self.init_from, config, settings, network=self.network, trust_changed=self.trust_changed
             )
-            refuse_idle(self.model.config, given)
+            refuse_idle(self.model.config, settings)
             self.asked = self.model.config
             self.dataset = self._open(self.model.config)
             return
-        refuse_idle(config, given)
-        if following := predictor.config_type.derive_settings(given):
+        refuse_idle(config, settings)
+        if following := predictor.config_type.derive_settings(settings):
             shown = ", ".join(f"{key}={dumps(value)}" for key, value in following.items())
             self._say(f"Set to match the given settings: {shown}.")
         self.dataset = self._open(config)
         self.asked = config = config.model_copy(update={"data": self._data_name(config)})
         self.model = predictor.create(config, self.dataset, network=self.network)
-        if self.dataset.label_columns is not None and not {"text", "label"} <= {*given}:
+        if self.dataset.label_columns is not None and not {"text", "label"} <= {*settings}:
             text, label = self.dataset.label_columns
             self._say(f"Texts are read from the column {text!r}, labels from {label!r}.")
 
@@ -367,8 +367,8 @@ class Training:
 
         data = self.settings["data"]
         opens = self.open_data or open_dataset
-        given = config.data if isinstance(data, str | Path) else data
-        return opens(given, **config.data_options, skip_bad=self.skip_bad)
+        source = config.data if isinstance(data, str | Path) else data
+        return opens(source, **config.data_options, skip_bad=self.skip_bad)
 
     def _say(self, message: str) -> None:
         if self.say is not None:
@@ -402,19 +402,21 @@ def export(
     return values
 
 
-def continue_config(kind: type[Config], out: Path, task: str, given: Mapping[str, Any]) -> Any:
+def continue_config(kind: type[Config], out: Path, task: str, settings: Mapping[str, Any]) -> Any:
     """The saved configuration of a run that continues, updated with the settings that may change."""
-    found, saved = ModelFolder.at(out).read_config()
-    if found != task:
-        raise InputError("resume", f"{out} holds a model of the task {found!r}, not {task!r}")
+    saved_task, saved = ModelFolder.at(out).read_config()
+    if saved_task != task:
+        raise InputError("resume", f"{out} holds a model of the task {saved_task!r}, not {task!r}")
     before = build_config(kind, saved, str(out / "config.json"))
     # A null that leaves the choice to the data does not change the saved choice.
-    given = {key: value for key, value in given.items() if value is not None or key not in kind.SUGGESTED}
-    now = build_config(kind, {**saved, **given}, "settings")
-    for key in given:
-        was, wanted = getattr(before, key), getattr(now, key)
-        if was != wanted and key not in MAY_CHANGE:
+    settings = {
+        key: value for key, value in settings.items() if value is not None or key not in kind.SUGGESTED
+    }
+    now = build_config(kind, {**saved, **settings}, "settings")
+    for key in settings:
+        was, new = getattr(before, key), getattr(now, key)
+        if was != new and key not in MAY_CHANGE:
             raise InputError(
-                key, f"is {wanted!r}, but the run in {out} was started with {was!r}; use another folder"
+                key, f"is {new!r}, but the run in {out} was started with {was!r}; use another folder"
             )
     return now

@@ -183,7 +183,7 @@ def check_config(kind: type[Config], values: Mapping[str, Any], where: str) -> N
             raise _refusal(kind, values, wrong, where) from None
 
 
-def refuse_idle(config: Config, given: Collection[str]) -> None:
+def refuse_idle(config: Config, keys: Collection[str]) -> None:
     """Refuse settings that were given but have no effect; giving the default value is allowed.
 
     >>> from throughtime.train.config import TrainingConfig
@@ -193,7 +193,7 @@ def refuse_idle(config: Config, given: Collection[str]) -> None:
     """
     for effect in config.EFFECTS:
         default = type(config).model_fields[effect.key].get_default(call_default_factory=True)
-        if effect.key not in given or getattr(config, effect.key) == default or effect.counts(config):
+        if effect.key not in keys or getattr(config, effect.key) == default or effect.counts(config):
             continue
         raise InputError(effect.key, f"has no effect {effect.without.format(**dict(config))}")
 
@@ -225,16 +225,16 @@ def _describe_problem(
     if first["type"] == "missing" and index is None:
         return None, f"the key {key!r} is missing"
     if first["type"] == "missing":  # an item of a list whose length is fixed
-        given = values[key]
-        return key, f"is {given!r}, expected more than {_items(len(given))}"
+        value_of_key = values[key]
+        return key, f"is {value_of_key!r}, expected more than {_items(len(value_of_key))}"
     # A union fails once for each of its types, and any of them would be right.
     same_place = [error for error in errors if _place(error) == (key, index)]
     expected = list(dict.fromkeys(_describe_expected(error) for error in same_place))
     if index is None and _may_be_null(kind, key) and "null" not in expected:
         expected.append("null")
     name = key if index is None else f"item {index + 1} of {key}"
-    found, hint = _format_value(first["input"]), _suggest_word(same_place)
-    return name, f"is {found}, expected {_either(expected)}{hint}"
+    value, hint = _format_value(first["input"]), _suggest_word(same_place)
+    return name, f"is {value}, expected {_either(expected)}{hint}"
 
 
 def _place(error: ErrorDetails) -> tuple[str, int | None]:

@@ -58,7 +58,7 @@ class MissingPackageError(ThroughtimeError):
 
 
 class DamagedModelError(ThroughtimeError):
-    """The numbers that a model computes are no numbers; the weights that they come from are damaged."""
+    """A model computed values that are not numbers, because its weights are damaged."""
 
     def __init__(self) -> None:
         super().__init__(

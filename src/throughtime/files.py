@@ -158,10 +158,10 @@ def limit_unpacked(file: IO[bytes], path: Path) -> IO[bytes]:
 
     Below `SMALL` bytes nothing is refused; `THROUGHTIME_MAX_UNPACKED` sets another limit, in bytes.
     """
-    given = os.environ.get(UNPACKED)
-    if given and not given.isdecimal():
-        raise InputError(UNPACKED, f"is {given!r}, expected a number of bytes")
-    limit = int(given) if given else max(SMALL, RATIO * path.stat().st_size)
+    value = os.environ.get(UNPACKED)
+    if value and not value.isdecimal():
+        raise InputError(UNPACKED, f"is {value!r}, expected a number of bytes")
+    limit = int(value) if value else max(SMALL, RATIO * path.stat().st_size)
     return io.BufferedReader(_UnpackedFile(file, path, limit), 1 << 18)
 
 
@@ -201,11 +201,11 @@ class _TwiceError(ValueError):
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    values = dict(pairs)
+    if len(values) != len(pairs):
         counts = Counter(key for key, _ in pairs)
         raise _TwiceError(f"the key {counts.most_common(1)[0][0]!r} occurs twice")
-    return found
+    return values
 
 
 @contextlib.contextmanager

@@ -95,10 +95,10 @@ def find_change(folder: Path) -> tuple[Path, str] | None:
     sums = _read(folder)
     while sums is not None:
         changes = (_compare(folder / name, each) for name, each in sums.items())
-        found = next(filter(None, changes), None)
-        before, sums = sums, sums if found is None else _read(folder)
+        change = next(filter(None, changes), None)
+        before, sums = sums, sums if change is None else _read(folder)
         if before == sums:  # else a training has replaced the file meanwhile
-            return found
+            return change
     return folder / MANIFEST, "is missing"
 
 
@@ -136,7 +136,9 @@ def _list_files(folder: Path) -> dict[str, int]:
         folders[:] = [name for name in folders if name not in APART and not name.startswith(".")]
         seen += len(folders) + len(files)
         if seen > MOST_FILES:
-            raise InputError(str(folder), f"holds more than {MOST_FILES:,} files; a model has few")
+            raise InputError(
+                str(folder), f"holds more than {MOST_FILES:,} files, too many for a model; name its folder"
+            )
         for name in (*folders, *files):
             path = Path(place, name)
             is_link = path.is_symlink()
@@ -144,15 +146,16 @@ def _list_files(folder: Path) -> dict[str, int]:
                 raise InputError(str(path), "is a link that leads out of the model folder; copy the file")
             if name in folders or path.suffix not in LOADED:
                 continue
-            found = path.stat() if path.exists() else path.lstat()
-            if not stat.S_ISREG(found.st_mode):
+            status = path.stat() if path.exists() else path.lstat()
+            if not stat.S_ISREG(status.st_mode):
                 raise InputError(str(path), "is not a plain file, which a model folder needs")
-            if found.st_size > ROOM and (holes := _size_of_holes(path, found.st_size)) > ROOM:
+            if status.st_size > ROOM and (holes := _size_of_holes(path, status.st_size)) > ROOM:
                 raise InputError(
                     str(path),
-                    f"has holes of {holes:,} or more of its {found.st_size:,} bytes; it is no model",
+                    f"is a sparse file: {holes:,} or more of its {status.st_size:,} bytes are holes, which "
+                    "no model has",
                 )
-            sizes[path.relative_to(folder).as_posix()] = found.st_size
+            sizes[path.relative_to(folder).as_posix()] = status.st_size
     return sizes
 
 

@@ -36,7 +36,7 @@ TASKS_OF = {
 
 
 class TaskModel:
-    """A model of one task: asked for a method of another task, it says which methods it has."""
+    """A model of one task: an error about a missing method lists the methods that it has."""
 
     if not TYPE_CHECKING:  # type checkers see the methods of each class
 

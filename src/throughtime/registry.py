@@ -105,15 +105,15 @@ class Registry(Mapping[str, Entry], Generic[Entry]):
 
     def available(self) -> dict[str, Entry]:
         """Return all entries by name; those that cannot be imported are left out, with one warning each."""
-        found = {}
+        entries = {}
         for name in self:
             try:
-                found[name] = self[name]
+                entries[name] = self[name]
             except PluginError as error:
                 if str(error) not in _reported:
                     _reported.add(str(error))
                     print(f"warning: {error}", file=sys.stderr)
-        return found
+        return entries
 
     def __contains__(self, name: object) -> bool:
         """Whether there is an entry of this name; nothing is imported."""

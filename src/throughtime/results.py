@@ -32,10 +32,10 @@ class Answer:
 
     def to_dict(self) -> dict[str, Any]:
         """All values by name, as plain lists, dictionaries and numbers."""
-        found = {field.name: _to_plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
-        for one in found.get("alternatives", ()):
+        values = {field.name: _to_plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+        for one in values.get("alternatives", ()):
             del one["alternatives"]  # an alternative has none of its own
-        return found
+        return values
 
     def __str__(self) -> str:
         """The text of the answer."""
@@ -59,7 +59,7 @@ class Evaluation(Answer):
     text: str
 
     def __post_init__(self) -> None:
-        """Accept any measures: one without a value, such as a correlation of constants, is no number."""
+        """Accept all measures: one without a value, such as a correlation of constants, may be NaN."""
 
     def __getitem__(self, name: str) -> Any:
         """One measure by its name."""

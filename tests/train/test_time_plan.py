@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from types import SimpleNamespace
@@ -63,7 +64,7 @@ def test_it_ends_on_time_with_its_schedule_at_the_end(
     found = rates(trainer.run)
     assert found[0] == pytest.approx(0.1)
     assert found[-1] < 0.002
-    assert all(after <= before for before, after in zip(found, found[1:], strict=False))
+    assert all(after <= before for before, after in itertools.pairwise(found))
     assert summary.why == "5 minutes are over"
     assert trainer.record.validated_at == trainer.step  # the last weights are validated, too
     assert trainer.plan.spent <= 0.1 * clock.now + 2 * validation

@@ -128,7 +128,9 @@ def _match_weights(
         raise InputError(type(cell).__name__, problem)
     if isinstance(cell, RNN) and cell.activation != module.nonlinearity:
         raise InputError(
-            "RNN", f"has the activation {cell.activation!r}, but the module {module.nonlinearity!r}"
+            "RNN",
+            f"has the activation {cell.activation!r}, but the module has {module.nonlinearity!r}; build the "
+            "cell with that one",
         )
     if not 0 <= layer < module.num_layers:
         raise InputError("layer", f"is {layer}, expected 0 to {module.num_layers - 1}")

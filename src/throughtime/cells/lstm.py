@@ -64,6 +64,6 @@ def next_memory(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
 def graph_memory(ops: Ops, gates: str, c: str) -> tuple[str, str]:
     """`next_memory` in a graph."""
     i, f, g, o = ops.split(gates, 4)
-    kept = ops.op("Mul", ops.op("Sigmoid", f), c)
+    old = ops.op("Mul", ops.op("Sigmoid", f), c)
     addition = ops.op("Mul", ops.op("Sigmoid", i), ops.op("Tanh", g))
-    return ops.op("Add", kept, addition), ops.op("Sigmoid", o)
+    return ops.op("Add", old, addition), ops.op("Sigmoid", o)

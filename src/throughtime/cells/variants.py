@@ -37,9 +37,9 @@ class CoupledLSTM(Cell):
         """The same in a graph."""
         h, c = state
         f, g, o = ops.split(ops.op("Add", projected, ops.linear(h, self.weights()["weight_hh"])), 3)
-        kept = ops.op("Mul", ops.op("Sigmoid", f), c)
+        old = ops.op("Mul", ops.op("Sigmoid", f), c)
         addition = ops.op("Mul", ops.op("Sigmoid", ops.op("Neg", f)), ops.op("Tanh", g))
-        c = ops.op("Add", kept, addition)
+        c = ops.op("Add", old, addition)
         return ops.op("Mul", ops.op("Sigmoid", o), ops.op("Tanh", c)), c
 
 

@@ -52,7 +52,7 @@ def average(
     names = checkpoints.names()
     if not names:
         raise InputError(
-            str(run), "holds no checkpoints: it was not trained step by step, or they were removed"
+            str(run), "holds no checkpoints to average: they were removed, or it was not trained in steps"
         )
     last = len(names) if last is None else last
     if len(names) < last:
@@ -80,7 +80,7 @@ def average(
 
 
 def _copy(source: Path, target: Path) -> None:
-    """A folder with all that is in it. Unlike shutil's own way it stops at what the system says first."""
+    """Copy a folder with its content; unlike `shutil.copytree`, stop at the first error."""
     target.mkdir()
     for path in sorted(source.iterdir()):
         if path.is_dir():
@@ -95,20 +95,22 @@ def mean(checkpoints: Checkpoints, names: list[str]) -> tuple[dict[str, Tensor],
     What is counted and not learned (whole numbers) is taken from the last one.
     """
     sums: dict[str, Tensor] = {}
-    kept: dict[str, Tensor] = {}
+    weights: dict[str, Tensor] = {}
     steps: list[int] = []
     for name in names:
         checkpoint = checkpoints.latest(name)
         assert checkpoint is not None
-        kept = model_weights(checkpoint)
+        weights = model_weights(checkpoint)
         steps.append(checkpoint.step)
-        if sums and shapes(kept) != shapes(sums):
-            raise InputError(str(checkpoint.path), "is of another model than the checkpoints before it")
+        if sums and shapes(weights) != shapes(sums):
+            raise InputError(
+                str(checkpoint.path), "belongs to another model than the checkpoints before it; remove it"
+            )
         # In float64, so that the mean of equal weights is these very weights.
-        sums = {key: sums[key] + value if sums else value.double() for key, value in kept.items()}
+        sums = {key: sums[key] + value if sums else value.double() for key, value in weights.items()}
     return {
         key: (sums[key] / len(names)).to(value.dtype) if value.is_floating_point() else value
-        for key, value in kept.items()
+        for key, value in weights.items()
     }, steps
 
 

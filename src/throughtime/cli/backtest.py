@@ -28,13 +28,13 @@ class BacktestOptions(SeriesOptions):
         int | None, option("Number of rows between two origins; by default the horizon.", min=1)
     ]
     season: Annotated[
-        int | None, option("Number of rows in a season; by default found from the dates.", min=1)
+        int | None, option("Number of rows in a season; by default derived from the dates.", min=1)
     ]
     intervals: Annotated[
         str | None,
         option(
-            "own: those of the model; conformal, or its variants absolute, scaled and quantiles: from past "
-            "errors. By default as set in training.",
+            "own: intervals of the model; conformal, or a variant (absolute, scaled, quantiles): intervals "
+            "from past errors. By default as set in training.",
             panel=CONFORMAL,
         ),
     ]
@@ -65,13 +65,14 @@ def backtest(
     device: Device = "auto",
     **options: Unpack[BacktestOptions],
 ) -> Outcome:
-    """Forecast from several points of the past (origins) without any later row, and measure the errors.
+    """Forecast from several points in the past (origins), without using later rows, and measure the errors.
 
     The model is compared on the same windows with four baselines: the last value (naive), the last season
     (seasonal-naive), a straight line (drift), and ridge regression fitted to the training rows of the model
     (ridge). If the model loses to one of them, a note says so. A model that predicts points gets conformal
-    intervals; those of a window come from earlier windows only, so that the coverage is honest. --json also
-    has every figure by step ahead and by series. Levels are 80 and 95 by default.
+    intervals, which are computed from past errors; those of a window come from earlier windows only, so that
+    the reported coverage is realistic. --json also has every figure by step ahead and by series. The levels
+    of intervals are 80 and 95 by default.
 
     [bold]Examples[/bold]
 
@@ -92,7 +93,7 @@ def backtest(
         "unseen": model.unseen(panel) if name == model.config.data else None,
     }
     with progress_bar("windows") as advance:
-        found = model.backtest(
+        result = model.backtest(
             panel,
             n_windows=n_windows,
             step_size=options["step_size"],
@@ -100,26 +101,26 @@ def backtest(
             progress=advance,
             **shared,
         )
-    _warn(found.trained_on)
+    _warn(result.trained_on)
     if save_intervals:
         _save_intervals(run, model, panel, shared)
-    draw_figure(plot, "backtest", found, panel)
-    draw_figure(plot_steps, "forecast_error", {one.name: one.steps["rmse"] for one in found.figures})
-    kept = f"({found.earlier_windows})" if found.earlier_windows else ""
+    draw_figure(plot, "backtest", result, panel)
+    draw_figure(plot_steps, "forecast_error", {one.name: one.steps["rmse"] for one in result.figures})
+    windows = f"({result.earlier_windows})" if result.earlier_windows else ""
     how = {
         "data": name,
         "model": model.name,
-        "h": found.rolling.h,
+        "h": result.rolling.h,
         "windows": n_windows,
-        "step": found.rolling.step_size,
-        "season": found.season,
-        "intervals": f"{found.interval_kind}{kept}",
-        **({"crps": cut} if (cut := _grid_cut(found)) else {}),
+        "step": result.rolling.step_size,
+        "season": result.season,
+        "intervals": f"{result.interval_kind}{windows}",
+        **({"crps": cut} if (cut := _grid_cut(result)) else {}),
         "version": __version__,
     }
     signature = "|".join(f"{key}:{value}" for key, value in how.items())
-    values = {"run": str(run), "data": name, "model": model.name, **found.to_dict(), "signature": signature}
-    return Outcome(values, _render(found, name, signature))
+    values = {"run": str(run), "data": name, "model": model.name, **result.to_dict(), "signature": signature}
+    return Outcome(values, _render(result, name, signature))
 
 
 def _save_intervals(run: Path, model: SeriesForecaster, panel: Panel, options: dict[str, Any]) -> None:
@@ -142,48 +143,48 @@ def _warn(windows: int) -> None:
         )
 
 
-def _render(found: Backtest, name: str, signature: str) -> list[Any]:
-    kind = f"conformal ({found.interval_kind}), each from {found.earlier_windows} windows before it"
-    if not found.earlier_windows:
-        kind = f"none: {found.without}" if found.without else "the model's own"
-    covered = " and ".join(f"{level:g} %" for level in found.levels if not found.without)
+def _render(result: Backtest, name: str, signature: str) -> list[Any]:
+    kind = f"conformal ({result.interval_kind}), each from {result.earlier_windows} windows before it"
+    if not result.earlier_windows:
+        kind = f"none: {result.without}" if result.without else "the model's own"
+    covered = " and ".join(f"{level:g} %" for level in result.levels if not result.without)
     covered = f"; the columns {covered} show the percentage of values they cover" if covered else ""
     shown: list[Any] = [
-        f"{name}: {found.heading}",
-        _table(found),
+        f"{name}: {result.heading}",
+        _table(result),
         f"Intervals: {kind}{covered}",
-        *found.notes,
+        *result.notes,
     ]
-    if 1 < len(found.figures[0].series) <= SERIES_SHOWN:
-        shown.append(_series_table(found))
+    if 1 < len(result.figures[0].series) <= SERIES_SHOWN:
+        shown.append(_series_table(result))
     return [*shown, f"[dim]{signature}[/dim]"]
 
 
-def _table(found: Backtest) -> Table:
+def _table(result: Backtest) -> Table:
     """The figures over everything, one row for each forecaster."""
-    crps = f">CRPS {_grid_cut(found) or ''}".strip()
-    levels = [heading for level in found.levels for heading in (f">{level:g} %", ">width")]
+    crps = f">CRPS {_grid_cut(result) or ''}".strip()
+    levels = [heading for level in result.levels for heading in (f">{level:g} %", ">width")]
     table = build_table("", ">MAE", ">RMSE", ">sMAPE %", ">MASE", crps, *levels, padding=(0, 1, 0, 0))
-    for place, one in enumerate(found.figures):
+    for place, one in enumerate(result.figures):
         cells = [f"{one.total[each]:,.4g}" for each in ("mae", "rmse", "smape", "mase", "crps")]
-        for level in found.levels:
+        for level in result.levels:
             covered, width = (one.total.get(f"{figure}-{level:g}") for figure in ("coverage", "width"))
             cells += ["–" if covered is None else f"{covered:.1f}", "–" if width is None else f"{width:,.4g}"]
         table.add_row(one.name, *cells, style="bold" if place == 0 else None)
     return table
 
 
-def _grid_cut(found: Backtest) -> str | None:
+def _grid_cut(result: Backtest) -> str | None:
     """The range of quantiles that CRPS is computed from, if it is not the whole grid."""
     from throughtime.series.figures import GRID
 
-    return None if found.grid in (GRID, ()) else f"{found.grid[0]:g}-{found.grid[-1]:g}"
+    return None if result.grid in (GRID, ()) else f"{result.grid[0]:g}-{result.grid[-1]:g}"
 
 
-def _series_table(found: Backtest) -> Table:
+def _series_table(result: Backtest) -> Table:
     """MASE of each series, one column for each forecaster."""
     rows = [
-        (series, *(f"{one.series[series]['mase']:.3f}" for one in found.figures))
-        for series in found.figures[0].series
+        (series, *(f"{one.series[series]['mase']:.3f}" for one in result.figures))
+        for series in result.figures[0].series
     ]
-    return build_table("MASE of", *(f">{one.name}" for one in found.figures), rows=rows)
+    return build_table("MASE of", *(f">{one.name}" for one in result.figures), rows=rows)

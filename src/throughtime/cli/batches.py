@@ -1,4 +1,4 @@
-"""`throughtime data batches`: what a model will be fed, before any model is there."""
+"""`throughtime data batches`: the batches that a model would be trained on."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def batches(
     data: DataName,
     batch_size: Annotated[int, option("Number of rows in a batch.", min=1)] = 32,
     num_steps: Annotated[
-        int | None, option("Running text: number of tokens in a row; 35 by default.", min=1)
+        int | None, option("For running text: number of tokens in a row; 35 by default.", min=1)
     ] = None,
     sampling: Annotated[
         str | None,
-        option("Running text: {throughtime.data.batching.text:SAMPLINGS}; random by default."),
+        option("For running text: {throughtime.data.batching.text:SAMPLINGS}; random by default."),
     ] = None,
     max_length: Annotated[
-        int | None, option("Pairs: maximum length of a sentence, with its end token.", min=2)
+        int | None, option("For pairs: maximum length of a sentence, with its end token.", min=2)
     ] = None,
     tokens: Tokens = None,
     min_freq: MinFreq = None,
@@ -51,8 +51,8 @@ def batches(
 ) -> Outcome:
     """Cut text or sentence pairs into batches, and report their number, shape, padding and truncation.
 
-    Rows of running text are random windows; with --sampling sequential, a row continues the
-    same row of the batch before; with rotated, each epoch also begins at another place.
+    By default, the rows of running text are random windows. With --sampling sequential, each row continues
+    the same row of the previous batch; with rotated, each epoch also begins at another place in the text.
 
     [bold]Examples[/bold]
 

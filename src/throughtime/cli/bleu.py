@@ -181,12 +181,12 @@ def _score_sentences(
     files = [cut_into_tokens(column, tokenize, lowercase) for column in zip(*rows, strict=True)]
     cut = cut_into_tokens(predictions, tokenize, lowercase)
     for hypothesis, row, *tokens in zip(cut, rows, *files, strict=True):
-        found = [
+        scores = [
             Sentence(hypothesis, tokens[file], file, notes_bleu_steps(hypothesis, tokens[file], k))
             for file, text in enumerate(row)
             if text
         ]
-        scored.append(max(found, key=lambda one: one.steps.value))
+        scored.append(max(scores, key=lambda one: one.steps.value))
     return scored
 
 
@@ -197,8 +197,8 @@ def _mean_scores(scored: list[Sentence]) -> dict[str, Any]:
     precisions = []
     for n in range(1, SHOWN_ORDERS + 1):
         long = [one for one in scored if len(one.hypothesis) >= n]
-        found = [ngram_precision(one.hypothesis, one.reference, n) for one in long]
-        precisions.append(statistics.fmean(found) if found else 0.0)
+        scores = [ngram_precision(one.hypothesis, one.reference, n) for one in long]
+        precisions.append(statistics.fmean(scores) if scores else 0.0)
     return {
         "bleu": statistics.fmean(one.steps.value for one in scored),
         "brevity_penalty": statistics.fmean(one.steps.brevity_penalty for one in scored),

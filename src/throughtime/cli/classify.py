@@ -35,8 +35,9 @@ def classify(
 ) -> Outcome:
     """Label texts, and show the probabilities of the labels.
 
-    Texts on the command line are shown with bars. For a file or stdin, one line is printed for each line: its
-    label and probability, and with --k the next ones, separated by tabs.
+    For texts on the command line, the probabilities are drawn as bars. For a file or stdin, one line is
+    printed for each input line: its label and probability, and with --k the next most likely labels,
+    separated by tabs.
 
     [bold]Examples[/bold]
 
@@ -49,10 +50,10 @@ def classify(
     blocks = read_texts(texts, file)
     classifier = load_model(run, device, "classify")
     count = k if k or flags.json else 5 if texts else 1
-    found = answer_texts(classifier, blocks, partial(classifier.classify, k=count), lines=not texts)
+    answers = answer_texts(classifier, blocks, partial(classifier.classify, k=count), lines=not texts)
     if flags.json:
-        return Outcome({"run": str(run), "texts": [one.to_dict() for _, _, one in found]})
-    for _, _, one in found:
+        return Outcome({"run": str(run), "texts": [one.to_dict() for _, _, one in answers]})
+    for _, _, one in answers:
         if texts:
             stdout().print(draw_labels(one))
         else:
@@ -61,12 +62,12 @@ def classify(
     return Outcome({})
 
 
-def draw_labels(found: Classified) -> Table:
+def draw_labels(answer: Classified) -> Table:
     """A text above its labels, with their probabilities as bars."""
     from rich.progress_bar import ProgressBar
     from rich.text import Text
 
-    rows = [(label, f"{share:7.2%}", ProgressBar(1.0, share, 30)) for label, share in found.ranked]
-    title = Text(one_line(found.text))
+    rows = [(label, f"{share:7.2%}", ProgressBar(1.0, share, 30)) for label, share in answer.ranked]
+    title = Text(one_line(answer.text))
     style = {"show_header": False, "pad_edge": False, "padding": (0, 1)}
     return build_table("", "", "", rows=rows, title=title, title_justify="left", **style)

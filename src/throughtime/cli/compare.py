@@ -51,7 +51,9 @@ def compare(
     for run, model in zip(runs, models, strict=True):
         if model.config.data_options != first.data_options:
             raise InputError(
-                str(run), f"translates {model.direction or 'otherwise'}, the first run {models[0].direction}"
+                str(run),
+                f"translates {model.direction or 'in another direction'}, but the first run "
+                f"{models[0].direction}; compare models of one direction",
             )
     name = data or first.data
     skip_bad = skips_bad(skip_bad, runs[0], name, first.data)
@@ -61,13 +63,13 @@ def compare(
     systems = {}
     for run, model in zip(runs, models, strict=True):
         with progress_bar(str(run)) as advance:
-            found = model.translate(
+            answers = model.translate(
                 pairs.sources,
                 num_beams=options["num_beams"],
                 length_penalty=options["length_penalty"],
                 progress=advance,
             )
-        systems[str(run)] = [one.text for one in found]
+        systems[str(run)] = [one.text for one in answers]
     measures = paired_bootstrap(
         systems,
         pairs.references,

@@ -49,16 +49,16 @@ def compose(
     """
     arguments = search_arguments(options)
     composer: Composer = load_model(run, device, "compose")
-    given: list[Condition] = [*(label or []), *(_vector(one) for one in vector or [])]
+    conditions: list[Condition] = [*(label or []), *(_vector(one) for one in vector or [])]
     if composer.labels is not None and vector:
         raise InputError("--vector", "is given, but this model writes from a label; use --label")
     if composer.labels is None and label:
         raise InputError("--label", "is given, but this model writes from a vector; use --vector")
-    if not given:
-        given = read_conditions(composer)
+    if not conditions:
+        conditions = read_conditions(composer)
     with progress_bar("composing") as advance:
-        found = composer.compose(
-            given,
+        answers = composer.compose(
+            conditions,
             num_return_sequences=num_return_sequences,
             max_new_tokens=max_new_tokens,
             progress=advance,
@@ -66,8 +66,8 @@ def compose(
         )
     from rich.text import Text
 
-    values = [{"condition": one, **own.to_dict()} for one, own in zip(given, found, strict=True)]
-    shown = [Text(one_line(one.text)) for own in found for one in (own, *own.alternatives)]
+    values = [{"condition": one, **own.to_dict()} for one, own in zip(conditions, answers, strict=True)]
+    shown = [Text(one_line(one.text)) for own in answers for one in (own, *own.alternatives)]
     return Outcome({"run": str(run), "seed": options["seed"], "composed": values}, [*shown])
 
 

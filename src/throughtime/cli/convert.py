@@ -28,14 +28,14 @@ def convert(
         list[str],
         typer.Argument(
             metavar="INPUT",
-            help="A file, two parallel files, a folder with seq.in, or a name such as `hsk-en-zh`. "
-            "Files may be .gz, .xz or .zip (`pairs.zip!fra.txt` names one of many).",
+            help="A file, two parallel files, a folder with seq.in, seq.out and label, or a name such as "
+            "`hsk-en-zh`. Files may be .gz, .xz or .zip (`pairs.zip!fra.txt` names a file of an archive).",
         ),
     ],
     out: Annotated[Path, option("File to write: .csv, .tsv or .jsonl.", "--out", "-o")],
     reader: Annotated[
         str | None,
-        option("How to read the input: {throughtime.data.readers:READERS}; by default guessed."),
+        option("How to read the input: {throughtime.data.readers:READERS}; by default detected."),
     ] = None,
     reader_option: Annotated[
         list[str] | None,
@@ -44,7 +44,9 @@ def convert(
     split: Split = "all",
     skip_bad: SkipBad = False,
     force: Annotated[bool, option("Overwrite the output if it exists.", "--force")] = False,
-    max_length: Annotated[int | None, option("Drop pairs with a longer side.", min=1, panel=FILTERS)] = None,
+    max_length: Annotated[
+        int | None, option("Drop pairs with a side longer than N.", min=1, panel=FILTERS)
+    ] = None,
     max_ratio: Annotated[
         float | None,
         option(

@@ -112,19 +112,19 @@ def fetch(
     if force:
         for file in files:
             catalogue.cached_path(corpus, file).unlink(missing_ok=True)
-    wanted = catalogue.find_unsound(corpus, files)
-    fetchable = [file for file in wanted if file.address]
+    unsound = catalogue.find_unsound(corpus, files)
+    fetchable = [file for file in unsound if file.address]
     if fetchable:
         with download_bars() as advance:
             catalogue.fetch(corpus, fetchable, advance)
-    if len(fetchable) < len(wanted):
-        raise catalogue.missing_error(corpus, [file for file in wanted if not file.address])
+    if len(fetchable) < len(unsound):
+        raise catalogue.missing_error(corpus, [file for file in unsound if not file.address])
     values = {
         "name": name,
-        "fetched": [file.path for file in wanted],
+        "fetched": [file.path for file in unsound],
         "files": [_file(corpus, file) for file in files],
     }
-    done = f"{len(wanted)} fetched" if wanted else "nothing to fetch"
+    done = f"{len(unsound)} fetched" if unsound else "nothing to fetch"
     if not files:
         return Outcome(values, [f"{name}: is part of the package; nothing to fetch."])
     count = "its file is" if len(files) == 1 else f"all {len(files)} files are"

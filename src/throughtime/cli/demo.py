@@ -44,7 +44,7 @@ NEW = (
 def demo(
     out: Annotated[Path, option("Folder for the model and the figure.")] = Path("runs/demo"),
 ) -> Outcome:
-    """Train a translator from English to French on embedded pairs, evaluate it, and translate with it.
+    """Train a translator on the English-French sentences of this package, evaluate it, and translate with it.
 
     If the folder already has a trained model, the demo uses it; an interrupted training is continued.
 
@@ -100,7 +100,7 @@ def draw_attention(alignment: Alignment | None, path: Path) -> str | None:
 
 
 def render(values: dict[str, Any], translated: list[Translation]) -> list[Any]:
-    """What people read."""
+    """The summary that the demo prints."""
     from rich.rule import Rule
 
     rows = [(source, one.text) for source, one in zip(NEW, translated, strict=True)]
@@ -110,7 +110,7 @@ def render(values: dict[str, Any], translated: list[Translation]) -> list[Any]:
     return [
         Rule("How good it is", align="left"),
         f"BLEU on {values['sentences']:,} held-out pairs: [bold]{values['bleu']:.1f}[/bold] "
-        f"(chrF {values['chrf']:.1f}). 100 would be every word of every reference.\n"
+        f"(chrF {values['chrf']:.1f}). 100 would mean that all equal their references.\n"
         "All sentences come from one small grammar, so the task is much easier than real text.",
         Rule("New sentences", align="left"),
         table,

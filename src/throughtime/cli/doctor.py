@@ -12,13 +12,18 @@ from throughtime.cli.output import BOLD, Outcome, as_command, build_table, say
 CPU_FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_int8")
 SIZE, STEPS, BATCH = 8, 64, 3
 Measure = Annotated[
-    bool, option("Time our GPU kernels against torch's; `auto` then uses the result.", "--measure")
+    bool,
+    option("Compare the speed of our GPU kernels with torch's; backend `auto` uses the result.", "--measure"),
 ]
 
 
 @as_command
 def doctor(measure: Measure = False) -> Outcome:
     """Show what this machine can do, which backend runs each cell on it, and why others cannot.
+
+    A backend is a way to run a cell through time; the table shows the one that `auto` chooses. The rows of a
+    ragged batch have different lengths. With carry, gradients are cut or scaled between steps, as in
+    truncated back-propagation.
 
     [bold]Example[/bold]
 

@@ -33,10 +33,10 @@ class LanguageOptions(TypedDict):
         option("Add a neural cache of the last N tokens.", min=0, max=1_000_000, panel=LANGUAGE),
     ]
     cache_theta: Annotated[
-        float | None, option("Weight of similar states in the cache; 0.3 by default.", panel=LANGUAGE)
+        float | None, option("Cache: how strongly to prefer similar states; 0.3 by default.", panel=LANGUAGE)
     ]
     cache_share: Annotated[
-        float | None, option("Share of the cache in the probability; 0.1 by default.", panel=LANGUAGE)
+        float | None, option("Cache: its share of the probability; 0.1 by default.", panel=LANGUAGE)
     ]
     dynamic: Annotated[
         float | None, option("Dynamic evaluation: learn from the text at this rate.", panel=LANGUAGE)
@@ -45,7 +45,7 @@ class LanguageOptions(TypedDict):
         float | None, option("How fast the model forgets what it learned; 0.001 by default.", panel=LANGUAGE)
     ]
     dynamic_steps: Annotated[
-        int | None, option("Tokens to score before each update; 5 by default.", panel=LANGUAGE)
+        int | None, option("Number of tokens to score before each update; 5 by default.", panel=LANGUAGE)
     ]
     dynamic_scaled: Annotated[
         bool,
@@ -57,7 +57,7 @@ class LanguageOptions(TypedDict):
     ]
     window: Annotated[
         int | None,
-        option("Read windows of N tokens, each from a new state, not one text.", min=1, panel=LANGUAGE),
+        option("Read the text in windows of N tokens, each from a new state.", min=1, panel=LANGUAGE),
     ]
     warm_up: Annotated[
         int | None,
@@ -76,10 +76,12 @@ class EvaluationOptions(LanguageOptions, ScoringOptions):
     ]
     others: Annotated[
         list[Path] | None,
-        option("Translate together with this run; repeatable.", "--with", metavar="RUN", panel=TRANSLATION),
+        option(
+            "Translate as an ensemble with this run; repeatable.", "--with", metavar="RUN", panel=TRANSLATION
+        ),
     ]
     measures: Annotated[
-        list[str] | None, option("Further measure, such as chrf++ or ter; repeatable.", "--measure")
+        list[str] | None, option("Additional measure, such as chrf++ or ter; repeatable.", "--measure")
     ]
 
 
@@ -99,9 +101,9 @@ def evaluate(
 ) -> Outcome:
     """Measure a model on a split of its data, or of other data.
 
-    A recurrent language model may learn while it reads, by a neural cache, by dynamic evaluation, or by
-    both: each token is scored before the model learns from it, and the saved model does not change. Choose
-    their values on the validation split.
+    A recurrent language model can learn from the text while it reads: from a neural cache (--cache), by
+    dynamic evaluation (--dynamic), or both. Each token is scored before the model learns from it, and the
+    saved model does not change. Choose the values of these options on the validation split.
 
     [bold]Examples[/bold]
 
@@ -135,16 +137,16 @@ def evaluate(
     with download_bars() as advance:
         dataset = model.open_data(data, skip_bad=skip_bad, date_format=date_format, progress=advance)
     with progress_bar(split) as step:
-        found = model.evaluate(dataset, split=split, progress=step, **asked)
+        evaluation = model.evaluate(dataset, split=split, progress=step, **asked)
     report_skipped(dataset)
     if plot is not None:
-        positions = found.values["by_position"]
-        draw_figure(plot, "positions", positions, first=found.values["warm_up"] + 1)
+        positions = evaluation.values["by_position"]
+        draw_figure(plot, "positions", positions, first=evaluation.values["warm_up"] + 1)
     values = {
         "run": str(run),
         "data": data or model.config.data,
         "split": split,
-        **found.values,
-        "signature": found.signature,
+        **evaluation.values,
+        "signature": evaluation.signature,
     }
-    return Outcome(values, [Text(found.text), Text(found.signature, "dim")])
+    return Outcome(values, [Text(evaluation.text), Text(evaluation.signature, "dim")])

@@ -18,8 +18,9 @@ def export(
 ) -> Outcome:
     """Write a trained model as ONNX graphs, checked against torch at several shapes.
 
-    A translator becomes an encoder and one step of its decoder, any other model one graph or two. The folder
-    runs on onnxruntime, numpy and tokenizers: `throughtime.runtime.load("DIR").translate(["..."])`.
+    A translator becomes two graphs, its encoder and one step of its decoder; any other model becomes one or
+    two. To run the folder you need only onnxruntime, numpy and tokenizers:
+    `throughtime.runtime.load("DIR").translate(["..."])`.
 
     [bold]Examples[/bold]
 

@@ -35,13 +35,15 @@ def fill(
     ] = 10,
     device: Device = "auto",
 ) -> Outcome:
-    """Fill the blanks of a sentence with the best words, and give their probabilities.
+    """Fill the blanks of a sentence with the best words, and show their probabilities.
 
     A blank is written ___ (two or more underscores) or [MASK] and stands for one token. Several blanks are
-    filled one after another, the most certain one first; --num-beams fillings are kept on the way.
+    filled one after another, the most certain one first; after each, the --num-beams best partial fillings
+    are kept.
 
-    Each line of a file or of stdin gives one line, its best filling; with --k, lines `number ||| text |||
-    probability`. With --json each of the `sentences` has its best filling and the others as `alternatives`.
+    For each line of a file or of stdin, the best filling is printed; with --k, several lines `number ||| text
+    ||| probability`. With --json each of the `sentences` has its best filling, and the others as
+    `alternatives`.
 
     [bold]Examples[/bold]
 
@@ -55,11 +57,11 @@ def fill(
     filler = load_model(run, device, "fill")
     count = k or (5 if sentences or flags.json else 1)
     predict = partial(filler.fill, k=count, num_beams=num_beams)
-    found = answer_texts(filler, blocks, predict, lines=not sentences)
+    answers = answer_texts(filler, blocks, predict, lines=not sentences)
     if flags.json:
-        values = [{"sentence": text, **one.to_dict()} for _, text, one in found]
+        values = [{"sentence": text, **one.to_dict()} for _, text, one in answers]
         return Outcome({"run": str(run), "sentences": values})
-    for number, _, best in found:
+    for number, _, best in answers:
         if sentences:
             for one in (best, *best.alternatives):
                 print_text(f"{one.probability:6.2%}  {one_line(one.text)}")

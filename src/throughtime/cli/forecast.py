@@ -33,7 +33,7 @@ def forecast(
     ] = 0,
     k_steps: Annotated[
         str | None,
-        option("Predict each row of the data from k rows before it instead, for k such as 1,4,16."),
+        option("Predict each row of the data from the rows up to k before it, for k such as 1,4,16."),
     ] = None,
     out: Annotated[Path | None, option("CSV file to write.")] = None,
     plot: Plot = None,
@@ -43,13 +43,13 @@ def forecast(
     """Forecast the rows after the last one of every series.
 
     The table has the columns unique_id, ds, the model's name, and for each level the ends of its interval.
-    A model that predicts points has intervals once `backtest --save-intervals` has measured them. Sample
-    paths of a model with strategy=direct are drawn row by row, so sums over a path vary too little; the rows
-    of a path from a recursive model depend on each other.
+    A model that predicts points has intervals once `backtest --save-intervals` has measured them. If the
+    model has strategy=direct, each row of a sample path is drawn independently, so sums over a path vary too
+    little; with strategy=recursive, the rows of a path depend on each other.
 
-    With --k-steps every row of the series is predicted from the data up to k rows before it: a recursive
-    model reads its own outputs in between. The error is measured for each k, on the rows that were not used
-    for training.
+    With --k-steps, the rows of the data are predicted instead of the future, each from the data up to k rows
+    before it; in between, a recursive model reads its own outputs. The error is measured for each k, on the
+    rows that were not used for training.
 
     [bold]Examples[/bold]
 
@@ -78,14 +78,14 @@ def forecast(
     if future is not None:
         known = read_future(future, model.config.known, options["date_format"] or model.config.date_format)
     rows = h or model.model.horizon
-    found = model.forecast(panel, h=rows, level=levels, future=known, paths=paths)
-    columns, table = _rows(found, model.name, levels)
+    forecasts = model.forecast(panel, h=rows, level=levels, future=known, paths=paths)
+    columns, table = _rows(forecasts, model.name, levels)
     if out is not None:
         _write(out, columns, table)
     if plot is not None:
         from throughtime import plots
 
-        plots.forecast(found, panel, levels, path=plot)
+        plots.forecast(forecasts, panel, levels, path=plot)
     values = {
         "run": str(run),
         "data": dataset.name,
@@ -192,24 +192,24 @@ def k_step_outcome(
     """The error for each k, and the figure; on rows not used for training, if there are any."""
     held_out = own and model.unseen(panel) > 0
     with progress_bar("windows") as advance:
-        found = model.k_steps(panel, steps, "heldout" if held_out else "all", advance)
+        result = model.k_steps(panel, steps, "heldout" if held_out else "all", advance)
     if plot is not None:
         from throughtime import plots
 
-        plots.k_steps(found, trained=held_out, path=plot)
+        plots.k_steps(result, trained=held_out, path=plot)
     which = "that were not used for training"
     if not held_out:
         which = "which trained the model" if own else "of these data"
     about = (
-        f"{name}: RMSE over {format_count(found.rows, 'row')} {which}, each predicted from k rows before it"
+        f"{name}: RMSE over {format_count(result.rows, 'row')} {which}, each predicted from k rows before it"
     )
     values = {
         "run": str(run),
         "data": name,
         "model": model.name,
-        **found.to_dict(),
+        **result.to_dict(),
         "tested": "heldout" if held_out else "all",
         "plot": None if plot is None else str(plot),
     }
-    table = build_table(">k", ">RMSE", rows=[(str(k), f"{error:,.4g}") for k, error in found.rmse.items()])
+    table = build_table(">k", ">RMSE", rows=[(str(k), f"{error:,.4g}") for k, error in result.rmse.items()])
     return Outcome(values, [about, table, *([] if plot is None else [f"Wrote {plot}."])])

@@ -67,11 +67,11 @@ def generate(
             print_text(piece, end="")
         print_text()
         return Outcome({})
-    [found] = model.generate(prompt, max_new_tokens=max_new_tokens, strategy=strategy, **rules)
+    [answer] = model.generate(prompt, max_new_tokens=max_new_tokens, strategy=strategy, **rules)
     from rich.text import Text
 
-    values = {"run": str(run), "prompt": prompt, "seed": options["seed"], **found.to_dict()}
-    return Outcome(values, [Text(one.text) for one in (found, *found.alternatives)])
+    values = {"run": str(run), "prompt": prompt, "seed": options["seed"], **answer.to_dict()}
+    return Outcome(values, [Text(one.text) for one in (answer, *answer.alternatives)])
 
 
 def load_writer(run: Path, device: str) -> Any:

@@ -26,18 +26,18 @@ def read_task_name(run: Path) -> str:
     return ModelFolder.at(run).read_config()[0]
 
 
-def load_model(run: Path, device: str, *wanted: str) -> Any:
-    """The model of a run; a run of another task than the `wanted` ones is refused by what it is."""
+def load_model(run: Path, device: str, *tasks: str) -> Any:
+    """The model of a run; one of other tasks than `tasks` is refused, and the error says what it is."""
     from throughtime.tasks.base import load
 
     task = read_task_name(run)
-    if wanted and task in TASKS and task not in wanted:
-        own, right = TASKS[task], [TASKS[name].title for name in wanted]
-        other = "an n-gram model" if wanted == ("ngram",) else " or ".join(dict.fromkeys(right))
+    if tasks and task in TASKS and task not in tasks:
+        own, right = TASKS[task], [TASKS[name].title for name in tasks]
+        other = "an n-gram model" if tasks == ("ngram",) else " or ".join(dict.fromkeys(right))
         raise InputError(
             str(run),
             f"holds {own.title}, not {other}; use it with `throughtime {own.command}`, or train "
-            f"another model with `throughtime train {wanted[0]}`",
+            f"another model with `throughtime train {tasks[0]}`",
         )
     if task == "ngram":
         check_counting(device)
@@ -70,7 +70,7 @@ def open_data(data: str, **options: Any) -> Dataset:
 
 
 def skips_bad(asked: bool, run: Path, data: str, own: str) -> bool:
-    """Whether bad records are left out: as asked, and of a run's own data as they were in its training."""
+    """Whether to skip bad records: if the option is set, or if the training on the same data skipped them."""
     from throughtime.folder import ModelFolder
 
     return asked or (data == own and ModelFolder.at(run).skips_bad)
@@ -103,14 +103,14 @@ def answer_texts(
     done = 0
     for block in blocks:
         with progress_bar(f"lines {done + 1:,} to {done + len(block):,}") as advance:
-            found = predict(block, progress=advance)
+            answers = predict(block, progress=advance)
         # After the answers, so that an error is shown without warnings. Blank lines are not worth a warning.
         if not lines:
             warn(model.input_warnings(block))
         elif not done or any(text.strip() for text in block):
             numbers = range(done + 1, done + len(block) + 1)
             warn(model.input_warnings(block, numbers=numbers, blank_lines=True))
-        for number, (text, one) in enumerate(zip(block, found, strict=True), done):
+        for number, (text, one) in enumerate(zip(block, answers, strict=True), done):
             yield number, text, one
         done += len(block)
 

@@ -35,7 +35,7 @@ def cells(
     from throughtime.inspection.cost import COMPARED_CELLS, compare_cells
 
     names = list(dict.fromkeys(cell or COMPARED_CELLS))
-    found = compare_cells(
+    comparison = compare_cells(
         names,
         steps=steps,
         batch_size=batch_size,
@@ -45,16 +45,18 @@ def cells(
     )
     lagged = f">left at lag {lag}"
     table = build_table("cell", ">weights", ">biases", ">ms per step", lagged, ">keeping 0.98", **BOLD)
-    for name, one in found.items():
-        kept = "-" if one.left_when_kept is None else f"{one.left_when_kept:.1e}"
+    for name, one in comparison.items():
+        left = "-" if one.left_when_kept is None else f"{one.left_when_kept:.1e}"
         table.add_row(
-            name, f"{one.weights:,}", f"{one.biases:,}", f"{one.milliseconds:.2f}", f"{one.left:.1e}", kept
+            name, f"{one.weights:,}", f"{one.biases:,}", f"{one.milliseconds:.2f}", f"{one.left:.1e}", left
         )
     shape = {"steps": steps, "batch_size": batch_size, "hidden_size": hidden_size, "lag": lag}
     note = (
         f"A training step: forward and backward, {steps} steps, batch of {batch_size}, {hidden_size} units."
     )
-    return Outcome({**shape, "cells": {name: asdict(one) for name, one in found.items()}}, [table, "", note])
+    return Outcome(
+        {**shape, "cells": {name: asdict(one) for name, one in comparison.items()}}, [table, "", note]
+    )
 
 
 @as_command
@@ -81,12 +83,12 @@ def cost(
         raise InputError(
             "--longest", f"is {longest}, expected at least {LENGTHS[1]}: growth needs two lengths"
         )
-    found = measure_layers(lengths, width=width, kernel=kernel)
-    rows = {name: asdict(one) for name, one in found.items()}
+    measurements = measure_layers(lengths, width=width, kernel=kernel)
+    rows = {name: asdict(one) for name, one in measurements.items()}
     draw_figure(plot, "complexity", lengths, rows)
     headings = ("layer", "operations", "sequential", "path", ">ms", ">grows as", ">MB", ">grows as")
     table = build_table(*headings, **BOLD)
-    for name, one in found.items():
+    for name, one in measurements.items():
         table.add_row(
             name,
             *ORDERS[name],

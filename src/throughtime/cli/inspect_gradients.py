@@ -29,7 +29,9 @@ def gradients(
     hidden: Annotated[int, option("Number of hidden units.", min=1, max=10_000)] = 64,
     scale: Annotated[
         str | None,
-        option("Recurrent weights: small, large, or a gain such as 1.2; both by default."),
+        option(
+            "Size of the recurrent weights: small, large, or a gain such as 1.2; by default small and large."
+        ),
     ] = None,
     keep: Annotated[
         float | None,
@@ -39,11 +41,11 @@ def gradients(
     seeds: Annotated[int, option("Number of random networks to average over.", min=1, max=1_000)] = 3,
     plot: Plot = None,
 ) -> Outcome:
-    """Follow the gradient back through time: where it vanishes, where it explodes, what clipping cures.
+    """Follow the gradient back through time: where it vanishes, where it explodes, what clipping changes.
 
-    The norm is that of ds_T/ds_t, where s is the whole state (for an LSTM, h and c together); it is 1 for the
-    identity. Networks and inputs are random; means over the seeds are geometric. Gated cells are shown with
-    their initial gates, and with gates set to keep most of the state.
+    The norm is that of ds_T/ds_t, where s is the whole state (for an LSTM, h and c together), scaled so that
+    the identity has norm 1. Networks and inputs are random; means over the seeds are geometric. Gated cells
+    are shown with their initial gates, and with gates set to keep most of the state.
 
     [bold]Example[/bold]
 
@@ -145,7 +147,7 @@ def truncation(
     ] = None,
     draws: Annotated[int, option("Number of draws of the randomised gradient.", min=64)] = 1024,
     text: Annotated[
-        str | None, option("With --plot: text that the figure cuts; up to 72 characters.")
+        str | None, option("With --plot: text to show the cuts on; at most 72 characters.")
     ] = None,
     plot: Plot = None,
 ) -> Outcome:
@@ -166,7 +168,7 @@ def truncation(
     if cell not in CELLS:
         raise unknown("cell", cell, CELLS)
     if plot is None:
-        refuse("is what a picture shows; give --plot, or leave it out", text=text)
+        refuse("is shown in the figure only; add --plot, or leave it out", text=text)
     if text == "":
         raise InputError("--text", "is empty; give a text, or leave it out")
     set_to = KEEP_TRUNCATED if keep is None else _check_keep(keep, [cell])

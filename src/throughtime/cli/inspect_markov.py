@@ -55,14 +55,14 @@ def markov(
         raise InputError(str(run), "reads from right to left, so nothing comes after; use another model")
     context = framing.ids(after or "", end=False)
     chain = MarkovChain(model.model, end_id=framing.end_id)
-    found = {"run": str(run), "order": chain.order, "states": chain.num_states, "after": after}
+    facts = {"run": str(run), "order": chain.order, "states": chain.num_states, "after": after}
     if steps is not None:
         values, shown = _steps_ahead(chain, framing, context, steps, top or SHOWN)
     else:
         values, shown = _sequence(chain, framing, context, most_likely or 1)
     if after:
         warn(model.input_warnings([after]))
-    return Outcome(found | values, shown)
+    return Outcome(facts | values, shown)
 
 
 def _steps_ahead(
@@ -97,7 +97,10 @@ def _sequence(
     except InputError as error:
         raise InputError("--most-likely", error.problem) from None
     if log_prob == -math.inf:
-        raise InputError("--most-likely", f"is {length}, but no sequence of that length can follow here")
+        raise InputError(
+            "--most-likely",
+            f"is {length}, but no sequence of that length can follow here; give a smaller number",
+        )
     if framing.end_id in ids:
         ids = ids[: ids.index(framing.end_id) + 1]
     text = framing.text(ids)

@@ -75,7 +75,7 @@ def inspect_model(
         bool, option("Translators: source words that each word attended to.", "--attention", panel=VIEW)
     ] = False,
     beam: Annotated[
-        bool, option("Translators: what the beam kept and cut, and why.", "--beam", panel=VIEW)
+        bool, option("Translators: what the beam search kept and cut, and why.", "--beam", panel=VIEW)
     ] = False,
     searches: Annotated[
         bool, option("Translators, language models: all searches side by side.", "--searches", panel=VIEW)
@@ -91,7 +91,9 @@ def inspect_model(
     ] = None,
     max_length: Annotated[
         int | None,
-        option("With --searches: maximum number of tokens of a result; 20 after a prompt.", min=1, max=1000),
+        option(
+            "With --searches: maximum number of tokens; by default 20 for language models.", min=1, max=1000
+        ),
     ] = None,
     seed: Annotated[
         int | None,
@@ -103,7 +105,7 @@ def inspect_model(
     neighbours: Annotated[
         int | None, option("With --embedding: number of neighbours; 4 by default.", min=1)
     ] = None,
-    side: Annotated[str | None, option("With --embedding: source or target of a translator.")] = None,
+    side: Annotated[str | None, option("With --embedding: side of a translator, source or target.")] = None,
     plot: Plot = None,
     device: Device = "auto",
 ) -> Outcome:
@@ -125,7 +127,7 @@ def inspect_model(
     """
     views = {"attention": attention, "beam": beam, "searches": searches, "gates": gates}
     views["embedding"] = embedding
-    chosen = [view for view, given in views.items() if given]
+    chosen = [view for view, is_chosen in views.items() if is_chosen]
     others: dict[str, Any] = {"num_beams": num_beams, "max_length": max_length, "seed": seed, "layer": layer}
     others |= {"neighbours": neighbours, "side": side, "plot": plot if searches else None}
     for name, value in others.items():
@@ -250,20 +252,20 @@ def _searches(model: Any, sentence: str, max_length: int | None, num_beams: int 
     from throughtime.inspection.searches import compare_searches
     from throughtime.text.texts import format_signed
 
-    found = compare_searches(model, sentence, max_length=max_length, num_beams=num_beams, seed=seed)
+    comparison = compare_searches(model, sentence, max_length=max_length, num_beams=num_beams, seed=seed)
     table = build_table("search", ">ln P", ">score", ">model steps", ">hypotheses", "text", **BOLD)
-    for row in found.rows:
+    for row in comparison.rows:
         numbers = [row.log_prob, row.score]
         cells = ["-" if number is None else format_signed(number) for number in numbers]
         cut = " …" if row.ended is False else ""
         text = f"cannot run: {row.note}" if row.text is None else f"{one_line(row.text)}{cut}"
         table.add_row(row.search, *cells, f"{row.steps:,}", f"{row.hypotheses:,}", Text(text))
-    notes = [f"{row.search}: {row.note}" for row in found.rows if row.note and row.text is not None]
+    notes = [f"{row.search}: {row.note}" for row in comparison.rows if row.note and row.text is not None]
     columns = (
         "score is what a search ranks its results by; hypotheses is how many the model continued in all its "
-        f"steps. … marks a text that was cut at {found.max_length} tokens."
+        f"steps. … marks a text that was cut at {comparison.max_length} tokens."
     )
-    return Outcome(found.to_dict(), [table, "", *notes, columns])
+    return Outcome(comparison.to_dict(), [table, "", *notes, columns])
 
 
 def _gates(model: Any, sentence: str, layer: int | None, plot: Path | None) -> Outcome:
@@ -273,7 +275,7 @@ def _gates(model: Any, sentence: str, layer: int | None, plot: Path | None) -> O
     if layer is not None:
         if layer > len(layers):
             names = ", ".join(f"{number} {one.name}" for number, one in enumerate(layers, 1))
-            raise InputError("--layer", f"is {layer}, the model has {len(layers)}: {names}")
+            raise InputError("--layer", f"is {layer}, but the model has {len(layers)} layers: {names}")
         layers = [layers[layer - 1]]
     if layer is not None:
         draw_figure(plot, "layer_gates", layers[0], title=f"{layers[0].name}, “{sentence}”")
@@ -305,10 +307,10 @@ def _render_gates(layers: list[LayerGates]) -> Table:
 def _embedding(model: Any, sentence: str, k: int, side: str | None, plot: Path | None) -> Outcome:
     from throughtime.inspection.embeddings import embedding_map
 
-    found = embedding_map(model, sentence, k=k, side=side)
-    draw_figure(plot, "embedding", found)
+    neighbourhood = embedding_map(model, sentence, k=k, side=side)
+    draw_figure(plot, "embedding", neighbourhood)
     rows = [
         (one.token, "  ".join(f"{near.token} {near.similarity:.2f}" for near in one.nearest))
-        for one in found.neighbours
+        for one in neighbourhood.neighbours
     ]
-    return Outcome(found.to_dict(), [build_table("word", "nearest (cosine)", rows=rows, **BOLD)])
+    return Outcome(neighbourhood.to_dict(), [build_table("word", "nearest (cosine)", rows=rows, **BOLD)])

@@ -36,8 +36,12 @@ Tokens = Annotated[
 ]
 MinFreq = Annotated[int | None, option("Minimum frequency of tokens in the vocabulary; 1 by default.", min=1)]
 Device = Annotated[str, option("Device to compute on: auto, cpu, cuda, cuda:1, ...")]
-Split = Annotated[str, option("train, valid, test, heldout (valid and test) or all.", panel=DATA)]
-Data = Annotated[str | None, option("Use other data than the model was trained on.", panel=DATA)]
+Split = Annotated[
+    str, option("Split of the data: train, valid, test, heldout (valid and test) or all.", panel=DATA)
+]
+Data = Annotated[
+    str | None, option("Data to use; by default the data that the model was trained on.", panel=DATA)
+]
 Source = Annotated[str | None, option("For pairs: source language, such as en.", panel=DATA)]
 Target = Annotated[str | None, option("For pairs: target language, such as fr.", panel=DATA)]
 DateFormat = Annotated[
@@ -52,7 +56,8 @@ Out = Annotated[Path, option("Folder to write; it must not exist yet.", "--out")
 Plot = Annotated[Path | None, option("Draw a figure: .png, .svg or .pdf.")]
 NumReturnSequences = Annotated[int, option("Number of texts to return.", min=1, max=10_000)]
 MaxNewTokens = Annotated[
-    int | None, option("Maximum number of tokens to write; 100 by default, or as the model sets it.", min=1)
+    int | None,
+    option("Maximum number of tokens to write; by default 100, or the model's own setting.", min=1),
 ]
 Seed = Annotated[
     int | None,
@@ -75,13 +80,15 @@ Json = Annotated[
 ]
 TrustChanged = Annotated[
     bool,
-    option("Load a model although its files changed after it was saved.", "--trust-changed", panel=OUTPUT),
+    option(
+        "Load the model even if its files were changed after it was saved.", "--trust-changed", panel=OUTPUT
+    ),
 ]
 Debug = Annotated[bool, option("Show the traceback of an error.", "--debug", panel=OUTPUT)]
 
 
 class SearchOptions(TypedDict):
-    """How texts are found; each strategy takes some of the options."""
+    """How to search for texts; each strategy takes some of the options."""
 
     search: Annotated[
         str | None, option("Strategy: {throughtime.search.strategies:STRATEGIES}.", panel=SEARCH)
@@ -90,14 +97,17 @@ class SearchOptions(TypedDict):
     length_penalty: LengthPenalty
     limit: Annotated[
         float | None,
-        option("beam: drop candidates if the best is likelier by more than this (0 to 1).", panel=SEARCH),
+        option(
+            "beam: drop candidates whose probability is more than this below the best (0 to 1).", panel=SEARCH
+        ),
     ]
     groups: Annotated[int | None, option("diverse: number of groups of beams.", panel=SEARCH)]
     diversity_penalty: Annotated[
         float | None, option("diverse: penalty on tokens that earlier groups chose.", panel=SEARCH)
     ]
     temperature: Annotated[
-        float | None, option("sampling: below 1 for likelier texts, above 1 for more varied.", panel=SEARCH)
+        float | None,
+        option("sampling: below 1 for likelier texts, above 1 for more varied ones.", panel=SEARCH),
     ]
     top_k: Annotated[int | None, option("sampling: draw from the N most likely tokens.", panel=SEARCH)]
     top_p: Annotated[
@@ -148,7 +158,7 @@ class TranslatingOptions(SearchOptions, PrefixConstraints):
 
 
 class ScoringOptions(TypedDict):
-    """How translations are found and scored."""
+    """How to search for translations and score them."""
 
     num_beams: Annotated[int | None, option("Number of beams; 1 is greedy search.", min=1, panel=TRANSLATION)]
     length_penalty: Annotated[
@@ -189,18 +199,19 @@ def search_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
     >>> search_arguments({"search": "exact", "num_beams": None, "search_option": ["budget=100"]})
     {'search': 'exact', 'budget': '100'}
     """
-    found = select_given(options)
-    for name, value in read_pairs(found.pop("search_option", []), "--search-option").items():
+    arguments = select_given(options)
+    for name, value in read_pairs(arguments.pop("search_option", []), "--search-option").items():
         name = name.replace("-", "_")
-        if name in found:
+        if name in arguments:
             raise InputError("--search-option", f"gives {name}, which is given as an option too; choose one")
-        found[name] = value
-    if "greedy" in (found.get("search"), *found) and "num_beams" not in found:
+        arguments[name] = value
+    if "greedy" in (arguments.get("search"), *arguments) and "num_beams" not in arguments:
         names = set(SearchOptions.__annotations__) - {"search"}
         refuse(
-            "has no effect on greedy search; leave it out", **{k: v for k, v in found.items() if k in names}
+            "has no effect on greedy search; leave it out",
+            **{k: v for k, v in arguments.items() if k in names},
         )
-    return found
+    return arguments
 
 
 def read_pairs(words: Sequence[str], where: str) -> dict[str, str]:
@@ -230,13 +241,13 @@ def check_pictures(*paths: Path | None) -> None:
             import_matplotlib()
 
 
-def refuse(problem: str, **given: object) -> None:
+def refuse(problem: str, **options: object) -> None:
     """Refuse options that would have no effect together with others; one that was not given is None.
 
     >>> refuse("goes with --beam; leave it out", layer=None, num_beams=5)
     Traceback (most recent call last):
     throughtime.errors.InputError: --num-beams: goes with --beam; leave it out
     """
-    for name, value in given.items():
+    for name, value in options.items():
         if value is not None:
             raise InputError(f"--{name.replace('_', '-')}", problem)

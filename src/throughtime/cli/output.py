@@ -78,8 +78,8 @@ def as_command(command: Callable[..., Outcome]) -> Callable[..., None]:
         except InputError as error:
             raise name_options(error, run, options.get("search_option") or ()) from error
         if flags.json:
-            found = {"warnings": [*flags.warnings.values()]} if flags.warnings else {}
-            print_json(outcome.values | found)
+            warnings = {"warnings": [*flags.warnings.values()]} if flags.warnings else {}
+            print_json(outcome.values | warnings)
         else:
             console = stdout()
             for renderable in outcome.shown:
@@ -135,8 +135,8 @@ def name_options(
     `--search-option`. Arguments, files and the rest of the sentence stay as they are.
     """
     options = option_names(command)
-    given = (word.partition("=")[0].replace("-", "_") for word in search_options)
-    options |= {name: f"--search-option {name}" for name in given if name not in options}
+    names = (word.partition("=")[0].replace("-", "_") for word in search_options)
+    options |= {name: f"--search-option {name}" for name in names if name not in options}
     where, problem = options.get(error.where, error.where), error.problem
     task = getattr(command, "task", None)
     if task is not None and where == error.where and where in task.part("config").model_fields:
@@ -155,14 +155,14 @@ def name_trust(problem: str) -> str:
 
 def option_names(command: Callable[..., None]) -> dict[str, str]:
     """The options of a command by the names of its parameters; arguments are left out."""
-    found = {}
+    options = {}
     for parameter, hint in command.__annotations__.items():
         for info in getattr(hint, "__metadata__", ()):
             if isinstance(info, OptionInfo):
                 # In an annotation, the first name of an option is in the place of its default.
                 names = [name for name in (info.default, *(info.param_decls or ())) if isinstance(name, str)]
-                found[parameter] = names[0] if names else f"--{parameter.replace('_', '-')}"
-    return found
+                options[parameter] = names[0] if names else f"--{parameter.replace('_', '-')}"
+    return options
 
 
 def command_name() -> str:
@@ -173,11 +173,11 @@ def command_name() -> str:
     """
     script = shutil.which("throughtime", path=str(Path(sys.executable).parent))
     if script is None:
-        found = shutil.which("python")
-        same = found is not None and Path(found).samefile(sys.executable)
+        program = shutil.which("python")
+        same = program is not None and Path(program).samefile(sys.executable)
         return f"{'python' if same else shlex.quote(_shorten_path(sys.executable))} -m throughtime"
-    found = shutil.which("throughtime")
-    if found is not None and Path(found).samefile(script):
+    program = shutil.which("throughtime")
+    if program is not None and Path(program).samefile(script):
         return "throughtime"
     return shlex.quote(_shorten_path(script))
 
@@ -249,7 +249,7 @@ def say(message: str) -> None:
 
 
 def draw_figure(path: Path | None, name: str, *content: Any, **options: Any) -> None:
-    """Draw the figure `name` of `throughtime.plots` into a file, if one is asked for, and say so."""
+    """Draw the figure `name` of `throughtime.plots` to a file, if there is one to write, and say so."""
     if path is None:
         return
     from throughtime import plots
@@ -258,9 +258,9 @@ def draw_figure(path: Path | None, name: str, *content: Any, **options: Any) -> 
     say(f"wrote {path}")
 
 
-def warn(found: Mapping[str, str]) -> None:
+def warn(warnings: Mapping[str, str]) -> None:
     """Print warnings to stderr and add them to the JSON object; each kind of warning once."""
-    for kind, sentence in found.items():
+    for kind, sentence in warnings.items():
         if kind not in flags.warnings:
             flags.warnings[kind] = sentence
             say(f"warning: {sentence}")

@@ -43,10 +43,10 @@ def score(
     file: Annotated[Path | None, typer.Option(help="Read the sentences from a file, one per line.")] = None,
     pairs: Annotated[
         str | None,
-        typer.Option(help="For a translator: a file of sentences and their translations, in any format."),
+        typer.Option(help="For a translator: a file of sentence pairs, in any format that can be read."),
     ] = None,
     prompt: Annotated[
-        str, typer.Option(help="Text to read first; what follows it is scored, the prompt itself is not.")
+        str, typer.Option(help="Text to read before each sentence; it is not scored itself.")
     ] = "",
     numbers: Annotated[
         bool, typer.Option("--numbers", help="Show the surprisal of each token as a number, too.")
@@ -54,7 +54,7 @@ def score(
     device: Device = "auto",
     skip_bad: SkipBad = False,
 ) -> Outcome:
-    """Rank sentences by their log-probability, in total and per token, and show what is surprising in them.
+    """Rank sentences by their log-probability, in total and per token, and show how surprising each token is.
 
     [bold]Examples[/bold]
 
@@ -115,8 +115,8 @@ def score_pairs(run: Path, pairs: str, device: str, numbers: bool, skip_bad: boo
     given_pairs = list(dataset.pairs("all"))
     report_skipped(dataset)
     for side, codec in zip(SIDES, model.codecs, strict=True):
-        found = codec.warnings.of([getattr(pair, side) for pair in given_pairs], dropped=True)
-        warn({f"{side} {kind}": f"{side} side: {sentence}" for kind, sentence in found.items()})
+        warnings = codec.warnings.of([getattr(pair, side) for pair in given_pairs], dropped=True)
+        warn({f"{side} {kind}": f"{side} side: {sentence}" for kind, sentence in warnings.items()})
     scored: list[Scored] = model.score(given_pairs)
     total = Likelihood.of(p for one in scored for p in one.log_probs)
     values = {

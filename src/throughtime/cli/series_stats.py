@@ -37,10 +37,10 @@ def series_stats(dataset: Dataset, split: str, plot: Path | None) -> tuple[dict[
     drawn: tuple[Column, Drift] | None = None
     columns, notes = _columns(dataset, split)
     for column in columns:
-        found = _drift(column.values)
-        if found is not None and drawn is None:
-            drawn = column, found
-        rows.append({"series": column.series, "column": column.name, **_figures(column.values, found)})
+        drift = _drift(column.values)
+        if drift is not None and drawn is None:
+            drawn = column, drift
+        rows.append({"series": column.series, "column": column.name, **_figures(column.values, drift)})
     for note in notes:
         say(note)
     if plot is not None:
@@ -98,7 +98,7 @@ def _drift(values: NDArray[np.float64]) -> Drift | None:
         return None  # there are too few values to compare
 
 
-def _figures(values: NDArray[np.float64], found: Drift | None) -> dict[str, Any]:
+def _figures(values: NDArray[np.float64], drift: Drift | None) -> dict[str, Any]:
     """The figures of one series; a short one has no drift, and one without values no level."""
     import numpy as np
 
@@ -110,10 +110,10 @@ def _figures(values: NDArray[np.float64], found: Drift | None) -> dict[str, Any]
         "deviation": float(there.std()) if len(there) else None,
         "minimum": float(there.min()) if len(there) else None,
         "maximum": float(there.max()) if len(there) else None,
-        "segments": [] if found is None else [segment._asdict() for segment in found.segments],
-        "spread": None if found is None else found.spread,
-        "spread_by_chance": None if found is None else found.expected,
-        "drifts": None if found is None else found.drifts,
+        "segments": [] if drift is None else [segment._asdict() for segment in drift.segments],
+        "spread": None if drift is None else drift.spread,
+        "spread_by_chance": None if drift is None else drift.expected,
+        "drifts": None if drift is None else drift.drifts,
     }
 
 
@@ -124,8 +124,8 @@ def _draw(dataset: Dataset, drawn: tuple[Column, Drift] | None, count: int, plot
         raise InputError(
             dataset.name, f"has no series of {SHORTEST} values or more, so --plot has no drift to draw"
         )
-    column, found = drawn
-    plots.drift(column.values, found, path=plot)
+    column, drift = drawn
+    plots.drift(column.values, drift, path=plot)
     name = f"{column.series}, column {column.name}"
     say(f"wrote {plot}" + (f": {name}, the first of {count} series that is long enough" if count > 1 else ""))
 
@@ -135,8 +135,8 @@ def _table(name: str, rows: list[dict[str, Any]]) -> Table:
     headings += [">spread of the tenths' means", ">by chance", "the level"]
     table = build_table(*headings, title=name, title_justify="left")
     for row in rows:
-        found = [row[key] for key in ("mean", "deviation", "minimum", "maximum")]
-        numbers = ["–" if level is None else f"{level:.4g}" for level in found]
+        cells = [row[key] for key in ("mean", "deviation", "minimum", "maximum")]
+        numbers = ["–" if level is None else f"{level:.4g}" for level in cells]
         spread, verdict = ["–", "–"], "too short"
         if row["drifts"] is not None:
             spread = [f"{row[key]:.2f} sd" for key in ("spread", "spread_by_chance")]

@@ -54,7 +54,7 @@ def serve(
     allow_host: Annotated[
         list[str] | None,
         option(
-            "Answer to this name too, such as models.example.org; repeatable. * answers to any.",
+            "Accept requests for this host name too, such as models.example.org; repeatable. * accepts all.",
             metavar="NAME",
             panel=ACCESS,
         ),
@@ -62,7 +62,7 @@ def serve(
     cors: Annotated[
         list[str] | None,
         option(
-            "Allow pages of this origin, such as https://example.org; repeatable.",
+            "Accept requests from pages of this origin, such as https://example.org; repeatable.",
             metavar="ORIGIN",
             panel=ACCESS,
         ),
@@ -71,7 +71,7 @@ def serve(
         int | None, option("Maximum number of POST requests per client and minute.", min=1, panel=ACCESS)
     ] = None,
     timeout: Annotated[
-        float, option("Maximum number of seconds for a request.", min=0.1, max=86_400, panel=AMOUNTS)
+        float, option("Maximum number of seconds to answer a request.", min=0.1, max=86_400, panel=AMOUNTS)
     ] = 30.0,
     max_characters: Annotated[
         int, option("Maximum number of characters of a request.", min=1, panel=AMOUNTS)
@@ -87,9 +87,9 @@ def serve(
     max_answer: Annotated[
         int, option("Maximum number of bytes of an answer.", min=1_000, panel=AMOUNTS)
     ] = 16_000_000,
-    batch: Annotated[int, option("Maximum number of texts to compute together.", min=1, panel=AMOUNTS)] = 64,
+    batch: Annotated[int, option("Maximum number of texts in a batch.", min=1, panel=AMOUNTS)] = 64,
     batch_wait: Annotated[
-        float, option("Milliseconds to wait for more texts.", min=0, max=10_000, panel=AMOUNTS)
+        float, option("Milliseconds to wait for more texts of a batch.", min=0, max=10_000, panel=AMOUNTS)
     ] = 4.0,
     queue: Annotated[
         int, option("Maximum number of texts that wait for a model.", min=1, panel=AMOUNTS)
@@ -105,7 +105,7 @@ def serve(
     ] = 10.0,
     idle_timeout: Annotated[
         float,
-        option("Seconds to keep a connection without a request open.", min=0.1, max=3_600, panel=AMOUNTS),
+        option("Seconds after which an idle connection is closed.", min=0.1, max=3_600, panel=AMOUNTS),
     ] = 5.0,
     log_json: Annotated[bool, option("Write the log as JSON lines.", "--log-json", panel=OUTPUT)] = False,
     device: Device = "auto",
@@ -114,8 +114,9 @@ def serve(
 
     Translators have the interface of LibreTranslate (/translate, /languages, /detect), language models that
     of OpenAI's completions (/v1/completions), the others plain JSON (/tag, /classify, /fill, /compose,
-    /forecast); /docs describes them all. A model has the name of its folder; a folder that cannot be served
-    is left out with a warning. Ctrl-C and SIGTERM let running requests finish; a second Ctrl-C ends them.
+    /forecast); /docs describes them all. The name of a model is the name of its folder; a folder that cannot
+    be served is left out with a warning. Ctrl-C and SIGTERM let running requests finish; a second Ctrl-C ends
+    them.
 
     [bold]Examples[/bold]
 
@@ -174,7 +175,9 @@ def serve(
         app = create_app(models, options)
         address = format_address(listener, "http" if tls is None else "https")
         if keyless and unix_socket is None and not is_loopback(host):
-            say("warning: anyone who can reach this machine can use it; --key-file requires keys.")
+            say(
+                "warning: anyone who can reach this machine can use the server; require keys with --key-file."
+            )
         say(greeting(models, address, unix_socket))
         prepare_interpreter()
         server = Server(app, timeout, tls)

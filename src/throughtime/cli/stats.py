@@ -37,10 +37,13 @@ def stats(
     data: DataName,
     tokens: Tokens = None,
     normaliser: Annotated[
-        str | None, option("With --tokens char: change the text first: none, nfc, lower or letters.")
+        str | None,
+        option(
+            "With --tokens char: normaliser of the text: none, nfc, lower (case) or letters (a to z only)."
+        ),
     ] = None,
     split: Split = "all",
-    side: Annotated[str | None, option("Pairs: count source or target only.")] = None,
+    side: Annotated[str | None, option("For pairs: count only this side, source or target.")] = None,
     min_freq: MinFreq = None,
     ngrams: Annotated[
         int | None, option("Maximum n of n-grams to count; 3 by default.", min=1, max=10)

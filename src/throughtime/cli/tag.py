@@ -51,12 +51,12 @@ def tag(
     """
     blocks = read_texts(sentences, file)
     tagger = load_model(run, device, "tag")
-    found = answer_texts(tagger, blocks, partial(tagger.tag, tokenize=tokenize), lines=not sentences)
+    answers = answer_texts(tagger, blocks, partial(tagger.tag, tokenize=tokenize), lines=not sentences)
     if flags.json:
-        values = [{"text": text, **one.to_dict()} for _, text, one in found]
+        values = [{"text": text, **one.to_dict()} for _, text, one in answers]
         return Outcome({"run": str(run), "sentences": values})
     console = stdout()
-    for _, _, one in found:
+    for _, _, one in answers:
         print_tags(console, one)
     return Outcome({})
 

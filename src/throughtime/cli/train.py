@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class TrainGroup(Group):
-    """The tasks of this package and of others, whose declarations are imported only when asked for."""
+    """The tasks of this package and of others, whose declarations are imported only when needed."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Our own tasks and those of other packages that can be imported."""
@@ -75,7 +75,7 @@ CheckpointName = Annotated[
 AcceptChangedData = Annotated[
     bool,
     option(
-        "With --resume: continue although files of the data have changed.",
+        "With --resume: continue even if the data files have changed.",
         "--accept-changed-data",
         panel=RUN,
     ),
@@ -96,11 +96,13 @@ def train_command(task: type[Task]) -> Callable[..., None]:
     """The command that trains a model of this task."""
     named = ("data", *DATA_OPTIONS[task.data], *task.options)
 
-    def command(**given: Any) -> Outcome:
-        settings = read_given(given.get("config"), given.get("set"), {name: given[name] for name in named})
-        if given.get("show_config"):
+    def command(**arguments: Any) -> Outcome:
+        settings = read_given(
+            arguments.get("config"), arguments.get("set"), {name: arguments[name] for name in named}
+        )
+        if arguments.get("show_config"):
             return show_config(task, settings)
-        return run_training(task, settings, given)
+        return run_training(task, settings, arguments)
 
     kinds = dict(_parameters(task))
     optional = {name: False if kind in SWITCHES else None for name, kind in kinds.items()}
@@ -142,16 +144,20 @@ def read_given(config: Path | None, words: list[str] | None, named: Mapping[str,
     """All settings that were given; --set overrides the file, and options override both."""
     from throughtime.settings import read_assignments, read_settings
 
-    given = {name: value for name, value in named.items() if value is not None}
-    return {**(read_settings(config) if config is not None else {}), **read_assignments(words or []), **given}
+    options = {name: value for name, value in named.items() if value is not None}
+    return {
+        **(read_settings(config) if config is not None else {}),
+        **read_assignments(words or []),
+        **options,
+    }
 
 
-def show_config(task: type[Task], given: Mapping[str, Any]) -> Outcome:
+def show_config(task: type[Task], settings: Mapping[str, Any]) -> Outcome:
     """Print all settings with their meaning; JSON leaves out those that have no default."""
     from throughtime.settings import format_settings
 
     kind = task.part("config")
-    described = format_settings(kind, given)
+    described = format_settings(kind, settings)
     if not flags.json:
         print(described, end="")
     defaults = {
@@ -159,27 +165,27 @@ def show_config(task: type[Task], given: Mapping[str, Any]) -> Outcome:
         for name, field in kind.model_fields.items()
         if not field.is_required()
     }
-    return Outcome({**defaults, **kind.derive_settings(given), **given})
+    return Outcome({**defaults, **kind.derive_settings(settings), **settings})
 
 
-def run_training(task: type[Task], settings: Mapping[str, Any], given: Mapping[str, Any]) -> Outcome:
+def run_training(task: type[Task], settings: Mapping[str, Any], arguments: Mapping[str, Any]) -> Outcome:
     """Start a run, continue one, or look for its learning rate."""
     began = time.monotonic()  # importing torch takes seconds, which belong to the minutes of a run
     from throughtime.api import Training
     from throughtime.errors import InterruptedRunError
 
-    out, search = given["out"], bool(given.get("find_lr"))
+    out, search = arguments["out"], bool(arguments.get("find_lr"))
     if out is None and not search:
         raise InputError("out", "is missing: name the folder to save the run in")
     training = Training(
         task.name,
         settings,
         out or Path("-"),
-        resume=given["resume"],
-        checkpoint=given.get("checkpoint"),
-        init_from=given.get("init_from"),
-        skip_bad=given["skip_bad"],
-        accept_changed_data=given.get("accept_changed_data", False),
+        resume=arguments["resume"],
+        checkpoint=arguments.get("checkpoint"),
+        init_from=arguments.get("init_from"),
+        skip_bad=arguments["skip_bad"],
+        accept_changed_data=arguments.get("accept_changed_data", False),
         trust_changed=flags.trust_changed,
         began=began,
         open_data=open_data,
@@ -217,15 +223,15 @@ def find_rate(training: Training, out: Path | None) -> Outcome:
 
         check_format(out, "--out with --find-lr")
         check_file(out)
-    found = training.find_learning_rate()
+    sweep = training.find_learning_rate()
     assert training.model is not None
-    values: dict[str, Any] = {"lr": found.suggestion, "rates": found.rates, "losses": found.losses}
-    tried = f"{len(found.rates)} updates of {training.model.config.optimizer} tried"
-    text = f"Suggested: --lr {found.suggestion:.2g} ({tried})"
+    values: dict[str, Any] = {"lr": sweep.suggestion, "rates": sweep.rates, "losses": sweep.losses}
+    tried = f"{len(sweep.rates)} updates of {training.model.config.optimizer} tried"
+    text = f"Suggested: --lr {sweep.suggestion:.2g} ({tried})"
     if out is not None:
         from throughtime import plots
 
-        plots.learning_rates(found.rates, found.losses, found.suggestion, path=out)
+        plots.learning_rates(sweep.rates, sweep.losses, sweep.suggestion, path=out)
         values["plot"] = str(out)
         text += f"\nDrawn in {out}."
     return Outcome(values, [text])

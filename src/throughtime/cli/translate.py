@@ -35,24 +35,27 @@ def translate(
     file: File = None,
     num_return_sequences: Annotated[
         int,
-        option("Translations per sentence; above 1 as lines `number ||| text ||| score`.", min=1),
+        option("Number of translations per sentence; above 1, lines are `number ||| text ||| score`.", min=1),
     ] = 1,
     max_length: Annotated[
         int | None,
-        option("Maximum number of tokens; by default it follows from the source.", min=1),
+        option("Maximum number of tokens of a translation; by default it depends on the source.", min=1),
     ] = None,
     copy_unknown: Annotated[
         bool,
-        option("Models of words: copy unknown words from the source.", "--copy-unknown", panel=RULES),
+        option(
+            "For models of whole words: copy unknown words from the source.", "--copy-unknown", panel=RULES
+        ),
     ] = False,
     device: Device = "auto",
     **options: Unpack[TranslatingOptions],
 ) -> Outcome:
     """Translate sentences, the lines of a file, or stdin; print one line for each input line.
 
-    Several models with the same vocabulary translate together. The search is a beam unless --search names
-    another one; with --search diverse, the translations of a sentence differ more. With --json, each
-    translation has its score and, if the model has attention, the source words that each word attended to.
+    Several models with the same vocabulary translate together, as an ensemble. The default is beam search;
+    --search chooses another strategy, such as diverse, whose translations of a sentence differ more. With
+    --json, each translation has its score and, if the model has attention, the source words that each word
+    attended to.
 
     [bold]Examples[/bold]
 
@@ -89,11 +92,11 @@ def translate(
         warn(_language_warning(texts, models[0].config))
         return answers
 
-    found = answer_texts(translator, blocks, predict, lines=not sentences)
+    results = answer_texts(translator, blocks, predict, lines=not sentences)
     if flags.json:
-        values = [{"source": text, **one.to_dict()} for _, text, one in found]
+        values = [{"source": text, **one.to_dict()} for _, text, one in results]
         return Outcome({"runs": [str(run) for run in runs], "translations": values})
-    for number, _, one in found:
+    for number, _, one in results:
         print_translations(number, one, numbered=num_return_sequences > 1)
     return Outcome({})
 

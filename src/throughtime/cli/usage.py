@@ -198,11 +198,11 @@ def _near_settings(option: str, fields: dict[str, Any]) -> list[str]:
     key = _our_name(option).replace("drop_out", "dropout")
     words = set(key.split("_"))
     # --dropout and --size most often mean the hidden layers, --layers and --beams a number.
-    found = sorted(
+    matches = sorted(
         (name for name in fields if words <= set(name.split("_"))),
         key=lambda name: not name.startswith(("hidden_", "num_")),
     )
-    return found or difflib.get_close_matches(key, fields, 1, SIMILAR)
+    return matches or difflib.get_close_matches(key, fields, 1, SIMILAR)
 
 
 def _get_following_word(words: list[str]) -> str | None:
@@ -210,10 +210,10 @@ def _get_following_word(words: list[str]) -> str | None:
     return words[0] if words and (not words[0].startswith("-") or _NUMBER.match(words[0])) else None
 
 
-def _value(given: str | None, kind: Any, off: bool) -> str:
-    if _is_truth(kind) and (given is None or given.lower() not in _TRUTH):
+def _value(text: str | None, kind: Any, off: bool) -> str:
+    if _is_truth(kind) and (text is None or text.lower() not in _TRUTH):
         return "false" if off else "true"
-    return "VALUE" if given is None else given
+    return "VALUE" if text is None else text
 
 
 def _is_truth(kind: Any) -> bool:
@@ -268,12 +268,12 @@ class RunFirst(Command):
             return None
         if values.get("help"):
             return None
-        found: list[str] = []
+        texts: list[str] = []
         for param in self.params:
             if param.param_type_name == "argument":
                 own = values.get(param.name)
-                found += [own] if isinstance(own, str) else [one for one in own or () if isinstance(one, str)]
-        return [*found, *rest]
+                texts += [own] if isinstance(own, str) else [one for one in own or () if isinstance(one, str)]
+        return [*texts, *rest]
 
     def _correct_command(self, ctx: Any, words: list[str], run: str, strays: list[str]) -> str:
         """The command line as it should have been."""

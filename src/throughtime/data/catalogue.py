@@ -140,16 +140,16 @@ def find(name: str) -> Entry:
     >>> find("ptb").part.tokens, find("series/ETTh1").part.kind, find("ptb/ptb.valid.txt").part.splits
     ('space', 'series', {'all': ('ptb.valid.txt',)})
     """
-    found = corpus(name)
+    entry = corpus(name)
     rest = name.partition("/")[2]
-    for part in found.parts:
+    for part in entry.parts:
         if part.name == rest or (rest and _lies_in(part, rest)):
-            return Entry(found, part)
-    for file in found.files:
+            return Entry(entry, part)
+    for file in entry.files:
         if rest in (file.path, str(Path(file.path).with_suffix(""))):
-            return Entry(found, _single(found.parts[0], file, rest))
+            return Entry(entry, _single(entry.parts[0], file, rest))
     if not rest:
-        raise InputError(name, f"holds several data sets; choose one of {', '.join(found.names)}")
+        raise InputError(name, f"holds several data sets; choose one of {', '.join(entry.names)}")
     raise unknown("corpus", name, names())
 
 
@@ -180,8 +180,8 @@ def cached_path(corpus: Corpus, file: CorpusFile) -> Path:
 def locate(corpus: Corpus, file: CorpusFile) -> Path | None:
     """Return the file in the user's folder, else in the cache, else None."""
     folder = data_folder()
-    kept = [] if folder is None else [folder / corpus.name / file.path]
-    return next((path for path in [*kept, cached_path(corpus, file)] if path.is_file()), None)
+    places = [] if folder is None else [folder / corpus.name / file.path]
+    return next((path for path in [*places, cached_path(corpus, file)] if path.is_file()), None)
 
 
 def whereabouts(corpus: Corpus, files: Iterable[CorpusFile]) -> str:
@@ -202,13 +202,13 @@ def require(
 ) -> list[Path]:
     """Return the paths of these files of a corpus; missing ones are downloaded first."""
     files = {file.path: file for file in corpus.files}
-    wanted = [files[path] for path in paths]
-    absent = [file for file in wanted if locate(corpus, file) is None]
+    entries = [files[path] for path in paths]
+    absent = [file for file in entries if locate(corpus, file) is None]
     if absent:
         if not fetch_missing or not all(file.address for file in absent):
             raise missing_error(corpus, absent)
         fetch(corpus, absent, progress)
-    return [_check_size(corpus, file) for file in wanted]
+    return [_check_size(corpus, file) for file in entries]
 
 
 def missing_error(corpus: Corpus, files: list[CorpusFile]) -> InputError:
@@ -238,7 +238,7 @@ def _check_size(corpus: Corpus, file: CorpusFile) -> Path:
         raise InputError(
             str(path),
             f"has {size:,} bytes where the corpus {corpus.name} has {file.size:,}; "
-            f"remove it and run `throughtime data fetch {corpus.name}`, or open your own text by its path.",
+            f"remove it and run `throughtime data fetch {corpus.name}`, or open your own text by its path",
         )
     return path
 
@@ -254,8 +254,8 @@ def list_files(name: str) -> list[CorpusFile]:
         return list(owner.files)
     part = find(name).part
     pairs = list(itertools.permutations(part.languages, 2)) or [("", "")]
-    wanted = {path for split in part.splits for pair in pairs for path in part.paths(split, *pair)}
-    return [file for file in owner.files if file.path in wanted]
+    paths_of_part = {path for split in part.splits for pair in pairs for path in part.paths(split, *pair)}
+    return [file for file in owner.files if file.path in paths_of_part]
 
 
 def find_unsound(corpus: Corpus, files: Iterable[CorpusFile]) -> list[CorpusFile]:
@@ -263,7 +263,7 @@ def find_unsound(corpus: Corpus, files: Iterable[CorpusFile]) -> list[CorpusFile
 
     A wrong file in the user's own folder raises an error, because a download would never be used.
     """
-    found = []
+    unsound = []
     for file in files:
         path = locate(corpus, file)
         if path is not None and path.stat().st_size == file.size and sha256_of(path) == file.sha256:
@@ -273,8 +273,8 @@ def find_unsound(corpus: Corpus, files: Iterable[CorpusFile]) -> list[CorpusFile
                 str(path),
                 f"has SHA-256 {sha256_of(path)} where {file.sha256} is expected; remove or replace it",
             )
-        found.append(file)
-    return found
+        unsound.append(file)
+    return unsound
 
 
 def fetch(corpus: Corpus, files: Iterable[CorpusFile], progress: FileProgress | None = None) -> list[Path]:
@@ -323,8 +323,8 @@ def _unpack(archive: Path, member: str, target: Path, file: CorpusFile) -> Path:
                 if output.tell() > file.size:  # neither the digest nor the disk needs the rest
                     break
                 output.write(chunk)
-            if (found := digest.hexdigest()) != file.sha256:
-                raise ChecksumError(wrong_sum(file.address, found, file.sha256))
+            if (checksum := digest.hexdigest()) != file.sha256:
+                raise ChecksumError(wrong_sum(file.address, checksum, file.sha256))
     except (OSError, InputError) as error:
         raise ThroughtimeError(f"{file.address}: the archive cannot be unpacked ({error})") from error
     return target

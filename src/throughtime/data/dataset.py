@@ -71,11 +71,11 @@ class Dataset:
     def files(self, split: str = "all") -> tuple[Path, ...]:
         """Return the files that a split is read from; a part of a file counts as the whole file."""
         stored = (path for own in self._own(split) for path in self.stored[own])
-        given = (path for path in stored if not isinstance(path, MemoryFile))
+        paths = (path for path in stored if not isinstance(path, MemoryFile))
         # A reader may take a folder, as the reader of slots does.
         return tuple(
             file
-            for path in given
+            for path in paths
             for file in (sorted(filter(Path.is_file, path.iterdir())) if path.is_dir() else [path])
         )
 
@@ -90,15 +90,15 @@ class Dataset:
 
     def __repr__(self) -> str:
         """Its name, kind and splits, with their sizes if nothing has to be read for them."""
-        held = [self.kind, *(["-".join(self.languages)] if all(self.languages) and self.languages else [])]
+        facts = [self.kind, *(["-".join(self.languages)] if all(self.languages) and self.languages else [])]
         sizes = {
             split: sum(len(file.items) for file in files if isinstance(file, MemoryFile))
             for split, files in self.stored.items()
         }
         shown = [f"{split} ({sizes[split]:,})" if sizes.get(split) else split for split in self.splits]
         if self.kind != "series" and sizes.get("all"):
-            held[0] = f"{sizes['all']:,} {self.kind}"
-        return f"Dataset({self.name!r}: {' '.join(held)}; {', '.join(shown)})"
+            facts[0] = f"{sizes['all']:,} {self.kind}"
+        return f"Dataset({self.name!r}: {' '.join(facts)}; {', '.join(shown)})"
 
     def records(self, split: str = "all") -> Iterator[Any]:
         """Return the records of a split, in the order of the files."""

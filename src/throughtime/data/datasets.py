@@ -227,13 +227,13 @@ def _order_by_direction(paths: list[Path], source: str | None, target: str | Non
 
 def _folder_files(folder: Path, source: str | None, target: str | None) -> dict[str, tuple[Path, ...]]:
     """Return the files of each split in a folder: one file, or two in the languages asked for."""
-    found = folder_splits(folder)
-    known = tuple(dict.fromkeys(language for files in found.values() for language in files if language))
+    splits = folder_splits(folder)
+    known = tuple(dict.fromkeys(language for files in splits.values() for language in files if language))
     if len(known) > 2 and (source is None or target is None):
         raise InputError(str(folder), f"holds files in {', '.join(known)}; choose source and target")
     pair = _direction(str(folder), known, source, target) if len(known) > 1 else ()
     chosen = {}
-    for split, files in found.items():
+    for split, files in splits.items():
         if pair and not set(pair) <= set(files):
             raise InputError(
                 str(folder), f"lacks a {split} file in {' or '.join(sorted(set(pair) - set(files)))}"

@@ -32,10 +32,10 @@ class UnreachableError(ThroughtimeError):
     """The server cannot be found or does not answer."""
 
 
-def wrong_sum(address: str, found: str, expected: str) -> str:
+def wrong_sum(address: str, actual: str, expected: str) -> str:
     """Return the message for a file with another checksum than the catalogue has."""
     return (
-        f"{address}: the file has SHA-256 {found} where {expected} is expected, so it was removed; "
+        f"{address}: the file has SHA-256 {actual} where {expected} is expected, so it was removed; "
         "its publisher may have changed it."
     )
 
@@ -67,9 +67,9 @@ def download(
             # The kept bytes may belong to another version than the rest: start again.
             part.write_bytes(b"")
             _fetch(address, part, limit, progress, timeout, attempts, pause)
-        if sha256 is not None and (found := sha256_of(part)) != sha256:
+        if sha256 is not None and (actual := sha256_of(part)) != sha256:
             part.unlink()
-            raise ChecksumError(wrong_sum(address, found, sha256))
+            raise ChecksumError(wrong_sum(address, actual, sha256))
         part.replace(path)
     return path
 
@@ -149,7 +149,7 @@ def _check_address(address: str, asked: str) -> None:
 
 
 class _Redirections(urllib.request.HTTPRedirectHandler):
-    """Follows redirections to addresses that could have been asked for themselves."""
+    """Follows redirections only to addresses that are allowed."""
 
     def __init__(self, asked: str) -> None:
         self._asked = asked

@@ -69,8 +69,8 @@ def token_ids(
     `progress` is called with the number of tokens so far.
     """
     name = f"ids/{_key(dataset, split, codec, eos, side, cache)}"
-    if (found := _open(cache_entry(name) if cache is None else cache / name)) is not None:
-        return found
+    if (entry := _open(cache_entry(name) if cache is None else cache / name)) is not None:
+        return entry
     folder = (cache or writable_cache()) / name
     shutil.rmtree(folder, ignore_errors=True)  # in case it is damaged
     sweep_parts(folder.parent)
@@ -83,7 +83,9 @@ def token_ids(
             raise
     built = _open(folder)
     if built is None:
-        raise InputError(str(folder), "changed while it was written; run again")
+        raise InputError(
+            str(folder), "was changed by another program while it was written; run the command again"
+        )
     return built
 
 
@@ -141,16 +143,16 @@ def _build(
 
 
 def _chunks(texts: Iterable[str], size: int = CHUNK) -> Iterator[list[str]]:
-    held: list[str] = []
+    block: list[str] = []
     length = 0
     for text in texts:
-        held.append(text)
+        block.append(text)
         length += len(text)
         if length >= size:
-            yield held
-            held, length = [], 0
-    if held:
-        yield held
+            yield block
+            block, length = [], 0
+    if block:
+        yield block
 
 
 def _encode_texts(
@@ -193,7 +195,7 @@ def _sum(path: Path, cache: Path | None) -> str:
             return str(remembered["sha256"])
     except (OSError, ValueError, KeyError, TypeError):
         pass
-    found = sha256_of(path)
+    checksum = sha256_of(path)
     with whole_file((cache or writable_cache()) / name) as file:
-        json.dump({"stamp": stamp, "sha256": found}, file)
-    return found
+        json.dump({"stamp": stamp, "sha256": checksum}, file)
+    return checksum

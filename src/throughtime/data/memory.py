@@ -84,11 +84,13 @@ def open_objects(
     read_as, kinds, columns = kind, list[str](), None
     for split, part in parts.items():
         where = "data" if split == "all" else f"data[{split!r}]"
-        read_as, found, own, file = _read(part, where, read_as, source, target)
+        read_as, kind_of_part, own, file = _read(part, where, read_as, source, target)
         files[split], columns = (file,), columns or own
-        kinds.append(found)
-        if found != kinds[0]:
-            raise InputError(where, f"holds {found} data, but the split before it holds {kinds[0]} data")
+        kinds.append(kind_of_part)
+        if kind_of_part != kinds[0]:
+            raise InputError(
+                where, f"holds {kind_of_part} data, but the split before it holds {kinds[0]} data"
+            )
     digest = hashlib.sha256(kinds[0].encode())
     for split, (file,) in files.items():
         digest.update(split.encode())
@@ -141,8 +143,8 @@ def _read(
     if kind == "series":
         return kind, kind, None, MemoryFile([["y"], *_format_cells([[value] for value in items])], where)
     records = _records(items, where, kind)
-    found = next((RECORDS[type(one)] for one in records if type(one) in RECORDS), kind)
-    return kind, found, columns, MemoryFile(records, where)
+    record_kind = next((RECORDS[type(one)] for one in records if type(one) in RECORDS), kind)
+    return kind, record_kind, columns, MemoryFile(records, where)
 
 
 def _kind(first: Any, where: str) -> str:
@@ -163,7 +165,7 @@ def _kind(first: Any, where: str) -> str:
 def _records(items: Sequence[Any], where: str, kind: str) -> list[Any]:
     """Return the records of a list, with errors in the place of bad ones."""
     read, first, width = READ[kind], None, 0
-    found: list[Any] = []
+    records: list[Any] = []
     for number, item in enumerate(items, start=1):
         try:
             record = item if type(item) in RECORDS else read(item)
@@ -174,10 +176,10 @@ def _records(items: Sequence[Any], where: str, kind: str) -> list[Any]:
                 width = width or len(record.vector)
                 if len(record.vector) != width:
                     raise ValueError(f"has {len(record.vector)} numbers, the items before it have {width}")
-            found.append(record)
+            records.append(record)
         except ValueError as fault:
-            found.append(InputError(f"{where}, item {number}", str(fault)))
-    return found
+            records.append(InputError(f"{where}, item {number}", str(fault)))
+    return records
 
 
 def _text(value: Any) -> str:

@@ -270,12 +270,13 @@ def _check_grid(series: Series, places: Values, grid: Frequency) -> None:
         time = format_times(series.ds)[int(off[0])]
         raise InputError(
             f"series {series.unique_id!r}",
-            f"has the time {time}, which is off its grid of one {grid}; resample it to a regular step",
+            f"has the time {time}, which does not fit its step of one {grid}; resample it to a regular step",
         )
     if len(places) and places[-1] > MOST_GAPS * len(places):
         raise InputError(
             f"series {series.unique_id!r}",
-            f"has {len(places):,} rows for {int(places[-1]) + 1:,} steps of one {grid}; is a time mistyped?",
+            f"has only {len(places):,} rows for {int(places[-1]) + 1:,} steps of one {grid}; look for a "
+            "wrong date or time",
         )
 
 

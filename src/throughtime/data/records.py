@@ -84,16 +84,16 @@ def blocks(lines: Iterable[str], size: int = BLOCK) -> Iterator[str]:
     >>> list(blocks(["one", "two", "", "(three)", "four"], size=1))
     ['one\n', 'two\n\n(three)\n', 'four']
     """
-    held: list[str] = []
+    block: list[str] = []
     length = 0
     for line in lines:
-        if length >= size and (_good_cut(held[-1], line) or length >= FACTOR * size):
-            yield "\n".join(held) + "\n"
-            held, length = [], 0
-        held.append(line)
+        if length >= size and (_good_cut(block[-1], line) or length >= FACTOR * size):
+            yield "\n".join(block) + "\n"
+            block, length = [], 0
+        block.append(line)
         length += len(line) + 1
-    if held:
-        yield "\n".join(held)
+    if block:
+        yield "\n".join(block)
 
 
 def _good_cut(before: str, after: str) -> bool:

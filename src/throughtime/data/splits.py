@@ -78,21 +78,21 @@ def find_file_language(name: str) -> str | None:
 
 def folder_splits(folder: Path) -> dict[str, dict[str, Path]]:
     """Return the files (or folders) of each split in a folder, by language, which may be empty."""
-    found: dict[str, dict[str, Path]] = {}
+    splits: dict[str, dict[str, Path]] = {}
     for path in sorted(folder.iterdir()):
         split = None if path.name.startswith(".") else find_split(path.name)
         if split is None:
             continue
         language = "" if path.is_dir() else find_file_language(path.name) or ""
-        files = found.setdefault(split, {})
+        files = splits.setdefault(split, {})
         if language in files:
             raise InputError(
                 str(folder),
                 f"has both {files[language].name} and {path.name} for {split}; move one away or name a file",
             )
         files[language] = path
-    if not found:
+    if not splits:
         raise InputError(
             str(folder), "holds no files named train, valid or test (such as train.tsv); name a file"
         )
-    return {split: found[split] for split in SPLITS if split in found}
+    return {split: splits[split] for split in SPLITS if split in splits}

@@ -136,10 +136,10 @@ class Graph:
         """W x + b, for x [..., I] and W [O, I]. In loops it is in float32, because errors would add up."""
         if self.int8:
             table, scale = self._quantise(weight)
-            given = [x, self._transpose(table), scale, "", "" if bias is None else self.weight(bias)]
-            while not given[-1]:
-                given.pop()
-            return self.ops("DynamicQuantizeMatMul", given, 1, domain=MICROSOFT)[0]
+            inputs = [x, self._transpose(table), scale, "", "" if bias is None else self.weight(bias)]
+            while not inputs[-1]:
+                inputs.pop()
+            return self.ops("DynamicQuantizeMatMul", inputs, 1, domain=MICROSOFT)[0]
         product = self.op("MatMul", x, self._transpose(self.weight(weight)))
         return product if bias is None else self.op("Add", product, self.weight(bias))
 

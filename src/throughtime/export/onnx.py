@@ -27,8 +27,8 @@ def to_onnx(graph: Graph) -> bytes:
         producer_name="throughtime",
     )
     onnx.checker.check_model(model)
-    found: bytes = model.SerializeToString()
-    return found
+    serialised: bytes = model.SerializeToString()
+    return serialised
 
 
 def import_onnx() -> Any:

@@ -76,14 +76,14 @@ def _run_operator(
         np.stack([_reorder(cell, name, operator) for cell in cells]) for name in ("weight_ih", "weight_hh")
     ]
     if graph.int8 and operator.kind == "LSTM":
-        found = _int8_lstm(graph, x, weights, bias, steps, entering, attributes)
+        results = _int8_lstm(graph, x, weights, bias, steps, entering, attributes)
     else:
-        given = [x, *(graph.constant(each) for each in weights), bias, steps, *entering]
-        found = graph.ops(operator.kind, given, 1 + parts, attributes)
-    y = graph.op("Transpose", found[0], perm=[0, 2, 1, 3])  # [T, ways, B, H] -> [T, B, ways, H]
+        inputs = [x, *(graph.constant(each) for each in weights), bias, steps, *entering]
+        results = graph.ops(operator.kind, inputs, 1 + parts, attributes)
+    y = graph.op("Transpose", results[0], perm=[0, 2, 1, 3])  # [T, ways, B, H] -> [T, B, ways, H]
     y = graph.op("Reshape", y, graph.axes(0, 0, ways * size))
     reached = [
-        graph.op("Gather", found[1 + part], graph.constant(way, "int64"), axis=0)
+        graph.op("Gather", results[1 + part], graph.constant(way, "int64"), axis=0)
         for way in range(ways)
         for part in range(parts)
     ]
@@ -112,8 +112,8 @@ def _int8_lstm(
             graph.constant(np.stack(scale)),
             graph.constant(np.zeros_like(np.stack(scale), np.int8), "int8"),
         ]
-    given = [x, *tables, bias, steps, *entering, "", *scales]
-    return graph.ops("DynamicQuantizeLSTM", given, 3, attributes, domain=MICROSOFT)
+    inputs = [x, *tables, bias, steps, *entering, "", *scales]
+    return graph.ops("DynamicQuantizeLSTM", inputs, 3, attributes, domain=MICROSOFT)
 
 
 def _reorder(cell: Cell, name: str, operator: GraphOperator) -> Array:
@@ -151,7 +151,7 @@ def _loop(
     for value, size in (*zip(after, sizes, strict=True), (shown, sizes[0])):
         body.output(value, graph.fresh("after"), "float32", ["batch", size])
     backward = int(reverse)
-    found = graph.ops(
+    results = graph.ops(
         "Scan",
         [*state, *scanned],
         len(sizes) + 1,
@@ -162,4 +162,4 @@ def _loop(
         },
         body=body,
     )
-    return found[-1], tuple(found[:-1])
+    return results[-1], tuple(results[:-1])

@@ -33,11 +33,11 @@ class Case(NamedTuple):
     expected: Mapping[str, Array]
 
     @classmethod
-    def of(cls, part: str, what: str, given: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> Case:
+    def of(cls, part: str, what: str, inputs: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> Case:
         """A case from tensors."""
         arrays = [
             {name: value.cpu().contiguous().numpy() for name, value in tensors.items()}
-            for tensors in (given, expected)
+            for tensors in (inputs, expected)
         ]
         return cls(part, what, *arrays)
 
@@ -116,9 +116,9 @@ def verify(models: Mapping[str, bytes], cases: Iterable[Case], precision: str) -
         name: onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
         for name, model in models.items()
     }
-    found = []
-    for part, what, given, expected in cases:
-        outputs = sessions[part].run(list(expected), dict(given))
+    checks = []
+    for part, what, inputs, expected in cases:
+        outputs = sessions[part].run(list(expected), dict(inputs))
         for name, ours, theirs in zip(expected, outputs, expected.values(), strict=True):
             off = difference(ours, theirs)
             if not off <= TOLERANCE[precision]:
@@ -127,8 +127,8 @@ def verify(models: Mapping[str, bytes], cases: Iterable[Case], precision: str) -
                     f"in {precision}, more than {TOLERANCE[precision]:g}; nothing was written"
                 )
             largest = float(np.abs(ours.astype(float) - theirs).max()) if ours.size else 0.0
-            found.append({"part": part, "shape": what, "output": name, "off": off, "largest": largest})
-    return found
+            checks.append({"part": part, "shape": what, "output": name, "off": off, "largest": largest})
+    return checks
 
 
 def difference(ours: Array, theirs: Array) -> float:

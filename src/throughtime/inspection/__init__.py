@@ -17,12 +17,12 @@ def find_views(model: Any) -> list[str]:
     from throughtime.inspection.searches import check_searchable
     from throughtime.inspection.translation import check_attention, require_translator
 
-    found = []
+    views = []
     checks = (check_attention, require_translator, check_searchable, check_gates, tables)
     for view, check in zip(VIEWS, checks, strict=True):
         try:
             check(model)
         except InputError:
             continue
-        found.append(view)
-    return found
+        views.append(view)
+    return views

@@ -144,7 +144,7 @@ def measure_layers(
         torch.manual_seed(0)
         layers = build_layers(width, kernel)
         seconds: dict[str, list[float]] = {name: [] for name in layers}
-        kept: dict[str, list[float]] = {name: [] for name in layers}
+        memory: dict[str, list[float]] = {name: [] for name in layers}
         for weights, layer in layers.values():
             _time_training(weights, layer, lengths[0], width)
         for n in lengths:
@@ -154,13 +154,13 @@ def measure_layers(
                     times[name].append(_time_training(weights, layer, n, width))
             for name, (_, layer) in layers.items():
                 seconds[name].append(min(times[name]))
-                kept[name].append(count_kept_bytes(layer, n, width))
+                memory[name].append(count_kept_bytes(layer, n, width))
     return {
         name: LayerCost(
             [round(value * 1e3, 3) for value in seconds[name]],
-            [round(value / 1e6, 3) for value in kept[name]],
+            [round(value / 1e6, 3) for value in memory[name]],
             round(fit_exponent(lengths, seconds[name]), 2),
-            round(fit_exponent(lengths, kept[name]), 2),
+            round(fit_exponent(lengths, memory[name]), 2),
         )
         for name in layers
     }

@@ -27,12 +27,12 @@ class Table:
     def ids(self, text: str) -> list[int]:
         """Return the ids of the tokens of a text that have a vector."""
         if self.codec is None:
-            found = self.vocabulary[text.split()]
+            token_ids = self.vocabulary[text.split()]
         else:
             # Most words occur inside sentences, where a subword contains the space before it.
-            found = min((self.codec.encode(one) for one in (f" {text}", text)), key=len)
+            token_ids = min((self.codec.encode(one) for one in (f" {text}", text)), key=len)
         unk = self.vocabulary.unk_id
-        return [one for one in dict.fromkeys(found) if one != unk and one < len(self.vectors)]
+        return [one for one in dict.fromkeys(token_ids) if one != unk and one < len(self.vectors)]
 
     def spell(self, one: int) -> str:
         """Return a token as people read it."""
@@ -61,24 +61,27 @@ def tables(model: Any) -> list[Table]:
 
 def table(model: Any, name: str | None = None) -> Table:
     """Return the table of this name, or the first one."""
-    found = {one.name: one for one in tables(model)}
-    if name is not None and name not in found:
+    by_name = {one.name: one for one in tables(model)}
+    if name is not None and name not in by_name:
         shared = "but all tokens of this model share one table; leave it out"
-        problem = shared if len(found) == 1 else f"expected {' or '.join(found)}"
+        problem = shared if len(by_name) == 1 else f"expected {' or '.join(by_name)}"
         raise InputError("side", f"is {name!r}, {problem}")
-    return found[name] if name is not None else next(iter(found.values()))
+    return by_name[name] if name is not None else next(iter(by_name.values()))
 
 
 def _list_translator_tables(network: EncoderDecoder, codecs: Any) -> list[Table]:
     sides = {"source": (network.encoder, codecs.source), "target": (network.decoder, codecs.target)}
-    found: list[Table] = []
+    tables_of_sides: list[Table] = []
     for name, (part, codec) in sides.items():
         embedding = getattr(part, "embedding", None)
         if isinstance(embedding, nn.Embedding):
-            found.append(Table(name, embedding.weight.detach(), codec.vocabulary, codec))
-    if len(found) == 2 and found[0].vectors.data_ptr() == found[1].vectors.data_ptr():
-        return [Table("tokens", found[0].vectors, codecs.source.vocabulary, codecs.source)]
-    return found
+            tables_of_sides.append(Table(name, embedding.weight.detach(), codec.vocabulary, codec))
+    if (
+        len(tables_of_sides) == 2
+        and tables_of_sides[0].vectors.data_ptr() == tables_of_sides[1].vectors.data_ptr()
+    ):
+        return [Table("tokens", tables_of_sides[0].vectors, codecs.source.vocabulary, codecs.source)]
+    return tables_of_sides
 
 
 @dataclass(frozen=True)
@@ -159,12 +162,12 @@ def principal_axes(vectors: Tensor) -> tuple[Tensor, float]:
     centred = (vectors - vectors.mean(dim=0)).double()
     left, sizes, _ = torch.linalg.svd(centred, full_matrices=False)
     flat = torch.zeros(len(vectors), 2, dtype=torch.float64)
-    kept = min(2, len(sizes))
-    flat[:, :kept] = left[:, :kept] * sizes[:kept]
+    count = min(2, len(sizes))
+    flat[:, :count] = left[:, :count] * sizes[:count]
     # The sign of an axis is arbitrary; the farthest point gets a positive sign, so that maps are comparable.
     flat *= torch.where(flat.gather(0, flat.abs().argmax(dim=0, keepdim=True)) < 0, -1.0, 1.0)
     total = float((sizes**2).sum())
-    return flat, float((sizes[:kept] ** 2).sum()) / total if total else 1.0
+    return flat, float((sizes[:count] ** 2).sum()) / total if total else 1.0
 
 
 def _nearest(vectors: Tensor, ids: Sequence[int], k: int, vocabulary: Any) -> list[list[tuple[int, float]]]:

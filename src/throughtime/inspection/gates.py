@@ -61,8 +61,8 @@ def gates(cell: Cell, x: Tensor) -> dict[str, Tensor]:
     state, rows = cell.initial_state(1), []
     with torch.no_grad():
         for projected in cell.project(x[:, None]):
-            state, found = step_gates(cell, projected, state)
-            rows.append(found)
+            state, values = step_gates(cell, projected, state)
+            rows.append(values)
     return {name: torch.cat([row[name] for row in rows]) for name in rows[0]}
 
 
@@ -84,12 +84,12 @@ def _name_values(cell: Cell, values: list[Tensor], batch: int) -> dict[str, Tens
             f"declares {len(cell.activations)} activations, but its step calls sigmoid, tanh and relu "
             f"{len(values)} times; name each call in `activations`, with () for a result that is not shown",
         )
-    found: dict[str, Tensor] = {}
+    by_name: dict[str, Tensor] = {}
     for parts, value in zip(cell.activations, values, strict=True):
         if parts:
             rows = value.expand(batch, -1)  # a gate that depends on neither input nor state has one row
-            found |= dict(zip(parts, rows.chunk(len(parts), dim=-1), strict=True))
-    return found
+            by_name |= dict(zip(parts, rows.chunk(len(parts), dim=-1), strict=True))
+    return by_name
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,8 @@ class LayerGates:
         """
         if self.keep is None:
             return None
-        kept = np.log(np.clip(self.values[self.keep].astype(np.float64), 1e-12, 1.0)).mean(axis=0)
-        lives: NDArray[np.float64] = math.log(0.5) / np.minimum(kept, math.log(0.5) / LONGEST)
+        mean_log = np.log(np.clip(self.values[self.keep].astype(np.float64), 1e-12, 1.0)).mean(axis=0)
+        lives: NDArray[np.float64] = math.log(0.5) / np.minimum(mean_log, math.log(0.5) / LONGEST)
         return lives
 
     @property
@@ -225,8 +225,8 @@ def _watch_translator(model: Any, network: EncoderDecoder, text: str) -> list[La
     prompt = codecs.prompt(text)
     _check(text, prompt)
     network.eval()
-    [found] = model.run_search([prompt], model.build_search("beam"))
-    written = [network.bos_id, *found.results[0].tokens]
+    [result] = model.run_search([prompt], model.build_search("beam"))
+    written = [network.bos_id, *result.results[0].tokens]
     device = next(network.parameters()).device
     source = torch.tensor(prompt, device=device)[:, None]
     encoder: Any = network.encoder
@@ -244,7 +244,9 @@ def _check(text: str, tokens: Sequence[Any]) -> None:
     if not text.strip() or not tokens:
         raise InputError("sentence", "is empty; give some words to read")
     if len(tokens) > MOST_TOKENS:
-        raise InputError("sentence", f"has {len(tokens)} tokens, at most {MOST_TOKENS} are shown")
+        raise InputError(
+            "sentence", f"has {len(tokens)} tokens, expected at most {MOST_TOKENS}; give a shorter one"
+        )
 
 
 Seen = dict[str, list[dict[str, Tensor]]]
@@ -274,7 +276,7 @@ def _step_and_note(cell: Cell, rows: list[dict[str, Tensor]], projected: Tensor,
 def _layers(module: nn.Module, seen: Seen, part: str, tokens: Sequence[str]) -> list[LayerGates]:
     cells = [(name, module.get_submodule(name)) for name, rows in seen.items() if rows]
     both = any(name.endswith("from_right") for name, _ in cells)
-    found = []
+    layers = []
     for name, cell in cells:
         assert isinstance(cell, Cell)
         rows = seen[name]
@@ -286,5 +288,5 @@ def _layers(module: nn.Module, seen: Seen, part: str, tokens: Sequence[str]) -> 
         number = next((int(word) + 1 for word in name.split(".") if word.isdigit()), None)
         title = f"{part} {number}" if number is not None else f"{part}, {name} cell"
         way = (" from the right" if from_right else " from the left") if both else ""
-        found.append(LayerGates(title + way, type(cell).__name__, tuple(tokens), values, cell.keeping_gate))
-    return found
+        layers.append(LayerGates(title + way, type(cell).__name__, tuple(tokens), values, cell.keeping_gate))
+    return layers

@@ -101,16 +101,16 @@ def compare_searches(
     rows = []
     for name in STRATEGIES:
         counting = CountingModel(step_model)
-        found, note = _run_search(name, counting, run, num_beams, seed)
+        result, note = _run_search(name, counting, run, num_beams, seed)
         row = SearchRow(name, steps=counting.steps, hypotheses=counting.hypotheses, note=note)
-        if found is not None:
+        if result is not None:
             row = replace(
                 row,
-                text=decode(found.tokens),
-                log_prob=found.log_prob,
-                score=found.score,
-                tokens=len(found.tokens),
-                ended=found.ended,
+                text=decode(result.tokens),
+                log_prob=result.log_prob,
+                score=result.score,
+                tokens=len(result.tokens),
+                ended=result.ended,
             )
         rows.append(row)
     return SearchComparison(text, most, seed, tuple(rows))
@@ -131,8 +131,8 @@ def _prepare_translator(translator: Any, text: str, max_length: int | None) -> P
 
     def run(name: str, model: StepModel, options: dict[str, Any]) -> list[Finished]:
         search = translator.build_search(name, **options)
-        [found] = translator.run_search([prompt], search, max_length=most, model=model)
-        results: list[Finished] = found.results
+        [result] = translator.run_search([prompt], search, max_length=most, model=model)
+        results: list[Finished] = result.results
         return results
 
     return most, translator.step_model, run, translator.codecs.target.decode

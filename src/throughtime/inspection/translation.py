@@ -32,10 +32,10 @@ def attention(translator: SentenceTranslator, text: str, **options: Any) -> Tran
     require_translator(translator)
     if not text.strip():
         raise InputError("sentence", "is empty; give some words to translate")
-    [found] = translator.translate([text], align=True, **options)
-    if found.alignment is None:
+    [answer] = translator.translate([text], align=True, **options)
+    if answer.alignment is None:
         raise InputError("attention", "this translator has none: it reads the source into one vector")
-    return found
+    return answer
 
 
 def require_translator(model: Any) -> None:
@@ -130,13 +130,13 @@ def beam_tree(
     def watch(moment: Moment) -> None:
         watchers[-1](moment)  # the others were only asked for their width
 
-    [found] = translator.run_search([prompt], search, watch=watch)
+    [finished] = translator.run_search([prompt], search, watch=watch)
     watcher = watchers[-1]
     target = translator.codecs.target
-    paths = [_path(watcher.nodes, one, watcher.end_id) for one in found.results]
+    paths = [_path(watcher.nodes, one, watcher.end_id) for one in finished.results]
     results = [
         TranslationResult(target.decode(one.tokens), one.score, one.log_prob, one.ended, path[-1])
-        for one, path in zip(found.results, paths, strict=True)
+        for one, path in zip(finished.results, paths, strict=True)
     ]
     nodes = _candidates(watcher, target, set(paths[0]))
     return BeamTree(text, num_beams, alpha, tuple(nodes), tuple(results))
@@ -162,7 +162,7 @@ class _Reasons(Trace):
         """Explain in one sentence why a node was kept, cut or ended."""
         if node.status == "ended":
             return f"a complete translation, with the score {format_signed(node.score)}"
-        width, bar, found = self.beam.width, self.bars[node.step - 1], self.found[node.step - 1]
+        width, bar, last_score = self.beam.width, self.bars[node.step - 1], self.found[node.step - 1]
         if node.status == "kept":
             return f"one of the {width} best of this step" if width > 1 else "the best of this step"
         if node.log_prob < bar:
@@ -170,37 +170,39 @@ class _Reasons(Trace):
             beaten = f"ln P {format_signed(node.log_prob)}, the last has {format_signed(bar)}"
             return f"not among the {width} best of this step: {beaten}"
         if node.token == self.end_id:
-            beaten = f"its score {format_signed(node.score)} is below the best found, {format_signed(found)}"
+            beaten = (
+                f"its score {format_signed(node.score)} is below the best found, {format_signed(last_score)}"
+            )
             return f"a complete translation, but {beaten}"
         reach = format_signed(
             float(self.beam.ceiling(torch.tensor(node.log_prob, dtype=torch.float64), node.step))
         )
-        return f"cannot win: it can reach at most {reach}, and {format_signed(found)} has been found already"
+        return f"cannot win: it can reach at most {reach}, and {format_signed(last_score)} was found already"
 
 
 def _candidates(watcher: _Reasons, codec: Codec, best: set[int]) -> list[Candidate]:
     nodes = watcher.nodes
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     for place, node in enumerate(nodes):
         check_interrupt()
         before = _tokens(nodes, node.parent)
         parent = None if node.parent is None else nodes[node.parent]
         own = piece(codec, before, node.token)
-        previous = found[node.parent].piece if node.parent is not None else ""
+        previous = candidates[node.parent].piece if node.parent is not None else ""
         gained = node.log_prob - (parent.log_prob if parent else 0.0)
         figures = (own, label(own, previous), min(1.0, math.exp(gained)), node.log_prob, node.score)
-        found.append(
+        candidates.append(
             Candidate(node.step, node.parent, *figures, node.status, watcher.reason(node), place in best)
         )
-    return found
+    return candidates
 
 
 def _tokens(nodes: Sequence[TraceNode], place: int | None) -> list[int]:
-    found: list[int] = []
+    tokens: list[int] = []
     while place is not None:
-        found.insert(0, nodes[place].token)
+        tokens.insert(0, nodes[place].token)
         place = nodes[place].parent
-    return found
+    return tokens
 
 
 def _path(nodes: Sequence[TraceNode], result: Finished, end_id: int | None) -> list[int]:

@@ -42,11 +42,11 @@ def unavailable(device: int) -> str | None:
 def limits(device: int) -> tuple[int, int]:
     """Return the number of multiprocessors of the GPU, and the bytes of shared memory a block may have."""
     torch.cuda.init()
-    handle, found = ctypes.c_int(), (ctypes.c_int(), ctypes.c_int())
+    handle, values = ctypes.c_int(), (ctypes.c_int(), ctypes.c_int())
     _check(_driver().cuDeviceGet(ctypes.byref(handle), device))
-    for value, attribute in zip(found, (16, 97), strict=True):  # as the driver numbers them
+    for value, attribute in zip(values, (16, 97), strict=True):  # as the driver numbers them
         _check(_driver().cuDeviceGetAttribute(ctypes.byref(value), attribute, handle))
-    return found[0].value, found[1].value
+    return values[0].value, values[1].value
 
 
 def build(
@@ -64,17 +64,17 @@ def build(
 def _build_once(
     name: str, files: tuple[str, ...], constants: tuple[tuple[str, int], ...], device: int, together: bool
 ) -> Kernel:
-    given = dict(constants)
+    values = dict(constants)
     with torch.cuda.device(device):
         _enter(device)
-        image = machine_code(text(files), given, torch.cuda.get_device_capability(device))
+        image = machine_code(text(files), values, torch.cuda.get_device_capability(device))
         module, function = ctypes.c_void_p(), ctypes.c_void_p()
         _check(_driver().cuModuleLoadData(ctypes.byref(module), image))
         _check(_driver().cuModuleGetFunction(ctypes.byref(function), module, name.encode()))
-        shared = given.get("SHARED_BYTES", 0)
+        shared = values.get("SHARED_BYTES", 0)
         most_shared_memory = 8  # the driver's number of this attribute
         _check(_driver().cuFuncSetAttribute(function, most_shared_memory, shared))
-    threads, pointers = 32 * given["WARPS"], ctypes.c_void_p * 1
+    threads, pointers = 32 * values["WARPS"], ctypes.c_void_p * 1
     start = _driver().cuLaunchCooperativeKernel if together else _driver().cuLaunchKernel
     extra = () if together else (None,)
 
@@ -87,8 +87,8 @@ def _build_once(
             _enter(device)
         # torch.cuda.current_stream would build an object at each launch for the same number.
         stream = ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(device))
-        given = pointers(ctypes.addressof(arguments))
-        _check(start(function, blocks, 1, 1, threads, 1, 1, shared, stream, given, *extra))
+        values = pointers(ctypes.addressof(arguments))
+        _check(start(function, blocks, 1, 1, threads, 1, 1, shared, stream, values, *extra))
 
     return launch
 

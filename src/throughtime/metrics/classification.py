@@ -15,20 +15,20 @@ from throughtime.errors import InputError
 
 @dataclass
 class ChunkCounts:
-    """How many chunks (or labels) are in the data, how many were found, and how many of these are right."""
+    """Numbers of chunks (or labels) in the data, of predicted ones, and of those predicted rightly."""
 
-    given: int = 0
-    found: int = 0
-    right: int = 0
+    given: int = 0  # in the data
+    found: int = 0  # predicted
+    right: int = 0  # both
 
     @property
     def precision(self) -> float:
-        """The share of what was found that is right; 0 if nothing was found."""
+        """The share of the predicted chunks that are right; 0 if none was predicted."""
         return self.right / self.found if self.found else 0.0
 
     @property
     def recall(self) -> float:
-        """The share of what is in the data that was found; 0 if nothing is there."""
+        """The share of the chunks in the data that were predicted rightly; 0 if there are none."""
         return self.right / self.given if self.given else 0.0
 
     @property
@@ -49,7 +49,7 @@ class ClassScore(NamedTuple):
     recall: float
     f1: float
     support: int  # number of texts with this label
-    predicted: int  # number of texts that were given this label
+    predicted: int  # number of texts for which this label was predicted
 
     def values(self) -> dict[str, Any]:
         """Everything but the label, by name."""
@@ -58,28 +58,30 @@ class ClassScore(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Confusion:
-    """How often texts with each label (row) were given each label (column).
+    """How often each label (column) was predicted for texts with each true label (row).
 
     Precision is 0 for a label that was never predicted, recall is 0 for one that never occurs. Macro F1 is
     the mean over the labels that occur on either side.
 
-    >>> found = Confusion.of(["a", "a", "b"], ["a", "b", "b"])
-    >>> found.counts.tolist(), round(found.accuracy, 3), round(found.macro_f1, 3)
+    >>> confusion = Confusion.of(["a", "a", "b"], ["a", "b", "b"])
+    >>> confusion.counts.tolist(), round(confusion.accuracy, 3), round(confusion.macro_f1, 3)
     ([[1, 1], [0, 1]], 0.667, 0.667)
     """
 
     labels: tuple[str, ...]
-    counts: NDArray[np.int64]  # [right, given]
+    counts: NDArray[np.int64]  # [true label, predicted label]
 
     @classmethod
-    def of(cls, right: Sequence[str], given: Sequence[str]) -> Confusion:
-        """Count the right and the given label of each text."""
-        if len(right) != len(given):
-            raise InputError("labels", f"are {len(given)} for {len(right)} texts; give one for each")
-        names = tuple(sorted({*right, *given}))
+    def of(cls, references: Sequence[str], predictions: Sequence[str]) -> Confusion:
+        """Count the true and the predicted label of each text."""
+        if len(references) != len(predictions):
+            raise InputError(
+                "labels", f"are {len(predictions)} for {len(references)} texts; give one for each"
+            )
+        names = tuple(sorted({*references, *predictions}))
         number = {name: place for place, name in enumerate(names)}
         counts = np.zeros((len(names), len(names)), np.int64)
-        np.add.at(counts, ([number[name] for name in right], [number[name] for name in given]), 1)
+        np.add.at(counts, ([number[name] for name in references], [number[name] for name in predictions]), 1)
         return cls(names, counts)
 
     @property
@@ -109,16 +111,16 @@ class Confusion:
         return sum(scores) / len(scores) if scores else 0.0
 
     def list_mistakes(self, most: int = 10) -> list[tuple[str, str, int]]:
-        """The most frequent mistakes: the right label, the given one, and how often."""
+        """The most frequent mistakes: the true label, the predicted one, and how often."""
         places = np.argwhere(self.counts * (1 - np.eye(len(self.labels), dtype=np.int64)))
-        found = [(self.labels[i], self.labels[j], int(self.counts[i, j])) for i, j in places]
-        return sorted(found, key=lambda one: (-one[2], one[:2]))[:most]
+        mistakes = [(self.labels[i], self.labels[j], int(self.counts[i, j])) for i, j in places]
+        return sorted(mistakes, key=lambda one: (-one[2], one[:2]))[:most]
 
 
 def f1_scores(
     hits: NDArray[np.int64], support: NDArray[np.int64], predicted: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """F1 of each label, from how often it was found, was right and was given; 0 if it never occurs."""
+    """F1 of each label, from how often it was predicted rightly, was true, and was predicted; 0 if never."""
     scores: NDArray[np.float64] = 2 * hits / np.maximum(support + predicted, 1)
     return scores
 
@@ -147,7 +149,7 @@ def chunks(tags: Sequence[str]) -> list[Chunk]:
     [Chunk(type='PER', start=0, end=2), Chunk(type='PER', start=2, end=3), Chunk(type='LOC', start=4, end=5),
     Chunk(type='ORG', start=5, end=6)]
     """
-    found: list[Chunk] = []
+    result: list[Chunk] = []
     start, before, type_before = 0, OUTSIDE, ""
     for place, tag in enumerate([*tags, OUTSIDE]):
         role, _, type_ = tag.partition("-")  # a type may contain other hyphens
@@ -157,11 +159,11 @@ def chunks(tags: Sequence[str]) -> list[Chunk]:
         )
         # An open chunk ends where another begins or where no chunk continues.
         if before != OUTSIDE and (begins or role == OUTSIDE):
-            found.append(Chunk(type_before, start, place))
+            result.append(Chunk(type_before, start, place))
         if begins:
             start = place
         before, type_before = role, type_
-    return found
+    return result
 
 
 def is_chunked(tags: Iterable[str]) -> bool:
@@ -186,13 +188,13 @@ class Tagging:
     (0.6666666666666666, 0.0, [('I-LOC', 'O', 1)])
     """
 
-    pairs: Counter[tuple[str, str]] = field(default_factory=Counter)  # (given, found) of each word
+    pairs: Counter[tuple[str, str]] = field(default_factory=Counter)  # (true tag, predicted tag) of each word
     types: dict[str, ChunkCounts] = field(default_factory=dict)
 
-    def add(self, given: Sequence[str], found: Sequence[str]) -> None:
-        """Count a sentence with its given and its found tags."""
-        self.pairs.update(zip(given, found, strict=True))
-        right, guessed = set(chunks(given)), set(chunks(found))
+    def add(self, references: Sequence[str], predictions: Sequence[str]) -> None:
+        """Count a sentence with its true and its predicted tags."""
+        self.pairs.update(zip(references, predictions, strict=True))
+        right, guessed = set(chunks(references)), set(chunks(predictions))
         for chunk in right | guessed:
             counts = self.types.setdefault(chunk.type, ChunkCounts())
             counts.given += chunk in right
@@ -207,7 +209,7 @@ class Tagging:
     @property
     def right(self) -> int:
         """The number of words with the right tag."""
-        return sum(count for (given, found), count in self.pairs.items() if given == found)
+        return sum(count for (true, predicted), count in self.pairs.items() if true == predicted)
 
     @property
     def accuracy(self) -> float:
@@ -222,13 +224,13 @@ class Tagging:
 
     @property
     def confusions(self) -> list[tuple[str, str, int]]:
-        """The given tag, the wrong one that was found, and how often; most frequent first."""
+        """The true tag, the wrong one that was predicted, and how often; most frequent first."""
         wrong = [(*pair, count) for pair, count in self.pairs.items() if pair[0] != pair[1]]
         return sorted(wrong, key=lambda one: (-one[2], one[:2]))
 
     def table(self) -> dict[str, dict[str, int]]:
-        """The confusion table: for each given tag, how often each tag was found; without zeros."""
+        """The confusion table: for each true tag, how often each tag was predicted; without zeros."""
         rows: dict[str, dict[str, int]] = {}
-        for (given, found), count in sorted(self.pairs.items()):
-            rows.setdefault(given, {})[found] = count
+        for (true, predicted), count in sorted(self.pairs.items()):
+            rows.setdefault(true, {})[predicted] = count
         return rows

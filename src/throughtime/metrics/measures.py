@@ -65,7 +65,7 @@ def compute_measures(
     >>> compute_measures(["ter"], "translate", ["the cat sat"], ["the cat sat"])
     {'ter': 0.0}
     """
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for name in names:
-        found |= find_measure(name, task).compute(predictions, references)
-    return found
+        values |= find_measure(name, task).compute(predictions, references)
+    return values

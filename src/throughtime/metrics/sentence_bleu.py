@@ -26,8 +26,10 @@ class NgramMatches:
         """Count the n-grams of length n and their matches."""
         if n < 1:
             raise InputError("n", f"is {n}, expected 1 or more")
-        found, wanted = _ngrams(prediction, n), _ngrams(label, n)
-        return cls(n, sum(min(count, wanted[gram]) for gram, count in found.items()), found.total())
+        ngrams, reference_ngrams = _ngrams(prediction, n), _ngrams(label, n)
+        return cls(
+            n, sum(min(count, reference_ngrams[gram]) for gram, count in ngrams.items()), ngrams.total()
+        )
 
     @property
     def precision(self) -> float:

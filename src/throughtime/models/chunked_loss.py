@@ -62,8 +62,8 @@ def smoothed_surprisal(
         both = _SummedSurprisal.apply(*inputs, labels, smoothing, head.chunk)  # type: ignore[no-untyped-call]
         return SurprisalSums(*both)
     nothing = Gradients(None, None, None)
-    found, excess = _collect(*inputs, labels, head.chunk, nothing, None, smoothing)
-    return SurprisalSums(found.sum(), (found + smoothing * excess).sum())
+    surprisals, excess = _collect(*inputs, labels, head.chunk, nothing, None, smoothing)
+    return SurprisalSums(surprisals.sum(), (surprisals + smoothing * excess).sum())
 
 
 def surprisals(head: SoftmaxHead, hidden: Tensor, labels: Tensor, log_shares: Tensor | None = None) -> Tensor:
@@ -89,16 +89,16 @@ class _SummedSurprisal(torch.autograd.Function):
         for_hidden, for_shares, *for_softmax = ctx.needs_input_grad[:4]
         gradients = Gradients.allocate(hidden.flatten(0, -2), weight, bias, (for_hidden, *for_softmax))
         into_shares = torch.empty_like(log_shares) if log_shares is not None and for_shares else None
-        found, excess = _collect(
+        surprisals, excess = _collect(
             hidden, log_shares, weight, bias, labels, chunk, gradients, into_shares, smoothing
         )
         ctx.gradients = (gradients.hidden, into_shares, gradients.weight, gradients.bias)
         ctx.shape, ctx.dtype = hidden.shape, weight.dtype
         ctx.head = "SoftmaxHead" if log_shares is None else "MixtureHead"
-        total = found.sum()
+        total = surprisals.sum()
         ctx.mark_non_differentiable(total)
         ctx.set_materialize_grads(False)  # the total gets no gradient, not even zeros
-        return total, (found + smoothing * excess).sum()
+        return total, (surprisals + smoothing * excess).sum()
 
     @staticmethod
     def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
@@ -134,7 +134,7 @@ def _collect(
     experts = 1 if log_shares is None else log_shares.shape[1]
     with torch.autocast(weight.device.type, enabled=False):
         per_chunk = even_chunk(len(hidden), max(1, (chunk or default_chunk(weight)) // experts))
-        found, excess = [hidden.new_empty(0, dtype=sums)], [hidden.new_empty(0, dtype=sums)]
+        surprisals, excess = [hidden.new_empty(0, dtype=sums)], [hidden.new_empty(0, dtype=sums)]
         middle = words.to(sums).mean(0) if smoothing else None
         offset = 0.0 if bias is None or not smoothing else bias.to(sums).mean()
         for start in range(0, len(hidden), per_chunk):
@@ -150,12 +150,12 @@ def _collect(
                 surprisal, share = -together, parts.view(-1, 1)
                 if into_shares is not None:
                     into_shares[rows] = -parts
-            found.append(torch.where(known, surprisal, 0.0)[:, 0])
+            surprisals.append(torch.where(known, surprisal, 0.0)[:, 0])
             if middle is not None:
                 above = scores.at_target[:, 0] - (states.to(sums) @ middle + offset)
                 excess.append(torch.where(known[:, 0], above, 0.0))
             if learns:
                 place = slice(start * experts, start * experts + len(states))
                 softmax.add_gradients(scores, share, gradients, place)
-        every = torch.cat(found)
+        every = torch.cat(surprisals)
         return every, torch.cat(excess) if smoothing else torch.zeros_like(every)

@@ -104,8 +104,8 @@ class ConditionalDecoder(Decoder):
 
     def graph_start(self, ops: Ops, encoded: GraphEncoded) -> tuple[GraphState, GraphState]:
         """See `Decoder`."""
-        kept = self.attention.graph_memory(ops, encoded.outputs, encoded.lengths)
-        return graph_first_state(ops, self.first, self.bridge, encoded), kept
+        memory = self.attention.graph_memory(ops, encoded.outputs, encoded.lengths)
+        return graph_first_state(ops, self.first, self.bridge, encoded), memory
 
     def graph_step(self, ops: Ops, last: str, state: GraphState, kept: GraphState) -> GraphDecoded:
         """See `Decoder`."""

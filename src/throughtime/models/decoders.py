@@ -97,8 +97,8 @@ class ContextDecoder(Decoder):
         return DecoderOutput(self._output(outputs), reached)
 
     def _output(self, outputs: Tensor) -> Tensor:
-        found: Tensor = self.output_dropout(outputs if self.output is None else self.output(outputs))
-        return found
+        result: Tensor = self.output_dropout(outputs if self.output is None else self.output(outputs))
+        return result
 
     def _input(self, ids: Tensor, memory: Memory) -> Tensor:
         """The input of the stack for ids [rows] or [L, rows]."""

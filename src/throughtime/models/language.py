@@ -159,20 +159,20 @@ class RecurrentLanguageModel(nn.Module):
         """Feed one token per row; return ln P of every next token, [rows, V]."""
         outputs, reached = self.stack.step(self.embed(last), state)
         real = (last != NOTHING)[:, None]
-        kept = tuple(torch.where(real, new, old) for new, old in zip(reached, state, strict=True))
-        return Step(self.head.log_probs(outputs), kept)
+        states = tuple(torch.where(real, new, old) for new, old in zip(reached, state, strict=True))
+        return Step(self.head.log_probs(outputs), states)
 
     @torch.inference_mode()
     def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[npt.NDArray[np.float64]]:
         """ln P of every id given those before it, piece by piece to save memory."""
-        found: list[npt.NDArray[np.float64]] = [np.zeros(0)] * len(sequences)
+        results: list[npt.NDArray[np.float64]] = [np.zeros(0)] * len(sequences)
         order = sorted(range(len(sequences)), key=lambda i: -len(sequences[i]))
         for first in range(0, len(order), ROWS_AT_ONCE):
             chosen = order[first : first + ROWS_AT_ONCE]
             rows = self._surprisals([sequences[i] for i in chosen])
             for i, row in zip(chosen, rows, strict=True):
-                found[i] = -row[: len(sequences[i])].astype(np.float64)
-        return found
+                results[i] = -row[: len(sequences[i])].astype(np.float64)
+        return results
 
     def _surprisals(self, sequences: Sequence[Sequence[int]]) -> npt.NDArray[np.float32]:
         device = self.embedding.weight.device
@@ -187,8 +187,8 @@ class RecurrentLanguageModel(nn.Module):
             check_interrupt()
             read = self(x.to(device), state)
             state = state if x is nothing else read.state
-            found = self.head.surprisals(read.outputs.flatten(0, 1), y.flatten().to(device))
-            parts.append(found.view(y.shape).cpu())
+            surprisals = self.head.surprisals(read.outputs.flatten(0, 1), y.flatten().to(device))
+            parts.append(surprisals.view(y.shape).cpu())
         return torch.cat(parts).T.numpy()
 
     def embed(self, ids: Tensor) -> Tensor:
@@ -286,12 +286,12 @@ class FrozenReader:
         if self.model.embedding.weight.device != ids.device:
             self.model.to(ids.device)
         state = self.model.initial_state(ids.shape[1])
-        kept = torch.zeros(*places.shape, self.output_size, device=ids.device)
+        features = torch.zeros(*places.shape, self.output_size, device=ids.device)
         # Piece by piece, so that long sentences need no more memory than their words.
         for first in range(0, len(ids), STEPS_AT_ONCE):
             outputs, _, state = self.model(ids[first : first + STEPS_AT_ONCE], state)
             place = places - first
             here = ((place >= 0) & (place < len(outputs)))[..., None]
             chosen = place.clamp(0, len(outputs) - 1)[..., None].expand(-1, -1, outputs.shape[2])
-            kept = torch.where(here, outputs.gather(0, chosen).float(), kept)
-        return kept
+            features = torch.where(here, outputs.gather(0, chosen).float(), features)
+        return features

@@ -65,10 +65,10 @@ def surprisals(
         steps = 1 if before == NOTHING else reader.steps
         labels = torch.from_numpy(ids[first : first + steps].astype(np.int64))[:, None]
         inputs = torch.cat([torch.tensor([[before]]), labels[:-1]])
-        found, reached = reader.read(model, inputs.to(device), labels.to(device), state)
+        piece, reached = reader.read(model, inputs.to(device), labels.to(device), state)
         state = state if before == NOTHING else reached
         before, first = int(labels[-1]), first + len(labels)
-        yield found[:, 0]
+        yield piece[:, 0]
         if progress is not None:
             progress(first)
 
@@ -91,8 +91,8 @@ def window_surprisals(
         rows = np.stack([ids[start : start + steps + 1] for start in group], axis=1).astype(np.int64)
         read = torch.from_numpy(rows).to(device)
         outputs = model(read[:-1]).outputs[warm_up:]
-        found = model.head.surprisals(outputs.flatten(0, 1), read[1 + warm_up :].flatten())
-        yield found.view(steps - warm_up, len(group)).double().cpu().numpy()
+        surprisals = model.head.surprisals(outputs.flatten(0, 1), read[1 + warm_up :].flatten())
+        yield surprisals.view(steps - warm_up, len(group)).double().cpu().numpy()
 
 
 class NeuralCache(StreamScorer):
@@ -121,12 +121,12 @@ class NeuralCache(StreamScorer):
         states = outputs.to(torch.promote_types(outputs.dtype, torch.float32))
         if self._past is None:
             self._past = states[:0], labels[:0]
-        held, words = torch.cat([self._past[0], states]), torch.cat([self._past[1], labels])
-        self._past = held[-self.window :], words[-self.window :]
+        past, words = torch.cat([self._past[0], states]), torch.cat([self._past[1], labels])
+        self._past = past[-self.window :], words[-self.window :]
         # Row t scores the tokens before it, at most `window` of them.
-        scores = self.theta * torch.einsum("tbh,ibh->bti", states, held)
-        now = torch.arange(len(held) - len(states), len(held), device=held.device)[:, None]  # [T, 1]
-        then = torch.arange(len(held), device=held.device)  # [I]
+        scores = self.theta * torch.einsum("tbh,ibh->bti", states, past)
+        now = torch.arange(len(past) - len(states), len(past), device=past.device)[:, None]  # [T, 1]
+        then = torch.arange(len(past), device=past.device)  # [I]
         scores.masked_fill_((then >= now) | (then < now - self.window), -torch.inf)
         everything = scores.logsumexp(2)  # [B, T]
         same = labels.T[:, :, None] == words.T[:, None, :]
@@ -212,10 +212,10 @@ class DynamicEvaluation(StreamScorer):
                 surprisals.mean(), self._weights, allow_unused=True, materialize_grads=True
             )
         self._learn(list(gradients))
-        found = surprisals.detach().view_as(labels)
+        result = surprisals.detach().view_as(labels)
         if self.cache is not None:
-            found = self.cache.mix(outputs.detach(), labels, found)
-        return found, tuple(part.detach() for part in reached)
+            result = self.cache.mix(outputs.detach(), labels, result)
+        return result, tuple(part.detach() for part in reached)
 
     @torch.no_grad()
     def close(self) -> None:

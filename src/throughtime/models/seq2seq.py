@@ -122,8 +122,8 @@ class EncoderDecoder(nn.Module):
 
     def encode(self, source: Tensor, lengths: Tensor) -> tuple[State, Memory]:
         """Read sources [T, B]: the state that the decoder begins with, and the memory of each sentence."""
-        state, kept = self.decoder.start(self.encoder(source, lengths))
-        return state, Memory(kept, torch.arange(source.shape[1], device=source.device))
+        state, memory = self.decoder.start(self.encoder(source, lengths))
+        return state, Memory(memory, torch.arange(source.shape[1], device=source.device))
 
     def forward(self, source: Tensor, lengths: Tensor, inputs: Tensor) -> DecoderOutput:
         """Teacher forcing: the decoder's outputs [L, B, H] for target inputs [L, B]."""
@@ -145,9 +145,11 @@ class EncoderDecoder(nn.Module):
         state, memory = self.encode(source, lengths)
         steps: list[DecoderOutput] = []
         forced = torch.rand(inputs.shape, device=inputs.device) < ratio
-        for t, given in enumerate(inputs):
+        for t, reference in enumerate(inputs):
             last = (
-                given if t == 0 else torch.where(forced[t], given, self._predict(steps[-1].outputs, sample))
+                reference
+                if t == 0
+                else torch.where(forced[t], reference, self._predict(steps[-1].outputs, sample))
             )
             steps.append(self.decoder.step(last, state, memory))
             state = steps[-1].state

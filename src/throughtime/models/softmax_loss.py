@@ -42,19 +42,19 @@ def pass_on_gradients(ctx: Any, outer: Tensor, head: str) -> tuple[Tensor | None
     if ctx.gradients is None:
         raise ThroughtimeError(f"backward was called twice on one loss of a {head}; compute the loss again")
     # Once `ctx` lets go of the tensors, autograd takes them as .grad without a copy.
-    found: tuple[Tensor | None, ...] = tuple(ctx.gradients)
+    gradients: tuple[Tensor | None, ...] = tuple(ctx.gradients)
     ctx.gradients = None
-    for gradient in found:
+    for gradient in gradients:
         if gradient is not None:
             gradient.mul_(outer)
-    return found
+    return gradients
 
 
 def check_states(states: Tensor, weight: Tensor) -> None:
-    """Refuse states whose width differs from that of the words."""
+    """Refuse states whose width differs from that of the softmax weights."""
     if states.shape[-1] != weight.shape[1]:
         raise InputError(
-            "states", f"have the width {states.shape[-1]}, but the words of the softmax {weight.shape[1]}"
+            "states", f"have the width {states.shape[-1]}, but the softmax expects {weight.shape[1]}"
         )
 
 
@@ -190,8 +190,10 @@ class CudaSoftmax(ChunkSoftmax):
         if self.bias is not None:
             padded[:, size : size + 2] = 1
         scores = padded @ self._padded.t()
-        found = softmax.softmax_(scores, targets, len(self.words), self.smoothing, self.learns)
-        return ChunkScores(padded, targets, found.surprisals[:, None], found.at_target[:, None], scores)
+        surprisals = softmax.softmax_(scores, targets, len(self.words), self.smoothing, self.learns)
+        return ChunkScores(
+            padded, targets, surprisals.surprisals[:, None], surprisals.at_target[:, None], scores
+        )
 
     def add_gradients(self, scores: ChunkScores, share: Tensor, gradients: Gradients, rows: slice) -> None:
         """Add the gradients of a chunk."""

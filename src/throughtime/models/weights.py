@@ -37,8 +37,8 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) ->
         if name not in own:
             raise InputError(where, f"has weights {name!r} that the model lacks: it belongs to another model")
         if own[name].shape != tensors[name].shape:
-            got, wanted = list(tensors[name].shape), list(own[name].shape)
-            raise InputError(where, f"has {name!r} of shape {got}, the model has {wanted}")
+            got, expected = list(tensors[name].shape), list(own[name].shape)
+            raise InputError(where, f"has {name!r} of shape {got}, the model has {expected}")
         if own[name].is_meta and own[name].dtype != tensors[name].dtype:
             raise InputError(where, f"has {name!r} in {tensors[name].dtype}, the model has {own[name].dtype}")
     for name, weight in own.items():
@@ -86,10 +86,10 @@ class _WithoutValues(TorchFunctionMode):
     """Leaves out what sets values: first weights on the meta device have none, and torch takes seconds."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        name, given = getattr(func, "__name__", ""), kwargs or {}
+        name, options = getattr(func, "__name__", ""), kwargs or {}
         if name.endswith("_") and not name.endswith("__") and name != "requires_grad_":
-            return args[0] if args else given["tensor"]
-        return func(*args, **given)
+            return args[0] if args else options["tensor"]
+        return func(*args, **options)
 
 
 @contextlib.contextmanager

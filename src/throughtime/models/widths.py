@@ -21,7 +21,7 @@ def layer_widths(
     return [hidden_size] * (num_layers - 1) + [last]
 
 
-def tied_widths(given: Mapping[str, Any], layer: str = "hidden_size") -> dict[str, Any]:
+def tied_widths(settings: Mapping[str, Any], layer: str = "hidden_size") -> dict[str, Any]:
     """The settings that follow from the widths given, if the output may share the embedding's weights.
 
     If only one of the widths of the embedding and of `layer` is given, the other one is set to it. If both
@@ -32,15 +32,15 @@ def tied_widths(given: Mapping[str, Any], layer: str = "hidden_size") -> dict[st
     >>> tied_widths({"embedding_size": 32, "hidden_size": 64})
     {'tied': False}
     """
-    if not given.get("tied", True):
+    if not settings.get("tied", True):
         return {}
-    if given.get("cell") == NARROWER:
-        return {} if "tied" in given else {"tied": False}
-    match given.get("embedding_size"), given.get(layer):
+    if settings.get("cell") == NARROWER:
+        return {} if "tied" in settings else {"tied": False}
+    match settings.get("embedding_size"), settings.get(layer):
         case None, int(width) if width > 0:  # other values are refused later, by name
             return {"embedding_size": width}
         case int(width), None if width > 0:
             return {layer: width}
-        case int(embedding), int(width) if embedding != width and "tied" not in given:
+        case int(embedding), int(width) if embedding != width and "tied" not in settings:
             return {"tied": False}
     return {}

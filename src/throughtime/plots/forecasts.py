@@ -101,7 +101,9 @@ def _find_series(panel: Panel, name: str, count: int) -> Series:
     if count == len(panel.series) == 1:
         return panel.series[0]
     if name not in panel.series_by_name():
-        raise InputError("history", f"has no series {name!r}, which is forecast")
+        raise InputError(
+            "history", f"has no series {name!r}, but the forecasts have; pass the past of every series"
+        )
     return panel.series_by_name()[name]
 
 
@@ -155,11 +157,11 @@ def _choose_windows_apart(cuts: Sequence[int], h: int) -> list[int]:
     >>> _choose_windows_apart([7, 6, 5, 4, 3], h=3)
     [1, 4]
     """
-    found: list[int] = []
+    places: list[int] = []
     for place in reversed(range(len(cuts))):
-        if not found or cuts[place] - cuts[found[0]] >= h:
-            found.insert(0, place)
-    return found
+        if not places or cuts[place] - cuts[places[0]] >= h:
+            places.insert(0, place)
+    return places
 
 
 def forecast_error(

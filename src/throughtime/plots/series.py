@@ -128,12 +128,12 @@ _FEW = 120  # up to this number of rows, a line joins the dots
 _PALE = "#A8A8A8"
 
 
-def k_steps(found: KSteps, *, trained: bool = True, path: Path | str | None = None) -> Figure:
+def k_steps(answer: KSteps, *, trained: bool = True, path: Path | str | None = None) -> Figure:
     """Draw the predictions over the last 1,000 rows of each series, in a separate panel for each k.
 
     With `trained`, for series that the model was trained on, a line marks the first tested row.
     """
-    shown, steps = found.series[:_SERIES], found.steps
+    shown, steps = answer.series[:_SERIES], answer.steps
     with figure(3.2 + 4.6 * len(shown), 1.2 + 1.65 * len(steps), path=path) as drawing:
         panels = drawing.subplots(len(steps), len(shown), sharex="col", sharey="col", squeeze=False)
         for row, step in enumerate(steps):
@@ -145,7 +145,9 @@ def k_steps(found: KSteps, *, trained: bool = True, path: Path | str | None = No
             else:
                 axes.set_xlabel("row")
         handles, labels = panels[0][0].get_legend_handles_labels()
-        left_out = f"{len(shown)} of {len(found.series):,} series" if len(found.series) > len(shown) else None
+        left_out = (
+            f"{len(shown)} of {len(answer.series):,} series" if len(answer.series) > len(shown) else None
+        )
         drawing.legend(handles, labels, loc="outside upper right", ncols=len(labels), title=left_out)
     return drawing
 

@@ -129,7 +129,9 @@ def check_format(path: Path | str, where: str | None = None) -> str:
     kind = Path(path).suffix.lower().removeprefix(".")
     if kind not in FORMATS:
         known = ", ".join(f".{name}" for name in FORMATS)
-        raise InputError(where or str(path), f"is not the name of a figure; let it end in one of {known}")
+        raise InputError(
+            where or str(path), f"has no known format of figures; choose a name that ends in {known}"
+        )
     return kind
 
 
@@ -138,10 +140,10 @@ def complete_fonts(figure: Figure) -> str:
     from matplotlib.text import Text
 
     lacking = {text: _find_missing(text) for text in figure.findobj(Text) if not text.get_text().isascii()}
-    wanted = set().union(*lacking.values())
-    if not wanted:
+    characters = set().union(*lacking.values())
+    if not characters:
         return ""
-    families, left = _families(wanted)
+    families, left = _families(characters)
     for text, letters in lacking.items():
         if letters:
             text.set_fontfamily([*text.get_fontfamily(), *families])
@@ -155,14 +157,14 @@ def _find_missing(text: Text) -> set[str]:
     return drawn - _find_available(str(findfont(text.get_fontproperties())), drawn)
 
 
-def _families(wanted: Collection[str]) -> tuple[list[str], set[str]]:
+def _families(characters: Collection[str]) -> tuple[list[str], set[str]]:
     """Choose as few font families as possible that cover the characters; return the rest as well."""
-    holds = _known_families(wanted)
-    if set(wanted) - set().union(*holds.values()):
-        _learn_new_fonts(wanted)
-        holds = _known_families(wanted)
-    left, chosen = set(wanted), list[str]()
-    script = _script(wanted)
+    holds = _known_families(characters)
+    if set(characters) - set().union(*holds.values()):
+        _learn_new_fonts(characters)
+        holds = _known_families(characters)
+    left, chosen = set(characters), list[str]()
+    script = _script(characters)
     while holds:
         # Among equal fonts prefer sans-serif, the right language, and the shortest name.
         best = max(
@@ -176,26 +178,26 @@ def _families(wanted: Collection[str]) -> tuple[list[str], set[str]]:
     return chosen, left
 
 
-def _known_families(wanted: Collection[str]) -> dict[str, set[str]]:
+def _known_families(characters: Collection[str]) -> dict[str, set[str]]:
     """The characters that each family known to matplotlib has."""
     from matplotlib.font_manager import fontManager
 
     holds: dict[str, set[str]] = {}
     for entry in fontManager.ttflist:
         if entry.style == "normal" and not entry.name.startswith(_BOXES):
-            held = _find_available(entry.fname, wanted)
+            available = _find_available(entry.fname, characters)
             # The bold face may lack a character of the regular one: it must be in all faces.
-            holds[entry.name] = holds.get(entry.name, held) & held
-    return {name: held for name, held in holds.items() if held}
+            holds[entry.name] = holds.get(entry.name, available) & available
+    return {name: available for name, available in holds.items() if available}
 
 
-def _learn_new_fonts(wanted: Collection[str]) -> None:
+def _learn_new_fonts(characters: Collection[str]) -> None:
     """Add fonts to matplotlib that were installed after it cached its list."""
     from matplotlib.font_manager import findSystemFonts, fontManager
 
     known = {entry.fname for entry in fontManager.ttflist}
     for file in findSystemFonts():
-        if file not in known and _find_available(file, wanted):
+        if file not in known and _find_available(file, characters):
             fontManager.addfont(file)
 
 

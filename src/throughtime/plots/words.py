@@ -73,14 +73,14 @@ _LARGE, _SMALL = 11.0, 8.5  # of the letters, in points
 Box = tuple[float, float, float, float]  # left, bottom, right, top
 
 
-def embedding(found: EmbeddingMap, *, path: Path | str | None = None) -> Figure:
+def embedding(word_map: EmbeddingMap, *, path: Path | str | None = None) -> Figure:
     """Draw a map of embeddings; lines join each token of the sentence with its nearest neighbours."""
     with figure(_WIDTH, _HEIGHT, path=path) as drawing:
         axes = drawing.subplots()
-        for point in found.points:
-            for other in (found.points[place] for place in point.near):
+        for point in word_map.points:
+            for other in (word_map.points[place] for place in point.near):
                 axes.plot([point.x, other.x], [point.y, other.y], color=FAINT, linewidth=0.9, zorder=1)
-        for point, offset in zip(found.points, _offsets(found.points), strict=True):
+        for point, offset in zip(word_map.points, _offsets(word_map.points), strict=True):
             colour, asked = COLOURS[1] if point.asked else COLOURS[0], point.asked
             axes.plot(
                 point.x, point.y, color=colour, marker="D" if asked else "o", markersize=6 if asked else 4
@@ -91,7 +91,7 @@ def embedding(found: EmbeddingMap, *, path: Path | str | None = None) -> Figure:
                 fontweight="bold" if asked else "normal", ha="left" if offset[0] > 0 else "right",
             )  # fmt: skip
         axes.set_title("What the model finds alike: words of the sentence (◆) and their neighbours (●)")
-        axes.set_xlabel(f"the two directions of most variance, {found.explained:.0%} of it")
+        axes.set_xlabel(f"the two directions of most variance, {word_map.explained:.0%} of it")
         axes.set_xticks([])
         axes.set_yticks([])
         axes.margins(0.12)

@@ -56,8 +56,8 @@ class Associative:
             within = None if lengths is None else (lengths - start).clamp(0, projected.shape[0])
             factors = None if carry is None else carry[start : start + block]
             sources = decay.contiguous(), drive.contiguous(), last.to(running)
-            found, last = _LinearScan.apply(*sources, within, factors)  # type: ignore[no-untyped-call]
-            outputs.append(found.to(kind))
+            states, last = _LinearScan.apply(*sources, within, factors)  # type: ignore[no-untyped-call]
+            outputs.append(states.to(kind))
         return Result(torch.cat(outputs) if len(outputs) > 1 else outputs[0], (last.to(outputs[0].dtype),))
 
 

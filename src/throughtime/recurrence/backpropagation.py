@@ -97,8 +97,8 @@ def carries(
             return None
         case Truncated(tau):
             t = torch.arange(steps)
-            kept = ((t == 0) | (t % tau != 0)).to(dtype)
-            return kept[:, None].expand(-1, batch).contiguous().to(device)
+            factors = ((t == 0) | (t % tau != 0)).to(dtype)
+            return factors[:, None].expand(-1, batch).contiguous().to(device)
         case Randomised():
             pi = strategy.probabilities(steps)[:, None]
             drawn = torch.rand(steps, batch, dtype=torch.float64, generator=generator or strategy.generator())
@@ -219,7 +219,7 @@ class _Recomputed(torch.autograd.Function):
             for result, gradient in zip((outputs, *state), gradients, strict=True)
             if result.requires_grad
         ]
-        found = iter(
+        values = iter(
             torch.autograd.grad(
                 [result for result, _ in results],
                 [source for source in sources if source.requires_grad],
@@ -227,4 +227,4 @@ class _Recomputed(torch.autograd.Function):
                 allow_unused=True,
             )
         )
-        return None, None, *(next(found) if need else None for need in needed)
+        return None, None, *(next(values) if need else None for need in needed)

@@ -97,11 +97,11 @@ def gpu(device: int) -> str:
 @functools.cache
 def figures(name: str) -> dict[str, Any]:
     """Return all measurements on GPUs of this name; the user's own take precedence."""
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for path in (Path(__file__).with_name("costs.json"), own_file()):
         if path.exists():
-            found.update(json.loads(path.read_text(encoding="utf-8")).get(name, {}))
-    return found
+            result.update(json.loads(path.read_text(encoding="utf-8")).get(name, {}))
+    return result
 
 
 def forget() -> None:

@@ -132,8 +132,10 @@ class Scan(torch.autograd.Function):
         steps, (batch, size) = len(projected), initial.shape
         outputs = projected.new_empty(steps, batch, size)
         last = torch.empty_like(initial)
-        given = _addresses(projected=projected, initial=initial, outputs=outputs, last=last, lengths=lengths)
-        settings.launch(False, _Linear(steps, batch, size, *given))
+        addresses = _addresses(
+            projected=projected, initial=initial, outputs=outputs, last=last, lengths=lengths
+        )
+        settings.launch(False, _Linear(steps, batch, size, *addresses))
         ctx.save_for_backward(projected, initial, outputs, lengths, carry)
         ctx.settings = settings
         return outputs, last
@@ -146,7 +148,7 @@ class Scan(torch.autograd.Function):
         steps, batch, size = outputs.shape
         d_outputs, d_last = (gradient.contiguous() for gradient in gradients)
         d_projected, d_initial = torch.empty_like(projected), torch.empty_like(initial)
-        given = _addresses(
+        addresses = _addresses(
             projected=projected,
             initial=initial,
             outputs=outputs,
@@ -157,11 +159,11 @@ class Scan(torch.autograd.Function):
             d_initial=d_initial,
             carry=carry,
         )
-        ctx.settings.launch(True, _Linear(steps, batch, size, *given))
+        ctx.settings.launch(True, _Linear(steps, batch, size, *addresses))
         return d_projected, d_initial, None, None, None
 
 
 def _addresses(**tensors: Tensor | None) -> list[int | None]:
     """Return addresses in the order of the kernel's arguments; None for a tensor that is not given."""
-    found = {name: tensor.data_ptr() for name, tensor in tensors.items() if tensor is not None}
-    return [found.get(name) for name in TENSORS]
+    addresses = {name: tensor.data_ptr() for name, tensor in tensors.items() if tensor is not None}
+    return [addresses.get(name) for name in TENSORS]

@@ -93,11 +93,11 @@ class TimingCase:
         """Return a function that runs one forward pass, or one training step without the optimiser."""
         owner.to("cuda", self.dtype)
         x, gradient = self.data()
-        wanted = [x, *owner.parameters()]
+        inputs = [x, *owner.parameters()]
 
         def step() -> Any:
             if self.trains:
-                return torch.autograd.grad(forward(x)[0], wanted, gradient)
+                return torch.autograd.grad(forward(x)[0], inputs, gradient)
             with torch.no_grad():
                 return forward(x)[0]
 
@@ -114,11 +114,11 @@ def record_graph(call: Call) -> Call:
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        kept = call()
+        outputs = call()
 
     def replay() -> Any:
         graph.replay()
-        return kept
+        return outputs
 
     return replay
 
@@ -150,7 +150,7 @@ def measure_break_even(
     Where torch has no module, the layers take their turns on both sides.
     """
     margins = REPLAYED if cell in MODULES else REPLAYED[:1] * 3
-    found: list[int | None] = [None for _ in margins]
+    limits: list[int | None] = [None for _ in margins]
     pays_called = False
     for steps in (steps for steps in STEPS if steps * batch * hidden < LARGEST):
         case = TimingCase(cell, dtype, steps, batch, hidden, trains=trains)
@@ -160,13 +160,13 @@ def measure_break_even(
         if not pays_called:
             continue
         ratio = _times_as_fast(record_graph(ours), record_graph(theirs))
-        found = [
+        limits = [
             steps if known is None and ratio >= margin else known
-            for known, margin in zip(found, margins, strict=True)
+            for known, margin in zip(limits, margins, strict=True)
         ]
-        if None not in found:
+        if None not in limits:
             break
-    return found
+    return limits
 
 
 def _times_as_fast(ours: Call, theirs: Call) -> float:
@@ -210,19 +210,19 @@ def measure(say: Callable[[str], None]) -> dict[str, Any]:
         for batch in BATCHES
         for backward in (False, True)
     )
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     for backend, name, rows in survey():
-        found.setdefault(backend, {})[name] = rows
+        results.setdefault(backend, {})[name] = rows
         won = [sum(steps is not None for steps in column) for column in list(zip(*rows, strict=True))[2:]]
         shapes = ", ".join(map(str, won))
         say(f"{name}: faster than torch at {shapes} of {len(rows)} shapes with 1, 2, 3 layers")
     gpu, path = torch.cuda.get_device_name(), costs.own_file()
     everything = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    everything[gpu] = {**everything.get(gpu, {}), **found}
+    everything[gpu] = {**everything.get(gpu, {}), **results}
     with whole_file(path) as file:
         json.dump(everything, file)
     costs.forget()
-    return {"gpu": gpu, "file": str(path), **found}
+    return {"gpu": gpu, "file": str(path), **results}
 
 
 Work = tuple[str, tuple[tuple[str, int], ...], tuple[int, int]]
@@ -234,13 +234,13 @@ def compile_ahead(tasks: Iterable[KernelTask], plans: int = 1) -> None:
 
     limits = driver.limits(torch.cuda.current_device())
     capability = torch.cuda.get_device_capability()
-    wanted: dict[Work, None] = {}
+    work: dict[Work, None] = {}
     for task in dict.fromkeys(tasks):
         for plan in candidates(task, *limits)[:plans]:
             constants = tuple(sorted(plan.constants(task).items()))
-            wanted["backward" if task.backward else "forward", constants, capability] = None
+            work["backward" if task.backward else "forward", constants, capability] = None
     with multiprocessing.get_context("spawn").Pool(min(14, os.cpu_count() or 1)) as pool:
-        pool.map(_compile, wanted, chunksize=2)
+        pool.map(_compile, work, chunksize=2)
 
 
 def _compile(work: Work) -> None:

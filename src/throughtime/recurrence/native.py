@@ -186,7 +186,7 @@ def _frozen(kernel: Kernel, weights: list[Tensor], x: Tensor, state: Stacked, le
 
 
 def _run_packed(kernel: Kernel, weights: list[Tensor], x: Tensor, state: Stacked, lengths: Tensor) -> Result:
-    """A ragged batch by torch's packing. That knows no empty row, so an empty row takes one step in vain."""
+    """A ragged batch by torch's packing, which has no empty rows: an empty row takes one unused step."""
     packed = pack_padded_sequence(x, lengths.clamp(min=1).cpu(), enforce_sorted=False)
     order, back = packed.sorted_indices, packed.unsorted_indices
     assert order is not None

@@ -141,7 +141,7 @@ class Recurrence(torch.autograd.Function):
             outputs = entering.new_zeros(after - 1, batch, width)
         kernel, blocks, pause = _prepare_kernel(settings, batch, True)
         numbers = after - 1, batch, pause
-        found: list[Tensor | None] = []
+        results: list[Tensor | None] = []
         with _precision(settings.kind):
             for at, layer, own in reversed(list(zip(range(len(layers)), layers, sums, strict=True))):
                 assert outputs is not None
@@ -163,12 +163,12 @@ class Recurrence(torch.autograd.Function):
                 ]
                 if size < width:
                     initial = [None if part is None else moves.tighten(part, size, width) for part in initial]
-                found = [*weights, *initial, *found]
+                results = [*weights, *initial, *results]
         if outputs is not None and given < outputs.shape[1]:
             outputs = moves.tighten(outputs, given, outputs.shape[1])
         moves.launch()
         into_x = None if outputs is None else outputs.view(-1, batch, given)
-        return None, None, None, into_x, *found
+        return None, None, None, into_x, *results
 
 
 def _precision(kind: ElementKind) -> contextlib.AbstractContextManager[None]:

@@ -211,16 +211,16 @@ def select_input_gradients(form: Form, gradients: Tensor) -> Tensor:
 
 
 def tighten_gradients(
-    moves: Moves, form: Form, size: int, given: int, weights: Sequence[Tensor | None]
+    moves: Moves, form: Form, size: int, input_size: int, weights: Sequence[Tensor | None]
 ) -> list[Tensor | None]:
-    """Make the gradients of weights tight at the next launch: `size` units and `given` inputs."""
+    """Make the gradients of weights tight at the next launch: `size` units and `input_size` inputs."""
     into_ih, into_hh, into_bias, into_bias_hn = weights
     assert into_ih is not None
     assert into_hh is not None
     assert into_bias is not None
     width, after = into_hh.shape[1], form is Form.GRU_AFTER
-    if size < width or given < into_ih.shape[1]:
-        into_ih = moves.tighten_gates(into_ih, size, width, given)
+    if size < width or input_size < into_ih.shape[1]:
+        into_ih = moves.tighten_gates(into_ih, size, width, input_size)
     if size < width or after:
         into_hh = moves.tighten_gates(into_hh, size, width, size, first=int(after))  # from q, r, z to r, z, n
     if size < width:

@@ -124,8 +124,8 @@ class Plan:
     def constants(self, task: KernelTask) -> dict[str, int]:
         """The constants that the source of the kernel needs."""
         own = {name.upper(): value for name, value in asdict(self).items() if name != "pause"}
-        given = {"CELL": int(task.form), "KIND": int(task.kind), "WIDTH": task.width}
-        return {**given, **own, "SHARED_BYTES": self.shared_bytes(task)}
+        values = {"CELL": int(task.form), "KIND": int(task.kind), "WIDTH": task.width}
+        return {**values, **own, "SHARED_BYTES": self.shared_bytes(task)}
 
 
 REGISTERS = 65536
@@ -179,7 +179,7 @@ def _loads(batch: int, row_tiles: int, each: int) -> int:
 
 def candidates(task: KernelTask, multiprocessors: int, shared_limit: int) -> list[Plan]:
     """Return all plans with one multiprocessor per block, those expected to be fastest first."""
-    found = []
+    plans = []
     for units in (16, 32):
         for rows in (8, 16, 24, 32):
             groups = multiprocessors // -(-task.width // units)
@@ -192,8 +192,8 @@ def candidates(task: KernelTask, multiprocessors: int, shared_limit: int) -> lis
             for warps in (8, 16):
                 plan = fit_plan(task, units, rows, passes, warps, shared_limit)
                 if plan is not None:
-                    found.append(replace(plan, pause=_pause(task, plan)))
-    return sorted(found, key=lambda plan: microseconds(task, plan))
+                    plans.append(replace(plan, pause=_pause(task, plan)))
+    return sorted(plans, key=lambda plan: microseconds(task, plan))
 
 
 def _pause(task: KernelTask, plan: Plan) -> int:
@@ -206,8 +206,8 @@ def _pause(task: KernelTask, plan: Plan) -> int:
 @functools.cache
 def best(task: KernelTask, multiprocessors: int, shared_limit: int) -> Plan | None:
     """Return the plan expected to be fastest, or None if no plan fits the GPU."""
-    found = candidates(task, multiprocessors, shared_limit)
-    return found[0] if found else None
+    plans = candidates(task, multiprocessors, shared_limit)
+    return plans[0] if plans else None
 
 
 WAITING = 0.283

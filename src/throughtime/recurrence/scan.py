@@ -185,8 +185,8 @@ def _append_zeros(outputs: Tensor, steps: int) -> Tensor:
 
 def _check_shape(cell: Cell, x: Tensor, layout: str) -> None:
     if x.dim() != 3 or x.shape[2] != cell.input_size:
-        wanted = layout.format(cell.input_size)
-        raise InputError("x", f"has shape {list(x.shape)}, this cell expects {wanted}")
+        expected = layout.format(cell.input_size)
+        raise InputError("x", f"has shape {list(x.shape)}, this cell expects {expected}")
     if 0 in x.shape:
         raise InputError("x", f"has shape {list(x.shape)}: there is no step or no row to run")
     weight = next(iter(cell.weights().values()))
@@ -206,13 +206,13 @@ def check_state(cell: Cell, x: Tensor, state: State | Tensor | None) -> State:
     batch = x.shape[1]
     if state is None:
         return cell.initial_state(batch)
-    wanted = [[batch, size] for size in cell.state_sizes]
+    expected = [[batch, size] for size in cell.state_sizes]
     parts = (state,) if isinstance(state, Tensor) else tuple(state)
     if not all(isinstance(part, Tensor) for part in parts):
         raise InputError("state", f"is of type {type(state).__name__}, expected a tuple of tensors")
-    if [list(part.shape) for part in parts] != wanted:
+    if [list(part.shape) for part in parts] != expected:
         got = [list(part.shape) for part in parts]
-        raise InputError("state", f"has shapes {got}, this cell expects a tuple of {wanted}")
+        raise InputError("state", f"has shapes {got}, this cell expects a tuple of {expected}")
     _check_like(x, parts)
     return parts
 
@@ -229,8 +229,8 @@ def _check_like(x: Tensor, state: State) -> None:
 def check_carry(x: Tensor, carry: Tensor | None) -> Tensor | None:
     """Return the factors on the recurrent gradient, or raise an error that names their shape."""
     if carry is not None and carry.shape != x.shape[:2]:
-        wanted = list(x.shape[:2])
-        raise InputError("carry", f"has shape {list(carry.shape)}, expected [time, batch] = {wanted}")
+        expected = list(x.shape[:2])
+        raise InputError("carry", f"has shape {list(carry.shape)}, expected [time, batch] = {expected}")
     return carry
 
 
@@ -238,11 +238,11 @@ def check_lengths(x: Tensor, lengths: Tensor | None) -> Tensor | None:
     """Return the lengths, or raise an error that says what is expected."""
     if lengths is None:
         return None
-    wanted = f"expected a tensor of shape [{x.shape[1]}] and type torch.int64: one length per row"
+    expected = f"expected a tensor of shape [{x.shape[1]}] and type torch.int64: one length per row"
     if not isinstance(lengths, Tensor):
-        raise InputError("lengths", f"is of type {type(lengths).__name__}, {wanted}")
+        raise InputError("lengths", f"is of type {type(lengths).__name__}, {expected}")
     if lengths.shape != x.shape[1:2] or lengths.dtype not in (torch.int32, torch.int64):
-        raise InputError("lengths", f"has shape {list(lengths.shape)} of {lengths.dtype}, {wanted}")
+        raise InputError("lengths", f"has shape {list(lengths.shape)} of {lengths.dtype}, {expected}")
     # On another device, this check would make the host wait.
     if lengths.device.type == "cpu" and (int(lengths.min()) < 0 or int(lengths.max()) > x.shape[0]):
         wrong = next(length for length in lengths.tolist() if not 0 <= length <= x.shape[0])

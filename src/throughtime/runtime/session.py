@@ -98,7 +98,9 @@ class ExportFolder:
             raise InputError(str(where), "was not written by `throughtime export`")
         version = values.get("version")
         if not isinstance(version, int) or version > VERSION:
-            raise InputError(str(where), f"has version {version!r}, this release reads up to {VERSION}")
+            raise InputError(
+                str(where), f"has version {version!r}, this release reads up to {VERSION}; update it"
+            )
         check_values(values, ExportValues, str(where))
         for name in values["parts"].values():
             if Path(name).name != name or Path(name).suffix != ".onnx":

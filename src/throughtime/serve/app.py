@@ -135,10 +135,10 @@ class Page(StaticFiles):
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """Return the file, or raise 404 or 405."""
-        found = await super().get_response(path, {**scope, "method": "GET"})
+        response = await super().get_response(path, {**scope, "method": "GET"})
         if scope["method"] not in ("GET", "HEAD"):
             raise HTTPException(405, headers={"Allow": "GET, HEAD"})
-        return found
+        return response
 
 
 @state.get("/health")

@@ -152,12 +152,12 @@ def _validate(kind: type[Body], values: Any) -> Body:
         raise RefusalError(400, explain(errors), param=param) from None
 
 
-def _fields(given: ImmutableMultiDict[str, Any]) -> dict[str, Any]:
+def _fields(form: ImmutableMultiDict[str, Any]) -> dict[str, Any]:
     """Return the fields; one that is given several times is a list."""
-    found: dict[str, list[Any]] = {}
-    for name, value in given.multi_items():
-        found.setdefault(name, []).append(value)
-    return {name: own[0] if len(own) == 1 else own for name, own in found.items()}
+    fields: dict[str, list[Any]] = {}
+    for name, value in form.multi_items():
+        fields.setdefault(name, []).append(value)
+    return {name: own[0] if len(own) == 1 else own for name, own in fields.items()}
 
 
 def _write(values: Any, most: int) -> bytes:

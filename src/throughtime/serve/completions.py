@@ -53,9 +53,9 @@ async def completions(request: Request) -> Response:
         whole = await infill(request, named, asked.prompts, asked.suffix, asked.tokens, asked.choices)
         return await answer(request, _head(named) | whole)
     if "generate" not in named.abilities:
-        refuse("model", f"{named.name} cannot continue a text; ask a language model")
+        refuse("model", f"{named.name} cannot continue a text; choose a language model")
     if named.model.framing.backward:
-        refuse("model", f"{named.name} reads from right to left and cannot go on")
+        refuse("model", f"{named.name} reads from right to left and cannot continue a prompt")
     completion = await service.run_aside(request, partial(Completion, request, service, named, asked))
     # No warning for an empty prompt: a language model can start from nothing.
     texts = {number: one for number, one in enumerate(asked.prompts, 1) if isinstance(one, str) and one}
@@ -120,17 +120,17 @@ class Completion:
         )
 
         def compute(prompts: list[list[int]]) -> list[list[Finished]]:
-            found: list[list[Finished]] = model.write(prompts, model.strategy(**options), asked.tokens)
-            return found
+            results: list[list[Finished]] = model.write(prompts, model.strategy(**options), asked.tokens)
+            return results
 
         key = batch_key("completions", options)
-        found = await self.service.compute(self.request, self.served, key, compute, self.prompts)
-        return await self.service.run_aside(self.request, partial(self._build_answer, found))
+        results = await self.service.compute(self.request, self.served, key, compute, self.prompts)
+        return await self.service.run_aside(self.request, partial(self._build_answer, results))
 
-    def _build_answer(self, found: list[list[Finished]]) -> dict[str, Any]:
+    def _build_answer(self, results: list[list[Finished]]) -> dict[str, Any]:
         choices: list[dict[str, Any]] = []
         written = 0
-        for number, (ids, own) in enumerate(zip(self.prompts, found, strict=True)):
+        for number, (ids, own) in enumerate(zip(self.prompts, results, strict=True)):
             for one in own:
                 check_interrupt()
                 text = "".join(self.framing.pieces([*ids, *one.tokens])[len(ids) :])
@@ -186,7 +186,7 @@ class Completion:
             return list(self.framing.ids(prompt, end=False))
         size = len(self.framing.codec.vocabulary)
         if wrong := [one for one in prompt if not 0 <= one < size]:
-            refuse("prompt", f"prompt has the token {wrong[0]}; known are 0 to {size - 1}")
+            refuse("prompt", f"prompt has the token id {wrong[0]}, expected 0 to {size - 1}")
         begin = self.framing.begin_id
         return prompt if begin is None or prompt[0] == begin else [begin, *prompt]
 
@@ -229,13 +229,13 @@ class Completion:
 
     def _likely(self, before: list[int], piece: str, written: WrittenToken) -> dict[str, float | None]:
         """Return the likeliest tokens, spelled as in `tokens`; by their names if two are spelled alike."""
-        found: dict[str, float | None] = {}
+        log_probs: dict[str, float | None] = {}
         for number, score in (dict(written.likely) | {written.token: written.log_prob}).items():
             own = piece if number == written.token else self.framing.addition(before, number)
-            if number != written.token and own in ("", piece, *found):
+            if number != written.token and own in ("", piece, *log_probs):
                 own = self.framing.codec.vocabulary.token(number)
-            found[own] = _finite(score)
-        return found
+            log_probs[own] = _finite(score)
+        return log_probs
 
 
 async def _wait_for_news(news: asyncio.Event, deadline: float, drafts: Sequence[Draft]) -> None:

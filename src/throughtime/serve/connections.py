@@ -130,8 +130,8 @@ class Connections:
                 slot.close()
 
     def _make_room(self, slots: Collection[Slot]) -> bool:
-        found = (slot for phases in FIRST_TO_GO for slot in slots if slot.phase in phases)
-        oldest = next(found, None)
+        candidates = (slot for phases in FIRST_TO_GO for slot in slots if slot.phase in phases)
+        oldest = next(candidates, None)
         if oldest is None:
             return False
         self.release(oldest)
@@ -250,18 +250,18 @@ class Connection(H11Protocol):
             self._watch()
 
 
-def fit_connections(wanted: int) -> int:
+def fit_connections(number: int) -> int:
     """Return how many connections there is room for beside other files, after raising the limit of files."""
     try:
         import resource
     except ImportError:  # Windows has no such limit
-        return wanted
+        return number
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if resource.RLIM_INFINITY in (soft, hard):
-        return wanted
-    soft = max(soft, min(wanted + SPARE_FILES, hard))
+        return number
+    soft = max(soft, min(number + SPARE_FILES, hard))
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    return min(wanted, max(soft - SPARE_FILES, soft // 2))
+    return min(number, max(soft - SPARE_FILES, soft // 2))
 
 
 def _refuse(line: socket.socket, tls: ssl.SSLContext | None) -> None:

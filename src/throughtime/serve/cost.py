@@ -22,7 +22,7 @@ TOKEN, NUMBER, ENTRY = 8, 24, 80
 
 
 class Cost(NamedTuple):
-    """An estimate. A step is one token or row that a model reads or writes, for each hypothesis anew."""
+    """An estimate. A step is one token or row that a model reads or writes, counted for each hypothesis."""
 
     steps: int
     answer: int  # bytes
@@ -81,5 +81,5 @@ def count_hypotheses(options: Mapping[str, Any]) -> int:
     """
     if options.get("search") in ("greedy", "exact"):
         return 1
-    given = [int(options.get(name) or 0) for name in ("num_beams", "num_return_sequences")]
-    return max(given) if given[0] else max(USUAL_BEAMS, GROUP * given[1])
+    counts = [int(options.get(name) or 0) for name in ("num_beams", "num_return_sequences")]
+    return max(counts) if counts[0] else max(USUAL_BEAMS, GROUP * counts[1])

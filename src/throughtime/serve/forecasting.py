@@ -86,8 +86,8 @@ async def forecast(request: Request) -> Response:
             return [forecasting.predict(one, h, probabilities) for one in panels]
 
     key = ("forecast", h, tuple(levels))
-    (found,) = await service.compute(request, served, key, compute, [panel])
-    forecasts = await service.run_aside(request, lambda: [_values(one, levels) for one in found])
+    (answers,) = await service.compute(request, served, key, compute, [panel])
+    forecasts = await service.run_aside(request, lambda: [_values(one, levels) for one in answers])
     return await answer(request, {"model": served.name, "forecasts": forecasts, "notes": panel.notes})
 
 
@@ -99,23 +99,23 @@ def _choose_forecaster(served: Served, levels: Sequence[float]) -> ForecastModel
     if served.intervals is None:
         raise RefusalError(
             400,
-            f"level needs intervals, which {served.name} has not: measure them with `throughtime backtest "
-            "RUN --save-intervals`, and start the server again",
+            f"level needs intervals, which {served.name} does not have: measure them with `throughtime "
+            "backtest RUN --save-intervals`, and start the server again",
         )
     return Conformal(forecaster, served.intervals)
 
 
-def build_panel(given: Sequence[SeriesRequest], date_format: str | None = None) -> Panel:
+def build_panel(requests: Sequence[SeriesRequest], date_format: str | None = None) -> Panel:
     """Return the series of a request on a common grid, sorted by time."""
-    (twice, count), *_ = Counter(one.unique_id for one in given).most_common(1)
+    (twice, count), *_ = Counter(one.unique_id for one in requests).most_common(1)
     if count > 1:
         raise RefusalError(400, f"two series are named {twice!r}; give each a unique_id of its own")
     form = ISO if date_format is None else DateForm(format=check_date_format(date_format))
-    times = [(one.unique_id, text) for one in given for text in one.ds or ()]
+    times = [(one.unique_id, text) for one in requests for text in one.ds or ()]
     dates = [DateCell(None, name, str(text)) for name, text in times if not isinstance(text, int)]
     if form == ISO and dates and not _read_iso(dates[0].text):
         form = settle_form(dates, "ds")
-    series = [_series(one, form) for one in given]
+    series = [_series(one, form) for one in requests]
     if len({one.ds.dtype.kind for one in series}) > 1:
         raise RefusalError(400, "some series have dates and others numbers; give all the same")
     return make_regular(series)
@@ -124,29 +124,31 @@ def build_panel(given: Sequence[SeriesRequest], date_format: str | None = None) 
 def _values(one: Forecast, levels: Sequence[float]) -> dict[str, Any]:
     """Return a forecast for JSON, with quantiles as the ends of intervals."""
     check_interrupt()
-    found = one.to_dict()
-    quantiles = {f"{level:g}": [found["quantiles"][end] for end in ends(level)] for level in levels}
+    values = one.to_dict()
+    quantiles = {f"{level:g}": [values["quantiles"][end] for end in ends(level)] for level in levels}
     return {
-        "unique_id": found["unique_id"],
-        "ds": found["ds"] or [],
-        "mean": found["mean"],
+        "unique_id": values["unique_id"],
+        "ds": values["ds"] or [],
+        "mean": values["mean"],
         "intervals": {level: {"lo": low, "hi": high} for level, (low, high) in quantiles.items()},
     }
 
 
-def _series(given: SeriesRequest, form: DateForm) -> Series:
+def _series(request: SeriesRequest, form: DateForm) -> Series:
     check_interrupt()
-    y = np.array([np.nan if value is None else value for value in given.y], dtype=np.float64)
-    if given.ds is None:
-        return Series.of(given.unique_id, y)
-    if len(given.ds) != len(y):
-        counts = f"{len(given.ds)} times for {len(y)} values"
-        raise RefusalError(400, f"series {given.unique_id!r} has {counts}; give one for each")
-    ds = _times(given.unique_id, given.ds, form)
+    y = np.array([np.nan if value is None else value for value in request.y], dtype=np.float64)
+    if request.ds is None:
+        return Series.of(request.unique_id, y)
+    if len(request.ds) != len(y):
+        counts = f"{len(request.ds)} times for {len(y)} values"
+        raise RefusalError(400, f"series {request.unique_id!r} has {counts}; give one for each")
+    ds = _times(request.unique_id, request.ds, form)
     order = np.argsort(ds, kind="stable")
     if len(np.unique(ds)) < len(ds):
-        raise RefusalError(400, f"series {given.unique_id!r} has a time twice; keep one value for each time")
-    return Series.of(given.unique_id, y[order], ds[order])
+        raise RefusalError(
+            400, f"series {request.unique_id!r} has a time twice; keep one value for each time"
+        )
+    return Series.of(request.unique_id, y[order], ds[order])
 
 
 def _read_iso(text: str) -> datetime | None:
@@ -158,17 +160,17 @@ def _read_iso(text: str) -> datetime | None:
         return None
 
 
-def _times(name: str, given: Sequence[str] | Sequence[int], form: DateForm) -> Times:
-    if isinstance(given[0], int):
-        return np.array(given, dtype=np.int64)
+def _times(name: str, times: Sequence[str] | Sequence[int], form: DateForm) -> Times:
+    if isinstance(times[0], int):
+        return np.array(times, dtype=np.int64)
     moments = []
-    for text in given:
+    for text in times:
         moment = _read_iso(str(text)) if form == ISO else form.read(str(text))
         if moment is None:
-            wanted = "which is no date" if form == ISO else f"which is not {form.description}"
-            raise RefusalError(400, f"series {name!r} has the time {str(text)[:40]!r}, {wanted}")
+            problem = "which is not a date" if form == ISO else f"which is not {form.description}"
+            raise RefusalError(400, f"series {name!r} has the time {str(text)[:40]!r}, {problem}")
         if moment.year not in YEARS:
-            known = f"known are {YEARS[0]} to {YEARS[-1]}"
-            raise RefusalError(400, f"series {name!r} has the year of {text}; {known}")
+            known = f"its year must be from {YEARS[0]} to {YEARS[-1]}"
+            raise RefusalError(400, f"series {name!r} has the time {text}; {known}")
         moments.append(moment)
     return np.array(moments, dtype="datetime64[ns]")

@@ -79,8 +79,8 @@ async def attention(request: Request) -> Response:
 
     def look(model: Any, text: str) -> dict[str, Any]:
         (best,) = search_translations(model, [text], asked.alternatives, align=True)
-        found = [replace(best, alternatives=()), *best.alternatives]
-        return {"source": text, "translations": [one.to_dict() for one in found]}
+        translations = [replace(best, alternatives=()), *best.alternatives]
+        return {"source": text, "translations": [one.to_dict() for one in translations]}
 
     return await _look(request, asked, "translate", look)
 
@@ -105,7 +105,7 @@ async def gates(request: Request) -> Response:
         layers = unit_gates(model, text)
         if asked.layer >= len(layers):
             raise RefusalError(
-                400, f"layer is {asked.layer}, the model has {len(layers)} layers, counted from 0"
+                400, f"layer is {asked.layer}, but the model has {len(layers)} layers, counted from 0"
             )
         names = [{"name": one.name, "cell": one.cell, "units": len(one.order)} for one in layers]
         return {"layers": names, "layer": asked.layer, **layers[asked.layer].to_dict(asked.units)}
@@ -143,8 +143,8 @@ async def history(request: Request) -> Response:
         y = [float(value) if np.isfinite(value) else None for value in one.y[-asked.rows :]]
         return [{"model": served.name, "unique_id": one.unique_id, "ds": ds, "y": y}] * len(items)
 
-    (found,) = await service.compute(request, served, ("history", asked.rows), compute, [None])
-    return await answer(request, found)
+    (rows,) = await service.compute(request, served, ("history", asked.rows), compute, [None])
+    return await answer(request, rows)
 
 
 async def _look(
@@ -164,5 +164,5 @@ async def _look(
         except ThroughtimeError as error:
             raise RefusalError(400, str(error)) from error
 
-    served, (found,), warnings = await ask(request, asked, ability, compute, kind)
-    return await answer(request, {"model": served.name, **found, **warnings})
+    served, (view,), warnings = await ask(request, asked, ability, compute, kind)
+    return await answer(request, {"model": served.name, **view, **warnings})

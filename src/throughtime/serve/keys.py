@@ -37,16 +37,16 @@ class Keys:
             if not self._named:
                 raise InputError(str(path), "has no keys; write a name and a key in each line")
 
-    def name_of(self, given: Iterable[bytes]) -> str | None:
+    def name_of(self, candidates: Iterable[bytes]) -> str | None:
         """Return the name of the first known key among these; it takes as long for a key that is unknown."""
         self._refresh()
-        found = None
-        for key in given:
+        match = None
+        for key in candidates:
             own = digest(key)
             for name, known in (self._only | self._named).items():
-                if hmac.compare_digest(own, known) and found is None:
-                    found = name
-        return found
+                if hmac.compare_digest(own, known) and match is None:
+                    match = name
+        return match
 
     def _refresh(self) -> None:
         if self._path is None:
@@ -60,12 +60,12 @@ class Keys:
         except (InputError, OSError) as error:
             sentence = str(error) if isinstance(error, InputError) else f"{self._path}: {error.strerror}"
             if sentence != self._problem:
-                LOGGER.warning("%s; the keys of before stay valid", sentence)
+                LOGGER.warning("%s; the previous keys stay valid", sentence)
             self._problem = sentence
 
 
 def digest(key: bytes) -> bytes:
-    """Return what is stored of a key: of equal length for all, so that comparing them tells nothing."""
+    """Return the digest of a key, which is stored instead of it; all have the same length."""
     return hashlib.sha256(key).digest()
 
 
@@ -89,11 +89,13 @@ def read_keys(path: Path) -> dict[str, bytes]:
         key = key.strip()
         # What is wrong is never quoted: it may be a key.
         if not NAME.fullmatch(name) or not key:
-            problem = "is not a name of letters, digits, dots, underscores and hyphens, a space, and a key"
+            problem = "expected a name (letters, digits, dots, underscores, hyphens), a space, and a key"
             raise InputError(str(path), problem, line=number)
         if name in keys or name == ONLY:
             raise InputError(str(path), f"has the name {name} a second time; choose another", line=number)
         if digest(key.encode()) in keys.values():
-            raise InputError(str(path), f"gives {name} a key that another name has", line=number)
+            raise InputError(
+                str(path), f"gives {name} a key that another name has; choose another", line=number
+            )
         keys[name] = digest(key.encode())
     return keys

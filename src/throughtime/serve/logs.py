@@ -1,4 +1,4 @@
-"""The log of a server: a line for each request, and one for whatever else happens, as text or as JSON.
+"""The log of a server: a line for each request and for each other event, as text or as JSON.
 
 Texts and keys are never logged.
 """
@@ -23,7 +23,7 @@ REQUEST: ContextVar[str | None] = ContextVar("request", default=None)
 PLAIN_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 
 
-def request_id(given: bytes) -> str:
+def request_id(value: bytes) -> str:
     """Return the id that a client or a proxy gave, if it is short and plain, else a new one.
 
     >>> request_id(b"a1-b2")
@@ -31,7 +31,7 @@ def request_id(given: bytes) -> str:
     >>> len(request_id(b"two words"))
     12
     """
-    return given.decode() if PLAIN_ID.fullmatch(given) else uuid.uuid4().hex[:12]
+    return value.decode() if PLAIN_ID.fullmatch(value) else uuid.uuid4().hex[:12]
 
 
 def write_request(values: Mapping[str, Any], *, as_json: bool, stream: TextIO | None = None) -> None:

@@ -130,10 +130,10 @@ class Models:
         if kind is None:
             kind = next(task.title for task in TASKS.values() if task.command == ability)
         if name is None:
-            found = self.find_by_ability(ability)
-            if not found:
+            candidates = self.find_by_ability(ability)
+            if not candidates:
                 raise RefusalError(404, f"no model here is {kind}", param="model", code="model_not_found")
-            return found[0]
+            return candidates[0]
         served = self.get(name)
         if ability not in served.abilities:
             raise RefusalError(400, f"{served.name} is {TASKS[served.task].title}, not {kind}", param="model")

@@ -85,17 +85,17 @@ def is_loopback(host: str) -> bool:
 
 
 def address_group(address: str) -> str:
-    """Return what one client can have many of as one: an IPv4 address, or the first half of one of IPv6.
+    """Return the group of addresses that counts as one client: an IPv4 address, or a /64 of IPv6.
 
     >>> address_group("10.0.0.1"), address_group("2001:db8::7"), address_group("-")
     ('10.0.0.1', '2001:db8::/64', '-')
     """
     name = host_name(address)
     try:
-        found = ip_address(name)
+        ip = ip_address(name)
     except ValueError:
         return name
-    return str(ip_network((found, 64), strict=False)) if isinstance(found, IPv6Address) else name
+    return str(ip_network((ip, 64), strict=False)) if isinstance(ip, IPv6Address) else name
 
 
 class Origins:

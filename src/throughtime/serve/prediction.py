@@ -65,7 +65,7 @@ class ComposeRequest(SearchRequest):
     """Labels or vectors to write texts from, `num_return_sequences` for each.
 
     Temperature 0 takes the likeliest token at each step. `search` names a strategy, and its options are
-    further fields.
+    additional fields.
     """
 
     label: Texts | None = None
@@ -121,8 +121,8 @@ async def _predict(request: Request, asked: TextsRequest, command: str) -> Respo
     def predict(model: Any, texts: list[str]) -> list[Any]:
         return [one.to_dict() for one in getattr(model, command)(texts, **options)]
 
-    served, found, warnings = await ask(request, asked, command, predict)
-    return await answer(request, {"model": served.name, "results": found, **warnings})
+    served, answers, warnings = await ask(request, asked, command, predict)
+    return await answer(request, {"model": served.name, "results": answers, **warnings})
 
 
 def _cost(asked: TextsRequest, texts: list[str]) -> Cost:
@@ -156,9 +156,9 @@ async def compose(request: Request) -> Response:
     def compute(given: Sequence[Condition]) -> list[Composed]:
         return composer.compose(given, **options)
 
-    found = await service.compute(request, served, batch_key("compose", options), compute, conditions)
+    answers = await service.compute(request, served, batch_key("compose", options), compute, conditions)
     results = [
-        {"condition": condition, **one.to_dict()} for condition, one in zip(conditions, found, strict=True)
+        {"condition": condition, **one.to_dict()} for condition, one in zip(conditions, answers, strict=True)
     ]
     return await answer(request, {"model": served.name, "results": results})
 
@@ -209,13 +209,15 @@ async def infill(
     blanked = [insert_blanks(text, suffix, blanks) for text in texts for blanks in gaps]
     fill = partial(filler.model.fill, k=choices)
     key = ("infill", choices)
-    found = iter(await service.compute(request, filler, key, fill, blanked))
+    fillings = iter(await service.compute(request, filler, key, fill, blanked))
 
     def choose() -> dict[str, Any]:
         answers: list[dict[str, Any]] = []
         written = read = 0
         for text in texts:
-            own = [filling for _ in gaps for best in (next(found),) for filling in (best, *best.alternatives)]
+            own = [
+                filling for _ in gaps for best in (next(fillings),) for filling in (best, *best.alternatives)
+            ]
             own.sort(key=lambda one: -math.log(max(one.probability, 1e-300)) / len(one.tokens))
             for one in own[:choices]:
                 filled = between(text, suffix, one.text)
@@ -255,7 +257,7 @@ def between(prompt: str, suffix: str, whole: str) -> str:
 
 def _check_prompt(prompt: str | list[int]) -> str:
     if not isinstance(prompt, str):
-        raise RefusalError(400, "a prompt before a suffix is text, not token ids", param="prompt")
+        raise RefusalError(400, "a prompt before a suffix must be text, not token ids", param="prompt")
     if BLANK.search(prompt):
         raise RefusalError(400, "the prompt has blanks of its own; use /fill for them", param="prompt")
     return prompt

@@ -164,31 +164,31 @@ class TextsRequest(BaseModel):
 
 
 class SearchRequest(BaseModel):
-    """How texts are found: `search` names a strategy, and its options are further fields."""
+    """How to search for texts: `search` names a strategy, and its options are additional fields."""
 
     model_config = ConfigDict(extra="allow")
 
     search: Text | None = None
 
-    def search_options(self, **given: Any) -> dict[str, Any]:
+    def search_options(self, **fields: Any) -> dict[str, Any]:
         """Return the strategy and its options as keywords of Python, without those that are None.
 
         Without `search`, fields that are not declared are ignored: clients of other servers send some.
         """
-        found = {name: value for name, value in given.items() if value is not None}
+        options = {name: value for name, value in fields.items() if value is not None}
         if self.search is None:
-            return found
+            return options
         for name, value in (self.model_extra or {}).items():
             if isinstance(value, list | dict) or len(str(value)) > 80:
                 raise RefusalError(400, f"{name[:80]}: is not a number, true or false, or a short text")
-            found[name] = value
+            options[name] = value
         known = strategy_options(self.search)
         for name, most in MOST_OF_OPTION.items():
-            if name in found and name in known:
-                check_limit(name, known[name].read(found[name]), most)
+            if name in options and name in known:
+                check_limit(name, known[name].read(options[name]), most)
             elif name in known and known[name].default > most:
-                found[name] = most
-        return found | {"search": self.search}
+                options[name] = most
+        return options | {"search": self.search}
 
 
 def as_list(q: str | list[str]) -> list[str]:

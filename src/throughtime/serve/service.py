@@ -84,8 +84,8 @@ class Service:
         self, request: Request, served: Served, texts: Sequence[str], **how: Any
     ) -> dict[str, list[str]]:
         """Warnings about these texts as a field `warnings`; an empty dict if there are none."""
-        found = await self.run_aside(request, partial(served.model.input_warnings, texts, **how))
-        return {"warnings": [*found.values()]} if found else {}
+        sentences = await self.run_aside(request, partial(served.model.input_warnings, texts, **how))
+        return {"warnings": [*sentences.values()]} if sentences else {}
 
     async def run_aside(self, request: Request, function: Callable[[], Result]) -> Result:
         """Run a function in a thread beside the event loop and the models.
@@ -105,10 +105,10 @@ class Service:
                 raise failure from error
 
         try:
-            found: Result = await self.wait_for(request, asyncio.wrap_future(self._aside.submit(run)))
+            result: Result = await self.wait_for(request, asyncio.wrap_future(self._aside.submit(run)))
         finally:
             left.set()
-        return found
+        return result
 
     async def compute(
         self, request: Request, served: Served, key: Hashable, compute: Compute, items: Sequence[Any]
@@ -121,10 +121,10 @@ class Service:
             return []
         job = self.batchers[served.name].submit(key, compute, items)
         try:
-            found: list[Any] = await self.wait_for(request, asyncio.wrap_future(job.future))
+            results: list[Any] = await self.wait_for(request, asyncio.wrap_future(job.future))
         finally:
             job.left = True
-        return found
+        return results
 
     async def wait_for(self, request: Request, future: asyncio.Future[Any]) -> Any:
         """Return the result of the future, unless the client disconnects or the time is over."""
@@ -146,10 +146,10 @@ class Service:
 
     def deadline(self, request: Request) -> float:
         """Return when the time of a request is over, by `time.monotonic`; it begins with the first call."""
-        found: float = request.scope.setdefault(
+        moment: float = request.scope.setdefault(
             "throughtime.deadline", time.monotonic() + self.options.timeout
         )
-        return found
+        return moment
 
     async def close(self) -> None:
         """Finish all work and stop all threads; return at once if the shutdown is hurried."""
@@ -172,13 +172,13 @@ class Service:
         A thread is stuck if it has computed for longer than any request waits, and some seconds more to
         notice that nobody waits. One that has died is replaced.
         """
-        found = dict.fromkeys(self.batchers, "ready")
+        states = dict.fromkeys(self.batchers, "ready")
         for worker in self._workers():
             if not worker.revive():
-                found[worker.name] = "stopped"
+                states[worker.name] = "stopped"
             elif worker.busy > self.options.timeout + NOTICE:
-                found[worker.name] = "stuck"
-        return found
+                states[worker.name] = "stuck"
+        return states
 
     def _keep_house(self) -> None:
         """Replace threads that have died, and return freed memory to the system, every few seconds."""
@@ -194,7 +194,7 @@ class Service:
 
 
 def prepare_interpreter() -> None:
-    """Make the pauses of a process that serves short; call it once, when the models are loaded.
+    """Shorten the pauses of a process that serves models; call it once, when they are loaded.
 
     The garbage collector holds the interpreter while it visits all objects, so it leaves out those that are
     there to stay; and a thread that waits for the interpreter gets it sooner.
@@ -213,11 +213,11 @@ def language_samples(translators: Iterable[Served]) -> dict[str, Sequence[str]]:
     for served in translators:
         codecs = served.model.codecs
         for code, codec in ((served.source, codecs.source), (served.target, codecs.target)):
-            found = texts.setdefault(code, [])
-            if not found and plain_code(code) in SAMPLES:
-                found.append(SAMPLES[plain_code(code)])
-            if not found and not codecs.shared:
-                found += list(islice(filter(str.isalpha, codec.vocabulary), WORDS))
+            samples = texts.setdefault(code, [])
+            if not samples and plain_code(code) in SAMPLES:
+                samples.append(SAMPLES[plain_code(code)])
+            if not samples and not codecs.shared:
+                samples += list(islice(filter(str.isalpha, codec.vocabulary), WORDS))
     return {code: own for code, own in texts.items() if own}
 
 
@@ -251,7 +251,7 @@ async def ask(
     compute: Callable[[Any, list[str]], Sequence[Any]],
     kind: str | None = None,
 ) -> tuple[Served, list[Any], dict[str, list[str]]]:
-    """Return a model with this ability, what it computes of each text, and its warnings about them.
+    """Return a model with this ability, its answer to each text, and its warnings about the texts.
 
     `compute(model, texts)` runs in batches with requests to the same path of equal options.
     """
@@ -259,10 +259,10 @@ async def ask(
     service = admit(request, texts)
     served = service.models.choose(asked.model, ability, kind)
     key = (request.url.path, *asked.model_dump(exclude={"q", "model"}).values())
-    found = await service.compute(request, served, key, partial(compute, served.model), texts)
+    answers = await service.compute(request, served, key, partial(compute, served.model), texts)
     # No warning for an empty prompt: a language model can start from nothing.
     silent = ability == "generate" and not any(texts)
-    return served, found, {} if silent else await service.warnings(request, served, texts)
+    return served, answers, {} if silent else await service.warnings(request, served, texts)
 
 
 async def _wait_for_disconnect(request: Request) -> None:

@@ -108,7 +108,7 @@ async def translate(request: Request) -> Response:
             request, lambda: [_best_guess(service, one) for one in asked.sentences(texts)]
         )
     sources = [guess.language for guess in guesses] or [asked.source] * len(texts)
-    found: list[list[str]] = [[]] * len(texts)
+    translations: list[list[str]] = [[]] * len(texts)
     warnings: list[str] = []
     for source in dict.fromkeys(sources):
         numbers = [number for number, one in enumerate(sources) if one == source]
@@ -123,12 +123,12 @@ async def translate(request: Request) -> Response:
             warned = await service.warnings(request, served, plain, numbers=places)
             warnings += warned.get("warnings", [])
         for number, one in zip(numbers, translated, strict=True):
-            found[number] = one
+            translations[number] = one
     shaped: Callable[[list[Any]], Any] = itemgetter(0) if isinstance(asked.q, str) else list
     others = asked.alternatives or asked.num_return_sequences > 1
     values = {
-        "translatedText": shaped([one[0] for one in found]),
-        "alternatives": shaped([one[1:] for one in found]) if others else None,
+        "translatedText": shaped([one[0] for one in translations]),
+        "alternatives": shaped([one[1:] for one in translations]) if others else None,
         "detectedLanguage": shaped([asdict(guess) for guess in guesses]) if guesses else None,
         "warnings": warnings or None,
     }
@@ -181,7 +181,7 @@ async def settings(request: Request) -> dict[str, Any]:
 def _best_guess(service: Service, text: str) -> Guess:
     guesses = service.detector.guesses(text)
     if not guesses:
-        raise RefusalError(400, "the languages here cannot be told apart; give the source language")
+        raise RefusalError(400, "the source language cannot be detected; give it as source")
     return guesses[0]
 
 
@@ -234,10 +234,10 @@ async def _translations(
 
     async def translate(sentences: Sequence[str], linked: bool) -> list[list[LinkedText]]:
         def compute(items: list[str]) -> list[list[LinkedText]]:
-            found = search_translations(served.model, items, asked.alternatives, align=linked, **options)
+            results = search_translations(served.model, items, asked.alternatives, align=linked, **options)
             return [
                 [LinkedText(one.text, find_links(item, one)) for one in (best, *best.alternatives)]
-                for item, best in zip(items, found, strict=True)
+                for item, best in zip(items, results, strict=True)
             ]
 
         results = {"num_return_sequences": asked.alternatives + 1} if asked.alternatives else {}
@@ -268,20 +268,20 @@ async def translate_pages(
     """Return the translations of each page: as many as its sentence with the most alternatives has."""
     parsed = await run_aside(lambda: [HtmlPage(page) for page in pages])
     segments = [segment for page in parsed for segment in page.segments]
-    found: dict[int, list[LinkedText]] = {}
+    translations: dict[int, list[LinkedText]] = {}
     for linked in (False, True):
         numbers = [number for number, segment in enumerate(segments) if segment.has_tags == linked]
         translated = await translate([segments[number].text for number in numbers], linked)
-        found.update(zip(numbers, translated, strict=True))
-    whole: list[list[str]] = await run_aside(partial(_whole_pages, parsed, found))
+        translations.update(zip(numbers, translated, strict=True))
+    whole: list[list[str]] = await run_aside(partial(_whole_pages, parsed, translations))
     return whole
 
 
-def _whole_pages(parsed: Sequence[HtmlPage], found: Mapping[int, list[LinkedText]]) -> list[list[str]]:
-    rest = iter(range(len(found)))
+def _whole_pages(parsed: Sequence[HtmlPage], translations: Mapping[int, list[LinkedText]]) -> list[list[str]]:
+    rest = iter(range(len(translations)))
     whole = []
     for page in parsed:
-        pairs = [(segment, found[next(rest)]) for segment in page.segments]
+        pairs = [(segment, translations[next(rest)]) for segment in page.segments]
         ranks = max((len(own) for _, own in pairs), default=1)
         # A sentence with fewer alternatives uses its last.
         versions = [[(one, own[min(rank, len(own) - 1)]) for one, own in pairs] for rank in range(ranks)]

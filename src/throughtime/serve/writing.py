@@ -95,10 +95,10 @@ class Stops:
     def add(self, text: str) -> str:
         """Add text; return what is certain to be written."""
         whole = self.held + text
-        found = [place for stop in self.stops if (place := whole.find(stop)) >= 0]
-        if found:
+        places = [place for stop in self.stops if (place := whole.find(stop)) >= 0]
+        if places:
             self.held, self.stopped = "", True
-            return whole[: min(found)]
+            return whole[: min(places)]
         sure = len(whole) - max((_count_begun(whole, stop) for stop in self.stops), default=0)
         self.held = whole[sure:]
         return whole[:sure]
@@ -290,8 +290,8 @@ def draw_tokens(log_probs: Tensor, options: Sequence[SamplingOptions], points: S
         [[one.temperature or 1.0, one.top_p] for one in options], dtype=torch.float64
     )
     tempered = temper(log_probs, shape[:, :1], shape[:, 1:])
-    found = choose_at(tempered, log_probs.new_tensor(points, dtype=torch.float64))
-    return torch.where(torch.tensor(cold, device=best.device), best, found)
+    ids = choose_at(tempered, log_probs.new_tensor(points, dtype=torch.float64))
+    return torch.where(torch.tensor(cold, device=best.device), best, ids)
 
 
 def _likely(log_probs: Tensor, most: int) -> list[list[tuple[int, float]]]:

@@ -21,7 +21,7 @@ COMMON_OPTIONS: Options = {
     "hidden_size": (int, "Number of units in each layer."),
     "num_layers": (int, "Number of layers."),
     "seed": (int, "Seed of all random numbers."),
-    "device": (str, "auto, cpu, cuda, cuda:1, ..."),
+    "device": (str, "Device to train on: auto, cpu, cuda, cuda:1, ..."),
 }
 
 
@@ -69,8 +69,8 @@ class Task:
     def part(cls, name: str) -> Any:
         """Import a part, such as "predictor", by the name of its attribute."""
         module, _, attribute = getattr(cls, name).partition(":")
-        found = import_module(module)
-        return getattr(found, attribute) if attribute else found
+        value = import_module(module)
+        return getattr(value, attribute) if attribute else value
 
 
 TASKS = Registry[type[Task]](

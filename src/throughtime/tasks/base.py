@@ -262,9 +262,9 @@ class Predictor(TaskModel):
         ):
             raise InputError("data", f"is {data!r}, the name of a split; pass it as split")
         dataset = self.open_data(data, skip_bad=skip_bad)
-        found = self.evaluate_split(dataset, split, progress=progress, **options)
-        signature = f"data:{dataset.name}|split:{split}|{found.signature}|version:{__version__}"
-        return Evaluation(found.values, signature, f"{dataset.name}, {split}: {found.text}")
+        evaluation = self.evaluate_split(dataset, split, progress=progress, **options)
+        signature = f"data:{dataset.name}|split:{split}|{evaluation.signature}|version:{__version__}"
+        return Evaluation(evaluation.values, signature, f"{dataset.name}, {split}: {evaluation.text}")
 
     def open_data(self, data: Any = None, *, skip_bad: bool = False, **options: Any) -> Dataset:
         """Open data as the training data were opened; by default, the training data.
@@ -277,8 +277,8 @@ class Predictor(TaskModel):
             skip_bad = skip_bad or self.folder.skips_bad
         if data is None:
             data = self.config.data if self.training_data is None else self.training_data
-        given = {name: value for name, value in options.items() if value is not None}
-        return open_dataset(data, **{**self.config.data_options, **given}, skip_bad=skip_bad)
+        choices = {name: value for name, value in options.items() if value is not None}
+        return open_dataset(data, **{**self.config.data_options, **choices}, skip_bad=skip_bad)
 
     def load_generation(self, folder: ModelFolder) -> None:
         """Read generation_config.json, if this model generates."""
@@ -334,10 +334,10 @@ class Predictor(TaskModel):
 
     def training_values(self) -> dict[str, Any]:
         """Return the measurements of this model's training that its folder holds."""
-        found = {"parameters": self.num_weights, "best": {}}
+        values = {"parameters": self.num_weights, "best": {}}
         if self.folder is not None and (self.folder.path / "training.json").is_file():
-            found |= self.folder.read_json("training.json")
-        return found
+            values |= self.folder.read_json("training.json")
+        return values
 
     @property
     def num_weights(self) -> int:
@@ -386,7 +386,7 @@ def load(
     """Load a trained model of any task; see `throughtime.api.load`."""
     folder = ModelFolder.at(path)
     folder.check(trust_changed=trust_changed)
-    found, settings = folder.read_config()
-    if task is not None and found != task:
-        raise InputError("task", f"is {task!r}, but {path} holds a model of the task {found!r}")
-    return TASKS[found].part("predictor").load(folder, settings, device, network=network)
+    saved_task, settings = folder.read_config()
+    if task is not None and saved_task != task:
+        raise InputError("task", f"is {task!r}, but {path} holds a model of the task {saved_task!r}")
+    return TASKS[saved_task].part("predictor").load(folder, settings, device, network=network)

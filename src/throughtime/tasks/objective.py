@@ -56,8 +56,8 @@ class TextObjective:
 
     def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
         """Perplexity and bits per token."""
-        found = Likelihood(sums["nats"], int(sums["tokens"]))
-        return {"perplexity": found.perplexity, "bits_per_token": found.bits_per_token}
+        likelihood = Likelihood(sums["nats"], int(sums["tokens"]))
+        return {"perplexity": likelihood.perplexity, "bits_per_token": likelihood.bits_per_token}
 
     def training_measures(self, mean: float) -> dict[str, float]:
         """The perplexity of the training texts, measured with dropout."""

@@ -1,4 +1,4 @@
-"""Plan a training of some minutes: measure how fast the model trains here, and choose its size accordingly."""
+"""Plan a training of some minutes: measure how fast the model trains here, and choose its size for that."""
 
 from __future__ import annotations
 

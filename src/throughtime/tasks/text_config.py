@@ -29,18 +29,21 @@ LabelColumn = Annotated[
 ]
 Tokens = Annotated[
     str | None,
-    architecture(description="char, word, space, unicode, bpe, ...; null: what the data suggest"),
+    architecture(description="tokenizer: char, word, space, unicode, bpe, ...; null: what the data suggest"),
 ]
-Normaliser = Annotated[str | None, architecture(description="none, nfc, lower or letters; for tokens=char")]
+Normaliser = Annotated[
+    str | None, architecture(description="change of the text for tokens=char: none, nfc, lower or letters")
+]
 Layout = Annotated[
     Literal["lines", "stream"] | None,
     architecture(description="lines (each ends with <eos>) or stream (all lines are one text)"),
 ]
-MinFreq = Annotated[int, architecture(ge=1, description="rarer whole words become <unk>")]
+MinFreq = Annotated[int, architecture(ge=1, description="words that are rarer than this become <unk>")]
 MaxSize = Annotated[
     int | None,
     architecture(
-        ge=5, description="maximum size of the vocabulary; null: all words, or as many parts as suit the data"
+        ge=5,
+        description="maximum size of the vocabulary; null: all words, or a suitable number of word parts",
     ),
 ]
 MaxTokens = Annotated[
@@ -66,7 +69,7 @@ LayerNorm = Annotated[bool, architecture(description="normalise the output of ea
 WordDropout = Annotated[
     Share, Field(description="share of words that become <unk> in training, drawn for every batch")
 ]
-EmbeddingDropout = Annotated[Share, Field(description="dropout on embedded tokens")]
+EmbeddingDropout = Annotated[Share, Field(description="dropout on the vectors of tokens")]
 InputDropout = Annotated[Share, Field(description="dropout on the input of the first layer")]
 HiddenDropout = Annotated[Share, Field(description="dropout between layers")]
 OutputDropout = Annotated[Share, Field(description="dropout on the input of the output layer")]

@@ -129,13 +129,13 @@ class TextWriter(TextPredictor):
         from throughtime.layers.devices import matmul_precision
         from throughtime.search.generate import generate
 
-        found: list[list[Finished]] = []
+        results: list[list[Finished]] = []
         for first in range(0, len(prompts), PROMPTS_AT_ONCE):
             batch = prompts[first : first + PROMPTS_AT_ONCE]
             if hasattr(strategy, "first_sentence"):  # strategies that draw number the prompts
                 strategy.first_sentence = first
             with matmul_precision("float32"):
-                found += generate(
+                results += generate(
                     model or self.model,
                     batch,
                     strategy,
@@ -143,8 +143,8 @@ class TextWriter(TextPredictor):
                     constraints=constraints(len(batch)) if constraints is not None else (),
                 )
             if progress is not None:
-                progress(len(found), len(prompts))
-        return found
+                progress(len(results), len(prompts))
+        return results
 
     def _length(self, max_new_tokens: int | None) -> int:
         return int(self.generation.get("max_new_tokens", 100)) if max_new_tokens is None else max_new_tokens
@@ -211,21 +211,21 @@ class DecodingConstraints:
                 f"{'need' if len(options) > 1 else 'needs'} {needed} tokens, but a result has at most "
                 f"{max_length}; raise max_length or max_new_tokens",
             )
-        found: list[Constraint] = []
+        constraints: list[Constraint] = []
         if self.min_length and end_id is not None:
-            found.append(rules.minimum_length(self.min_length, end_id))
+            constraints.append(rules.minimum_length(self.min_length, end_id))
         if self.no_repeated_ngram is not None:
-            found.append(rules.no_repeated_ngram(self.no_repeated_ngram))
+            constraints.append(rules.no_repeated_ngram(self.no_repeated_ngram))
         if self.forbidden:
             words = [ids for word in self.forbidden for ids in _encode_both(word, codec)]
-            found.append(rules.forbidden_words(words))
+            constraints.append(rules.forbidden_words(words))
         if required and end_id is not None:
-            found.append(rules.required_words([required] * sentences, end_id, max_length))
+            constraints.append(rules.required_words([required] * sentences, end_id, max_length))
         if prefix:
             # Constraints must not end a sentence before its prefix is complete.
-            found = [rules.after(len(prefix), one) for one in found]
-            found.append(rules.forced_prefix([prefix] * sentences))
-        return found
+            constraints = [rules.after(len(prefix), one) for one in constraints]
+            constraints.append(rules.forced_prefix([prefix] * sentences))
+        return constraints
 
     @property
     def _words(self) -> list[tuple[str, str]]:

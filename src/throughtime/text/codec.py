@@ -185,15 +185,15 @@ def label(piece: str, before: str = "") -> str:
     return f"·{inner}" if within else inner
 
 
-def labels(found: Sequence[str]) -> list[str]:
+def labels(pieces: Sequence[str]) -> list[str]:
     """Return the labels of pieces on an axis; if all are single characters, none has a dot.
 
     >>> labels(["Ma", " jar", "din", "."]), labels(list("a be"))
     (['Ma', 'jar', '·din', '.'], ['a', '␣', 'b', 'e'])
     """
-    single = all(len(one) <= 1 for one in found if not one.startswith(("<", "[", BEGIN, END)))
-    before = ["", *found] if not single else [""] * len(found)
-    return [label(one, previous) for one, previous in zip(found, before, strict=False)]
+    single = all(len(one) <= 1 for one in pieces if not one.startswith(("<", "[", BEGIN, END)))
+    before = ["", *pieces] if not single else [""] * len(pieces)
+    return [label(one, previous) for one, previous in zip(pieces, before, strict=False)]
 
 
 def _check_visible(texts: Iterable[str], where: str) -> Iterator[str]:

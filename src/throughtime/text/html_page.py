@@ -132,10 +132,10 @@ def decode_entities(source: str) -> str:
     ('a <A\\xa0b', '\ufffd')
     """
 
-    def short(found: re.Match[str]) -> str:
-        digits = found[1]
-        if len(found[0]) <= _LONGEST_ENTITY:
-            return found[0]
+    def short(match: re.Match[str]) -> str:
+        digits = match[1]
+        if len(match[0]) <= _LONGEST_ENTITY:
+            return match[0]
         return f"&#{digits};" if 0 < len(digits) < 8 else "\N{REPLACEMENT CHARACTER}"
 
     return html.unescape(_DECIMAL.sub(short, source))
@@ -281,7 +281,7 @@ def split_html(source: str) -> list[Token]:
      ('break', '<br>')]
     """
     copy = source.translate({ord("&"): "_", ord("\n"): " "}).replace("<![", "<!_").replace("</>", "<!>")
-    parser = _Parser(max((found.start() for found in _TITLE_END.finditer(source)), default=0))
+    parser = _Parser(max((match.start() for match in _TITLE_END.finditer(source)), default=0))
     for _ in range(UNFINISHED):
         parser.feed(copy[parser.start :])
         if parser.place == len(source):

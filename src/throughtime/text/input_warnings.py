@@ -59,14 +59,14 @@ class InputWarnings:
         drops is reported: two texts that differ only there are equal to the model. With `blank_lines`, empty
         texts are reported only if all texts are empty.
         """
-        found: dict[str, list[tuple[int, str]]] = {}
+        problems: dict[str, list[tuple[int, str]]] = {}
         quiet = blank_lines and any(text.strip() for text in texts)
         for number, text in zip(numbers or range(1, len(texts) + 1), texts, strict=True):
             if text.strip() or not quiet:
                 for kind, problem in self._problems(text, dropped):
-                    found.setdefault(kind, []).append((number, problem))
+                    problems.setdefault(kind, []).append((number, problem))
         alone = numbers is None and len(texts) == 1
-        return {kind: _sentence(own, alone) for kind, own in found.items()}
+        return {kind: _sentence(own, alone) for kind, own in problems.items()}
 
     @cached_property
     def scripts(self) -> frozenset[str]:
@@ -159,10 +159,10 @@ class ReadsTexts:
         return self._warnings.of([self._read_part(text) for text in check_texts(texts)], **options)
 
 
-def _sentence(found: list[tuple[int, str]], alone: bool) -> str:
-    number, problem = found[0]
+def _sentence(problems: list[tuple[int, str]], alone: bool) -> str:
+    number, problem = problems[0]
     subject = "the text" if alone else f"text {number}"
-    return f"{subject} {problem}" + (f" (and {len(found) - 1:,} more)" if len(found) > 1 else "")
+    return f"{subject} {problem}" + (f" (and {len(problems) - 1:,} more)" if len(problems) > 1 else "")
 
 
 def _find_dropped(text: str, tokens: Sequence[str]) -> list[str]:

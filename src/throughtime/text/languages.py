@@ -121,5 +121,5 @@ def language_name(code: str) -> str:
     >>> language_name("fr"), language_name("eng"), language_name("tlh")
     ('French', 'English', 'tlh')
     """
-    found = find_language(code)
-    return found.name if found else code
+    language = find_language(code)
+    return language.name if language else code

@@ -147,7 +147,9 @@ def read_definition(path: Path) -> str:
             str(path), f"has the id {max(ids):,}, but only {len(ids):,} tokens; number them from 0"
         )
     if (growth := _growth(backend)) > MOST_GROWTH:
-        raise InputError(str(path), f"may turn one character into {growth:,}; remove its replacements")
+        raise InputError(
+            str(path), f"may turn one character into {growth:,} characters; remove its replacements"
+        )
     try:
         backend.encode(_UNKNOWN, add_special_tokens=False)
     except Exception as error:

@@ -169,10 +169,10 @@ def unigram_pieces(counts: Mapping[str, int], size: int) -> list[tuple[str, floa
             # A character that no segmentation uses must remain, since a new text may need it.
             frequencies = np.where(single, np.maximum(frequencies, 0.1), frequencies)
             scores = _log_probabilities(np.where(alive, frequencies, 0.0))
-        wanted = max(size, int(single.sum()))
-        if alive.sum() <= wanted:
+        number = max(size, int(single.sum()))
+        if alive.sum() <= number:
             break
-        keep = max(wanted, int(KEPT_PER_ROUND * alive.sum()))
+        keep = max(number, int(KEPT_PER_ROUND * alive.sum()))
         losses = np.where(alive, 0.0, -np.inf)
         used = alive & (frequencies > 0)
         best = np.empty(len(pieces))
@@ -184,9 +184,9 @@ def unigram_pieces(counts: Mapping[str, int], size: int) -> list[tuple[str, floa
         order = np.lexsort((np.arange(len(pieces)), -np.round(losses, 6)))
         alive[order[keep:]] = False
         scores = np.where(alive, scores, -np.inf)
-    found = [(piece, round(float(score), 6)) for piece, score in zip(pieces, scores, strict=True)]
+    scored = [(piece, round(float(score), 6)) for piece, score in zip(pieces, scores, strict=True)]
     return sorted(
-        (item for item, lives in zip(found, alive, strict=True) if lives), key=lambda x: (-x[1], x[0])
+        (item for item, lives in zip(scored, alive, strict=True) if lives), key=lambda x: (-x[1], x[0])
     )
 
 

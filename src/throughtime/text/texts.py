@@ -81,11 +81,11 @@ def split_text(text: str, limit: int, count: Callable[[str], int]) -> list[str]:
     """
     if count(text) <= limit:
         return [text]
-    found: list[str] = []
+    parts: list[str] = []
     for sentence in _pieces(text, SENTENCE):
         fits = count(sentence) <= 2 * limit
-        found += [sentence.strip()] if fits else _cut(sentence, limit, count, 0)
-    return found
+        parts += [sentence.strip()] if fits else _cut(sentence, limit, count, 0)
+    return parts
 
 
 def join_texts(texts: Sequence[str]) -> str:
@@ -120,7 +120,7 @@ def _cut(text: str, limit: int, count: Callable[[str], int], kind: int) -> Itera
 
 def _pieces(text: str, cut: re.Pattern[str]) -> Iterator[str]:
     start = 0
-    for end in [*(found.end() for found in cut.finditer(text)), len(text)]:
+    for end in [*(match.end() for match in cut.finditer(text)), len(text)]:
         if text[start:end].strip():
             yield text[start:end]
             start = end

@@ -87,11 +87,11 @@ def check_normaliser(name: str, tokens: str, where: str = "normaliser") -> None:
 
     >>> check_normaliser("letters", "word", "--normaliser")
     Traceback (most recent call last):
-    throughtime.errors.InputError: --normaliser: is 'letters', which goes with the tokens char, not with word
+    throughtime.errors.InputError: --normaliser: is 'letters', which needs the tokenizer char, not word
     """
     NORMALISERS[name]  # raises for an unknown name
     if name != "none" and tokens != "char":
-        raise InputError(where, f"is {name!r}, which goes with the tokens char, not with {tokens}")
+        raise InputError(where, f"is {name!r}, which needs the tokenizer char, not {tokens}")
 
 
 class CharTokenizer(Tokenizer):

@@ -43,8 +43,8 @@ class _Classes(dict[int, str]):
     """The class of each code point, computed on first use."""
 
     def __missing__(self, code: int) -> str:
-        self[code] = found = _find_class(chr(code))
-        return found
+        self[code] = kind = _find_class(chr(code))
+        return kind
 
 
 def _find_class(character: str) -> str:
@@ -55,9 +55,9 @@ def _find_class(character: str) -> str:
     category = unicodedata.category(character)
     if category[0] == "M":
         return "m"
-    for first, last, found in _BY_RANGE:
+    for first, last, kind in _BY_RANGE:
         if first <= character <= last:
-            return found
+            return kind
     return _BY_CATEGORY.get(category, _BY_CATEGORY.get(category[0], "p"))
 
 

@@ -171,7 +171,7 @@ def _read_tensors(path: Path) -> dict[str, Tensor]:
     try:
         return load_file(path)
     except SafetensorError as error:
-        raise _DamageError(path, f"is no safetensors file ({error})") from None
+        raise _DamageError(path, f"is not a safetensors file ({error})") from None
 
 
 def _separate(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -28,7 +28,7 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
 OutputBias = Annotated[
     Literal["frequencies", "zeros"],
-    Field(description="first bias of the softmax: the tokens' log frequencies, or zeros"),
+    Field(description="initial bias of the softmax: the tokens' log frequencies, or zeros"),
 ]
 Epochs = Annotated[
     Annotated[int, Field(ge=1)] | None,
@@ -93,10 +93,12 @@ class TrainingConfig(Config):
         None, description="train for this number of minutes; with epochs, stop after it at the latest"
     )
     batch_size: BatchSize = 32
-    accumulate: int = Field(1, ge=1, description="batches whose gradients are summed before one update")
+    accumulate: int = Field(
+        1, ge=1, description="number of batches whose gradients are summed for one update"
+    )
 
     optimizer: Literal["sgd", "adam", "adamw", "nt-asgd"] = Field(
-        "adamw", description="sgd, adam, adamw, or nt-asgd: sgd that averages once validation stalls"
+        "adamw", description="sgd, adam, adamw, or nt-asgd: sgd that averages weights once validation stalls"
     )
     lr: LearningRate = 2e-3
     momentum: Share = Field(0.0, description="momentum of sgd and nt-asgd")
@@ -108,7 +110,7 @@ class TrainingConfig(Config):
 
     schedule: Schedule = "constant"
     warmup_steps: int = Field(
-        0, ge=0, description="number of first updates in which the rate rises from 0; not for one-cycle"
+        0, ge=0, description="number of updates in which the rate first rises from 0; not for one-cycle"
     )
     decay: Annotated[float, Field(gt=0, le=1)] = Field(
         0.5, description="step, plateau: the factor of each decay"
@@ -133,7 +135,7 @@ class TrainingConfig(Config):
         None, ge=1, description="stop after this number of epochs without improvement; null: never"
     )
     precision: Precision = "float32"
-    device: str = Field("auto", description="auto, cpu, cuda, cuda:1, ...")
+    device: str = Field("auto", description="device to train on: auto, cpu, cuda, cuda:1, ...")
     capture: bool = Field(True, description="on a GPU, replay steps of fixed shape from a CUDA graph")
 
     checkpoint_every: int | None = Field(

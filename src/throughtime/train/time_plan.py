@@ -16,7 +16,7 @@ FIRST_RESERVE = 0.03
 
 @dataclass
 class TimePlan:
-    """The updates that a run of `seconds` has time for, and its progress: from 0 at the first to 1 at the last.
+    """The updates that a run of `seconds` has time for. Its progress is 0 at the first and 1 at the last.
 
     The plan is revised as the speed is measured. Progress never jumps: after a revision it goes on from where
     it is, in steps of another size, so that a schedule is smooth and reaches its end with the last update.

@@ -78,9 +78,9 @@ class RaggedIds:
 
     def cut(self, length: int) -> RaggedIds:
         """Return the first `length` ids of each row."""
-        kept = np.minimum(self.lengths, length)
+        lengths = np.minimum(self.lengths, length)
         place = np.arange(len(self.flat)) - np.repeat(self.offsets[:-1], self.lengths)
-        return RaggedIds(self.flat[place < length], np.append(0, np.cumsum(kept)))
+        return RaggedIds(self.flat[place < length], np.append(0, np.cumsum(lengths)))
 
     def append(self, eos_id: int) -> RaggedIds:
         """Return the rows with one more id at the end of each.

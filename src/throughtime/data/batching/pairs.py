@@ -28,8 +28,8 @@ def pad_or_truncate(ids: Sequence[int], length: int, pad_id: int = 0, eos_id: in
     """
     check_at_least("length", length, 1)
     end = [] if eos_id is None else [eos_id]
-    kept = [*ids[: length - len(end)], *end]
-    return kept + [pad_id] * (length - len(kept))
+    row = [*ids[: length - len(end)], *end]
+    return row + [pad_id] * (length - len(row))
 
 
 class TruncationCounts(NamedTuple):

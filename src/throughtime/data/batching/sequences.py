@@ -218,11 +218,11 @@ def hash_to_unit(seed: int, epoch: int, numbers: NDArray[np.int64]) -> NDArray[n
     array([0.80688285, 0.93199289])
     """
     key = np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)
-    found = key + (numbers + 1).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    bits = key + (numbers + 1).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        found = (found ^ (found >> np.uint64(shift))) * np.uint64(factor)
-    found ^= found >> np.uint64(31)
-    return (found >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
+    bits ^= bits >> np.uint64(31)
+    return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def split_rows(rows: RaggedIds, max_length: int) -> RaggedIds:

@@ -107,17 +107,17 @@ def _convert(value: object, hint: Any, where: str, name: str) -> object:
     """Convert text to the type of the option; return other values unchanged."""
     if not isinstance(value, str):
         return value
-    wanted = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-    if int in wanted and value.removeprefix("-").isdecimal():
+    types_allowed = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    if int in types_allowed and value.removeprefix("-").isdecimal():
         return int(value)
-    if any(typing.get_origin(each) is tuple for each in wanted):
+    if any(typing.get_origin(each) is tuple for each in types_allowed):
         return tuple(part.strip() for part in value.split(",") if part.strip())
-    if bool in wanted and value.lower() in TRUTH:
+    if bool in types_allowed and value.lower() in TRUTH:
         return TRUTH[value.lower()]
-    if str in wanted:
+    if str in types_allowed:
         # A shell passes a tab as the two characters that stand for it.
         return value.replace("\\t", "\t")
-    kind = "true or false" if bool in wanted else "a whole number"
+    kind = "true or false" if bool in types_allowed else "a whole number"
     raise InputError(where, f"option {name} is {value!r}, expected {kind}")
 
 
@@ -186,8 +186,8 @@ def _holds_series(path: Path, suffix: str, names: set[str]) -> bool:
     if "ds" in names or any(lowered.issuperset(sides) for sides in USUAL_NAMES):
         return "ds" in names
     # In a file with tabs, quotes have no special meaning and may be unbalanced.
-    found = tab_rows(path) if suffix == ".tsv" else number_rows(path)
-    rows = [row for _, row in itertools.islice(found, 2) if isinstance(row, list)]
+    lines = tab_rows(path) if suffix == ".tsv" else number_rows(path)
+    rows = [row for _, row in itertools.islice(lines, 2) if isinstance(row, list)]
     cells = [cell.strip(' "') for cell in rows[-1]] if rows else []
     if any(map(like_date, cells)) and any(like_number(cell) or cell.lower() in MISSING for cell in cells):
         return True

@@ -176,13 +176,13 @@ def named_date(text: str) -> datetime | None:
     >>> [str(named_date(text)) for text in ("1 Jan 2023", "January 01, 2023 13:00", "Feb 2023", "May 5")]
     ['2023-01-01 00:00:00', '2023-01-01 13:00:00', '2023-02-01 00:00:00', 'None']
     """
-    found = NAMED.fullmatch(text.strip())
-    if found is None:
+    match = NAMED.fullmatch(text.strip())
+    if match is None:
         return None
-    month = MONTHS.get((found["month"] or found["first"]).lower(), 0)
+    month = MONTHS.get((match["month"] or match["first"]).lower(), 0)
     try:
-        day = datetime(int(found["year"]), month, int(found["day"] or found["second"] or 1))
-        clock = [int(part) for part in (found["clock"] or "0:0").split(":")]
+        day = datetime(int(match["year"]), month, int(match["day"] or match["second"] or 1))
+        clock = [int(part) for part in (match["clock"] or "0:0").split(":")]
         return day.replace(hour=clock[0], minute=clock[1], second=sum(clock[2:]))
     except ValueError:
         return None
@@ -231,22 +231,22 @@ def _parse_format(text: str, date_format: str) -> datetime | None:
 
 
 def _parse_order(text: str, order: str) -> datetime | None:
-    found = DATE_PARTS.fullmatch(text.strip())
-    if found is None:
+    match = DATE_PARTS.fullmatch(text.strip())
+    if match is None:
         return None
-    parts = dict(zip(order, found.group(1, 3, 4), strict=True))
+    parts = dict(zip(order, match.group(1, 3, 4), strict=True))
     if len(parts["y"]) not in (2, 4) or len(parts["d"]) > 2 or len(parts["m"]) > 2:
         return None
     year = int(parts["y"])
     if len(parts["y"]) == 2:
         year += 1900 if year >= CENTURY else 2000
-    hour, minute, second = (int(part or 0) for part in found.group(5, 6, 7))
-    if found[9] is not None:
+    hour, minute, second = (int(part or 0) for part in match.group(5, 6, 7))
+    if match[9] is not None:
         if not 1 <= hour <= 12:
             return None
-        hour = hour % 12 + (12 if found[9].lower() == "pm" else 0)
+        hour = hour % 12 + (12 if match[9].lower() == "pm" else 0)
     try:
-        micro = int((found[8] or "").ljust(6, "0"))
+        micro = int((match[8] or "").ljust(6, "0"))
         return datetime(year, int(parts["m"]), int(parts["d"]), hour, minute, second, micro)
     except ValueError:
         return None

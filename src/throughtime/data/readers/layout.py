@@ -102,8 +102,8 @@ class SeriesLayout:
             return int(text)
         moment = None if self.whole else self.form.read(text)
         if moment is None:
-            wanted = "a whole number" if self.whole else self.form.description
-            problem = f"has no readable time, {text!r} is not {wanted}"
+            form = "a whole number" if self.whole else self.form.description
+            problem = f"has no readable time, {text!r} is not {form}"
             if text and self.form == ISO and not self.whole and not DATE.fullmatch(text):
                 problem += "; write it like that, or give date_format, for example %d %b %Y for 31 Dec 2023"
             raise InputError(str(self.path), problem, line=line)
@@ -158,7 +158,7 @@ def find_layout(
     chosen = tuple(places[each] if each in places else place(path, names, each) for each in values)
     chosen = chosen or tuple(each for each in range(len(names)) if each not in (owner, clock))
     if not chosen:
-        raise InputError(str(path), "has no column of values", line=1)
+        raise InputError(str(path), "has no column of values; add one", line=1)
     if header and not all(names[each] for each in chosen):
         problem = "has a column without a name; name it, or choose columns with the option values"
         raise InputError(str(path), problem, line=1)

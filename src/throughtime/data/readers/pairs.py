@@ -260,8 +260,8 @@ def _card(where: str, lines: list[Numbered]) -> Flashcard | InputError:
             continue
         name, mark, value = line.partition(": ")
         if name != field or not mark:
-            found = "the end of the record" if line == END else repr(line[:40])
-            problem = f"is not the {field} line, expected '{field}: ...', found {found}"
+            shown_line = "the end of the record" if line == END else repr(line[:40])
+            problem = f"is not the {field} line, expected '{field}: ...', found {shown_line}"
             return InputError(where, problem, line=number)
         if not value.strip():
             return InputError(where, f"has no text after '{field}:'", line=number)

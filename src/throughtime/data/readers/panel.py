@@ -87,11 +87,11 @@ def read_future(path: Place | str, known: tuple[str, ...], date_format: str | No
 def _panel(path: Place, roles: Roles, bad: BadRecords, date_format: str | None, future: bool) -> Panel:
     layout = SeriesTable(date_format=date_format).layout(path)
     target, note = ((), None) if future else _targets(layout, roles)
-    wanted = (*target, *roles.known, *roles.past)
-    if len(set(wanted)) < len(wanted):
-        twice = next(name for name in wanted if wanted.count(name) > 1)
+    names = (*target, *roles.known, *roles.past)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
         raise InputError("target, known and past", f"name the column {twice!r} twice; give it one role only")
-    table = SeriesTable(values=wanted if layout.header else (), missing=True, date_format=date_format)
+    table = SeriesTable(values=names if layout.header else (), missing=True, date_format=date_format)
     if not layout.header and (roles.known or roles.past or roles.target):
         raise InputError(str(path), "has no header, so its columns cannot be chosen by name", line=1)
     rows: dict[str, list[Row]] = {}
@@ -99,14 +99,14 @@ def _panel(path: Place, roles: Roles, bad: BadRecords, date_format: str | None, 
         layout = found_layout
         rows.setdefault(row.unique_id, []).append(row)
     if not rows:
-        raise InputError(str(path), "has no good row")
+        raise InputError(str(path), "has no row that can be read")
     late = sum(_sort(path, own, bad) for own in rows.values())
     sorted_note = [f"{path.name}: rows out of order in time were sorted, {late:,} of them."] if late else []
     series = [one for name, own in rows.items() for one in _series(name, layout, own, len(target), roles)]
-    found = make_regular(series)
-    notes = [*([note] if note else []), *sorted_note, *found.notes]
+    panel = make_regular(series)
+    notes = [*([note] if note else []), *sorted_note, *panel.notes]
     return replace(
-        found,
+        panel,
         known_names=roles.known,
         past_names=roles.past,
         notes=tuple(notes),
@@ -121,7 +121,9 @@ def _targets(layout: SeriesLayout, roles: Roles) -> tuple[tuple[str, ...], str |
     if roles.target:
         return roles.target, None
     if not free:
-        raise InputError(str(layout.path), "has no column to forecast beside those known and past", line=1)
+        raise InputError(
+            str(layout.path), "has no column left to forecast: all others are in known or past", line=1
+        )
     if "y" not in free or len(free) == 1:
         return free, None
     others = shown_names(name for name in free if name != "y")
@@ -139,14 +141,14 @@ def _sort(path: Place, rows: list[Row], bad: BadRecords) -> int:
         return 0
     late = sum(bool(row.moment < before.moment) for before, row in pairwise(rows))
     rows.sort(key=lambda row: row.moment)
-    kept = rows[:1]
+    unique = rows[:1]
     for row in rows[1:]:
-        if row.moment == kept[-1].moment:
-            problem = f"repeats the time of line {kept[-1].line}, {row.ds}, in series {row.unique_id!r}"
+        if row.moment == unique[-1].moment:
+            problem = f"repeats the time of line {unique[-1].line}, {row.ds}, in series {row.unique_id!r}"
             bad.handle(InputError(str(path), f"{problem}; keep one row for each time", line=row.line))
         else:
-            kept.append(row)
-    rows[:] = kept
+            unique.append(row)
+    rows[:] = unique
     return late
 
 

@@ -108,11 +108,11 @@ class SeriesTable:
             for name, each in zip(layout.columns, layout.values, strict=True)
         }
         good = alone.pop(target).is_good
-        found: set[str] = set()
+        names_with_text: set[str] = set()
         for number, cells in chain(waiting, lines):
             if isinstance(cells, list) and good(number, cells):
-                found |= {name for name, own in alone.items() if not own.is_good(number, cells)}
-        return tuple(name for name in alone if name in found)
+                names_with_text |= {name for name, own in alone.items() if not own.is_good(number, cells)}
+        return tuple(name for name in alone if name in names_with_text)
 
     def _dates(self, path: Place, layout: SeriesLayout) -> Iterator[DateCell]:
         """Yield the dates of a whole file, as they are written."""

@@ -176,7 +176,9 @@ def place(path: Place, names: list[str], column: str | int) -> int:
             raise InputError(str(path), str(unknown("column", column, names)), line=1)
         return names.index(column)
     if not 0 <= column < len(names):
-        raise InputError(str(path), f"has {len(names)} columns, so no column {column} (from 0)", line=1)
+        raise InputError(
+            str(path), f"has {len(names)} columns, counted from 0, so there is no column {column}", line=1
+        )
     return column
 
 

@@ -19,10 +19,10 @@ export function beamSection(models) {
     label: "Source",
     value: EXAMPLE[section.model.source] ?? "",
     button: "Search",
-    extra: [make("label", {}, "width of the beam ", width)],
+    extra: [make("label", {}, "beams ", width)],
     send: (q) => {
-      const wanted = Math.round(Number(width.value)) || 1;
-      section.ask("inspect/beam", { q, num_beams: Math.min(20, Math.max(1, wanted)) }, (tree) =>
+      const beams = Math.round(Number(width.value)) || 1;
+      section.ask("inspect/beam", { q, num_beams: Math.min(20, Math.max(1, beams)) }, (tree) =>
         show(section, tree),
       );
     },
@@ -37,7 +37,7 @@ function show(section, tree) {
   section.stop?.();
   const readout = make("p", { class: "readout tall", "aria-live": "polite" });
   const room = section.view.clientWidth;
-  const picture = pictured(tree, room, (sentence) => {
+  const picture = drawTree(tree, room, (sentence) => {
     readout.textContent = sentence;
   });
   const slider = make("input", {
@@ -101,7 +101,7 @@ function show(section, tree) {
 
 const key = (kind, words) => make("span", { class: `key ${kind}` }, words);
 
-/** In each step those that went on first, best first, then what was cut. */
+/** The row of each node: in each step, first the hypotheses that were kept, best first, then those that were cut. */
 function rowsOf(nodes) {
   const steps = new Map();
   nodes.forEach((node, place) => steps.set(node.step, [...(steps.get(node.step) ?? []), place]));
@@ -119,7 +119,7 @@ function rowsOf(nodes) {
   return rows;
 }
 
-function pictured(tree, room, tell) {
+function drawTree(tree, room, tell) {
   const rows = rowsOf(tree.nodes);
   const column = within(room / (tree.steps + 0.4), 100, 122);
   const width = column * (tree.steps + 0.4);
@@ -137,7 +137,7 @@ function pictured(tree, room, tell) {
         d: `M${from[0]} ${from[1]}C${from[0] + 22} ${from[1]} ${x(node.step) - 58} ${y(rows[place])} ${x(node.step) - 36} ${y(rows[place])}`,
       }),
     );
-    const sentence = `“${written(tree.nodes, place)}”: ${node.reason}. The token has ${percent(node.probability)} here, the whole way ln P ${short(node.log_prob)}, score ${short(node.score)}.`;
+    const sentence = `“${joinPieces(tree.nodes, place)}”: ${node.reason}. Probability of the token: ${percent(node.probability)}; of the whole text: ln P ${short(node.log_prob)}, score ${short(node.score)}.`;
     const label = node.label.length > 11 ? `${node.label.slice(0, 10)}…` : node.label;
     const mark = draw(
       "g",
@@ -189,12 +189,12 @@ function pictured(tree, room, tell) {
         step === tree.steps
           ? ` The best: “${tree.results[0].text}”, score ${short(tree.results[0].score)}.`
           : "";
-      return `Step ${step}: ${kept} went on${ended ? `, ${ended} ended` : ""}; the rest was cut, ${own.length - kept - ended} of it shown.${end}`;
+      return `Step ${step}: ${kept} kept${ended ? `, ${ended} ended` : ""}; of the others, which were cut, ${own.length - kept - ended} are shown.${end}`;
     },
   };
 }
 
-function written(nodes, place) {
+function joinPieces(nodes, place) {
   const pieces = [];
   for (let at = place; at !== null; at = nodes[at].parent)
     pieces.unshift(nodes[at].label === "⟨end⟩" ? " ⟨end⟩" : nodes[at].piece);

@@ -18,8 +18,8 @@ const SIGNED = [
 function between(stops, share) {
   const place = Math.min(Math.max(share, 0), 1) * (stops.length - 1);
   const low = Math.min(Math.floor(place), stops.length - 2);
-  const mixed = stops[low].map((part, i) => Math.round(part + (place - low) * (stops[low + 1][i] - part)));
-  return `rgb(${mixed.join(" ")})`;
+  const colour = stops[low].map((part, i) => Math.round(part + (place - low) * (stops[low + 1][i] - part)));
+  return `rgb(${colour.join(" ")})`;
 }
 
 /** From 0 to 1, dark to light. */

@@ -7,7 +7,7 @@ export function composeSection(models) {
   const section = new Section(
     "compose",
     "Write from a label or a vector",
-    "The model draws new texts for what you choose. A lower temperature gives more predictable texts; the number after a text is its log-probability.",
+    "The model writes new texts for the label or vector that you choose. A lower temperature gives more predictable texts; the number after a text is its log-probability.",
     models,
   );
   const label = make("select", {});
@@ -34,9 +34,9 @@ export function composeSection(models) {
   };
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    const given = section.model.labels ? { label: label.value } : { vector: numbers(vector.value) };
+    const condition = section.model.labels ? { label: label.value } : { vector: numbers(vector.value) };
     const n = within(Math.round(Number(many.value)) || 1, 1, 16);
-    const body = { ...given, num_return_sequences: n, temperature: within(Number(temperature.value) || 1, 0.1, 2) };
+    const body = { ...condition, num_return_sequences: n, temperature: within(Number(temperature.value) || 1, 0.1, 2) };
     section.ask("compose", body, ({ results }) => show(section, [results[0], ...results[0].alternatives]));
   });
   label.addEventListener("change", () => form.requestSubmit());
@@ -50,7 +50,7 @@ export function composeSection(models) {
   return section;
 }
 
-/** What is no number is sent as it is, so that the server says so. */
+/** The numbers of a vector; anything else is sent as it is, so that the server explains the error. */
 function numbers(text) {
   return text
     .split(/[\s,;]+/)

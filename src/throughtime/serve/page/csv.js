@@ -1,11 +1,11 @@
-// A pasted series: values alone, or times and values, with or without a heading.
+// Reads a pasted series: values alone, or times and values, with or without a header.
 
 import { Problem } from "./server.js";
 
 const number = (text) => (text === "" || /^(nan|na|null)$/i.test(text) ? null : Number(text));
 
-/** {y, ds}; ds is null where there are no times. Of a table of several series the first is taken. */
-export function parsed(text) {
+/** Return {y, ds}; ds is null if there are no times. From a table of several series, the first is read. */
+export function parseSeries(text) {
   const lines = text.split(/\r?\n/).filter((line) => line.trim());
   if (!lines.length) throw new Problem("Paste some values first, one per line.");
   const mark = lines[0].includes("\t") ? "\t" : lines[0].includes(";") ? ";" : ",";
@@ -23,10 +23,10 @@ export function parsed(text) {
   const value = column("y", width - 1);
   const time = column("ds", width > 1 && value !== 0 ? 0 : -1);
   const y = rows.map((row, place) => {
-    const found = number(row[value] ?? "");
-    if (Number.isNaN(found))
+    const parsed = number(row[value] ?? "");
+    if (Number.isNaN(parsed))
       throw new Problem(`Row ${place + 1} has “${row[value]}” where a number should be.`);
-    return found;
+    return parsed;
   });
   if (time < 0) return { y, ds: null };
   const ds = rows.map((row) => row[time] ?? "");

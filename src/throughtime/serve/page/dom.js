@@ -2,7 +2,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 
-function filled(element, attributes, children) {
+function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes ?? {})) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
@@ -16,14 +16,14 @@ function filled(element, attributes, children) {
 
 /** An HTML element: make("p", {class: "hint"}, "text"). */
 export const make = (tag, attributes, ...children) =>
-  filled(document.createElement(tag), attributes, children);
+  fill(document.createElement(tag), attributes, children);
 
 /** An SVG element. */
 export const draw = (tag, attributes, ...children) =>
-  filled(document.createElementNS(SVG, tag), attributes, children);
+  fill(document.createElementNS(SVG, tag), attributes, children);
 
 /** Call a function once nothing has happened for a while. */
-export function debounced(wait, act) {
+export function debounce(wait, act) {
   let timer = 0;
   return () => {
     clearTimeout(timer);
@@ -35,8 +35,8 @@ export function debounced(wait, act) {
 export function short(value, digits = 2) {
   if (value === null || !Number.isFinite(value)) return "–";
   const size = Math.abs(value);
-  const told = size >= 10000 || (size > 0 && size < 0.001) ? value.toExponential(1) : value.toFixed(digits);
-  return told.replace("-", "−");
+  const text = size >= 10000 || (size > 0 && size < 0.001) ? value.toExponential(1) : value.toFixed(digits);
+  return text.replace("-", "−");
 }
 
 /** A number kept between two others. */

@@ -1,4 +1,4 @@
-// Fill in blanks, the likeliest ways first.
+// Fill in blanks, the likeliest fillings first.
 
 import { make, percent } from "./dom.js";
 import { Section, textForm } from "./section.js";
@@ -15,7 +15,7 @@ export function fillSection(models) {
     label: "Text with blanks",
     value: "My ___ is reading a ___.",
     button: "Fill in",
-    extra: [make("label", {}, "ways ", many)],
+    extra: [make("label", {}, "fillings ", many)],
     send: (q) => {
       const k = Math.min(20, Math.max(1, Math.round(Number(many.value)) || 1));
       section.ask("fill", { q, k }, ({ results: [best] }) => show(section, [best, ...best.alternatives]));
@@ -34,7 +34,7 @@ function show(section, fillings) {
     return make(
       "li",
       { class: "filling" },
-      make("span", { class: "said" }, marked(one)),
+      make("span", { class: "said" }, highlight(one)),
       make("span", { class: "track" }, bar),
       make("span", { class: "share" }, percent(one.probability)),
     );
@@ -42,8 +42,8 @@ function show(section, fillings) {
   section.view.replaceChildren(make("ol", { class: "fillings" }, rows));
 }
 
-/** The text with the words that were put in set off, found from left to right. */
-function marked({ text, tokens }) {
+/** The text, with the words that fill its blanks highlighted. */
+function highlight({ text, tokens }) {
   const parts = [];
   let rest = text;
   for (const token of tokens) {

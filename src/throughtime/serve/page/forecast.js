@@ -1,6 +1,6 @@
-// A forecast with its fan, after the model's own data or pasted ones.
+// A forecast with its intervals, which look like a fan, after the model's own data or pasted data.
 
-import { parsed } from "./csv.js";
+import { parseSeries } from "./csv.js";
 import { draw, make, short } from "./dom.js";
 import { Section } from "./section.js";
 
@@ -14,7 +14,7 @@ export function forecastSection(models) {
   const section = new Section(
     "forecast",
     "Forecast",
-    "Paste a series as CSV (values alone, or times and values), or continue the data that the model was trained on.",
+    "Paste a series as CSV (values alone, or times and values), or forecast the data that the model was trained on.",
     models,
   );
   const box = make("textarea", {
@@ -47,7 +47,7 @@ export function forecastSection(models) {
   function forecast() {
     let series;
     try {
-      series = parsed(box.value);
+      series = parseSeries(box.value);
     } catch (error) {
       return section.tell(error);
     }
@@ -59,11 +59,11 @@ export function forecastSection(models) {
   }
   function history() {
     const rows = Math.max(160, section.model.lookback);
-    return section.ask("inspect/history", { rows }, (found) => {
+    return section.ask("inspect/history", { rows }, (answer) => {
       box.value = [
         "ds,y",
-        ...found.y.map(
-          (value, place) => `${found.ds[place]},${value === null ? "" : Number(value.toPrecision(7))}`,
+        ...answer.y.map(
+          (value, place) => `${answer.ds[place]},${value === null ? "" : Number(value.toPrecision(7))}`,
         ),
       ].join("\n");
       forecast();
@@ -82,19 +82,19 @@ export function forecastSection(models) {
   return section;
 }
 
-/** Ask with the fan; a model that has none is asked again without, and its reason stands below the picture. */
+/** Ask for intervals; a model without them is asked again without, and the reason stands below the picture. */
 async function withFan(section, body, show) {
   await section.ask("forecast", { ...body, level: LEVELS }, (answer) => show(answer, ""));
   const reason = section.problem.textContent;
   if (/interval/.test(reason)) await section.ask("forecast", body, (answer) => show(answer, reason));
 }
 
-function show(section, series, found, note) {
+function show(section, series, answer, note) {
   const room = Math.max(280, section.view.clientWidth - 4);
-  const tail = Math.max(3 * found.mean.length, room < 500 ? 24 : 48);
+  const tail = Math.max(3 * answer.mean.length, room < 500 ? 24 : 48);
   const past = series.y.slice(-tail);
-  const times = [...(series.ds ?? series.y.map((_, place) => place)).slice(-tail), ...found.ds];
-  const fan = Object.entries(found.intervals).map(([level, ends]) => ({ level: Number(level), ...ends }));
+  const times = [...(series.ds ?? series.y.map((_, place) => place)).slice(-tail), ...answer.ds];
+  const fan = Object.entries(answer.intervals).map(([level, ends]) => ({ level: Number(level), ...ends }));
   fan.sort((one, other) => other.level - one.level);
   const readout = make(
     "p",
@@ -102,7 +102,7 @@ function show(section, series, found, note) {
     note || "Point at the picture to read values; with the keyboard, use the arrow keys.",
   );
   section.view.replaceChildren(
-    pictured(room, past, found.mean, fan, times, readout),
+    drawChart(room, past, answer.mean, fan, times, readout),
     make(
       "p",
       { class: "legend" },
@@ -117,7 +117,7 @@ function show(section, series, found, note) {
   );
 }
 
-function pictured(width, past, mean, fan, times, readout) {
+function drawChart(width, past, mean, fan, times, readout) {
   const values = [...past, ...mean, ...fan.flatMap(({ lo, hi }) => [...lo, ...hi])].filter(
     (value) => value !== null,
   );
@@ -145,7 +145,7 @@ function pictured(width, past, mean, fan, times, readout) {
       draw("text", { class: "axis end", x: EDGE.left - 8, y: y(value) + 4 }, short(value, value % 1 ? 2 : 0)),
     ),
   );
-  const marks = apart([
+  const marks = selectApart([
     { text: String(times[0]), at: x(0), anchor: "start" },
     { text: String(times[count - 1]), at: x(count - 1), anchor: "end" },
     { text: String(times[past.length - 1]), at: x(past.length - 1), anchor: "middle" },
@@ -156,7 +156,7 @@ function pictured(width, past, mean, fan, times, readout) {
     y2: HEIGHT - EDGE.bottom,
     visibility: "hidden",
   });
-  const joined = [...past.slice(-1), ...mean];
+  const line = [...past.slice(-1), ...mean];
   const svg = draw(
     "svg",
     {
@@ -171,7 +171,7 @@ function pictured(width, past, mean, fan, times, readout) {
     ticks,
     bands,
     draw("path", { class: "line observed", d: lineOf(past, x, y, 0) }),
-    draw("path", { class: "line forecast", d: lineOf(joined, x, y, past.length - 1) }),
+    draw("path", { class: "line forecast", d: lineOf(line, x, y, past.length - 1) }),
     marks,
     cursor,
   );
@@ -207,15 +207,15 @@ function pictured(width, past, mean, fan, times, readout) {
 }
 
 /** Marks of an axis without those that would touch an earlier one. */
-function apart(marks) {
-  const kept = [];
+function selectApart(marks) {
+  const labels = [];
   for (const mark of marks) {
     const wide = LETTER * mark.text.length;
     const left = mark.at - wide * { start: 0, middle: 0.5, end: 1 }[mark.anchor];
-    if (kept.every((other) => left > other.right + GAP || left + wide < other.left - GAP))
-      kept.push({ ...mark, left, right: left + wide });
+    if (labels.every((other) => left > other.right + GAP || left + wide < other.left - GAP))
+      labels.push({ ...mark, left, right: left + wide });
   }
-  return kept;
+  return labels;
 }
 
 function lineOf(values, x, y, first) {

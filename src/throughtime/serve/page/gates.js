@@ -9,14 +9,14 @@ const MEANINGS = {
   f: "f, forget gate: 1 keeps the memory",
   z: "z, update gate: 1 keeps the state",
   "1 - z": "1 − z: 1 keeps the state",
-  i: "i, input gate: 1 takes in",
+  i: "i, input gate: 1 lets the input in",
   o: "o, output gate: 1 shows the memory",
   r: "r, reset gate: 0 ignores the past",
   g: "g, candidate",
   n: "n, candidate",
   h: "h, state",
   c: "c, memory",
-  "tanh c": "tanh c, memory squashed",
+  "tanh c": "tanh c, memory between −1 and 1",
 };
 const PLAIN = { tag: "show me flights to Paris", classify: "play some jazz" };
 
@@ -31,7 +31,7 @@ export function gatesSection(models) {
   const gate = make("select", {});
   const example = () =>
     EXAMPLE[section.model.source] ?? PLAIN[section.model.task] ?? "The old man went home to read a letter.";
-  let shown = null;
+  let current = null;
   const { form, box } = textForm({
     label: "Sentence",
     value: example(),
@@ -41,23 +41,23 @@ export function gatesSection(models) {
   });
   section.controls.append(form);
 
-  function take(found) {
-    shown = found;
+  function take(answer) {
+    current = answer;
     const before = gate.value;
     options(
       layer,
-      found.layers.map((one, number) => [number, `${one.name} (${one.cell})`]),
-      found.layer,
+      answer.layers.map((one, number) => [number, `${one.name} (${one.cell})`]),
+      answer.layer,
     );
     options(
       gate,
-      found.gates.map((letter) => [letter, MEANINGS[letter] ?? letter]),
-      found.gates.includes(before) ? before : found.gates[0],
+      answer.gates.map((letter) => [letter, MEANINGS[letter] ?? letter]),
+      answer.gates.includes(before) ? before : answer.gates[0],
     );
-    show(section, shown, gate.value);
+    show(section, current, gate.value);
   }
   layer.addEventListener("change", () => form.requestSubmit());
-  gate.addEventListener("change", () => shown && show(section, shown, gate.value));
+  gate.addEventListener("change", () => current && show(section, current, gate.value));
   section.onModel(() => {
     layer.value = "0";
     box.value = example();
@@ -72,11 +72,11 @@ function options(select, pairs, chosen) {
   select.value = String(chosen);
 }
 
-function show(section, found, letter) {
-  const values = found.values[letter];
+function show(section, answer, letter) {
+  const values = answer.values[letter];
   const flat = values.flat();
   const isSigned = Math.min(...flat) < 0;
-  // A memory may run far beyond 1 in one unit: it must not make all others pale.
+  // The memory of one unit may be far beyond 1: it must not make all others pale.
   const sizes = flat.map(Math.abs).sort((one, other) => one - other);
   const top = Math.max(1, sizes[Math.floor(0.95 * (sizes.length - 1))]);
   const scale = isSigned ? (value) => signed(value / top) : (value) => open(value / top);
@@ -94,21 +94,21 @@ function show(section, found, letter) {
     ramp,
     ` ${short(top, 1)}`,
   );
-  const head = `${found.units.length === found.all_units ? "all" : `${found.units.length} of`} ${found.all_units} units`;
+  const head = `${answer.units.length === answer.all_units ? "all" : `${answer.units.length} of`} ${answer.all_units} units`;
   section.view.replaceChildren(
     make(
       "div",
       { class: "scroll" },
-      heatMap(section.view.clientWidth, found, values, scale, readout, letter),
+      heatMap(section.view.clientWidth, answer, values, scale, readout, letter),
     ),
     legend,
     readout,
-    make("p", { class: "hint" }, `Shown are ${head}, evenly from the longest memory to the shortest.`),
+    make("p", { class: "hint" }, `Showing ${head}, evenly spaced from the longest memory to the shortest.`),
   );
 }
 
-function heatMap(room, found, values, scale, readout, letter) {
-  const { tokens, units, half_lives: lives } = found;
+function heatMap(room, answer, values, scale, readout, letter) {
+  const { tokens, units, half_lives: lives } = answer;
   const high = units.length > 32 ? 8 : 14;
   const left = 74;
   const top = 18 + 6.2 * Math.max(...tokens.map((token) => token.length));

@@ -33,18 +33,18 @@ async function begin() {
   }
   const place = document.getElementById("sections");
   const contents = document.getElementById("contents");
-  const built = [];
+  const sections = [];
   for (const { name, ability, build } of SECTIONS) {
     const own = models.filter((one) => one.abilities.includes(ability));
     if (!own.length) continue;
     const section = build(own);
-    built.push(section);
+    sections.push(section);
     contents.append(make("a", { href: `#${section.element.id}` }, name));
   }
-  place.append(...built.map((section) => section.element));
-  state.hidden = built.length > 0;
-  if (!built.length) state.textContent = "None of these models has anything to show on this page.";
-  for (const section of built) section.begin?.();
+  place.append(...sections.map((section) => section.element));
+  state.hidden = sections.length > 0;
+  if (!sections.length) state.textContent = "None of these models has anything to show on this page.";
+  for (const section of sections) section.begin?.();
 }
 
 const keyForm = document.getElementById("key");

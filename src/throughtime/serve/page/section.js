@@ -1,4 +1,4 @@
-// One section of the page: a heading, a choice of models, what is asked, what went wrong, what is shown.
+// One section of the page: a heading, a choice of models, the controls, errors and warnings, and the view.
 
 import { make } from "./dom.js";
 import { Problem, post } from "./server.js";
@@ -6,7 +6,7 @@ import { Problem, post } from "./server.js";
 let sections = 0;
 
 export class Section {
-  /** `models` are those that this section is for; where there are several, one is chosen. */
+  /** `models` are those that this section is for; if there are several, the user chooses one. */
   constructor(id, title, hint, models) {
     this.models = models;
     this.problem = make("p", { class: "problem", role: "alert" });
@@ -21,11 +21,11 @@ export class Section {
       this.chooser = make(
         "select",
         { "aria-label": `Model for: ${title}` },
-        models.map((one) => make("option", { value: one.name }, named(one))),
+        models.map((one) => make("option", { value: one.name }, describeModel(one))),
       );
       head.append(this.chooser);
     } else {
-      head.append(make("span", { class: "model" }, named(models[0])));
+      head.append(make("span", { class: "model" }, describeModel(models[0])));
     }
     this.element = make(
       "section",
@@ -48,7 +48,7 @@ export class Section {
     this.chooser?.addEventListener("change", act);
   }
 
-  /** Ask the server and hand the answer on; a newer question takes the place of an older one. */
+  /** Send a request and pass the answer to `show`; a new request replaces an older one. */
   async ask(path, body, show) {
     this.request?.abort();
     const request = new AbortController();
@@ -69,13 +69,13 @@ export class Section {
     }
   }
 
-  /** Say what should be known of an answer before it is believed. */
+  /** Show the warnings of an answer. */
   warn(warnings) {
     const sentences = warnings.map((one) => `${one.charAt(0).toUpperCase()}${one.slice(1)}.`);
     this.warning.textContent = sentences.join(" ");
   }
 
-  /** Say what went wrong; what is still shown belongs to an earlier question. */
+  /** Show what went wrong; the view still shows an earlier answer. */
   tell(error) {
     this.view.classList.add("stale");
     this.warn([]);
@@ -84,11 +84,11 @@ export class Section {
   }
 }
 
-function named(model) {
+function describeModel(model) {
   return model.task === "translate" ? `${model.name} (${model.source} → ${model.target})` : model.name;
 }
 
-/** A form with one line or box of text and a button; Enter sends it (with Ctrl in a box of several lines). */
+/** A form with a box of text and a button; Enter sends it, Shift and Enter begin a new line. */
 export function textForm({ label, value, button, extra = [], send }) {
   const box = make("textarea", { class: "grows", rows: 2, spellcheck: "false", maxlength: 2000 });
   box.value = value;

@@ -1,15 +1,15 @@
-// Asking the server. An answer is JSON; whatever goes wrong becomes one sentence.
+// Requests to the server. An answer is JSON; any problem becomes one sentence.
 
 export class Problem extends Error {}
 
 let key = null;
 
 /** Use an API key from now on. It is kept in memory only. */
-export function useKey(given) {
-  key = given || null;
+export function useKey(newKey) {
+  key = newKey || null;
 }
 
-async function fetched(path, options) {
+async function request(path, options) {
   const headers = { ...(options.headers ?? {}), ...(key ? { Authorization: `Bearer ${key}` } : {}) };
   try {
     return await fetch(path, { ...options, headers });
@@ -19,7 +19,7 @@ async function fetched(path, options) {
   }
 }
 
-async function understood(response) {
+async function readAnswer(response) {
   let body = null;
   try {
     body = await response.json();
@@ -28,14 +28,14 @@ async function understood(response) {
   }
   if (response.ok && body !== null) return body;
   if (response.status === 401 || response.status === 403) document.getElementById("key").hidden = false;
-  const told = body && typeof body.error === "string" ? body.error : `the server answered ${response.status}`;
-  const sentence = told.charAt(0).toUpperCase() + told.slice(1);
+  const problem = body && typeof body.error === "string" ? body.error : `the server answered ${response.status}`;
+  const sentence = problem.charAt(0).toUpperCase() + problem.slice(1);
   throw new Problem(/[.!?]$/.test(sentence) ? sentence : `${sentence}.`);
 }
 
-export const get = async (path) => understood(await fetched(path, {}));
+export const get = async (path) => readAnswer(await request(path, {}));
 
 export async function post(path, body, signal) {
   const headers = { "Content-Type": "application/json" };
-  return understood(await fetched(path, { method: "POST", headers, body: JSON.stringify(body), signal }));
+  return readAnswer(await request(path, { method: "POST", headers, body: JSON.stringify(body), signal }));
 }

@@ -3,7 +3,7 @@
 import { draw, make, short, within } from "./dom.js";
 import { Section, textForm } from "./section.js";
 
-/** What is asked first, by the language of the source. */
+/** The first sentence to translate, by source language. */
 export const EXAMPLE = {
   en: "My mother is reading a letter in the garden.",
   de: "Ein Mann liest einen Brief im Garten.",
@@ -49,18 +49,18 @@ function show(section, { translations }) {
     );
     button.addEventListener("click", () => {
       choices.forEach((other) => other.setAttribute("aria-pressed", String(other === button)));
-      place.replaceChildren(...aligned(one, section.view.clientWidth));
+      place.replaceChildren(...alignmentView(one, section.view.clientWidth));
     });
     return button;
   });
-  place.append(...aligned(translations[0], section.view.clientWidth));
+  place.append(...alignmentView(translations[0], section.view.clientWidth));
   section.view.replaceChildren(
     make("div", { class: "choices", role: "group", "aria-label": "Translations" }, choices),
     place,
   );
 }
 
-function aligned({ alignment }, room) {
+function alignmentView({ alignment }, room) {
   if (!alignment)
     return [make("p", { class: "hint" }, "There are no words to align, or this model has no attention.")];
   const { source, target, weights } = alignment;
@@ -68,7 +68,12 @@ function aligned({ alignment }, room) {
   const targets = target.map((word, row) =>
     make(
       "span",
-      { class: "word", tabindex: 0, role: "button", "aria-label": spoken(word, source, weights[row]) },
+      {
+        class: "word",
+        tabindex: 0,
+        role: "button",
+        "aria-label": describeAttention(word, source, weights[row]),
+      },
       word,
     ),
   );
@@ -83,7 +88,8 @@ function aligned({ alignment }, room) {
       one.classList.toggle("strong", weight > 0.6);
     });
     map.light(row);
-    readout.textContent = row === null ? "Point at a word." : spoken(target[row], source, weights[row]);
+    readout.textContent =
+      row === null ? "Point at a word." : describeAttention(target[row], source, weights[row]);
   }
   targets.forEach((one, row) => {
     one.addEventListener("pointerenter", () => light(row));
@@ -99,13 +105,13 @@ function aligned({ alignment }, room) {
   ];
 }
 
-function spoken(word, source, row) {
+function describeAttention(word, source, row) {
   const looks = row
     .map((weight, column) => [weight, source[column]])
     .filter(([weight]) => weight >= 0.1)
     .sort(([one], [other]) => other - one)
     .map(([weight, from]) => `${from} ${Math.round(100 * weight)} %`);
-  return looks.length ? `${word} looked at ${looks.join(", ")}` : `${word} looked everywhere`;
+  return looks.length ? `${word} looked at ${looks.join(", ")}` : `${word} looked at no word in particular`;
 }
 
 function heatMap(source, target, weights, room) {
@@ -152,9 +158,9 @@ function heatMap(source, target, weights, room) {
     height: high + 1,
     visibility: "hidden",
   });
-  const told = "Alignment: a row for each word of the translation, a column for each source word";
+  const label = "Alignment: a row for each word of the translation, a column for each source word";
   const size = { viewBox: `0 0 ${width} ${height}`, width, height };
-  const svg = draw("svg", { ...size, role: "img", "aria-label": told }, heads, rows, marker);
+  const svg = draw("svg", { ...size, role: "img", "aria-label": label }, heads, rows, marker);
   return {
     svg,
     light(row) {

@@ -1,6 +1,6 @@
 // Typing with a language model: what it expects next, and how much each token surprised it.
 
-import { debounced, make, percent, short } from "./dom.js";
+import { debounce, make, percent, short } from "./dom.js";
 import { Section } from "./section.js";
 
 const MOST_BITS = 14;
@@ -10,7 +10,7 @@ export function writingSection(models) {
   const section = new Section(
     "write",
     "Write with a language model",
-    "While you type, the bars show the likeliest next tokens; press one to add it. The deeper the colour of a token, the more it surprised the model.",
+    "While you type, the bars show the likeliest next tokens; click one to add it. The deeper the colour of a token, the more it surprised the model.",
     models,
   );
   const box = make("textarea", { rows: 3, spellcheck: "false", maxlength: 2000 });
@@ -18,7 +18,7 @@ export function writingSection(models) {
   section.controls.append(make("label", { class: "box" }, make("span", {}, "Text"), box));
   const ask = () =>
     section.ask("inspect/next", { q: box.value, k: SHOWN }, (answer) => show(section, box, ask, answer));
-  box.addEventListener("input", debounced(150, ask));
+  box.addEventListener("input", debounce(150, ask));
   section.onModel(ask);
   section.begin = ask;
   return section;
@@ -55,12 +55,12 @@ function show(section, box, ask, { read, expected, entropy }) {
     });
     return button;
   });
-  const mean = read.length ? `${short(total / read.length, 1)} bits a token so far; ` : "";
+  const mean = read.length ? `${short(total / read.length, 1)} bits per token so far; ` : "";
   section.view.replaceChildren(
     make(
       "p",
-      { class: "surprises", role: "group", "aria-label": "Tokens with their surprise" },
-      tokens.length ? tokens : "Nothing is read yet.",
+      { class: "surprises", role: "group", "aria-label": "Tokens with their surprisal" },
+      tokens.length ? tokens : "There are no tokens yet.",
     ),
     make(
       "p",
@@ -72,7 +72,7 @@ function show(section, box, ask, { read, expected, entropy }) {
     make(
       "p",
       { class: "readout" },
-      `${mean}the next token is as open as ${short(2 ** entropy, entropy < 3 ? 1 : 0)} equal choices.`,
+      `${mean}the next token is as uncertain as a choice among ${short(2 ** entropy, entropy < 3 ? 1 : 0)} equally likely ones.`,
     ),
     make("div", { class: "bars", role: "group", "aria-label": "Likeliest next tokens" }, bars),
   );

@@ -97,9 +97,9 @@ class Classifier(TextClassifier, TextPredictor):
         if not records:
             raise InputError(f"{dataset.name}, split {split}", "holds no labelled text")
         log_probs = self.log_probs([one.text for one in records], progress)
-        given = [self.labels.names[place] for place in log_probs.argmax(1).tolist()]
+        guesses = [self.labels.names[place] for place in log_probs.argmax(1).tolist()]
         references = [one.label for one in records]
-        confusion = Confusion.of(references, given)
+        confusion = Confusion.of(references, guesses)
         known = [row for row, label in enumerate(references) if label in self.labels]
         nats = -sum(float(log_probs[row, self.labels.number(references[row])]) for row in known)
         values: dict[str, Any] = {
@@ -111,7 +111,7 @@ class Classifier(TextClassifier, TextPredictor):
             "classes": {one.label: one.values() for one in confusion.classes},
             "confusion": {"labels": list(confusion.labels), "counts": confusion.counts.tolist()},
         }
-        values |= (further := compute_measures(options.get("measures") or (), self.task, given, references))
+        values |= (further := compute_measures(options.get("measures") or (), self.task, guesses, references))
         lines = [_report(confusion, values), *(f"{name} {value:.4g}" for name, value in further.items())]
         return Evaluation(values, self._reading, "\n".join(lines))
 
@@ -163,7 +163,7 @@ def _mistakes(confusion: Confusion) -> list[str]:
     """How often each label was predicted for each: a table, or for many labels the most frequent mistakes."""
     if len(confusion.labels) > MAX_COLUMNS:
         mistakes = [
-            f"{count:6,}  {right} taken for {given}" for right, given, count in confusion.list_mistakes()
+            f"{count:6,}  {right} taken for {guess}" for right, guess, count in confusion.list_mistakes()
         ]
         return ["\nmost frequent mistakes:", *mistakes] if mistakes else []
     rows = [

@@ -42,21 +42,21 @@ class TextClassifier(ABC):
         """
         if k is not None and k < 1:
             raise InputError("k", f"is {k}, expected 1 or more")
-        texts, names, found = check_texts(texts), self.label_names, []
+        texts, names, answers = check_texts(texts), self.label_names, []
         for text, own in zip(texts, self.log_probs(texts, progress), strict=True):
             order = np.argsort(-own, kind="stable")[:k].tolist()
-            found.append(Classified(text, tuple((names[one], float(np.exp(own[one]))) for one in order)))
-        return found
+            answers.append(Classified(text, tuple((names[one], float(np.exp(own[one]))) for one in order)))
+        return answers
 
     def log_probs(self, texts: Sequence[str], progress: Progress | None = None) -> Array:
         """ln P of every label for each text, [texts, labels]."""
         sequences = [self.ids(text) for text in check_texts(texts)]
-        found = np.zeros((len(sequences), len(self.label_names)))
+        results = np.zeros((len(sequences), len(self.label_names)))
         for chosen in batches(sequences, TEXTS_PER_BATCH, empty=True, progress=progress):
             check_interrupt()
             # Normalised again in float64, so that probabilities sum to one as closely as people expect.
-            found[chosen] = normalise(self._compute(*pad([sequences[one] for one in chosen])))
-        return found
+            results[chosen] = normalise(self._compute(*pad([sequences[one] for one in chosen])))
+        return results
 
     def ids(self, text: str) -> list[int]:
         """A text as the network reads it."""

@@ -79,15 +79,15 @@ class ClassifyObjective(TextObjective):
             *self.valid, batch_size=VALIDATION_BATCH, shuffle=False, rank=rank, world_size=world_size
         )
         device, nats = self.predictor.device, 0.0
-        found, right = [torch.zeros(0, dtype=torch.long)], [torch.zeros(0, dtype=torch.long)]
+        guesses, right = [torch.zeros(0, dtype=torch.long)], [torch.zeros(0, dtype=torch.long)]
         for batch in batches:
             if batch.rows:
                 log_probs = self.model.log_probs(batch.ids.to(device), batch.lengths.to(device)).cpu()
                 known = batch.labels >= 0
                 nats -= float(log_probs[known, batch.labels[known]].double().sum())
-                found.append(log_probs.argmax(1))
+                guesses.append(log_probs.argmax(1))
                 right.append(batch.labels)
-        predicted, labels = torch.cat(found), torch.cat(right)
+        predicted, labels = torch.cat(guesses), torch.cat(right)
         known = labels >= 0
         counted = predicted[predicted == labels], labels[known], predicted
         counts = [np.bincount(one.numpy(), minlength=len(self.labels)) for one in counted]
@@ -118,9 +118,9 @@ class ClassifyObjective(TextObjective):
 
     def sample(self) -> str | None:
         """A few validation texts with their predicted labels."""
-        found = self.predictor.classify([one.text for one in self.shown])
+        answers = self.predictor.classify([one.text for one in self.shown])
         lines = []
-        for one, own in zip(self.shown, found, strict=True):
+        for one, own in zip(self.shown, answers, strict=True):
             beside = "" if own.label == one.label else f", not {one.label}"
             lines.append(f"{one.text[:70]} → {own.label} {own.probability:.0%}{beside}")
         return "\n".join(lines) or None

@@ -39,8 +39,8 @@ class ComposeConfig(shared.TextConfig):
     label: shared.LabelColumn = None
     tokens: str | None = architecture(
         None,
-        description="unicode, space, char, ...; bpe, unigram, wordpiece; null: unicode, or space for tagged "
-        "sentences",
+        description="words: unicode, space, ...; char; or parts of words: bpe, unigram, wordpiece; null: "
+        "unicode, or space for tagged sentences",
     )
     min_freq: shared.MinFreq = 1
     max_size: shared.MaxSize = None
@@ -52,10 +52,10 @@ class ComposeConfig(shared.TextConfig):
         None, ge=0, description="length of the vectors in the data, 0 for labels; null: taken from the data"
     )
     condition_size: shared.Size = architecture(
-        64, description="size of the learned vector of a label or a given vector"
+        64, description="size of the learned vector that stands for a label, or for a vector of the data"
     )
     fed: bool = architecture(
-        True, description="feed the condition at every step too, not only as the first state"
+        True, description="feed the label or vector at every step, not only as the first state"
     )
     cell: shared.Cell = "lstm"
     embedding_size: shared.TiedEmbeddingSize = 256
@@ -94,8 +94,8 @@ class ComposeConfig(shared.TextConfig):
         if self.vector_size not in (None, length):
             raise InputError("vector_size", f"is {self.vector_size}, but the data have {length} numbers")
         size = shared.choose_max_size(self.max_size, tokens, read_texts(dataset, "train"))
-        found = {"tokens": tokens, "max_size": size, "vector_size": length}
-        return self.model_copy(update={**found, **column_settings(dataset, self.text, self.label)})
+        values = {"tokens": tokens, "max_size": size, "vector_size": length}
+        return self.model_copy(update={**values, **column_settings(dataset, self.text, self.label)})
 
 
 def read_texts(dataset: Dataset, split: str) -> Iterator[str]:

@@ -93,12 +93,12 @@ class ComposeObjective(TextObjective):
         """The likelihood of the validation texts given their conditions."""
         if self.valid is None:
             return {}
-        found = self.valid.likelihood(self.model, rank, world_size)
-        return {"nats": found.nats, "tokens": found.tokens}
+        likelihood = self.valid.likelihood(self.model, rank, world_size)
+        return {"nats": likelihood.nats, "tokens": likelihood.tokens}
 
     def sample(self) -> str | None:
         """A text for each of a few conditions, drawn with the same seed each time."""
         conditions = self.predictor.examples(self.valid or self.train, SAMPLES)
-        found = self.predictor.compose(conditions, temperature=0.8, seed=0, max_new_tokens=SAMPLED_TOKENS)
+        answers = self.predictor.compose(conditions, temperature=0.8, seed=0, max_new_tokens=SAMPLED_TOKENS)
         shown = [one if isinstance(one, str) else ",".join(f"{x:.3g}" for x in one) for one in conditions]
-        return "\n".join(f"{one} → {one_line(own.text)}" for one, own in zip(shown, found, strict=True))
+        return "\n".join(f"{one} → {one_line(own.text)}" for one, own in zip(shown, answers, strict=True))

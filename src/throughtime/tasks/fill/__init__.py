@@ -8,11 +8,11 @@ class FillTask(Task):
 
     name = "fill"
     title = "a model that fills blanks"
-    summary = "Train a model that fills blanks: recurrent layers read a sentence from both ends."
+    summary = "Train a model that fills blanks: recurrent layers read a sentence in both directions."
     description = """
-    Each line is a sentence. Every epoch hides other words of it behind [MASK], and the model learns to
-    predict them from the words before and after. From sentence pairs only one side is read: the source, or
-    the target with --set side=target.
+    Each line is a sentence. In every epoch, different words of it are replaced by [MASK], and the model
+    learns to predict them from the words before and after. From sentence pairs only one side is read: the
+    source, or the target with --set side=target.
     """
     examples = (
         "train fill --data embedded/english --out runs/blanks",

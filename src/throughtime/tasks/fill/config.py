@@ -32,18 +32,20 @@ class FillConfig(shared.TextConfig):
     tokens: str | None = architecture(
         None,
         description="words: unicode, space, word; char; or parts of words: bpe, unigram, wordpiece; null: "
-        "unicode, or space where the data are split into words already",
+        "unicode, or space if the data are split into words already",
     )
     min_freq: shared.MinFreq = 2
     max_size: int | None = architecture(
-        None, ge=8, description="maximum size of the vocabulary; null: no limit, or 1,000 to 8,000 word parts"
+        None,
+        ge=8,
+        description="maximum size of the vocabulary; null: all words, or 1,000 to 8,000 word parts",
     )
     max_length: Annotated[int, Field(ge=2)] = Field(
         100, description="maximum number of tokens of a sentence; longer lines are split into several"
     )
     mask_share: Annotated[float, Field(gt=0, le=1)] = Field(
         0.15,
-        description="probability that a token is masked, drawn anew in each epoch; at least one per sentence",
+        description="probability that a token is masked, drawn in each epoch; at least one per sentence",
     )
 
     cell: shared.Cell = "lstm"

@@ -81,10 +81,10 @@ class Filler(BlankFiller, TextPredictor):
         from throughtime.data.batching.sequences import split_rows
         from throughtime.data.idcache import token_ids
 
-        found = token_ids(dataset, split, self.codec, eos=False, side=self.config.find_side(dataset))
-        rows = split_rows(RaggedIds(found.ids, found.starts), self.config.max_length)
+        ids_of_split = token_ids(dataset, split, self.codec, eos=False, side=self.config.find_side(dataset))
+        rows = split_rows(RaggedIds(ids_of_split.ids, ids_of_split.starts), self.config.max_length)
         if not len(rows):
-            raise InputError(f"{dataset.name}, split {split}", "holds no sentence to hide a word of")
+            raise InputError(f"{dataset.name}, split {split}", "holds no sentence with a word to hide")
         return rows
 
     @torch.no_grad()
@@ -129,8 +129,8 @@ class Filler(BlankFiller, TextPredictor):
         rows = self.ids(dataset, split)
         self.model.eval()
         with matmul_precision("float32"):
-            found = self.count_guesses(rows, progress=progress)
-        measures, tokens = found.measures(), int(found.tokens)
+            guesses = self.count_guesses(rows, progress=progress)
+        measures, tokens = guesses.measures(), int(guesses.tokens)
         unk = self.codec.vocabulary.unk_id
         unknown = float((rows.flat == unk).mean()) if unk is not None else 0.0
         text = (
@@ -140,7 +140,9 @@ class Filler(BlankFiller, TextPredictor):
             f"{unknown:.2%} of the text is unknown"
         )
         counts = {"masked": tokens, "sentences": len(rows), "unknown": unknown}
-        return Evaluation({**measures, "loss": found.nats / tokens, **counts}, self.signature(dataset), text)
+        return Evaluation(
+            {**measures, "loss": guesses.nats / tokens, **counts}, self.signature(dataset), text
+        )
 
     def signature(self, dataset: Dataset) -> str:
         """How sentences are read and masked."""

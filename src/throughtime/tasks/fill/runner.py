@@ -62,17 +62,17 @@ class BlankFiller(ABC):
                 raise InputError(name, f"is {value}, expected 1 or more")
         texts = check_texts(texts)
         blanks = [self._read(text) for text in texts if text.strip()]
-        found: list[Filling] = []
+        answers: list[Filling] = []
         for first in range(0, len(blanks), self.sentences_per_batch):
             block = blanks[first : first + self.sentences_per_batch]
             sentences = [Partial(one.ids, one.places) for one in block]
             beams = best_first(sentences, self._guess, max(k, num_beams))
             for one, own in zip(block, beams, strict=True):
                 fillings = [self._build_filling(one, partial) for partial in own[:k]]
-                found.append(with_alternatives(fillings or [Filling(one.text, (), 0.0)]))
+                answers.append(with_alternatives(fillings or [Filling(one.text, (), 0.0)]))
             if progress is not None:
-                progress(len(found), len(blanks))
-        rest = iter(found)
+                progress(len(answers), len(blanks))
+        rest = iter(answers)
         return [next(rest) if text.strip() else Filling(text, (), 1.0) for text in texts]
 
     @abstractmethod
@@ -113,7 +113,7 @@ def best_first(sentences: Sequence[Partial], guess: Guess, width: int) -> list[l
 
 def _fill_surest(partials: Sequence[Partial], guess: Guess, width: int) -> list[list[Partial]]:
     """Fill the most certain blank of each partial filling with each of its `width` best words."""
-    found: list[list[Partial]] = [[] for _ in partials]
+    results: list[list[Partial]] = [[] for _ in partials]
     order = sorted(range(len(partials)), key=lambda number: len(partials[number].ids))  # little padding
     for chosen in _split_batches(order, partials):
         check_interrupt()
@@ -125,7 +125,7 @@ def _fill_surest(partials: Sequence[Partial], guess: Guess, width: int) -> list[
             row = rows.stop
             surest = max(rows, key=lambda one: values[one][0])
             place = partial.blanks[surest - rows.start]
-            found[number] = [
+            results[number] = [
                 Partial(
                     (*partial.ids[:place], word, *partial.ids[place + 1 :]),
                     tuple(blank for blank in partial.blanks if blank != place),
@@ -134,7 +134,7 @@ def _fill_surest(partials: Sequence[Partial], guess: Guess, width: int) -> list[
                 for word, log_prob in zip(words[surest], values[surest], strict=True)
                 if log_prob != -math.inf
             ]
-    return found
+    return results
 
 
 class FillerSettings(TypedDict):

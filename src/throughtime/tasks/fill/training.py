@@ -88,8 +88,10 @@ class FillObjective(TextObjective):
     def sample(self) -> str | None:
         """A few validation sentences with a blank, and the most likely words for it."""
         lines = []
-        for text, found in zip(self.shown, self.predictor.fill(self.shown, k=WORDS_PER_SAMPLE), strict=True):
-            own = (found, *found.alternatives)
+        for text, filling in zip(
+            self.shown, self.predictor.fill(self.shown, k=WORDS_PER_SAMPLE), strict=True
+        ):
+            own = (filling, *filling.alternatives)
             words = ", ".join(f"{one.tokens[0]} {one.probability:.0%}" for one in own)
             lines.append(f"{text} → {words}")
         return "\n".join(lines) or None

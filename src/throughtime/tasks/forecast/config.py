@@ -105,7 +105,7 @@ class ForecastConfig(TrainingConfig):
         description="direct: the whole horizon at once; recursive: row by row, from its own forecasts",
     )
     head: Literal["point", "gaussian", "student", "quantiles"] = architecture(
-        "quantiles", description="point, gaussian, student (heavy tails) or quantiles"
+        "quantiles", description="what is predicted: point, gaussian, student (heavy tails) or quantiles"
     )
     loss: Literal["mse", "mae", "huber"] = Field("mse", description="loss of a point head: mse, mae or huber")
     probabilities: tuple[Probability, ...] = architecture(
@@ -113,7 +113,7 @@ class ForecastConfig(TrainingConfig):
         min_length=1,
         description="probabilities of the quantiles head",
     )
-    highway: bool = architecture(True, description="add a linear map of the window to the network (direct)")
+    highway: bool = architecture(True, description="direct: add a linear map of the window to the network")
     cell: str = architecture("gru", description="gru, lstm, rnn, mingru, ...; see `throughtime doctor`")
     hidden_size: Count = architecture(64, description="number of units in each layer")
     num_layers: Count = architecture(1, le=1_000, description="layers of recurrent, hidden layers of mlp")

@@ -125,7 +125,7 @@ class SeriesForecaster(Predictor, ForecastModel):
         if data is not None:
             return super().open_data(data, skip_bad=skip_bad, **options)
         if options.get("date_format") is not None:
-            raise InputError("date_format", "is for data that are given; leave it out")
+            raise InputError("date_format", "is for data that you pass; leave it out, or pass data")
         if self.history is None:
             raise InputError("data", "is missing, and the model folder holds no series; pass some")
         return Dataset(self.config.data, SeriesTable(), {}, panel=self.history)

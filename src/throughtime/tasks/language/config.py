@@ -73,9 +73,11 @@ class LanguageConfig(shared.TextConfig):
     normaliser: shared.Normaliser = None
     layout: shared.Layout = None
     reversed: bool = architecture(False, description="read each line, or the stream, from right to left")
-    min_freq: int = architecture(1, ge=1, description="rarer tokens become <unk>")
+    min_freq: int = architecture(1, ge=1, description="tokens that are rarer than this become <unk>")
     max_size: int | None = architecture(None, ge=4, description="maximum size of the vocabulary")
-    max_tokens: int | None = Field(None, ge=2, description="train on this number of first tokens only")
+    max_tokens: int | None = Field(
+        None, ge=2, description="train on only this number of tokens, from the beginning"
+    )
 
     cell: str = architecture(
         "lstm", description="lstm, gru, rnn, mingru, lstm-mogrifier, ...; see `throughtime doctor`"
@@ -93,7 +95,8 @@ class LanguageConfig(shared.TextConfig):
     num_layers: shared.NumLayers = 1
     tied: shared.Tied = True
     head: Annotated[str, one_of("throughtime.models.heads:HEADS")] = architecture(
-        "softmax", description="adaptive: choose rare words in two steps; for large vocabularies"
+        "softmax",
+        description="softmax, or adaptive: rare words are chosen in two steps, for large vocabularies",
     )
     experts: shared.Size = architecture(
         1, description="number of softmaxes to mix; with several, last_size may differ from embedding_size"
@@ -105,16 +108,20 @@ class LanguageConfig(shared.TextConfig):
     )
     init: Literal["torch", "xavier", "scratch", "uniform"] = initialisation(
         "torch",
-        description="distribution of the first weights: torch (torch's defaults), xavier, scratch, which is "
-        "N(0, 0.01^2), or uniform, U(-init_range, init_range)",
+        description="distribution of the initial weights: torch (torch's defaults), xavier, scratch, which "
+        "is N(0, 0.01^2), or uniform, U(-init_range, init_range)",
     )
-    init_range: Annotated[float, Field(gt=0)] = initialisation(0.1, description="uniform: largest weight")
+    init_range: Annotated[float, Field(gt=0)] = initialisation(
+        0.1, description="uniform: maximum absolute value"
+    )
     output_bias: OutputBias = initialisation("frequencies")
     forget_bias: float = initialisation(
-        0.0, description="number to add to the first bias of an LSTM's forget gate"
+        0.0, description="number to add to the initial bias of an LSTM's forget gate"
     )
 
-    embedding_dropout: Share = Field(0.0, description="share of words whose vectors become zero in a batch")
+    embedding_dropout: Share = Field(
+        0.0, description="share of words whose vectors are set to zero in a batch"
+    )
     input_dropout: shared.InputDropout = 0.2
     hidden_dropout: shared.HiddenDropout = 0.2
     output_dropout: shared.OutputDropout = 0.3
@@ -122,34 +129,38 @@ class LanguageConfig(shared.TextConfig):
     weight_drop: shared.WeightDrop = 0.0
     variational: shared.Variational = False
     activation_penalty: float = Field(
-        0.0, ge=0, description="weight of the mean square of the outputs, after dropout"
+        0.0, ge=0, description="weight in the loss of the mean square of the outputs, after dropout"
     )
     temporal_penalty: float = Field(
-        0.0, ge=0, description="weight of the mean square change of the outputs from step to step"
+        0.0,
+        ge=0,
+        description="weight in the loss of the mean square change of the outputs from step to step",
     )
 
     sampling: Literal["sequential", "rotated", "random", "overlapping"] = Field(
         "sequential",
-        description="sequential rows carry the state from batch to batch, as do rotated ones, which begin "
-        "at another place in each epoch; windows (random or overlapping) begin with a new state",
+        description="sequential: rows carry the state from batch to batch; rotated: the same, but each epoch "
+        "begins at another place; random, overlapping: each row is a window with a new state",
     )
     num_steps: shared.Size = Field(
         35, description="number of tokens of a row in a batch, which is how far gradients flow back"
     )
     train_windows: shared.Size | None = Field(
-        None, description="overlapping: train on this number of first windows"
+        None, description="overlapping: train on only this number of windows, from the beginning"
     )
     valid_windows: shared.Size | None = Field(
         None, description="overlapping: validate on this number of windows after those"
     )
     warm_up: int = Field(
-        0, ge=0, description="first steps of each row in a batch, or of each block of tau, that add no loss"
+        0,
+        ge=0,
+        description="number of steps without loss at the beginning of each row or of each block of tau steps",
     )
     warm_up_gradient: bool = Field(False, description="let gradients flow through the warm-up")
     truncation: Literal["full", "truncated", "sliding", "randomised"] = Field(
         "full",
-        description="gradients within a batch: full, cut every tau steps, back through the last tau steps of "
-        "each position (sliding; tau times the work), or cut at random",
+        description="how far gradients flow back in a batch: full; truncated: cut every tau steps; sliding: "
+        "tau steps back from each position (tau times the work); randomised: cut at random",
     )
     tau: shared.Size = Field(
         10, description="truncated: number of steps between cuts; sliding: number of steps to go back"
@@ -158,7 +169,9 @@ class LanguageConfig(shared.TextConfig):
         0.9,
         description="randomised: probability that a gradient passes a step, or a list with one for each step",
     )
-    valid_rows: shared.Size = Field(10, description="number of rows in which validation text is read")
+    valid_rows: shared.Size = Field(
+        10, description="number of rows into which the validation text is divided"
+    )
 
     lr: LearningRate = 4e-3
     precision: Precision = "float32"

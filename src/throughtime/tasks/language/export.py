@@ -58,7 +58,7 @@ def _cases(model: RecurrentLanguageModel) -> Iterator[Case]:
         ids, lengths = draw_ragged(NOTHING, model.vocabulary_size, longest, batch, draws)
         state = tuple(torch.randn(batch, size, generator=draws) / 2 for size in model.stack.state_sizes)
         outputs, reached = model.stack(model.embed(ids), state, lengths)
-        found = model.head.log_probs(outputs.flatten(0, 1)).view(longest, batch, -1)
+        log_probs = model.head.log_probs(outputs.flatten(0, 1)).view(longest, batch, -1)
         given = {"ids": ids, "lengths": lengths, **number_names("state", state)}
-        expected = {"log_probs": found, **number_names("next", reached)}
+        expected = {"log_probs": log_probs, **number_names("next", reached)}
         yield Case.of("model", f"{batch} x {longest}", given, expected)

@@ -111,9 +111,9 @@ class Framing:
             raise InputError("prompt", "needs a model that reads from left to right; leave it out")
         before, words = self.ids(check_text(prompt, "prompt"), end=False), self.codec.vocabulary
         sequences = [[*before, *self.ids(text)[self.num_given :]] for text in texts]
-        found, skip = iter(log_probs([ids for ids in sequences if ids])), len(before)
+        results, skip = iter(log_probs([ids for ids in sequences if ids])), len(before)
         return [
-            Scored(text, tuple(words.tokens(ids[skip:])), tuple(next(found)[skip:].tolist() if ids else ()))
+            Scored(text, tuple(words.tokens(ids[skip:])), tuple(next(results)[skip:].tolist() if ids else ()))
             for text, ids in zip(texts, sequences, strict=True)
         ]
 

@@ -115,9 +115,9 @@ class LanguageModel(TextWriter):
         results = self.write(ids, strategy, max_new_tokens, constraints=constraints, progress=progress)
         return [
             with_alternatives(
-                [Generated(self.framing.text([*own, *one.tokens]), one.log_prob, one.ended) for one in found]
+                [Generated(self.framing.text([*own, *one.tokens]), one.log_prob, one.ended) for one in result]
             )
-            for own, found in zip(ids, results, strict=True)
+            for own, result in zip(ids, results, strict=True)
         ]
 
     def _constraints(
@@ -159,12 +159,12 @@ class LanguageModel(TextWriter):
                     window.append(token)
 
 
-def report_likelihood(found: Likelihood, signature: str) -> Evaluation:
+def report_likelihood(likelihood: Likelihood, signature: str) -> Evaluation:
     """Turn a likelihood into the result of an evaluation."""
-    known = 1 - found.unknown / found.tokens
+    known = 1 - likelihood.unknown / likelihood.tokens
     text = (
-        f"perplexity {found.perplexity:.2f}, {found.bits_per_token:.3f} bits per token, "
-        f"{found.bits_per_character:.3f} bits per character\n"
-        f"over {found.tokens:,} tokens, {known:.1%} of them known to the vocabulary"
+        f"perplexity {likelihood.perplexity:.2f}, {likelihood.bits_per_token:.3f} bits per token, "
+        f"{likelihood.bits_per_character:.3f} bits per character\n"
+        f"over {likelihood.tokens:,} tokens, {known:.1%} of them known to the vocabulary"
     )
-    return Evaluation(found.values(), signature, text)
+    return Evaluation(likelihood.values(), signature, text)

@@ -169,8 +169,8 @@ class RecurrentLanguage(LanguageModel):
         memory = neural_cache(reading)
         learning = dynamic_evaluation(reading, memory, self, dataset, progress)
         with learning or contextlib.nullcontext():
-            found = self.likelihood(dataset, split, reader=learning or memory, progress=progress)
-        if learning is not None and not math.isfinite(found.nats):
+            likelihood = self.likelihood(dataset, split, reader=learning or memory, progress=progress)
+        if learning is not None and not math.isfinite(likelihood.nats):
             raise ThroughtimeError("dynamic evaluation diverged: its weights became infinite; lower dynamic")
         readers = [] if memory is None else [f"cache-{memory.window}-{memory.theta:g}-{memory.share:g}"]
         if learning is not None:
@@ -178,7 +178,7 @@ class RecurrentLanguage(LanguageModel):
             readers.append(f"dynamic-{learning.rate:g}-{learning.decay:g}-{learning.steps}{scaled}")
         device = f"device:{self.device.type}|precision:float32"
         signature = f"{self.signature(dataset)}|reader:{'+'.join(readers) or 'plain'}|{device}"
-        return report_likelihood(found, signature)
+        return report_likelihood(likelihood, signature)
 
     def _evaluate_windows(self, dataset: Dataset, split: str, window: int, warm_up: int) -> Evaluation:
         from throughtime.metrics.likelihood import Likelihood
@@ -191,9 +191,9 @@ class RecurrentLanguage(LanguageModel):
         self.model.eval()
         nats, tokens = np.zeros(window), np.zeros(window, dtype=np.int64)
         with matmul_precision("float32"):
-            for found in window_surprisals(self.model, ids, window, warm_up):
-                nats[warm_up : warm_up + len(found)] += found.sum(axis=1)
-                tokens[warm_up : warm_up + len(found)] += found.shape[1]
+            for surprisals in window_surprisals(self.model, ids, window, warm_up):
+                nats[warm_up : warm_up + len(surprisals)] += surprisals.sum(axis=1)
+                tokens[warm_up : warm_up + len(surprisals)] += surprisals.shape[1]
         counted = tokens > 0
         total = Likelihood(float(nats.sum()), int(tokens.sum()))
         by_position = np.exp(nats[counted] / tokens[counted]).tolist()

@@ -81,12 +81,15 @@ class LanguageModelRunner(TextRunner):
         needed = {"forbid": forbid, "require": require, "no_repeat_ngram": no_repeat_ngram}
         for keyword, value in {**needed, "strategy": strategy}.items():
             if value:
-                raise InputError(keyword, "needs the trained model; an exported one draws or is greedy")
+                raise InputError(
+                    keyword, "needs the trained model; an export has greedy search and sampling only"
+                )
         name, chosen = choose_search(self.generation, **options)
         if name not in ("greedy", "sampling"):
             raise InputError(
                 "num_beams" if options.get("num_beams") is not None else "search",
-                f"asks for {name} search, which needs the trained model; an exported one draws or is greedy",
+                f"asks for {name} search, which needs the trained model; an export has greedy search and "
+                "sampling only",
             )
         cap = int(self.generation.get("max_new_tokens", 100)) if max_new_tokens is None else max_new_tokens
         each, seed = chosen.pop("num_return_sequences", 1), chosen.pop("seed", None)
@@ -95,13 +98,13 @@ class LanguageModelRunner(TextRunner):
                 raise InputError(keyword, f"is {count}, expected 1 or more")
         _refuse_unknown(chosen)
         sampling = ArraySampling(**chosen) if name == "sampling" else None
-        prompts, found = check_texts(prompts, "prompts"), []
+        prompts, answers = check_texts(prompts, "prompts"), []
         for number, prompt in enumerate(prompts):
             draws = Draws(seed, np.full(each, number), np.arange(each))
-            found.append(self._continue(self.framing.ids(prompt, end=False), cap, sampling, draws))
+            answers.append(self._continue(self.framing.ids(prompt, end=False), cap, sampling, draws))
             if progress is not None:
-                progress(len(found), len(prompts))
-        return found
+                progress(len(answers), len(prompts))
+        return answers
 
     def _continue(self, ids: list[int], cap: int, sampling: ArraySampling | None, draws: Draws) -> Generated:
         """The continuations of a prompt, the most likely first."""
@@ -121,11 +124,11 @@ class LanguageModelRunner(TextRunner):
             over |= last == end if end is not None else False
             if over.all():
                 break
-        found = [
+        results = [
             Generated(self.framing.text([*ids, *own]), float(total), bool(ended))
             for own, total, ended in zip(written, totals, over, strict=True)
         ]
-        return with_alternatives(sorted(found, key=lambda one: -one.log_prob))
+        return with_alternatives(sorted(results, key=lambda one: -one.log_prob))
 
     def _first(self, rows: int) -> list[Array]:
         return [
@@ -148,10 +151,10 @@ class LanguageModelRunner(TextRunner):
 
     def _log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Array]:
         """ln P of every id given the ids before it."""
-        found: dict[int, Array] = {}
+        results: dict[int, Array] = {}
         for chosen in batches(sequences, TEXTS_PER_BATCH):
-            found.update(zip(chosen, self._score_batch([sequences[one] for one in chosen]), strict=True))
-        return [found[number] for number in range(len(sequences))]
+            results.update(zip(chosen, self._score_batch([sequences[one] for one in chosen]), strict=True))
+        return [results[number] for number in range(len(sequences))]
 
     def _score_batch(self, sequences: Sequence[Sequence[int]]) -> list[Array]:
         """The same for one batch."""
@@ -159,13 +162,13 @@ class LanguageModelRunner(TextRunner):
         rows, state = len(sequences), self._first(len(sequences))
         nothing = np.full((1, rows), NOTHING)
         log_probs, _ = self._read(nothing, np.ones(rows, dtype=np.int64), state)
-        found = [_select_ids(log_probs, ids[:1])]
+        pieces = [_select_ids(log_probs, ids[:1])]
         for first in range(0, len(ids) - 1, STEPS_PER_BATCH):
             piece = ids[first : min(first + STEPS_PER_BATCH, len(ids) - 1)]
             within = np.clip(lengths - first, 0, len(piece))
             log_probs, state = self._read(piece, within, state)
-            found.append(_select_ids(log_probs, ids[first + 1 : first + 1 + len(piece)]))
-        whole = np.concatenate(found)  # [T, B]
+            pieces.append(_select_ids(log_probs, ids[first + 1 : first + 1 + len(piece)]))
+        whole = np.concatenate(pieces)  # [T, B]
         return [whole[:length, row] for row, length in enumerate(lengths.tolist())]
 
 
@@ -177,5 +180,5 @@ def _refuse_unknown(chosen: Mapping[str, Any]) -> None:
 
 def _select_ids(log_probs: Array, ids: Array) -> Array:
     """Select ln P of these ids [T, B] from all, [T, B, V]."""
-    found: Array = np.take_along_axis(log_probs, ids[..., None], axis=2)[..., 0].astype(np.float64)
-    return found
+    selection: Array = np.take_along_axis(log_probs, ids[..., None], axis=2)[..., 0].astype(np.float64)
+    return selection

@@ -85,8 +85,11 @@ class LanguageObjective(TextObjective):
             [part[span.start - first : span.stop - first] for span in spans]
             for part in (read.outputs, read.dropped)
         )
-        hidden, wanted = concatenate(dropped), concatenate([labels[span.start : span.stop] for span in spans])
-        total = self.model.head.loss(hidden, wanted)
+        hidden, targets = (
+            concatenate(dropped),
+            concatenate([labels[span.start : span.stop] for span in spans]),
+        )
+        total = self.model.head.loss(hidden, targets)
         next_state = tuple(part.detach() for part in read.state) if self.config.carries_state else ()
         return Loss(total, self._penalty(outputs, hidden)), next_state
 

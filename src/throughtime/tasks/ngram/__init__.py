@@ -18,11 +18,11 @@ class NgramTask(Task):
     uses_trainer = False
     options = {  # noqa: RUF012 - declared once, never changed
         "order": (int, "Length of the longest n-grams."),
-        "smoothing": (str, "kneser-ney, laplace, dirichlet or relative-frequency."),
+        "smoothing": (str, "Smoothing: kneser-ney, laplace, dirichlet or relative-frequency."),
         "strengths": (list[float], "Pseudo-count of laplace or dirichlet; repeat it for each order."),
-        "tokens": (str, "char, word, space, unicode, bpe, ...; by default chosen by the data."),
-        "normaliser": (str, "none, nfc, lower or letters; for --tokens char."),
-        "layout": (str, "lines (each line is a sentence) or stream (all lines are one text)."),
+        "tokens": (str, "Tokenizer: char, word, space, unicode, bpe, ...; by default chosen by the data."),
+        "normaliser": (str, "With --tokens char: normaliser of the text: none, nfc, lower or letters."),
+        "layout": (str, "Layout: lines (each line is a sentence) or stream (all lines are one text)."),
         "min_freq": (int, "Tokens that occur less often become <unk>."),
         "max_size": (int, "Maximum size of the vocabulary."),
         "split": (str, "Split to count: train, valid, test or all."),

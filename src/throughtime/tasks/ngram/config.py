@@ -27,7 +27,7 @@ class NgramConfig(Config):
     tokens: shared.Tokens = None
     normaliser: shared.Normaliser = None
     layout: shared.Layout = None
-    min_freq: int = Field(1, ge=1, description="rarer tokens become <unk>")
+    min_freq: int = Field(1, ge=1, description="tokens that are rarer than this become <unk>")
     max_size: int | None = Field(None, ge=4, description="maximum size of the vocabulary")
     order: int = Field(3, ge=1, le=100, description="length of the longest n-grams")
     smoothing: str = Field(

@@ -210,15 +210,15 @@ class TaggerAssets(NamedTuple):
 
 def load_languages(runs: Sequence[str | Path], *, trust_changed: bool = False) -> tuple[TagLanguage, ...]:
     """Load the language models in these folders."""
-    found = []
+    models = []
     for run in runs:
         task, _ = ModelFolder.at(run).read_config()
         if task != "language":
             raise InputError(
                 "language_models", f"{run} holds a model of the task {task!r}, expected 'language'"
             )
-        found.append(TagLanguage(load(run, "cpu", trust_changed=trust_changed), str(run)))
-    return tuple(found)
+        models.append(TagLanguage(load(run, "cpu", trust_changed=trust_changed), str(run)))
+    return tuple(models)
 
 
 def _copies(folder: ModelFolder, count: int) -> list[Path]:

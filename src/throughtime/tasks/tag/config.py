@@ -38,14 +38,16 @@ class TagConfig(shared.StackConfig):
     data: shared.Data
     lowercase: bool = architecture(True, description="use the same vector for a word in lower and upper case")
     min_freq: int = architecture(
-        2, ge=1, description="rarer words become <unk>, and are known by their letters only"
+        2,
+        ge=1,
+        description="words that are rarer than this become <unk>, and are known by their letters only",
     )
     characters: bool = architecture(True, description="read the letters of each word too")
     max_characters: Annotated[int, Field(ge=2)] = architecture(
         40, description="maximum number of letters of a word; the middle of longer words is left out"
     )
     intents: bool | None = architecture(
-        None, description="predict a label of the whole sentence too; null: where the data have one"
+        None, description="predict a label of the whole sentence too; null: if the data have one"
     )
     language_models: tuple[str, ...] = architecture(
         (), description="runs of `train language` whose states describe each word; they are not trained"
@@ -68,7 +70,7 @@ class TagConfig(shared.StackConfig):
 
     word_dropout: shared.WordDropout = 0.1
     input_dropout: shared.InputDropout = 0.4
-    language_dropout: Share = Field(0.0, description="further dropout on the states of language models")
+    language_dropout: Share = Field(0.0, description="additional dropout on the states of language models")
     hidden_dropout: shared.HiddenDropout = 0.4
     output_dropout: shared.OutputDropout = 0.4
     variational: shared.Variational = False
@@ -76,7 +78,7 @@ class TagConfig(shared.StackConfig):
 
     choose_by: Literal["accuracy", "f1"] | None = Field(
         None,
-        description="validation measure that decides which weights are kept; null: f1 where tags mark "
+        description="validation measure that decides which weights are kept; null: f1 if tags mark "
         "chunks, as B-PER does, else accuracy",
     )
 

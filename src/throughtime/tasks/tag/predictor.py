@@ -48,15 +48,15 @@ class TagCounts:
     def measures(self, *, chunked: bool) -> dict[str, Any]:
         """Accuracy, the F1 of chunks if tags mark some, and the numbers of words and sentences."""
         chunks = self.tags.chunks
-        found: dict[str, Any] = {"accuracy": self.tags.accuracy}
+        values: dict[str, Any] = {"accuracy": self.tags.accuracy}
         if chunked:
-            found |= {"f1": chunks.f1, "precision": chunks.precision, "recall": chunks.recall}
-            found["types"] = {name: self.tags.types[name].values() for name in sorted(self.tags.types)}
+            values |= {"f1": chunks.f1, "precision": chunks.precision, "recall": chunks.recall}
+            values["types"] = {name: self.tags.types[name].values() for name in sorted(self.tags.types)}
         if self.labelled:
-            found["intent_accuracy"] = self.labels_right / self.labelled
-        found["unknown_word_accuracy"] = self.unknown_right / self.unknown if self.unknown else None
+            values["intent_accuracy"] = self.labels_right / self.labelled
+        values["unknown_word_accuracy"] = self.unknown_right / self.unknown if self.unknown else None
         counts = {"words": self.tags.words, "unknown_words": self.unknown, "sentences": self.sentences}
-        return {**found, **counts, "confusion": self.tags.table()}
+        return {**values, **counts, "confusion": self.tags.table()}
 
     def report(self, *, chunked: bool) -> str:
         """The measures for people, with those of each type of chunk and the most frequent confusions."""
@@ -80,7 +80,7 @@ class TagCounts:
             table = align_columns([("type", "precision", "recall", "F1", "chunks"), *rows])
             lines += [f"  {line}" for line in table]
         if confused := self.tags.confusions[:CONFUSIONS]:
-            counted = [(given, found, f"{count:,}") for given, found, count in confused]
+            counted = [(true, predicted, f"{count:,}") for true, predicted, count in confused]
             table = align_columns([("true tag", "predicted", "times"), *counted], left=2)
             lines += ["Most frequent errors:", *(f"  {line}" for line in table)]
         return "\n".join(lines)
@@ -133,10 +133,10 @@ class Tagger(SentenceTagger, Predictor):
         """Tag sentences that are split into words already."""
         from throughtime.data.batching.sequences import TaggedBatches
 
-        found = [Tagged(())] * len(check_sentences(sentences))
+        tagged = [Tagged(())] * len(check_sentences(sentences))
         real = [number for number, words in enumerate(sentences) if words]
         if not real:
-            return found
+            return tagged
         rows = self.codec.rows([sentences[number] for number in real], self.languages)
         most = max(WORDS_PER_BATCH, int(rows.words.lengths.max()))
         batches = TaggedBatches(rows, batch_size=SENTENCES_PER_BATCH, max_tokens=most, shuffle=False)
@@ -148,12 +148,12 @@ class Tagger(SentenceTagger, Predictor):
                 numbers = [real[index] for index in batch.indices.tolist()]
                 answers = self._tag_batch(batch.to(device), [sentences[number] for number in numbers])
                 for number, sentence in zip(numbers, answers, strict=True):
-                    found[number] = sentence
+                    tagged[number] = sentence
                 done += len(numbers)
                 if progress is not None:
                     progress(done, len(real))
         self.model.train(training)
-        return found
+        return tagged
 
     def _tag_batch(self, batch: TaggedBatch, sentences: Sequence[Sequence[str]]) -> list[Tagged]:
         scores, label_scores = self.model(batch)
@@ -185,8 +185,8 @@ class Tagger(SentenceTagger, Predictor):
     def count_tags(self, records: Sequence[TaggedSentence], progress: Progress | None = None) -> TagCounts:
         """Tag sentences whose tags are known, and count the right answers."""
         counts = TagCounts(sentences=len(records))
-        found = self.tag_words([record.words for record in records], progress=progress)
-        for record, sentence in zip(records, found, strict=True):
+        answers = self.tag_words([record.words for record in records], progress=progress)
+        for record, sentence in zip(records, answers, strict=True):
             counts.tags.add(record.tags, sentence.tags)
             for word, given, tag in zip(record.words, record.tags, sentence.tags, strict=True):
                 if not self.codec.knows(word):

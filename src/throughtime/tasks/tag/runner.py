@@ -116,22 +116,22 @@ class TaggerRunner(SentenceTagger, TextRunner):
         self, sentences: Sequence[Sequence[str]], *, progress: Progress | None = None
     ) -> list[Tagged]:
         """Tag sentences that are split into words already."""
-        found = [Tagged(())] * len(check_sentences(sentences))
+        answers = [Tagged(())] * len(check_sentences(sentences))
         for chosen in batches(sentences, SENTENCES_PER_BATCH, progress=progress):
             own = [sentences[one] for one in chosen]
             for number, sentence in zip(chosen, self._read(own), strict=True):
-                found[number] = sentence
-        return found
+                answers[number] = sentence
+        return answers
 
     def _read(self, sentences: Sequence[Sequence[str]]) -> list[Tagged]:
         names = ["tags", "labels"] if self.labels else ["tags"]
         scores, *labels = self.session.run(names, self._build_inputs(sentences))
-        found = []
+        tables = []
         for row, words in enumerate(sentences):
             own = scores[: len(words), row]
             label = self._label(labels[0][row]) if labels else ("", None)
-            found.append(build_answer(self._tag_words(words, own), *label))
-        return found
+            tables.append(build_answer(self._tag_words(words, own), *label))
+        return tables
 
     def _tag_words(self, words: Sequence[str], scores: Array) -> list[TaggedWord]:
         chosen, marginals = self.chain.best(scores).tolist(), self.chain.marginals(scores)

@@ -58,16 +58,16 @@ class TagObjective(TextObjective):
         """The counts over this process's share of the validation sentences."""
         if not self.valid:
             return {}
-        found = self.predictor.count_tags(self.valid[rank::world_size])
-        chunks = found.tags.chunks
+        counts = self.predictor.count_tags(self.valid[rank::world_size])
+        chunks = counts.tags.chunks
         return {
-            "words": found.tags.words,
-            "right": found.tags.right,
+            "words": counts.tags.words,
+            "right": counts.tags.right,
             "chunks_given": chunks.given,
             "chunks_found": chunks.found,
             "chunks_right": chunks.right,
-            "labelled": found.labelled,
-            "labels_right": found.labels_right,
+            "labelled": counts.labelled,
+            "labels_right": counts.labels_right,
         }
 
     def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
@@ -85,5 +85,5 @@ class TagObjective(TextObjective):
 
     def sample(self) -> str | None:
         """A few validation sentences with their predicted tags."""
-        found = self.predictor.tag_words([record.words for record in spread(self.valid, SAMPLES)])
-        return "\n".join(one.text.replace("\t", " → ") for one in found) or None
+        answers = self.predictor.tag_words([record.words for record in spread(self.valid, SAMPLES)])
+        return "\n".join(one.text.replace("\t", " → ") for one in answers) or None

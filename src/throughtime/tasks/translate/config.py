@@ -115,7 +115,7 @@ class TranslateConfig(TextConfig):
     tokens: str = architecture(
         "bpe", description="parts of words: bpe, unigram, wordpiece; or word, space, unicode, char, a file"
     )
-    lowercase: bool = architecture(False, description="turn all text into lowercase letters")
+    lowercase: bool = architecture(False, description="convert all text to lower case")
     shared: bool | None = architecture(
         None, description="one vocabulary for both languages; null: if tokens are parts of words"
     )
@@ -135,7 +135,7 @@ class TranslateConfig(TextConfig):
         "state-only, context-only, context-and-input",
     )
     initial_state: Literal["encoder", "zero", "learned"] | None = architecture(
-        None, description="the decoder's first state; null: as the structure has it"
+        None, description="the decoder's first state: encoder, zero or learned; null: as the structure has it"
     )
     feed_context: bool | None = architecture(
         None, description="feed the context to every step; null: as the structure has it"
@@ -180,13 +180,15 @@ class TranslateConfig(TextConfig):
         None, description="dropout on the input of the output layer; null: 0.1 to 0.4, more for more epochs"
     )
     label_smoothing: Share = Field(
-        0.1, description="share of each label's probability spread over all tokens"
+        0.1, description="share of the target probability that is spread over all tokens"
     )
     teacher_forcing: Annotated[float, Field(ge=0, le=1)] = Field(
-        1.0, description="probability that the decoder reads the given token and not its own prediction"
+        1.0, description="probability that the decoder reads the reference token, not its own prediction"
     )
     teacher_forcing_schedule: Literal["constant", "linear", "inverse-sigmoid"] = Field(
-        "constant", description="how this probability falls to final_teacher_forcing during the training"
+        "constant",
+        description="constant, or how this probability falls to final_teacher_forcing: linear or "
+        "inverse-sigmoid",
     )
     final_teacher_forcing: Annotated[float, Field(ge=0, le=1)] = Field(
         0.0, description="linear, inverse-sigmoid: probability at the end of the training"
@@ -205,7 +207,7 @@ class TranslateConfig(TextConfig):
     valid_beams: Beams = Field(1, description="number of beams for these translations; 1 is greedy search")
     num_beams: Beams = Field(5, description="default number of beams of `translate` and `evaluate`")
     length_penalty: LengthPenalty = Field(
-        0.75, description="default alpha of the same: scores are log P / length^alpha"
+        0.75, description="default length penalty alpha of these commands: scores are log P / length^alpha"
     )
 
     @property
