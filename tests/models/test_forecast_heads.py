@@ -100,3 +100,43 @@ def test_point_losses_and_refusals():
         QuantileHead((0.5, 0.1))
     with refuses("probabilities", "0.025", "0.1", "0.9"):
         QuantileHead((0.1, 0.9)).quantiles(torch.zeros(1, 2), [0.025])
+
+
+HEADS = [
+    PointHead("mse"),
+    PointHead("huber"),
+    GaussianHead(),
+    StudentHead(),
+    QuantileHead((0.1, 0.25, 0.5, 0.9)),
+]
+EXTREMES = st.sampled_from([0.0, -1e6, 1e6, -1e3, 1e3, -20.0, 20.0, -9.0]) | st.floats(-1e6, 1e6)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(HEADS), st.lists(EXTREMES, min_size=6, max_size=6))
+def test_heads_are_finite_far_out(head, numbers):
+    """Losses, gradients, quantiles and draws, whatever a network that learns too fast puts out."""
+    *numbers, freedom, target = numbers
+    outputs = torch.tensor([numbers[: head.width]], requires_grad=True)
+    if isinstance(head, StudentHead):
+        head = StudentHead()
+        head.freedom.data.fill_(freedom)
+    weights = [outputs, *head.parameters()]
+    loss = head.loss(outputs, torch.tensor([target]))
+    gradients = torch.autograd.grad(loss.sum(), weights)
+    assert all(bool(each.isfinite().all()) for each in (loss, *gradients))
+    if head.probabilistic:
+        with torch.no_grad():
+            drawn = head.draw(outputs, torch.Generator().manual_seed(0))
+            quantiles = head.quantiles(outputs, (0.1, 0.5, 0.9))
+        assert drawn.isfinite().all()
+        assert quantiles.isfinite().all()
+        assert (quantiles.diff(dim=0) >= 0).all()
+
+
+@pytest.mark.parametrize("freedom", [-1e6, -50.0, 0.0, 30.0, 200.0, 1e6])
+def test_student_loss_is_the_density_for_any_degrees(freedom):
+    head = StudentHead()
+    head.freedom.data.fill_(freedom)
+    expected = stats.t.logpdf(TARGET.numpy(), head.degrees.item(), SAID[:, 0].numpy(), SCALE.numpy())
+    assert head.loss(SAID, TARGET).detach().numpy() == pytest.approx(-expected, abs=1e-4)

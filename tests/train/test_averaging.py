@@ -10,6 +10,8 @@ from tests.refusals import refuses
 
 from throughtime.train.optimizers import Averaging, first_trigger
 
+STEPPED = torch.tensor(True)
+
 
 def parameters() -> list[torch.nn.Parameter]:
     torch.manual_seed(0)
@@ -24,7 +26,7 @@ def moved(weights, averaging: Averaging, updates: int, seed: int = 1) -> list[li
         with torch.no_grad():
             for weight in weights:
                 weight += torch.randn(weight.shape, generator=draw, dtype=weight.dtype)
-        averaging.update()
+        averaging.update(STEPPED)
         walk.append([weight.detach().clone() for weight in weights])
     return walk
 
@@ -68,7 +70,7 @@ def test_a_young_ema_has_forgotten_its_beginning():
     averaging = Averaging([weight], "ema", decay=0.9999)
     for update in range(1000):
         weight.fill_(1.0 if update < 300 else 0.0)
-        averaging.update()
+        averaging.update(STEPPED)
     with averaging.apply_averages():
         assert 0 < float(weight) < 1e-4  # a plain mean has 0.3, a decay from the first update on 0.93
 
@@ -76,7 +78,7 @@ def test_a_young_ema_has_forgotten_its_beginning():
 def test_none_never_averages():
     averaging = Averaging(parameters(), "none")
     averaging.begin()
-    averaging.update()
+    averaging.update(STEPPED)
     assert not averaging.active
     assert averaging.tensors() == {}
 
@@ -163,14 +165,14 @@ def test_once_triggered_it_stays_so(scores, nonmono):
 def test_on_a_gpu_nothing_waits_for_the_host(kind):
     def averaged(device):
         weights = [torch.nn.Parameter(torch.zeros(5, device=device))]
-        averaging = Averaging(weights, kind, decay=0.5)
+        averaging, stepped = Averaging(weights, kind, decay=0.5), STEPPED.to(device)
         averaging.begin()
         torch.cuda.set_sync_debug_mode("error")
         try:
             for _ in range(2):
                 with torch.no_grad():
                     weights[0] += 1
-                averaging.update()
+                averaging.update(stepped)
         finally:
             torch.cuda.set_sync_debug_mode("default")
         return averages(weights, averaging)[0].tolist()

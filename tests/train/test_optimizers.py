@@ -88,10 +88,10 @@ def test_a_changed_rate_is_used(name):
     optimizer = optimizer_of(name, model)
     train(model, optimizer, 1)
     before = weights(model)
-    set_rate(optimizer, 0.0)
+    set_rate(optimizer, 0.0, torch.ones(()))
     train(model, optimizer, 1)
     assert torch.equal(weights(model), before)
-    set_rate(optimizer, 0.3)
+    set_rate(optimizer, 0.3, torch.ones(()))
     train(model, optimizer, 1)
     assert not torch.equal(weights(model), before)
 
@@ -99,7 +99,7 @@ def test_a_changed_rate_is_used(name):
 def test_a_rate_that_is_a_tensor_is_filled_in_place():
     rate = torch.tensor(0.1)
     optimizer = torch.optim.SGD(network().parameters(), lr=rate)
-    set_rate(optimizer, 0.25)
+    set_rate(optimizer, 0.25, torch.ones(()))
     assert optimizer.param_groups[0]["lr"].item() == 0.25
     assert optimizer.param_groups[0]["lr"].data_ptr() == rate.data_ptr()
 
@@ -185,10 +185,10 @@ def test_a_captured_step_sees_the_rate_change_and_the_state_restored(name):
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         optimizer.step()
-    set_rate(optimizer, 0.0)
+    set_rate(optimizer, 0.0, torch.ones((), device="cuda"))
     graph.replay()
     assert torch.equal(weights(model), before)
-    set_rate(optimizer, 0.1)
+    set_rate(optimizer, 0.1, torch.ones((), device="cuda"))
     restore_optimizer(optimizer, saved)
     graph.replay()
     assert not torch.equal(weights(model), before)

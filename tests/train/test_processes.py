@@ -40,6 +40,7 @@ with join_processes(torch.device("cpu")) as processes:
     assert torch.equal(processes.gather_state(few)[0], rows[:1])
     assert torch.equal(processes.gather_state((rows[:1][: 1 - rank],))[0], rows[:1])
     assert processes.sum([1.0, float(rank)], torch.device("cpu")) == [2.0, 1.0]
+    assert [bool(processes.all_agree(torch.tensor(flag))) for flag in (rank > 0, True)] == [False, True]
     # The command joins by itself; here it finds the group that is there already.
     module.distributed.init_process_group = lambda *_, **__: None
     module.distributed.destroy_process_group = lambda: None

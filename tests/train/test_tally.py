@@ -10,6 +10,7 @@ from throughtime.train.learner import Tally
 from throughtime.train.processes import Processes
 
 CPU = torch.device("cpu")
+FINITE, NAN = torch.tensor(True), torch.tensor(float("nan"))
 
 
 @dataclass(frozen=True)
@@ -26,25 +27,25 @@ class Two(Processes):
 def test_a_lap_has_the_mean_norm_and_the_share_of_clipped_updates():  # R117
     tally = Tally(CPU, clip=1.0)
     for norm in (0.5, 1.0, 3.5, 7.0):
-        tally.add(torch.tensor(2.0), torch.tensor(norm))
+        tally.add(torch.tensor(2.0), torch.tensor(norm), 5, FINITE)
         tally.count(5)
     again = Tally(CPU, clip=1.0)
     again.restore(tally.state(Processes()), Processes())
     for one in (tally, again):
-        assert one.lap(Processes()) == (8.0, 20, 3.0, 0.5)
-        assert one.lap(Processes()) == (0.0, 0, 0.0, 0.0)
+        assert one.lap(Processes()) == (8.0, 20, 3.0, 0.5, 0)
+        assert one.lap(Processes()) == (0.0, 0, 0.0, 0.0, 0)
 
 
 def test_a_checkpoint_of_two_processes_holds_the_sums_of_both():
     tally = Tally(CPU)
     for loss in (1.5, 2.0):
-        tally.add(torch.tensor(loss), torch.tensor(1.0))
+        tally.add(torch.tensor(loss), torch.tensor(1.0), 10, FINITE)
         tally.count(10)
     tally.lap(Processes())
-    tally.add(torch.tensor(4.0), torch.tensor(1.0))
+    tally.add(torch.tensor(4.0), torch.tensor(1.0), 10, FINITE)
     tally.count(10)
     state = tally.state(Two(other=[0.5, 8.5]))
-    assert state == [16.0, 30, 4.5, 10, 1.0, 0.0, 1]
+    assert state == [16.0, 30, 4.5, 10, 1.0, 0.0, 1, 0, 0]
     shares = [Tally(CPU), Tally(CPU)]
     for share in shares:
         share.restore(state, Two())
@@ -55,3 +56,35 @@ def test_a_checkpoint_of_two_processes_holds_the_sums_of_both():
     alone = Tally(CPU)
     alone.restore(state, Processes())
     assert alone.end_epoch(Processes()) == (16.0, 30)
+
+
+def test_skipped_updates_count_apart():
+    tally = Tally(CPU, clip=1.0)
+    for total, norm, finite in (
+        (2.0, 3.0, FINITE),
+        (9.0, NAN, ~FINITE),
+        (NAN, 9.0, ~FINITE),
+        (4.0, 0.5, FINITE),
+    ):
+        tally.add(torch.as_tensor(total), torch.as_tensor(norm), 5, finite)
+        tally.count(5)
+        assert tally.stepped == finite
+    assert (tally.skips, tally.last_skip, float(tally.rate_factor)) == (2, 2, 0.25)
+    again = Tally(CPU, clip=1.0)
+    again.restore(tally.state(Processes()), Processes())
+    for one in (tally, again):
+        assert one.lap(Processes()) == (6.0, 10, 1.75, 0.5, 2)
+        assert one.lap(Processes()) == (0.0, 0, 0.0, 0.0, 0)
+        assert (one.end_epoch(Processes()), one.end_epoch(Processes())) == ((6.0, 10), (0.0, 0))
+        assert (one.skips, float(one.rate_factor)) == (2, 0.25)
+        one.forget_skips()
+        assert (one.skips, float(one.rate_factor)) == (0, 1.0)
+
+
+def test_an_interrupted_lap_of_skipped_updates_alone_is_pending():
+    tally, again = Tally(CPU), Tally(CPU)
+    tally.add(NAN, NAN, 5, ~FINITE)
+    tally.count(5)
+    again.restore(tally.state(Processes()), Processes())
+    assert tally.pending
+    assert again.pending

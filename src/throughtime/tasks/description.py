@@ -66,8 +66,15 @@ def summarise_training(values: Mapping[str, Any]) -> str:
     place = f"epoch {values['best_epoch']}" if values["best_epoch"] else f"update {values['steps']:,}"
     return (
         f"Trained {training_length(values)}, in {values['seconds']:.0f} s on {values['device']}: "
-        f"{values['why']}.\nBest after {place}: {_best(values)}."
+        f"{values['why']}.\nBest after {place}: {_best(values)}.{_skips(values)}"
     )
+
+
+def _skips(values: Mapping[str, Any]) -> str:
+    if not values.get("skipped"):
+        return ""
+    updates = format_count(values["skipped"], "update")
+    return f"\nSkipped {updates} whose loss or gradient was NaN or infinite; a lower lr may train better."
 
 
 def _best(values: Mapping[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """One update of the weights: loss, gradients, clipping, optimiser and averages, on one device.
 
-An update sums the losses of its batches, divides by their count, back-propagates, clips and steps.
+An update sums the losses of its batches, divides by their count, back-propagates, clips and steps. If the
+loss or its gradient is NaN or infinite, it changes nothing, and halves the rate of all updates after it.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Learner:
 
     def set_rate(self, rate: float) -> None:
         """Set the learning rate of the updates to come."""
-        optimizers.set_rate(self._optimizer, rate)
+        optimizers.set_rate(self._optimizer, rate, self.tally.rate_factor)
 
     def update(self, batches: Sequence[Batch], count: int) -> None:
         """Take one step of the optimiser, on batches with `count` targets over all processes."""
@@ -66,13 +67,14 @@ class Learner:
             self._carried = self.cuda_graphs(batches[0], self._carried, count)
         else:
             self._carried = self._learn(batches, self._carried, count)
-        self.averaging.update()
+        self.averaging.update(self.tally.stepped)
         self.tally.count(count)
         self._trim_memory()
 
     def _learn(self, batches: Sequence[Batch], carried: State, count: int) -> State:
         """Run forward, backward, clip and step, without waiting for the device."""
         self._optimizer.zero_grad(set_to_none=True)
+        before = carried
         total = torch.zeros((), device=self.device)
         # DistributedDataParallel gives the mean of the processes' gradients; the loss is a sum over them.
         share = self._processes.world_size / count
@@ -83,9 +85,10 @@ class Learner:
                 (share * (loss.total if loss.penalty is None else loss.total + loss.penalty)).backward()
             total += loss.total.detach()
         norm = optimizers.clip_gradients(self._parameters, self._clip)
-        self._optimizer.step()
-        self.tally.add(total, norm)
-        return carried
+        finite = self._processes.all_agree(torch.isfinite(total) & torch.isfinite(norm))
+        optimizers.step_if_finite(self._optimizer, finite, wait=self.device.type != "cuda")
+        self.tally.add(total, norm, count, finite)
+        return _finite_state(finite, carried, before)
 
     def is_finite(self) -> bool:
         """Whether all weights are finite. This waits for the device."""
@@ -121,13 +124,19 @@ class Lap(NamedTuple):
     targets: int
     gradient_norm: float  # mean over the updates, before clipping
     clipped: float  # share of updates whose gradient was clipped
+    skipped: int  # number of updates that were skipped, which are not counted in the others
 
 
 class Tally:
-    """Sums losses and gradient norms on the device, and notes the first bad update.
+    """Sums losses and gradient norms on the device, and counts the updates that were skipped.
 
     Losses are summed since the last report and since the epoch began. `add` never waits for the device.
     """
+
+    rate_factor: Tensor
+    """The factor on the learning rate: each skipped update halves it."""
+    stepped: Tensor
+    """Whether the last update changed the weights."""
 
     def __init__(self, device: torch.device, clip: float | None = None) -> None:
         self._clip = clip
@@ -136,16 +145,26 @@ class Tally:
         self._gradients = torch.zeros(2, dtype=torch.float64, device=device)  # sum of norms, clipped updates
         self._lap_updates = 0
         self._updates = torch.zeros((), dtype=torch.int64, device=device)
-        self._bad = torch.full((), -1, dtype=torch.int64, device=device)
+        self._last_skip = torch.full((), -1, dtype=torch.int64, device=device)
+        # Skipped updates of the run and since the last lap; their targets since the last lap, in the epoch.
+        self._skipped = torch.zeros(4, dtype=torch.int64, device=device)
+        self.rate_factor = torch.ones((), device=device)
+        self.stepped = torch.ones((), dtype=torch.bool, device=device)
 
-    def add(self, total: Tensor, norm: Tensor) -> None:
-        """Add the loss of one update and the norm of its gradient. May be recorded in a CUDA graph."""
-        self._totals += total
-        self._gradients[0] += norm
+    def add(self, total: Tensor, norm: Tensor, targets: int, finite: Tensor) -> None:
+        """Add the loss of one update and the norm of its gradient. May be recorded in a CUDA graph.
+
+        `targets` is the number of targets over all processes. If not `finite`, the update is skipped.
+        """
+        self._totals += torch.where(finite, total, 0.0)
+        self._gradients[0] += torch.where(finite, norm, 0.0)
         if self._clip is not None:
-            self._gradients[1] += norm > self._clip
-        fine = torch.isfinite(total) & torch.isfinite(norm)
-        self._bad.copy_(torch.where(fine | (self._bad >= 0), self._bad, self._updates))
+            self._gradients[1] += finite & (norm > self._clip)
+        self._last_skip.copy_(torch.where(finite, self._last_skip, self._updates))
+        self._skipped[:2] += ~finite
+        self._skipped[2:] += targets * ~finite
+        self.rate_factor.copy_(torch.where(finite, self.rate_factor, self.rate_factor / 2))
+        self.stepped.copy_(finite)
         self._updates += 1
 
     def count(self, targets: int) -> None:
@@ -153,23 +172,36 @@ class Tally:
         self._targets = [before + targets for before in self._targets]
         self._lap_updates += 1
 
-    def bad_update(self) -> int | None:
-        """The number of the first update with NaN or infinity, since training began or was resumed."""
-        bad = int(self._bad)
-        return None if bad < 0 else bad
+    @property
+    def skips(self) -> int:
+        """The number of skipped updates. This waits for the device."""
+        return int(self._skipped[0])
+
+    @property
+    def last_skip(self) -> int:
+        """The number of the last skipped update, counted from 0 since training began or was resumed."""
+        return int(self._last_skip)
+
+    def forget_skips(self) -> None:
+        """Count skipped updates from 0 again, and give up the lower rate."""
+        self._skipped[0] = 0
+        self.rate_factor.fill_(1.0)
 
     @property
     def pending(self) -> bool:
         """Whether there was an update since the last lap."""
-        return self._targets[0] > 0
+        return self._lap_updates > 0
 
     def lap(self, processes: Processes) -> Lap:
         """Return what was measured since the last lap, and begin the next."""
         (total,) = processes.sum([float(self._totals[0])], self._totals.device)
         # All processes have the same gradients: these need not be summed over them.
-        norm, clipped = (value / max(self._lap_updates, 1) for value in self._gradients.tolist())
-        lap = Lap(total, self._targets[0], norm, clipped)
+        _, skipped, skipped_targets, _ = self._skipped.tolist()
+        updates = max(self._lap_updates - skipped, 1)
+        norm, clipped = (value / updates for value in self._gradients.tolist())
+        lap = Lap(total, self._targets[0] - skipped_targets, norm, clipped, skipped)
         self._totals[0], self._targets[0] = 0, 0
+        self._skipped[1:3] = 0
         self._gradients.zero_()
         self._lap_updates = 0
         return lap
@@ -177,24 +209,43 @@ class Tally:
     def end_epoch(self, processes: Processes) -> tuple[float, int]:
         """Return the sum and the targets of the epoch, and begin the next."""
         (total,) = processes.sum([float(self._totals[1])], self._totals.device)
-        targets = self._targets[1]
+        targets = self._targets[1] - int(self._skipped[3])
         self._totals.zero_()
+        self._skipped[1:] = 0
         self._targets = [0, 0]
         return total, targets
 
     def state(self, processes: Processes) -> list[float]:
-        """For a checkpoint: sum and targets of the epoch and of the lap; norms, clipped updates, updates."""
+        """For a checkpoint: sum and targets of the epoch and of the lap; norms, clipped updates, updates.
+
+        Then follow the skipped updates of the run and of the lap.
+        """
         lap, epoch = processes.sum(self._totals.tolist(), self._totals.device)
         gradients = [*self._gradients.tolist(), self._lap_updates]
-        return [epoch, self._targets[1], lap, self._targets[0], *gradients]
+        skips, lap_skips, lap_skipped, epoch_skipped = self._skipped.tolist()
+        targets = self._targets[1] - epoch_skipped, self._targets[0] - lap_skipped
+        return [epoch, targets[0], lap, targets[1], *gradients, skips, lap_skips]
 
     def restore(self, state: list[float], processes: Processes) -> None:
         """Resume an epoch that was interrupted."""
-        epoch, epoch_targets, lap, lap_targets, norms, clipped, updates = state
+        epoch, epoch_targets, lap, lap_targets, norms, clipped, updates, skips, lap_skips = state
         self._totals[0], self._totals[1] = lap / processes.world_size, epoch / processes.world_size
         self._targets = [int(lap_targets), int(epoch_targets)]
         self._gradients[0], self._gradients[1] = norms, clipped
         self._lap_updates = int(updates)
+        self._skipped[:2] = torch.tensor([int(skips), int(lap_skips)])
+        self.rate_factor.fill_(0.5**skips)
+
+
+def _finite_state(finite: Tensor, reached: State, before: State) -> State:
+    """Return what an update passes on: after a skipped one what it was given itself, or zeros."""
+    if finite.device.type != "cuda" and finite:
+        return reached
+    kept = [
+        old if number < len(before) and (old := before[number]).shape == new.shape else torch.zeros_like(new)
+        for number, new in enumerate(reached)
+    ]
+    return tuple(torch.where(finite, new, old) for new, old in zip(reached, kept, strict=True))
 
 
 class _LossModule(nn.Module):

@@ -54,7 +54,7 @@ def find_learning_rate(
             for group in itertools.islice(trainer.groups(), updates - len(losses)):
                 trainer.update(group)
                 lap = trainer.learner.tally.lap(trainer.processes)
-                losses.append(lap.total / lap.targets)
+                losses.append(lap.total / lap.targets if lap.targets else math.nan)  # NaN was skipped
                 if not math.isfinite(losses[-1]) or losses[-1] > 4 * losses[0]:
                     updates = len(losses)
                     break

@@ -13,9 +13,12 @@ from typing import IO, Any, Literal
 
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.files import name_in_errors, whole_file
+from throughtime.text.texts import format_count
 
 DIVERGENCE_FACTOR = 1_000.0
 """A loss larger than the first by this factor has diverged."""
+MAX_SKIPS = 10
+"""Number of skipped updates after which a run gives up: the rate is then a thousandth of what it was."""
 
 
 class Metrics:
@@ -176,6 +179,22 @@ class Record:
         self.broken = self.scores[-1:] == [math.inf]
 
 
+def describe_skips(skips: int, rate: float) -> str:
+    """Describe the updates that were skipped since the last report."""
+    return (
+        f"Skipped {format_count(skips, 'update')}: the loss or its gradient was NaN or infinite; "
+        f"each such update halves the learning rate, which is now {rate:.3g}."
+    )
+
+
+def describe_failure(skips: int) -> str:
+    """Describe the problem of a run that gives up after skipping this number of updates."""
+    return (
+        f"the loss or its gradient was NaN or infinite in {format_count(skips, 'update')}, although each of "
+        "them was skipped and halved the rate; the last was"
+    )
+
+
 def divergence_error(problem: str, place: str, rate: float, checkpoints: Sequence[str]) -> ThroughtimeError:
     """Return the error of a run that diverged: what happened and where, and what to do."""
     start = f"from {checkpoints[-1]}, which is kept" if checkpoints else "from the beginning"
@@ -236,3 +255,4 @@ class Summary:
     best: dict[str, float]
     best_epoch: int
     why: str
+    skipped: int = 0  # updates whose loss or gradient was NaN or infinite

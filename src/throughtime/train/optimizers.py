@@ -50,7 +50,34 @@ def build_optimizer(
     else:
         options |= {"betas": config.betas, "capturable": on_gpu}
     lr = torch.tensor(config.lr, device=device) if on_gpu else config.lr
-    return kind(list(parameters), lr=lr, **options)
+    optimizer = kind(list(parameters), lr=lr, **options)
+    if on_gpu:
+        create_momentum(optimizer)
+    return optimizer
+
+
+def create_momentum(optimizer: Optimizer) -> None:
+    """Let SGD begin with a momentum of zero, which gives the same first step as none.
+
+    Otherwise torch takes unset memory for it in the first step, and leaves it unset if that is skipped.
+    """
+    if isinstance(optimizer, SGD) and optimizer.param_groups[0]["momentum"]:
+        for parameter in _parameters(optimizer):
+            optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+
+
+def step_if_finite(optimizer: Optimizer, finite: Tensor, *, wait: bool) -> None:
+    """Take a step if `finite` is true; else change neither the weights nor the state of the optimiser.
+
+    With `wait` the host looks at `finite`, which costs nothing on a CPU. Otherwise the fused step looks at
+    it on the device.
+    """
+    if not wait:
+        # The attribute through which torch's gradient scaler tells a fused step to do nothing.
+        optimizer.found_inf = (~finite).float()  # type: ignore[attr-defined]
+    elif not finite:
+        return
+    optimizer.step()
 
 
 def supports_sparse_rows(config: TrainingConfig, device: torch.device) -> bool:
@@ -71,13 +98,13 @@ def use_sparse_rows(model: nn.Module, rows: bool) -> None:
             part.sparse = rows and uses[id(part.weight)] == 1
 
 
-def set_rate(optimizer: Optimizer, lr: float) -> None:
-    """Change the learning rate, without waiting for the device."""
+def set_rate(optimizer: Optimizer, lr: float, factor: Tensor) -> None:
+    """Change the learning rate to `lr * factor`, without waiting for the device."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
-            group["lr"].fill_(lr)
+            torch.mul(factor, lr, out=group["lr"])
         else:
-            group["lr"] = lr
+            group["lr"] = lr * float(factor)
 
 
 def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
@@ -200,7 +227,7 @@ class Averaging:
     >>> averaging.begin()
     >>> for value in (1.0, 2.0, 6.0):
     ...     _ = weight.fill_(value)
-    ...     averaging.update()
+    ...     averaging.update(torch.tensor(True))
     >>> with averaging.apply_averages():
     ...     print(weight)
     tensor([3.])
@@ -235,15 +262,19 @@ class Averaging:
         self._count = torch.zeros((), dtype=torch.int64, device=self._parameters[0].device)
 
     @torch.no_grad()
-    def update(self) -> None:
-        """Add the parameters after a step of the optimiser, without waiting for the device."""
+    def update(self, stepped: Tensor) -> None:
+        """Add the parameters after a step of the optimiser, without waiting for the device.
+
+        A false `stepped` says that the step was skipped: nothing is added.
+        """
         if not self.active:
             return
-        self._count += 1
+        self._count += stepped
         if self._kind == "ema":
             weight = (YOUNG / (self._count.double() + YOUNG - 1)).clamp(min=1 - self._decay)
         else:
             weight = self._count.double().reciprocal()
+        weight = torch.where(stepped, weight, 0.0)
         weights = {dtype: weight.to(dtype) for dtype in {average.dtype for average in self._averages}}
         shares = [weights[average.dtype] for average in self._averages]
         torch._foreach_lerp_(self._averages, self._parameters, shares)

@@ -37,6 +37,14 @@ class Processes:
         distributed.all_reduce(total)
         return total.tolist()
 
+    def all_agree(self, flag: Tensor) -> Tensor:
+        """Whether a flag on the device is true in all processes, without waiting for the device."""
+        if self.world_size == 1:
+            return flag
+        agreed = flag.to(torch.int32)
+        distributed.all_reduce(agreed, distributed.ReduceOp.MIN)
+        return agreed > 0
+
     def gather_state(self, state: tuple[Tensor, ...]) -> list[Tensor]:
         """Gather the rows of each part of a state in the order of the whole batch, on the CPU.
 

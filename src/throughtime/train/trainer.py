@@ -25,7 +25,17 @@ from throughtime.layers.devices import autocast, matmul_precision
 from throughtime.train.checkpoint import Checkpoint, Checkpoints
 from throughtime.train.config import TrainingConfig
 from throughtime.train.learner import Learner
-from throughtime.train.metrics import LossLimits, Metrics, Record, Summary, divergence_error, validation_loss
+from throughtime.train.metrics import (
+    MAX_SKIPS,
+    LossLimits,
+    Metrics,
+    Record,
+    Summary,
+    describe_failure,
+    describe_skips,
+    divergence_error,
+    validation_loss,
+)
 from throughtime.train.objective import Objective
 from throughtime.train.optimizers import first_trigger
 from throughtime.train.prefetch import PreparedBatch, own_stream, prefetch
@@ -99,7 +109,8 @@ class Trainer:
             elif self.step > self.record.validated_at:  # stopped between two validations
                 self._validate_and_save()
         epochs, best = self.position["epoch"], self.record.best
-        return Summary(self.step, epochs, self._seconds(), self.last_train, best, self.record.best_epoch, why)
+        best_epoch, skipped = self.record.best_epoch, self.learner.tally.skips
+        return Summary(self.step, epochs, self._seconds(), self.last_train, best, best_epoch, why, skipped)
 
     def _epoch(self) -> None:
         self.objective.model.train()
@@ -160,7 +171,8 @@ class Trainer:
         if "training" not in self.limits.first:
             # Read at the first update: by the first report, training may have diverged already.
             _, _, total, targets, *_ = self.learner.tally.state(self.processes)
-            self.limits.problem("training", total / max(targets, 1))
+            if targets:  # else it was skipped
+                self.limits.problem("training", total / targets)
         self.step += 1
         self.position = group[-1].position
         self.recent.append((self.position, self.rate))
@@ -173,17 +185,22 @@ class Trainer:
         """Report the updates since the last report. Only here the host waits for the device."""
         lap = self.learner.tally.lap(self.processes)
         self._refuse_bad_numbers()
+        epoch, step_in_epoch = self._place()
+        rate = self.rate * float(self.learner.tally.rate_factor)
+        if lap.skipped:
+            self.reporter.say(describe_skips(lap.skipped, rate))
         if not lap.targets:
+            if lap.skipped and self.metrics is not None:
+                self.metrics.write("train", self.step, epoch, {"lr": rate, "skipped": lap.skipped})
             return
         seconds, outside = self.clock.lap()
         loss, speed = lap.total / lap.targets, lap.targets / seconds
         measures = self.objective.training_measures(loss)
-        epoch, step_in_epoch = self._place()
         if self.metrics is not None:
-            values = {"loss": loss, **measures, "lr": self.rate, "gradient_norm": lap.gradient_norm}
+            values = {"loss": loss, **measures, "lr": rate, "gradient_norm": lap.gradient_norm}
             if self.config.clip is not None:
                 values["clipped"] = lap.clipped
-            values |= {"tokens_per_second": speed, "outside": outside}
+            values |= {"skipped": lap.skipped, "tokens_per_second": speed, "outside": outside}
             self.metrics.write("train", self.step, epoch, values)
         self.reporter.update(
             Report(
@@ -194,7 +211,7 @@ class Trainer:
                 step_in_epoch=step_in_epoch,
                 loss=loss,
                 measures=measures,
-                lr=self.rate,
+                lr=rate,
                 tokens_per_second=speed,
                 outside=outside,
                 unit=self.objective.unit,
@@ -214,13 +231,16 @@ class Trainer:
             raise divergence_error(problem, where, rate, self.checkpoints.names())
 
     def _refuse_bad_numbers(self) -> None:
-        bad = self.learner.tally.bad_update()
+        """Give up if too many updates had to be skipped, or if the last one has broken the weights."""
+        tally = self.learner.tally
+        too_many = tally.skips >= MAX_SKIPS
         # The last update may have broken the weights though its gradient was finite.
-        if bad is None and (self.step == self.resumed_at or self.learner.is_finite()):
+        if not too_many and (self.step == self.resumed_at or self.learner.is_finite()):
             return
-        update = self.step if bad is None else self.resumed_at + bad + 1
+        update, problem = self.step, "weights became NaN or infinite"
+        if too_many:
+            update, problem = self.resumed_at + tally.last_skip + 1, describe_failure(tally.skips)
         place, rate = self.recent[len(self.recent) - 1 - (self.step - update)]
-        problem = "the loss or its gradient became NaN or infinite"
         where = f"update {update} (epoch {place['epoch'] + 1}, batch {place['batch']})"
         raise divergence_error(problem, where, rate, self.checkpoints.names())
 
@@ -323,6 +343,7 @@ class Trainer:
             "tally": tally,
             "clock": self.clock.state(),
             "rate": self.rate,
+            "lr": self.config.lr,
             "first_losses": self.limits.first,
             "seconds": self._seconds(),
             "plan": self.plan and self.plan.state(),
@@ -335,6 +356,8 @@ class Trainer:
         values, position = checkpoint.values, checkpoint.values["position"]
         self.learner.restore(checkpoint.tensors, str(checkpoint.path))
         self.learner.tally.restore(values["tally"], self.processes)
+        if values["lr"] != self.config.lr:
+            self.learner.tally.forget_skips()
         self.clock_before, self.rate = values["clock"], values["rate"]
         self.limits.first = values["first_losses"]
         self.position = position if same_data else {**self.position, "epoch": position["epoch"]}

@@ -13,6 +13,8 @@ from torch.nn.functional import huber_loss, l1_loss, mse_loss, softplus
 from throughtime.errors import InputError, unknown
 from throughtime.runtime.forecast import GRID, LEAST_SCALE
 
+MAX_DEGREES = 100.0
+
 
 class ForecastHead(nn.Module):
     """Reads `width` outputs [..., width] as the distribution of one value [...]."""
@@ -128,7 +130,7 @@ class GaussianHead(LocationScaleHead):
 
 
 class StudentHead(LocationScaleHead):
-    """Student's t distribution, for series with outliers; its degrees of freedom, above 2, are learned."""
+    """Student's t distribution, for series with outliers; its degrees of freedom, 2 to 100, are learned."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -136,8 +138,11 @@ class StudentHead(LocationScaleHead):
 
     @property
     def degrees(self) -> Tensor:
-        """The degrees of freedom, above 2 so that the variance is finite."""
-        return 2 + softplus(self.freedom)
+        """The degrees of freedom, above 2 so that the variance is finite.
+
+        Beyond 100 the distribution is almost normal, and float32 is too coarse for its density.
+        """
+        return 2 + softplus(self.freedom).clamp(max=MAX_DEGREES - 2)
 
     def loss(self, outputs: Tensor, target: Tensor) -> Tensor:
         """Return the negative log-likelihood."""
