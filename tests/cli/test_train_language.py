@@ -182,7 +182,7 @@ def test_all_settings_with_their_meaning(throughtime, tmp_path, text):
     given = [word for setting in (*SMALL, "epochs=1") for word in ("--set", setting)]
     shown = throughtime("train", "language", "--data", text, *given, "--show-config")
     assert shown.code == 0
-    assert "# number of passes over the training data" in shown.out
+    assert "# passes over the training data" in shown.out
     file = tmp_path / "my.yaml"
     file.write_text(shown.out)
     assert read_settings(file)["hidden_size"] == 8

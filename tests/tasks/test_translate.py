@@ -634,7 +634,7 @@ def test_a_forbidden_unknown_word_is_no_search_error(trained):
     model = tt.load(trained[0], device="cpu")
     unk, sources = model.codecs.target.vocabulary.unk_id, ["one two .", "five ."]
     with torch.no_grad():
-        model.model.head.bias[unk] += 6.0
+        model.model.head.bias[unk] += 12.0
     prompts = [model.codecs.prompt(source) for source in sources]
     best = [
         one.results[0]
