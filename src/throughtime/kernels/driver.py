@@ -87,8 +87,8 @@ def _build_once(
             _enter(device)
         # torch.cuda.current_stream would build an object at each launch for the same number.
         stream = ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(device))
-        values = pointers(ctypes.addressof(arguments))
-        _check(start(function, blocks, 1, 1, threads, 1, 1, shared, stream, values, *extra))
+        addresses = pointers(ctypes.addressof(arguments))
+        _check(start(function, blocks, 1, 1, threads, 1, 1, shared, stream, addresses, *extra))
 
     return launch
 

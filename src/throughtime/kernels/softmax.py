@@ -53,19 +53,19 @@ def softmax_(scores: Tensor, targets: Tensor, words: int, smoothing: float, erro
     """
     rows, pitch = scores.shape
     targets = targets.to(torch.int64).contiguous()
-    surprisals = Surprisals(*scores.new_empty(2, rows, dtype=torch.float32))
+    result = Surprisals(*scores.new_empty(2, rows, dtype=torch.float32))
     arguments = _Softmax(
         scores.data_ptr(),
         targets.data_ptr(),
-        surprisals.surprisals.data_ptr(),
-        surprisals.at_target.data_ptr(),
+        result.surprisals.data_ptr(),
+        result.at_target.data_ptr(),
         pitch,
         words,
         smoothing / words,
         1 - smoothing,
     )
     _prepare_kernel(KINDS[scores.dtype], pitch, errors, scores.get_device())(rows, arguments)
-    return surprisals
+    return result
 
 
 @functools.cache

@@ -190,10 +190,8 @@ class CudaSoftmax(ChunkSoftmax):
         if self.bias is not None:
             padded[:, size : size + 2] = 1
         scores = padded @ self._padded.t()
-        surprisals = softmax.softmax_(scores, targets, len(self.words), self.smoothing, self.learns)
-        return ChunkScores(
-            padded, targets, surprisals.surprisals[:, None], surprisals.at_target[:, None], scores
-        )
+        result = softmax.softmax_(scores, targets, len(self.words), self.smoothing, self.learns)
+        return ChunkScores(padded, targets, result.surprisals[:, None], result.at_target[:, None], scores)
 
     def add_gradients(self, scores: ChunkScores, share: Tensor, gradients: Gradients, rows: slice) -> None:
         """Add the gradients of a chunk."""
