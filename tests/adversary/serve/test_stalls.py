@@ -40,9 +40,9 @@ def test_a_bad_body_is_refused_without_a_stall(host, name):
 
 
 def test_many_series_do_not_stall_the_server(host):
-    series = ",".join(f'{{"unique_id":"{number}","y":[1]}}' for number in [*range(33_000), 0])
+    series = ",".join(f'{{"unique_id":"{number}","y":[1]}}' for number in [*range(33_000), 32_999])
     waits, status, answer = measure_waits(host, "/forecast", f'{{"series":[{series}]}}'.encode())
-    assert (status, b"'0'" in answer) == (400, True)
+    assert (status, b"'32999'" in answer) == (400, True)
     assert waits.are_short, waits
 
 
