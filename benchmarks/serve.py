@@ -1,9 +1,9 @@
 """The server under load: latencies beside a plain FastAPI application, and memory over a mixed load.
 
 A small translator is trained on the embedded English and French. It is served by throughtime, which batches,
-and by an application of a dozen lines that calls the same model for each request, one after the other: a
-model may not be called by two threads at once. Clients keep their connections and ask for one sentence at a
-time, as fast as they are answered. Both get the same sentences, and their answers are compared.
+and by an application of a dozen lines that calls the same model for each request, one after the other.
+Clients keep their connections and ask for one sentence at a time, as fast as they are answered. Both get the
+same sentences, and their answers are compared.
 
 The mixed load goes to models of several tasks, untrained: forecasts, labels, fillings, completions whole and
 streamed, translations, and requests that are refused.

@@ -145,23 +145,28 @@ class _UnpackedFile(io.RawIOBase):
         chunk = self._file.read(len(buffer))
         self._left -= len(chunk)
         if self._left < 0:
-            problem = (
-                f"unpacks to more than {self._limit:,} bytes; if you trust it, set {UNPACKED} to a larger"
-            )
-            raise InputError(str(self._path), f"{problem} number of bytes")
+            raise _too_large(self._path, self._limit)
         buffer[: len(chunk)] = chunk
         return len(chunk)
 
 
-def limit_unpacked(file: IO[bytes], path: Path) -> IO[bytes]:
+def _too_large(path: Path, limit: int) -> InputError:
+    problem = f"unpacks to more than {limit:,} bytes; if you trust it, set {UNPACKED} to a larger"
+    return InputError(str(path), f"{problem} number of bytes")
+
+
+def limit_unpacked(file: IO[bytes], path: Path, claim: int = 0) -> IO[bytes]:
     """Return an unpacked file that is refused past `RATIO` times the size of the packed file at `path`.
 
-    Below `SMALL` bytes nothing is refused; `THROUGHTIME_MAX_UNPACKED` sets another limit, in bytes.
+    Below `SMALL` bytes nothing is refused; `THROUGHTIME_MAX_UNPACKED` sets another limit, in bytes. A file
+    that claims to have more bytes is refused before any of them is unpacked.
     """
     value = os.environ.get(UNPACKED)
     if value and not value.isdecimal():
         raise InputError(UNPACKED, f"is {value!r}, expected a number of bytes")
     limit = int(value) if value else max(SMALL, RATIO * path.stat().st_size)
+    if claim > limit:
+        raise _too_large(path, limit)
     return io.BufferedReader(_UnpackedFile(file, path, limit), 1 << 18)
 
 

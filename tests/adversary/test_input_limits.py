@@ -12,6 +12,7 @@ import time
 import zipfile
 
 import pytest
+from tests.refusals import refuses
 
 from throughtime import files
 from throughtime.data import source
@@ -119,6 +120,21 @@ def test_packed_files_unpack_to_a_limit(bomb, monkeypatch):
     assert sum(1 for _ in read_lines(bomb)) == 200_000
     monkeypatch.setenv("THROUGHTIME_MAX_UNPACKED", "5 MB")
     with pytest.raises(InputError, match="THROUGHTIME_MAX_UNPACKED"):
+        list(read_lines(bomb))
+
+
+@pytest.mark.parametrize("bomb", ["gz", "zip"], indirect=True)
+def test_a_packed_file_that_tells_its_size_is_refused_before_it_is_unpacked(bomb):
+    with refuses(bomb, f"{max(1 << 20, files.RATIO * bomb.stat().st_size):,}"):
+        next(read_lines(bomb))
+
+
+def test_a_packed_file_that_lies_about_its_size_is_refused_all_the_same(bomb):
+    whole = bytearray(bomb.read_bytes())
+    size = (200_000 * len("the cat sat on the mat\n")).to_bytes(4, "little")
+    whole = whole.replace(size, (9).to_bytes(4, "little"))
+    bomb.write_bytes(whole)
+    with pytest.raises(InputError):
         list(read_lines(bomb))
 
 

@@ -6,6 +6,7 @@ import io
 import json
 import logging
 import os
+from unittest.mock import Mock
 
 import httpx2
 import pytest
@@ -60,6 +61,21 @@ def test_a_key_is_revoked_and_added_while_the_server_runs_and_a_broken_file_chan
     file.write_text("")
     os.utime(file, (1, 1))
     assert keys.name_of([b"a1", b"c3"]) is None
+
+
+def test_a_key_is_revoked_once_a_file_that_could_not_be_read_can_be_read(tmp_path, monkeypatch):
+    """As after `chmod`, which leaves size and time of the content as they are."""
+    file = tmp_path / "keys"
+    file.write_text("alice a1\nbob b2\n")
+    keys = Keys(path=file)
+    file.write_text("alice a1\n")
+    os.utime(file, (1, 1))
+    monkeypatch.setattr("throughtime.serve.keys.UNSETTLED", -1e9)  # as if the change were long ago
+    with monkeypatch.context() as patch:
+        patch.setattr(type(file), "open", Mock(side_effect=PermissionError(13, "Permission denied")))
+        assert keys.name_of([b"b2"]) == "bob"
+    assert keys.name_of([b"b2"]) is None
+    assert keys.name_of([b"a1"]) == "alice"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -143,3 +144,27 @@ def test_a_graph_reads_no_data_outside_its_folder(export, tmp_path):
     (out / "model.onnx").write_bytes(graph.SerializeToString())
     with pytest.raises(ThroughtimeError, match=r"model\.onnx.*secret\.bin"):
         tt.runtime.load(out, trust_changed=True)
+
+
+@pytest.mark.parametrize("name", ["evil", "evil:run", "evil.run"])
+def test_nothing_that_a_folder_names_is_imported(name, model_folder, tmp_path, monkeypatch):
+    (tmp_path / "evil.py").write_text("run = print\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    folder = model_folder("language")
+    config, tokenizer = (folder / file for file in ("config.json", "tokenizer_config.json"))
+    whole, spelled = config.read_text(), tokenizer.read_text()
+    for setting in ("cell", "network"):
+        change_config(folder, **{setting: name})
+        with refuses(repr(name), error=ThroughtimeError):
+            tt.load(folder, device="cpu", trust_changed=True)
+        config.write_text(whole)
+    config.write_text(json.dumps({**json.loads(whole), "task": name}))
+    with refuses(repr(name), error=ThroughtimeError):
+        tt.load(folder, device="cpu", trust_changed=True)
+    config.write_text(whole)
+    tokenizer.write_text(json.dumps({**json.loads(spelled), "tokenizer": name}))
+    with refuses(repr(name), error=ThroughtimeError):
+        tt.load(folder, device="cpu", trust_changed=True)
+    tokenizer.write_text(spelled)
+    assert tt.load(folder, device="cpu", trust_changed=True).task == "language"
+    assert "evil" not in sys.modules

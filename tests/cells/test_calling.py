@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -71,3 +73,16 @@ def test_a_cell_alone_imports_no_recurrence():
     program = "import sys, throughtime.cells; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not [name for name in done.stdout.split() if name.startswith("throughtime.recurrence")]
+
+
+def test_weights_are_replaced_in_one_thread_alone():
+    cell = GRU(3, 4)
+    own = cell.weights()
+    with cell.replacing({"bias": torch.ones(12)}), cell.replacing({"weight_hh": torch.zeros(12, 4)}):
+        assert cell.weights()["bias"].sum() == 12
+        with ThreadPoolExecutor(1) as other:
+            elsewhere = other.submit(cell.weights).result()
+        assert copy.deepcopy(cell).weights()["bias"].sum() != 12
+    for found in (elsewhere, cell.weights()):
+        assert found.keys() == own.keys()
+        assert all(found[name] is own[name] for name in own)

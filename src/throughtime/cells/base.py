@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -32,6 +33,19 @@ GraphState = tuple[str, ...]
 INITIAL = ("zero", "learned")
 STACK_OPTIONS = {"num_layers", "bidirectional", "dropout", "batch_first"}
 """Options of torch's recurrent classes that belong to a `Stack` of cells here."""
+
+
+class _Replaced(threading.local):
+    """The weights that `Cell.replacing` uses instead of others, by cell: each thread has its own.
+
+    Two threads may run one model at once, the one in bf16 and the other in float32.
+    """
+
+    def __init__(self) -> None:
+        self.weights: dict[int, Mapping[str, Tensor]] = {}
+
+
+_REPLACED = _Replaced()
 
 
 @dataclass(frozen=True)
@@ -107,7 +121,6 @@ class Cell(nn.Module, ABC):
         self.learned_state: nn.ParameterList | tuple[Tensor, ...] = ()
         if initial == "learned":
             self.learned_state = nn.ParameterList(torch.zeros(size) for size in self.state_sizes)
-        self._replaced: Mapping[str, Tensor] = {}
 
     def add_weights(self, *, recurrent: bool = True) -> None:
         """Add `weight_ih`, `weight_hh` and `bias`, with a block of `hidden_size` rows for each gate."""
@@ -211,18 +224,22 @@ class Cell(nn.Module, ABC):
             own = {name: weight for name, weight in self.named_parameters() if "learned_state" not in name}
         else:  # the same in a fifth of the time; every scan calls this more than once
             own = {name: weight for name, weight in self._parameters.items() if weight is not None}
-        return {**own, **self._replaced}
+        return {**own, **_REPLACED.weights.get(id(self), {})}
 
     @contextlib.contextmanager
     def replacing(self, weights: Mapping[str, Tensor]) -> Iterator[None]:
-        """Use other weights inside the block, as weight drop does."""
+        """Use other weights inside the block and in this thread, as weight drop does."""
         if strange := set(weights) - set(self.weights()):
             raise unknown("weight", min(strange), self.weights())
-        before, self._replaced = self._replaced, {**self._replaced, **weights}
+        before = _REPLACED.weights.get(id(self), {})
+        _REPLACED.weights[id(self)] = {**before, **weights}
         try:
             yield
         finally:
-            self._replaced = before
+            if before:
+                _REPLACED.weights[id(self)] = before
+            else:
+                del _REPLACED.weights[id(self)]
 
     def extra_repr(self) -> str:
         """What `print(cell)` shows."""

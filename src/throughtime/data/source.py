@@ -233,7 +233,8 @@ def _unpack(stack: contextlib.ExitStack, file: io.BufferedReader, archive: Path,
     # The content decides, not the suffix: downloads are often unpacked or renamed.
     head = file.peek(6)
     if head.startswith(b"\x1f\x8b"):
-        return limit_unpacked(cast(IO[bytes], stack.enter_context(gzip.open(file))), archive)
+        claim = _gzip_size(file)
+        return limit_unpacked(cast(IO[bytes], stack.enter_context(gzip.open(file))), archive, claim)
     if head.startswith(b"\xfd7zXZ\x00"):
         return limit_unpacked(stack.enter_context(lzma.open(file)), archive)
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
@@ -241,6 +242,17 @@ def _unpack(stack: contextlib.ExitStack, file: io.BufferedReader, archive: Path,
     if member:
         raise InputError(str(archive), "is not a zip archive, so it has no members; name the file alone")
     return file
+
+
+def _gzip_size(file: io.BufferedReader) -> int:
+    """Return the size that a gzip file claims for its last part, modulo 4 GiB; 0 if it cannot be told."""
+    if not file.seekable():
+        return 0
+    start = file.tell()
+    file.seek(max(start, file.seek(0, io.SEEK_END) - 4))
+    claim = int.from_bytes(file.read(4), "little")
+    file.seek(start)
+    return claim
 
 
 def _zip_member(
@@ -257,7 +269,8 @@ def _zip_member(
         near = difflib.get_close_matches(member, names, n=1) or names[:1]
         raise InputError(str(archive), f"holds no {member!r}; did you mean {near[0]!r}?")
     try:
-        return limit_unpacked(stack.enter_context(packed.open(member or names[0])), archive)
+        chosen = packed.getinfo(member or names[0])
+        return limit_unpacked(stack.enter_context(packed.open(chosen)), archive, chosen.file_size)
     except (RuntimeError, NotImplementedError):
         problem = "is encrypted or packed in an unusual way; unpack it yourself and name the file"
         raise InputError(str(archive), problem) from None

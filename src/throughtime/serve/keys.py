@@ -28,7 +28,8 @@ class Keys:
     """
 
     def __init__(self, only: str | None = None, path: Path | None = None) -> None:
-        self._path, self._seen, self._problem = path, (0, 0, 0), ""
+        self._path, self._problem = path, ""
+        self._seen: tuple[int, ...] = ()
         self._only = {} if only is None else {ONLY: digest(only.encode())}
         self._named: dict[str, bytes] = {}
         self.required = only is not None or path is not None
@@ -53,10 +54,11 @@ class Keys:
             return
         try:
             stat = self._path.stat()
-            signature = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
-            if signature != self._seen or time.time() - stat.st_mtime < UNSETTLED:
-                self._seen = signature
+            # The change of its permissions counts, too, and an older time that a copy of a file may have.
+            signature = (stat.st_ctime_ns, stat.st_mtime_ns, stat.st_size, stat.st_ino)
+            if signature != self._seen or time.time() - max(stat.st_ctime, stat.st_mtime) < UNSETTLED:
                 self._named, self._problem = read_keys(self._path), ""
+                self._seen = signature  # only now: a file that cannot be read is tried again
         except (InputError, OSError) as error:
             sentence = str(error) if isinstance(error, InputError) else f"{self._path}: {error.strerror}"
             if sentence != self._problem:

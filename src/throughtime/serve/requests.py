@@ -16,6 +16,8 @@ from throughtime.serve.cost import MOST_OF_OPTION, Cost
 from throughtime.serve.keys import Keys
 
 CLIENT_LEFT = 499
+MOST_OPTIONS = 100
+"""Maximum fields besides the declared ones that are read as options of a search."""
 KINDS = {
     401: "authentication_error",
     403: "permission_error",
@@ -178,7 +180,9 @@ class SearchRequest(BaseModel):
         options = {name: value for name, value in fields.items() if value is not None}
         if self.search is None:
             return options
-        for name, value in (self.model_extra or {}).items():
+        extra = self.model_extra or {}
+        check_limit("the number of options", len(extra), MOST_OPTIONS, status=413, param="search")
+        for name, value in extra.items():
             if isinstance(value, list | dict) or len(str(value)) > 80:
                 raise RefusalError(400, f"{name[:80]}: is not a number, true or false, or a short text")
             options[name] = value
