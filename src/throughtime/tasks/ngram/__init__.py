@@ -16,6 +16,7 @@ class NgramTask(Task):
         "train ngram --data my.txt --smoothing laplace --strengths 1 --strengths 20 --out runs/mine",
     )
     uses_trainer = False
+    formats = ("arpa",)
     options = {  # noqa: RUF012 - declared once, never changed
         "order": (int, "Length of the longest n-grams."),
         "smoothing": (str, "kneser-ney, laplace, dirichlet or relative-frequency."),

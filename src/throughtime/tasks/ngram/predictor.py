@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from throughtime.config import build_config
 from throughtime.errors import InputError
-from throughtime.files import check_new
+from throughtime.files import check_file, check_new
 from throughtime.folder import ModelFolder
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
-from throughtime.ngram.smoothing import count_predicted
+from throughtime.ngram.smoothing import Fixed, count_predicted
 from throughtime.results import Evaluation
 from throughtime.tasks.base import Progress
 from throughtime.tasks.description import Description, refuse_options, suggest_evaluation
@@ -62,7 +62,8 @@ class NgramLanguageModel(LanguageModel):
         framing = config.frame(Codec.load(folder.path))
         size = len(framing.codec.vocabulary)
         tensors, where = folder.read_tensors(), str(folder.path / "model.safetensors")
-        model = NgramModel.from_tensors(tensors, framing.never_predicted, config.build_smoothing(), where)
+        smoothing = None if config.smoothing == Fixed.name else config.build_smoothing()
+        model = NgramModel.from_tensors(tensors, framing.never_predicted, smoothing, where)
         if config.order != model.order:
             raise InputError(
                 where, f"holds n-grams of up to {model.order} words, not the order {config.order}"
@@ -77,6 +78,20 @@ class NgramLanguageModel(LanguageModel):
         predictor.folder = folder
         predictor.load_generation(folder)
         return predictor
+
+    @classmethod
+    def read_arpa(cls, path: Path | str, *, tokens: str = "space") -> Self:
+        """Read a model from an ARPA file; `tokens` names the tokenizer that splits text into its words."""
+        from throughtime.ngram.arpa import read_arpa
+        from throughtime.tasks.ngram.arpa import build_vocabulary
+        from throughtime.text.tokenizer import tokenizer
+
+        found = read_arpa(path)
+        layout = "lines" if found.has_lines else "stream"
+        given = {"data": str(path), "tokens": tokens, "layout": layout, "order": found.model.order}
+        config = build_config(NgramConfig, {**given, "smoothing": Fixed.name}, str(path))
+        codec = Codec(tokenizer(tokens), build_vocabulary(found.words, str(path)))
+        return cls(found.model, config.frame(codec), config)
 
     @classmethod
     def finish_reason(cls, out: Path, config: NgramConfig) -> str | None:
@@ -176,6 +191,38 @@ class NgramLanguageModel(LanguageModel):
         with ModelFolder.create(path) as folder:
             self._write(folder, self._validation())
 
+    def export(self, out: Path | str, *, format: str = "arpa", int8: bool = False) -> dict[str, Any]:  # noqa: A002
+        """Write the model as an ARPA file, which KenLM and SRILM read; a name that ends in .gz is packed."""
+        from throughtime.ngram.arpa import write_arpa
+        from throughtime.tasks.ngram.arpa import arpa_words
+
+        if format != "arpa":
+            raise InputError("format", f"is {format!r}, but an n-gram model is written as 'arpa'")
+        if int8:
+            raise InputError("int8", "is for models with weights; leave it out")
+        if self.config.backward:
+            raise InputError(
+                "format", "is 'arpa', which holds models that read from left to right; this one does not"
+            )
+        if Path(out).exists():
+            raise InputError(str(out), "exists already; choose another name or remove it")
+        check_file(out)
+        sizes = write_arpa(self.model, arpa_words(self.framing), out)
+        return {
+            "format": format,
+            "order": self.model.order,
+            "ngrams": sizes,
+            "bytes": Path(out).stat().st_size,
+        }
+
+    def open_data(self, data: Any = None, *, skip_bad: bool = False, **options: Any) -> Dataset:
+        """Open data; the model of an ARPA file has none of its own."""
+        if data is None and self.config.smoothing == Fixed.name:
+            raise InputError(
+                "data", "is missing: the model was read from an ARPA file and has no data of its own"
+            )
+        return super().open_data(data, skip_bad=skip_bad, **options)
+
     def _write(self, folder: ModelFolder, measured: Mapping[str, Any]) -> None:
         self.save_description(folder)
         folder.write_tensors(self.model.tensors())
@@ -193,6 +240,13 @@ class NgramLanguageModel(LanguageModel):
     def num_tokens(self) -> int:
         """The number of tokens that were counted."""
         return int(count_predicted(self.model.counts).sum())
+
+    @property
+    def _source(self) -> str:
+        """What was counted, in words."""
+        if self.config.smoothing == Fixed.name:
+            return "an ARPA file"
+        return f"split {self.config.split}, {self.num_tokens:,} tokens"
 
     @property
     def num_ngrams(self) -> list[int]:
@@ -214,7 +268,7 @@ class NgramLanguageModel(LanguageModel):
             f"{config.order}-grams with {config.smoothing} smoothing, {direction}",
             f"{self._vocabulary}, layout {config.layout}",
             {
-                "data": f"{config.data}, split {config.split}, {self.num_tokens:,} tokens",
+                "data": f"{config.data}, " + self._source,
                 **self._tokens,
                 "text": "line by line" if config.layout == "lines" else "one stream",
             },
