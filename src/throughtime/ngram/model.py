@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +32,11 @@ class NgramModel:
     def __init__(self, counts: NgramCounts, smoothing: Smoothing) -> None:
         self.counts = counts
         self.smoothing = smoothing
-        self.interpolation = smoothing.fit(counts)
+
+    @cached_property
+    def interpolation(self) -> Interpolation:
+        """The fitted smoothing, computed when it is first needed: a model can be saved without it."""
+        return self.smoothing.fit(self.counts)
 
     @property
     def order(self) -> int:
@@ -128,16 +133,16 @@ class NgramModel:
     def tensors(self) -> dict[str, Ints | Floats]:
         """What is saved of each length: its keys, and the counts or the probabilities of an ARPA file."""
         named: dict[str, Ints | Floats] = {}
-        base, own, back, _, replaces = self.interpolation
+        fixed = self.interpolation if isinstance(self.smoothing, Fixed) else None
         for n, level in enumerate(self.counts.levels, start=1):
             if n > 1:
                 named[f"keys.{n}"] = level.keys
-            if not replaces:
+            if fixed is None:
                 named[f"count.{n}"] = level.count
             elif n == 1:
-                named["probability.1"] = base
+                named["probability.1"] = fixed.base
             else:
-                named |= {f"probability.{n}": own[n - 1], f"weight.{n - 1}": back[n - 1]}
+                named |= {f"probability.{n}": fixed.own[n - 1], f"weight.{n - 1}": fixed.back[n - 1]}
         return named
 
     @classmethod

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,7 +11,6 @@ from throughtime.config import build_config
 from throughtime.errors import InputError
 from throughtime.files import check_file, check_new
 from throughtime.folder import ModelFolder
-from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.smoothing import Fixed, count_predicted
 from throughtime.results import Evaluation
@@ -20,11 +18,11 @@ from throughtime.tasks.base import Progress
 from throughtime.tasks.description import Description, refuse_options, suggest_evaluation
 from throughtime.tasks.language.model import LanguageModel, report_likelihood
 from throughtime.tasks.ngram.config import NgramConfig
-from throughtime.tasks.texts import build_codec
 from throughtime.text.codec import Codec
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
+    from throughtime.ngram.disk_counts import DiskCounts
 
 
 class NgramLanguageModel(LanguageModel):
@@ -41,6 +39,7 @@ class NgramLanguageModel(LanguageModel):
         from throughtime.text.tokenizer import check_normaliser
 
         config.build_smoothing()
+        config.memory_bytes  # noqa: B018 - refuses what is not a size
         dataset.texts(config.split)  # refuses data of another kind and missing splits
         config = config.complete(dataset)
         check_normaliser(config.normaliser or "none", str(config.tokens))
@@ -82,7 +81,7 @@ class NgramLanguageModel(LanguageModel):
     @classmethod
     def read_arpa(cls, path: Path | str, *, tokens: str = "space") -> Self:
         """Read a model from an ARPA file; `tokens` names the tokenizer that splits text into its words."""
-        from throughtime.ngram.arpa import read_arpa
+        from throughtime.ngram.arpa_reader import read_arpa
         from throughtime.tasks.ngram.arpa import build_vocabulary
         from throughtime.text.tokenizer import tokenizer
 
@@ -100,68 +99,16 @@ class NgramLanguageModel(LanguageModel):
 
     def count(self, dataset: Dataset) -> Self:
         """Build the vocabulary of the configured split, and count its n-grams."""
-        config = self.config
-        codec = build_codec(
-            dataset.texts(config.split),
-            config,
-            dataset.name,
-            reserved=("<unk>", "<bos>", "<eos>") if config.layout == "lines" else ("<unk>",),
-            normaliser=config.normaliser or "none",
-        )
-        self.assets = config.frame(codec)
-        counts = NgramCounts.of(
-            self.framing.sequences(dataset.texts(config.split)),
-            config.order,
-            len(codec.vocabulary),
-            self.framing.never_predicted,
-        )
-        self.model = NgramModel(counts, config.build_smoothing())
+        from throughtime.tasks.ngram.training import count_in_memory
+
+        count_in_memory(self, dataset)
         return self
 
-    def fit(
-        self,
-        dataset: Dataset,
-        out: Path,
-        *,
-        warn: Callable[[str], None] | None = None,
-        say: Callable[[str], None] | None = None,
-        resume: bool = False,
-        skip_bad: bool = False,
-        **options: Any,
-    ) -> dict[str, Any]:
+    def fit(self, dataset: Dataset, out: Path, **options: Any) -> dict[str, Any]:
         """Count, measure the perplexity of the validation split, and save into the new folder `out`."""
-        config, began = self.config, time.perf_counter()
-        if say is not None:
-            if resume:
-                say(f"Nothing saved in {out} yet: starting from the beginning.")
-            text = f"{config.data} ({config.split}, layout {config.layout})"
-            say(f"Counting {text} up to order {config.order} ...")
-        self.count(dataset)
-        seconds = time.perf_counter() - began
-        measured: dict[str, Any] = {}
-        if "valid" in dataset.splits and config.split == "train":
-            found = self.likelihood(dataset, "valid").values()
-            measured = {"split": "valid", "data": config.data, **found}
-        with ModelFolder.create(out) as folder:
-            self._write(folder, measured)
-            if skip_bad:
-                folder.write_skipping()
-        if warn is not None:
-            for note in self.notes:
-                warn(note)
-        counts = self.model.counts
-        return {
-            "run": str(out),
-            "task": self.task,
-            "order": counts.order,
-            "smoothing": config.smoothing,
-            "tokenizer": config.tokens,
-            "vocabulary": counts.vocabulary_size,
-            "tokens": self.num_tokens,
-            "ngrams": self.num_ngrams,
-            "seconds": round(seconds, 3),
-            "valid_perplexity": measured.get("perplexity"),
-        }
+        from throughtime.tasks.ngram.training import fit
+
+        return fit(self, dataset, out, **options)
 
     def summary(self, values: Mapping[str, Any]) -> str:
         """A summary of what was counted."""
@@ -189,7 +136,7 @@ class NgramLanguageModel(LanguageModel):
         """Write the model to a new folder, completely or not at all."""
         check_new(path)
         with ModelFolder.create(path) as folder:
-            self._write(folder, self._validation())
+            self.write_files(folder, self._validation())
 
     def export(self, out: Path | str, *, format: str = "arpa", int8: bool = False) -> dict[str, Any]:  # noqa: A002
         """Write the model as an ARPA file, which KenLM and SRILM read; a name that ends in .gz is packed."""
@@ -223,9 +170,15 @@ class NgramLanguageModel(LanguageModel):
             )
         return super().open_data(data, skip_bad=skip_bad, **options)
 
-    def _write(self, folder: ModelFolder, measured: Mapping[str, Any]) -> None:
+    def write_files(
+        self, folder: ModelFolder, measured: Mapping[str, Any], counts: DiskCounts | None = None
+    ) -> None:
+        """Write all files of the model; its counts may be files already."""
         self.save_description(folder)
-        folder.write_tensors(self.model.tensors())
+        if counts is None:
+            folder.write_tensors(self.model.tensors())
+        else:
+            folder.write_tensor_files(counts.files)
         folder.write_metrics([measured] if measured else [])
         best = {"perplexity": measured["perplexity"]} if measured else {}
         folder.write_card(self.card({"best": best}))
