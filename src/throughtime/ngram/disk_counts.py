@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -87,7 +87,7 @@ class _Text:
                     starts = starts[: not self.length]
                 once += np.bincount(ids, minlength=self.vocabulary_size)
                 ids[starts] = -1 - ids[starts]
-                ids.astype(np.int32).tofile(file)
+                _append(file, ids.astype(np.int32))
                 self.length += len(ids)
         if not self.length:
             raise InputError("the training text", "has no tokens to count")
@@ -102,7 +102,7 @@ class _Text:
                 runs.append(_Run(self.folder, len(runs)))
                 place = runs[-1].write(keys, keep=not last)
                 if place is not None:
-                    place.tofile(within)
+                    _append(within, place)
         files = merge(runs, self.folder, n, self.positions, number=not last)
         if not last:
             self._write_nodes(runs)
@@ -136,7 +136,7 @@ class _Text:
             for number, run in enumerate(runs):
                 place = _read(self.within, number * self.positions, self.positions, np.int32)
                 nodes = np.append(_read(run.numbers, 0, -1, np.int64), MISSING)  # MISSING is the last place
-                nodes[place].tofile(file)
+                _append(file, nodes[place])
         new.replace(self.nodes)
 
 
@@ -188,8 +188,8 @@ def merge(runs: Sequence[_Run], folder: Path, n: int, positions: int, *, number:
             unique, inverse, _ = find_unique(np.concatenate([keys for keys, _ in taken]))
             # Sums of floats are exact up to 2^53, far above the number of words in any text.
             counts = np.bincount(inverse, np.concatenate([count for _, count in taken])).astype(np.int64)
-            unique.tofile(keys_file)
-            counts.tofile(count_file)
+            _append(keys_file, unique)
+            _append(count_file, counts)
             if number:
                 ends = np.cumsum([len(keys) for keys, _ in taken])[:-1]
                 for reader, numbers in zip(readers, np.split(inverse + total, ends), strict=True):
@@ -230,7 +230,7 @@ class _RunReader:
     def append_numbers(self, numbers: Ints) -> None:
         """Write the numbers of the keys that were taken last."""
         with self.run.numbers.open("ab") as file:
-            numbers.tofile(file)
+            _append(file, numbers)
 
 
 def _blocks(sentences: Iterable[Sequence[int]], positions: int) -> Iterator[tuple[Ints, Ints]]:
@@ -257,8 +257,13 @@ def _read(path: Path, first: int, number: int, kind: Any) -> npt.NDArray[Any]:
 
 def _write(path: Path, values: Ints) -> Path:
     with path.open("wb") as file:
-        values.tofile(file)
+        _append(file, values)
     return path
+
+
+def _append(file: IO[bytes], values: npt.NDArray[Any]) -> None:
+    # An error of `tofile` would not say that the disk is full.
+    file.write(values.data)
 
 
 def _map(path: Path) -> Ints:
