@@ -59,8 +59,8 @@ def _throughtime(folder: Path, text: Path, wanted: Path, tokens: int) -> dict[st
     run, arpa = folder / "run", folder / "ours.arpa"
     program = [sys.executable, "-m", "throughtime"]
     options = ["--tokens", "space", "--layout", "lines", "--split", "all", "--order", ORDER]
-    counting = _measure([*program, "train", "ngram", "--data", str(text), *options, "--out", str(run)])
-    writing = _measure([*program, "export", str(run), "--format", "arpa", "--out", str(arpa)])
+    counting = measure([*program, "train", "ngram", "--data", str(text), *options, "--out", str(run)])
+    writing = measure([*program, "export", str(run), "--format", "arpa", "--out", str(arpa)])
     done = subprocess.run(
         [sys.executable, "-c", SCORE, str(run), str(wanted)], capture_output=True, text=True, check=True
     )
@@ -70,13 +70,13 @@ def _throughtime(folder: Path, text: Path, wanted: Path, tokens: int) -> dict[st
 
 def _kenlm(found: dict[str, str], folder: Path, text: Path, wanted: Path, tokens: int) -> dict[str, float]:
     arpa, binary = folder / "theirs.arpa", folder / "theirs.binary"
-    estimating = _measure([found["lmplz"], "-o", ORDER, "-S", "1G", "--text", str(text), "--arpa", str(arpa)])
+    estimating = measure([found["lmplz"], "-o", ORDER, "-S", "1G", "--text", str(text), "--arpa", str(arpa)])
     subprocess.run([found["build_binary"], str(arpa), str(binary)], capture_output=True, check=True)
     nothing = folder / "empty.txt"
     nothing.write_text("")
     query = [found["query"], "-v", "summary", str(binary)]
-    loading, _, _ = _measure(query, nothing)
-    scoring, _, printed = _measure(query, wanted)
+    loading, _, _ = measure(query, nothing)
+    scoring, _, printed = measure(query, wanted)
     perplexity = re.search(r"Perplexity including OOVs:\s*([\d.e+]+)", printed)
     assert perplexity is not None, printed
     # lmplz writes ARPA at once, so its counting includes what `export` does.
@@ -99,7 +99,7 @@ def _figures(
     }
 
 
-def _measure(command: Sequence[str], given: Path | None = None) -> tuple[float, float, str]:
+def measure(command: Sequence[str], given: Path | None = None) -> tuple[float, float, str]:
     """Run a command; its processor seconds, its peak memory in megabytes, and what it printed."""
     with tempfile.TemporaryFile("w+") as printed, Path(given or os.devnull).open() as source:
         process = subprocess.Popen(command, stdin=source, stdout=printed, stderr=subprocess.STDOUT)
