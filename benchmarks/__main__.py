@@ -9,6 +9,7 @@ import sys
 
 NAMES = (
     "ngram",
+    "ngram_memory",
     "ids_memory",
     "recurrence_cpu",
     "recurrence_gpu",

@@ -187,6 +187,7 @@ def file_targets(folder: Path) -> Iterator[Target]:
     from throughtime.data.readers.panel import read_panel
     from throughtime.data.source import BadRecords
     from throughtime.folder import ModelFolder
+    from throughtime.ngram.arpa_reader import read_arpa
     from throughtime.settings import format_settings, read_assignments, read_settings
     from throughtime.tasks import TASKS
     from throughtime.text.codec import Codec
@@ -233,6 +234,8 @@ def file_targets(folder: Path) -> Iterator[Target]:
     vocabulary.save(folder / "v.txt")
     saved = (folder / "v.txt").read_bytes()
     yield Target("vocabulary", mutated(saved), lambda content: Vocabulary.load(written("v.txt", content)))
+    arpa = Path("tests/ngram/kenlm.arpa").read_bytes()
+    yield Target("ARPA file", mutated(arpa), lambda content: read_arpa(written("m.arpa", content)))
     lines = ["the cat sat on the mat", "the dog barks at the cat"] * 5
     for kind in ("bpe", "wordpiece", "unigram", "char"):
         place = folder / kind

@@ -19,7 +19,7 @@ from throughtime.version import __version__ as __version__
 _HOME = {
     name: f"throughtime.{module}"
     for module, names in {
-        "api": "export load train",
+        "api": "export import_arpa load train",
         "cells": "Cell GRU LSTM MinGRU MinLSTM RNN",
         "data.datasets": "open_dataset",
         "errors": "InputError",
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from throughtime import plots as plots
     from throughtime import runtime as runtime
     from throughtime.api import export as export
+    from throughtime.api import import_arpa as import_arpa
     from throughtime.api import load as load
     from throughtime.api import train as train
     from throughtime.cells import GRU as GRU

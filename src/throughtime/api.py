@@ -390,9 +390,16 @@ def export(
     int8: bool = False,
     trust_changed: bool = False,
 ) -> dict[str, Any]:
-    """Write the model of a run to a folder that runs without torch; see `Predictor.export`."""
+    """Write the model of a run to a folder that runs without torch; see `Predictor.export`.
+
+    With `format="arpa"`, `out` is the file to write for an n-gram model.
+    """
     task, _ = ModelFolder.at(run).read_config()
-    if TASKS[task].exporter is None:
+    if (own := TASKS[task].formats) and format not in own:
+        raise InputError(
+            "format", f"is {format!r}, but {run} holds a model of the task {task!r}; give {own[0]!r}"
+        )
+    if TASKS[task].exporter is None and not own:
         known = ", ".join(sorted(name for name, one in TASKS.available().items() if one.exporter))
         raise InputError(
             str(run), f"holds a model of the task {task!r}, which cannot be exported; {known} can"
@@ -400,6 +407,16 @@ def export(
     model = open_model(run, "cpu", trust_changed=trust_changed)
     values: dict[str, Any] = model.export(out, format=format, int8=int8)
     return values
+
+
+def import_arpa(path: Path | str, *, tokens: str = "space") -> NgramLanguageModel:
+    """Read the ARPA file of an n-gram model, such as KenLM and SRILM write; `save` makes it a model folder.
+
+    `tokens` names the tokenizer that splits text into the words of the file.
+    """
+    from throughtime.tasks.ngram.predictor import NgramLanguageModel
+
+    return NgramLanguageModel.read_arpa(path, tokens=tokens)
 
 
 def continue_config(kind: type[Config], out: Path, task: str, settings: Mapping[str, Any]) -> Any:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,6 +116,25 @@ class ModelFolder:
 
         with whole_file(self.path / "model.safetensors", "wb") as file:
             file.write(save(dict(tensors), metadata={"format": FORMAT}))
+
+    def write_tensor_files(self, files: Mapping[str, Path]) -> None:
+        """Write files of int64 numbers as the tensors of the model, the same bytes as `write_tensors`.
+
+        They are copied part by part, so that they may be larger than memory.
+        """
+        header: dict[str, Any] = {"__metadata__": {"format": FORMAT}}
+        place = 0
+        for name in sorted(files):
+            size = files[name].stat().st_size
+            header[name] = {"dtype": "I64", "shape": [size // 8], "data_offsets": [place, place + size]}
+            place += size
+        text = json.dumps(header, separators=(",", ":")).encode()
+        text += b" " * (-len(text) % 8)
+        with whole_file(self.path / "model.safetensors", "wb") as target:
+            target.write(len(text).to_bytes(8, "little") + text)
+            for name in sorted(files):
+                with files[name].open("rb") as source:
+                    shutil.copyfileobj(source, target, 1 << 20)
 
     def read_tensors(self, framework: str = "numpy") -> dict[str, Any]:
         """Return the tensors of the model: numpy arrays, or with "pt" tensors that are read when used."""

@@ -9,6 +9,8 @@ import sys
 import pytest
 from tests.refusals import lacks
 
+from throughtime.ngram import disk_counts
+
 TEXT = "\n".join(["the cat sat on the mat .", "the dog bites the man .", "a man sat ."] * 20) + "\n"
 
 
@@ -326,3 +328,43 @@ def test_inspect_markov_needs_a_counted_model_that_reads_forwards(corpus, tmp_pa
     assert not lacks(backward.err, f"{tmp_path / 'backward'}:")
     assert throughtime(*train, "--order", 1, "--out", tmp_path / "one").code == 0
     assert "order" in throughtime("inspect", "markov", tmp_path / "one", "--steps", 1).err
+
+
+@pytest.mark.parametrize(
+    "words", [["--order", 4], ["--layout", "stream"], ["--backward", "--tokens", "char"]]
+)
+def test_a_text_larger_than_memory_gives_the_same_model(
+    words, corpus, throughtime, tmp_path, monkeypatch
+):  # R115
+    monkeypatch.setattr(disk_counts, "BYTES_PER_POSITION", 1_000_000)  # 128 tokens at a time
+    train = ["train", "ngram", "--data", corpus, *words, "--json", "--out"]
+    plain = throughtime(*train, tmp_path / "plain")
+    bounded = throughtime(*train, tmp_path / "bounded", "--memory", "256MB")
+    assert bounded.code == 0, bounded.err
+    files = {path.name for path in (tmp_path / "plain").iterdir()}
+    assert {path.name for path in (tmp_path / "bounded").iterdir()} == files
+    for name in files - {"config.json", "manifest.json"}:
+        assert (tmp_path / "bounded" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes(), name
+    different = ("run", "seconds")
+    assert [{**one.json, **dict.fromkeys(different)} for one in (plain, bounded)][1] == {
+        **plain.json,
+        **dict.fromkeys(different),
+    }
+
+
+def test_an_interrupted_count_leaves_nothing(corpus, throughtime, tmp_path, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(disk_counts, "merge", stop)
+    before = set(tmp_path.iterdir())
+    ran = throughtime("train", "ngram", "--data", corpus, "--memory", "1GB", "--out", tmp_path / "run")
+    assert ran.code == 130
+    assert set(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("memory", ["2", "10MB", "much", "-2GB"])
+def test_a_memory_that_is_no_size_is_refused(memory, corpus, throughtime, tmp_path):
+    words = ["--data", corpus, f"--memory={memory}", "--out", tmp_path / "run"]
+    ran = throughtime("train", "ngram", *words)
+    assert (ran.code, lacks(ran.err, "--memory:", f"'{memory}'")) == (2, [])

@@ -31,6 +31,7 @@ from throughtime.cli.export import export
 from throughtime.cli.fill import fill
 from throughtime.cli.forecast import forecast
 from throughtime.cli.generate import generate
+from throughtime.cli.import_arpa import import_arpa
 from throughtime.cli.inspect import inspect_app
 from throughtime.cli.output import InterruptedCommandError, flags, print_json
 from throughtime.cli.score import score
@@ -92,6 +93,7 @@ app.command("generate", cls=RunFirst)(generate)
 app.command("serve", cls=Command)(serve)
 app.add_typer(inspect_app, name="inspect")
 app.command("export", cls=RunFirst)(export)
+app.command("import", cls=Command)(import_arpa)
 app.command("doctor", cls=Command)(doctor)
 
 

@@ -156,7 +156,7 @@ class NgramCounts:
         for _ in range(1, order):
             keys = continue_nodes(node, starts) * vocabulary_size + ids
             seen = keys >= 0
-            unique, inverse, count = _unique(keys[seen])
+            unique, inverse, count = find_unique(keys[seen])
             levels.append(NgramLevel(unique, count, vocabulary_size))
             node = np.full(len(ids), MISSING)
             node[seen] = inverse
@@ -225,7 +225,7 @@ def check_ids(ids: npt.ArrayLike, vocabulary_size: int) -> Ints:
     return found.astype(np.int64, copy=False)
 
 
-def _unique(keys: Ints) -> tuple[Ints, Ints, Ints]:
+def find_unique(keys: Ints) -> tuple[Ints, Ints, Ints]:
     """Return the distinct keys in order, the place of each given key among them, and how often each occurs.
 
     The same as `np.unique` in half the time, since numpy sorts integers faster when it sorts them stably.

@@ -59,6 +59,10 @@ class MarkovChain:
         self.order, self.words = model.order - 1, model.vocabulary_size
         if self.order < 1:
             raise InputError("order", "is 1, but a Markov chain needs an n-gram model of order 2 or more")
+        if model.interpolation.replaces:
+            raise InputError(
+                "model", "is the model of an ARPA file; a Markov chain needs one that was counted here"
+            )
         nothing = np.zeros(1, np.int64)  # the context of 0 words
         levels = model.counts.levels
         self._context = [nothing, *(level.context for level in levels)]
@@ -147,7 +151,7 @@ class MarkovChain:
 
     def _step_rows(self, length: int) -> _Rows:
         """The probabilities of the word that follows `length` words."""
-        base, own, back, to_nothing = self.model.interpolation
+        base, own, back, to_nothing, _ = self.model.interpolation
         # If every order is mixed with single words, only the longest context that there could be matters.
         only = min(length, self.order) if to_nothing else 0
         if only not in self._rows:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from throughtime.errors import InputError
 from throughtime.ngram.counts import MISSING, Floats, Ints, NgramCounts, NgramLevel, check_ids, continue_nodes
-from throughtime.ngram.smoothing import Smoothing
+from throughtime.ngram.smoothing import Fixed, Interpolation, Smoothing
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,7 +32,11 @@ class NgramModel:
     def __init__(self, counts: NgramCounts, smoothing: Smoothing) -> None:
         self.counts = counts
         self.smoothing = smoothing
-        self.interpolation = smoothing.fit(counts)
+
+    @cached_property
+    def interpolation(self) -> Interpolation:
+        """The fitted smoothing, computed when it is first needed: a model can be saved without it."""
+        return self.smoothing.fit(self.counts)
 
     @property
     def order(self) -> int:
@@ -59,14 +64,14 @@ class NgramModel:
     def stream_log_probs(self, ids: Ints, starts: Ints) -> Floats:
         """Return the same for one array in which a sequence begins at each of `starts`."""
         ids = check_ids(ids, self.vocabulary_size)
-        base, own, back, to_nothing = self.interpolation
+        base, own, back, to_nothing, replaces = self.interpolation
         at = self.counts.nodes(ids, starts)
         p = single = base[ids]
         before = _words_before(len(ids), starts)
         for n in range(2, self.order + 1):
             context = continue_nodes(at[n - 2], starts)
             lower = np.where(before >= n - 1, single, p) if to_nothing else p
-            p = _mix(context, at[n - 1], own[n - 1], back[n - 1], lower)
+            p = _mix(context, at[n - 1], own[n - 1], back[n - 1], lower, replaces)
         with np.errstate(divide="ignore"):
             log_p: Floats = np.log(p)
         log_p[np.isin(ids, self.counts.never)] = 0.0
@@ -78,7 +83,7 @@ class NgramModel:
         `contexts` is [rows, words], with MISSING before the first word of a row. Only the last order - 1
         words of a row matter.
         """
-        base, own, back, to_nothing = self.interpolation
+        base, own, back, to_nothing, replaces = self.interpolation
         p = everywhere = np.tile(base, (len(contexts), 1))
         for n in range(2, self.order + 1):
             level, context = self.counts.levels[n - 1], self.context_nodes(contexts, n - 1)
@@ -87,7 +92,8 @@ class NgramModel:
             lower = np.where(_have_words(contexts, n - 1)[:, None], everywhere, p) if to_nothing else p
             p = np.where(seen, weight, 1.0)[:, None] * lower
             row, node = level.children(np.where(seen, context, MISSING))
-            p[row, level.keys[node] % self.vocabulary_size] += own[n - 1][node]
+            word = level.keys[node] % self.vocabulary_size
+            p[row, word] = own[n - 1][node] + (0.0 if replaces else p[row, word])
         return p
 
     def context_nodes(self, contexts: Ints, words: int) -> Ints:
@@ -124,38 +130,79 @@ class NgramModel:
         p = self.distribution(words.numpy())
         return Step(torch.from_numpy(p).log(), (words[:, 1:],))
 
-    def tensors(self) -> dict[str, Ints]:
-        """The keys and counts of each length, for saving."""
-        named = {}
+    def tensors(self) -> dict[str, Ints | Floats]:
+        """What is saved of each length: its keys, and the counts or the probabilities of an ARPA file."""
+        named: dict[str, Ints | Floats] = {}
+        fixed = self.interpolation if isinstance(self.smoothing, Fixed) else None
         for n, level in enumerate(self.counts.levels, start=1):
             if n > 1:
                 named[f"keys.{n}"] = level.keys
-            named[f"count.{n}"] = level.count
+            if fixed is None:
+                named[f"count.{n}"] = level.count
+            elif n == 1:
+                named["probability.1"] = fixed.base
+            else:
+                named |= {f"probability.{n}": fixed.own[n - 1], f"weight.{n - 1}": fixed.back[n - 1]}
         return named
 
     @classmethod
     def from_tensors(
-        cls, tensors: Mapping[str, Ints], never: Sequence[int], smoothing: Smoothing, where: str = "tensors"
+        cls,
+        tensors: Mapping[str, Any],
+        never: Sequence[int],
+        smoothing: Smoothing | None,
+        where: str = "tensors",
     ) -> NgramModel:
-        """Build the model from what `tensors` returned; `where` names them in errors."""
-        if "count.1" not in tensors:
+        """Build the model from what `tensors` returned; `where` names them in errors.
+
+        Without a smoothing, the tensors are those of an ARPA file.
+        """
+        stored = "count" if smoothing is not None else "probability"
+        if f"{stored}.1" not in tensors:
             raise InputError(
-                where, "have no count.1, so they are not those of an n-gram model; train it again"
+                where, f"have no {stored}.1, so they are not those of an n-gram model; train it again"
             )
-        size = len(np.atleast_1d(tensors["count.1"]))
+        size = len(np.atleast_1d(tensors[f"{stored}.1"]))
         levels: list[NgramLevel] = []
         while (n := len(levels) + 1) == 1 or f"keys.{n}" in tensors:
             keys = np.arange(size) if n == 1 else tensors[f"keys.{n}"]
-            levels.append(NgramLevel(keys, tensors.get(f"count.{n}", np.empty(0, np.int64)), size))
+            count = np.zeros(keys.shape, np.int64) if smoothing is None else np.empty(0, np.int64)
+            levels.append(NgramLevel(keys, tensors.get(f"count.{n}", count), size))
             if not levels[-1].fits(len(levels[-2].keys) if n > 1 else 1):
                 raise InputError(where, f"have damaged n-grams of length {n}; train the model again")
-        return cls(NgramCounts(tuple(levels), size, tuple(never)), smoothing)
+        counts = NgramCounts(tuple(levels), size, tuple(never))
+        return cls(
+            counts, smoothing if smoothing is not None else _read_probabilities(tensors, counts, where)
+        )
 
 
-def _mix(context: Ints, node: Ints, own: Floats, back: Floats, lower: Floats) -> Floats:
-    """own + back * lower where the context was counted and continued, elsewhere lower."""
+def _read_probabilities(tensors: Mapping[str, Any], counts: NgramCounts, where: str) -> Fixed:
+    """The probabilities of an ARPA file, as they were saved."""
+    found: dict[str, list[Floats]] = {"probability": [], "weight": []}
+    for n, level in enumerate(counts.levels, start=1):
+        for name in found if n < counts.order else ("probability",):
+            values = tensors.get(f"{name}.{n}", np.empty(0))
+            # A weight may exceed 1; a comparison with NaN is false.
+            good = values.dtype == np.float64 and values.shape == level.keys.shape and (values >= 0).all()
+            if not good or (name == "probability" and (values > 1).any()):
+                raise InputError(where, f"have a damaged {name}.{n}; import the ARPA file again")
+            found[name].append(values)
+    base, *own = found["probability"]
+    empty = np.empty(0)
+    return Fixed(Interpolation(base, (empty, *own), (empty, *found["weight"]), False, replaces=True))
+
+
+def _mix(
+    context: Ints, node: Ints, own: Floats, back: Floats, lower: Floats, replaces: bool = False
+) -> Floats:
+    """own + back * lower where the context was counted and continued, elsewhere lower.
+
+    If own `replaces`, it is the whole probability of the n-grams that have one.
+    """
     weight = _weight(context, back)
     here = np.where(node >= 0, own[node], 0.0) if len(own) else np.zeros(len(node))
+    if replaces:
+        lower = np.where(node >= 0, 0.0, lower)
     return np.where(np.isnan(weight), lower, here + weight * lower)
 
 

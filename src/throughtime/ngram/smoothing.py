@@ -30,6 +30,7 @@ class Interpolation(NamedTuple):
     own: tuple[Floats, ...]  # own[n-1]: [nodes of level n]
     back: tuple[Floats, ...]  # back[n-1]: [nodes of level n-1]; NaN marks a context that was never continued
     shortened_to_nothing: bool  # every order is mixed with P(w) instead of with the next shorter context
+    replaces: bool = False  # own is P(w | c) itself, and only n-grams without one take the shorter context
 
 
 class Smoothing(Protocol):
@@ -40,6 +41,18 @@ class Smoothing(Protocol):
     def fit(self, counts: NgramCounts) -> Interpolation:
         """Choose own, back and base for these counts."""
         ...
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Probabilities that were not computed from counts, such as those of an ARPA file."""
+
+    interpolation: Interpolation
+    name: ClassVar[str] = "arpa"
+
+    def fit(self, counts: NgramCounts) -> Interpolation:
+        """Return the probabilities."""
+        return self.interpolation
 
 
 def context_total(counts: NgramCounts, n: int, weigh: Callable[[slice], Ints | Floats]) -> Floats:

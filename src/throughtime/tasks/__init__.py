@@ -56,6 +56,8 @@ class Task:
     """The class of its training objectives; the predictor may build them itself in `build_objective`."""
     exporter: ClassVar[str | None] = None
     """A function that takes a trained model and returns the graphs of its export."""
+    formats: ClassVar[tuple[str, ...]] = ()
+    """The formats that its models are exported to by themselves, without graphs."""
     runner: ClassVar[str | None] = None
     """A function that opens an export without torch."""
     route: ClassVar[str | None] = None

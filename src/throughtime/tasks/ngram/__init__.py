@@ -13,9 +13,11 @@ class NgramTask(Task):
     examples = (
         "train ngram --data ptb --order 5 --out runs/ptb-5gram",
         "train ngram --data timemachine --tokens char --order 6 --out runs/letters",
+        "train ngram --data large.txt --order 5 --memory 2GB --out runs/large",
         "train ngram --data my.txt --smoothing laplace --strengths 1 --strengths 20 --out runs/mine",
     )
     uses_trainer = False
+    formats = ("arpa",)
     options = {  # noqa: RUF012 - declared once, never changed
         "order": (int, "Length of the longest n-grams."),
         "smoothing": (str, "Smoothing: kneser-ney, laplace, dirichlet or relative-frequency."),
@@ -26,6 +28,7 @@ class NgramTask(Task):
         "min_freq": (int, "Tokens that occur less often become <unk>."),
         "max_size": (int, "Maximum size of the vocabulary."),
         "split": (str, "Split to count: train, valid, test or all."),
+        "memory": (str, "Memory to count in, such as 2GB, with files for the rest; for very large texts."),
         "backward": (bool, "Count from right to left."),
     }
     config = "throughtime.tasks.ngram.config:NgramConfig"

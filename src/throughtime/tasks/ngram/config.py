@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
@@ -15,6 +16,12 @@ from throughtime.tasks.language.framing import Framing
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
     from throughtime.text.codec import Codec
+
+
+LEAST_MEMORY = 256_000_000
+"""Bytes that the interpreter, the libraries and the vocabulary of a small text need anyway."""
+_UNITS = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
+_SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*([MGT]B)", re.IGNORECASE)
 
 
 class NgramConfig(Config):
@@ -36,6 +43,9 @@ class NgramConfig(Config):
     strengths: tuple[float, ...] = Field(
         (), description="pseudo-counts e1, e2, ... of laplace and dirichlet, one for each length of n-grams"
     )
+    memory: str | None = Field(
+        None, description="count with files and within this memory, such as 2GB, if the text is larger"
+    )
     backward: bool = Field(False, description="count from right to left")
 
     @property
@@ -50,6 +60,17 @@ class NgramConfig(Config):
     def frame(self, codec: Codec) -> Framing:
         """The framing with which a model with this vocabulary reads text."""
         return Framing(codec, self.layout == "lines", self.backward)
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """The memory in bytes; what is not a size is refused."""
+        if self.memory is None:
+            return None
+        found = _SIZE.fullmatch(self.memory.strip())
+        size = float(found[1]) * _UNITS[found[2].upper()] if found is not None else 0.0
+        if size < LEAST_MEMORY:
+            raise InputError("memory", f"is {self.memory!r}, expected 256MB or more, such as 2GB")
+        return int(size)
 
     def build_smoothing(self) -> Smoothing:
         """Build the smoothing; strengths that do not fit it or the order are refused."""

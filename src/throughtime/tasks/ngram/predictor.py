@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from throughtime.config import build_config
 from throughtime.errors import InputError
-from throughtime.files import check_new
+from throughtime.files import check_file, check_new
 from throughtime.folder import ModelFolder
-from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
-from throughtime.ngram.smoothing import count_predicted
+from throughtime.ngram.smoothing import Fixed, count_predicted
 from throughtime.results import Evaluation
 from throughtime.tasks.base import Progress
 from throughtime.tasks.description import Description, refuse_options, suggest_evaluation
 from throughtime.tasks.language.model import LanguageModel, report_likelihood
 from throughtime.tasks.ngram.config import NgramConfig
-from throughtime.tasks.texts import build_codec
 from throughtime.text.codec import Codec
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
+    from throughtime.ngram.disk_counts import DiskCounts
 
 
 class NgramLanguageModel(LanguageModel):
@@ -41,6 +39,7 @@ class NgramLanguageModel(LanguageModel):
         from throughtime.text.tokenizer import check_normaliser
 
         config.build_smoothing()
+        config.memory_bytes  # noqa: B018 - refuses what is not a size
         dataset.texts(config.split)  # refuses data of another kind and missing splits
         config = config.complete(dataset)
         check_normaliser(config.normaliser or "none", str(config.tokens))
@@ -62,7 +61,8 @@ class NgramLanguageModel(LanguageModel):
         framing = config.frame(Codec.load(folder.path))
         size = len(framing.codec.vocabulary)
         tensors, where = folder.read_tensors(), str(folder.path / "model.safetensors")
-        model = NgramModel.from_tensors(tensors, framing.never_predicted, config.build_smoothing(), where)
+        smoothing = None if config.smoothing == Fixed.name else config.build_smoothing()
+        model = NgramModel.from_tensors(tensors, framing.never_predicted, smoothing, where)
         if config.order != model.order:
             raise InputError(
                 where, f"holds n-grams of up to {model.order} words, not the order {config.order}"
@@ -79,74 +79,36 @@ class NgramLanguageModel(LanguageModel):
         return predictor
 
     @classmethod
+    def read_arpa(cls, path: Path | str, *, tokens: str = "space") -> Self:
+        """Read a model from an ARPA file; `tokens` names the tokenizer that splits text into its words."""
+        from throughtime.ngram.arpa_reader import read_arpa
+        from throughtime.tasks.ngram.arpa import build_vocabulary
+        from throughtime.text.tokenizer import tokenizer
+
+        found = read_arpa(path)
+        layout = "lines" if found.has_lines else "stream"
+        given = {"data": str(path), "tokens": tokens, "layout": layout, "order": found.model.order}
+        config = build_config(NgramConfig, {**given, "smoothing": Fixed.name}, str(path))
+        codec = Codec(tokenizer(tokens), build_vocabulary(found.words, str(path)))
+        return cls(found.model, config.frame(codec), config)
+
+    @classmethod
     def finish_reason(cls, out: Path, config: NgramConfig) -> str | None:
         """Counting is always finished, since the folder is written as a whole."""
         return "counted"
 
     def count(self, dataset: Dataset) -> Self:
         """Build the vocabulary of the configured split, and count its n-grams."""
-        config = self.config
-        codec = build_codec(
-            dataset.texts(config.split),
-            config,
-            dataset.name,
-            reserved=("<unk>", "<bos>", "<eos>") if config.layout == "lines" else ("<unk>",),
-            normaliser=config.normaliser or "none",
-        )
-        self.assets = config.frame(codec)
-        counts = NgramCounts.of(
-            self.framing.sequences(dataset.texts(config.split)),
-            config.order,
-            len(codec.vocabulary),
-            self.framing.never_predicted,
-        )
-        self.model = NgramModel(counts, config.build_smoothing())
+        from throughtime.tasks.ngram.training import count_in_memory
+
+        count_in_memory(self, dataset)
         return self
 
-    def fit(
-        self,
-        dataset: Dataset,
-        out: Path,
-        *,
-        warn: Callable[[str], None] | None = None,
-        say: Callable[[str], None] | None = None,
-        resume: bool = False,
-        skip_bad: bool = False,
-        **options: Any,
-    ) -> dict[str, Any]:
+    def fit(self, dataset: Dataset, out: Path, **options: Any) -> dict[str, Any]:
         """Count, measure the perplexity of the validation split, and save into the new folder `out`."""
-        config, began = self.config, time.perf_counter()
-        if say is not None:
-            if resume:
-                say(f"Nothing saved in {out} yet: starting from the beginning.")
-            text = f"{config.data} ({config.split}, layout {config.layout})"
-            say(f"Counting {text} up to order {config.order} ...")
-        self.count(dataset)
-        seconds = time.perf_counter() - began
-        measured: dict[str, Any] = {}
-        if "valid" in dataset.splits and config.split == "train":
-            found = self.likelihood(dataset, "valid").values()
-            measured = {"split": "valid", "data": config.data, **found}
-        with ModelFolder.create(out) as folder:
-            self._write(folder, measured)
-            if skip_bad:
-                folder.write_skipping()
-        if warn is not None:
-            for note in self.notes:
-                warn(note)
-        counts = self.model.counts
-        return {
-            "run": str(out),
-            "task": self.task,
-            "order": counts.order,
-            "smoothing": config.smoothing,
-            "tokenizer": config.tokens,
-            "vocabulary": counts.vocabulary_size,
-            "tokens": self.num_tokens,
-            "ngrams": self.num_ngrams,
-            "seconds": round(seconds, 3),
-            "valid_perplexity": measured.get("perplexity"),
-        }
+        from throughtime.tasks.ngram.training import fit
+
+        return fit(self, dataset, out, **options)
 
     def summary(self, values: Mapping[str, Any]) -> str:
         """A summary of what was counted."""
@@ -174,11 +136,49 @@ class NgramLanguageModel(LanguageModel):
         """Write the model to a new folder, completely or not at all."""
         check_new(path)
         with ModelFolder.create(path) as folder:
-            self._write(folder, self._validation())
+            self.write_files(folder, self._validation())
 
-    def _write(self, folder: ModelFolder, measured: Mapping[str, Any]) -> None:
+    def export(self, out: Path | str, *, format: str = "arpa", int8: bool = False) -> dict[str, Any]:  # noqa: A002
+        """Write the model as an ARPA file, which KenLM and SRILM read; a name that ends in .gz is packed."""
+        from throughtime.ngram.arpa import write_arpa
+        from throughtime.tasks.ngram.arpa import arpa_words
+
+        if format != "arpa":
+            raise InputError("format", f"is {format!r}, but an n-gram model is written as 'arpa'")
+        if int8:
+            raise InputError("int8", "is for models with weights; leave it out")
+        if self.config.backward:
+            raise InputError(
+                "format", "is 'arpa', which holds models that read from left to right; this one does not"
+            )
+        if Path(out).exists():
+            raise InputError(str(out), "exists already; choose another name or remove it")
+        check_file(out)
+        sizes = write_arpa(self.model, arpa_words(self.framing), out)
+        return {
+            "format": format,
+            "order": self.model.order,
+            "ngrams": sizes,
+            "bytes": Path(out).stat().st_size,
+        }
+
+    def open_data(self, data: Any = None, *, skip_bad: bool = False, **options: Any) -> Dataset:
+        """Open data; the model of an ARPA file has none of its own."""
+        if data is None and self.config.smoothing == Fixed.name:
+            raise InputError(
+                "data", "is missing: the model was read from an ARPA file and has no data of its own"
+            )
+        return super().open_data(data, skip_bad=skip_bad, **options)
+
+    def write_files(
+        self, folder: ModelFolder, measured: Mapping[str, Any], counts: DiskCounts | None = None
+    ) -> None:
+        """Write all files of the model; its counts may be files already."""
         self.save_description(folder)
-        folder.write_tensors(self.model.tensors())
+        if counts is None:
+            folder.write_tensors(self.model.tensors())
+        else:
+            folder.write_tensor_files(counts.files)
         folder.write_metrics([measured] if measured else [])
         best = {"perplexity": measured["perplexity"]} if measured else {}
         folder.write_card(self.card({"best": best}))
@@ -193,6 +193,13 @@ class NgramLanguageModel(LanguageModel):
     def num_tokens(self) -> int:
         """The number of tokens that were counted."""
         return int(count_predicted(self.model.counts).sum())
+
+    @property
+    def _source(self) -> str:
+        """What was counted, in words."""
+        if self.config.smoothing == Fixed.name:
+            return "an ARPA file"
+        return f"split {self.config.split}, {self.num_tokens:,} tokens"
 
     @property
     def num_ngrams(self) -> list[int]:
@@ -214,7 +221,7 @@ class NgramLanguageModel(LanguageModel):
             f"{config.order}-grams with {config.smoothing} smoothing, {direction}",
             f"{self._vocabulary}, layout {config.layout}",
             {
-                "data": f"{config.data}, split {config.split}, {self.num_tokens:,} tokens",
+                "data": f"{config.data}, " + self._source,
                 **self._tokens,
                 "text": "line by line" if config.layout == "lines" else "one stream",
             },

@@ -1,0 +1,144 @@
+"""Training of an n-gram model: counting, in memory or with files, and measuring the validation split."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from throughtime.errors import InputError
+from throughtime.files import sweep_parts
+from throughtime.folder import ModelFolder
+from throughtime.ngram.counts import NgramCounts
+from throughtime.ngram.disk_counts import DiskCounts, count_on_disk
+from throughtime.ngram.model import NgramModel
+from throughtime.tasks.language.framing import Framing
+from throughtime.tasks.texts import build_codec
+
+if TYPE_CHECKING:
+    from throughtime.data.datasets import Dataset
+    from throughtime.tasks.ngram.predictor import NgramLanguageModel
+
+COUNTING = "counting"
+"""The folder of the files with which a large text is counted, inside the new model folder."""
+BYTES_PER_NGRAM = 40
+"""Memory of a model that scores: key, count, probability, weight as a context, and room for computing."""
+
+
+def fit(
+    model: NgramLanguageModel,
+    dataset: Dataset,
+    out: Path,
+    *,
+    warn: Callable[[str], None] | None = None,
+    say: Callable[[str], None] | None = None,
+    resume: bool = False,
+    skip_bad: bool = False,
+    **options: Any,
+) -> dict[str, Any]:
+    """Count, measure the perplexity of the validation split, and save into the new folder `out`."""
+    config, began, memory = model.config, time.perf_counter(), model.config.memory_bytes
+    if say is not None:
+        if resume:
+            say(f"Nothing saved in {out} yet: starting from the beginning.")
+        text = f"{config.data} ({config.split}, layout {config.layout})"
+        say(f"Counting {text} up to order {config.order} ...")
+    counts = None
+    with contextlib.ExitStack() as stack:
+        if memory is None:
+            count_in_memory(model, dataset)
+        else:
+            sweep_parts(out.parent, out.name)  # a killed process leaves files of the size of the text
+            folder = stack.enter_context(ModelFolder.create(out))
+            counts = count_in_files(model, dataset, folder.path / COUNTING, memory)
+        seconds = time.perf_counter() - began
+        measured = _measure(model, dataset, memory, say)
+        values = {
+            "run": str(out),
+            "task": model.task,
+            "order": config.order,
+            "smoothing": config.smoothing,
+            "tokenizer": config.tokens,
+            "vocabulary": len(model.codec.vocabulary),
+            "tokens": model.num_tokens,
+            "ngrams": model.num_ngrams,
+            "seconds": round(seconds, 3),
+            "valid_perplexity": measured.get("perplexity"),
+        }
+        if counts is None:
+            folder = stack.enter_context(ModelFolder.create(out))
+        model.write_files(folder, measured, counts)
+        if counts is not None:
+            model.model = None  # type: ignore[assignment]  # its arrays are files that go now
+            shutil.rmtree(folder.path / COUNTING)
+        if skip_bad:
+            folder.write_skipping()
+    if warn is not None:
+        for note in model.notes:
+            warn(note)
+    return values
+
+
+def count_in_memory(model: NgramLanguageModel, dataset: Dataset) -> None:
+    """Build the vocabulary of the configured split, and count its n-grams."""
+    config = model.config
+    model.assets = framing = _build_framing(model, dataset)
+    counts = NgramCounts.of(
+        framing.sequences(dataset.texts(config.split)),
+        config.order,
+        len(model.codec.vocabulary),
+        framing.never_predicted,
+    )
+    model.model = NgramModel(counts, config.build_smoothing())
+
+
+def count_in_files(model: NgramLanguageModel, dataset: Dataset, folder: Path, memory: int) -> DiskCounts:
+    """Do the same with files in the new `folder`; only a part of the text is in memory at a time."""
+    config = model.config
+    if config.backward and config.layout != "lines":
+        raise InputError("memory", "does not go with a stream that is read backward; leave one of them out")
+    model.assets = framing = _build_framing(model, dataset)
+    counts = count_on_disk(
+        (framing.ids(text) for text in dataset.texts(config.split)),
+        config.order,
+        len(model.codec.vocabulary),
+        framing.never_predicted,
+        folder,
+        memory=memory // 2,  # the other half is for the interpreter and the vocabulary
+        joined=not framing.marked,
+    )
+    model.model = NgramModel(counts.open(), config.build_smoothing())
+    return counts
+
+
+def _build_framing(model: NgramLanguageModel, dataset: Dataset) -> Framing:
+    config = model.config
+    codec = build_codec(
+        dataset.texts(config.split),
+        config,
+        dataset.name,
+        reserved=("<unk>", "<bos>", "<eos>") if config.layout == "lines" else ("<unk>",),
+        normaliser=config.normaliser or "none",
+    )
+    return config.frame(codec)
+
+
+def _measure(
+    model: NgramLanguageModel, dataset: Dataset, memory: int | None, say: Callable[[str], None] | None
+) -> dict[str, Any]:
+    """The likelihood of the validation split; nothing if the model is too large to score in this memory."""
+    config = model.config
+    if "valid" not in dataset.splits or config.split != "train":
+        return {}
+    needed = BYTES_PER_NGRAM * sum(model.num_ngrams)
+    if memory is not None and needed > memory // 2:
+        if say is not None:
+            say(
+                f"The validation split is not measured: scoring with these n-grams takes about "
+                f"{needed / 1e9:.1f} GB, more than half of the memory."
+            )
+        return {}
+    return {"split": "valid", "data": config.data, **model.likelihood(dataset, "valid").values()}
