@@ -17,7 +17,7 @@ from throughtime.models.seq2seq import DecoderOutput
 from throughtime.search.ensemble import Ensemble
 from throughtime.search.generate import Memory, Step, StepModel
 
-SENTENCES_TOGETHER = 16
+SENTENCES_TOGETHER = 8
 """Sentences whose candidates share a product: more make it wider, fewer make it slower per candidate."""
 
 Candidates = Sequence[NDArray[np.int64]]
