@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+import throughtime.runtime
 from benchmarks.translate_clock import search_shares, training_shares
 from throughtime.config import build_config
 from throughtime.data.batching.batches import draws
@@ -27,6 +28,7 @@ from throughtime.search.beam import Beam
 from throughtime.tasks.objective import likelihood
 from throughtime.tasks.translate.config import TranslateConfig
 from throughtime.tasks.translate.predictor import Translator
+from throughtime.tasks.translate.shortlist import build_shortlist
 from throughtime.tasks.translate.texts import Codecs
 from throughtime.tasks.translate.training import TranslateObjective, batch_pairs, special_ids
 from throughtime.text.codec import Codec
@@ -99,6 +101,7 @@ class Side:
         self.sources = lines(self.folder / f"dev.{self.settings['source']}")
         self.trainings: dict[tuple[str, bool], Training] = {}
         self.translator: Translator  # once it is ripe
+        self.runner: Any
 
     def ids(self, split: str) -> tuple[RaggedIds, RaggedIds]:
         """Both sides of a split."""
@@ -129,7 +132,7 @@ class Side:
         if order["do"] == "ripen":
             return self.ripen(order["precision"], order["updates"], Path(order["path"]))
         if order["do"] == "decode":
-            return self.decoded(order["beams"], order["precision"], order["max_length"], order["eager"])
+            return self.decoded(**{name: value for name, value in order.items() if name != "do"})
         if order["do"] == "clock":
             return self.clock(order["beams"], order["precision"], order["max_length"])
         raise ValueError(order["do"])
@@ -139,6 +142,9 @@ class Side:
         training = Training(self.config(precision), self)
         training.train(updates)
         self.translator = training.translator
+        self.translator.shortlist = build_shortlist(self.codecs, *self.train_ids)
+        self.translator.export(path.with_suffix(".onnx"), int8=True)
+        self.runner = throughtime.runtime.load(path.with_suffix(".onnx"), threads=torch.get_num_threads())
         model = self.translator.model
         theirs: dict[str, Any] = for_joeynmt(named_weights(model))
         np.savez(path, **{name: weight.detach().numpy() for name, weight in theirs.items()})
@@ -150,10 +156,16 @@ class Side:
         batches = batch_pairs(self.codecs, self.valid_ids, shuffle=False)
         return likelihood(translator.model.eval(), batches).cross_entropy
 
-    def decoded(self, beams: int, precision: str, max_length: int, eager: bool) -> dict[str, Any]:
+    def decoded(
+        self, beams: int, max_length: int, *, exported: bool = False, **options: Any
+    ) -> dict[str, Any]:
         """Seconds from the validation sentences to their translations."""
         began = time.perf_counter()
-        told = translated(self.translator, self.sources, beams, precision, max_length, eager=eager)
+        if exported:
+            found = self.runner.translate(self.sources, num_beams=beams, max_length=max_length, **options)
+            told = [one.text for one in found]
+        else:
+            told = translated(self.translator, self.sources, beams, max_length=max_length, **options)
         return {"seconds": time.perf_counter() - began, "sentences": told}
 
     def clock(self, beams: int, precision: str, max_length: int) -> dict[str, Any]:
@@ -181,6 +193,7 @@ def translated(
     max_length: int,
     *,
     eager: bool = False,
+    shortlist: int = 0,
 ) -> list[str]:
     """The best translation of each, in the order given; `eager` stops without proof that it is the best."""
     translator.precision = precision
@@ -189,6 +202,7 @@ def translated(
         sources,
         max_length=max_length,
         search=lambda most: Beam(end_id, beams, length_penalty=alpha, max_length=most, eager=eager),
+        shortlist=shortlist,
     )
     return [one.text for one in found]
 

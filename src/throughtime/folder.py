@@ -3,6 +3,7 @@
 config.json             format, version, task and configuration
 model.safetensors       its tensors
 tokenizer files         see throughtime.text.codec
+shortlist.safetensors   likely translations of each source token, of some translators
 generation_config.json  default options for generation
 README.md               a model card with its measured scores
 metrics.jsonl           one line per measurement

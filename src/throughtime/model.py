@@ -75,6 +75,7 @@ class Model(Protocol):
         min_length: int = 0,
         copy_unknown: bool = False,
         align: bool = False,
+        shortlist: int | None = None,
         progress: Progress | None = None,
         **search_options: Any,
     ) -> list[Translation]:

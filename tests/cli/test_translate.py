@@ -8,6 +8,7 @@ import random
 import pytest
 from tests.refusals import lacks
 
+import throughtime as tt
 from throughtime.cli.inputs import one_line
 from throughtime.cli.main import main
 from throughtime.cli.translate import print_translations, split_words
@@ -202,6 +203,24 @@ def test_a_wish_without_a_word_is_refused(run, throughtime):
         ran = throughtime("translate", run, "one two", option, word)
         assert (ran.code, ran.out) == (2, "")
         assert f"{option}: " in ran.err
+
+
+def test_a_shortlist_is_asked_for_and_switched_off(run, tmp_path, throughtime):  # R114
+    ran = throughtime("translate", run, "one two", "--shortlist", "3")
+    assert ran.code == 2
+    assert not lacks(ran.err, "--shortlist:", 3)
+    model = tt.load(run, device="cpu")
+    model.build_shortlist()
+    model.save(tmp_path / "run")
+    for count in ("0", "3"):
+        ran = throughtime("translate", tmp_path / "run", "one two", "--shortlist", count)
+        assert ran.out == "un deux\n"
+    ran = throughtime("evaluate", tmp_path / "run", "--split", "valid", "--shortlist", "4", "--json")
+    assert "|shortlist:4|" in ran.json["signature"]
+    assert throughtime("compare", tmp_path / "run", run, "--split", "valid", "--shortlist", "0").code == 0
+    ran = throughtime("translate", tmp_path / "run", "one two", "--shortlist", "101")
+    assert ran.code == 2
+    assert not lacks(ran.err, "--shortlist:", 101)
 
 
 def test_parts_of_words_leave_nothing_unknown_to_copy(run, pairs, tmp_path, throughtime):

@@ -78,13 +78,15 @@ def test_translate_takes_json_forms_lists_and_alternatives(client):
 
 def test_translate_takes_the_keywords_of_python(client, runs):
     body = {"q": "the cat sees", "source": "en", "target": "fr"}
-    options = {"num_beams": 4, "length_penalty": 0.5, "num_return_sequences": 3}
+    options = {"num_beams": 4, "length_penalty": 0.5, "num_return_sequences": 3, "shortlist": 0}
     found = client.post("/translate", json={**body, **options}).json()
     (expected,) = tt.load(runs["en-fr"], "cpu").translate([body["q"]], **options)
     assert [found["translatedText"], *found["alternatives"]] == [
         one.text for one in (expected, *expected.alternatives)
     ]
     assert client.post("/translate", json={**body, "alternatives": 1, "num_beams": 4}).status_code == 400
+    for shortlist in (5, 101, -1):  # the model has none; out of range
+        assert client.post("/translate", json={**body, "shortlist": shortlist}).status_code == 400
 
 
 def test_what_a_form_leaves_out_may_stand_in_the_query(client):

@@ -67,6 +67,7 @@ def compare(
                 pairs.sources,
                 num_beams=options["num_beams"],
                 length_penalty=options["length_penalty"],
+                shortlist=options["shortlist"],
                 progress=advance,
             )
         systems[str(run)] = [one.text for one in answers]

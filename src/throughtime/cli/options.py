@@ -153,11 +153,25 @@ class ComposingOptions(GenerateOptions, PrefixConstraints):
     """Options of `compose`."""
 
 
-class TranslatingOptions(SearchOptions, PrefixConstraints):
+class ShortlistOptions(TypedDict):
+    """Which tokens translations may use."""
+
+    shortlist: Annotated[
+        int | None,
+        option(
+            "Candidates per source token; 0: all target tokens. By default 30 on a CPU.",
+            min=0,
+            metavar="N",
+            panel=TRANSLATION,
+        ),
+    ]
+
+
+class TranslatingOptions(SearchOptions, PrefixConstraints, ShortlistOptions):
     """Options of `translate`."""
 
 
-class ScoringOptions(TypedDict):
+class ScoringOptions(ShortlistOptions):
     """How to search for translations and score them."""
 
     num_beams: Annotated[int | None, option("Number of beams; 1 is greedy search.", min=1, panel=TRANSLATION)]

@@ -143,6 +143,18 @@ class Graph:
         product = self.op("MatMul", x, self._transpose(self.weight(weight)))
         return product if bias is None else self.op("Add", product, self.weight(bias))
 
+    def linear_rows(self, x: str, weight: Tensor, bias: Tensor | None, rows: str) -> str:
+        """The same for some rows of W and b: [N, I] and [R] -> [N, R]."""
+        if self.int8:
+            table, scale = self._quantise(weight)
+            some = self.op("Transpose", self.op("Gather", table, rows))
+            given = [x, some, self.op("Gather", scale, rows)]
+            if bias is not None:
+                given += ["", self.op("Gather", self.weight(bias), rows)]
+            return self.ops("DynamicQuantizeMatMul", given, 1, domain=MICROSOFT)[0]
+        parts = [self.op("Gather", self.weight(one), rows) for one in (weight, bias) if one is not None]
+        return self.op("Gemm", x, *parts, transB=1)
+
     def lookup(self, table: Tensor, ids: str) -> str:
         """The rows of a table [V, E] for ids [...]: [..., E]."""
         if self.int8:

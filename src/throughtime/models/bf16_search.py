@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from throughtime.cells.base import State
-from throughtime.models.heads import sum_dtype
-from throughtime.models.seq2seq import EncoderDecoder
+from throughtime.models.heads import Head, sum_dtype
+from throughtime.models.seq2seq import DecoderOutput, EncoderDecoder
 from throughtime.search.generate import Memory, Step
 
 
@@ -44,6 +44,17 @@ class Bf16Model:
         assert self._twin is not None, "a search starts before it steps"
         with torch.autocast(self._device.type, torch.bfloat16):
             return self._twin.step(last, state, memory)
+
+    def decode(self, last: Tensor, state: State, memory: Memory) -> DecoderOutput:
+        """Feed one token per row; return what the head reads."""
+        assert self._twin is not None, "a search starts before it steps"
+        with torch.autocast(self._device.type, torch.bfloat16):
+            return self._twin.decode(last, state, memory)
+
+    @property
+    def head(self) -> Head:
+        """The output layer, in bf16 once a search has started."""
+        return (self._twin or self.model).head
 
     @property
     def _device(self) -> torch.device:

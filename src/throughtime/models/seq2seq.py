@@ -175,8 +175,12 @@ class EncoderDecoder(nn.Module):
 
     def step(self, last: Tensor, state: State, memory: Memory) -> Step:
         """Feed one token per row; return ln P of every next token, [rows, V]."""
-        outputs, reached, extras = self.decoder.step(last, state, memory)
+        outputs, reached, extras = self.decode(last, state, memory)
         return Step(self.head.log_probs(outputs), reached, extras)
+
+    def decode(self, last: Tensor, state: State, memory: Memory) -> DecoderOutput:
+        """Feed one token per row; return what the head reads, [rows, H]."""
+        return self.decoder.step(last, state, memory)
 
     @torch.no_grad()
     def _predict(self, outputs: Tensor, sample: bool) -> Tensor:

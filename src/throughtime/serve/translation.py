@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from throughtime.interrupt import check_interrupt
 from throughtime.ngram.detection import Guess
+from throughtime.runtime.shortlist import MOST_CANDIDATES
 from throughtime.serve.bodies import answer, body_schema, read_body
 from throughtime.serve.cost import MOST_BEAMS, Cost
 from throughtime.serve.models import Served
@@ -55,6 +56,7 @@ class TranslateRequest(SearchRequest):
     num_beams: int | None = Field(None, ge=1, le=MOST_BEAMS)
     length_penalty: float | None = Field(None, ge=0, le=10)
     num_return_sequences: int = Field(1, ge=1, le=MOST_ALTERNATIVES + 1)
+    shortlist: int | None = Field(None, ge=0, le=MOST_CANDIDATES)
     api_key: Text | None = None
     model: Text | None = None
 
@@ -229,7 +231,7 @@ async def _translations(
     """Return the best translation of each text and the alternatives, in batches with other requests."""
 
     options = asked.search_options(
-        **asked.model_dump(include={"num_beams", "length_penalty", "num_return_sequences"})
+        **asked.model_dump(include={"num_beams", "length_penalty", "num_return_sequences", "shortlist"})
     )
 
     async def translate(sentences: Sequence[str], linked: bool) -> list[list[LinkedText]]:

@@ -195,6 +195,10 @@ class DecodingConstraints:
         required = self._encode_required(codec)
         return len(codec.encode(self.prefix)) + sum(map(len, required)) + bool(required)
 
+    def list_tokens(self, codec: Codec) -> list[int]:
+        """Return the tokens that a text needs to begin with the prefix and contain the required words."""
+        return [*codec.encode(self.prefix), *(one for ids in self._encode_required(codec) for one in ids)]
+
     def build(self, sentences: int, codec: Codec, end_id: int | None, max_length: int) -> list[Constraint]:
         """Build the constraints of a batch; refuse those that need more than `max_length` tokens.
 

@@ -82,6 +82,17 @@ class RaggedIds:
         place = np.arange(len(self.flat)) - np.repeat(self.offsets[:-1], self.lengths)
         return RaggedIds(self.flat[place < length], np.append(0, np.cumsum(lengths)))
 
+    def select(self, rows: NDArray[np.int64]) -> RaggedIds:
+        """Return some rows, in the given order.
+
+        >>> RaggedIds.of([[5, 6, 7], [8], [9, 4]]).select(np.array([2, 0])).flat
+        array([9, 4, 5, 6, 7], dtype=int32)
+        """
+        lengths = self.select_lengths(rows)
+        offsets = np.append(0, np.cumsum(lengths))
+        shift = np.repeat(self.offsets[rows] - offsets[:-1], lengths)
+        return RaggedIds(self.flat[np.arange(len(shift)) + shift], offsets)
+
     def append(self, eos_id: int) -> RaggedIds:
         """Return the rows with one more id at the end of each.
 

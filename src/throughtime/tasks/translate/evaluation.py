@@ -41,7 +41,9 @@ if TYPE_CHECKING:
     from throughtime.results import Progress
 
 SCORING_BATCH = 64
-OPTIONS = frozenset("num_beams length_penalty tokenize lowercase search_errors measures others".split())
+OPTIONS = frozenset(
+    "num_beams length_penalty shortlist tokenize lowercase search_errors measures others".split()
+)
 
 
 class SentencePairs(NamedTuple):
@@ -110,8 +112,10 @@ def evaluate_translator(
     if others and options.get("search_errors"):
         raise InputError("search_errors", "needs a single model; leave out others")
     beams, alpha = options.get("num_beams"), options.get("length_penalty")
-    found = combine_translators([translator, *others]).translate(
-        pairs.sources, num_beams=beams, length_penalty=alpha, progress=progress
+    together = combine_translators([translator, *others])
+    shortlist = together.choose_shortlist(options.get("shortlist"))
+    found = together.translate(
+        pairs.sources, num_beams=beams, length_penalty=alpha, shortlist=shortlist, progress=progress
     )
     translations = [one.text for one in found]
     scorer = translator.scorer(options.get("tokenize"), bool(options.get("lowercase")))
@@ -120,7 +124,7 @@ def evaluate_translator(
         options.get("measures") or (), translator.task, translations, pairs.references
     )
     values = {**scores.to_dict(), **measures, "sentences": len(found)}
-    signature = build_signature(translator, beams, alpha)
+    signature = build_signature(translator, beams, alpha, shortlist)
     text = f"BLEU {scores.bleu.value:.2f}, chrF {scores.chrf.value:.2f}"
     text += "".join(f", {name} {value:.4g}" for name, value in measures.items())
     signatures = "\n".join(f"{one.name}|{one.signature}" for one in scores)
@@ -149,7 +153,10 @@ def evaluate_translator(
 
 
 def build_signature(
-    translator: Translator, num_beams: int | None = None, length_penalty: float | None = None
+    translator: Translator,
+    num_beams: int | None = None,
+    length_penalty: float | None = None,
+    shortlist: int = 0,
 ) -> list[str]:
     """Return how a translator reads, writes and searches, as parts of the signature of an evaluation."""
     config, generation = translator.config, translator.generation
@@ -163,6 +170,7 @@ def build_signature(
         f"beams:{num_beams or generation.num_beams}",
         f"alpha:{alpha:g}",
         f"searched:{translator.search_precision}",
+        *([f"shortlist:{shortlist}"] if shortlist else []),
     ]
 
 

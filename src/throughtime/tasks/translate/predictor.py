@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self
 
 from throughtime.config import build_config
 from throughtime.errors import InputError
@@ -12,6 +12,7 @@ from throughtime.models.bf16_search import Bf16Model
 from throughtime.tasks.base import Predictor
 from throughtime.tasks.translate.config import Generation, TranslateConfig
 from throughtime.tasks.translate.network import build_translator
+from throughtime.tasks.translate.shortlist import build_shortlist, read_shortlist, write_shortlist
 from throughtime.tasks.translate.texts import SIDES, Codecs
 from throughtime.tasks.translate.translation import SentenceTranslator
 
@@ -82,6 +83,29 @@ class Translator(SentenceTranslator, Predictor):
         """Build the network that a configuration describes."""
         sizes = (len(codec.vocabulary) for codec in assets)
         return build_translator(config, *sizes, bos_id=assets.begin_id, shared_embedding=assets.shared)
+
+    @classmethod
+    def load(
+        cls, folder: ModelFolder, settings: Mapping[str, Any], device: str, *, network: Any = None
+    ) -> Self:
+        """Load the best model of a run, with its shortlist if it has one."""
+        translator = super().load(folder, settings, device, network=network)
+        translator.shortlist = read_shortlist(folder, translator.codecs)
+        return translator
+
+    def save_description(self, folder: ModelFolder) -> None:
+        """Write all files of the model except its weights and its card."""
+        super().save_description(folder)
+        if self.shortlist is not None:
+            write_shortlist(self.shortlist, folder)
+
+    def build_shortlist(self, data: Any = None) -> None:
+        """Count which target tokens translate each source token, in `data` or the training data.
+
+        Training does this itself if the target vocabulary is large. `save` writes it with the model.
+        """
+        dataset = self.open_data(data)
+        self.shortlist = build_shortlist(self.codecs, *self.ids(dataset, "train"))
 
     def adapt_to(self, dataset: Dataset) -> None:
         """Set the output bias to the log frequencies of the target tokens, if the configuration says so."""
@@ -188,5 +212,5 @@ def combine_translators(translators: Sequence[Translator]) -> SentenceTranslator
     from throughtime.search.ensemble import Ensemble
 
     return SentenceTranslator(
-        Ensemble([one.step_model for one in translators]), first.codecs, first.generation
+        Ensemble([one.step_model for one in translators]), first.codecs, first.generation, first.shortlist
     )

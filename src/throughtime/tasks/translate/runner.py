@@ -14,6 +14,7 @@ from throughtime.runtime.checks import Size
 from throughtime.runtime.runner import TextRunner, pad
 from throughtime.runtime.search import ArrayBeam, Finished, Likeliest, batches_by_length
 from throughtime.runtime.session import ExportedModel, ExportFolder
+from throughtime.runtime.shortlist import Shortlist, choose_count
 from throughtime.tasks.translate.texts import Codecs
 
 SENTENCES_AT_ONCE = 32
@@ -42,6 +43,18 @@ class TranslatorRunner(TextRunner):
         self.codecs = Codecs.load(folder.path)
         self.codec = self.codecs.source
         self.generation: dict[str, Any] = self.settings["generation"]
+        self.shortlist: Shortlist | None = None
+        if "shortlist" in folder.values["parts"]:
+            self.shortlist = self._read_shortlist(folder)
+
+    def _read_shortlist(self, folder: ExportFolder) -> Shortlist:
+        try:
+            shortlist = Shortlist(*folder.session("shortlist").run(["starts", "ids", "always"], {}))
+            shortlist.check(*(len(codec.vocabulary) for codec in self.codecs))
+        except ValueError as error:
+            place = str(folder.path / folder.values["parts"]["shortlist"])
+            raise InputError(place, f"is damaged ({error}); export the run again") from None
+        return shortlist
 
     def translate(
         self,
@@ -59,13 +72,15 @@ class TranslatorRunner(TextRunner):
         min_length: int = 0,
         copy_unknown: bool = False,
         align: bool = False,
+        shortlist: int | None = None,
         progress: Progress | None = None,
         **search_options: Any,
     ) -> list[Translation]:
         """Translate one text or several; returns one answer per text, with other translations inside it.
 
         A long text is translated sentence by sentence. `search` is "beam" or "greedy"; constraints,
-        alignments and other strategies need the trained model.
+        alignments and other strategies need the trained model. `shortlist` is the number of candidates per
+        source token that translations may use; 0 allows the whole vocabulary.
         """
         if "greedy" in search_options:
             raise InputError("greedy", "is a strategy of its own: search=greedy")
@@ -83,6 +98,8 @@ class TranslatorRunner(TextRunner):
             num_beams, length_penalty = 1, 0.0
         width = num_beams or max(self.generation["num_beams"], num_return_sequences)
         alpha = self.generation["length_penalty"] if length_penalty is None else length_penalty
+        size = len(self.codecs.target.vocabulary)
+        candidates = choose_count(shortlist, self.shortlist, size, worthwhile=True)
 
         def to_translation(one: Finished) -> Translation:
             return Translation(self.codecs.target.decode(one.tokens), one.score, one.log_prob, one.ended)
@@ -93,7 +110,7 @@ class TranslatorRunner(TextRunner):
             for most, batch in batches_by_length(prompts, max_length, SENTENCES_AT_ONCE):
                 end_id, barred = self.settings["end_id"], self.settings["barred"]
                 beam = ArrayBeam(end_id, width, alpha, num_return_sequences, most, barred)
-                decoding = _Decoding(self, [prompts[number] for number in batch])
+                decoding = _Decoding(self, [prompts[number] for number in batch], candidates)
                 found = beam.search(decoding, len(batch), self.settings["begin_id"])
                 results.update(zip(batch, found, strict=True))
                 if progress is not None:
@@ -106,7 +123,9 @@ class TranslatorRunner(TextRunner):
 class _Decoding:
     """The state of the decoder during the search for some sentences."""
 
-    def __init__(self, translator: TranslatorRunner, prompts: Sequence[Sequence[int]]) -> None:
+    def __init__(
+        self, translator: TranslatorRunner, prompts: Sequence[Sequence[int]], candidates: int
+    ) -> None:
         encoder, self.decoder = translator.encoder, translator.decoder
         source, lengths = pad(prompts)
         states, kept = (encoder.sort_numbered(stem, encoder.outputs) for stem in ("state", "kept"))
@@ -114,7 +133,15 @@ class _Decoding:
         self.names, self.state = states, found[: len(states)]
         self.kept = dict(zip(kept, found[len(states) :], strict=True))
         self.asked = ["top_log_probs", "top_ids", *self.decoder.sort_numbered("next", self.decoder.outputs)]
-        self.sentences = len(prompts)
+        self.sentences, self.candidates = len(prompts), np.zeros(0, dtype=np.int64)
+        if translator.shortlist is not None:
+            lists = [np.zeros(0, dtype=np.int64)] * len(prompts)
+            if candidates:
+                self.asked[:2] = ["candidate_log_probs", "candidate_ids"]
+                lists = [translator.shortlist.candidates(prompt, candidates) for prompt in prompts]
+            self.candidates = np.unique(np.concatenate(lists))
+            # It is kept per sentence, as the memory of the decoder is.
+            self.kept["allowed"] = np.stack([np.isin(self.candidates, own) for own in lists])
 
     def __call__(self, rows: Array, last: Array, staying: Array, count: int) -> Likeliest:
         """Run one step for the given rows, keeping only the sentences in `staying`."""
@@ -124,5 +151,7 @@ class _Decoding:
         given = {name: part[rows] for name, part in zip(self.names, self.state, strict=True)}
         given |= self.kept
         given["last"], given["k"] = last, np.array([count])
+        if "allowed" in given:
+            given["candidates"] = self.candidates
         log_probs, ids, *self.state = self.decoder.run(self.asked, given)
         return Likeliest(log_probs, ids)

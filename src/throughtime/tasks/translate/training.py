@@ -18,7 +18,9 @@ from throughtime.data.splits import find_file_language
 from throughtime.metrics.bleu import BleuSums
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.ngram.detection import are_swapped
+from throughtime.runtime.shortlist import LEAST_VOCABULARY
 from throughtime.tasks.objective import TextObjective, label_loss, likelihood, masked_labels
+from throughtime.tasks.translate.shortlist import build_shortlist
 from throughtime.text.languages import language_name
 from throughtime.text.texts import format_count, one_line
 from throughtime.train.objective import Loss, State
@@ -65,6 +67,8 @@ def prepare_training(translator: Translator, dataset: Dataset) -> TranslateObjec
     train = translator.ids(dataset, "train")
     usual = int(np.quantile(train[0].lengths, 0.999)) + 1 if len(train[0]) else 2  # with the end mark
     longest = max(2, min(config.max_length, usual))
+    if len(translator.codecs.target.vocabulary) >= LEAST_VOCABULARY:
+        translator.shortlist = build_shortlist(translator.codecs, *train)
     translator.data_notes = warn_of_swapped_sides(dataset, config.source, config.target)
     translator.generation = translator.generation.model_copy(update={"max_source_tokens": longest})
     pairs: list[Pair] = []
@@ -169,7 +173,10 @@ class TranslateObjective(TextObjective):
         return "\n".join(map(" → ".join, zip(sources, translations, strict=True))) or None
 
     def _translate(self, pairs: list[Pair]) -> list[str]:
-        found = self.predictor.translate([pair.source for pair in pairs], num_beams=self.config.valid_beams)
+        # Without a shortlist, the best weights are the same whatever device trains.
+        found = self.predictor.translate(
+            [pair.source for pair in pairs], num_beams=self.config.valid_beams, shortlist=0
+        )
         return [one.text for one in found]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -10,8 +11,10 @@ from torch import Tensor
 
 from throughtime.errors import InputError
 from throughtime.layers.devices import matmul_precision
+from throughtime.models.shortlist import Candidates, output_device, restrict_model
 from throughtime.results import Translation
 from throughtime.runtime.search import batches_by_length
+from throughtime.runtime.shortlist import Shortlist, choose_count
 from throughtime.search.constraints import no_token
 from throughtime.search.generate import generate
 from throughtime.search.strategies import build_strategy, strategy_options
@@ -44,8 +47,16 @@ class Found(NamedTuple):
 class SentenceTranslator(ReadsTexts):
     """Translates with a step model and the codecs of both languages."""
 
-    def __init__(self, model: StepModel, codecs: Codecs, generation: Generation) -> None:
+    def __init__(
+        self,
+        model: StepModel,
+        codecs: Codecs,
+        generation: Generation,
+        shortlist: Shortlist | None = None,
+    ) -> None:
         self._step_model, self.codecs, self.generation = model, codecs, generation
+        self.shortlist = shortlist
+        """The likely translations of each source token, if they were counted."""
 
     @property
     def step_model(self) -> StepModel:
@@ -80,6 +91,7 @@ class SentenceTranslator(ReadsTexts):
         min_length: int = 0,
         copy_unknown: bool = False,
         align: bool = False,
+        shortlist: int | None = None,
         progress: Progress | None = None,
         **search_options: Any,
     ) -> list[Translation]:
@@ -90,7 +102,8 @@ class SentenceTranslator(ReadsTexts):
         `search="diverse", groups=3`. Translations begin with `prefix`, contain the words of `require` and
         none of `forbid`, repeat no n-gram of length `no_repeat_ngram` and have at least `min_length` tokens.
         `copy_unknown` replaces each `<unk>` by the source word with the most attention; `align` adds the
-        attention between words.
+        attention between words. `shortlist` is the number of candidates per source token that translations
+        may use; 0 allows the whole vocabulary. See `choose_shortlist` for the default.
         """
         target = self.codecs.target
         constraints = DecodingConstraints(prefix, forbid, require, no_repeat_ngram, min_length)
@@ -99,6 +112,7 @@ class SentenceTranslator(ReadsTexts):
         strip = constraints != DecodingConstraints()
         if copy_unknown:
             self._check_copying()
+        candidates = self.choose_shortlist(shortlist)
         if isinstance(search, str):
             given = {"num_beams": num_beams, "length_penalty": length_penalty, **search_options}
             search = self.build_search(search, num_return_sequences, **given)
@@ -125,6 +139,7 @@ class SentenceTranslator(ReadsTexts):
                 constraints=constraints,
                 allow_unknown=copy_unknown,
                 keep_attention=align or copy_unknown,
+                shortlist=candidates,
                 progress=progress,
             )
             return [
@@ -154,6 +169,16 @@ class SentenceTranslator(ReadsTexts):
                 "copy_unknown",
                 "needs attention, which this model lacks; leave it out, or train with structure=attention",
             )
+
+    def choose_shortlist(self, asked: int | None = None) -> int:
+        """Return the number of candidates per source token; 0 if there is no shortlist.
+
+        By default, a model on a CPU uses its shortlist if its target vocabulary is large.
+        """
+        device = output_device(self.step_model)
+        available = self.shortlist if device is not None else None
+        size = len(self.codecs.target.vocabulary)
+        return choose_count(asked, available, size, worthwhile=device == torch.device("cpu"))
 
     def build_search(self, name: str, num_return_sequences: int = 1, **options: Any) -> Search:
         """Return the named strategy with its options; the model's defaults replace those that are None.
@@ -202,10 +227,12 @@ class SentenceTranslator(ReadsTexts):
         progress: Progress | None = None,
         watch: Callable[[Moment], None] | None = None,
         model: StepModel | None = None,
+        shortlist: int = 0,
     ) -> list[Found]:
         """Search for translations of source ids in batches of similar length; returns them in input order.
 
-        `model` is run in place of `step_model`.
+        `model` is run in place of `step_model`. With a `shortlist`, results have only this number of
+        candidates for each source token, the most frequent tokens, and those that constraints ask for.
         """
         found: dict[int, Found] = {}
         codec, end_id = self.codecs.target, self.codecs.end_id
@@ -226,14 +253,23 @@ class SentenceTranslator(ReadsTexts):
             for usual, batch in batches_by_length(prompts, max_length, sentences):
                 most = usual + extra
                 steps.clear()
+                chosen = [prompts[number] for number in batch]
+                searched, lists = model or self.step_model, None
+                if shortlist:
+                    searched, lists = self._restrict(searched, chosen, shortlist, constraints)
                 results = generate(
-                    model or self.step_model,
-                    [prompts[number] for number in batch],
+                    searched,
+                    chosen,
                     search(most),
                     max_new_tokens=most,
                     constraints=[*excluded, *constraints.build(len(batch), codec, end_id, most)],
                     watch=watch_step,
                 )
+                if lists is not None:
+                    results = [
+                        [replace(one, tokens=tuple(own[list(one.tokens)].tolist())) for one in found_here]
+                        for own, found_here in zip(lists, results, strict=True)
+                    ]
                 for number, own in zip(batch, results, strict=True):
                     paths = [one.path for one in own] if steps else []  # the row of a result at each step
                     attention = [torch.stack([steps[t][row] for t, row in enumerate(path)]) for path in paths]
@@ -241,3 +277,22 @@ class SentenceTranslator(ReadsTexts):
                 if progress is not None:
                     progress(len(found), len(prompts))
         return [found[number] for number in range(len(prompts))]
+
+    def _restrict(
+        self,
+        model: StepModel,
+        prompts: Sequence[Sequence[int]],
+        count: int,
+        constraints: DecodingConstraints,
+    ) -> tuple[StepModel, Candidates | None]:
+        """The model with the candidates of these prompts; the lists, if its tokens are their places.
+
+        Constraints compare tokens with words of the vocabulary, so they need its numbers. Without any, and
+        if the special tokens keep their numbers, search sees the candidates alone.
+        """
+        assert self.shortlist is not None
+        codecs, own = self.codecs, constraints.list_tokens(self.codecs.target)
+        lists = [self.shortlist.candidates(prompt, count, own) for prompt in prompts]
+        marks = [codecs.begin_id, codecs.end_id, *codecs.excluded_ids]
+        renumber = constraints == DecodingConstraints() and all(map(self.shortlist.keeps, marks))
+        return restrict_model(model, lists, renumber=renumber), lists if renumber else None
