@@ -166,7 +166,9 @@ class Predictor(TaskModel):
         for key in kind.fields_with_role("initialisation") & given.keys():
             if given[key] != kind.model_fields[key].default:
                 raise InputError(key, "has no effect together with init_from; leave one of them out")
-        settings = config.model_dump(mode="json") | {key: saved[key] for key in architecture}
+        settings = config.model_dump(mode="json")
+        taken = {key for key in kind.SUGGESTED if settings[key] is None}
+        settings |= {key: saved[key] for key in architecture | taken}
         return cls.load(folder, settings, "cpu", network=network)
 
     @classmethod

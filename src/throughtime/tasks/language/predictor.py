@@ -16,6 +16,7 @@ from torch import Tensor
 
 from throughtime.cells import LSTM
 from throughtime.cells.base import scratch_, xavier_
+from throughtime.data.idcache import token_ids
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
@@ -56,7 +57,8 @@ class RecurrentLanguage(LanguageModel):
         config = config.complete(dataset)
         how = {"reserved": choose_reserved(config.layout), "normaliser": config.normaliser or "none"}
         codec = build_codec(dataset.texts("train"), config, dataset.name, **how)
-        return config, config.frame(codec)
+        framing = config.frame(codec)
+        return config.suit(len(token_ids(dataset, "train", codec, eos=framing.marked))), framing
 
     @classmethod
     def load_assets(cls, folder: ModelFolder, config: LanguageConfig) -> Framing:
@@ -87,7 +89,7 @@ class RecurrentLanguage(LanguageModel):
                 model.embedding.weight.uniform_(-0.1, 0.1)
         for part in model.modules():
             if isinstance(part, LSTM):
-                part.bias[part.hidden_size : 2 * part.hidden_size] += config.forget_bias
+                part.bias[part.hidden_size : 2 * part.hidden_size] += config.forget_bias or 0.0
 
     def adapt_to(self, dataset: Dataset) -> None:
         """Set the bias of the softmax to the frequencies of tokens in the training text."""
@@ -110,8 +112,6 @@ class RecurrentLanguage(LanguageModel):
 
     def ids(self, dataset: Dataset, split: str) -> np.ndarray[Any, Any]:
         """The ids of a split as one long text, cached on disk."""
-        from throughtime.data.idcache import token_ids
-
         ids = token_ids(dataset, split, self.codec, eos=self.framing.marked).ids
         if not self.framing.backward:
             return ids
