@@ -4,6 +4,7 @@ PLAIN = {
     "input_dropout": 0.0,
     "hidden_dropout": 0.0,
     "output_dropout": 0.0,
+    "weight_drop": 0.0,
     "schedule": "constant",
     "lr": 2e-3,
 }

@@ -27,7 +27,7 @@ SMALL = {
 }
 """What makes a model of each task small."""
 DROPPED = {
-    "language": ("input_dropout", "hidden_dropout", "output_dropout"),
+    "language": ("input_dropout", "hidden_dropout", "output_dropout", "weight_drop"),
     "translate": ("embedding_dropout", "encoder_dropout", "hidden_dropout", "output_dropout"),
     "tag": ("word_dropout", "input_dropout", "hidden_dropout", "output_dropout"),
     "fill": ("embedding_dropout", "hidden_dropout", "output_dropout"),

@@ -318,6 +318,13 @@ class Training:
         self.dataset = self._open(config)
         self.asked = config = config.model_copy(update={"data": self._data_name(config)})
         self.model = predictor.create(config, self.dataset, network=self.network)
+        if chosen := {
+            key: value
+            for key in config.ANNOUNCED
+            if getattr(config, key) is None and (value := getattr(self.model.config, key)) is not None
+        }:
+            shown = ", ".join(f"{key}={dumps(value)}" for key, value in chosen.items())
+            self._say(f"Set to suit the data: {shown}.")
         if self.dataset.label_columns is not None and not {"text", "label"} <= {*settings}:
             text, label = self.dataset.label_columns
             self._say(f"Texts are read from the column {text!r}, labels from {label!r}.")
@@ -327,7 +334,7 @@ class Training:
         assert self.model is not None
         assert self.dataset is not None
         config = self.model.config
-        if config.minutes is None or config.epochs is not None:
+        if config.num_epochs is not None:
             return
         from throughtime.layers.devices import choose_device
         from throughtime.tasks.planning import plan_training

@@ -174,7 +174,7 @@ def test_help_for_a_run_offers_the_views_of_its_model(throughtime, runs, run, of
 @pytest.mark.parametrize("cell", CELLS)
 def test_gates_of_every_registered_cell_are_shown_or_refused(throughtime, runs, cell, tmp_path):
     sizes = {"embedding_size": 6, "hidden_size": 4, "num_layers": 2, "tied": False}
-    config = LanguageConfig(data="embedded/english", tokens="char", cell=cell, **sizes, **PLAIN)
+    config = LanguageConfig(data="embedded/english", tokens="char", cell=cell, **sizes, **PLAIN).suit(0)
     model = RecurrentLanguage.initialise(config, config.frame(Codec.load(runs / "english")))
     model.save(tmp_path / "run")
     ran = throughtime("inspect", tmp_path / "run", "one", "--gates", "--plot", tmp_path / "g.svg", "--json")

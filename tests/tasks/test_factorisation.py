@@ -51,7 +51,7 @@ def learned(data, backward=False):
         data=data.name, tokens="char", cell="gru", embedding_size=6, hidden_size=6, reversed=backward
     )
     codec = Codec.build([TEXT], "char", reserved=("<unk>",))
-    config = config.complete(data)
+    config = config.complete(data).suit(len(TEXT))
     language = RecurrentLanguage.initialise(config, config.frame(codec))
     torch.manual_seed(1)
     for weight in language.model.parameters():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, TypedDict, Unpack
 
-from throughtime.cli.inputs import load_model, report_skipped
+from throughtime.cli.inputs import load_language_model, load_model, read_task_name, report_skipped
 from throughtime.cli.options import (
     TRANSLATION,
     Data,
@@ -15,6 +15,7 @@ from throughtime.cli.options import (
     ScoringOptions,
     SkipBad,
     Split,
+    Weights,
     check_pictures,
     option,
     select_given,
@@ -77,9 +78,13 @@ class EvaluationOptions(LanguageOptions, ScoringOptions):
     others: Annotated[
         list[Path] | None,
         option(
-            "Translate as an ensemble with this run; repeatable.", "--with", metavar="RUN", panel=TRANSLATION
+            "Evaluate together with this run: translators as an ensemble, language models interpolated; "
+            "repeatable.",
+            "--with",
+            metavar="RUN",
         ),
     ]
+    weights: Weights
     measures: Annotated[
         list[str] | None, option("Additional measure, such as chrf++ or ter; repeatable.", "--measure")
     ]
@@ -117,6 +122,8 @@ def evaluate(
 
       throughtime evaluate runs/en-fr --num-beams 10 --length-penalty 1
 
+      throughtime evaluate runs/timemachine --with runs/6gram --split test
+
       throughtime evaluate runs/en-fr-1 --with runs/en-fr-2 --with runs/en-fr-3
 
       throughtime evaluate runs/intents --split valid
@@ -131,9 +138,12 @@ def evaluate(
     check_pictures(plot)
     if plot is not None and asked.keys().isdisjoint({"window", "warm_up"}):
         raise InputError("--plot", "needs --window or --warm-up; give one of them too")
-    if "others" in asked:
-        asked["others"] = [load_model(other, device, "translate") for other in asked["others"]]
-    model = load_model(run, device)
+    if read_task_name(run) in ("language", "ngram"):
+        model = load_language_model(run, device, asked.pop("others", None), asked.pop("weights", None))
+    else:
+        if "others" in asked:
+            asked["others"] = [load_model(other, device, "translate") for other in asked["others"]]
+        model = load_model(run, device)
     with download_bars() as advance:
         dataset = model.open_data(data, skip_bad=skip_bad, date_format=date_format, progress=advance)
     with progress_bar(split) as step:

@@ -9,11 +9,12 @@ from typing import Annotated, Any, Unpack
 import typer
 
 from throughtime.cli.console import print_text
-from throughtime.cli.inputs import load_model, read_task_name
+from throughtime.cli.inputs import load_language_model, load_model, read_task_name, report_weights
 from throughtime.cli.options import (
     Constraints,
     Device,
     GenerateOptions,
+    InterpolationOptions,
     MaxNewTokens,
     NumReturnSequences,
     Run,
@@ -22,6 +23,10 @@ from throughtime.cli.options import (
 )
 from throughtime.cli.output import Outcome, as_command, flags, warn
 from throughtime.errors import InputError
+
+
+class InterpolatedWritingOptions(GenerateOptions, InterpolationOptions):
+    """Options of `generate`."""
 
 
 @as_command
@@ -34,7 +39,7 @@ def generate(
     max_new_tokens: MaxNewTokens = None,
     num_return_sequences: NumReturnSequences = 1,
     device: Device = "auto",
-    **options: Unpack[GenerateOptions],
+    **options: Unpack[InterpolatedWritingOptions],
 ) -> Outcome:
     """Continue a prompt, one token at a time.
 
@@ -47,17 +52,21 @@ def generate(
 
       throughtime generate runs/letters "the time " --max-new-tokens 300 --temperature 0.8
 
+      throughtime generate runs/timemachine "time traveller" --with runs/6gram
+
       throughtime generate runs/ptb-lstm "the" --search diverse --num-return-sequences 3 --forbid unk
     """
     if text is not None and prompt is not None and text != prompt:
         raise InputError("--prompt", "differs from the prompt given as an argument; give one of them")
     prompt = text or prompt or ""
     arguments = search_arguments(options)
+    others, weights = arguments.pop("others", None), arguments.pop("weights", None)
     rules = {name: arguments.pop(name) for name in Constraints.__annotations__ if name in arguments}
-    model = load_writer(run, device)
+    model = load_writer(run, device, others, weights)
     strategy = model.strategy(
         max_new_tokens=max_new_tokens, num_return_sequences=num_return_sequences, **arguments
     )
+    mixed = report_weights(model)
     if prompt:
         warn(model.input_warnings([prompt]))
     steps = arguments.keys().isdisjoint({"search", "num_beams"}) or arguments.get("search") == "sampling"
@@ -70,12 +79,12 @@ def generate(
     [answer] = model.generate(prompt, max_new_tokens=max_new_tokens, strategy=strategy, **rules)
     from rich.text import Text
 
-    values = {"run": str(run), "prompt": prompt, "seed": options["seed"], **answer.to_dict()}
+    values = {"run": str(run), "prompt": prompt, "seed": options["seed"], **mixed, **answer.to_dict()}
     return Outcome(values, [Text(one.text) for one in (answer, *answer.alternatives)])
 
 
-def load_writer(run: Path, device: str) -> Any:
+def load_writer(run: Path, device: str, others: list[Path] | None, weights: str | None) -> Any:
     """The language model of a run; one that reads from both ends says why it cannot write."""
     if read_task_name(run) == "fill":
         raise InputError(str(run), load_model(run, device).refuses_generation)
-    return load_model(run, device, "language", "ngram")
+    return load_language_model(run, device, others, weights)

@@ -44,6 +44,45 @@ def load_model(run: Path, device: str, *tasks: str) -> Any:
     return load(run, device, trust_changed=flags.trust_changed)
 
 
+def load_language_model(run: Path, device: str, others: Sequence[Path] | None, weights: str | None) -> Any:
+    """The language model of a run, interpolated with those of `others`, if there are any."""
+    wanted = ("language", "ngram")
+    if not others:
+        if weights is not None:
+            raise InputError("--weights", "needs --with; name the model to interpolate with")
+        return load_model(run, device, *wanted)
+    from throughtime.tasks.language.interpolation import interpolate
+
+    runs = [run, *others]
+    # A counted model beside recurrent ones takes no part in the choice of a device.
+    devices = ["auto" if read_task_name(one) == "ngram" else device for one in runs]
+    if "language" not in map(read_task_name, runs):
+        check_counting(device)
+    models = [load_model(one, place, *wanted) for one, place in zip(runs, devices, strict=True)]
+    return interpolate(*models, weights=None if weights is None else read_numbers(weights, "--weights"))
+
+
+def read_numbers(words: str, where: str) -> list[float]:
+    """Read numbers that are separated by commas.
+
+    >>> read_numbers("0.7,0.3", "--weights")
+    [0.7, 0.3]
+    """
+    try:
+        return [float(word) for word in words.split(",")]
+    except ValueError:
+        raise InputError(where, f"is {words!r}, expected numbers such as 0.7,0.3") from None
+
+
+def report_weights(model: Any) -> dict[str, Any]:
+    """Say which weights were chosen for an interpolation; they are also part of the answer in JSON."""
+    if not hasattr(model, "weights"):
+        return {}
+    if model.chosen_on is not None:
+        say(f"{model.weights_in_words}; the weights were chosen on {model.chosen_on}")
+    return {"models": model.names, "weights": list(model.weights)}
+
+
 def check_counting(device: str) -> None:
     """Refuse a device for a model of counts, which are looked up and not computed.
 

@@ -15,6 +15,7 @@ from throughtime.errors import InputError
 from throughtime.runtime import LARGEST_SEED
 
 DATA, OUTPUT, SEARCH, RULES, TRANSLATION = "Data", "Output", "Search", "Constraints", "Translation"
+INTERPOLATION = "Interpolation of language models"
 """Titles of groups of options in the help."""
 
 
@@ -74,6 +75,14 @@ Tokenize = Annotated[
         "sacrebleu tokenizer: 13a, zh, char, none, ...; by default chosen by language.", panel=TRANSLATION
     ),
 ]
+Weights = Annotated[
+    str | None,
+    option(
+        "With --with: weight of each model, such as 0.7,0.3; by default chosen on the validation split.",
+        metavar="W,W",
+        panel=INTERPOLATION,
+    ),
+]
 Lowercase = Annotated[bool, option("Ignore case.", "--lowercase", panel=TRANSLATION)]
 Json = Annotated[
     bool, option("Print one JSON object on stdout; messages go to stderr.", "--json", panel=OUTPUT)
@@ -85,6 +94,21 @@ TrustChanged = Annotated[
     ),
 ]
 Debug = Annotated[bool, option("Show the traceback of an error.", "--debug", panel=OUTPUT)]
+
+
+class InterpolationOptions(TypedDict):
+    """Further language models, which the model is interpolated with."""
+
+    others: Annotated[
+        list[Path] | None,
+        option(
+            "Interpolate with this language model, n-gram or recurrent; repeatable.",
+            "--with",
+            metavar="RUN",
+            panel=INTERPOLATION,
+        ),
+    ]
+    weights: Weights
 
 
 class SearchOptions(TypedDict):

@@ -5,13 +5,22 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
 
 from throughtime.cli.console import stdout
-from throughtime.cli.inputs import load_model, open_data, read_texts, report_skipped, skips_bad
-from throughtime.cli.options import Device, Run, SkipBad
+from throughtime.cli.inputs import (
+    load_language_model,
+    load_model,
+    open_data,
+    read_task_name,
+    read_texts,
+    report_skipped,
+    report_weights,
+    skips_bad,
+)
+from throughtime.cli.options import Device, InterpolationOptions, Run, SkipBad, refuse
 from throughtime.cli.output import Outcome, as_command, build_table, flags, warn
 from throughtime.errors import InputError
 
@@ -53,6 +62,7 @@ def score(
     ] = False,
     device: Device = "auto",
     skip_bad: SkipBad = False,
+    **mixing: Unpack[InterpolationOptions],
 ) -> Outcome:
     """Rank sentences by their log-probability, in total and per token, and show how surprising each token is.
 
@@ -64,6 +74,8 @@ def score(
 
       throughtime score runs/timemachine --prompt "the time" " machine" " traveller"
 
+      throughtime score runs/timemachine --with runs/6gram "the time machine" "the machine time"
+
       cat candidates.txt | throughtime score runs/ptb-5gram --json
 
       throughtime score runs/en-fr --pairs translations.tsv
@@ -73,15 +85,20 @@ def score(
             raise InputError("--pairs", "cannot be used together with sentences or --file; choose one")
         if prompt:
             raise InputError("--prompt", "is for language models; --pairs scores translations of a source")
+        refuse(
+            "is for language models, not for --pairs; leave it out",
+            **{"with": mixing["others"], "weights": mixing["weights"]},
+        )
         return score_pairs(run, pairs, device, numbers, skip_bad)
     if skip_bad:
         raise InputError("--skip-bad", "goes with --pairs, whose records may be bad; leave it out")
-    model = load_model(run, device, "language", "ngram", "translate")
-    if hasattr(model, "translate"):
+    if read_task_name(run) == "translate":
         raise InputError(str(run), "translates, so it scores translations: give --pairs FILE")
+    model = load_language_model(run, device, **mixing)
     if not sentences and file is None and sys.stdin.isatty():
         raise InputError("score needs sentences: as arguments, in a --file, or on stdin, one per line")
     texts = [text for block in read_texts(sentences, file) for text in block]
+    mixed = report_weights(model)
     scored: list[Scored] = model.score(texts, prompt=prompt)
     warn(model.input_warnings(texts, dropped=True, blank_lines=not sentences))
     # A text without tokens to score comes last; its log-probability of 0 would be the best.
@@ -90,6 +107,7 @@ def score(
     values = {
         "run": str(run),
         "prompt": prompt,
+        **mixed,
         "ranking": ranked,
         "ranking_per_token": by_token,
         "sentences": [{"text": one.text, **figures(one)} for one in scored],

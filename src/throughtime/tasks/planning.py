@@ -45,27 +45,23 @@ def plan_training(
 
     `asked` are the settings before they were completed from the data: what the user chose is not changed.
     """
+    device = model.device
     speed = measure_speed(model, dataset, seconds, processes)
-    changes = {
-        key: value
-        for key, value in asked.suit(seconds / speed.per_epoch, model.config).items()
-        if getattr(model.config, key) != value
-    }
-    if changes:
-        sizes = type(model.config).fields_with_role("architecture") & changes.keys()
-        config = model.config.model_copy(update=changes)
-        if sizes and config.network is None:
-            model = type(model).initialise(config, model.assets)
-            model.adapt_to(dataset)
+    chosen = asked.settings_for(seconds / speed.per_epoch)
+    changes = {key: value for key, value in chosen.items() if getattr(model.config, key) != value}
+    config = model.config.model_copy(update=changes)
+    if config.network is None and changes:
+        model = type(model).initialise(config, model.assets)
+        model.adapt_to(dataset)
+        model.model.to(device)
+        if config.fields_with_role("architecture") & changes.keys():
             speed = measure_speed(model, dataset, seconds, processes)
-        else:
-            model.config = config
-    chosen = "".join(f", {key}={getattr(model.config, key):g}" for key in asked.suit(1.0, model.config))
     passes = seconds / speed.per_epoch
     shown = f"{passes:.1f}" if passes < 10 else f"{passes:.0f}"
+    settings = "".join(f", {key}={value:g}" for key, value in chosen.items())
     say(
-        f"{asked.minutes:g} minutes are time for about {shown} epochs: an update takes "
-        f"{1000 * speed.per_update:.0f} ms here{chosen}."
+        f"{asked.minutes:g} minutes are time for about {shown} epochs, as an update takes "
+        f"{1000 * speed.per_update:.3g} ms{': ' + settings[2:] if settings else ''}."
     )
     return model, speed.per_update
 

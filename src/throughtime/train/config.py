@@ -147,9 +147,11 @@ class TrainingConfig(Config):
     keep: int = Field(2, ge=2, description="number of the latest checkpoints to keep")
     report_every: int = Field(50, ge=1, description="updates between reports of the loss and the speed")
 
-    def suit(self, passes: float, completed: Any) -> dict[str, Any]:
-        """The settings left to the data that depend on the time: what suits so many passes over the data.
+    @property
+    def num_epochs(self) -> int | None:
+        """The number of epochs; None if the time determines it."""
+        return self.epochs or (self.EPOCHS if self.minutes is None else None)
 
-        `completed` are these settings after they were completed from the data.
-        """
+    def settings_for(self, passes: float) -> dict[str, Any]:
+        """The settings that suit a training with time for this number of epochs, of those not given."""
         return {}

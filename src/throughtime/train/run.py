@@ -184,7 +184,7 @@ def finish_reason(out: Path, config: TrainingConfig) -> str | None:
     now = config.model_dump(mode="json")
     same = all(now[key] == before[key] for key in ("minutes", "early_stopping"))
     why: str = done["why"]
-    if config.epochs is not None and config.epochs <= done["epochs"]:
+    if (epochs := config.num_epochs) is not None and epochs <= done["epochs"]:
         return why
     return why if same and why != "all epochs done" else None
 

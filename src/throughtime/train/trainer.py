@@ -73,7 +73,7 @@ class Trainer:
         self.steps_per_epoch = -(-len(self.batches) // config.accumulate)
         self.step = self.resumed_at = 0
         self.plan: TimePlan | None = None
-        if config.epochs is None and config.minutes is not None:
+        if config.num_epochs is None and config.minutes is not None:
             self.plan = TimePlan(60 * config.minutes)
         self.rate_of: Callable[[Standing], float] = partial(rate, config)
         self.rate = config.lr
@@ -259,8 +259,8 @@ class Trainer:
     @property
     def epochs(self) -> int:
         """The number of epochs; in a run that is planned by time, as many as it will probably begin."""
-        if self.plan is None:
-            return self.config.epochs or self.config.EPOCHS
+        if (number := self.config.num_epochs) is not None or self.plan is None:
+            return number or 1
         return max(self.position["epoch"] + 1, -(-self.plan.last // self.steps_per_epoch))
 
     def _validates(self, epoch: int) -> bool:

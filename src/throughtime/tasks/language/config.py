@@ -12,19 +12,22 @@ from throughtime.config import Effect, architecture, initialisation, one_of, onl
 from throughtime.models.widths import layer_widths, tied_widths
 from throughtime.tasks import text_config as shared
 from throughtime.tasks.language.framing import Framing
-from throughtime.train.config import LearningRate, OutputBias, Precision, Share
+from throughtime.train.config import BatchSize, LearningRate, OutputBias, Precision, Share
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
     from throughtime.text.codec import Codec
 
 Probability = Annotated[float, Field(gt=0, le=1)]
+SHORT_TEXT = 500_000
+"""Number of tokens below which a training text is short: it is soon known by heart."""
 
 
 class LanguageConfig(shared.TextConfig):
     """A recurrent language model, its data and its training. Null means: chosen from the data."""
 
-    SUGGESTED: ClassVar[frozenset[str]] = frozenset({"tokens", "normaliser", "layout"})
+    ANNOUNCED: ClassVar[tuple[str, ...]] = ("batch_size", "weight_drop", "weight_decay", "forget_bias")
+    SUGGESTED: ClassVar[frozenset[str]] = frozenset({"tokens", "normaliser", "layout", *ANNOUNCED})
     EFFECTS: ClassVar[tuple[Effect, ...]] = (
         *shared.TextConfig.EFFECTS,
         Effect(
@@ -115,8 +118,9 @@ class LanguageConfig(shared.TextConfig):
         0.1, description="uniform: maximum absolute value"
     )
     output_bias: OutputBias = initialisation("frequencies")
-    forget_bias: float = initialisation(
-        0.0, description="number to add to the initial bias of an LSTM's forget gate"
+    forget_bias: float | None = initialisation(
+        None,
+        description="number to add to the initial bias of an LSTM's forget gate; null: 0, for a short text 1",
     )
 
     embedding_dropout: Share = Field(
@@ -126,7 +130,11 @@ class LanguageConfig(shared.TextConfig):
     hidden_dropout: shared.HiddenDropout = 0.2
     output_dropout: shared.OutputDropout = 0.3
     expert_dropout: Share = Field(0.0, description="dropout on the input of each of several softmaxes")
-    weight_drop: shared.WeightDrop = 0.0
+    weight_drop: Share | None = Field(
+        None,
+        description="share of the recurrent weights that are dropped, drawn for every batch; null: 0, for a "
+        "short text 0.2 if the cell has such weights",
+    )
     variational: shared.Variational = False
     activation_penalty: float = Field(
         0.0, ge=0, description="weight in the loss of the mean square of the outputs, after dropout"
@@ -173,7 +181,16 @@ class LanguageConfig(shared.TextConfig):
         10, description="number of rows into which the validation text is divided"
     )
 
+    # Null until `suit` completes it, before a trainer sees it; its own type has no null.
+    batch_size: BatchSize | None = Field(  # type: ignore[assignment]
+        None, description="number of rows in a batch, over all processes; null: 32, for a short text 16"
+    )
     lr: LearningRate = 4e-3
+    weight_decay: Annotated[float, Field(ge=0)] | None = Field(  # type: ignore[assignment]
+        None,
+        description="weight decay: decoupled with adamw, otherwise added to the gradient; null: 0, for a "
+        "short text 0.05 with adamw",
+    )
     precision: Precision = "float32"
 
     @classmethod
@@ -215,6 +232,49 @@ class LanguageConfig(shared.TextConfig):
         """A copy in which the settings left to the data have their values, as it is saved."""
         return self.model_copy(update=shared.follow_suggestions(self, dataset))
 
+    def suit(self, num_tokens: int) -> LanguageConfig:
+        """A copy in which the settings left to the length of the training text have their values."""
+        limits = [self.max_tokens, self.train_windows and self.train_windows + self.num_steps]
+        read = min([num_tokens, *(limit for limit in limits if limit is not None)])
+        found: dict[str, Any] = suggest_settings(read)
+        if self.optimizer != "adamw":  # the others scale the decay like a gradient: that needs a choice
+            found["weight_decay"] = 0.0
+        if self.cell != "lstm":
+            found["forget_bias"] = None
+        elif self.init != "torch":  # these weights were asked for
+            found["forget_bias"] = 0.0
+        # A cell is built only if its answer matters.
+        undecided = self.weight_drop is None and found["weight_drop"]
+        if undecided and not has_recurrent_weights(self.cell, self.embedding_size, self.widths[0]):
+            found["weight_drop"] = 0.0
+        return self.model_copy(
+            update={key: value for key, value in found.items() if getattr(self, key) is None}
+        )
+
     def frame(self, codec: Codec) -> Framing:
         """The framing with which a model with this vocabulary reads text."""
         return Framing(codec, self.layout == "lines", self.reversed, running=True)
+
+
+def has_recurrent_weights(cell: str, input_size: int, hidden_size: int) -> bool:
+    """Whether a cell multiplies its state by weights, some of which can be dropped."""
+    from throughtime.layers.layer import build_cell
+
+    return "weight_hh" in build_cell(cell, input_size, hidden_size).weights()
+
+
+def suggest_settings(num_tokens: int) -> dict[str, int | float]:
+    """The settings that follow from the length of the training text.
+
+    Smaller batches give the few tokens of a short text enough updates, forget gates that start open let
+    gradients through from the first of them on, and dropped recurrent weights and weight decay keep the model
+    from learning the text by heart.
+
+    >>> suggest_settings(157_384)
+    {'batch_size': 16, 'weight_drop': 0.2, 'weight_decay': 0.05, 'forget_bias': 1.0}
+    >>> suggest_settings(2_000_000)
+    {'batch_size': 32, 'weight_drop': 0.0, 'weight_decay': 0.0, 'forget_bias': 0.0}
+    """
+    if num_tokens < SHORT_TEXT:
+        return {"batch_size": 16, "weight_drop": 0.2, "weight_decay": 0.05, "forget_bias": 1.0}
+    return {"batch_size": 32, "weight_drop": 0.0, "weight_decay": 0.0, "forget_bias": 0.0}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol, Unpack
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Unpack
 
 from throughtime.errors import InputError
 from throughtime.results import Evaluation, Generated, Scored, with_alternatives
@@ -33,6 +33,13 @@ if TYPE_CHECKING:
 
 
 TEXTS_PER_BATCH = 4_096
+
+
+class TokenScores(NamedTuple):
+    """The ids of tokens in the order in which a model reads them, and ln P of each."""
+
+    ids: npt.NDArray[np.int64]
+    log_probs: npt.NDArray[np.float64]
 
 
 class LanguageModel(TextWriter):
@@ -66,17 +73,44 @@ class LanguageModel(TextWriter):
         """The likelihood of a split; a stream is scored as one sequence."""
         from throughtime.metrics.likelihood import Likelihood
 
-        total = Likelihood()
-        unk, texts = self.codec.vocabulary.unk_id, iter(dataset.texts(split))
-        while batch := list(islice(texts, TEXTS_PER_BATCH) if self.framing.marked else texts):
-            sequences = self.framing.sequences(batch)
+        total, unk = Likelihood(), self.codec.vocabulary.unk_id
+        for texts, sequences in self._read_batches(dataset, split):
             for ids, log_probs in zip(sequences, self.model.log_probs(sequences), strict=True):
                 total += Likelihood.of(float(p) for p in log_probs[self.framing.num_given :])
                 total += Likelihood(unknown=ids.count(unk) if unk is not None else 0)
-            total += Likelihood(characters=self.framing.characters(batch))
+            total += Likelihood(characters=self.framing.characters(texts))
         if not total.tokens:
-            raise InputError(f"{dataset.name}, split {split}", "holds no token to score")
+            raise no_tokens(dataset, split)
         return total
+
+    def score_split(
+        self, dataset: Dataset, split: str, *, limit: int | None = None, progress: Progress | None = None
+    ) -> TokenScores:
+        """Score each token of a split as `evaluate` reads it; with `limit`, only this number of first tokens.
+
+        Models of the same texts, direction and vocabulary score the same tokens in the same order.
+        """
+        import numpy as np
+
+        pieces, count = [TokenScores(np.zeros(0, dtype=np.int64), np.zeros(0))], 0
+        for _, sequences in self._read_batches(dataset, split):
+            if limit is not None and count >= limit:
+                break
+            given = self.framing.num_given
+            for ids, log_probs in zip(sequences, self.model.log_probs(sequences), strict=True):
+                pieces.append(TokenScores(np.asarray(ids[given:], dtype=np.int64), log_probs[given:]))
+                count += len(ids) - given
+        if not count:
+            raise no_tokens(dataset, split)
+        return TokenScores(*(np.concatenate(parts)[:limit] for parts in zip(*pieces, strict=True)))
+
+    def _read_batches(self, dataset: Dataset, split: str) -> Iterator[tuple[list[str], list[list[int]]]]:
+        """Some texts of a split and their sequences at a time; of a stream, all."""
+        texts = iter(dataset.texts(split))
+        if self.framing.marked and self.framing.backward:  # the last line comes first, as in a stream
+            texts = reversed([*texts])
+        while batch := list(islice(texts, TEXTS_PER_BATCH) if self.framing.marked else texts):
+            yield batch, self.framing.sequences(batch)
 
     def signature(self, dataset: Dataset) -> str:
         """How text is read, for the signature of an evaluation."""
@@ -157,6 +191,11 @@ class LanguageModel(TextWriter):
                 for token in moment.hypotheses.last.tolist():
                     yield self.framing.addition(list(window), token)
                     window.append(token)
+
+
+def no_tokens(dataset: Dataset, split: str) -> InputError:
+    """The error of a split without text."""
+    return InputError(f"{dataset.name}, split {split}", "holds no token to score")
 
 
 def report_likelihood(likelihood: Likelihood, signature: str) -> Evaluation:

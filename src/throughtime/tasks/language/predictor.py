@@ -6,14 +6,17 @@ import contextlib
 import math
 import shlex
 from collections import Counter
+from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from throughtime.cells import LSTM
 from throughtime.cells.base import scratch_, xavier_
+from throughtime.data.idcache import token_ids
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
@@ -25,7 +28,7 @@ from throughtime.tasks.description import Description, refuse_options, suggest_e
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.language.dynamic_evaluation import ReadingOptions, dynamic_evaluation, neural_cache
 from throughtime.tasks.language.framing import Framing
-from throughtime.tasks.language.model import LanguageModel, report_likelihood
+from throughtime.tasks.language.model import LanguageModel, TokenScores, no_tokens, report_likelihood
 from throughtime.tasks.texts import build_codec
 from throughtime.text.codec import Codec, choose_reserved
 
@@ -54,7 +57,8 @@ class RecurrentLanguage(LanguageModel):
         config = config.complete(dataset)
         how = {"reserved": choose_reserved(config.layout), "normaliser": config.normaliser or "none"}
         codec = build_codec(dataset.texts("train"), config, dataset.name, **how)
-        return config, config.frame(codec)
+        framing = config.frame(codec)
+        return config.suit(len(token_ids(dataset, "train", codec, eos=framing.marked))), framing
 
     @classmethod
     def load_assets(cls, folder: ModelFolder, config: LanguageConfig) -> Framing:
@@ -85,7 +89,7 @@ class RecurrentLanguage(LanguageModel):
                 model.embedding.weight.uniform_(-0.1, 0.1)
         for part in model.modules():
             if isinstance(part, LSTM):
-                part.bias[part.hidden_size : 2 * part.hidden_size] += config.forget_bias
+                part.bias[part.hidden_size : 2 * part.hidden_size] += config.forget_bias or 0.0
 
     def adapt_to(self, dataset: Dataset) -> None:
         """Set the bias of the softmax to the frequencies of tokens in the training text."""
@@ -108,8 +112,6 @@ class RecurrentLanguage(LanguageModel):
 
     def ids(self, dataset: Dataset, split: str) -> np.ndarray[Any, Any]:
         """The ids of a split as one long text, cached on disk."""
-        from throughtime.data.idcache import token_ids
-
         ids = token_ids(dataset, split, self.codec, eos=self.framing.marked).ids
         if not self.framing.backward:
             return ids
@@ -129,18 +131,35 @@ class RecurrentLanguage(LanguageModel):
 
         ids = self.ids(dataset, split)
         if not len(ids):
-            raise InputError(f"{dataset.name}, split {split}", "holds no token to score")
-        begin = self.framing.begin_id
-        advance = None if progress is None else lambda done: progress(done, len(ids))
-        self.model.eval()
-        first = NOTHING if begin is None else begin
+            raise no_tokens(dataset, split)
         nats = torch.zeros((), dtype=torch.float64, device=self.device)
-        with matmul_precision("float32"):
-            for piece in surprisals(self.model, ids, first, reader=reader, progress=advance):
-                nats += piece.double().sum()
+        for piece in self._read(ids, reader, progress):
+            nats += piece.double().sum()
         unk = self.codec.vocabulary.unk_id
         unknown = int((ids == unk).sum()) if unk is not None else 0
         return Likelihood(float(nats), len(ids), self.framing.characters(dataset.texts(split)), unknown)
+
+    def score_split(
+        self, dataset: Dataset, split: str, *, limit: int | None = None, progress: Progress | None = None
+    ) -> TokenScores:
+        """See `LanguageModel`; the state is carried from the first token to the last."""
+        ids = self.ids(dataset, split)[:limit]
+        if not len(ids):
+            raise no_tokens(dataset, split)
+        nats = torch.cat([*self._read(ids, None, progress)])
+        return TokenScores(ids.astype(np.int64), -nats.double().cpu().numpy())
+
+    def _read(
+        self, ids: np.ndarray[Any, Any], reader: StreamScorer | None, progress: Progress | None
+    ) -> Iterator[Tensor]:
+        """The surprisals of a text, piece by piece."""
+        begin = self.framing.begin_id
+        advance = None if progress is None else lambda done: progress(done, len(ids))
+        self.model.eval()
+        with matmul_precision("float32"):
+            yield from surprisals(
+                self.model, ids, NOTHING if begin is None else begin, reader=reader, progress=advance
+            )
 
     def evaluate_split(
         self,

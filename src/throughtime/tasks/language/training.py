@@ -40,6 +40,8 @@ class LanguageObjective(TextObjective):
     ) -> None:
         super().__init__(language)
         self.train, self.valid = train, valid
+        assert self.config.batch_size is not None  # it was completed from the data
+        self._rows = self.config.batch_size
         # Settings that do not fit are refused before the training begins.
         _check_warm_up(self.config)
         self._check_windows()
@@ -53,7 +55,7 @@ class LanguageObjective(TextObjective):
     def batches(self, rank: int, world_size: int) -> Batches[Any, LanguageBatch]:
         """The training text in batches, by the setting `sampling`."""
         config = self.config
-        shape = self.train, config.batch_size, config.num_steps
+        shape = self.train, self._rows, config.num_steps
         if config.sampling == "overlapping":
             windows = None if config.train_windows is None else range(config.train_windows)
             return OverlappingWindows(
@@ -194,7 +196,7 @@ class LanguageObjective(TextObjective):
             first = config.train_windows
             return OverlappingWindows(
                 self.train,
-                config.batch_size,
+                self._rows,
                 config.num_steps,
                 windows=range(first, first + config.valid_windows),
                 shuffle=False,

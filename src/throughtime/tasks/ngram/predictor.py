@@ -21,6 +21,8 @@ from throughtime.tasks.ngram.config import NgramConfig
 from throughtime.text.codec import Codec
 
 if TYPE_CHECKING:
+    import torch
+
     from throughtime.data.datasets import Dataset
     from throughtime.ngram.disk_counts import DiskCounts
 
@@ -188,6 +190,13 @@ class NgramLanguageModel(LanguageModel):
         path = None if self.folder is None else self.folder.path / "metrics.jsonl"
         lines = path.read_text(encoding="utf-8").splitlines() if path is not None and path.is_file() else []
         return dict(json.loads(lines[0])) if lines else {}
+
+    @property
+    def device(self) -> torch.device:
+        """The CPU, since counts are looked up and not computed."""
+        import torch
+
+        return torch.device("cpu")
 
     @property
     def num_tokens(self) -> int:

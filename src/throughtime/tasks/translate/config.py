@@ -277,7 +277,7 @@ class TranslateConfig(TextConfig):
             }
         )
 
-    def suit(self, passes: float, completed: Any) -> dict[str, Any]:
+    def settings_for(self, passes: float) -> dict[str, Any]:
         """The settings that suit this number of passes over the data, of those that were not given."""
         large = passes >= LARGE_PASSES
         sizes = {"hidden_size": 512, "lr": 3e-3} if large else {}

@@ -1,0 +1,370 @@
+"""Several language models as one: P(x) = w_1 P_1(x) + w_2 P_2(x) + ..., with weights chosen on validation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from throughtime.errors import InputError
+from throughtime.metrics.likelihood import Likelihood
+from throughtime.results import Evaluation
+from throughtime.search.ensemble import Ensemble
+from throughtime.search.generate import Memory, State, Step
+from throughtime.tasks.base import Progress
+from throughtime.tasks.description import Description, refuse_options
+from throughtime.tasks.language.framing import NOTHING
+from throughtime.tasks.language.model import LanguageModel, TokenScores, report_likelihood
+
+if TYPE_CHECKING:
+    from throughtime.data.datasets import Dataset
+
+Floats = npt.NDArray[np.float64]
+
+VALIDATION_TOKENS = 20_000
+"""Number of first validation tokens on which weights are chosen: enough for a few, and read quickly."""
+PRECISION = 1e-7
+"""How far below its maximum the mean log-probability of a token may remain when weights are chosen."""
+MAX_ROUNDS = 10_000
+DECIMALS = 3
+"""Chosen weights are rounded to as many, so that the weights that are printed are those that are used."""
+
+
+def interpolate(
+    model: LanguageModel,
+    *others: LanguageModel,
+    weights: Sequence[float] | None = None,
+    data: Any = None,
+) -> InterpolatedLanguageModel:
+    """Combine language models, recurrent or counted: the result generates, scores and evaluates like one.
+
+    The probability of a token is the weighted mean of its probabilities under the models, which must read
+    text in the same way, into the same tokens. Without `weights`, those that maximise the likelihood of the
+    validation split (its first 20,000 tokens) of `data` are chosen, by default of the data of the first
+    model; they are in the result's `weights`.
+
+    >>> import throughtime as tt
+    >>> lines = ["the cat sleeps", "the dog sleeps", "a cat runs"] * 20
+    >>> pair, triple = (tt.train("ngram", lines, order=order, progress="none") for order in (2, 3))
+    >>> both = tt.interpolate(pair, triple, weights=[0.25, 0.75])
+    >>> p, q, mean = (model.score("a cat sleeps")[0].log_probs[2] for model in (pair, triple, both))
+    >>> math.isclose(math.exp(mean), 0.25 * math.exp(p) + 0.75 * math.exp(q))
+    True
+    """
+    models = [model, *others]
+    if not others:
+        raise InputError("others", "is empty; give one or more models to interpolate with")
+    for one in models:
+        if not isinstance(one, LanguageModel):
+            raise InputError("others", f"holds a {type(one).__name__}, expected language models only")
+    members = [Member(one, model, _choose_device(models)) for one in models]
+    if weights is not None:
+        return InterpolatedLanguageModel(members, _check_weights(weights, len(models)))
+    dataset = model.open_data(data)
+    if "valid" not in dataset.splits:
+        raise InputError(
+            "weights", f"cannot be chosen, as {dataset.name} has no validation split; give weights"
+        )
+    scores = score_members(members, dataset, "valid", limit=VALIDATION_TOKENS)
+    chosen = choose_weights(scores.log_probs)
+    source = f"{len(scores.ids):,} tokens of {dataset.name}, valid"
+    return InterpolatedLanguageModel(members, chosen, source)
+
+
+def choose_weights(log_probs: Floats) -> tuple[float, ...]:
+    """Choose the weights of models from their ln P of some tokens [tokens, models].
+
+    They are those that maximise the likelihood, rounded to DECIMALS; but if a single model is at least as
+    good, it gets the whole weight.
+
+    >>> choose_weights(np.log([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]]))   # the first is better at two
+    (0.708, 0.292)
+    >>> choose_weights(np.log([[0.9, 0.8], [0.5, 0.4]]))
+    (1.0, 0.0)
+    """
+    weights = maximise_likelihood(log_probs)
+    rounded = [round(float(weight), DECIMALS) for weight in weights]
+    largest = int(np.argmax(weights))
+    rest = math.fsum(rounded) - rounded[largest]
+    rounded[largest] = round(1 - rest, DECIMALS)
+    alone = [tuple(row) for row in np.eye(len(rounded)).tolist()]
+    return max([*alone, tuple(rounded)], key=lambda one: float(mix_log_probs([*log_probs.T], one).mean()))
+
+
+def maximise_likelihood(log_probs: Floats) -> Floats:
+    """Find the weights that maximise the likelihood of tokens, from their ln P [tokens, models].
+
+    Expectation maximisation: each round gives a model the mean share that it has in the probabilities of the
+    tokens. The likelihood is concave, so there is no second maximum. With g_i the mean of P_i / P, the mean
+    log-probability is at most max(g) - 1 below its maximum, which says when to stop.
+    """
+    best = log_probs.max(axis=1)
+    possible = best > -math.inf  # no weights help where all models have 0
+    shares = np.exp(log_probs[possible] - best[possible, None])
+    count = log_probs.shape[1]
+    weights = np.full(count, 1 / count)
+    for _ in range(MAX_ROUNDS if len(shares) else 0):
+        gains = (shares / (shares @ weights)[:, None]).mean(axis=0)
+        if gains.max() - 1 < PRECISION:
+            break
+        weights = weights * gains
+    return np.asarray(weights / weights.sum())
+
+
+def mix_log_probs(log_probs: Sequence[Floats], weights: Sequence[float]) -> Floats:
+    """ln of the weighted mean of P; each model's ln P is an array of one shape."""
+    weighted = (part + math.log(w) for part, w in zip(log_probs, weights, strict=True) if w > 0)
+    return reduce(np.logaddexp, weighted)
+
+
+class Member:
+    """A language model whose ids are those of another model, the `leader` of an interpolation.
+
+    The vocabularies must hold the same tokens, in any order, but for marks that are never predicted: counted
+    models begin a line with <bos>, recurrent ones with the <eos> of the line before.
+    """
+
+    def __init__(self, model: LanguageModel, leader: LanguageModel, device: torch.device) -> None:
+        self.model, self.device = model, device
+        _check_reading(model, leader)
+        own, words = model.codec.vocabulary, leader.codec.vocabulary
+        # A mark that this model does not have is never predicted; read in a text, it is an unknown token.
+        self._read = [own[token] if token in own or own.unk_id is not None else NOTHING for token in words]
+        self._predicted = torch.tensor(
+            [own[token] if token in own else len(own) for token in words], device=device
+        )
+        self._same = list(own) == list(words)
+        self._begin = [] if model.framing.begin_id is None else [model.framing.begin_id]
+        inputs = [*self._read, NOTHING]  # the last one is reached by the index NOTHING
+        if leader.framing.begin_id is not None:
+            inputs[leader.framing.begin_id] = self._begin[0]
+        self._inputs = torch.tensor(inputs, device=device)
+
+    def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
+        """Read prompts of the leader's ids; see `StepModel`."""
+        _, state, memory = self.model.model.start(self._renumber(prompts))
+        last = torch.tensor([prompt[-1] if prompt else NOTHING for prompt in prompts], device=self.device)
+        return last, _move(state, self.device), _move_memory(memory, self.device)
+
+    def step(self, last: Tensor, state: State, memory: Memory) -> Step:
+        """Feed one token per row; return ln P of the leader's ids."""
+        home = self.model.device
+        step = self.model.model.step(
+            self._inputs[last].to(home), _move(state, home), _move_memory(memory, home)
+        )
+        log_probs = step.log_probs.to(self.device)
+        if not self._same:
+            never = log_probs.new_full((len(log_probs), 1), -math.inf)
+            log_probs = torch.cat([log_probs, never], dim=1).index_select(1, self._predicted)
+        return Step(log_probs, _move(step.state, self.device))
+
+    def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
+        """ln P of every id given the ids before it."""
+        return self.model.model.log_probs(self._renumber(sequences))
+
+    def score_split(
+        self, dataset: Dataset, split: str, *, limit: int | None = None, progress: Progress | None = None
+    ) -> TokenScores:
+        """Score each token of a split as the model itself reads it; the ids are the leader's."""
+        found = self.model.score_split(dataset, split, limit=limit, progress=progress)
+        if self._same:
+            return found
+        back = np.full(len(self.model.codec.vocabulary), NOTHING)
+        for number, own in enumerate(self._predicted.tolist()):
+            if own < len(back):
+                back[own] = number
+        return TokenScores(back[found.ids], found.log_probs)
+
+    def _renumber(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:
+        return [
+            [*self._begin[: len(ids)], *(self._read[one] for one in ids[len(self._begin) :])]
+            for ids in sequences
+        ]
+
+
+class InterpolatedSteps(Ensemble):
+    """The members as one step model; one without weight is left out."""
+
+    def __init__(self, members: Sequence[Member], weights: Sequence[float]) -> None:
+        self.members = [one for one, weight in zip(members, weights, strict=True) if weight > 0]
+        super().__init__(self.members, [weight for weight in weights if weight > 0])
+
+    def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
+        """ln P of every id given the ids before it."""
+        found = [member.log_probs(sequences) for member in self.members]
+        return [mix_log_probs(parts, self.weights) for parts in zip(*found, strict=True)]
+
+
+class InterpolatedLanguageModel(LanguageModel):
+    """Language models as one, made by `throughtime.interpolate`.
+
+    It has no folder of its own: save the models, and interpolate them again with these `weights`.
+    `chosen_on` names the tokens on which the weights were chosen; None if they were given.
+    """
+
+    task = "language"
+    model: InterpolatedSteps
+
+    def __init__(
+        self, members: Sequence[Member], weights: Sequence[float], chosen_on: str | None = None
+    ) -> None:
+        first = members[0].model
+        super().__init__(InterpolatedSteps(members, weights), first.framing, first.config)
+        self.generation = dict(first.generation)
+        self.members, self.weights, self.chosen_on = list(members), tuple(weights), chosen_on
+
+    @property
+    def models(self) -> list[LanguageModel]:
+        """The models, in the order of their weights."""
+        return [member.model for member in self.members]
+
+    @property
+    def names(self) -> list[str]:
+        """A name for each model: what it is made of."""
+        return [model.describe().network for model in self.models]
+
+    @property
+    def device(self) -> torch.device:
+        """The device on which the probabilities are mixed."""
+        return self.members[0].device
+
+    @property
+    def title(self) -> str:
+        """The models and their weights in one line."""
+        return f"{self.config.data}: {self.weights_in_words}, {self._vocabulary}"
+
+    @property
+    def weights_in_words(self) -> str:
+        """Each weight with the name of its model."""
+        return " + ".join(
+            f"{weight:g} x ({name})" for weight, name in zip(self.weights, self.names, strict=True)
+        )
+
+    def describe(self) -> Description:
+        """The model in words."""
+        return Description(
+            f"Interpolated language models of {self.config.data}",
+            self.weights_in_words,
+            self._vocabulary,
+            self._tokens,
+            [],
+            "generate()[0].text",
+        )
+
+    def open_data(self, data: Any = None, **options: Any) -> Dataset:
+        """Open data as those of the first model were opened."""
+        return self.models[0].open_data(data, **options)
+
+    def score_split(
+        self, dataset: Dataset, split: str, *, limit: int | None = None, progress: Progress | None = None
+    ) -> TokenScores:
+        """See `LanguageModel`; each model reads the split as it does alone."""
+        found = score_members(self.model.members, dataset, split, limit=limit, progress=progress)
+        return TokenScores(found.ids, mix_log_probs([*found.log_probs.T], self.model.weights))
+
+    def likelihood(self, dataset: Dataset, split: str, *, progress: Progress | None = None) -> Likelihood:
+        """The likelihood of a split; each model reads it as it does alone."""
+        ids, log_probs = self.score_split(dataset, split, progress=progress)
+        unk = self.codec.vocabulary.unk_id
+        unknown = int((ids == unk).sum()) if unk is not None else 0
+        characters = self.framing.characters(dataset.texts(split))
+        return Likelihood.of(log_probs.tolist()) + Likelihood(characters=characters, unknown=unknown)
+
+    def evaluate_split(
+        self, dataset: Dataset, split: str, *, progress: Progress | None = None, **options: Any
+    ) -> Evaluation:
+        """Measure the perplexity of a split."""
+        refuse_options(options, (), "is for a single model, not for interpolated ones")
+        found = self.likelihood(dataset, split, progress=progress)
+        names = "+".join("-".join(name.replace(",", "").split()) for name in self.names)
+        weights = ",".join(f"{weight:g}" for weight in self.weights)
+        signature = f"{self.signature(dataset)}|models:{names}|weights:{weights}|device:{self.device.type}"
+        report = report_likelihood(found, f"{signature}|precision:float32")
+        values = {**report.values, "models": self.names, "weights": list(self.weights)}
+        chosen = f"; the weights were chosen on {self.chosen_on}" if self.chosen_on else ""
+        return Evaluation(values, report.signature, f"{report.text}\n{self.weights_in_words}{chosen}")
+
+    def save(self, path: Path | str) -> None:
+        """Refuse, since there is nothing to store besides the models and their weights."""
+        raise InputError("path", "cannot hold an interpolation; save each model, and interpolate them again")
+
+    def export(self, out: Path | str, **options: Any) -> dict[str, Any]:
+        """Refuse; see `save`."""
+        raise InputError("out", "cannot hold an interpolation; export a single model")
+
+
+def score_members(
+    members: Sequence[Member],
+    dataset: Dataset,
+    split: str,
+    *,
+    limit: int | None = None,
+    progress: Progress | None = None,
+) -> TokenScores:
+    """Score the tokens of a split with each model; `log_probs` is [tokens, models]."""
+    found = [member.score_split(dataset, split, limit=limit, progress=progress) for member in members]
+    if not all(np.array_equal(one.ids, found[0].ids) for one in found):
+        raise InputError("others", f"must read the same tokens as the first model in {dataset.name}, {split}")
+    return TokenScores(found[0].ids, np.stack([one.log_probs for one in found], axis=1))
+
+
+def _check_reading(model: LanguageModel, leader: LanguageModel) -> None:
+    """Refuse a model that does not read text into the same tokens as the first one."""
+    mine, its = model.framing, leader.framing
+    for name, value, expected in (
+        ("tokens", _tokenizer(model), _tokenizer(leader)),
+        ("layout", *("lines" if one.marked else "stream" for one in (mine, its))),
+        ("direction", *("right to left" if one.backward else "left to right" for one in (mine, its))),
+    ):
+        if value != expected:
+            raise InputError(
+                "others", f"holds a model with {name} {value}, but the first has {expected}; train them alike"
+            )
+    own, words = mine.codec.vocabulary, its.codec.vocabulary
+    extra = {*own} - {*words} - {own.token(mark) for mark in mine.never_predicted}
+    missing = {*words} - {*own} - {words.token(mark) for mark in its.never_predicted}
+    if extra or missing:
+        raise InputError(
+            "others",
+            f"holds a model with another vocabulary: it lacks {len(missing):,} tokens of the first and has "
+            f"{len(extra):,} others, such as {min(extra or missing)!r}; train both on the same text with the "
+            "same min_freq and max_size",
+        )
+
+
+def _tokenizer(model: LanguageModel) -> str:
+    tokenizer = model.codec.tokenizer
+    options = ", ".join(f"{name}={value}" for name, value in sorted(tokenizer.options().items()))
+    return f"{tokenizer.name} ({options})" if options else tokenizer.name
+
+
+def _check_weights(weights: Sequence[float], count: int) -> tuple[float, ...]:
+    """Refuse weights that are not shares of one for each model."""
+    if len(weights) != count:
+        raise InputError("weights", f"has {len(weights)} numbers for {count} models; give one for each")
+    if not all(math.isfinite(weight) and weight >= 0 for weight in weights):
+        raise InputError("weights", f"is {list(weights)}, expected numbers from 0 to 1")
+    if abs((total := math.fsum(weights)) - 1) > 1e-6:
+        raise InputError("weights", f"sums to {total:g}, expected 1")
+    return tuple(float(weight) for weight in weights)
+
+
+def _choose_device(models: Sequence[LanguageModel]) -> torch.device:
+    """The device of the first model that is on a GPU, if one is."""
+    homes = [model.device for model in models]
+    return next((home for home in homes if home.type != "cpu"), homes[0])
+
+
+def _move(state: State, device: torch.device) -> State:
+    return tuple(part.to(device) for part in state)
+
+
+def _move_memory(memory: Memory, device: torch.device) -> Memory:
+    return Memory(_move(memory.kept, device), memory.owner.to(device), memory.rows_each)
