@@ -261,7 +261,7 @@ class Trainer:
         """The number of epochs; in a run that is planned by time, as many as it will probably begin."""
         if (number := self.config.num_epochs) is not None or self.plan is None:
             return number or 1
-        return max(self.position["epoch"] + 1, -(-self.plan.last // self.steps_per_epoch))
+        return max(int(self.position["epoch"]) + 1, -(-self.plan.last // self.steps_per_epoch))
 
     def _validates(self, epoch: int) -> bool:
         """Whether the model is validated after this epoch."""

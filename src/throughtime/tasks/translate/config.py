@@ -299,4 +299,4 @@ def suggest_epochs(words: int) -> int:
     >>> [suggest_epochs(words) for words in (10_000, 200_000, 600_000, 20_000_000)]
     [40, 21, 12, 4]
     """
-    return max(4, min(40, round(30 * (100_000 / max(words, 1)) ** 0.5)))
+    return max(4, min(40, round(30 * math.sqrt(100_000 / max(words, 1)))))

@@ -127,7 +127,7 @@ def build_translator(
     width = max(1, config.hidden_size // 2 if config.bidirectional else config.hidden_size)
     stack = config.build_stack(config.embedding_size, hidden_size=config.encoder_size or width)
     encoder = RecurrentEncoder(
-        source, stack, dropout=config.embedding_dropout, output_dropout=config.encoder_dropout
+        source, stack, dropout=config.embedding_dropout or 0.0, output_dropout=config.encoder_dropout
     )
     decoder = PRESETS[config.structure](config, encoder, target)
     tied_weight = cast(nn.Parameter, target.weight) if config.tied else None

@@ -1,0 +1,93 @@
+"""Planning a training of some minutes: what is measured, chosen and printed."""  # R112
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import throughtime as tt
+from throughtime.api import Training
+from throughtime.tasks import planning
+from throughtime.tasks.planning import Speed, measure_speed
+from throughtime.tasks.translate.config import TranslateConfig, suggest_epochs
+from throughtime.train.processes import Processes
+
+PAIRS = [(f"{a} {b} .", f"{b} {a} !") for a in ("one", "two", "three", "four") for b in ("x", "y", "z")] * 5
+TINY = {"embedding_size": 8, "batch_size": 8, "valid_sentences": 4, "tokens": "space"}
+
+
+@pytest.fixture
+def speed(monkeypatch):
+    """The number of epochs that the time allows, instead of a measurement."""
+
+    def set_passes(passes):
+        def measure(model, dataset, seconds, processes):
+            return Speed(0.01, seconds / passes)
+
+        monkeypatch.setattr(planning, "measure_speed", measure)
+
+    return set_passes
+
+
+@pytest.fixture
+def training(tmp_path):
+    def prepare(**settings):
+        said = []
+        settings = {**TINY, "data": PAIRS, **settings}
+        return Training("translate", settings, tmp_path / "run", progress="none", say=said.append), said
+
+    return prepare
+
+
+@pytest.mark.parametrize(
+    ("passes", "size", "dropout"), [(3, 256, (0.1, 0.1)), (20, 256, (0.2, 0.3)), (100, 512, (0.3, 0.4))]
+)
+def test_settings_follow_from_the_number_of_passes(passes, size, dropout):
+    chosen = TranslateConfig(data="x").settings_for(passes)
+    assert chosen.get("hidden_size", 256) == size
+    assert (chosen["embedding_dropout"], chosen["output_dropout"]) == dropout
+
+
+def test_what_was_given_is_not_changed():
+    chosen = TranslateConfig(data="x", hidden_size=64, lr=0.1, output_dropout=0.5).settings_for(100)
+    assert chosen == {"embedding_dropout": 0.3}
+
+
+def test_a_plan_is_made_said_and_stored(speed, training, tmp_path):
+    speed(20.0)
+    run, said = training(minutes=0.02, hidden_size=8)
+    run.start()
+    [planned] = [line for line in said if "20 epochs" in line]
+    assert "embedding_dropout=0.2" in planned
+    assert "hidden_size" not in planned
+    assert run.values["why"] == "0.02 minutes are over"
+    model = tt.load(tmp_path / "run", task="translate")
+    assert (model.config.hidden_size, model.config.output_dropout, model.config.epochs) == (8, 0.3, None)
+    assert len(model.translate("one x .")) == 1
+
+
+def test_with_epochs_nothing_is_planned(speed, training):
+    speed(1e9)
+    run, _ = training(minutes=5, epochs=1, hidden_size=8)
+    run.start()
+    assert run.per_update is None
+    assert run.values["epochs"] == 1
+
+
+def test_measuring_leaves_the_first_weights(monkeypatch, training):
+    monkeypatch.setattr(planning, "SECONDS", (0.05, 0.05))
+    run, _ = training(minutes=1.0, hidden_size=8)
+    run.create()
+    before = {name: weight.clone() for name, weight in run.model.model.state_dict().items()}
+    found = measure_speed(run.model, run.dataset, 10.0, Processes())
+    assert found.per_update > 0
+    steps = round(found.per_epoch / found.per_update)
+    assert steps == len(run.model.build_objective(run.dataset).batches(0, 1))
+    after = run.model.model.state_dict()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+@pytest.mark.parametrize("words", [100, 100_000, 10_000_000])
+def test_more_data_are_read_less_often(words):
+    assert 4 <= suggest_epochs(4 * words) <= suggest_epochs(words) <= 40
+    assert suggest_epochs(100_000) == 30
