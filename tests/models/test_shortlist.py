@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
 from throughtime.models.bf16_search import Bf16Model
-from throughtime.models.shortlist import SENTENCES_TOGETHER, ShortlistModel, output_device, restrict_model
+from throughtime.models.shortlist import (
+    SENTENCES_TOGETHER,
+    ShortlistModel,
+    output_device,
+    restrict_model,
+    to_vocabulary,
+)
 from throughtime.search.constraints import no_token
 from throughtime.search.ensemble import Ensemble
 from throughtime.search.generate import generate
@@ -56,13 +60,6 @@ def same(found, expected):
         assert [(one.tokens, one.ended) for one in own] == [(one.tokens, one.ended) for one in other]
         assert [one.log_prob for one in own] == pytest.approx([one.log_prob for one in other], abs=1e-9)
         assert [one.score for one in own] == pytest.approx([one.score for one in other], abs=1e-9)
-
-
-def to_vocabulary(found, candidates):
-    return [
-        [replace(one, tokens=tuple(own[list(one.tokens)].tolist())) for one in results]
-        for own, results in zip(candidates, found, strict=True)
-    ]
 
 
 @every_search

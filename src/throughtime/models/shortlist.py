@@ -15,7 +15,7 @@ from throughtime.cells.base import State
 from throughtime.models.heads import Head, SoftmaxHead, log_softmax
 from throughtime.models.seq2seq import DecoderOutput
 from throughtime.search.ensemble import Ensemble
-from throughtime.search.generate import Memory, Step, StepModel
+from throughtime.search.generate import Finished, Memory, Step, StepModel
 
 SENTENCES_TOGETHER = 8
 """Sentences whose candidates share a product: more make it wider, fewer make it slower per candidate."""
@@ -57,6 +57,14 @@ def restrict_model(model: StepModel, candidates: Candidates, *, renumber: bool) 
     return ShortlistModel(model, candidates, renumber=renumber)
 
 
+def to_vocabulary(results: list[list[Finished]], candidates: Candidates) -> list[list[Finished]]:
+    """The results of a search over renumbered tokens, in the ids of the vocabulary."""
+    return [
+        [replace(one, tokens=tuple(own[list(one.tokens)].tolist())) for one in found]
+        for own, found in zip(candidates, results, strict=True)
+    ]
+
+
 class ShortlistModel:
     """A model whose output layer has only the candidates of each sentence; other tokens have probability 0.
 
@@ -80,8 +88,7 @@ class ShortlistModel:
     def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
         """Read the prompts, and collect the output weights of their candidates."""
         last, state, memory = self.model.start(prompts)
-        head = self.model.head
-        assert isinstance(head, SoftmaxHead)
+        head = self._head
         device, width = last.device, max(map(len, self.candidates))
         ids = np.zeros((len(prompts), width), dtype=np.int64)
         column, missing = np.zeros_like(ids), np.ones(ids.shape, dtype=bool)

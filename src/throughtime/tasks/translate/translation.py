@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from throughtime.errors import InputError
 from throughtime.layers.devices import matmul_precision
-from throughtime.models.shortlist import Candidates, output_device, restrict_model
+from throughtime.models.shortlist import Candidates, output_device, restrict_model, to_vocabulary
 from throughtime.results import Translation
 from throughtime.runtime.search import batches_by_length
 from throughtime.runtime.shortlist import Shortlist, choose_count
@@ -34,7 +33,9 @@ GROUP_WIDTH, DIVERSE = 3, {"diversity_penalty": 2.0, "per_group": 2}
 """Diverse search: hypotheses per group, and other defaults; groups of a confident model often agree."""
 
 Search = Callable[[int], "Strategy"]
-"""A function that takes the maximum number of tokens of a result, and returns a strategy."""
+"""A function that takes the maximum number of tokens of a result, and returns a strategy.
+
+With a shortlist, a strategy sees other ids than those of the vocabulary, except for special tokens."""
 
 
 class Found(NamedTuple):
@@ -254,9 +255,12 @@ class SentenceTranslator(ReadsTexts):
                 most = usual + extra
                 steps.clear()
                 chosen = [prompts[number] for number in batch]
-                searched, lists = model or self.step_model, None
+                searched, renumber = model or self.step_model, False
+                lists: Candidates = ()
                 if shortlist:
-                    searched, lists = self._restrict(searched, chosen, shortlist, constraints)
+                    lists = self._list_candidates(chosen, shortlist, constraints)
+                    renumber = watch is None and self._may_renumber(constraints)
+                    searched = restrict_model(searched, lists, renumber=renumber)
                 results = generate(
                     searched,
                     chosen,
@@ -265,11 +269,8 @@ class SentenceTranslator(ReadsTexts):
                     constraints=[*excluded, *constraints.build(len(batch), codec, end_id, most)],
                     watch=watch_step,
                 )
-                if lists is not None:
-                    results = [
-                        [replace(one, tokens=tuple(own[list(one.tokens)].tolist())) for one in found_here]
-                        for own, found_here in zip(lists, results, strict=True)
-                    ]
+                if renumber:
+                    results = to_vocabulary(results, lists)
                 for number, own in zip(batch, results, strict=True):
                     paths = [one.path for one in own] if steps else []  # the row of a result at each step
                     attention = [torch.stack([steps[t][row] for t, row in enumerate(path)]) for path in paths]
@@ -278,21 +279,18 @@ class SentenceTranslator(ReadsTexts):
                     progress(len(found), len(prompts))
         return [found[number] for number in range(len(prompts))]
 
-    def _restrict(
-        self,
-        model: StepModel,
-        prompts: Sequence[Sequence[int]],
-        count: int,
-        constraints: DecodingConstraints,
-    ) -> tuple[StepModel, Candidates | None]:
-        """The model with the candidates of these prompts; the lists, if its tokens are their places.
+    def _list_candidates(
+        self, prompts: Sequence[Sequence[int]], count: int, constraints: DecodingConstraints
+    ) -> Candidates:
+        assert self.shortlist is not None
+        own = constraints.list_tokens(self.codecs.target)
+        return [self.shortlist.candidates(prompt, count, own) for prompt in prompts]
 
-        Constraints compare tokens with words of the vocabulary, so they need its numbers. Without any, and
-        if the special tokens keep their numbers, search sees the candidates alone.
+    def _may_renumber(self, constraints: DecodingConstraints) -> bool:
+        """Whether search may number the candidates of a sentence from 0, which is faster.
+
+        Constraints compare tokens with words of the vocabulary, and the special tokens must not change.
         """
         assert self.shortlist is not None
-        codecs, own = self.codecs, constraints.list_tokens(self.codecs.target)
-        lists = [self.shortlist.candidates(prompt, count, own) for prompt in prompts]
-        marks = [codecs.begin_id, codecs.end_id, *codecs.excluded_ids]
-        renumber = constraints == DecodingConstraints() and all(map(self.shortlist.keeps, marks))
-        return restrict_model(model, lists, renumber=renumber), lists if renumber else None
+        marks = [self.codecs.begin_id, self.codecs.end_id, *self.codecs.excluded_ids]
+        return constraints == DecodingConstraints() and all(map(self.shortlist.keeps, marks))
