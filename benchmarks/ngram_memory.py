@@ -2,7 +2,8 @@
 
 The text is made for the run: segments of a corpus in random order, in which every tenth word is replaced by a
 random one, so that most of its 5-grams are different. It has 100 MB, or the number of bytes that
-THROUGHTIME_BENCH_BYTES gives. Where KenLM's lmplz is found (see `benchmarks.kenlm`), it counts the same file with the same memory.
+THROUGHTIME_BENCH_BYTES gives. Where KenLM's lmplz is found (see `benchmarks.kenlm`), it counts the same file
+with the same memory.
 """
 
 from __future__ import annotations
