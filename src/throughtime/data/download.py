@@ -154,10 +154,14 @@ class _Redirections(urllib.request.HTTPRedirectHandler):
     def __init__(self, asked: str) -> None:
         self._asked = asked
 
-    def redirect_request(self, *details: Any) -> urllib.request.Request | None:
+    def redirect_request(self, request: Any, response: Any, *details: Any) -> urllib.request.Request | None:
         """Return the request that follows, or raise an error."""
-        _check_address(details[-1], self._asked)
-        return super().redirect_request(*details)
+        try:
+            _check_address(details[-1], self._asked)
+        except ThroughtimeError:
+            response.close()
+            raise
+        return super().redirect_request(request, response, *details)
 
 
 @contextlib.contextmanager
