@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 import time
 from collections.abc import Callable
@@ -75,9 +76,9 @@ def measure_speed(model: Predictor, dataset: Dataset, seconds: float, processes:
     objective = model.build_objective(dataset)
     device = next(objective.model.parameters()).device
     before = {name: value.clone() for name, value in objective.model.state_dict().items()}
-    done, began, per_update = 0, time.perf_counter(), 0.0
+    done, began = 0, time.perf_counter()
 
-    def elapsed() -> float:
+    def read_clock() -> float:
         if device.type == "cuda":
             torch.cuda.synchronize(device)
         return time.perf_counter() - began
@@ -86,15 +87,15 @@ def measure_speed(model: Predictor, dataset: Dataset, seconds: float, processes:
         trainer = Trainer(objective, model.config, Path(folder), Reporter(), improved=lambda measured: None)
         steps = trainer.steps_per_epoch
         objective.model.train()
-        for group in trainer.groups():
+        for group in itertools.chain.from_iterable(trainer.groups() for _ in itertools.count()):
             trainer.update(group)
             done += 1
             if done == WARM_UP:
-                elapsed()  # wait for a GPU
+                read_clock()  # wait for a GPU
                 began = time.perf_counter()
-            if done > WARM_UP and elapsed() >= limit:
+            if done > WARM_UP and read_clock() >= limit:
                 break
-        per_update = elapsed() / max(done - WARM_UP, 1)
+        per_update = read_clock() / (done - WARM_UP)
     objective.model.load_state_dict(before)
     # Processes share the batches; all plan with the mean of what they measured.
     (total,) = processes.sum([per_update], device)
