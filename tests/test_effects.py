@@ -86,7 +86,7 @@ LATENT = {"model": "recurrent", "strategy": "recursive"}
         ("compose", "embedding_size", {"tied": True, "hidden_size": 9}, {"tied": False}),
         ("forecast", "hidden_size", {"model": "linear"}, {"model": "mlp"}),
         ("forecast", "num_layers", {"model": "segment"}, {}),
-        ("forecast", "segment", {}, {"model": "segment"}),
+        ("forecast", "segment", {"model": "mlp"}, {"model": "segment"}),
         ("forecast", "hidden_dropout", {"model": "segment"}, {"model": "mlp"}),
         ("forecast", "hidden_dropout", {}, {"num_layers": 2}),
         ("forecast", "output_dropout", {"model": "mlp"}, {}),

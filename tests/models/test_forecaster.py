@@ -46,10 +46,11 @@ def forecaster(kind, normalise="none", known=0, past=0, head=None, warm_up=0) ->
         network = SegmentNetwork(LOOKBACK, HORIZON, width, segment=5, hidden_size=8, series=2, **inputs)
     else:
         network = WindowNetwork(LOOKBACK, HORIZON, width, **inputs)
-    return DirectForecaster(network, head, LOOKBACK, HORIZON, normalise, highway=kind == "recurrent")
+    return DirectForecaster(network, head, LOOKBACK, HORIZON, normalise, highway=HIGHWAY.get(kind, "none"))
 
 
 KINDS = ("linear", "recurrent", "segment", "recursive", "latent")
+HIGHWAY = {"recurrent": "trained", "segment": "ridge"}
 
 
 @pytest.mark.parametrize("kind", KINDS)

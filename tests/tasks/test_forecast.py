@@ -15,6 +15,7 @@ from throughtime.data import embedded
 from throughtime.data.datasets import open_dataset
 from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import read_panel, read_series_panel
+from throughtime.folder import ModelFolder
 from throughtime.series.baselines import BASELINES
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.predictor import SeriesForecaster
@@ -340,7 +341,7 @@ def helped_table(folder, rows=200, gap=None):
     [
         {"model": "linear"},
         {"model": "recurrent", "strategy": "recursive"},
-        {"model": "segment", "segment": 3},
+        {"model": "segment", "segment": 3, "epochs": 24},
     ],
 )
 def test_what_is_known_of_the_future_helps(tmp_path, settings):
@@ -348,7 +349,7 @@ def test_what_is_known_of_the_future_helps(tmp_path, settings):
     dataset = open_dataset(str(table))
     config = ForecastConfig(
         data=str(table), known="temp", calendar=True, horizon=6, head="point", normalise="none",
-        **{**SMALL, "epochs": 12, "hidden_size": 24}, **settings,
+        **{**SMALL, "epochs": 12, "hidden_size": 24, **settings},
     )  # fmt: skip
     model = SeriesForecaster.create(config, dataset)
     assert "1 gap" in model.notes[0]
@@ -409,9 +410,9 @@ def test_a_run_that_goes_on_ends_as_one_that_never_stopped(waves, tmp_path):
 
     def run(out, epochs, resume=False):
         settings = {**SMALL, "epochs": epochs, "output_dropout": 0.2, "schedule": "constant"}
-        config = ForecastConfig(data=str(waves), **settings)
         if resume:
-            config = config.complete(read_series_panel(dataset))
+            _, settings = ModelFolder(out).read_config()
+        config = ForecastConfig(**{"data": str(waves), **settings, "epochs": epochs})
         model = SeriesForecaster.resume(out, config) if resume else SeriesForecaster.create(config, dataset)
         model.fit(dataset, out, resume=resume)
         return {name: weight.clone() for name, weight in model.model.named_parameters()}

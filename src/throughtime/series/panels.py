@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from throughtime.data.panel import Frequency, Panel, Series, Times, calendar
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.series.scaling import Scale, Scaling, Transform, fill_gaps, fit_power, fit_scale
+
+if TYPE_CHECKING:
+    from throughtime.series.lookback import RidgeChoice
 
 SERIES_FILE = "series.json"
 Size = int | float
@@ -112,6 +115,8 @@ class PanelScaling:
     calendar: bool
     scaling: Scaling = "standard"
     transform: Transform = "none"
+    ridge: RidgeChoice | None = None
+    """Of a new model: the ridge regression that it begins with. It is not saved."""
 
     @classmethod
     def of(

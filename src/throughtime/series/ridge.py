@@ -66,14 +66,12 @@ def fit_ridge(
     >>> bool(abs(error).max() < 1e-4)
     True
     """
-    whole = fitted = _Moments.of(series, training, lookback, horizon)
-    tested = _Moments.of(series, validation, lookback, horizon)
+    whole = fitted = Moments.of(series, training, lookback, horizon)
+    tested = Moments.of(series, validation, lookback, horizon)
     if not tested.windows:
-        middles = [part.stop - len(part) // 5 for part in training]
-        first = [range(part.start, middle) for part, middle in zip(training, middles, strict=True)]
-        last = [range(middle, part.stop) for part, middle in zip(training, middles, strict=True)]
-        fitted = _Moments.of(series, first, lookback, horizon)
-        tested = _Moments.of(series, last, lookback, horizon)
+        first, last = hold_back(training)
+        fitted = Moments.of(series, first, lookback, horizon)
+        tested = Moments.of(series, last, lookback, horizon)
     if not (fitted.windows and tested.windows):
         rows = max((len(part) for part in training), default=0)
         raise InputError(
@@ -82,6 +80,13 @@ def fit_ridge(
         )
     penalty = min(penalties, key=lambda each: tested.squared_error(fitted.weights(each)))
     return RidgeMap(whole.weights(penalty), penalty)
+
+
+def hold_back(training: Sequence[range]) -> tuple[list[range], list[range]]:
+    """Divide training rows into the first four fifths, to fit to, and the last, to validate on."""
+    middles = [part.stop - len(part) // 5 for part in training]
+    first = [range(part.start, middle) for part, middle in zip(training, middles, strict=True)]
+    return first, [range(middle, part.stop) for part, middle in zip(training, middles, strict=True)]
 
 
 def windows_within(values: Array, part: range, lookback: int, horizon: int) -> Iterator[Array]:
@@ -95,7 +100,7 @@ def windows_within(values: Array, part: range, lookback: int, horizon: int) -> I
         yield windows[begin : begin + size]
 
 
-class _Moments(NamedTuple):
+class Moments(NamedTuple):
     """All that a least-squares fit and its error depend on."""
 
     inner: Array  # X^T X
@@ -105,6 +110,7 @@ class _Moments(NamedTuple):
 
     @classmethod
     def of(cls, series: Sequence[Array], parts: Sequence[range], lookback: int, horizon: int) -> Self:
+        """Sum over all windows whose horizon lies in the part of its series, less their last value."""
         inner, cross = np.zeros((lookback, lookback)), np.zeros((lookback, horizon))
         squares, count = 0.0, 0
         for values, part in zip(series, parts, strict=True):
@@ -118,6 +124,7 @@ class _Moments(NamedTuple):
         return cls(inner, cross, squares, count)
 
     def weights(self, penalty: float) -> Array:
+        """The ridge regression with this penalty."""
         whole = self.inner + penalty * np.eye(len(self.inner))
         return np.asarray(np.linalg.solve(whole, self.cross), dtype=np.float64)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
@@ -18,29 +20,44 @@ Count = Annotated[int, Field(ge=1)]
 Probability = Annotated[float, Field(gt=0, lt=1)]
 Rows = Annotated[int, Field(ge=0)] | Share
 SEASONS_BACK = 4
+LONG = 96
+"""A look-back above this is read in segments, which takes fewer steps."""
+MOST_SEGMENTS = 24
+RECURRENT_ONLY = ("num_layers", "hidden_dropout", "warm_up", "warm_up_gradient")
+AFFORDABLE = 2.5e8
+"""Values that a training by default reads and forecasts: about a minute of a core."""
+RECURRENT_COST = 20
+"""The time that a recurrent layer of 64 units needs for a row, compared with other models."""
+MOST_EPOCHS = 100
 WITHOUT_SEASON = 10
 HELD_OUT = 0.1
+
+
+def _only_with_model(key: str, *models: str) -> Effect:
+    """The setting `key` has an effect only with these models; the default, null, may become one of them."""
+    plain = only_with(key, "model", *models)
+    return Effect(key, lambda config: config.model is None or plain.counts(config), plain.without)
 
 
 class ForecastConfig(TrainingConfig):
     """A forecaster, its series, and its training. Null settings are derived from the series."""
 
-    EPOCHS: ClassVar[int] = 50
     SUGGESTED: ClassVar[frozenset[str]] = frozenset(
-        "horizon lookback season warm_up segment train_size valid_size test_size".split()
+        "horizon lookback season normalise model warm_up segment train_size valid_size test_size "
+        "epochs batch_size".split()
     )
     EFFECTS: ClassVar[tuple[Effect, ...]] = (
         *TrainingConfig.EFFECTS,
-        only_with("cell", "model", "recurrent", "segment"),
-        only_with("hidden_size", "model", "recurrent", "segment", "mlp"),
-        only_with("num_layers", "model", "recurrent", "mlp"),
-        only_with("segment", "model", "segment"),
+        _only_with_model("cell", "recurrent", "segment"),
+        _only_with_model("hidden_size", "recurrent", "segment", "mlp"),
+        _only_with_model("num_layers", "recurrent", "mlp"),
+        _only_with_model("segment", "segment"),
         Effect(
             "hidden_dropout",
             lambda config: config.model == "mlp" or (config.model == "recurrent" and config.num_layers > 1),
             "with model={model} and num_layers={num_layers}; set model=mlp, or recurrent with num_layers=2",
         ),
-        only_with("output_dropout", "model", "recurrent", "segment"),
+        _only_with_model("output_dropout", "recurrent", "segment"),
         Effect(
             "warm_up_gradient",
             lambda config: config.model == "recurrent" and config.warms_up,
@@ -81,7 +98,7 @@ class ForecastConfig(TrainingConfig):
     lookback: Count | None = architecture(
         None,
         le=1_000_000,
-        description="rows that a forecast reads; null: four seasons, if there are enough rows",
+        description="rows that a forecast reads; null: chosen by the validation errors of ridge regressions",
     )
     season: Count | None = Field(None, description="rows in a season; null: 24 hours, 7 days, 12 months, ...")
     transform: Transform = architecture(
@@ -91,14 +108,17 @@ class ForecastConfig(TrainingConfig):
         "standard",
         description="scale each series by its training rows: standard, robust (to outliers) or none",
     )
-    normalise: Literal["none", "last", "mean", "standard"] = architecture(
-        "last",
-        description="subtract the last value or the mean of a window; standard also divides by its deviation",
+    normalise: Literal["none", "last", "mean", "standard"] | None = architecture(
+        None,
+        description="subtract the last value or the mean of a window; standard also divides by its "
+        "deviation; null: last or mean, chosen by validation",
     )
     stride: Count = Field(1, description="rows between the starts of two training windows")
 
-    model: Literal["linear", "mlp", "recurrent", "segment"] = architecture(
-        "recurrent", description="linear or mlp over the window, recurrent, or segment (long horizons)"
+    model: Literal["linear", "mlp", "recurrent", "segment"] | None = architecture(
+        None,
+        description="linear or mlp over the window, recurrent, or segment, which reads several rows at once; "
+        "null: recurrent, or segment if the look-back is above 96",
     )
     strategy: Literal["direct", "recursive"] = architecture(
         "direct",
@@ -113,7 +133,11 @@ class ForecastConfig(TrainingConfig):
         min_length=1,
         description="probabilities of the quantiles head",
     )
-    highway: bool = architecture(True, description="direct: add a linear map of the window to the network")
+    highway: Literal["ridge", "trained", "none"] = architecture(
+        "ridge",
+        description="linear map of the window that the network corrects (direct): a ridge regression, one "
+        "that is trained with the network, or none",
+    )
     cell: str = architecture("gru", description="gru, lstm, rnn, mingru, ...; see `throughtime doctor`")
     hidden_size: Count = architecture(64, description="number of units in each layer")
     num_layers: Count = architecture(1, le=1_000, description="layers of recurrent, hidden layers of mlp")
@@ -126,8 +150,16 @@ class ForecastConfig(TrainingConfig):
     )
     warm_up_gradient: bool = Field(False, description="let gradients flow back through the warm-up")
 
-    batch_size: int = Field(32, ge=1, description="number of windows in a batch, over all processes")
-    lr: Positive = Field(5e-3, description="learning rate; `--find-lr` suggests one")
+    epochs: int | None = Field(
+        None,
+        ge=1,
+        description="number of passes over the training windows; null: 100, fewer if there are many windows, "
+        "for about a minute on a CPU",
+    )
+    batch_size: int | None = Field(  # type: ignore[assignment]
+        None, ge=1, description="number of windows in a batch, over all processes; null: 32 to 256"
+    )
+    lr: Positive = Field(1e-3, description="learning rate; `--find-lr` suggests one")
     schedule: Schedule = Field("cosine", description="constant, step, plateau, cosine or one-cycle")
     choose_by: Literal["loss", "mse", "mae"] = Field(
         "loss", description="validation measure, on scaled values, that selects the best weights"
@@ -138,6 +170,12 @@ class ForecastConfig(TrainingConfig):
     paths: Count = Field(
         200, le=100_000, description="number of paths drawn for the intervals of a recursive model"
     )
+
+    @field_validator("highway", mode="before")
+    @classmethod
+    def _accept_switch(cls, value: object) -> object:
+        """Accept true and false, for a map that is trained and none."""
+        return value if not isinstance(value, bool) else "trained" if value else "none"
 
     @field_validator("target", "known", "past", mode="before")
     @classmethod
@@ -167,8 +205,17 @@ class ForecastConfig(TrainingConfig):
         assert self.test_size is not None
         return Timeline(self.train_size, self.valid_size, self.test_size)
 
-    def complete(self, panel: Panel) -> ForecastConfig:
-        """Return the configuration with null settings derived from the series."""
+    @classmethod
+    def derive_settings(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Settings that only one model has select this model."""
+        if given.get("model") is not None:
+            return {}
+        if any(given.get(name) is not None for name in RECURRENT_ONLY):
+            return {"model": "recurrent"}
+        return {} if given.get("segment") is None else {"model": "segment"}
+
+    def divide(self, panel: Panel) -> ForecastConfig:
+        """Return the configuration with the season, the horizon and the splits derived from the series."""
         self._check()
         found = panel.frequency.season if panel.frequency is not None else None
         season = self.season or found
@@ -177,19 +224,35 @@ class ForecastConfig(TrainingConfig):
         held = max(horizon, round(HELD_OUT * longest)) if longest > 4 * horizon else horizon
         valid = held if self.valid_size is None else self.valid_size
         test = held if self.test_size is None else self.test_size
-        rows = len(Timeline(self.train_size, valid, test).parts(longest)["train"])
-        lookback = self.lookback or _lookback(season, horizon, rows)
-        warm_up = lookback // 2 if self.model == "recurrent" and self.strategy == "recursive" else 0
-        updates = {
-            "season": season,
-            "horizon": horizon,
-            "valid_size": valid,
-            "test_size": test,
-            "lookback": lookback,
-            "warm_up": warm_up if self.warm_up is None else self.warm_up,
-            "segment": self.segment or min(lookback, (season or 2 * WITHOUT_SEASON) // 2 or 1),
-        }
+        Timeline(self.train_size, valid, test).parts(longest)  # refuses impossible sizes
+        updates = {"season": season, "horizon": horizon, "valid_size": valid, "test_size": test}
         return self.model_copy(update=updates)
+
+    def complete(self, panel: Panel) -> ForecastConfig:
+        """Return the configuration with null settings derived from the series."""
+        config = self.divide(panel)
+        season, horizon = config.season, config.horizon
+        assert horizon is not None
+        rows = [len(part) for part in config.timeline.part_of_each("train", panel)]
+        lookback = self.lookback or _lookback(season, horizon, max(rows))
+        reads_segments = lookback > LONG and self.strategy == "direct" and self.hidden_size % 2 == 0
+        model = self.model or ("segment" if reads_segments else "recurrent")
+        warm_up = lookback // 2 if model == "recurrent" and self.strategy == "recursive" else 0
+        half = (season or 2 * WITHOUT_SEASON) // 2 or 1
+        windows = sum(max(0, each - lookback - horizon + 1) for each in rows) // self.stride
+        row_cost = RECURRENT_COST if model == "recurrent" else 1
+        width = len(self.probabilities) if self.head == "quantiles" else 1
+        cost = windows * (lookback * row_cost + horizon * width) * max(1.0, self.hidden_size / 64)
+        updates = {
+            "lookback": lookback,
+            "normalise": self.normalise or "last",
+            "model": model,
+            "warm_up": warm_up if self.warm_up is None else self.warm_up,
+            "segment": self.segment or min(lookback, max(half, -(-lookback // MOST_SEGMENTS))),
+            "epochs": self.epochs or min(MOST_EPOCHS, max(1, round(AFFORDABLE / max(cost, 1.0)))),
+            "batch_size": self.batch_size or min(256, max(32, 2 ** round(math.log2(max(windows, 1) / 200)))),
+        }
+        return config.model_copy(update=updates)
 
     def _check(self) -> None:
         if self.strategy == "recursive" and self.model == "segment":
@@ -202,7 +265,7 @@ class ForecastConfig(TrainingConfig):
                 "past",
                 "columns are unknown in the rows that a recursive model forecasts; set strategy=direct",
             )
-        if self.model != "recurrent" and self.warm_up:
+        if self.model not in (None, "recurrent") and self.warm_up:
             raise InputError("warm_up", f"needs model=recurrent, but model is {self.model}; leave it out")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -96,6 +97,11 @@ def _model_graph(model: Forecaster, known: int, past: int, int8: bool) -> Graph:
             centre = graph.op("Transpose", graph.linear(flat, model.highway.weight, model.highway.bias))
             padding = graph.axes(0, 0, model.head.centre, 0, 0, width - model.head.centre - 1)
             centre = graph.op("Pad", graph.op("Unsqueeze", centre, graph.axes(-1)), padding)
+            if model.corrects:
+                outputs = graph.op("Add", outputs, graph.weight(model.spread.unsqueeze(1)))
+                shares = np.ones(width, np.float32)
+                shares[model.head.centre] = float(model.trust)
+                outputs = graph.op("Mul", outputs, graph.constant(shares))
             outputs = graph.op("Add", outputs, centre)
         graph.output(outputs, "outputs", "float32", [ahead, "batch", width])
     graph.output(offset, "offset", "float32", ["batch"])

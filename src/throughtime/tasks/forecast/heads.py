@@ -48,6 +48,10 @@ class ForecastHead(nn.Module):
     def draw(self, outputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Draw a value from the distribution, [...]."""
 
+    @abstractmethod
+    def outputs_of(self, errors: Tensor) -> Tensor:
+        """Return outputs [rows, width] with centre 0 and the spread of these errors, [rows, n]."""
+
 
 class PointHead(ForecastHead):
     """A point forecast: the mean if the `loss` is mse, the median if it is mae; huber is in between.
@@ -82,6 +86,10 @@ class PointHead(ForecastHead):
         """Raise an error: there is no distribution to draw from."""
         raise InputError("head", "is point, which has no distribution to draw from; train with head=gaussian")
 
+    def outputs_of(self, errors: Tensor) -> Tensor:
+        """Return zeros."""
+        return errors.new_zeros(len(errors), 1)
+
 
 class LocationScaleHead(ForecastHead):
     """The base of distributions with a centre and a scale, the softplus of the second output."""
@@ -98,6 +106,11 @@ class LocationScaleHead(ForecastHead):
         centre, scale = _centre_and_scale(outputs)
         points = torch.tensor(probabilities, dtype=torch.float64, device=outputs.device)
         return centre + scale * self.standard_quantiles(points).view(-1, *[1] * centre.dim())
+
+    def outputs_of(self, errors: Tensor) -> Tensor:
+        """Return outputs whose scale is the root of the mean squared error."""
+        scale = _inverse_softplus(errors.square().mean(1).sqrt() - LEAST_SCALE)
+        return torch.stack([torch.zeros_like(scale), scale], dim=-1)
 
     @abstractmethod
     def standard_quantiles(self, probabilities: Tensor) -> Tensor:
@@ -237,6 +250,13 @@ class QuantileHead(ForecastHead):
         ends = [ordered.gather(-1, place.unsqueeze(-1)).squeeze(-1) for place in (above - 1, above)]
         return torch.lerp(ends[0], ends[1], share)
 
+    def outputs_of(self, errors: Tensor) -> Tensor:
+        """Return outputs whose quantiles lie as far apart as those of the errors."""
+        quantiles = torch.quantile(errors, self.probabilities.to(errors), dim=1).T
+        distances = _inverse_softplus(quantiles.diff(dim=1))
+        below, above = distances.split([self.centre, self.width - self.centre - 1], dim=1)
+        return torch.cat([below, torch.zeros_like(quantiles[:, :1]), above], dim=1)
+
     def _sort_quantiles(self, outputs: Tensor) -> Tensor:
         outputs = outputs.float()
         middle = self.centre
@@ -253,6 +273,12 @@ class QuantileHead(ForecastHead):
             return ordered[..., above]
         low, high = self.known[above - 1], self.known[above]
         return torch.lerp(ordered[..., above - 1], ordered[..., above], (probability - low) / (high - low))
+
+
+def _inverse_softplus(values: Tensor) -> Tensor:
+    """Return the outputs whose softplus has these values, or 0.001 for smaller ones."""
+    values = values.clamp(min=1e-3)
+    return values + torch.log(-torch.expm1(-values))
 
 
 def _centre_and_scale(outputs: Tensor) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout, pad
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, unknown
 from throughtime.interrupt import check_interrupt
 from throughtime.layers.layer import check_probability
 from throughtime.layers.stack import Stack
@@ -27,6 +27,7 @@ from throughtime.tasks.forecast.window_networks import (
 
 Built = TypeVar("Built")
 NORMALISATIONS = ("none", "last", "mean", "standard")
+HIGHWAYS = ("ridge", "trained", "none")
 LEAST_SPREAD = 0.01
 """Minimum spread, in units of the whole series, so that a nearly constant window does not amplify noise."""
 
@@ -119,11 +120,16 @@ class NetworkForecaster(Forecaster):
 class DirectForecaster(NetworkForecaster):
     """Forecasts all rows of the horizon at once.
 
-    With `highway`, a linear map of the window is added, and the network learns the residual: on short series
-    a network alone learns the season late or never.
+    With a `highway`, a linear map of the window is added, and the network learns the residual: on short
+    series a network alone learns the season late or never. The map is `trained` with the network, or is a
+    `ridge` regression, which `start_from` sets and training does not change. The network then begins at zero,
+    so that the first forecasts are those of the regression, with the spread of its errors. Out of training,
+    the centre of a forecast is moved by `trust` times the correction of the network; validation chooses that
+    share, from 0, the regression itself, to 1.
     """
 
     recursive = False
+    trust: Tensor
 
     def __init__(
         self,
@@ -132,20 +138,58 @@ class DirectForecaster(NetworkForecaster):
         lookback: int,
         horizon: int,
         normalise: str = "none",
-        highway: bool = False,
+        highway: str = "none",
     ) -> None:
         super().__init__(network, head, lookback, horizon, normalise)
-        self.highway = nn.Linear(lookback, horizon) if highway else None
+        if highway not in HIGHWAYS:
+            raise unknown("highway", highway, HIGHWAYS)
+        self.highway = None if highway == "none" else nn.Linear(lookback, horizon)
+        self.corrects = highway == "ridge"
+        if self.highway is not None and self.corrects:
+            self.highway.requires_grad_(False)
+            self.spread = nn.Parameter(torch.zeros(horizon, head.width))
+            self.register_buffer("trust", torch.ones(()))
 
     def forward(self, window: Window) -> HeadOutputs:
         """Return the outputs of the horizon."""
+        outputs, centre = self.split_outputs(window)
+        if centre is None:
+            return outputs
+        trust = self.trust if self.corrects and not self.training else None
+        return outputs._replace(values=self.join_outputs(outputs.values, centre, trust))
+
+    def split_outputs(self, window: Window) -> tuple[HeadOutputs, Tensor | None]:
+        """Return the outputs of the network, and the linear map [horizon, B] if there is one."""
         outputs = super().forward(window)
         if self.highway is None:
-            return outputs
-        values = outputs.level.remove(window.values[: self.lookback])
-        centre = self.highway(values.T).T.unsqueeze(-1)
+            return outputs, None
+        if self.corrects:
+            outputs = outputs._replace(values=outputs.values + self.spread[:, None])
+        return outputs, self.highway(outputs.level.remove(window.values[: self.lookback]).T).T
+
+    def join_outputs(self, outputs: Tensor, centre: Tensor, trust: Tensor | None) -> Tensor:
+        """Add the linear map to the outputs, whose centre counts with the weight `trust`; None: fully."""
         before, after = self.head.centre, self.head.width - self.head.centre - 1
-        return outputs._replace(values=outputs.values + pad(centre, (before, after)))
+        if trust is not None:
+            outputs = outputs * pad(trust.reshape(1), (before, after), value=1.0)
+        return outputs + pad(centre.unsqueeze(-1), (before, after))
+
+    @torch.no_grad()
+    def start_from(self, weights: Tensor, windows: Tensor) -> None:
+        """Begin with a linear map [horizon, lookback] of normalised values, and the errors of these windows.
+
+        The windows are [lookback + horizon, n], scaled.
+        """
+        assert self.highway is not None
+        assert self.corrects
+        self.highway.weight.copy_(weights)
+        self.highway.bias.zero_()
+        last: nn.Linear = self.network.output_layer  # type: ignore[assignment]
+        last.weight.zero_()
+        last.bias.zero_()
+        level = self.level(windows[: self.lookback])
+        past, true = level.remove(windows).split([self.lookback, self.horizon])
+        self.spread.copy_(self.head.outputs_of(true - self.highway(past.T).T))
 
     def rollout(self, window: Window, h: int, choose: Choose) -> Tensor:
         """Return the first `h` rows of the horizon; draws are independent for each row."""
@@ -268,7 +312,7 @@ def build_forecaster(config: ForecastConfig, scaling: PanelScaling) -> Forecaste
     if recursive:
         return build(RecursiveForecaster, network=network, head=head)
     # A linear model is a linear map already.
-    highway = config.highway and config.model != "linear"
+    highway = "none" if config.model == "linear" else config.highway
     return build(DirectForecaster, network=network, head=head, highway=highway)
 
 

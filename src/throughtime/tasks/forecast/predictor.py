@@ -35,13 +35,14 @@ from throughtime.tasks.base import Predictor, Progress
 from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.evaluation import KSteps, evaluate_windows, predict_k_steps
-from throughtime.tasks.forecast.network import Forecaster, build_forecaster
+from throughtime.tasks.forecast.network import DirectForecaster, Forecaster, build_forecaster
 from throughtime.tasks.forecast.prediction import (
     PlainSeries,
     build_panels,
     describe_unusual_series,
     predict_panel,
 )
+from throughtime.tasks.forecast.ridge_start import choose_window, start_from_ridge
 
 if TYPE_CHECKING:
     from throughtime.tasks.forecast.training import ForecastObjective
@@ -65,11 +66,17 @@ class SeriesForecaster(Predictor, ForecastModel):
 
     @classmethod
     def prepare(cls, config: ForecastConfig, dataset: Dataset) -> tuple[ForecastConfig, PanelScaling]:
-        """Measure the scale of each series on its training rows."""
+        """Measure the scale of each series on its training rows, and choose the look-back.
+
+        A model that forecasts directly reads as many rows as the best ridge regression, and begins with it.
+        """
         panel = read_series_panel(dataset, config.roles)
-        config = config.complete(panel)
+        config = config.divide(panel)
         rows = config.timeline.part_of_each("train", panel)
-        return config, PanelScaling.of(panel, rows, config.scaling, config.calendar, config.transform)
+        scaling = PanelScaling.of(panel, rows, config.scaling, config.calendar, config.transform)
+        if config.strategy == "direct":
+            config, scaling.ridge = choose_window(config, panel, scaling)
+        return config.complete(panel), scaling
 
     @classmethod
     def load_assets(cls, folder: ModelFolder, config: ForecastConfig) -> PanelScaling:
@@ -86,9 +93,15 @@ class SeriesForecaster(Predictor, ForecastModel):
         return build_forecaster(config, assets)
 
     def adapt_to(self, dataset: Dataset) -> None:
-        """Note what is unusual about the series; the weights are not changed."""
+        """Note what is unusual about the series, and begin with a ridge regression if there is one."""
         panel = self._history = read_series_panel(dataset, self.config.roles)
         self.data_notes = (*panel.notes, *describe_unusual_series(self.config, panel))
+        if (
+            self.scaling.ridge is not None
+            and isinstance(self.model, DirectForecaster)
+            and self.model.corrects
+        ):
+            start_from_ridge(self.model, self.scaling, self.config, panel)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -102,7 +115,8 @@ class SeriesForecaster(Predictor, ForecastModel):
         panel = self._history = read_series_panel(dataset, self.config.roles)
         self.scaling.check(panel)
         self.config = self.config.complete(panel)
-        return ForecastObjective(self, *training_windows(self, panel, dataset.name))
+        notes = () if self.scaling.ridge is None else (str(self.scaling.ridge),)
+        return ForecastObjective(self, *training_windows(self, panel, dataset.name), notes)
 
     @property
     def history(self) -> Panel | None:

@@ -11,7 +11,7 @@ from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.series import PanelBatch, PanelBatches, PanelWindows
 from throughtime.data.panel import Panel
 from throughtime.errors import InputError
-from throughtime.tasks.forecast.network import Forecaster
+from throughtime.tasks.forecast.network import DirectForecaster, Forecaster
 from throughtime.tasks.forecast.prediction import build_window, to_array
 from throughtime.train.objective import Loss, State
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 VALIDATION_BATCH = 1_024
 SUMS = ("loss", "taught", "squared", "absolute", "values")
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 SHOWN = 8
 """Number of values of the first validation window to show after each epoch."""
 
@@ -31,7 +32,14 @@ class ForecastObjective:
     unit = "values"
     fixed_shapes = True
 
-    def __init__(self, forecaster: SeriesForecaster, train: PanelWindows, valid: PanelWindows | None) -> None:
+    def __init__(
+        self,
+        forecaster: SeriesForecaster,
+        train: PanelWindows,
+        valid: PanelWindows | None,
+        notes: tuple[str, ...] = (),
+    ) -> None:
+        self.notes = notes
         self.forecaster, self.config = forecaster, forecaster.config
         self.model: Forecaster = forecaster.model
         self.train, self.valid = train, valid
@@ -41,6 +49,7 @@ class ForecastObjective:
     def batches(self, rank: int, world_size: int) -> PanelBatches:
         """Return batches of windows of all series, in random order."""
         config = self.config
+        assert config.batch_size is not None
         return PanelBatches(self.train, config.batch_size, seed=config.seed, rank=rank, world_size=world_size)
 
     def count(self, batch: Batch) -> int:
@@ -59,27 +68,59 @@ class ForecastObjective:
         if self.valid is None:
             return {}
         device = next(self.model.parameters()).device
-        sums = torch.zeros(5, dtype=torch.float64, device=device)
+        sums = torch.zeros(len(self.shares), len(SUMS), dtype=torch.float64, device=device)
         batches = PanelBatches(self.valid, VALIDATION_BATCH, shuffle=False, rank=rank, world_size=world_size)
         for batch in batches:
-            if not batch.rows:
-                continue
-            batch = batch.to(device)
-            total, taught = self._losses(batch)
-            horizon = self.valid.horizon
-            mean = self.model.rollout(build_window(batch), horizon, self.model.head.mean)
-            weights = batch.weights[-horizon:]
-            errors = (mean - batch.values[-horizon:]) * weights
+            if batch.rows:
+                sums += self._validation_sums(batch.to(device))
+        return {
+            _sum_name(name, share): value
+            for share, row in zip(self.shares, sums.tolist(), strict=True)
+            for name, value in zip(SUMS, row, strict=True)
+        }
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """The shares of the correction of a ridge regression that are validated."""
+        corrects = isinstance(self.model, DirectForecaster) and self.model.corrects
+        return SHARES if corrects else (1.0,)
+
+    def _validation_sums(self, batch: PanelBatch) -> torch.Tensor:
+        """The losses and errors of a batch, for each of the shares."""
+        horizon, model, window = batch.values.shape[0] - self.model.lookback, self.model, build_window(batch)
+        weights, true = batch.weights[-horizon:], batch.values[-horizon:]
+
+        def add_up(total: torch.Tensor, taught: torch.Tensor, mean: torch.Tensor) -> torch.Tensor:
+            errors = (mean - true) * weights
             found = [total, taught, errors.square().sum(), errors.abs().sum(), weights.sum()]
-            sums += torch.stack(found).double()
-        return dict(zip(SUMS, sums.tolist(), strict=True))
+            return torch.stack(found).double()
+
+        if not (isinstance(model, DirectForecaster) and model.corrects):
+            return add_up(*self._losses(batch), model.rollout(window, horizon, model.head.mean)).unsqueeze(0)
+        outputs, centre = model.split_outputs(window)
+        assert centre is not None
+        rows = []
+        for share in self.shares:
+            joined = model.join_outputs(outputs.values, centre, model.trust.new_tensor(share)).float()
+            total = (model.head.loss(joined, outputs.level.remove(true)) * weights).sum()
+            rows.append(add_up(total, weights.sum(), outputs.level.restore(model.head.mean(joined))))
+        return torch.stack(rows)
 
     def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
-        """Return the loss by its name, and the errors of the mean forecast over the whole horizon."""
+        """Return the loss by its name, and the errors of the mean forecast over the whole horizon.
+
+        A model that corrects a ridge regression is given the share of its correction that has the lowest
+        squared error: with a share of 0, it is that of the regression.
+        """
+        rows = {share: {name: sums[_sum_name(name, share)] for name in SUMS} for share in self.shares}
+        best = min(rows, key=lambda share: rows[share]["squared"])
+        if isinstance(self.model, DirectForecaster) and self.model.corrects:
+            self.model.trust.fill_(best)
+        chosen = rows[best]
         measures = {
-            "mse": sums["squared"] / sums["values"],
-            "mae": sums["absolute"] / sums["values"],
-            self.loss_name: self.model.head.loss_measure(sums["loss"] / sums["taught"]),
+            "mse": chosen["squared"] / chosen["values"],
+            "mae": chosen["absolute"] / chosen["values"],
+            self.loss_name: self.model.head.loss_measure(chosen["loss"] / chosen["taught"]),
         }
         return {self.measure: measures[self.measure], self.loss_name: measures[self.loss_name], **measures}
 
@@ -109,6 +150,10 @@ class ForecastObjective:
         weights = batch.weights[rows]
         losses = self.model.head.loss(outputs.float(), level.remove(batch.values[rows]))
         return (losses * weights).sum(), weights.sum()
+
+
+def _sum_name(name: str, share: float) -> str:
+    return name if share == 1 else f"{name} with {share:g}"
 
 
 def _loss_name(model: Forecaster) -> str:

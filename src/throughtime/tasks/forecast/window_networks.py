@@ -59,6 +59,13 @@ class WindowNetwork(nn.Module):
             size = hidden
         self.layers = nn.Sequential(*layers, nn.Linear(size, horizon * width))
 
+    @property
+    def output_layer(self) -> nn.Linear:
+        """The last layer."""
+        last = self.layers[-1]
+        assert isinstance(last, nn.Linear)
+        return last
+
     def forward(self, window: Window) -> Tensor:
         """[horizon, B, width]."""
         flat = [window.values, *(_flat(each) for each in (window.known, window.past) if each.shape[-1])]
@@ -88,6 +95,11 @@ class RecurrentNetwork(nn.Module):
         self.warm_up, self.warm_up_gradient = warm_up, warm_up_gradient
         self.output_dropout = check_probability("output_dropout", output_dropout)
         self.readout = nn.Linear(stack.output_size + horizon * known, horizon * width)
+
+    @property
+    def output_layer(self) -> nn.Linear:
+        """The last layer."""
+        return self.readout
 
     def forward(self, window: Window) -> Tensor:
         """[horizon, B, width]."""
@@ -164,6 +176,11 @@ class SegmentNetwork(nn.Module):
         self.future = nn.Linear(segment * known, hidden_size) if known else None
         self.output_dropout = check_probability("output_dropout", output_dropout)
         self.write = nn.Linear(self.stack.output_size, segment * width)
+
+    @property
+    def output_layer(self) -> nn.Linear:
+        """The last layer."""
+        return self.write
 
     def forward(self, window: Window) -> Tensor:
         """[horizon, B, width]."""

@@ -1,0 +1,79 @@
+"""A forecaster that begins as a ridge regression: its look-back and its first forecasts are those of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from throughtime.data.batching.series import PanelArrays, PanelWindows
+from throughtime.data.panel import Panel
+from throughtime.series.lookback import OFFSETS, Offset, RidgeChoice, choose_ridge, lookbacks_to_try
+from throughtime.series.panels import PanelScaling
+from throughtime.tasks.forecast.config import ForecastConfig
+from throughtime.tasks.forecast.network import DirectForecaster
+
+NEEDED: dict[str | None, Sequence[Offset]] = {
+    None: OFFSETS,
+    "last": ("last",),
+    "mean": ("mean",),
+    # Dividing a window by its deviation, and multiplying its forecast by it, does not change a linear map.
+    "standard": ("mean",),
+    "none": ("none",),
+}
+"""What a ridge regression subtracts from a window, by the setting `normalise`."""
+MAX_ERRORS = 2_000_000
+"""Number of errors from which the first spread of the forecasts is estimated."""
+
+
+def choose_window(
+    config: ForecastConfig, panel: Panel, scaling: PanelScaling
+) -> tuple[ForecastConfig, RidgeChoice | None]:
+    """Choose the look-back and the normalisation, where they are null, by ridge regressions.
+
+    Without enough rows for one, both are left as they are, and a highway is trained with the network.
+    """
+    assert config.horizon is not None
+    training, validation = (config.timeline.part_of_each(split, panel) for split in ("train", "valid"))
+    rows = [len(part) for part in training]
+    lookbacks = (
+        [config.lookback] if config.lookback else lookbacks_to_try(config.season, config.horizon, rows)
+    )
+    choice = choose_ridge(
+        _scaled(panel, scaling), training, validation, lookbacks, config.horizon, NEEDED[config.normalise]
+    )
+    if choice is None:
+        return config.model_copy(update={"highway": _without_ridge(config)}), None
+    updates = {"lookback": choice.lookback, "normalise": config.normalise or choice.normalise}
+    return config.model_copy(update=updates), choice
+
+
+def start_from_ridge(
+    model: DirectForecaster, scaling: PanelScaling, config: ForecastConfig, panel: Panel
+) -> None:
+    """Set the first weights of a model to the ridge regression, with the spread of its training errors."""
+    choice, arrays = scaling.ridge, _arrays(panel, scaling)
+    assert choice is not None
+    windows = PanelWindows(
+        arrays, config.timeline.part_of_each("train", panel), model.lookback, model.horizon
+    )
+    count = max(2, MAX_ERRORS // model.horizon)
+    chosen = np.unique(np.linspace(0, len(windows) - 1, min(count, len(windows))).astype(int))
+    rows = windows.starts[chosen] + np.arange(windows.length)[:, None]
+    weights = torch.from_numpy(choice.weights.T).float()
+    model.start_from(weights, torch.from_numpy(arrays.values[rows]))
+
+
+def _without_ridge(config: ForecastConfig) -> str:
+    return "trained" if config.highway == "ridge" else config.highway
+
+
+def _scaled(panel: Panel, scaling: PanelScaling) -> list[np.ndarray]:
+    arrays = _arrays(panel, scaling)
+    cuts = zip(arrays.offsets[:-1], arrays.offsets[1:], strict=True)
+    return [arrays.values[first:last].astype(np.float64) for first, last in cuts]
+
+
+def _arrays(panel: Panel, scaling: PanelScaling) -> PanelArrays:
+    return scaling.arrays(panel, [scaling.series[one.unique_id] for one in panel.series])

@@ -1,0 +1,196 @@
+"""A forecaster begins as a ridge regression, corrects it, and is never worse on the validation rows."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import throughtime as tt
+from throughtime.data.datasets import open_dataset
+from throughtime.data.readers.panel import read_series_panel
+from throughtime.runtime import load as load_runner
+from throughtime.series.lookback import choose_ridge
+from throughtime.tasks.forecast.config import MOST_EPOCHS, ForecastConfig
+from throughtime.tasks.forecast.heads import GaussianHead, PointHead, QuantileHead, StudentHead
+from throughtime.tasks.forecast.predictor import SeriesForecaster
+from throughtime.tasks.forecast.training import SHARES
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """Two series of days: a week, a slow wave and noise; one has gaps."""
+    draws = np.random.default_rng(0)
+    days = np.arange(420)
+    path = tmp_path_factory.mktemp("table") / "shops.csv"
+    lines = ["unique_id,ds,y"]
+    for name, level in (("a", 10), ("b", 200)):
+        values = level + np.sin(days * 2 * np.pi / 7) + np.sin(days / 40) + draws.normal(0, 0.3, 420)
+        for day, value in zip(np.datetime64("2021-01-01") + days, values, strict=True):
+            missing = name == "b" and draws.random() < 0.03
+            lines.append(f"{name},{day},{'' if missing else round(value, 4)}")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def built(table, **settings):
+    dataset = open_dataset(str(table))
+    config = ForecastConfig(data=str(table), **{"device": "cpu", "hidden_size": 8, **settings})
+    return SeriesForecaster.create(config, dataset), dataset
+
+
+@pytest.mark.parametrize("model", [None, "recurrent", "segment", "mlp"])
+@pytest.mark.parametrize("normalise", [None, "last", "mean", "standard", "none"])
+def test_the_first_forecasts_are_those_of_ridge_regression(model, normalise, table):
+    forecaster, dataset = built(table, model=model, normalise=normalise, lookback=21, head="gaussian")
+    panel, config = read_series_panel(dataset), forecaster.config
+    arrays = forecaster.scaling.arrays(panel, [*forecaster.scaling.series.values()])
+    ends = arrays.offsets[1:]
+    window = np.stack([arrays.values[end - 21 : end].astype(float) for end in ends])
+    offset = forecaster.scaling.ridge.normalise
+    parts = [config.timeline.part_of_each(split, panel) for split in ("train", "valid")]
+    series = [arrays.values[a:b].astype(float) for a, b in zip(arrays.offsets[:-1], ends, strict=True)]
+    found = choose_ridge(series, *parts, [21], 7, [offset])
+    level = {"last": window[:, -1:], "mean": window.mean(1, keepdims=True), "none": 0.0}[offset]
+    expected = level + (window - level) @ found.weights
+    for one, scaled in zip(forecaster.forecast(), expected, strict=True):
+        own = forecaster.scaling.series[one.unique_id].undo(scaled)
+        assert one.mean == pytest.approx(own, rel=1e-4)
+
+
+def test_defaults_choose_the_window_the_model_and_the_length_of_training(table):
+    forecaster, dataset = built(table)
+    config = forecaster.config
+    assert (config.lookback, config.normalise, config.model) in [
+        (each, normalise, "segment" if each > 96 else "recurrent")
+        for each in (7, 14, 28, 96)
+        for normalise in ("last", "mean")
+    ]
+    assert (config.epochs, config.batch_size, config.highway) == (MOST_EPOCHS, 32, "ridge")
+    [note] = forecaster.build_objective(dataset).notes
+    assert f"Look-back {config.lookback} of 7, 14, 28, 96" in note
+    long = ForecastConfig(data="x", lookback=112, hidden_size=8).complete(read_series_panel(dataset))
+    assert (long.model, long.segment) == ("segment", 5)
+    many = ForecastConfig(data="x", lookback=28, hidden_size=8, horizon=28, probabilities=[0.5] * 1 + [0.9])
+    assert (
+        many.model_copy(update={"hidden_size": 64_000}).complete(read_series_panel(dataset)).epochs
+        < MOST_EPOCHS
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "model"),
+    [
+        ({"num_layers": 2}, "recurrent"),
+        ({"warm_up": 3}, "recurrent"),
+        ({"segment": 4}, "segment"),
+        ({"hidden_size": 8}, None),
+        ({"model": "mlp", "num_layers": 2}, "mlp"),
+    ],
+)
+def test_settings_of_one_model_select_it(given, model):
+    assert ForecastConfig(data="x", **given).model == model
+
+
+def test_a_run_is_no_worse_than_ridge_regression_on_validation(table, tmp_path):
+    """A rate that ruins the network leaves the regression as it was."""
+    for lr, out in ((0.003, "calm"), (3.0, "wild")):
+        forecaster, dataset = built(table, epochs=3, lr=lr, head="point", clip=None)
+        objective = forecaster.build_objective(dataset)
+        forecaster.model.eval()
+        start = objective.summarise(objective.validate(0, 1))
+        forecaster.fit(dataset, tmp_path / out)
+        lines = map(json.loads, (tmp_path / out / "metrics.jsonl").read_text().splitlines())
+        errors = [line["mse"] for line in lines if line["kind"] == "valid"]
+        assert len(errors) == 3
+        assert max(errors) <= start["mse"] * (1 + 1e-6)
+    assert load_file(tmp_path / "wild" / "model.safetensors")["trust"] == 0
+    evaluated = tt.load(tmp_path / "wild", device="cpu").evaluate(split="valid").values["mse"]
+    assert evaluated == pytest.approx(start["mse"], rel=1e-4)
+
+
+def test_validation_takes_the_best_share_of_the_correction(table):
+    forecaster, dataset = built(table, head="point", lookback=14)
+    objective, model = forecaster.build_objective(dataset), forecaster.model.eval()
+    with torch.no_grad():  # a correction that is wrong by a half
+        last = model.network.output_layer
+        torch.nn.init.normal_(last.weight, std=0.1)
+    sums = objective.validate(0, 1)
+    found = objective.summarise(sums)
+    errors = {}
+    for share in SHARES:
+        model.trust.fill_(share)
+        with torch.no_grad():
+            errors[share] = float(objective._losses(next(iter_batches(objective)))[0])
+    best = min(errors, key=errors.get)
+    objective.summarise(sums)
+    assert float(model.trust) == best
+    assert found["mse"] == pytest.approx(min(errors.values()) / sums["values"], rel=1e-5)
+
+
+def iter_batches(objective):
+    from throughtime.data.batching.series import PanelBatches
+
+    return iter(PanelBatches(objective.valid, 10_000, shuffle=False))
+
+
+def test_training_does_not_change_the_regression(table, tmp_path):
+    forecaster, dataset = built(table, epochs=1, lookback=14, model="recurrent")
+    before = forecaster.model.highway.weight.clone()
+    spread = forecaster.model.spread.detach().clone()
+    forecaster.fit(dataset, tmp_path / "run")
+    assert torch.equal(forecaster.model.highway.weight, before)
+    assert not torch.equal(forecaster.model.spread, spread)
+
+
+def test_a_saved_correction_is_forecast_and_exported(table, tmp_path):
+    forecaster, dataset = built(table, epochs=2, lr=0.01, lookback=14)
+    forecaster.fit(dataset, tmp_path / "run")
+    model = tt.load(tmp_path / "run", device="cpu")
+    model.model.trust.fill_(0.5)
+    model.export(tmp_path / "onnx")
+    panel = read_series_panel(dataset)
+    values = {one.unique_id: np.where(np.isnan(one.y), 0, one.y).tolist() for one in panel.series}
+    ours, theirs = (
+        each.forecast(values, h=7, level=[80]) for each in (model, load_runner(tmp_path / "onnx"))
+    )
+    for one, other in zip(ours, theirs, strict=True):
+        assert other.mean == pytest.approx(one.mean, rel=1e-4)
+        assert other.quantiles[0.9] == pytest.approx(one.quantiles[0.9], rel=1e-4)
+        assert (one.quantiles[0.1] < one.mean).all()
+
+
+def test_series_too_short_for_a_regression_train_a_map_with_the_network(tmp_path):
+    path = tmp_path / "short.csv"
+    path.write_text("y\n" + "".join(f"{math.sin(row):.4f}\n" for row in range(30)))
+    forecaster, _ = built(path, horizon=8, valid_size=0, test_size=8, lookback=6)
+    assert (forecaster.config.highway, forecaster.scaling.ridge) == ("trained", None)
+    assert forecaster.model.highway.weight.requires_grad
+
+
+@pytest.mark.parametrize(("given", "expected"), [(True, "trained"), (False, "none"), ("ridge", "ridge")])
+def test_switches_of_earlier_settings_are_understood(given, expected):
+    assert ForecastConfig(data="x", highway=given).highway == expected
+
+
+@pytest.mark.parametrize(
+    "head", [QuantileHead((0.1, 0.25, 0.5, 0.9)), GaussianHead(), StudentHead(), PointHead()]
+)
+def test_outputs_have_the_spread_of_errors(head):
+    errors = torch.randn(3, 5000, generator=torch.Generator().manual_seed(0)) * torch.tensor(
+        [[0.5], [1.0], [4.0]]
+    )
+    outputs = head.outputs_of(errors)
+    assert outputs.shape == (3, head.width)
+    assert (head.mean(outputs) == 0).all()
+    if isinstance(head, QuantileHead | GaussianHead):
+        found = head.quantiles(outputs, (0.1, 0.9))
+        expected = torch.quantile(errors, torch.tensor([0.1, 0.9]), dim=1)
+        assert torch.allclose(found, expected, rtol=0.1, atol=0.05)
+    if isinstance(head, StudentHead):
+        scale = head.quantiles(outputs, (0.9,))[0]
+        assert (scale.diff() > 0).all()
