@@ -243,13 +243,14 @@ class ForecastConfig(TrainingConfig):
         row_cost = RECURRENT_COST if model == "recurrent" else 1
         width = len(self.probabilities) if self.head == "quantiles" else 1
         cost = windows * (lookback * row_cost + horizon * width) * max(1.0, self.hidden_size / 64)
+        epochs = min(MOST_EPOCHS, max(1, round(AFFORDABLE / max(cost, 1.0))))
         updates = {
             "lookback": lookback,
             "normalise": self.normalise or "last",
             "model": model,
             "warm_up": warm_up if self.warm_up is None else self.warm_up,
             "segment": self.segment or min(lookback, max(half, -(-lookback // MOST_SEGMENTS))),
-            "epochs": self.epochs or min(MOST_EPOCHS, max(1, round(AFFORDABLE / max(cost, 1.0)))),
+            "epochs": self.epochs or (None if self.minutes else epochs),
             "batch_size": self.batch_size or min(256, max(32, 2 ** round(math.log2(max(windows, 1) / 200)))),
         }
         return config.model_copy(update=updates)
