@@ -227,6 +227,8 @@ class Training:
     per_update: float | None = None
     """Seconds of an update, if they were measured to plan a run of some minutes."""
 
+    notes: list[str] = field(default_factory=list)
+    """What was chosen for the data and the time; shown when the training begins."""
     asked: Any = None
     """The settings as they were given, before they are completed from the data."""
 
@@ -282,7 +284,12 @@ class Training:
         options: dict[str, Any] = {"say": self._say}
         if self.declaration.uses_trainer:
             spent = 0.0 if continues else time.monotonic() - self.began
-            options = {"reporter": self._reporter(), "spent": spent, "per_update": self.per_update}
+            options = {
+                "reporter": self._reporter(),
+                "spent": spent,
+                "per_update": self.per_update,
+                "notes": self.notes,
+            }
         self.values = self.model.fit(
             self.dataset,
             self.out,
@@ -324,7 +331,7 @@ class Training:
             if getattr(config, key) is None and (value := getattr(self.model.config, key)) is not None
         }:
             shown = ", ".join(f"{key}={dumps(value)}" for key, value in chosen.items())
-            self._say(f"Set to suit the data: {shown}.")
+            self.notes.append(f"Set to suit the data: {shown}.")
         if self.dataset.label_columns is not None and not {"text", "label"} <= {*settings}:
             text, label = self.dataset.label_columns
             self._say(f"Texts are read from the column {text!r}, labels from {label!r}.")
@@ -342,7 +349,7 @@ class Training:
         left = 60 * config.minutes - (time.monotonic() - self.began)
         self.model.model.to(choose_device(config.device))
         self.model, self.per_update = plan_training(
-            self.model, self.asked, self.dataset, max(left, 1.0), processes=processes, say=self._say
+            self.model, self.asked, self.dataset, max(left, 1.0), processes=processes, say=self.notes.append
         )
 
     def find_learning_rate(self) -> RateSearch:

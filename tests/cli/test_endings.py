@@ -50,7 +50,7 @@ def test_ctrl_c_in_any_command(throughtime, monkeypatch, json_wanted):
     def interrupted(run):
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("throughtime.cli.inputs.read_task_name", interrupted)
+    monkeypatch.setattr("throughtime.cli.evaluate.read_task_name", interrupted)
     ran = throughtime("evaluate", "run", *["--json"] * json_wanted)
     assert (ran.code, ran.err) == (130, "Interrupted.\n")
     assert (ran.json == {"error": "Interrupted."}) if json_wanted else ran.out == ""

@@ -91,7 +91,7 @@ def test_a_failure_at_run_time_is_code_one(throughtime, monkeypatch):
     def broken(run):
         raise RuntimeError("the disk sang")
 
-    monkeypatch.setattr("throughtime.cli.inputs.read_task_name", broken)
+    monkeypatch.setattr("throughtime.cli.evaluate.read_task_name", broken)
     ran = throughtime("evaluate", "run")
     assert ran.code == 1
     assert not lacks(ran.err, "error:", "RuntimeError", "the disk sang", "--debug")
@@ -102,7 +102,7 @@ def test_only_the_first_line_of_an_unexpected_error_is_told(throughtime, monkeyp
     def broken(run):
         raise RuntimeError("the disk sang.\nframe 1: song\nframe 2: disk")
 
-    monkeypatch.setattr("throughtime.cli.inputs.read_task_name", broken)
+    monkeypatch.setattr("throughtime.cli.evaluate.read_task_name", broken)
     told = throughtime("evaluate", "run").err
     assert not lacks(told, "error:", "RuntimeError", "the disk sang", "--debug")
     assert told.count("\n") == 1
@@ -115,7 +115,7 @@ def test_an_unexpected_error_may_say_nothing(throughtime, monkeypatch):
     def broken(run):
         raise AssertionError
 
-    monkeypatch.setattr("throughtime.cli.inputs.read_task_name", broken)
+    monkeypatch.setattr("throughtime.cli.evaluate.read_task_name", broken)
     assert not lacks(throughtime("evaluate", "run").err, "error:", "AssertionError", "--debug")
 
 

@@ -55,9 +55,9 @@ def test_what_was_given_is_not_changed():
 
 def test_a_plan_is_made_said_and_stored(speed, training, tmp_path):
     speed(20.0)
-    run, said = training(minutes=0.02, hidden_size=8)
+    run, _ = training(minutes=0.02, hidden_size=8)
     run.start()
-    [planned] = [line for line in said if "20 epochs" in line]
+    [planned] = [line for line in run.notes if "20 epochs" in line]
     assert "embedding_dropout=0.2" in planned
     assert "hidden_size" not in planned
     assert run.values["why"] == "0.02 minutes are over"

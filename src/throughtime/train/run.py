@@ -75,6 +75,7 @@ def fit(
     accept_changed_data: bool = False,
     spent: float = 0.0,
     per_update: float | None = None,
+    notes: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Train a model into the folder `out`, and return the results by name.
 
@@ -82,7 +83,7 @@ def fit(
     `skip_bad` notes in the folder that bad records were skipped, for later evaluations. `checksums` are the
     names and SHA-256 sums of the data files; a run whose files have changed is resumed only with
     `accept_changed_data`. `spent` are the seconds that preparing a new run took, which count as its time, and
-    `per_update` those that an update takes, if they were measured.
+    `per_update` those that an update takes, if they were measured. `notes` are shown below the title.
     """
     processes, reporter = processes or Processes(), reporter or Reporter()
     config: TrainingConfig = trainable.config
@@ -134,7 +135,7 @@ def fit(
         else:
             trainer.expect(spent, per_update)
         reporter.begin(title, trainer.epochs, trainer.steps_per_epoch, trainer.step)
-        for note in getattr(objective, "notes", ()):  # on what became of the data in its batches
+        for note in (*notes, *getattr(objective, "notes", ())):  # the latter on the data in its batches
             reporter.say(note)
         try:
             summary = trainer.fit()
