@@ -9,6 +9,7 @@ import throughtime as tt
 from throughtime.model import Model
 from throughtime.results import Classified, Evaluation, Forecast, Generated, Tagged, Translation
 from throughtime.tasks.classify.predictor import Classifier
+from throughtime.tasks.language.interpolation import InterpolatedLanguageModel
 from throughtime.tasks.translate.predictor import Translator
 
 
@@ -35,6 +36,13 @@ def loading_any_task() -> None:
     assert_type(model.stream("the"), Iterator[str])
     assert_type(model.forecast(h=3, level=[80]), list[Forecast])
     model.generate("the", temprature=0.8)  # wrong: no such keyword
+
+
+def interpolating() -> None:
+    both = tt.interpolate(tt.load("runs/lstm", task="language"), tt.load("runs/6gram", task="ngram"))
+    assert_type(both, InterpolatedLanguageModel)
+    assert_type(both.generate("the", seed=1), list[Generated])
+    assert_type(both.weights, tuple[float, ...])
 
 
 def loading_by_a_name() -> None:

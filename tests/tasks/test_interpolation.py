@@ -13,8 +13,9 @@ from tests.refusals import lacks, refuses
 
 import throughtime as tt
 from throughtime.tasks.language.config import LanguageConfig
-from throughtime.tasks.language.interpolation import VALIDATION_TOKENS, choose_weights, maximise_likelihood
+from throughtime.tasks.language.interpolation import VALIDATION_TOKENS
 from throughtime.tasks.language.predictor import RecurrentLanguage
+from throughtime.tasks.language.weights import choose_weights, maximise_likelihood
 from throughtime.tasks.ngram.config import NgramConfig
 from throughtime.tasks.ngram.predictor import NgramLanguageModel
 

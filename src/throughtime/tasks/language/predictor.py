@@ -16,7 +16,6 @@ from torch import Tensor
 
 from throughtime.cells import LSTM
 from throughtime.cells.base import scratch_, xavier_
-from throughtime.data.idcache import token_ids
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
@@ -53,7 +52,9 @@ class RecurrentLanguage(LanguageModel):
 
     @classmethod
     def prepare(cls, config: LanguageConfig, dataset: Dataset) -> tuple[LanguageConfig, Framing]:
-        """Build the vocabulary of the training text."""
+        """Build the vocabulary of the training text, whose length completes the configuration."""
+        from throughtime.data.idcache import token_ids
+
         config = config.complete(dataset)
         how = {"reserved": choose_reserved(config.layout), "normaliser": config.normaliser or "none"}
         codec = build_codec(dataset.texts("train"), config, dataset.name, **how)
@@ -112,6 +113,8 @@ class RecurrentLanguage(LanguageModel):
 
     def ids(self, dataset: Dataset, split: str) -> np.ndarray[Any, Any]:
         """The ids of a split as one long text, cached on disk."""
+        from throughtime.data.idcache import token_ids
+
         ids = token_ids(dataset, split, self.codec, eos=self.framing.marked).ids
         if not self.framing.backward:
             return ids
