@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 ProgressKind = Literal["auto", "bars", "notebook", "lines", "none"]
 MAY_CHANGE = frozenset(
     "epochs minutes lr clip early_stopping device capture checkpoint_every checkpoint_minutes "
-    "keep report_every".split()
+    "keep memory report_every".split()
 )
 """The settings that may change when a run continues: how long, how fast and where it trains."""
 
