@@ -49,7 +49,7 @@ def test_training_tells_what_it_found(sales, tmp_path, throughtime):
     ran = throughtime(*words(sales, out), "--json")
     assert ran.code == 0, ran.err
     assert list(ran.json["best"]) == ["pinball", "mse", "mae"]
-    assert len(re.findall(r"^epoch \d/3  pinball: train [\d.]+, valid [\d.]+  ", ran.err, re.M)) == 3
+    assert len(re.findall(r"^epoch \d/3  pinball: train [\d.e-]+, valid [\d.e-]+  ", ran.err, re.M)) == 3
     assert not lacks(ran.err, "north", "1", "2020-01-20")
     assert "rows out of order in time were sorted, 1 of them" in ran.err
     assert ran.err.count(" → ") == 3  # an epoch each
@@ -145,7 +145,7 @@ def test_mistakes_in_training_are_named(sales, tmp_path, throughtime):
     twice.write_text("ds,y\n2020-01-01,1\n2020-01-02,1\n2020-01-02,2\n")
     assert not lacks(throughtime(*words(twice, tmp_path / "run")).err, "twice.csv:4:", "3")
     shown = throughtime("train", "forecast", "--show-config").out
-    assert "model: recurrent" in shown
+    assert "highway: ridge" in shown
 
 
 def test_k_steps_ahead_with_a_picture(sales, tmp_path, throughtime):  # R4

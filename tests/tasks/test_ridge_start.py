@@ -172,6 +172,15 @@ def test_series_too_short_for_a_regression_train_a_map_with_the_network(tmp_path
     assert forecaster.model.highway.weight.requires_grad
 
 
+@pytest.mark.parametrize("settings", [{"model": "linear"}, {"highway": "none"}, {"highway": "trained"}])
+def test_what_needs_no_regression_fits_none(settings, table):
+    given, _ = built(table, lookback=14, normalise="last", **settings)
+    assert given.scaling.ridge is None
+    chosen, _ = built(table, normalise="last", **settings)
+    assert chosen.scaling.ridge.lookback == chosen.config.lookback
+    assert chosen.config.highway == settings.get("highway", "ridge")
+
+
 @pytest.mark.parametrize(("given", "expected"), [(True, "trained"), (False, "none"), ("ridge", "ridge")])
 def test_switches_of_earlier_settings_are_understood(given, expected):
     assert ForecastConfig(data="x", highway=given).highway == expected

@@ -25,7 +25,7 @@ level is that of the training rows, and lose after a change of the level."""
 PENALTIES = tuple(10.0 ** (power / 2) for power in range(-2, 13))
 """From 0.1, which has little effect even on a short series, to a million."""
 LOOKBACKS = (96, 336, 512, 720)
-"""Look-backs to try beside one, two and four seasons: four days, two, three and four weeks of hours."""
+"""Look-backs to try beside one, two and four seasons; 336 hours are two weeks, 720 a month."""
 MULTIPLES = (1, 2, 4)
 SHARE = 3
 """The longest look-back is at most a third of the training rows before the last horizon."""

@@ -34,6 +34,9 @@ def choose_window(
 
     Without enough rows for one, both are left as they are, and a highway is trained with the network.
     """
+    corrects = config.highway == "ridge" and config.model != "linear"
+    if config.lookback is not None and config.normalise is not None and not corrects:
+        return config, None
     assert config.horizon is not None
     training, validation = (config.timeline.part_of_each(split, panel) for split in ("train", "valid"))
     rows = [len(part) for part in training]
