@@ -153,7 +153,7 @@ def test_it_is_said_in_one_sentence(task: str, words: list[str], named: list[str
         ("language", ["warm_up=3", "warm_up_gradient=true"]),
         ("language", ["variational=true"]),
         ("forecast", ["warm_up_gradient=true", "strategy=recursive"]),
-        ("forecast", ["model=linear", "highway=false"]),
+        ("forecast", ["model=linear", "highway=none"]),
         ("translate", ["structure=conditional", "attention=general"]),
     ],
 )

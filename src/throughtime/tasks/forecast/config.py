@@ -171,12 +171,6 @@ class ForecastConfig(TrainingConfig):
         200, le=100_000, description="number of paths drawn for the intervals of a recursive model"
     )
 
-    @field_validator("highway", mode="before")
-    @classmethod
-    def _accept_switch(cls, value: object) -> object:
-        """Accept true and false, for a map that is trained and none."""
-        return value if not isinstance(value, bool) else "trained" if value else "none"
-
     @field_validator("target", "known", "past", mode="before")
     @classmethod
     def _accept_single(cls, value: object) -> object:

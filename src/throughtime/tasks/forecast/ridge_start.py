@@ -44,10 +44,10 @@ def choose_window(
         [config.lookback] if config.lookback else lookbacks_to_try(config.season, config.horizon, rows)
     )
     choice = choose_ridge(
-        _scaled(panel, scaling), training, validation, lookbacks, config.horizon, NEEDED[config.normalise]
+        _scale_series(panel, scaling), training, validation, lookbacks, config.horizon, NEEDED[config.normalise]
     )
     if choice is None:
-        return config.model_copy(update={"highway": _without_ridge(config)}), None
+        return config.model_copy(update={"highway": _highway_without_ridge(config)}), None
     updates = {"lookback": choice.lookback, "normalise": config.normalise or choice.normalise}
     return config.model_copy(update=updates), choice
 
@@ -56,7 +56,7 @@ def start_from_ridge(
     model: DirectForecaster, scaling: PanelScaling, config: ForecastConfig, panel: Panel
 ) -> None:
     """Set the first weights of a model to the ridge regression, with the spread of its training errors."""
-    choice, arrays = scaling.ridge, _arrays(panel, scaling)
+    choice, arrays = scaling.ridge, _build_arrays(panel, scaling)
     assert choice is not None
     windows = PanelWindows(
         arrays, config.timeline.part_of_each("train", panel), model.lookback, model.horizon
@@ -68,15 +68,15 @@ def start_from_ridge(
     model.start_from(weights, torch.from_numpy(arrays.values[rows]))
 
 
-def _without_ridge(config: ForecastConfig) -> str:
+def _highway_without_ridge(config: ForecastConfig) -> str:
     return "trained" if config.highway == "ridge" else config.highway
 
 
-def _scaled(panel: Panel, scaling: PanelScaling) -> list[np.ndarray]:
-    arrays = _arrays(panel, scaling)
+def _scale_series(panel: Panel, scaling: PanelScaling) -> list[np.ndarray]:
+    arrays = _build_arrays(panel, scaling)
     cuts = zip(arrays.offsets[:-1], arrays.offsets[1:], strict=True)
     return [arrays.values[first:last].astype(np.float64) for first, last in cuts]
 
 
-def _arrays(panel: Panel, scaling: PanelScaling) -> PanelArrays:
+def _build_arrays(panel: Panel, scaling: PanelScaling) -> PanelArrays:
     return scaling.arrays(panel, [scaling.series[one.unique_id] for one in panel.series])
