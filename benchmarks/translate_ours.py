@@ -143,6 +143,7 @@ class Side:
         training.train(updates)
         self.translator = training.translator
         self.translator.shortlist = build_shortlist(self.codecs, *self.train_ids)
+        self.translator.model.eval()
         self.translator.export(path.with_suffix(".onnx"), int8=True)
         self.runner = throughtime.runtime.load(path.with_suffix(".onnx"), threads=torch.get_num_threads())
         model = self.translator.model
