@@ -11,8 +11,8 @@ from tests.refusals import refuses
 
 from throughtime.errors import ThroughtimeError
 from throughtime.train.config import TrainingConfig
+from throughtime.train.divergence import MAX_SKIPS
 from throughtime.train.lr_finder import find_learning_rate
-from throughtime.train.metrics import MAX_SKIPS
 from throughtime.train.objective import Loss
 from throughtime.train.optimizers import (
     OPTIMIZERS,

@@ -17,8 +17,8 @@ from tests.tiny import tiny_data, training
 from throughtime.data.batching.series import SeriesWindows
 from throughtime.errors import ThroughtimeError
 from throughtime.train.config import TrainingConfig
+from throughtime.train.divergence import LossLimits, validation_loss
 from throughtime.train.lr_finder import find_learning_rate
-from throughtime.train.metrics import LossLimits, validation_loss
 from throughtime.train.objective import Loss
 from throughtime.train.processes import Meetings, Processes
 from throughtime.train.progress import Reporter

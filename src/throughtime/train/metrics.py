@@ -1,4 +1,4 @@
-"""Measurements of training: the file `metrics.jsonl`, the best validation, divergence, and the summary."""
+"""Measurements of training: the file `metrics.jsonl`, the best validation, and the summary."""
 
 from __future__ import annotations
 
@@ -6,19 +6,13 @@ import importlib.util
 import json
 import math
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
-from throughtime.errors import InputError, ThroughtimeError
+from throughtime.errors import InputError
 from throughtime.files import name_in_errors, whole_file
-from throughtime.text.texts import format_count
-
-DIVERGENCE_FACTOR = 1_000.0
-"""A loss larger than the first by this factor has diverged."""
-MAX_SKIPS = 10
-"""Number of skipped updates after which a run gives up: the rate is then a thousandth of what it was."""
 
 
 class Metrics:
@@ -177,71 +171,6 @@ class Record:
         self._best_at, self.best_epoch = values["best_at"], values["best_epoch"]
         self.validated_at = step
         self.broken = self.scores[-1:] == [math.inf]
-
-
-def describe_skips(skips: int, rate: float) -> str:
-    """Describe the updates that were skipped since the last report."""
-    return (
-        f"Skipped {format_count(skips, 'update')}: the loss or its gradient was NaN or infinite; "
-        f"each such update halves the learning rate, which is now {rate:.3g}."
-    )
-
-
-def describe_failure(skips: int) -> str:
-    """Describe the problem of a run that gives up after skipping this number of updates."""
-    return (
-        f"the loss or its gradient was NaN or infinite in {format_count(skips, 'update')}, although each of "
-        "them was skipped and halved the rate; the last was"
-    )
-
-
-def divergence_error(problem: str, place: str, rate: float, checkpoints: Sequence[str]) -> ThroughtimeError:
-    """Return the error of a run that diverged: what happened and where, and what to do."""
-    start = f"from {checkpoints[-1]}, which is kept" if checkpoints else "from the beginning"
-    return ThroughtimeError(
-        f"training diverged: {problem} at {place}; lower lr (it was {rate:.3g}), set or lower clip, or scale "
-        f"the data; a resumed run starts {start}, and takes a new lr or clip"
-    )
-
-
-class LossLimits:
-    """Limits of the training and the validation loss, as multiples of the first loss of each.
-
-    A first loss below 1 counts as 1, as a loss may be negative or near 0, such as that of a Gaussian.
-
-    >>> limits = LossLimits()
-    >>> limits.problem("training", 0.3), limits.problem("training", 900.0)
-    (None, None)
-    >>> limits.problem("training", 2e4)
-    'the training loss is 2e+04, more than 1,000 times the first (0.3)'
-    """
-
-    def __init__(self) -> None:
-        self.first: dict[str, float] = {}
-
-    def problem(self, part: str, loss: float) -> str | None:
-        """What is wrong with this loss, or None; the first finite loss sets the limit."""
-        if not math.isfinite(loss):
-            return f"the {part} loss is not finite"
-        first = self.first.setdefault(part, loss)
-        if loss <= DIVERGENCE_FACTOR * max(first, 1.0):
-            return None
-        return (
-            f"the {part} loss is {loss:.3g}, more than {DIVERGENCE_FACTOR:,.0f} times the first ({first:.3g})"
-        )
-
-
-def validation_loss(valid: Mapping[str, float], trained: Iterable[str]) -> float | None:
-    """The validation loss: the measure that training reports too; None if there is none.
-
-    >>> validation_loss({"bleu": 20.0, "perplexity": math.e}, ["perplexity"])
-    1.0
-    """
-    name = next((name for name in ("loss", *trained) if name in valid), None)
-    if name is None:
-        return None
-    # Perplexity is the exponential of the loss, so a thousandfold perplexity is not a divergence.
-    return math.log(valid[name]) if name == "perplexity" else valid[name]
 
 
 @dataclass(frozen=True)

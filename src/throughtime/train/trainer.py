@@ -11,11 +11,9 @@ import contextlib
 import itertools
 import math
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,18 +22,9 @@ from throughtime.errors import InterruptedRunError
 from throughtime.layers.devices import autocast, matmul_precision
 from throughtime.train.checkpoint import Checkpoint, Checkpoints
 from throughtime.train.config import TrainingConfig
+from throughtime.train.divergence import Guard, describe_skips, validation_loss
 from throughtime.train.learner import Learner
-from throughtime.train.metrics import (
-    MAX_SKIPS,
-    LossLimits,
-    Metrics,
-    Record,
-    Summary,
-    describe_failure,
-    describe_skips,
-    divergence_error,
-    validation_loss,
-)
+from throughtime.train.metrics import Metrics, Record, Summary
 from throughtime.train.objective import Objective
 from throughtime.train.optimizers import first_trigger
 from throughtime.train.prefetch import PreparedBatch, own_stream, prefetch
@@ -80,9 +69,8 @@ class Trainer:
         self.position = self.batches.state()
         self.checksums: list[list[str]] = []  # of the data files, for the checkpoints
         self.record = Record(objective.measure, objective.better)
-        self.limits = LossLimits()
+        self.guard = Guard(self.learner, self.checkpoints, config.report_every)
         self.last_train: dict[str, float] = {}
-        self.recent: deque[tuple[dict[str, Any], float]] = deque(maxlen=2 * config.report_every)
         self.meetings = Meetings(self.processes)
         self.out_of_time = False
         self.clock = Clock(self.device)
@@ -168,14 +156,14 @@ class Trainer:
         count = sum(self.objective.count(one.batch) for one in group)
         with self.clock.inside():
             self.learner.update([one.batch for one in group], count)
-        if "training" not in self.limits.first:
+        if "training" not in self.guard.limits.first:
             # Read at the first update: by the first report, training may have diverged already.
             _, _, total, targets, *_ = self.learner.tally.state(self.processes)
             if targets:  # else it was skipped
-                self.limits.problem("training", total / targets)
+                self.guard.limits.problem("training", total / targets)
         self.step += 1
         self.position = group[-1].position
-        self.recent.append((self.position, self.rate))
+        self.guard.add_update(self.position, self.rate)
         # Updates that the device has not finished are not counted; this does not wait for them.
         ahead = self.clock.count_unfinished()
         epoch, inside = self._place()
@@ -184,7 +172,7 @@ class Trainer:
     def _report(self) -> None:
         """Report the updates since the last report. Only here the host waits for the device."""
         lap = self.learner.tally.lap(self.processes)
-        self._refuse_bad_numbers()
+        self.guard.check_numbers(self.step, self.resumed_at)
         epoch, step_in_epoch = self._place()
         rate = self.rate * float(self.learner.tally.rate_factor)
         if lap.skipped:
@@ -217,32 +205,11 @@ class Trainer:
                 unit=self.objective.unit,
             )
         )
-        self._refuse_divergence("training", loss, epoch)
+        self.guard.check_loss("training", loss, self.step, epoch)
 
     def _place(self) -> tuple[int, int]:
         """Return the epoch, counted from 1, and the number of its completed updates."""
         return self.position["epoch"] + 1, -(-self.position["batch"] // self.config.accumulate)
-
-    def _refuse_divergence(self, part: str, loss: float, epoch: int) -> None:
-        if (problem := self.limits.problem(part, loss)) is not None:
-            where = f"update {self.step} (epoch {epoch})"
-            # The schedule may have lowered the rate to almost 0 since.
-            rate = max((rate for _, rate in self.recent), default=self.rate)
-            raise divergence_error(problem, where, rate, self.checkpoints.names())
-
-    def _refuse_bad_numbers(self) -> None:
-        """Give up if too many updates had to be skipped, or if the last one has broken the weights."""
-        tally = self.learner.tally
-        too_many = tally.skips >= MAX_SKIPS
-        # The last update may have broken the weights though its gradient was finite.
-        if not too_many and (self.step == self.resumed_at or self.learner.is_finite()):
-            return
-        update, problem = self.step, "weights became NaN or infinite"
-        if too_many:
-            update, problem = self.resumed_at + tally.last_skip + 1, describe_failure(tally.skips)
-        place, rate = self.recent[len(self.recent) - 1 - (self.step - update)]
-        where = f"update {update} (epoch {place['epoch'] + 1}, batch {place['batch']})"
-        raise divergence_error(problem, where, rate, self.checkpoints.names())
 
     def _close_epoch(self) -> None:
         """Report the epoch, and validate if it is due."""
@@ -316,7 +283,7 @@ class Trainer:
         self.reporter.epoch(epoch, self.last_train, valid, better, sample)
         loss = math.nan if self.record.broken else validation_loss(valid, self.last_train)
         if loss is not None:
-            self._refuse_divergence("validation" if valid else "training", loss, epoch)
+            self.guard.check_loss("validation" if valid else "training", loss, self.step, epoch)
 
     def _average_if_stalled(self) -> None:
         averaging = self.learner.averaging
@@ -328,12 +295,12 @@ class Trainer:
 
     def _save(self) -> Path | None:
         """Write a checkpoint of all that the rest of the run depends on; never after divergence."""
-        self._refuse_bad_numbers()
+        self.guard.check_numbers(self.step, self.resumed_at)
         self.saved_at = time.monotonic()
         tensors, tally = self.learner.tensors(), self.learner.tally.state(self.processes)
         _, _, total, targets, *_ = tally
-        if targets and "training" in self.limits.first:
-            self._refuse_divergence("training", total / targets, self._place()[0])
+        if targets and "training" in self.guard.limits.first:
+            self.guard.check_loss("training", total / targets, self.step, self._place()[0])
         if not self.processes.first:
             return None
         values = {
@@ -344,7 +311,7 @@ class Trainer:
             "clock": self.clock.state(),
             "rate": self.rate,
             "lr": self.config.lr,
-            "first_losses": self.limits.first,
+            "first_losses": self.guard.limits.first,
             "seconds": self._seconds(),
             "plan": self.plan and self.plan.state(),
             "data": self.checksums,
@@ -359,7 +326,7 @@ class Trainer:
         if values["lr"] != self.config.lr:
             self.learner.tally.forget_skips()
         self.clock_before, self.rate = values["clock"], values["rate"]
-        self.limits.first = values["first_losses"]
+        self.guard.limits.first = values["first_losses"]
         self.position = position if same_data else {**self.position, "epoch": position["epoch"]}
         self.batches.restore(self.position)
         self.record.restore(values, checkpoint.step)

@@ -44,7 +44,12 @@ def choose_window(
         [config.lookback] if config.lookback else lookbacks_to_try(config.season, config.horizon, rows)
     )
     choice = choose_ridge(
-        _scale_series(panel, scaling), training, validation, lookbacks, config.horizon, NEEDED[config.normalise]
+        _scale_series(panel, scaling),
+        training,
+        validation,
+        lookbacks,
+        config.horizon,
+        NEEDED[config.normalise],
     )
     if choice is None:
         return config.model_copy(update={"highway": _highway_without_ridge(config)}), None
