@@ -152,7 +152,7 @@ DAMAGES = {
     "step edited": (lambda p: edit(p / STATE, step=1999), STATE),
     "values gone": (lambda p: edit(p / STATE, values=None), STATE),
     "other format": (lambda p: edit(p / STATE, format="pt"), STATE, "'pt'"),
-    "newer": (lambda p: edit(p / STATE, version=3), STATE, "3"),
+    "newer": (lambda p: edit(p / STATE, version=99), STATE, "99"),
     "foreign folder": (lambda p: [entry.unlink() for entry in p.iterdir()], STATE),
 }
 
