@@ -325,13 +325,6 @@ class Training:
         self.dataset = self._open(config)
         self.asked = config = config.model_copy(update={"data": self._data_name(config)})
         self.model = predictor.create(config, self.dataset, network=self.network)
-        if chosen := {
-            key: value
-            for key in config.ANNOUNCED
-            if getattr(config, key) is None and (value := getattr(self.model.config, key)) is not None
-        }:
-            shown = ", ".join(f"{key}={dumps(value)}" for key, value in chosen.items())
-            self.notes.append(f"Set to suit the data: {shown}.")
         if self.dataset.label_columns is not None and not {"text", "label"} <= {*settings}:
             text, label = self.dataset.label_columns
             self._say(f"Texts are read from the column {text!r}, labels from {label!r}.")

@@ -47,12 +47,11 @@ def only_with(key: str, other: str, *values: str) -> Effect:
 class Config(BaseModel):
     """The settings of a task. Only the functions that build its parts see it; classes take plain arguments.
 
-    Settings in `SUGGESTED` may be null: the data then decide. Those of `ANNOUNCED` are then printed when a
-    training begins. `EFFECTS` lists settings that have an effect only together with others.
+    Settings in `SUGGESTED` may be null: the data then decide. `EFFECTS` lists settings that have an effect
+    only together with others.
     """
 
     SUGGESTED: ClassVar[frozenset[str]] = frozenset()
-    ANNOUNCED: ClassVar[tuple[str, ...]] = ()
     EFFECTS: ClassVar[tuple[Effect, ...]] = ()
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)

@@ -26,8 +26,9 @@ SHORT_TEXT = 500_000
 class LanguageConfig(shared.TextConfig):
     """A recurrent language model, its data and its training. Null means: chosen from the data."""
 
-    ANNOUNCED: ClassVar[tuple[str, ...]] = ("batch_size", "weight_drop", "weight_decay", "forget_bias")
-    SUGGESTED: ClassVar[frozenset[str]] = frozenset({"tokens", "normaliser", "layout", *ANNOUNCED})
+    SUGGESTED: ClassVar[frozenset[str]] = frozenset(
+        "tokens normaliser layout batch_size weight_drop weight_decay forget_bias".split()
+    )
     EFFECTS: ClassVar[tuple[Effect, ...]] = (
         *shared.TextConfig.EFFECTS,
         Effect(
