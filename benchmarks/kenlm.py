@@ -79,7 +79,7 @@ def _kenlm(found: dict[str, str], folder: Path, text: Path, wanted: Path, tokens
     scoring, _, printed = measure(query, wanted)
     perplexity = re.search(r"Perplexity including OOVs:\s*([\d.e+]+)", printed)
     assert perplexity is not None, printed
-    # lmplz writes ARPA at once, so its counting includes what `export` does.
+    # lmplz estimates and writes ARPA at once: its counting includes what `export` does, ours does not.
     return _figures(estimating, (0.0, 0.0, ""), scoring - loading, float(perplexity[1]), tokens)
 
 
