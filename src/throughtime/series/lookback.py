@@ -15,15 +15,13 @@ from typing import Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.series.ridge import LONGEST, Moments, hold_back, windows_within
+from throughtime.series.ridge import LONGEST, PENALTIES, Moments, hold_back, windows_within
 
 Array = NDArray[np.float64]
 Offset = Literal["last", "mean", "none"]
 OFFSETS: tuple[Offset, ...] = ("last", "mean")
 """Both make a forecast follow the level of its window. Without that, a map may win on validation rows whose
 level is that of the training rows, and lose after a change of the level."""
-PENALTIES = tuple(10.0 ** (power / 2) for power in range(-2, 13))
-"""From 0.1, which has little effect even on a short series, to a million."""
 LOOKBACKS = (96, 336, 512, 720)
 """Look-backs to try beside one, two and four seasons; 336 hours are two weeks, 720 a month."""
 MULTIPLES = (1, 2, 4)
