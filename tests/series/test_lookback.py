@@ -112,11 +112,21 @@ def test_of_very_many_windows_every_nth_is_used(monkeypatch):
 
 
 def test_look_backs_fit_the_series():
-    assert lookbacks_to_try(24, 96, [8640] * 7) == [24, 48, 96, 336, 512, 720]
-    assert lookbacks_to_try(None, 10, [1000]) == [10, 20, 40, 96]
-    assert lookbacks_to_try(12, 12, [40]) == [9]  # a third of what is left
-    assert lookbacks_to_try(7, 7, [500, 30, 30]) == [7, 14]  # most series have 30 rows
-    assert lookbacks_to_try(7, 7, [9]) == []
+    assert lookbacks_to_try(24, 96, [8640] * 7, 960) == [24, 48, 96, 336, 512, 720]
+    assert lookbacks_to_try(24, 96, [8640] * 7, 959) == [24, 48, 96, 336]  # too few to tell them apart
+    assert lookbacks_to_try(None, 10, [1000], 100) == [10, 20, 40, 96]
+    assert lookbacks_to_try(12, 12, [40], 12) == [9]  # a third of what is left
+    assert lookbacks_to_try(7, 7, [500, 30, 30], 7) == [7, 14]  # most series have 30 rows
+    assert lookbacks_to_try(7, 7, [9], 7) == []
+
+
+def test_series_that_move_together_count_once():
+    """Copies of a series make no look-back more certain."""
+    values = echo(700, 3, 1.0)
+    parts = [range(400)], [range(400, 700)]
+    alone = choose_ridge([values], *parts, [4, 12, 24, 48], 30)
+    many = choose_ridge([values] * 9, *([each[0]] * 9 for each in parts), [4, 12, 24, 48], 30)
+    assert alone.lookback == many.lookback
 
 
 def test_what_was_chosen_is_said():

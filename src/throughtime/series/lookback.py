@@ -15,18 +15,17 @@ from typing import Literal, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.series.ridge import Moments, hold_back, windows_within
+from throughtime.series.ridge import LONGEST, PENALTIES, Moments, hold_back, windows_within
 
 Array = NDArray[np.float64]
 Offset = Literal["last", "mean", "none"]
 OFFSETS: tuple[Offset, ...] = ("last", "mean")
 """Both make a forecast follow the level of its window. Without that, a map may win on validation rows whose
 level is that of the training rows, and lose after a change of the level."""
-PENALTIES = tuple(10.0 ** (power / 2) for power in range(-2, 13))
-"""From 0.1, which has little effect even on a short series, to a million."""
 LOOKBACKS = (96, 336, 512, 720)
 """Look-backs to try beside one, two and four seasons; 336 hours are two weeks, 720 a month."""
 MULTIPLES = (1, 2, 4)
+MANY_HORIZONS = 10
 SHARE = 3
 """The longest look-back is at most a third of the training rows before the last horizon."""
 MAX_PRODUCTS = 2e11
@@ -69,15 +68,20 @@ class RidgeChoice:
         return f"{why}; {subtracted} is subtracted from a window, penalty {self.penalty:g}."
 
 
-def lookbacks_to_try(season: int | None, horizon: int, rows: Sequence[int]) -> list[int]:
+def lookbacks_to_try(
+    season: int | None, horizon: int, rows: Sequence[int], validation_rows: int
+) -> list[int]:
     """Return the look-backs that series with these numbers of training rows are long enough for.
 
-    Half of the series must have a window with the longest of them.
+    Half of the series must have a window with the longest of them. Where the validation rows are only a few
+    horizons long, they cannot tell long look-backs apart, and the longest are left out.
 
-    >>> lookbacks_to_try(24, 96, [8640] * 7), lookbacks_to_try(12, 12, [108])
-    ([24, 48, 96, 336, 512, 720], [12, 24])
+    >>> lookbacks_to_try(24, 96, [8640] * 7, 2880), lookbacks_to_try(24, 720, [8640] * 7, 2880)
+    ([24, 48, 96, 336, 512, 720], [24, 48, 96, 336])
     """
     most = min((max(rows) - horizon) // SHARE, int(np.median(rows)) - horizon)
+    if validation_rows < MANY_HORIZONS * horizon:
+        most = min(most, LONGEST)
     unit = season or horizon
     tried = {*LOOKBACKS, *(unit * multiple for multiple in MULTIPLES)}
     return sorted(each for each in tried if 1 < each <= most) or ([most] if most > 1 else [])
@@ -154,9 +158,13 @@ def _errors(
     longest: int,
     horizon: int,
 ) -> Array:
-    """The mean squared error of each part of the validation rows that is as long as the horizon."""
+    """The mean squared error of each part of the validation rows that is as long as the horizon.
+
+    Series of one table move together, so that their mean counts once.
+    """
     _, offset, _, weights = found
-    means, stride = [], max(1, horizon // ERRORS_PER_HORIZON)
+    parts: dict[int, list[float]] = {}
+    stride = max(1, horizon // ERRORS_PER_HORIZON)
     for values, part in zip(series, validation, strict=True):
         for first in range(part.start, part.stop - horizon + 1, horizon):
             origins = range(first, min(first + 2 * horizon - 1, part.stop))
@@ -169,8 +177,9 @@ def _errors(
             rows = np.concatenate(blocks)
             past, true = np.split(rows, [len(weights)], axis=1)
             level = window_offset(past, offset)
-            means.append(float((((past - level) @ weights + level - true) ** 2).mean()))
-    return np.array(means)
+            error = float((((past - level) @ weights + level - true) ** 2).mean())
+            parts.setdefault((first - part.start) // horizon, []).append(error)
+    return np.array([np.mean(errors) for errors in parts.values()])
 
 
 class WindowMoments(NamedTuple):

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 TEXT_KINDS = ("text", "tags", "pairs", "cards", "labelled", "described")
 """The kinds of data that hold texts."""
 
+FEW_PASSES = 8
+"""Epochs up to which one layer learns more than two in the same time."""
+
 
 class FillConfig(shared.TextConfig):
     """A model that fills blanks, its data and its training. Null means: chosen from the data."""
@@ -70,6 +73,11 @@ class FillConfig(shared.TextConfig):
     def find_side(self, dataset: Dataset) -> str | None:
         """The side of these data that the model reads; None where the data have no sides."""
         return (self.side or "source") if dataset.kind in ("pairs", "cards") else None
+
+    def settings_for(self, passes: float) -> dict[str, Any]:
+        """One layer and a higher rate if there is time for a few epochs only."""
+        chosen = {"num_layers": 1, "lr": 4e-3} if passes < FEW_PASSES else {}
+        return {key: value for key, value in chosen.items() if key not in self.model_fields_set}
 
     def complete(self, dataset: Dataset) -> FillConfig:
         """A copy in which the settings left to the data have their values, as it is saved."""

@@ -40,9 +40,10 @@ def choose_window(
     assert config.horizon is not None
     training, validation = (config.timeline.part_of_each(split, panel) for split in ("train", "valid"))
     rows = [len(part) for part in training]
-    lookbacks = (
-        [config.lookback] if config.lookback else lookbacks_to_try(config.season, config.horizon, rows)
-    )
+    lookbacks = [config.lookback] if config.lookback else []
+    if not lookbacks:
+        validation_rows = max(len(part) for part in validation)
+        lookbacks = lookbacks_to_try(config.season, config.horizon, rows, validation_rows)
     choice = choose_ridge(
         _scale_series(panel, scaling),
         training,

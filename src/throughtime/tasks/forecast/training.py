@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import torch
 
 from throughtime.data.batching.batches import Batch
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 VALIDATION_BATCH = 1_024
 SUMS = ("loss", "taught", "squared", "absolute", "values")
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+PARTS = 30
+"""Maximum number of parts of the validation rows whose errors are compared."""
 SHOWN = 8
 """Number of values of the first validation window to show after each epoch."""
 
@@ -44,6 +47,7 @@ class ForecastObjective:
         self.model: Forecaster = forecaster.model
         self.train, self.valid = train, valid
         self.loss_name = _loss_name(self.model)
+        self.parts = _divide_windows(valid)
         self.measure: str = self.loss_name if self.config.choose_by == "loss" else self.config.choose_by
 
     def batches(self, rank: int, world_size: int) -> PanelBatches:
@@ -68,7 +72,8 @@ class ForecastObjective:
         if self.valid is None:
             return {}
         device = next(self.model.parameters()).device
-        sums = torch.zeros(len(self.shares), len(SUMS), dtype=torch.float64, device=device)
+        names = [*SUMS, *(f"part {part}" for part in range(PARTS))]
+        sums = torch.zeros(len(self.shares), len(names), dtype=torch.float64, device=device)
         batches = PanelBatches(self.valid, VALIDATION_BATCH, shuffle=False, rank=rank, world_size=world_size)
         for batch in batches:
             if batch.rows:
@@ -76,7 +81,7 @@ class ForecastObjective:
         return {
             _sum_name(name, share): value
             for share, row in zip(self.shares, sums.tolist(), strict=True)
-            for name, value in zip(SUMS, row, strict=True)
+            for name, value in zip(names, row, strict=True)
         }
 
     @property
@@ -89,11 +94,14 @@ class ForecastObjective:
         """The losses and errors of a batch, for each of the shares."""
         horizon, model, window = batch.values.shape[0] - self.model.lookback, self.model, build_window(batch)
         weights, true = batch.weights[-horizon:], batch.values[-horizon:]
+        parts = self.parts[batch.indices.cpu()].to(weights.device)
 
         def add_up(total: torch.Tensor, taught: torch.Tensor, mean: torch.Tensor) -> torch.Tensor:
             errors = (mean - true) * weights
             found = [total, taught, errors.square().sum(), errors.abs().sum(), weights.sum()]
-            return torch.stack(found).double()
+            squared = errors.square().sum(0).double()
+            by_part = torch.zeros(PARTS, dtype=torch.float64, device=squared.device)
+            return torch.cat([torch.stack(found).double(), by_part.index_add(0, parts, squared)])
 
         if not (isinstance(model, DirectForecaster) and model.corrects):
             return add_up(*self._losses(batch), model.rollout(window, horizon, model.head.mean)).unsqueeze(0)
@@ -109,11 +117,12 @@ class ForecastObjective:
     def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
         """Return the loss by its name, and the errors of the mean forecast over the whole horizon.
 
-        A model that corrects a ridge regression is given the share of its correction that has the lowest
-        squared error: with a share of 0, it is that of the regression.
+        A model that corrects a ridge regression is given a share of its correction: the smallest whose
+        squared error is within a standard error of the lowest. With a share of 0, it is the regression.
         """
         rows = {share: {name: sums[_sum_name(name, share)] for name in SUMS} for share in self.shares}
-        best = min(rows, key=lambda share: rows[share]["squared"])
+        by_part = [[sums[_sum_name(f"part {part}", share)] for part in range(PARTS)] for share in rows]
+        best = self.shares[_smallest_share(by_part)]
         if isinstance(self.model, DirectForecaster) and self.model.corrects:
             self.model.trust.fill_(best)
         chosen = rows[best]
@@ -150,6 +159,36 @@ class ForecastObjective:
         weights = batch.weights[rows]
         losses = self.model.head.loss(outputs.float(), level.remove(batch.values[rows]))
         return (losses * weights).sum(), weights.sum()
+
+
+def _divide_windows(windows: PanelWindows | None) -> torch.Tensor:
+    """Return the part of the validation rows that each window belongs to.
+
+    There are as many as there are horizons, at most `PARTS`; windows of all series at a time are one part.
+    """
+    if windows is None or not len(windows):
+        return torch.zeros(0, dtype=torch.int64)
+    firsts = np.full(int(windows.series.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(firsts, windows.series, windows.starts)
+    since = windows.starts - firsts[windows.series]
+    length = max(windows.horizon, -(-int(since.max() + 1) // PARTS))
+    return torch.from_numpy(since // length)
+
+
+def _smallest_share(squares: list[list[float]]) -> int:
+    """Return the first row of squared errors by part whose mean is within a standard error of the lowest.
+
+    >>> _smallest_share([[4.0, 4.1, 4.0], [3.0, 3.1, 3.1], [2.9, 3.2, 3.0]])
+    1
+    """
+    table = np.array(squares)
+    table = table[:, table.any(axis=0)]
+    lowest = int(table.sum(axis=1).argmin())
+    for place in range(lowest):
+        worse = table[place] - table[lowest]
+        if len(worse) > 1 and worse.mean() <= worse.std(ddof=1) / np.sqrt(len(worse)):
+            return place
+    return lowest
 
 
 def _sum_name(name: str, share: float) -> str:
