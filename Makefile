@@ -13,11 +13,12 @@ help: ## this list
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
-# What torch needs is installed first, with hashes; torch itself by version, as its builds differ from place to place.
+# torch is installed by version, as its builds differ from place to place; beside it, all else with hashes. Modules are
+# compiled when they are first imported: compiling all of them would take as long as the rest of the installation.
+PIP = $(BIN)/python -m pip install --quiet --no-compile --no-deps
 define install
-$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement requirements/$(1).txt
-$(BIN)/python -m pip install --quiet torch --constraint constraints.txt
-$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+$(PIP) --require-hashes --requirement requirements/$(1).txt & others=$$!; $(PIP) torch --constraint constraints.txt && wait $$others
+$(PIP) --no-build-isolation --editable .
 endef
 
 $(VENV)/.core: pyproject.toml constraints.txt requirements/demo.txt | $(BIN)/python

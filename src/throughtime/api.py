@@ -321,7 +321,7 @@ class Training:
         refuse_idle(config, settings)
         if following := predictor.config_type.derive_settings(settings):
             shown = ", ".join(f"{key}={dumps(value)}" for key, value in following.items())
-            self._say(f"Set to match the given settings: {shown}.")
+            self.notes.append(f"Set to match the given settings: {shown}.")
         self.dataset = self._open(config)
         self.asked = config = config.model_copy(update={"data": self._data_name(config)})
         self.model = predictor.create(config, self.dataset, network=self.network)

@@ -107,13 +107,13 @@ def test_rotated_rows_go_round_once(tokens: int, batch_size: int, num_steps: int
 
 
 def test_rotated_rows_begin_anywhere_and_apart() -> None:
-    batches = SequentialPartition(range(2001), 2, 5, random_start=False, rotate=True)
+    batches = SequentialPartition(range(401), 2, 5, random_start=False, rotate=True)
     first = torch.stack([next(iter(list(batches))).inputs[0] for _ in range(400)])
-    within = first - torch.tensor([0, 1000])
+    within = first - torch.tensor([0, 200])
     assert within.min() >= 0
-    assert within.max() < 1000
-    assert torch.histc(within.float(), 4, 0, 1000).min() > 150  # of 800; 200 each are expected
-    assert len((within[:, 0] - within[:, 1]).unique()) > 300
+    assert within.max() < 200
+    assert torch.histc(within.float(), 4, 0, 200).min() > 150  # of 800; 200 each are expected
+    assert len((within[:, 0] - within[:, 1]).unique()) > 150
 
 
 def test_training_rows_are_whole_and_equally_long() -> None:

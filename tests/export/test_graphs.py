@@ -98,7 +98,7 @@ def test_every_structure_of_a_translator(preset, int8):
         "encoder": to_onnx(build_encoder_graph(model, int8)),
         "decoder": to_onnx(build_decoder_graph(model, int8)),
     }
-    found = verify(models, _cases(model, 30, 40), "int8" if int8 else "float32")
+    found = verify(models, _cases(model, 30, 40, None), "int8" if int8 else "float32")
     assert {one["part"] for one in found} == {"encoder", "decoder"}
 
 
@@ -112,7 +112,7 @@ def test_every_attention(attention):
         "encoder": to_onnx(build_encoder_graph(model, False)),
         "decoder": to_onnx(build_decoder_graph(model, False)),
     }
-    assert verify(models, _cases(model, 30, 40), "float32")
+    assert verify(models, _cases(model, 30, 40, None), "float32")
 
 
 class Distance(Attention):
@@ -142,7 +142,7 @@ def test_an_outside_attention_exports_by_what_it_declares():
         "encoder": to_onnx(build_encoder_graph(model, False)),
         "decoder": to_onnx(build_decoder_graph(model, False)),
     }
-    assert verify(models, _cases(model, 30, 40), "float32")
+    assert verify(models, _cases(model, 30, 40, None), "float32")
     model.decoder.attention = Distance(attention.query_size, attention.memory_size)
     with refuses("export", "Distance", "graph_scores"):
         build_decoder_graph(model, False)

@@ -341,7 +341,7 @@ def helped_table(folder, rows=200, gap=None):
     [
         {"model": "linear"},
         {"model": "recurrent", "strategy": "recursive"},
-        {"model": "segment", "segment": 3, "epochs": 24},
+        {"model": "segment", "segment": 3, "highway": "trained"},
     ],
 )
 def test_what_is_known_of_the_future_helps(tmp_path, settings):

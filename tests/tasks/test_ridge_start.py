@@ -181,11 +181,6 @@ def test_what_needs_no_regression_fits_none(settings, table):
     assert chosen.config.highway == settings.get("highway", "ridge")
 
 
-@pytest.mark.parametrize(("given", "expected"), [(True, "trained"), (False, "none"), ("ridge", "ridge")])
-def test_switches_of_earlier_settings_are_understood(given, expected):
-    assert ForecastConfig(data="x", highway=given).highway == expected
-
-
 @pytest.mark.parametrize(
     "head", [QuantileHead((0.1, 0.25, 0.5, 0.9)), GaussianHead(), StudentHead(), PointHead()]
 )

@@ -162,12 +162,12 @@ def test_constraints_hold_with_a_list(narrow):
     [found] = narrow.translate("au bv", require=["zf"], prefix="ye 7", **options)
     assert found.text.startswith("ye 7")
     assert "zf" in found.text.split()
-    [free] = narrow.translate("au bv", **options)
+    [free] = narrow.translate("au bv", min_length=1, **options)
     word = free.text.split()[0]
     [other] = narrow.translate("au bv", forbid=[word], **options)
     assert word not in other.text.split()
     assert len(narrow.translate("au bv", min_length=6, **options)[0].text.split()) >= 6
-    pieces = narrow.translate("au bv", no_repeat_ngram=2, **options)[0].text.split()
+    pieces = narrow.translate("au bv", no_repeat_ngram=2, min_length=4, **options)[0].text.split()
     assert len(set(pairwise(pieces))) == len(pieces) - 1
     assert narrow.translate("au zebra", copy_unknown=True, align=True, **options)[0].alignment is not None
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.data.batching.buckets import RaggedIds
 from throughtime.runtime.shortlist import MOST_CANDIDATES, Shortlist
 
 if TYPE_CHECKING:
+    from throughtime.data.batching.buckets import RaggedIds
     from throughtime.folder import ModelFolder
     from throughtime.tasks.translate.texts import Codecs
 
@@ -53,6 +53,7 @@ def build_shortlist(codecs: Codecs, source: RaggedIds, target: RaggedIds) -> Sho
 def choose_pairs(source: RaggedIds, target: RaggedIds, most_links: int) -> NDArray[np.int64]:
     """The pairs to count: all of them, or those with the rarest tokens, so that no token is left out.
 
+    >>> from throughtime.data.batching.buckets import RaggedIds
     >>> rows = RaggedIds.of([[1, 2], [1, 2], [1, 3]])
     >>> choose_pairs(rows, rows, 12).tolist()
     [0, 2]
@@ -82,6 +83,7 @@ def _count_earlier(rows: RaggedIds, chosen: NDArray[np.int64]) -> NDArray[np.int
 def estimate_lexicon(source: RaggedIds, target: RaggedIds, source_size: int, target_size: int) -> Lexicon:
     """Estimate P(target | source) by expectation maximisation; each source also has an empty token.
 
+    >>> from throughtime.data.batching.buckets import RaggedIds
     >>> both = RaggedIds.of([[0, 1], [0]])
     >>> lexicon = estimate_lexicon(both, both, 2, 2)
     >>> [int(token) for token in lexicon.target[np.searchsorted(lexicon.source, [0, 1])]]
