@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.refusals import refuses
-from tools.docs.commands import left_out, made, mentions, shortened, words
+from tools.docs.commands import MINUTES, left_out, made, mentions, shortened, words
 from tools.docs.compare import difference
 from tools.docs.fixtures import Fixtures
 from tools.docs.interpreter import run_examples, run_python
@@ -98,6 +98,9 @@ def test_a_training_is_shortened_after_its_own_settings_and_before_a_comment():
     assert shortened("throughtime evaluate runs/x --out y") == "throughtime evaluate runs/x --out y"
     assert shortened("throughtime train ngram --data x --out y") == "throughtime train ngram --data x --out y"
     assert "--set epochs=2 " in shortened("torchrun -m throughtime train language --data x --out y")
+    planned = shortened("throughtime train fill --data x --minutes 5 --out y")
+    assert "epochs" not in planned
+    assert f"--minutes {MINUTES} " in planned
 
 
 def test_what_a_command_makes_and_names():

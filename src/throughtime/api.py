@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import tempfile
-import time
 import weakref
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
-from throughtime.config import Config, build_config, refuse_idle
-from throughtime.data.memory import MEMORY
 from throughtime.errors import InputError
-from throughtime.files import check_place, has_content
 from throughtime.folder import ModelFolder
-from throughtime.tasks import TASKS, Task
+from throughtime.tasks import TASKS
 from throughtime.tasks.base import load as open_model
-from throughtime.text.texts import escape_controls
+from throughtime.training import ProgressKind, Training
 
 if TYPE_CHECKING:
-    from throughtime.data.datasets import Dataset
     from throughtime.model import Model
-    from throughtime.tasks.base import Predictor
     from throughtime.tasks.classify.predictor import Classifier
     from throughtime.tasks.compose.predictor import Composer
     from throughtime.tasks.fill.predictor import Filler
@@ -34,16 +24,6 @@ if TYPE_CHECKING:
     from throughtime.tasks.ngram.predictor import NgramLanguageModel
     from throughtime.tasks.tag.predictor import Tagger
     from throughtime.tasks.translate.predictor import Translator
-    from throughtime.train.lr_finder import RateSearch
-    from throughtime.train.processes import Processes
-    from throughtime.train.progress import Reporter
-
-ProgressKind = Literal["auto", "bars", "notebook", "lines", "none"]
-MAY_CHANGE = frozenset(
-    "epochs minutes lr clip early_stopping device capture checkpoint_every checkpoint_minutes "
-    "keep memory report_every".split()
-)
-"""The settings that may change when a run continues: how long, how fast and where it trains."""
 
 
 @overload
@@ -195,200 +175,6 @@ def load(
     return open_model(path, device, task=task, network=network, trust_changed=trust_changed)
 
 
-@dataclass
-class Training:
-    """One training: its settings and the folder `out` that it fills; `start` runs it.
-
-    Afterwards it has the trained `model`, the `dataset` and the `values` that were measured. `say` is called
-    with messages and `warn` with warnings about the data; by default both go to stderr.
-    """
-
-    task: str
-    settings: Mapping[str, Any]
-    out: Any
-    resume: bool = False
-    checkpoint: str | None = None
-    init_from: Path | str | None = None
-    skip_bad: bool = False
-    accept_changed_data: bool = False
-    network: Any = None
-    trust_changed: bool = False
-    progress: ProgressKind = "auto"
-    open_data: Callable[..., Dataset] | None = None
-    say: Callable[[str], None] | None = None
-    warn: Callable[[str], None] | None = None
-    model: Predictor | None = None
-    dataset: Dataset | None = None
-    values: dict[str, Any] = field(default_factory=dict)
-    first: bool = True
-    """Whether this process reports: it is the first of those that train together."""
-    began: float = 0.0
-    """When the time of the run began, by `time.monotonic`; 0: with `start`."""
-    per_update: float | None = None
-    """Seconds of an update, if they were measured to plan a run of some minutes."""
-
-    notes: list[str] = field(default_factory=list)
-    """What was chosen for the data and the time; shown when the training begins."""
-    asked: Any = None
-    """The settings as they were given, before they are completed from the data."""
-
-    def __post_init__(self) -> None:
-        """Look up the task, and check what can be checked before any work is done."""
-        self.out = Path(self.out)
-        self.declaration: type[Task] = TASKS[self.task]
-        if "data" not in self.settings:
-            raise InputError("data", "is missing: name a data set, a file or a folder")
-        if self.checkpoint is not None and not self.resume:
-            raise InputError("checkpoint", "needs resume; set it too")
-
-    def start(self) -> str | None:
-        """Train the model; returns a reason if the run was already finished and nothing was done."""
-        if not self.declaration.uses_trainer:
-            return self._start(None)
-        from throughtime.layers.devices import choose_device
-        from throughtime.train.processes import join_processes
-
-        with join_processes(choose_device(str(self.settings.get("device", "auto")))) as processes:
-            self.first = processes.first
-            return self._start(processes)
-
-    def _start(self, processes: Processes | None) -> str | None:
-        self.began = self.began or time.monotonic()
-        check_place(self.out)
-        continues = has_content(self.out) if self.resume else self.out.exists()
-        if processes is not None:
-            processes.barrier()
-        if continues and not self.resume:
-            raise InputError("out", f"{self.out} exists already; choose another folder, or set resume")
-        predictor = self.declaration.part("predictor")
-        if continues:
-            ModelFolder.at(self.out).check(trust_changed=self.trust_changed)
-            settings = self._plain_settings()
-            if settings["data"] == MEMORY:
-                del settings["data"]
-            config = continue_config(predictor.config_type, self.out, self.task, settings)
-            if (why := predictor.finish_reason(self.out, config)) is not None:
-                self.values = {"run": str(self.out), "resumed": True, "why": why}
-                return str(why)
-            self.skip_bad = self.skip_bad or ModelFolder.at(self.out).skips_bad
-            self.dataset = self._open(config)
-            if self._data_name(config) != config.data:
-                raise InputError("data", f"differ from the data that the run in {self.out} was started with")
-            self.model = predictor.resume(self.out, config, network=self.network)
-        else:
-            self.create()
-            if processes is not None:
-                self._plan(processes)
-        assert self.model is not None
-        assert self.dataset is not None
-        options: dict[str, Any] = {"say": self._say}
-        if self.declaration.uses_trainer:
-            spent = 0.0 if continues else time.monotonic() - self.began
-            options = {
-                "reporter": self._reporter(),
-                "spent": spent,
-                "per_update": self.per_update,
-                "notes": self.notes,
-            }
-        self.values = self.model.fit(
-            self.dataset,
-            self.out,
-            warn=self.warn or self._say,
-            **options,
-            processes=processes,
-            resume=self.resume,
-            checkpoint=self.checkpoint,
-            skip_bad=self.skip_bad,
-            accept_changed_data=self.accept_changed_data,
-        )
-        if self.dataset.bad.count:
-            self._say(self.dataset.bad.report())
-        return None
-
-    def create(self) -> None:
-        """Open the data and create a new model, with random weights or those of `init_from`."""
-        predictor = self.declaration.part("predictor")
-        settings = self._plain_settings()
-        config = build_config(predictor.config_type, settings, "settings")
-        if self.init_from is not None:
-            self.model = predictor.initialise_from(
-                self.init_from, config, settings, network=self.network, trust_changed=self.trust_changed
-            )
-            refuse_idle(self.model.config, settings)
-            self.asked = self.model.config
-            self.dataset = self._open(self.model.config)
-            return
-        refuse_idle(config, settings)
-        if following := predictor.config_type.derive_settings(settings):
-            shown = ", ".join(f"{key}={dumps(value)}" for key, value in following.items())
-            self.notes.append(f"Set to match the given settings: {shown}.")
-        self.dataset = self._open(config)
-        self.asked = config = config.model_copy(update={"data": self._data_name(config)})
-        self.model = predictor.create(config, self.dataset, network=self.network)
-        if self.dataset.label_columns is not None and not {"text", "label"} <= {*settings}:
-            text, label = self.dataset.label_columns
-            self._say(f"Texts are read from the column {text!r}, labels from {label!r}.")
-
-    def _plan(self, processes: Processes) -> None:
-        """If the time is given and not the number of epochs, choose the size of the model for the time."""
-        assert self.model is not None
-        assert self.dataset is not None
-        config = self.model.config
-        if config.num_epochs is not None:
-            return
-        from throughtime.layers.devices import choose_device
-        from throughtime.tasks.planning import plan_training
-
-        left = 60 * config.minutes - (time.monotonic() - self.began)
-        self.model.model.to(choose_device(config.device))
-        self.model, self.per_update = plan_training(
-            self.model, self.asked, self.dataset, max(left, 1.0), processes=processes, say=self.notes.append
-        )
-
-    def find_learning_rate(self) -> RateSearch:
-        """Try rising learning rates on a new model, instead of `start`, and suggest one."""
-        from throughtime.layers.devices import choose_device
-        from throughtime.train.lr_finder import find_learning_rate
-
-        self.create()
-        assert self.model is not None
-        assert self.dataset is not None
-        self.model.model.to(choose_device(self.model.config.device))
-        return find_learning_rate(self.model.build_objective(self.dataset), self.model.config)
-
-    def _plain_settings(self) -> dict[str, Any]:
-        """The settings for a configuration, with names instead of data in memory and own networks."""
-        data, network = self.settings["data"], self.network
-        name = str(data) if isinstance(data, str | Path) else MEMORY
-        if network is not None:
-            network = network if isinstance(network, str) else "custom"
-        return {**self.settings, "data": name, **({} if network is None else {"network": network})}
-
-    def _data_name(self, config: Any) -> str:
-        """The name of the data for the configuration; for data in memory it depends on the content."""
-        assert self.dataset is not None
-        return config.data if isinstance(self.settings["data"], str | Path) else self.dataset.name
-
-    def _open(self, config: Any) -> Dataset:
-        from throughtime.data.datasets import open_dataset
-
-        data = self.settings["data"]
-        opens = self.open_data or open_dataset
-        source = config.data if isinstance(data, str | Path) else data
-        return opens(source, **config.data_options, skip_bad=self.skip_bad)
-
-    def _say(self, message: str) -> None:
-        if self.say is not None:
-            self.say(message)
-        elif self.progress != "none":
-            print(escape_controls(message), file=sys.stderr)
-
-    def _reporter(self) -> Reporter:
-        from throughtime.train.progress import progress_reporter
-
-        return progress_reporter(self.progress if self.first else "none")
-
-
 def export(
     run: Path | str,
     out: Path | str,
@@ -424,23 +210,3 @@ def import_arpa(path: Path | str, *, tokens: str = "space") -> NgramLanguageMode
     from throughtime.tasks.ngram.predictor import NgramLanguageModel
 
     return NgramLanguageModel.read_arpa(path, tokens=tokens)
-
-
-def continue_config(kind: type[Config], out: Path, task: str, settings: Mapping[str, Any]) -> Any:
-    """The saved configuration of a run that continues, updated with the settings that may change."""
-    saved_task, saved = ModelFolder.at(out).read_config()
-    if saved_task != task:
-        raise InputError("resume", f"{out} holds a model of the task {saved_task!r}, not {task!r}")
-    before = build_config(kind, saved, str(out / "config.json"))
-    # A null that leaves the choice to the data does not change the saved choice.
-    settings = {
-        key: value for key, value in settings.items() if value is not None or key not in kind.SUGGESTED
-    }
-    now = build_config(kind, {**saved, **settings}, "settings")
-    for key in settings:
-        was, new = getattr(before, key), getattr(now, key)
-        if was != new and key not in MAY_CHANGE:
-            raise InputError(
-                key, f"is {new!r}, but the run in {out} was started with {was!r}; use another folder"
-            )
-    return now

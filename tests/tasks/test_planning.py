@@ -6,11 +6,11 @@ import pytest
 import torch
 
 import throughtime as tt
-from throughtime.api import Training
 from throughtime.tasks import planning
 from throughtime.tasks.planning import Speed, measure_speed
 from throughtime.tasks.translate.config import TranslateConfig, suggest_epochs
 from throughtime.train.processes import Processes
+from throughtime.training import Training
 
 PAIRS = [(f"{a} {b} .", f"{b} {a} !") for a in ("one", "two", "three", "four") for b in ("x", "y", "z")] * 5
 TINY = {"embedding_size": 8, "batch_size": 8, "valid_sentences": 4, "tokens": "space"}

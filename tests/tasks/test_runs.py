@@ -13,7 +13,6 @@ import torch
 from tests.plain import PLAIN
 from tests.refusals import lacks, refuses
 
-from throughtime.api import MAY_CHANGE, continue_config
 from throughtime.data.datasets import open_dataset
 from throughtime.files import has_content
 from throughtime.folder import ModelFolder
@@ -22,6 +21,7 @@ from throughtime.tasks.language.predictor import RecurrentLanguage
 from throughtime.train.progress import Reporter
 from throughtime.train.run import finish_reason
 from throughtime.train.trainer import Trainer
+from throughtime.training import MAY_CHANGE, continue_config
 
 SMALL = {
     "embedding_size": 6,

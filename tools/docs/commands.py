@@ -15,6 +15,9 @@ SHORTER = {
     "compose": "epochs=1 embedding_size=32 hidden_size=32",
 }
 
+MINUTES = 0.1
+"""What a training of some minutes is shortened to."""
+
 LEFT_OUT = {
     "pip": "installs packages",
     "hf": "talks to a model hub",
@@ -62,6 +65,9 @@ def shortened(command: str, settings: str | None = None) -> str:
     chosen = SHORTER.get(task or "", "") if settings is None else settings
     if task is None or not chosen:
         return command
+    if settings is None and " --minutes " in command:  # planned by the time: without a number of epochs
+        chosen = " ".join(one for one in chosen.split() if not one.startswith("epochs="))
+        command = re.sub(r" --minutes \S+", f" --minutes {MINUTES}", command)
     added = " ".join(f"--set {setting}" for setting in chosen.split())
     if " --out " not in command:
         raise ValueError(f"a training without --out cannot be shortened: {command}")

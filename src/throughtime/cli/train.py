@@ -26,7 +26,7 @@ from throughtime.errors import InputError
 from throughtime.tasks import TASKS, Task
 
 if TYPE_CHECKING:
-    from throughtime.api import Training
+    from throughtime.training import Training
 
 
 class TrainGroup(Group):
@@ -171,8 +171,8 @@ def show_config(task: type[Task], settings: Mapping[str, Any]) -> Outcome:
 def run_training(task: type[Task], settings: Mapping[str, Any], arguments: Mapping[str, Any]) -> Outcome:
     """Start a run, continue one, or look for its learning rate."""
     began = time.monotonic()  # importing torch takes seconds, which belong to the minutes of a run
-    from throughtime.api import Training
     from throughtime.errors import InterruptedRunError
+    from throughtime.training import Training
 
     out, search = arguments["out"], bool(arguments.get("find_lr"))
     if out is None and not search:
