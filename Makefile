@@ -41,11 +41,14 @@ demo: $(VENV)/.core ## train a translator on embedded English and French, in abo
 lint: lock-check $(VENV)/.dev ## check format, style, types, the direction of imports and the locked versions
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/mypy
 
-test: lint ## lint, then run every test and doctest, one process for each core
-	$(BIN)/python -m pytest --numprocesses logical --dist worksteal --durations 15
+# The lint runs beside the tests, as most of it uses one core; its output comes first.
+test: $(VENV)/.dev ## lint, and run every test and doctest, one process for each core
+	@$(MAKE) --no-print-directory lint > .lint.log 2>&1 & lint=$$!; \
+	$(BIN)/python -m pytest --numprocesses logical --dist worksteal --durations 15; tests=$$?; \
+	wait $$lint; failed=$$?; cat .lint.log; rm -f .lint.log; [ $$tests -eq 0 ] && [ $$failed -eq 0 ]
 
 coverage: $(VENV)/.dev ## run the tests and fail below the smallest share of lines allowed in pyproject.toml
 	$(BIN)/python -m pytest --numprocesses logical --dist worksteal --quiet --cov --cov-report=

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import json
 import os
@@ -43,6 +44,12 @@ class SkipTestsOfTorch(MetaPathFinder):
 
 if importlib.util.find_spec("torch") is None:
     sys.meta_path.insert(0, SkipTestsOfTorch())
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Leave the thousands of tests out of garbage collection, which would go through them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
