@@ -44,8 +44,8 @@ def saved(out):
     return max((path.name for path in out.glob("checkpoints/step-*")), default="")
 
 def killed(words, out, log, start, length):
-    # One is killed while it starts, two at any time after, two once they have saved something new.
-    moments = ["start"] + ["any"] * 2 + ["saved"] * 2
+    # One is killed while it starts, one at any time after, three once they have saved something new.
+    moments = ["start", "any"] + ["saved"] * 3
     dice.shuffle(moments)
     for moment in moments:
         said, last = log.read_text().count("\n") if log.exists() else 0, saved(out)
