@@ -44,11 +44,11 @@ lint: lock-check $(VENV)/.dev ## check format, style, types, the direction of im
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-# The lint runs beside the tests, as most of it uses one core; its output comes first.
+# The lint runs beside the tests, as most of it uses one core; its output comes after theirs.
 test: $(VENV)/.dev ## lint, and run every test and doctest, one process for each core
-	@$(MAKE) --no-print-directory lint > .lint.log 2>&1 & lint=$$!; \
+	@$(MAKE) --no-print-directory lint > $(VENV)/lint.log 2>&1 & lint=$$!; \
 	$(BIN)/python -m pytest --numprocesses logical --dist worksteal --durations 15; tests=$$?; \
-	wait $$lint; failed=$$?; cat .lint.log; rm -f .lint.log; [ $$tests -eq 0 ] && [ $$failed -eq 0 ]
+	wait $$lint; failed=$$?; cat $(VENV)/lint.log; [ $$tests -eq 0 ] && [ $$failed -eq 0 ]
 
 coverage: $(VENV)/.dev ## run the tests and fail below the smallest share of lines allowed in pyproject.toml
 	$(BIN)/python -m pytest --numprocesses logical --dist worksteal --quiet --cov --cov-report=

@@ -8,9 +8,10 @@ import pytest
 from throughtime.series import lookback as lookback_module
 from throughtime.series.lookback import (
     RidgeChoice,
-    WindowMoments,
     choose_ridge,
     lookbacks_to_try,
+    normalise,
+    sum_windows,
     window_offset,
 )
 from throughtime.series.ridge import fit_ridge, windows_within
@@ -24,7 +25,7 @@ PARTS = [range(60), range(10, 70)]
 @pytest.mark.parametrize("lookback", [2, 5, 9])
 def test_normalised_moments_are_those_of_normalised_windows(offset, lookback):
     """Also of shorter look-backs than the windows have."""
-    found = WindowMoments.of(SERIES, PARTS, 9, 4).normalise(lookback, offset)
+    found = normalise(sum_windows(SERIES, PARTS, 9, 4), lookback, offset)
     windows = np.concatenate(
         [b for s, p in zip(SERIES, PARTS, strict=True) for b in windows_within(s, p, 9, 4)]
     )
@@ -104,9 +105,9 @@ def test_too_few_rows_choose_nothing():
 
 def test_of_very_many_windows_every_nth_is_used(monkeypatch):
     values = echo(900, 12, 0.1)
-    whole = WindowMoments.of([values], [range(900)], 16, 4)
+    whole = sum_windows([values], [range(900)], 16, 4)
     monkeypatch.setattr(lookback_module, "MAX_PRODUCTS", 900 * 16 * 20 / 5)
-    fewer = WindowMoments.of([values], [range(900)], 16, 4)
+    fewer = sum_windows([values], [range(900)], 16, 4)
     assert fewer.windows == -(-whole.windows // 5)
     assert choose_ridge([values], [range(600)], [range(600, 900)], [4, 16], 4).lookback == 16
 

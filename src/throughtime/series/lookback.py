@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Self
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,13 +106,13 @@ def choose_ridge(
     longest = max(lookbacks)
     if not any(len(part) >= horizon for part in validation):
         training, validation = hold_back(training)
-    fitted, tested = (WindowMoments.of(series, part, longest, horizon) for part in (training, validation))
+    fitted, tested = (sum_windows(series, part, longest, horizon) for part in (training, validation))
     if not (fitted.windows and tested.windows):
         return None
     best: dict[int, tuple[float, Offset, float, Array]] = {}
     for lookback in lookbacks:
         for offset in offsets:
-            known, new = (each.normalise(lookback, offset) for each in (fitted, tested))
+            known, new = (normalise(each, lookback, offset) for each in (fitted, tested))
             for penalty in PENALTIES:
                 weights = known.weights(penalty)
                 error = new.squared_error(weights) / (new.windows * horizon)
@@ -121,7 +121,7 @@ def choose_ridge(
     lookback = _shortest_of_the_best(best, series, validation, horizon)
     error, offset, penalty, _ = best[lookback]
     # Shorter windows than the longest begin earlier.
-    moments = WindowMoments.of(series, training, lookback, horizon).normalise(lookback, offset)
+    moments = normalise(sum_windows(series, training, lookback, horizon), lookback, offset)
     errors = {each: found[0] for each, found in best.items()}
     return RidgeChoice(moments.weights(penalty), penalty, offset, errors)
 
@@ -182,49 +182,31 @@ def _errors(
     return np.array([np.mean(errors) for errors in parts.values()])
 
 
-class WindowMoments(NamedTuple):
-    """All that least-squares fits to some windows, and their errors there, depend on."""
+def sum_windows(series: Sequence[Array], parts: Sequence[range], lookback: int, horizon: int) -> Moments:
+    """Sum over all windows whose horizon lies in the part of its series, or over every n-th of many."""
+    products = sum(map(len, parts)) * lookback * (lookback + horizon)
+    stride = max(1, round(products / MAX_PRODUCTS))
+    return Moments.of(series, parts, lookback, horizon, subtract_last=False, stride=stride)
 
-    inner: Array  # X^T X
-    cross: Array  # X^T Y
-    squares: float  # the sum of Y^2
-    windows: int
 
-    @classmethod
-    def of(cls, series: Sequence[Array], parts: Sequence[range], lookback: int, horizon: int) -> Self:
-        """Sum over all windows whose horizon lies in the part of its series, or over every n-th of many."""
-        inner, cross = np.zeros((lookback, lookback)), np.zeros((lookback, horizon))
-        squares, count = 0.0, 0
-        products = sum(map(len, parts)) * lookback * (lookback + horizon)
-        stride = max(1, round(products / MAX_PRODUCTS))
-        for values, part in zip(series, parts, strict=True):
-            for block in windows_within(values, part, lookback, horizon):
-                block = block[::stride]
-                past, targets = block[:, :lookback], block[:, lookback:]
-                inner += past.T @ past
-                cross += past.T @ targets
-                squares += float((targets * targets).sum())
-                count += len(block)
-        return cls(inner, cross, squares, count)
+def normalise(moments: Moments, lookback: int, offset: Offset) -> Moments:
+    """Return the moments of the last `lookback` rows of each window, after subtracting its offset.
 
-    def normalise(self, lookback: int, offset: Offset) -> Moments:
-        """Return the moments of the last `lookback` rows of each window, after subtracting its offset.
-
-        The offset of a window x is x m. With it subtracted, X becomes X - X m 1^T, and Y becomes Y - X m 1^T.
-        """
-        inner, cross = self.inner[-lookback:, -lookback:], self.cross[-lookback:]
-        m = np.zeros(lookback)
-        if offset == "last":
-            m[-1] = 1
-        elif offset == "mean":
-            m[:] = 1 / lookback
-        moved = inner @ m
-        level = float(m @ moved)
-        targets = cross - moved[:, None]
-        squares = self.squares - 2 * float((m @ cross).sum()) + self.cross.shape[1] * level
-        return Moments(
-            inner - moved[None, :] - moved[:, None] + level,
-            targets - (m @ targets)[None, :],
-            squares,
-            self.windows,
-        )
+    The offset of a window x is x m. With it subtracted, X becomes X - X m 1^T, and Y becomes Y - X m 1^T.
+    """
+    inner, cross = moments.inner[-lookback:, -lookback:], moments.cross[-lookback:]
+    m = np.zeros(lookback)
+    if offset == "last":
+        m[-1] = 1
+    elif offset == "mean":
+        m[:] = 1 / lookback
+    moved = inner @ m
+    level = float(m @ moved)
+    targets = cross - moved[:, None]
+    squares = moments.squares - 2 * float((m @ cross).sum()) + moments.cross.shape[1] * level
+    return Moments(
+        inner - moved[None, :] - moved[:, None] + level,
+        targets - (m @ targets)[None, :],
+        squares,
+        moments.windows,
+    )

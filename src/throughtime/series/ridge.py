@@ -109,14 +109,28 @@ class Moments(NamedTuple):
     windows: int
 
     @classmethod
-    def of(cls, series: Sequence[Array], parts: Sequence[range], lookback: int, horizon: int) -> Self:
-        """Sum over all windows whose horizon lies in the part of its series, less their last value."""
+    def of(
+        cls,
+        series: Sequence[Array],
+        parts: Sequence[range],
+        lookback: int,
+        horizon: int,
+        *,
+        subtract_last: bool = True,
+        stride: int = 1,
+    ) -> Self:
+        """Sum over every n-th window (`stride`) whose horizon lies in the part of its series.
+
+        The last value before the horizon is subtracted from each window, unless `subtract_last` is false.
+        """
         inner, cross = np.zeros((lookback, lookback)), np.zeros((lookback, horizon))
         squares, count = 0.0, 0
         for values, part in zip(series, parts, strict=True):
             for block in windows_within(values, part, lookback, horizon):
-                moved = block - block[:, lookback - 1 : lookback]
-                past, targets = moved[:, :lookback], moved[:, lookback:]
+                block = block[::stride]
+                if subtract_last:
+                    block = block - block[:, lookback - 1 : lookback]
+                past, targets = block[:, :lookback], block[:, lookback:]
                 inner += past.T @ past
                 cross += past.T @ targets
                 squares += float((targets * targets).sum())

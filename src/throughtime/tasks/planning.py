@@ -48,10 +48,11 @@ def plan_training(
     """
     device = model.device
     speed = measure_speed(model, dataset, seconds, processes)
-    chosen = asked.settings_for(seconds / speed.per_epoch)
+    # A network that is not the task's own was built with the settings that it has.
+    chosen = asked.settings_for(seconds / speed.per_epoch) if model.config.network is None else {}
     changes = {key: value for key, value in chosen.items() if getattr(model.config, key) != value}
-    config = model.config.model_copy(update=changes)
-    if config.network is None and changes:
+    if changes:
+        config = model.config.model_copy(update=changes)
         model = type(model).initialise(config, model.assets)
         model.adapt_to(dataset)
         model.model.to(device)
@@ -59,10 +60,10 @@ def plan_training(
             speed = measure_speed(model, dataset, seconds, processes)
     passes = seconds / speed.per_epoch
     shown = f"{passes:.1f}" if passes < 10 else f"{passes:.0f}"
-    settings = "".join(f", {key}={value:g}" for key, value in chosen.items())
+    settings = ", ".join(f"{key}={value:g}" for key, value in chosen.items())
     say(
-        f"{asked.minutes:g} minutes are time for about {shown} epochs, as an update takes "
-        f"{1000 * speed.per_update:.3g} ms{': ' + settings[2:] if settings else ''}."
+        f"There is time for about {shown} epochs in {asked.minutes:g} minutes, at "
+        f"{1000 * speed.per_update:.3g} ms per update{': ' + settings if settings else ''}."
     )
     return model, speed.per_update
 

@@ -226,8 +226,9 @@ class Trainer:
     @property
     def epochs(self) -> int:
         """The number of epochs; in a run that is planned by time, as many as it will probably begin."""
-        if (number := self.config.num_epochs) is not None or self.plan is None:
-            return number or 1
+        if (number := self.config.num_epochs) is not None:
+            return number
+        assert self.plan is not None
         return max(int(self.position["epoch"]) + 1, -(-self.plan.last // self.steps_per_epoch))
 
     def _validates(self, epoch: int) -> bool:
