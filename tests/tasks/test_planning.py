@@ -74,6 +74,19 @@ def test_with_epochs_nothing_is_planned(speed, training):
     assert run.values["epochs"] == 1
 
 
+def test_a_network_of_the_user_keeps_its_settings(speed, training):
+    speed(100.0)
+    run, _ = training(minutes=1.0)
+    run.create()
+    run.model.config = run.model.config.model_copy(update={"network": "custom"})
+    said = []
+    options = {"processes": Processes(), "say": said.append}
+    model, _ = planning.plan_training(run.model, run.asked, run.dataset, 60.0, **options)
+    assert model is run.model
+    assert len(said) == 1
+    assert "dropout" not in said[0]
+
+
 def test_measuring_leaves_the_first_weights(monkeypatch, training):
     monkeypatch.setattr(planning, "SECONDS", (0.05, 0.05))
     run, _ = training(minutes=1.0, hidden_size=8)
