@@ -64,6 +64,12 @@ INLINE Words look_words(const void* at) {
     return f;
 }
 
+INLINE Two look_two(const void* at) {
+    Two f;
+    asm volatile("ld.relaxed.gpu.global.v2.b32 {%0, %1}, [%2];" : "=r"(f.a), "=r"(f.b) : "l"(at) : "memory");
+    return f;
+}
+
 INLINE void show(void* at, word value) {
     asm volatile("st.relaxed.gpu.global.b32 [%0], %1;" :: "l"(at), "r"(value) : "memory");
 }

@@ -41,8 +41,8 @@ class PersistentSettings(NamedTuple):
 @functools.cache
 def _prepare_kernel(
     settings: PersistentSettings, batch: int, backward: bool
-) -> tuple[driver.Kernel, int, int]:
-    """Return the kernel for these settings, the number of its blocks, and how long they pause."""
+) -> tuple[driver.Kernel, int, Plan]:
+    """Return the kernel for these settings, the number of its blocks, and its plan."""
     from throughtime.kernels import driver
 
     task = KernelTask(settings.form, settings.kind, round_up_units(settings.size), batch, backward)
@@ -54,7 +54,7 @@ def _prepare_kernel(
     name = "backward" if backward else "forward"
     files, constants = (*FILES, f"{name}.cu"), plan.constants(task)
     kernel = driver.build(name, files, constants, settings.device, together=True)
-    return kernel, plan.blocks(task), plan.pause
+    return kernel, plan.blocks(task), plan
 
 
 class Recurrence(torch.autograd.Function):
@@ -89,8 +89,8 @@ class Recurrence(torch.autograd.Function):
             )
             inputs = width
         moves.launch()
-        kernel, blocks, pause = _prepare_kernel(settings, batch, False)
-        numbers = steps, batch, pause, int(keeps)
+        kernel, blocks, plan = _prepare_kernel(settings, batch, False)
+        numbers = steps, batch, plan.pause, int(keeps)
         kept: list[Tensor | None] = []
         ends: list[Tensor] = []
         with _precision(settings.kind):
@@ -130,17 +130,17 @@ class Recurrence(torch.autograd.Function):
         after, batch, width = layers[0].states.shape
         moves = Moves(entering.element_size(), settings.device)
         outputs, *ends = [None if part is None else moves.widen(part, size, width) for part in gradients]
+        kernel, blocks, plan = _prepare_kernel(settings, batch, True)
         sums = [
             persistent_layer.prepare_backward(
-                moves, form, layer, ends[form.parts * at : form.parts * (at + 1)]
+                moves, form, layer, ends[form.parts * at : form.parts * (at + 1)], plan.split
             )
             for at, layer in enumerate(layers)
         ]
         moves.launch()
         if outputs is None:
             outputs = entering.new_zeros(after - 1, batch, width)
-        kernel, blocks, pause = _prepare_kernel(settings, batch, True)
-        numbers = after - 1, batch, pause
+        numbers = after - 1, batch, plan.pause
         results: list[Tensor | None] = []
         with _precision(settings.kind):
             for at, layer, own in reversed(list(zip(range(len(layers)), layers, sums, strict=True))):

@@ -49,6 +49,7 @@ class Sums(NamedTuple):
     initial: Tensor  # of the state before the first step [1 or 2, B, width]
     transposed: Tensor  # the recurrent weights transposed, in the order of the slots
     ends: Sequence[Tensor | None]  # gradients of the last state that come in
+    parts: Tensor | None  # of sums [2, B, split, width], where blocks share their units
 
 
 def allocate_layer(
@@ -91,7 +92,7 @@ def _write_first_state(moves: Moves, first: Tensor | None, size: int, into: Tens
 
 
 _Numbers = tuple[int, ...]
-_FORWARD, _BACKWARD = ctypes.c_longlong * 15, ctypes.c_longlong * 18
+_FORWARD, _BACKWARD = ctypes.c_longlong * 15, ctypes.c_longlong * 19
 
 
 def forward_arguments(
@@ -125,7 +126,9 @@ def forward_arguments(
     )
 
 
-def prepare_backward(moves: Moves, form: Form, layer: SavedLayer, ends: Sequence[Tensor | None]) -> Sums:
+def prepare_backward(
+    moves: Moves, form: Form, layer: SavedLayer, ends: Sequence[Tensor | None], split: int
+) -> Sums:
     """Allocate the gradients of the sums; the next launch of `moves` transposes the recurrent weights."""
     states, recurrent = layer.states, layer.recurrent
     after, batch, width = states.shape
@@ -142,7 +145,11 @@ def prepare_backward(moves: Moves, form: Form, layer: SavedLayer, ends: Sequence
         moves.transpose(at + before_n * width * moves.element, recurrent, before_n, rows, width)
     else:
         moves.transpose(at, recurrent, 0, rows, rows)
-    return Sums(gradients, states.new_empty(len(ends), batch, width), weight, ends)
+    parts = None
+    if split > 1:
+        parts = states.new_empty(2, batch, split, width, dtype=torch.float32)
+        moves.mark_unwritten(parts.data_ptr(), parts.numel() * parts.element_size())
+    return Sums(gradients, states.new_empty(len(ends), batch, width), weight, ends, parts)
 
 
 def backward_arguments(
@@ -176,6 +183,7 @@ def backward_arguments(
                 _find_second_state(initial) if has_memory else 0,
                 _get_address(lengths),
                 _get_address(carry),
+                _get_address(sums.parts),
             ),
         )
     )
