@@ -176,10 +176,10 @@ def clocked(task: KernelTask, plans: tuple[Plan, Plan], steps: int = 128, times:
     taken: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
     prepared = persistent_function._prepare_kernel
 
-    def watched(settings: PersistentSettings, batch: int, backward: bool) -> tuple[driver.Kernel, int, int]:
-        kernel, blocks, pause = prepared(settings, batch, backward)
+    def watched(settings: PersistentSettings, batch: int, backward: bool) -> tuple[driver.Kernel, int, Plan]:
+        kernel, blocks, plan = prepared(settings, batch, backward)
         if backward != task.backward:
-            return kernel, blocks, pause
+            return kernel, blocks, plan
 
         def launch(count: int, arguments: Any) -> None:
             events = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -189,7 +189,7 @@ def clocked(task: KernelTask, plans: tuple[Plan, Plan], steps: int = 128, times:
             events[1].record()
             taken.append(events)
 
-        return launch, blocks, pause
+        return launch, blocks, plan
 
     w = cell.weights()
     memory = state[1] if len(state) > 1 else None

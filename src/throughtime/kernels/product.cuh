@@ -35,8 +35,6 @@ constexpr int STATE_BYTES = WIDTH * ELEMENT;
 // With three passes or more, what the next one needs is there before this one ends, and is looked for then.
 constexpr bool AHEAD = PASSES > 2 && CELL != GRU_BEFORE;
 
-constexpr int tiles_for(int pairs) { return (pairs + 7) / 8; }  // of 16 rows each, for one instruction
-
 INLINE word never_void(word value) { return value == VOID ? 0x7fffffffu : value; }
 
 INLINE void exchange(char* base, long long index, Pair pair) {
@@ -88,7 +86,7 @@ INLINE void accumulate(float (&c)[4], word a0, word a1, word a2, word a3, word b
 // what it has itself put into shared memory, so none of this waits for another thread.
 template <int GATE_COUNT, int DEPTH, int PITCH, int IN_REGISTERS, int IN_SHARED>
 struct Product {
-    static constexpr int TILES = tiles_for(GATE_COUNT * PAIRS);
+    static constexpr int TILES = (GATE_COUNT * PAIRS + 7) / 8;
     static constexpr int STRIDE = WARPS * CHUNK;  // bytes from one chunk of a warp to its next
     static constexpr int EACH = (DEPTH + STRIDE - 1) / STRIDE;
     static constexpr int HELD_CHUNKS = IN_REGISTERS < EACH ? IN_REGISTERS : EACH;
@@ -266,7 +264,7 @@ struct Product {
 // What a lane finishes: two neighbouring units of one row. A task is 8 pairs of units, 8 rows and the parity of the
 // row; COUNT pairs begin at `first_pair` of the block.
 template <int COUNT> struct Task {
-    static constexpr int ALL = tiles_for(COUNT) * ROW_TILES * 2, EACH = (ALL + WARPS - 1) / WARPS;
+    static constexpr int ALL = (COUNT + 7) / 8 * ROW_TILES * 2, EACH = (ALL + WARPS - 1) / WARPS;
     int number, pair, rows, unit, row;  // row within the pass
     bool mine;
 
@@ -286,7 +284,7 @@ constexpr int TASKS = OwnTask::ALL, TASKS_EACH = OwnTask::EACH;
 
 // Shared memory: shares | running values, two of each unit and row | ends of rows | staged weights.
 constexpr int RUNNING = PASSES * TASKS * 32;
-template <typename Product> constexpr int SHARE = WARPS * Product::TILES * ROW_TILES * 2 * 32 * 8;  // bytes
+template <typename Kind> constexpr int SHARE = WARPS * Kind::TILES * ROW_TILES * 2 * 32 * 8;  // bytes
 constexpr int AFTER_SHARES = 2 * RUNNING * 8 + PASSES * ROWS * 4;   // bytes up to the staged weights
 
 struct Place {

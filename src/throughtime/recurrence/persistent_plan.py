@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from dataclasses import asdict, dataclass, replace
 from enum import IntEnum
@@ -82,7 +83,9 @@ class Plan:
     ring: int = 0  # chunks in shared memory through which the remaining weights stream
     batch: int = 2  # chunks of the state under way at a time
     pause: int = 0  # clock cycles before a block first looks for what the others give
-    split: int = 1  # blocks that share their units: each multiplies the gradients of some gates (backward only)
+    split: int = (
+        1  # blocks that share their units: each multiplies the gradients of some gates (backward only)
+    )
 
     def blocks(self, task: KernelTask) -> int:
         """Number of blocks of a launch."""
@@ -142,14 +145,22 @@ REGISTERS = 65536
 WORKING, WORKING_PER_TILE, WORKING_ROLLED, WORKING_AHEAD = 56, 6, 8, 12
 """Registers a thread needs beside weights, sums and loads; for each 8 rows; for a loop over what registers do
 not hold; for looking ahead with three passes or more. With these few plans spill, and some words only."""
-LOADS = 48
-"""Registers for the part of the state that is being loaded."""
+LOADS = (48, 24, 12)
+"""Registers for the part of the state that is being loaded: the fewer, the more weights can be held."""
 RING_BYTES = 32768
 """Bytes of shared memory through which weights stream that do not fit on the chip."""
 
 
 def fit_plan(
-    task: KernelTask, units: int, rows: int, passes: int, warps: int, shared_limit: int, split: int = 1
+    task: KernelTask,
+    units: int,
+    rows: int,
+    passes: int,
+    warps: int,
+    shared_limit: int,
+    *,
+    split: int = 1,
+    loads: int = LOADS[0],
 ) -> Plan | None:
     """Return a plan that keeps as many weights on the chip as fit, or None if nothing fits."""
     plan = Plan(units, rows, passes, warps, split=split)
@@ -158,7 +169,7 @@ def fit_plan(
     sums = max(16, tiles * row_tiles * 4)
     free = min(255, REGISTERS // (LANES * warps)) - WORKING - WORKING_PER_TILE * row_tiles - sums
     free -= WORKING_AHEAD if passes > 2 else 0
-    batch = min(chunks, max(1, LOADS // (4 * row_tiles)))
+    batch = min(chunks, max(1, loads // (4 * row_tiles)))
     while (left := free - _loads(batch, row_tiles, chunks)) < 0 and batch > 1:
         batch -= 1
     room = shared_limit - plan.working_bytes(task)
@@ -179,9 +190,7 @@ def fit_plan(
         staged_n = min(wanted_n, (room - staged * chunk) // chunk_n)
         if room < 0:
             return None
-    return replace(
-        plan, held=held, staged=staged, held_n=held_n, staged_n=staged_n, ring=ring, batch=batch
-    )
+    return replace(plan, held=held, staged=staged, held_n=held_n, staged_n=staged_n, ring=ring, batch=batch)
 
 
 def _loads(batch: int, row_tiles: int, each: int) -> int:
@@ -191,17 +200,17 @@ def _loads(batch: int, row_tiles: int, each: int) -> int:
 
 def candidates(task: KernelTask, multiprocessors: int, shared_limit: int) -> list[Plan]:
     """Return all plans with one multiprocessor per block, those expected to be fastest first."""
-    plans = []
+    plans: dict[Plan, None] = {}
     for units, split in _choose_units(task):
         groups = multiprocessors // (-(-task.width // units) * split)
         for rows in (8, 16, 24, 32):
             if not groups or (rows > 8 and rows - 8 >= task.batch):
                 continue
             passes = -(-task.batch // (rows * groups))
-            for warps in (8, 16):
-                plan = fit_plan(task, units, rows, passes, warps, shared_limit, split)
+            for warps, loads in itertools.product((8, 16), LOADS):
+                plan = fit_plan(task, units, rows, passes, warps, shared_limit, split=split, loads=loads)
                 if plan is not None:
-                    plans.append(replace(plan, pause=_pause(task, plan)))
+                    plans[replace(plan, pause=_pause(task, plan))] = None
     return sorted(plans, key=lambda plan: microseconds(task, plan))
 
 
@@ -213,7 +222,9 @@ def _choose_units(task: KernelTask) -> list[tuple[int, int]]:
     """
     gates, most = task.tiles, 64 if task.backward else 32
     pairs = [units for units in range(4, most + 1, 2) if -gates * units % 16 * 8 <= gates * units]
-    splits = [1] if task.form is Form.GRU_BEFORE or not task.backward else range(1, task.form.num_fed_gates + 1)
+    splits = (
+        [1] if task.form is Form.GRU_BEFORE or not task.backward else range(1, task.form.num_fed_gates + 1)
+    )
     return [
         (units, split)
         for split in splits
