@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -31,7 +30,6 @@ CELLS = {
     "gru-before": partial(GRU, reset="before"),
     "lstm": LSTM,
 }
-NARROW = Plan(units=10, rows=8, warps=3, held=1, staged=1, staged_n=1, ring=1, batch=1)
 LARGE = Plan(units=32, rows=16, passes=2, warps=2, held=1, staged=0, ring=1, batch=2)
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 3e-2, torch.float16: 4e-3}
 
@@ -109,26 +107,6 @@ def test_several_passes_and_wide_tiles_equal_the_reference(name, plan):
     plan(LARGE)
     cell = build(name, 40)
     assert_equals_reference(cell, *problem(cell, 3, 33, ragged=True, carry=True))
-
-
-@emulated
-@pytest.mark.parametrize("name", CELLS)
-def test_units_that_fill_no_instruction_equal_the_reference(name, plan):  # law 1
-    plan(NARROW)
-    cell = build(name, 31)
-    assert_equals_reference(cell, *problem(cell, 4, 9, ragged=True, carry=True))
-
-
-@emulated
-@pytest.mark.parametrize(
-    ("name", "units", "split", "passes"),
-    [("lstm", 32, 2, 1), ("lstm", 24, 4, 1), ("lstm", 64, 4, 2), ("gru", 12, 3, 1), ("gru", 48, 3, 3)],
-)
-def test_blocks_that_share_their_units_equal_the_reference(name, units, split, passes, plan):  # law 1
-    plan(SMALL, replace(SMALL, units=units, split=split, passes=passes))
-    cell = build(name, 40)
-    assert_equals_reference(cell, *problem(cell, 6, 20, ragged=True, carry=True))
-    assert_equals_reference(cell, *problem(cell, 1, 3))
 
 
 @emulated
