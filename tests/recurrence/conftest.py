@@ -9,8 +9,14 @@ import torch
 from tests.emulated import machine
 
 from throughtime.kernels import driver
-from throughtime.recurrence import batched_copies as moves
-from throughtime.recurrence import persistent as persistent_function
+from throughtime.recurrence import batched_copies, persistent_backward, persistent_call, persistent_forward
+
+
+def forget_programs():
+    """Programs hold kernels: those of the emulated GPU must not be used on a real one, or the reverse."""
+    batched_copies._prepare_kernel.cache_clear()
+    persistent_forward.build_forward.cache_clear()
+    persistent_backward.build_backward.cache_clear()
 
 
 @pytest.fixture
@@ -18,13 +24,11 @@ def plan(monkeypatch):
     """Run on the emulated GPU, with whichever plan the test chooses."""
     chosen = {}
     monkeypatch.setattr(driver, "build", machine.build)
-    monkeypatch.setattr(persistent_function, "best", lambda task, *limits: chosen["plan"])
-    monkeypatch.setattr(persistent_function.costs, "plan", lambda device, task: None)
+    monkeypatch.setattr(persistent_call, "best", lambda task, *limits: chosen["plan"])
+    monkeypatch.setattr(persistent_call.costs, "plan", lambda device, task: None)
     monkeypatch.setattr(driver, "limits", lambda device: (machine.MULTIPROCESSORS, machine.SHARED))
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    monkeypatch.setattr(moves, "WARPS", 1)  # a fiber is dearer than a thread
-    for module in (persistent_function, moves):
-        module._prepare_kernel.cache_clear()
+    monkeypatch.setattr(batched_copies, "WARPS", 1)  # a fiber is dearer than a thread
+    forget_programs()
     yield partial(chosen.__setitem__, "plan")
-    for module in (persistent_function, moves):
-        module._prepare_kernel.cache_clear()
+    forget_programs()

@@ -15,8 +15,12 @@
 // instructions. The warps' shares meet in shared memory. Weight rows are dealt to instruction rows so that a
 // lane's sums belong to two neighbouring units, which fill one exchanged word, and to all gates of them.
 //
-// Constants from the host: CELL, KIND, WIDTH, UNITS, ROWS, PASSES, WARPS, HELD, STAGED, HELD_N, STAGED_N, RING,
-// BATCH, SHARED_BYTES.
+// A layer may have two directions, the second of which reads from the right. Their rows lie side by side in what
+// both share: states, gates and gradients of sums. A launch runs one of them, or both side by side, each in its own
+// blocks. Times are those of the sequence: a row that reads from the right begins at its own end.
+//
+// Constants from the host: CELL, KIND, WIDTH, DIRECTIONS, UNITS, ROWS, PASSES, WARPS, HELD, STAGED, HELD_N, STAGED_N,
+// RING, BATCH, SHARED_BYTES.
 
 enum Cells { TANH, RELU, GRU_AFTER, GRU_BEFORE, LSTM };
 
@@ -30,6 +34,7 @@ constexpr int GATES = CELL == LSTM ? 4 : CELL <= RELU ? 1 : 3;
 constexpr int SLOTS = CELL == GRU_AFTER ? 4 : GATES;  // gradients of sums; after: q, r, z, n with q = W_n h + b
 constexpr int FED = CELL == GRU_BEFORE ? 2 : GATES;   // gates that the state feeds at once
 constexpr int STATE_BYTES = WIDTH * ELEMENT;
+constexpr int PITCH = DIRECTIONS * WIDTH, PITCH_BYTES = PITCH * ELEMENT;  // from one row of states to the next
 // With three passes or more, what the next one needs is there before this one ends, and is looked for then.
 constexpr bool AHEAD = PASSES > 2 && CELL != GRU_BEFORE;
 
@@ -277,12 +282,15 @@ constexpr int AFTER_SHARES = 2 * RUNNING * 8 + PASSES * ROWS * 4;   // bytes up 
 
 struct Place {
     int group_row, first_unit, rows;  // the block's rows begin at group_row; of them `rows` are in the batch
+    int direction;                    // among those of the launch
     Pair* shares;
     Pair* running[2];
     int* ends;
 
     INLINE Place(int batch, int share_size) {
-        group_row = block_number() / BLOCKS * (PASSES * ROWS);
+        const int groups = (batch + PASSES * ROWS - 1) / (PASSES * ROWS), group = block_number() / BLOCKS;
+        direction = group / groups;
+        group_row = group % groups * (PASSES * ROWS);
         first_unit = block_number() % BLOCKS * UNITS;
         rows = batch - group_row < PASSES * ROWS ? batch - group_row : PASSES * ROWS;
         shares = reinterpret_cast<Pair*>(shared_bytes());
