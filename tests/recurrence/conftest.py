@@ -9,14 +9,8 @@ import torch
 from tests.emulated import machine
 
 from throughtime.kernels import driver
-from throughtime.recurrence import batched_copies, persistent_backward, persistent_call, persistent_forward
-
-
-def forget_programs():
-    """Programs hold kernels: those of the emulated GPU must not be used on a real one, or the reverse."""
-    batched_copies._prepare_kernel.cache_clear()
-    persistent_forward.build_forward.cache_clear()
-    persistent_backward.build_backward.cache_clear()
+from throughtime.recurrence import batched_copies, persistent_call
+from throughtime.recurrence.persistent import forget_programs
 
 
 @pytest.fixture
@@ -29,6 +23,8 @@ def plan(monkeypatch):
     monkeypatch.setattr(driver, "limits", lambda device: (machine.MULTIPROCESSORS, machine.SHARED))
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     monkeypatch.setattr(batched_copies, "WARPS", 1)  # a fiber is dearer than a thread
+    batched_copies._prepare_kernel.cache_clear()
     forget_programs()
     yield partial(chosen.__setitem__, "plan")
+    batched_copies._prepare_kernel.cache_clear()
     forget_programs()

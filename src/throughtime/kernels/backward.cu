@@ -14,7 +14,7 @@ struct BackwardDirection {
     const char* last;      // and of the last state [B, WIDTH], perhaps none
     const char* last_memory;
     char* sums;     // gradients that go out, the first exchanged
-    char* initial;  // [B, WIDTH]
+    char* initial;  // [B, WIDTH], perhaps not wanted
     char* initial_memory;
 };
 
@@ -175,7 +175,8 @@ KERNEL backward(const Backward all) {
     }
     ROLLED for (int pass = 0; pass < PASSES; ++pass) EACH_TASK(place, pass) {
         const long long at = (place.group_row + pass * ROWS + task.row) * (long long)WIDTH + task.unit;
-        store_pair(a.initial, at, place.value(0, pass, task));
-        if constexpr (CELL == LSTM) store_pair(a.initial_memory, at, place.value(1, pass, task));
+        if (a.initial != nullptr) store_pair(a.initial, at, place.value(0, pass, task));
+        if constexpr (CELL == LSTM)
+            if (a.initial_memory != nullptr) store_pair(a.initial_memory, at, place.value(1, pass, task));
     }
 }

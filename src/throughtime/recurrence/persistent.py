@@ -183,15 +183,16 @@ def run_layers(
     assert form is not None
     assert kind is not None
     own: list[Tensor | None] = []
-    for number, cell in enumerate(cells):
-        w = cell.weights()
+    weights = [cell.weights() for cell in cells]
+    weight = weights[0]["weight_ih"]
+    if state is not None and state[0].dtype is not weight.dtype:
+        state = tuple([part.to(weight.dtype) for part in state])
+    for number, w in enumerate(weights):
         h = c = None
         if state is not None:
             h, c, *_ = (*state[form.parts * number : form.parts * (number + 1)], None)
         own += (w["weight_ih"], w["weight_hh"], w["bias"], w.get("bias_hn"), h, c)
     steps, batch, inputs = x.shape
-    weight, both = own[0], len(layers[0]) > 1
-    assert weight is not None
     call = Call(
         form,
         kind,
@@ -207,7 +208,6 @@ def run_layers(
         state is not None,
         x.dtype is not dtype,
         weight.dtype is not dtype,
-        (weight if state is None else state[0]).dtype is not dtype,
         plans,
     )
     outputs, *last = Recurrence.apply(  # type: ignore[no-untyped-call]
@@ -217,16 +217,23 @@ def run_layers(
         x,
         *own,
     )
-    if lengths is not None and state is not None and (both or reverse):
+    if lengths is not None and state is not None and (call.directions > 1 or reverse):
         # A row that reads from the right waits with its first state until the others have come to its end.
         inside = torch.arange(steps, device=x.device)[:, None] < lengths
         outputs = torch.where(inside[..., None], outputs, 0.0)
     return Result(outputs, tuple(last))
 
 
+def forget_programs() -> None:
+    """Work out all programs again, with other kernels."""
+    build_forward.cache_clear()
+    build_backward.cache_clear()
+
+
 def find_form(cell: Cell) -> Form | None:
     """Return the equations of a cell, or None if the kernels do not have them."""
-    variant = getattr(cell, "activation", None) or getattr(cell, "reset", "")
+    own = vars(cell)  # without the lookups of `nn.Module`, which are slow for what is not there
+    variant = own.get("activation") or own.get("reset", "")
     return FORMS.get((cell.equations, variant))
 
 

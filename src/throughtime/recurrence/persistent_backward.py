@@ -83,7 +83,6 @@ class _Builder:
         self.copies, self.closing = Copies(call.kind, call.device), Copies(call.kind, call.device)
         self.memory = Memory(self.first_gradient + len(given))
         self.results: list[View | None] = [None] * len(wanted)
-        self.spare: int | None = None
 
     def build(self) -> BackwardProgram:
         call = self.call
@@ -125,13 +124,13 @@ class _Builder:
         if part >= call.form.parts or not self.given[number]:
             return 0
         given = self.first_gradient + number
-        if call.size == call.width and not call.float_state:
+        if call.size == call.width and not call.float_weights:
             return At(given)
         end = self.memory.allocate(call.batch, call.width)
         self.copies.copy(
             Rows(At(end), call.batch, call.width, call.width),
             Rows(At(given), call.batch, call.size, call.size),
-            conversion=call.convert_state(),
+            conversion=call.convert_weights(),
         )
         return At(end)
 
@@ -191,22 +190,18 @@ class _Builder:
         return weights
 
     def _give_initial(self, cell: int, name: str) -> int | At:
-        """The address for the gradient of a first state; one that is not wanted goes where nobody looks."""
+        """The address for the gradient of a first state; 0 if it is not wanted."""
         call, number = self.call, 1 + cell * len(OWN) + OWN.index(name)
-        if name == "c" and call.form is not Form.LSTM:
-            return 0
         if not call.stateful or not self.wanted[number]:
-            if self.spare is None:
-                self.spare = self.memory.allocate(call.batch, call.width)
-            return At(self.spare)
+            return 0
         wide = self.memory.allocate(call.batch, call.width)
         self.results[number] = View(wide)
-        if call.size < call.width or call.float_state:
-            tight = self.memory.allocate(call.batch, call.size, float32=call.float_state)
+        if call.size < call.width or call.float_weights:
+            tight = self.memory.allocate(call.batch, call.size, float32=call.float_weights)
             self.closing.copy(
                 Rows(At(tight), call.batch, call.size, call.size),
                 Rows(At(wide), call.batch, call.width, call.width),
-                conversion=call.convert_state(back=True),
+                conversion=call.convert_weights(back=True),
             )
             self.results[number] = View(tight)
         return At(wide)
@@ -227,7 +222,8 @@ class _Builder:
         """The gradient of a layer's input."""
         call, fed = self.call, self._fed(sums)
         if len(fed) == 1:
-            return [Product(torch.mm, fed[0], View(weight), View(into))]
+            whole = call.form is not Form.GRU_AFTER
+            return [Product(torch.mm, View(sums) if whole else fed[0], View(weight), View(into))]
         rows, columns = 3 * call.width, self.memory.columns(into)
         weights = [View(weight, (rows, columns), (columns, 1), part * rows * columns) for part in range(2)]
         return [
@@ -343,13 +339,16 @@ class _Builder:
 
     def _share(self, wide: int, direction: int) -> View:
         """The rows of one direction."""
+        if self.call.directions == 1:
+            return View(wide)
         rows, columns = self.call.form.gates * self.call.width, self.memory.columns(wide)
         return View(wide, (rows, columns), (columns, 1), direction * rows * columns)
 
     def _tighten_bias(self, wide: int, begin: int, gates: int) -> View:
         call, width = self.call, self.call.width
         if call.size == width and not call.float_weights:
-            return View(wide, (gates * width,), (1,), begin * width)
+            whole = call.directions == 1 and gates == call.form.slots
+            return View(wide) if whole else View(wide, (gates * width,), (1,), begin * width)
         tight = self.memory.allocate(gates * call.size, float32=call.float_weights)
         self.closing.copy(
             Rows(At(tight), gates, call.size, call.size),

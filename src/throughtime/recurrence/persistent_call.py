@@ -32,8 +32,7 @@ class Call(NamedTuple):
     keeps: bool  # whether to keep what a backward pass needs
     stateful: bool  # whether a first state is given
     float_x: bool  # given in float32 though it is computed in 16 bits
-    float_weights: bool
-    float_state: bool
+    float_weights: bool  # and likewise the state
     plans: tuple[Plan, Plan] | None = None  # forward and backward, in place of the best known
 
     @property
@@ -56,12 +55,8 @@ class Call(NamedTuple):
         return direction == 1 or self.reads_back
 
     def convert_weights(self, back: bool = False) -> int:
-        """The conversion of weights, or back of their gradients."""
+        """The conversion of weights and the first state, or back of their gradients and of the last state."""
         return (TO_FLOAT if back else FROM_FLOAT) if self.float_weights else NO_CONVERSION
-
-    def convert_state(self, back: bool = False) -> int:
-        """The conversion of the first state, or back of the last."""
-        return (TO_FLOAT if back else FROM_FLOAT) if self.float_state else NO_CONVERSION
 
     def convert_x(self, back: bool = False) -> int:
         """The conversion of the input, or back of its gradient."""

@@ -212,7 +212,7 @@ def _write_first(call: Call, copies: Copies, into: Rows, given: int) -> None:
     """Fill in a first state, as given or with zeros."""
     if call.stateful:
         source = Rows(At(given), call.batch, call.size, call.size)
-        copies.copy(into, source, conversion=call.convert_state())
+        copies.copy(into, source, conversion=call.convert_weights())
     else:
         copies.clear(into)
 
@@ -280,12 +280,12 @@ def _tighten_outputs(call: Call, states: int, copies: Copies, memory: Memory) ->
 
 def _tighten_end(call: Call, end: int, copies: Copies, memory: Memory) -> int:
     """Remove the padding of a last state, and convert it to the type of the first."""
-    if call.size == call.width and not call.float_state:
+    if call.size == call.width and not call.float_weights:
         return end
-    tight = memory.allocate(call.batch, call.size, float32=call.float_state)
+    tight = memory.allocate(call.batch, call.size, float32=call.float_weights)
     copies.copy(
         Rows(At(tight), call.batch, call.size, call.size),
         Rows(At(end), call.batch, call.width, call.width),
-        conversion=call.convert_state(back=True),
+        conversion=call.convert_weights(back=True),
     )
     return tight
