@@ -21,9 +21,8 @@ from throughtime.cells import Cell
 from throughtime.kernels import driver
 from throughtime.kernels.elements import ElementKind, round_up_units
 from throughtime.recurrence import costs, scan
-from throughtime.recurrence import persistent as persistent_function
 from throughtime.recurrence.measuring import MAKERS, compile_ahead, find_backend
-from throughtime.recurrence.persistent import PersistentSettings, Recurrence, find_form
+from throughtime.recurrence.persistent import find_form, forget_programs, run_layers
 from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan, best, candidates
 from throughtime.recurrence.persistent_plan import microseconds as expected
 
@@ -198,14 +197,13 @@ def clocked(task: KernelTask, plans: tuple[Plan, Plan], steps: int = 128, times:
     make = next(MAKERS[name] for name, form in FORMS.items() if form is task.form)
     dtype = {ElementKind.BF16: torch.bfloat16, ElementKind.F16: torch.float16}.get(task.kind, torch.float32)
     cell, x, state, _ = problem(make, (steps, task.batch, task.width), dtype)
-    settings = PersistentSettings(task.form, task.kind, task.width, x.get_device(), True, plans)
     taken: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
-    prepared = persistent_function._prepare_kernel
+    build = driver.build
 
-    def watched(settings: PersistentSettings, batch: int, backward: bool) -> tuple[driver.Kernel, int, Plan]:
-        kernel, blocks, plan = prepared(settings, batch, backward)
-        if backward != task.backward:
-            return kernel, blocks, plan
+    def watched(name: str, *others: Any, **options: Any) -> driver.Kernel:
+        kernel = build(name, *others, **options)
+        if name != ("backward" if task.backward else "forward"):
+            return kernel
 
         def launch(count: int, arguments: Any) -> None:
             events = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -215,30 +213,20 @@ def clocked(task: KernelTask, plans: tuple[Plan, Plan], steps: int = 128, times:
             events[1].record()
             taken.append(events)
 
-        return launch, blocks, plan
+        return launch
 
-    w = cell.weights()
-    memory = state[1] if len(state) > 1 else None
-    persistent_function._prepare_kernel = watched  # type: ignore[assignment]
+    driver.build = watched
+    forget_programs()
     try:
-        for _ in range(times):
-            outputs, *_ = Recurrence.apply(
-                settings,
-                None,
-                None,
-                x,
-                w["weight_ih"],
-                w["weight_hh"],
-                w["bias"],
-                w.get("bias_hn"),
-                state[0],
-                memory,
-            )
-            if task.backward:
-                torch.autograd.grad(outputs.float().sum(), x)
+        with torch.backends.cudnn.flags(allow_tf32=task.kind is not ElementKind.FLOAT):
+            for _ in range(times):
+                outputs, _ = run_layers([[cell]], x, state, None, plans=plans)
+                if task.backward:
+                    torch.autograd.grad(outputs.float().sum(), x)
         torch.cuda.synchronize()
     finally:
-        persistent_function._prepare_kernel = prepared
+        driver.build = build
+        forget_programs()
     return statistics.median(1e3 * start.elapsed_time(end) / steps for start, end in taken[2:])
 
 

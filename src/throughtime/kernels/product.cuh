@@ -17,7 +17,11 @@
 // lane's two sums belong to two neighbouring units, which fill one exchanged word. An instruction takes eight such
 // pairs; they are counted gate after gate, so that UNITS need not be a multiple of 16.
 //
-// Constants from the host: CELL, KIND, WIDTH, UNITS, SPLIT, ROWS, PASSES, WARPS, HELD, STAGED, HELD_N, STAGED_N,
+// A layer may have two directions, the second of which reads from the right. Their rows lie side by side in what
+// both share: states, gates and gradients of sums. A launch runs one of them, or both side by side, each in its own
+// blocks. Times are those of the sequence: a row that reads from the right begins at its own end.
+//
+// Constants from the host: CELL, KIND, WIDTH, DIRECTIONS, UNITS, SPLIT, ROWS, PASSES, WARPS, HELD, STAGED, HELD_N, STAGED_N,
 // RING, BATCH, SHARED_BYTES.
 
 enum Cells { TANH, RELU, GRU_AFTER, GRU_BEFORE, LSTM };
@@ -32,6 +36,7 @@ constexpr int GATES = CELL == LSTM ? 4 : CELL <= RELU ? 1 : 3;
 constexpr int SLOTS = CELL == GRU_AFTER ? 4 : GATES;  // gradients of sums; after: q, r, z, n with q = W_n h + b
 constexpr int FED = CELL == GRU_BEFORE ? 2 : GATES;   // gates that the state feeds at once
 constexpr int STATE_BYTES = WIDTH * ELEMENT;
+constexpr int PITCH = DIRECTIONS * WIDTH, PITCH_BYTES = PITCH * ELEMENT;  // from one row of states to the next
 // With three passes or more, what the next one needs is there before this one ends, and is looked for then.
 constexpr bool AHEAD = PASSES > 2 && CELL != GRU_BEFORE;
 
@@ -77,14 +82,14 @@ INLINE void accumulate(float (&c)[4], word a0, word a1, word a2, word a3, word b
     }
 }
 
-// The weights of GATE_COUNT gates of the block's units, DEPTH bytes of rows that are PITCH bytes apart, times the
+// The weights of GATE_COUNT gates of the block's units, DEPTH bytes of rows that are ROW_BYTES apart, times the
 // rows of an exchanged tensor.
 //
 // A warp's share of the inner dimension is EACH chunks. The weights of the first ones are held in registers,
 // those of the next staged in shared memory. What is left streams through a ring in shared memory, round and
 // round, the next step's first chunks already under way while this step ends. Every thread reads back only
 // what it has itself put into shared memory, so none of this waits for another thread.
-template <int GATE_COUNT, int DEPTH, int PITCH, int IN_REGISTERS, int IN_SHARED>
+template <int GATE_COUNT, int DEPTH, int ROW_BYTES, int IN_REGISTERS, int IN_SHARED>
 struct Product {
     static constexpr int TILES = (GATE_COUNT * PAIRS + 7) / 8;
     static constexpr int STRIDE = WARPS * CHUNK;  // bytes from one chunk of a warp to its next
@@ -112,7 +117,7 @@ struct Product {
     }
 
     INLINE const char* origin(int chunk, int tile, int half) const {
-        return weights + (row_at[tile] + half * PITCH + chunk * STRIDE);
+        return weights + (row_at[tile] + half * ROW_BYTES + chunk * STRIDE);
     }
     INLINE Words* place(int chunk, int tile, int half) const {
         return room + ((chunk * TILES + tile) * 2 + half) * (WARPS * 32);
@@ -124,7 +129,7 @@ struct Product {
         UNROLL for (int tile = 0; tile < TILES; ++tile) {
             const int pair = tile * 8 + lane() / 4, gate = pair / PAIRS, unit = first_unit + pair % PAIRS * 2;
             // Sums of units and gates that are not there are never looked at, so any weights serve for them.
-            row_at[tile] = ((gate < GATE_COUNT ? gate : 0) * WIDTH + (unit < WIDTH ? unit : 0)) * PITCH;
+            row_at[tile] = ((gate < GATE_COUNT ? gate : 0) * WIDTH + (unit < WIDTH ? unit : 0)) * ROW_BYTES;
         }
         UNROLL for (int chunk = 0; chunk < HELD_CHUNKS; ++chunk)
             UNROLL for (int tile = 0; tile < TILES; ++tile) UNROLL for (int half = 0; half < 2; ++half) {
@@ -288,14 +293,17 @@ template <typename Kind> constexpr int SHARE = WARPS * Kind::TILES * ROW_TILES *
 constexpr int AFTER_SHARES = 2 * RUNNING * 8 + PASSES * ROWS * 4;   // bytes up to the staged weights
 
 struct Place {
-    int group_row, rows;        // the block's rows begin at group_row; of them `rows` are in the batch
-    int first_unit, slice;      // of the units whose sums it computes; which of the blocks that share them it is
+    int group_row, rows;    // the block's rows begin at group_row; of them `rows` are in the batch
+    int first_unit, slice;  // of the units whose sums it computes; which of the blocks that share them it is
+    int direction;          // among those of the launch
     Pair* shares;
     Pair* running[2];
     int* ends;
 
     INLINE Place(int batch, int share_size) {
-        group_row = block_number() / BLOCKS * (PASSES * ROWS);
+        const int groups = (batch + PASSES * ROWS - 1) / (PASSES * ROWS), group = block_number() / BLOCKS;
+        direction = group / groups;
+        group_row = group % groups * (PASSES * ROWS);
         first_unit = block_number() % BLOCKS / SPLIT * UNITS;
         slice = block_number() % SPLIT;
         rows = batch - group_row < PASSES * ROWS ? batch - group_row : PASSES * ROWS;

@@ -54,6 +54,7 @@ class KernelTask:
     width: int  # hidden units, a multiple of 8
     batch: int
     backward: bool
+    directions: int = 1  # of the layer; their rows lie side by side
 
     @property
     def tiles(self) -> int:
@@ -138,6 +139,7 @@ class Plan:
         """The constants that the source of the kernel needs."""
         own = {name.upper(): value for name, value in asdict(self).items() if name != "pause"}
         values = {"CELL": int(task.form), "KIND": int(task.kind), "WIDTH": task.width}
+        values["DIRECTIONS"] = task.directions
         return {**values, **own, "SHARED_BYTES": self.shared_bytes(task)}
 
 
