@@ -25,6 +25,10 @@ class _Flat(NamedTuple):
     addresses: list[int]
     second_biases: list[Tensor]
 
+    def holds(self, weights: Sequence[Tensor]) -> bool:
+        """Whether these weights are still where they were put."""
+        return self.addresses == [weight.data_ptr() for weight in weights]
+
 
 _FLAT: weakref.WeakKeyDictionary[Cell, _Flat] = weakref.WeakKeyDictionary()
 """By the first of the cells that run in one call."""
@@ -65,9 +69,7 @@ def _find_second_biases(first: Cell, own: Sequence[dict[str, Tensor]]) -> Sequen
     if flat is None or torch.compiler.is_compiling():
         return None
     weights = [weight for w in own for weight in w.values()]
-    if not all([type(weight) is nn.Parameter for weight in weights]):
-        return None
-    if flat.addresses != [weight.data_ptr() for weight in weights]:
+    if not all([type(weight) is nn.Parameter for weight in weights]) or not flat.holds(weights):
         return None
     if "bias_hn" not in own[0]:
         return flat.second_biases
@@ -98,7 +100,8 @@ def flatten(layers: Sequence[Sequence[Cell]]) -> None:
     cells = [cell for layer in layers for cell in layer]
     own = [cell.weights() for cell in cells]
     weights = [weight for w in own for weight in w.values()]
-    if not _are_movable(cells[0], weights):
+    flat = _FLAT.get(cells[0])
+    if not _are_movable(cells[0], weights) or (flat is not None and flat.holds(weights)):
         return
     size = cells[0].hidden_size
     with torch.no_grad():
