@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import torch
@@ -21,6 +22,7 @@ from throughtime.layers.layer import (
 )
 from throughtime.recurrence.backend import Result
 from throughtime.recurrence.choice import LAYERED, are_alike
+from throughtime.recurrence.flat_weights import flatten
 from throughtime.recurrence.scan import scan, scan_layers
 
 if TYPE_CHECKING:
@@ -275,6 +277,17 @@ class Stack(nn.Module):
         """The options, for `print`."""
         options = ("bidirectional", "dropout", "variational", "residual", "batch_first")
         return ", ".join(f"{option}={getattr(self, option)}" for option in options)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Move or convert all parameters; on a GPU, in memory as torch's kernels want it."""
+        super()._apply(fn, recurse)
+        layers = [layer.cells for layer in self._layers()]
+        if self._alike and not (self.dropout or self.residual or self.norms):
+            flatten(layers)
+        else:  # each cell runs in a call of its own
+            for cell in chain.from_iterable(layers):
+                flatten([[cell]])
+        return self
 
     def _layers(self) -> list[Layer]:
         return cast(list[Layer], list(self._list_modules("layers")))

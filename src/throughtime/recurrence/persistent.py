@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear
 
 from throughtime.cells.base import Cell, State
 from throughtime.kernels.elements import KINDS, ElementKind, round_up_units
 from throughtime.recurrence.backend import Result, first_order
 from throughtime.recurrence.persistent_backward import ENTERING, build_backward
-from throughtime.recurrence.persistent_call import Call
-from throughtime.recurrence.persistent_forward import X, build_forward
+from throughtime.recurrence.persistent_call import Call, allocate
+from throughtime.recurrence.persistent_forward import build_forward
+from throughtime.recurrence.persistent_replay import RECORDINGS, Replayed
 from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan, best
-
-DTYPES = {**{kind: dtype for dtype, kind in KINDS.items()}, ElementKind.TF32: torch.float32}
-AS_IT_IS = contextlib.nullcontext()
 
 
 class Recurrence(torch.autograd.Function):
@@ -39,21 +35,8 @@ class Recurrence(torch.autograd.Function):
         `own` has the tensors named in `OWN` of each cell, the lowest layer first.
         """
         program = build_forward(call)
-        tensors = [lengths, carry, *[None if one is None else _align(one) for one in (x, *own)]]
-        tensors[X] = tensors[X].view(-1, call.inputs)
-        tensors += _allocate(program.shapes, x, call.kind)
-        tensors += [None] * (call.layers if call.keeps else 1)  # for the gates
-        addresses = [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
-        for launch in program.copies:
-            launch(addresses)
-        with _precision(call.kind):
-            for rows, weight, bias, at, launches in program.layers:
-                gates = linear(rows.of(tensors), tensors[weight], tensors[bias])
-                tensors[at], addresses[at] = gates, gates.data_ptr()
-                for launch in launches:
-                    launch(addresses)
-        for launch in program.closing_copies:
-            launch(addresses)
+        tensors = [lengths, carry, *settle_inputs(call, x, own), *allocate(program.shapes, x, call.kind)]
+        program.run(tensors)
         if call.keeps:
             ctx.save_for_backward(*[None if one is None else tensors[one] for one in program.saved])
             ctx.call = call
@@ -65,48 +48,28 @@ class Recurrence(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         """Go from the top layer down: one launch for the gradients of all sums, then products."""
         call: Call = ctx.call
-        given = [None if part is None else _align(part) for part in gradients]
+        given = [None if part is None else settle(part) for part in gradients]
         saved = ctx.saved_tensors
         program = build_backward(call, tuple([part is not None for part in given]), ctx.needs_input_grad[3:])
-        tensors = [*saved, *given, *_allocate(program.shapes, saved[ENTERING], call.kind)]
-        addresses = [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
-        for launch in program.copies:
-            launch(addresses)
-        with _precision(call.kind):
-            for layer in program.layers:
-                layer.run(tensors, addresses)
-        for launch in program.closing_copies:
-            launch(addresses)
+        tensors = [*saved, *given, *allocate(program.shapes, saved[ENTERING], call.kind)]
+        program.run(tensors)
         return None, None, None, *[None if one is None else one.of(tensors) for one in program.results]
 
 
-def _allocate(shapes: Sequence[tuple[tuple[int, ...], bool]], like: Tensor, kind: ElementKind) -> list[Tensor]:
-    """Allocate tensors of these shapes, in the type of the computation or in float32."""
-    dtype = DTYPES[kind]
-    return [like.new_empty(shape, dtype=torch.float32 if float32 else dtype) for shape, float32 in shapes]
+def settle_inputs(call: Call, x: Tensor, own: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """Return the rows of x [T * B, I] and the tensors named in `OWN` of each cell, each in one piece."""
+    read_by_kernel = call.size == call.width and not call.float_weights  # everything else is copied first
+    return [
+        settle(x).view(-1, call.inputs),
+        *[None if one is None else settle(one, read_by_kernel) for one in own],
+    ]
 
 
-def _align(tensor: Tensor) -> Tensor:
-    """Return the same values in one piece that begins on a boundary of 16 bytes."""
+def settle(tensor: Tensor, aligned: bool = True) -> Tensor:
+    """Return the same values in one piece; one that is `aligned` begins on a boundary of 16 bytes."""
     if tensor.is_contiguous():
-        return tensor if tensor.data_ptr() % 16 == 0 else tensor.clone()
+        return tensor if not aligned or tensor.data_ptr() % 16 == 0 else tensor.clone()
     return tensor.contiguous()
-
-
-def _precision(kind: ElementKind) -> contextlib.AbstractContextManager[None]:
-    """Use the precision of the recurrence for torch's products too."""
-    if kind > ElementKind.TF32 or torch.backends.cuda.matmul.allow_tf32 == (kind is ElementKind.TF32):
-        return AS_IT_IS
-    return _set_tf32(kind is ElementKind.TF32)
-
-
-@contextlib.contextmanager
-def _set_tf32(allow_tf32: bool) -> Iterator[None]:
-    torch.backends.cuda.matmul.allow_tf32 = allow_tf32
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = not allow_tf32
 
 
 FORMS: dict[tuple[str, Any], Form] = {
@@ -210,13 +173,17 @@ def run_layers(
         weight.dtype is not dtype,
         plans,
     )
-    outputs, *last = Recurrence.apply(  # type: ignore[no-untyped-call]
-        call,
+    given = (
         None if lengths is None else lengths.to(torch.int32),
         None if carry is None else carry.to(torch.float32).contiguous(),
         x,
         *own,
     )
+    lease = RECORDINGS.borrow(call, given)
+    if lease is None:
+        outputs, *last = Recurrence.apply(call, *given)  # type: ignore[no-untyped-call]
+    else:
+        outputs, *last = Replayed.apply(lease, *given)  # type: ignore[no-untyped-call]
     if lengths is not None and state is not None and (call.directions > 1 or reverse):
         # A row that reads from the right waits with its first state until the others have come to its end.
         inside = torch.arange(steps, device=x.device)[:, None] < lengths
@@ -228,6 +195,7 @@ def forget_programs() -> None:
     """Work out all programs again, with other kernels."""
     build_forward.cache_clear()
     build_backward.cache_clear()
+    RECORDINGS.forget()
 
 
 def find_form(cell: Cell) -> Form | None:

@@ -9,8 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from throughtime.kernels.elements import ElementKind
 from throughtime.recurrence.batched_copies import At, Copies, Launch, Rows
-from throughtime.recurrence.persistent_call import Call, StateLayout, prepare_kernel
+from throughtime.recurrence.persistent_call import Call, StateLayout, prepare_kernel, set_precision
 from throughtime.recurrence.persistent_forward import (
     CARRY,
     LENGTHS,
@@ -62,11 +63,23 @@ def _add_product(left: Tensor, right: Tensor, out: Tensor) -> Tensor:
 class BackwardProgram(NamedTuple):
     """All layers, the top one first."""
 
+    kind: ElementKind
     shapes: list[tuple[tuple[int, ...], bool]]
     copies: list[Launch]
     layers: list[LayerGradients]
     closing_copies: list[Launch]
     results: list[View | None]  # the gradients of x and of all of OWN
+
+    def run(self, tensors: Sequence[Tensor]) -> None:
+        """Run it with these tensors, those that it allocates among them."""
+        addresses = [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
+        for launch in self.copies:
+            launch(addresses)
+        with set_precision(self.kind):
+            for layer in self.layers:
+                layer.run(tensors, addresses)
+        for launch in self.closing_copies:
+            launch(addresses)
 
 
 @functools.lru_cache(1024)
@@ -102,7 +115,8 @@ class _Builder:
         if self.wanted[0]:
             self.results[0] = self._tighten_rows(flowing)
         shapes = self.memory.shapes
-        return BackwardProgram(shapes, self.copies.prepare(), layers, self.closing.prepare(), self.results)
+        copies, closing = self.copies.prepare(), self.closing.prepare()
+        return BackwardProgram(call.kind, shapes, copies, layers, closing, self.results)
 
     def _take_outputs(self) -> int:
         """The gradient of the outputs, padded; zeros if there is none."""

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from throughtime.kernels.elements import ElementKind, round_up_units
+import torch
+from torch import Tensor
+
+from throughtime.kernels.elements import KINDS, ElementKind, round_up_units
 from throughtime.recurrence import costs
 from throughtime.recurrence.batched_copies import FROM_FLOAT, NO_CONVERSION, TO_FLOAT, At
 from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan, best, microseconds
@@ -14,6 +19,8 @@ if TYPE_CHECKING:
 
 
 FILES = ("primitives.cuh", "elements.cuh", "product.cuh")
+DTYPES = {**{kind: dtype for dtype, kind in KINDS.items()}, ElementKind.TF32: torch.float32}
+AS_IT_IS = contextlib.nullcontext()
 
 
 class Call(NamedTuple):
@@ -152,3 +159,25 @@ def choose_plan(task: KernelTask, device: int) -> tuple[Plan | None, bool]:
     if half is not None and microseconds(task, half) < task.directions * microseconds(task, alone):
         return half, True
     return alone, False
+
+
+def allocate(shapes: Sequence[tuple[tuple[int, ...], bool]], like: Tensor, kind: ElementKind) -> list[Tensor]:
+    """Allocate tensors of these shapes, in the type of the computation or in float32."""
+    dtype = DTYPES[kind]
+    return [like.new_empty(shape, dtype=torch.float32 if float32 else dtype) for shape, float32 in shapes]
+
+
+def set_precision(kind: ElementKind) -> contextlib.AbstractContextManager[None]:
+    """Use the precision of the recurrence for torch's products too."""
+    if kind > ElementKind.TF32 or torch.backends.cuda.matmul.allow_tf32 == (kind is ElementKind.TF32):
+        return AS_IT_IS
+    return _set_tf32(kind is ElementKind.TF32)
+
+
+@contextlib.contextmanager
+def _set_tf32(allow_tf32: bool) -> Iterator[None]:
+    torch.backends.cuda.matmul.allow_tf32 = allow_tf32
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = not allow_tf32

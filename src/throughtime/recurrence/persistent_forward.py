@@ -6,10 +6,12 @@ import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
+from throughtime.kernels.elements import ElementKind
 from throughtime.recurrence.batched_copies import At, Copies, Launch, Rows
-from throughtime.recurrence.persistent_call import Call, StateLayout, prepare_kernel
+from throughtime.recurrence.persistent_call import Call, StateLayout, prepare_kernel, set_precision
 from throughtime.recurrence.persistent_plan import Form
 
 OWN = ("weight_ih", "weight_hh", "bias", "bias_hn", "h", "c")
@@ -37,12 +39,12 @@ class Memory:
 
 
 class View(NamedTuple):
-    """A tensor, or a part of one that begins at the start of its memory."""
+    """A tensor, or a part of one."""
 
     tensor: int
     size: tuple[int, ...] | None = None  # None: all of it
     stride: tuple[int, ...] = ()
-    offset: int = 0
+    offset: int | None = 0  # in the memory of the tensor; None: where the tensor begins
 
     def of(self, tensors: Sequence[Tensor]) -> Tensor:
         """The view of one of these tensors."""
@@ -59,7 +61,7 @@ class LayerProgram(NamedTuple):
     """One layer: a product with the input, and a launch for all its steps. Tensors are numbers."""
 
     rows: View  # that enter the layer
-    weight: int  # [directions * gates * width, inputs]
+    weight: View  # transposed: [inputs, directions * gates * width]
     bias: int
     gates: int  # where the product goes
     launches: list[Launch]
@@ -68,6 +70,7 @@ class LayerProgram(NamedTuple):
 class ForwardProgram(NamedTuple):
     """All layers."""
 
+    kind: ElementKind
     shapes: list[tuple[tuple[int, ...], bool]]
     copies: list[Launch]  # before everything else
     layers: list[LayerProgram]
@@ -75,6 +78,19 @@ class ForwardProgram(NamedTuple):
     outputs: View
     ends: list[int]
     saved: list[int | None]  # for the backward pass, as `persistent_backward` numbers them
+
+    def run(self, tensors: Sequence[Tensor]) -> None:
+        """Run it with these tensors, those that it allocates among them."""
+        addresses = [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
+        for launch in self.copies:
+            launch(addresses)
+        with set_precision(self.kind):
+            for rows, weight, bias, gates, launches in self.layers:
+                torch.addmm(tensors[bias], rows.of(tensors), weight.of(tensors), out=tensors[gates])
+                for launch in launches:
+                    launch(addresses)
+        for launch in self.closing_copies:
+            launch(addresses)
 
 
 class _Cell(NamedTuple):
@@ -100,15 +116,18 @@ def build_forward(call: Call) -> ForwardProgram:
     ends = [_tighten_end(call, end, closing, memory) for *_, cells in tensors for cell in cells for end in cell.ends]
     layers = []
     saved: list[int | None] = [LENGTHS, CARRY, entering, *(_own(one, "weight_hh") for one in range(call.cells))]
-    rows, behind = View(entering), memory.given + len(memory.shapes)
+    rows, gates, width = View(entering), -1, call.directions * call.form.gates * call.width
     for layer, (weight, bias, states, kept, cells) in enumerate(tensors):
-        gates = behind + (layer if call.keeps else 0)
+        if call.keeps or layer == 0:
+            gates = memory.allocate(call.steps * call.batch, width)
         launches = _prepare_launches(call, gates, states, kept, cells)
-        layers.append(LayerProgram(rows, weight, bias, gates, launches))
+        blocks, _, padded = call.input_blocks(layer)
+        turned = View(weight, (blocks * padded, width), (1, blocks * padded), None)
+        layers.append(LayerProgram(rows, turned, bias, gates, launches))
         saved += (weight, gates, states, kept)
         rows = view_outputs(call, states)
     return ForwardProgram(
-        memory.shapes, copies.prepare(), layers, closing.prepare(), outputs, ends, saved
+        call.kind, memory.shapes, copies.prepare(), layers, closing.prepare(), outputs, ends, saved
     )
 
 
