@@ -13,9 +13,10 @@ from tests.recurrence.test_persistent import CELLS, assert_equals_reference, bui
 from tests.recurrence.test_persistent import problem as small_problem
 
 from throughtime.cells import RNN
+from throughtime.recurrence import scan
 from throughtime.recurrence.backend import Reference
 from throughtime.recurrence.backpropagation import scan_in_chunks
-from throughtime.recurrence.persistent import Persistent
+from throughtime.recurrence.persistent import Persistent, run_layers
 from throughtime.recurrence.persistent_plan import Plan
 
 pytestmark = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this machine")
@@ -81,6 +82,25 @@ def test_blocks_that_share_their_units_equal_the_reference(name, units, split, p
     cell = build(name, 40)
     assert_equals_reference(cell, *small_problem(cell, 6, 20, ragged=True, carry=True))
     assert_equals_reference(cell, *small_problem(cell, 1, 3))
+
+
+@pytest.mark.parametrize("name", ["gru", "lstm"])
+def test_both_directions_with_shared_units_equal_the_reference(name, plan):  # law 1
+    plan(SMALL, replace(SMALL, units=24, split=3 if name == "gru" else 4))
+    cells = build(name, 40), CELLS[name](3, 40)
+    x, state, lengths, carry = small_problem(cells[0], 5, 9, ragged=True, carry=True)
+    both = (*state, *(part.flip(0) for part in state))
+    outputs, last = run_layers([cells], x, both, lengths, carry)
+    ahead = scan(cells[0], x, state, lengths, carry=carry, backend="reference")
+    back = scan(cells[1], x, both[len(state) :], lengths, reverse=True, carry=carry, backend="reference")
+    truth = [torch.cat([ahead.outputs, back.outputs], 2), *ahead.state, *back.state]
+    wanted = [x, *state, *cells[0].parameters(), *cells[1].parameters()]
+    found = [outputs, *last]
+    weights = [torch.randn_like(part) for part in found]
+    for parts in (found, truth):
+        loss = sum((part * weight).sum() for part, weight in zip(parts, weights, strict=True))
+        parts += torch.autograd.grad(loss, wanted)
+    torch.testing.assert_close(found, truth, rtol=2e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("reverse", [False, True])
