@@ -52,6 +52,7 @@ PAUSES = (0, 200, 400, 700)
 FORMS = {name: form for name, make in MAKERS.items() if (form := find_form(make(1, 1))) is not None}
 
 Everything = dict[str, Tensor]
+Plans = tuple[Plan, Plan]  # forward and backward
 
 
 def everything(
@@ -61,9 +62,10 @@ def everything(
     lengths: Tensor | None,
     carry: Tensor | None,
     backend: str,
+    plans: Plans | None = None,
 ) -> Everything:
     """Outputs, last state, and the gradients of a random function of both."""
-    return _several(cell, x, state, lengths, carry, backend, losses=1)[0]
+    return _several(cell, x, state, lengths, carry, backend, 1, plans)[0]
 
 
 def _several(
@@ -74,9 +76,14 @@ def _several(
     carry: Tensor | None,
     backend: str,
     losses: int,
+    plans: Plans | None = None,
 ) -> list[Everything]:
-    """The same for several random functions."""
-    outputs, last = scan(cell, x, state, lengths, carry=carry, backend=backend)
+    """The same for several random functions; `plans` are for the persistent kernels."""
+    if plans is None:
+        outputs, last = scan(cell, x, state, lengths, carry=carry, backend=backend)
+    else:
+        rows = None if lengths is None else lengths.to(x.device)
+        outputs, last = run_layers([[cell]], x, state, rows, carry, plans=plans)
     source = torch.Generator(x.device).manual_seed(5)
     wanted = {"x": x, **{f"state{i}": part for i, part in enumerate(state)}, **cell.weights()}
     found = {"outputs": outputs, **{f"last{i}": part for i, part in enumerate(last)}}
@@ -86,9 +93,7 @@ def _several(
         for part in (outputs, *last):
             loss = loss + (part.double() * torch.randn(part.shape, device=x.device, generator=source)).sum()
         gradients = torch.autograd.grad(loss, list(wanted.values()), retain_graph=number + 1 < losses)
-        results.append(
-            {**found, **{f"d {name}": part for name, part in zip(wanted, gradients, strict=True)}}
-        )
+        results.append({**found, **{f"d {name}": part for name, part in zip(wanted, gradients, strict=True)}})
     return results
 
 
@@ -121,6 +126,7 @@ def worst_error(
     backend: str = "persistent",
     seed: int = 0,
     device: str = "cuda",
+    plans: Plans | None = None,
 ) -> tuple[str, float]:
     """Which output or gradient is worst, and its relative error against the reference in float64."""
     dtype = torch.float32 if precision == "tf32" else getattr(torch, precision)
@@ -128,7 +134,7 @@ def worst_error(
     try:
         cell, x, state, lengths = problem(make, shape, dtype, ragged=ragged, seed=seed, device=device)
         carry = torch.rand(shape[:2], device=device).to(dtype) + 0.5 if ragged else None
-        ours = everything(cell, x, state, lengths, carry, backend)
+        ours = everything(cell, x, state, lengths, carry, backend, plans)
     finally:
         torch.backends.cudnn.allow_tf32 = before
     exact = make(cell.input_size, cell.hidden_size).to(device, torch.float64)

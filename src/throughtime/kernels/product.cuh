@@ -57,6 +57,11 @@ INLINE float hyperbolic_tangent(float x) {
     else return 1.0f - 2.0f * quick_reciprocal(1.0f + quick_exponential(2.0f * x));
 }
 
+// Between looks in vain: blocks that look without a rest keep the cache from those that write.
+INLINE void rest(int looks) {
+    if (looks > 0) sleep(looks < 4 ? 16 << looks : 256);
+}
+
 INLINE bool missing(Words f) { return (f.x == VOID) | (f.y == VOID) | (f.z == VOID) | (f.w == VOID); }
 
 INLINE Words rounded(Words f) {
@@ -178,6 +183,7 @@ struct Product {
                 UNROLL for (int j = 0; j < ROW_TILES; ++j) some |= missing(found[i][j]);
             if (!in_any_lane(some)) return;
             if (looks == PATIENCE) give_up();
+            rest(looks);
             UNROLL for (int i = 0; i < BATCH; ++i) UNROLL for (int j = 0; j < ROW_TILES; ++j)
                 if (missing(found[i][j])) found[i][j] = look_words(rows[j] + (first + i) * STRIDE);
         }

@@ -71,9 +71,7 @@ def choose_backend(
     raise AssertionError("the reference refuses nothing")
 
 
-def choose_for_layers(
-    layers: Sequence[Sequence[Cell]], x: Tensor, carry: Tensor | None = None
-) -> Backend:
+def choose_for_layers(layers: Sequence[Sequence[Cell]], x: Tensor, carry: Tensor | None = None) -> Backend:
     """Return the backend for layers that are `are_alike`; `x` has the precision of the run.
 
     Torch runs all layers of a stack side by side, each some steps behind the one below, or the two directions
