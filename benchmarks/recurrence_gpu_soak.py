@@ -1,4 +1,4 @@
-"""Random shapes and plans of the persistent kernels: each is compared with the reference and launched many times.
+"""Random shapes and plans of the persistent kernels: each equals the reference and is launched many times.
 
 `python -m benchmarks.recurrence_gpu_soak [--seconds 60] [--seed 0]` ends with status 1 if anything is wrong.
 """

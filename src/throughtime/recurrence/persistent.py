@@ -15,8 +15,8 @@ from throughtime.recurrence.backend import Result, first_order
 from throughtime.recurrence.persistent_backward import ENTERING, build_backward
 from throughtime.recurrence.persistent_call import Call, allocate
 from throughtime.recurrence.persistent_forward import build_forward
-from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan, best
 from throughtime.recurrence.persistent_replay import RECORDINGS, Replayed
+from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan, best
 
 
 class Recurrence(torch.autograd.Function):

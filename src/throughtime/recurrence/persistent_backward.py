@@ -107,9 +107,7 @@ class _Builder:
             into_rows: int | None = None
             if layer or self.wanted[0]:
                 reusable = free is not None and layer > 0
-                into_rows = (
-                    free if reusable else self.memory.allocate(call.steps * call.batch, blocks * padded)
-                )
+                into_rows = free if reusable else self.memory.allocate(call.steps * call.batch, blocks * padded)
             layers.append(self._add_layer(layer, flowing, into_rows))
             free = flowing if layer < call.layers - 1 else None
             if into_rows is not None:
@@ -281,14 +279,8 @@ class _Builder:
         apart = layout.offset_before(1, True) - first
         both = call.directions > 1
 
-        def view(
-            tensor: int, size: tuple[int, int], stride: tuple[int, int], offset: int, apart: int
-        ) -> View:
-            return (
-                View(tensor, (2, *size), (apart, *stride), offset)
-                if both
-                else View(tensor, size, stride, offset)
-            )
+        def view(tensor: int, size: tuple[int, int], stride: tuple[int, int], offset: int, apart: int) -> View:
+            return View(tensor, (2, *size), (apart, *stride), offset) if both else View(tensor, size, stride, offset)
 
         def product(begin: int, number: int, other: View) -> Product:
             rows = number * width
@@ -390,11 +382,7 @@ class _Builder:
 
     def _tighten_rows(self, wide: int) -> View:
         """The gradient of the input, without padding and in its own type."""
-        call, (_, given, padded), rows = (
-            self.call,
-            self.call.input_blocks(0),
-            self.call.steps * self.call.batch,
-        )
+        call, (_, given, padded), rows = self.call, self.call.input_blocks(0), self.call.steps * self.call.batch
         size, stride = (call.steps, call.batch, given), (call.batch * given, given, 1)
         if given == padded and not call.float_x:
             return View(wide, size, stride)

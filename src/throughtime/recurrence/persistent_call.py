@@ -140,7 +140,9 @@ def prepare_kernel(call: Call, backward: bool) -> Kernel:
     plan, together = choose_plan(task, call.device) if call.plans is None else (call.plans[backward], False)
     assert plan is not None
     name = "backward" if backward else "forward"
-    kernel = driver.build(name, (*FILES, f"{name}.cu"), plan.constants(task), call.device, together=True)
+    kernel = driver.build(
+        name, (*FILES, f"{name}.cu"), plan.constants(task), call.device, together=True
+    )
     launches, each = (1, call.directions) if together else (call.directions, 1)
     return Kernel(kernel, plan.blocks(task) * each, plan.pause, plan.split, tuple(range(launches)))
 

@@ -113,19 +113,9 @@ def build_forward(call: Call) -> ForwardProgram:
         tensors.append((weight, bias, *_prepare_states(call, layer, copies, memory), cells))
     closing = Copies(call.kind, call.device)
     outputs = _tighten_outputs(call, tensors[-1][2], closing, memory)
-    ends = [
-        _tighten_end(call, end, closing, memory)
-        for *_, cells in tensors
-        for cell in cells
-        for end in cell.ends
-    ]
+    ends = [_tighten_end(call, end, closing, memory) for *_, cells in tensors for cell in cells for end in cell.ends]
     layers = []
-    saved: list[int | None] = [
-        LENGTHS,
-        CARRY,
-        entering,
-        *(_own(one, "weight_hh") for one in range(call.cells)),
-    ]
+    saved: list[int | None] = [LENGTHS, CARRY, entering, *(_own(one, "weight_hh") for one in range(call.cells))]
     rows, gates, width = View(entering), -1, call.directions * call.form.gates * call.width
     for layer, (weight, bias, states, kept, cells) in enumerate(tensors):
         if call.keeps or layer == 0:
@@ -186,10 +176,7 @@ def _join_weights(call: Call, layer: int, copies: Copies, memory: Memory) -> tup
             into = At(weight, (direction * rows * columns + block * padded) * element)
             source = At(_own(cell, "weight_ih"), block * given * given_element)
             copies.copy(
-                Rows(into, width, padded, columns),
-                Rows(source, size, given, blocks * given),
-                gates,
-                conversion,
+                Rows(into, width, padded, columns), Rows(source, size, given, blocks * given), gates, conversion
             )
         copies.copy(
             Rows(At(bias, direction * rows * element), gates, width, width),

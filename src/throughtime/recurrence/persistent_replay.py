@@ -103,9 +103,7 @@ class Replay:
         self._leave(results, self._outputs)
         return results
 
-    def run_backward(
-        self, gradients: Sequence[Tensor | None], wanted: tuple[bool, ...]
-    ) -> list[Tensor | None]:
+    def run_backward(self, gradients: Sequence[Tensor | None], wanted: tuple[bool, ...]) -> list[Tensor | None]:
         """Run the backward pass; return the gradients of x and of all of `OWN`."""
         key = tuple([part is not None for part in gradients]), wanted
         if key not in self._backward:
