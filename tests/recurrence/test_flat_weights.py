@@ -1,4 +1,4 @@
-"""Weights in one piece of memory: the same parameters, the same results, and no copies where torch has a GPU."""
+"""Weights in one piece of memory: the same parameters, the same results, and on a GPU no copies."""
 
 from __future__ import annotations
 
@@ -76,7 +76,9 @@ def test_updates_and_loaded_weights_keep_them_in_one_piece(name, piece):
     optimizer = torch.optim.SGD(stack.parameters(), 0.1)
     other.load_state_dict(stack.state_dict())
     for _ in range(2):
-        for one, gradient in zip(stack.parameters(), everything(stack)[-len([*stack.parameters()]) :], strict=True):
+        for one, gradient in zip(
+            stack.parameters(), everything(stack)[-len([*stack.parameters()]) :], strict=True
+        ):
             one.grad = gradient
         optimizer.step()
     assert is_flat(stack)
@@ -142,7 +144,10 @@ def test_layers_that_run_apart_lie_in_pieces_of_their_own(piece):
 def test_they_are_saved_and_loaded(piece, tmp_path):
     stack = build("gru").double()
     save_file(stack.state_dict(), tmp_path / "weights.safetensors")
-    assert_same(load_file(tmp_path / "weights.safetensors").values(), dict(sorted(stack.state_dict().items())).values())
+    assert_same(
+        load_file(tmp_path / "weights.safetensors").values(),
+        dict(sorted(stack.state_dict().items())).values(),
+    )
 
 
 def test_on_a_cpu_nothing_moves():

@@ -134,7 +134,9 @@ def test_directions_one_after_the_other_equal_both_at_once(stays, monkeypatch):
     with count_launches(monkeypatch) as launched:
         together = everything(stack, stack, x, state, LENGTHS)
     assert launched == {"forward": 2, "backward": 2}
-    monkeypatch.setattr(persistent_call, "best", lambda task, blocks, _: machine.SMALL if blocks > 100 else None)
+    monkeypatch.setattr(
+        persistent_call, "best", lambda task, blocks, _: machine.SMALL if blocks > 100 else None
+    )
     with count_launches(monkeypatch) as launched:
         apart = everything(stack, stack, x, state, LENGTHS)
     assert launched == {"forward": 4, "backward": 4}
@@ -156,7 +158,9 @@ def test_without_a_state_it_begins_with_zeros(name, inputs, stays, calls):
 @pytest.mark.parametrize("stateful", [False, True])
 @pytest.mark.parametrize(("hidden", "bidirectional"), [(16, False), (17, True)])
 @smooth_cell
-def test_under_autocast_the_kernels_convert_by_themselves(name, hidden, bidirectional, stateful, stays, calls):
+def test_under_autocast_the_kernels_convert_by_themselves(
+    name, hidden, bidirectional, stateful, stays, calls
+):
     stack = build(name, hidden, layers=2, bidirectional=bidirectional)
     x, state = problem(stack)
     state = state if stateful else None

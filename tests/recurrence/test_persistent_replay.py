@@ -51,7 +51,12 @@ def runner(stack, **options):
 @emulated
 @pytest.mark.parametrize(
     ("name", "hidden", "bidirectional", "lengths"),
-    [("lstm", 16, False, None), ("gru", 17, True, LENGTHS), ("rnn", 16, True, None), ("gru-before", 5, False, LENGTHS)],
+    [
+        ("lstm", 16, False, None),
+        ("gru", 17, True, LENGTHS),
+        ("rnn", 16, True, None),
+        ("gru-before", 5, False, LENGTHS),
+    ],
 )
 def test_a_replay_equals_the_reference(name, hidden, bidirectional, lengths, replays):  # law 1
     stack = build(name, hidden, layers=2, bidirectional=bidirectional)
@@ -123,7 +128,9 @@ def test_results_are_not_overwritten_by_the_next_replay(replays):
         kept = [part.clone() for part in (before.outputs, *before.state)]
         run(x + 1, None, None)
     assert [one.runs for one in replays] == [2]
-    assert all(torch.equal(one, other) for one, other in zip((before.outputs, *before.state), kept, strict=True))
+    assert all(
+        torch.equal(one, other) for one, other in zip((before.outputs, *before.state), kept, strict=True)
+    )
 
 
 @emulated

@@ -280,7 +280,7 @@ class Stack(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Move or convert all parameters; on a GPU, in memory as torch's kernels want it."""
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         layers = [layer.cells for layer in self._layers()]
         if self._alike and not (self.dropout or self.residual or self.norms):
             flatten(layers)

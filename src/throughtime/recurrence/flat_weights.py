@@ -69,7 +69,7 @@ def _find_second_biases(first: Cell, own: Sequence[dict[str, Tensor]]) -> Sequen
     if flat is None or torch.compiler.is_compiling():
         return None
     weights = [weight for w in own for weight in w.values()]
-    if not all([type(weight) is nn.Parameter for weight in weights]) or not flat.holds(weights):
+    if not all(type(weight) is nn.Parameter for weight in weights) or not flat.holds(weights):
         return None
     if "bias_hn" not in own[0]:
         return flat.second_biases
