@@ -233,7 +233,7 @@ def clocked(task: KernelTask, plans: tuple[Plan, Plan], steps: int = 128, times:
     finally:
         driver.build = build
         forget_programs()
-    return statistics.median(1e3 * start.elapsed_time(end) / steps for start, end in taken[2:])
+    return statistics.median(1e3 * float(start.elapsed_time(end)) / steps for start, end in taken[2:])
 
 
 def tasks() -> list[KernelTask]:

@@ -1,4 +1,4 @@
-"""Weights in one piece of memory: the same parameters, the same results, and no copies where torch has a GPU."""
+"""Weights in one piece of memory: the same parameters, the same results, and on a GPU no copies."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from safetensors.torch import load_file, save_file
 from tests.recurrence.test_native import CELLS
 from torch import nn
 
+from throughtime.cells import GRU, LSTM
 from throughtime.layers.layer import weight_drop
 from throughtime.layers.stack import Stack
 from throughtime.recurrence import flat_weights, native
@@ -134,11 +135,16 @@ def test_a_graph_from_before_is_still_good(piece):
 
 def test_layers_that_run_apart_lie_in_pieces_of_their_own(piece):
     stack = build("lstm", dropout=0.5).double()
-    cells = [cell for layer in stack.layers for cell in layer.cells]
-    pieces = {cell.weight_hh.untyped_storage().data_ptr() for cell in cells}
-    assert len(pieces) == len(cells)
-    for cell in cells:
-        assert len({one.untyped_storage().data_ptr() for one in flat_weights.list_weights([cell])}) == 1
+    pieces = {cell.weight_hh.untyped_storage().data_ptr() for layer in stack.layers for cell in layer.cells}
+    assert len(pieces) == 2
+    for layer in stack.layers:
+        assert len({one.untyped_storage().data_ptr() for one in flat_weights.list_weights(layer.cells)}) == 1
+
+
+def test_cells_of_several_kinds_lie_in_pieces_of_their_own(piece):
+    stack = Stack.of([LSTM(3, 4), GRU(4, 4)]).double()
+    for layer in stack.layers:
+        assert len({one.untyped_storage().data_ptr() for one in flat_weights.list_weights(layer.cells)}) == 1
 
 
 def test_they_are_saved_and_loaded(piece, tmp_path):

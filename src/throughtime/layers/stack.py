@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import torch
@@ -164,10 +163,13 @@ class Stack(nn.Module):
                 at_once = scan(layers[0].cells[0], x, states, lengths, carry=carry, backend=backend)
         if at_once is not None:
             return Result(self._swap_axes(at_once.outputs), at_once.state)
-        entering = self.initial_state(x.shape[1]) if states is None else states
         last: list[Tensor] = []
         for number, layer in enumerate(layers):
-            own = entering[len(last) : len(last) + len(layer.state_sizes)]
+            own: State | None = None
+            if states is not None:
+                own = states[len(last) : len(last) + len(layer.state_sizes)]
+            elif type(layer) is not Layer:  # one of the user's may not know how to begin
+                own = layer.initial_state(x.shape[1])
             y, reached = layer(self._drop(number, x), own, lengths, carry, backend)
             x = self._finish_layer(number, x, y)
             if lengths is not None and (self.residual or self.norms):
@@ -280,13 +282,11 @@ class Stack(nn.Module):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         """Move or convert all parameters; on a GPU, in memory as torch's kernels want it."""
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         layers = [layer.cells for layer in self._layers()]
-        if self._alike and not (self.dropout or self.residual or self.norms):
-            flatten(layers)
-        else:  # each cell runs in a call of its own
-            for cell in chain.from_iterable(layers):
-                flatten([[cell]])
+        apart = not self._alike or self.dropout or self.residual or self.norms
+        for together in [[layer] for layer in layers] if apart else [layers]:
+            flatten(together)
         return self
 
     def _layers(self) -> list[Layer]:

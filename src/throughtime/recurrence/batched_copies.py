@@ -89,7 +89,13 @@ class Copies:
         self._add(into, source, groups, steps, conversion)
 
     def transpose(
-        self, into: At, pitch: int, extent: int, source: Rows, groups: int = 1, conversion: int = NO_CONVERSION
+        self,
+        into: At,
+        pitch: int,
+        extent: int,
+        source: Rows,
+        groups: int = 1,
+        conversion: int = NO_CONVERSION,
     ) -> None:
         """Write rows as columns of `extent` numbers; those of the next group lie beside them.
 
@@ -98,9 +104,7 @@ class Copies:
         steps = extent, 1, pitch, source.rows * source.pitch, source.pitch
         self._add(Rows(into, extent, extent, 1), source, groups, steps, conversion)
 
-    def _add(
-        self, into: Rows, source: Rows, groups: int, steps: tuple[int, ...], conversion: int
-    ) -> None:
+    def _add(self, into: Rows, source: Rows, groups: int, steps: tuple[int, ...], conversion: int) -> None:
         blocks = groups * -(-into.rows // TILE) * -(-into.columns // TILE)
         given = min(source.rows, into.rows), min(source.columns, into.columns)
         self._all.append((blocks, into.at, source.at, into.rows, into.columns, *given, *steps, conversion))

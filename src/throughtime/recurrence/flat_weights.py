@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from throughtime.cells.base import Cell
+from throughtime.recurrence.choice import are_alike
 
 MODES = {"rnn": 1, "gru": 3, "lstm": 2, "lstm-projected": 2}
 """How cuDNN numbers the equations; an RNN with relu is 0."""
@@ -69,7 +70,7 @@ def _find_second_biases(first: Cell, own: Sequence[dict[str, Tensor]]) -> Sequen
     if flat is None or torch.compiler.is_compiling():
         return None
     weights = [weight for w in own for weight in w.values()]
-    if not all([type(weight) is nn.Parameter for weight in weights]) or not flat.holds(weights):
+    if not all(type(weight) is nn.Parameter for weight in weights) or not flat.holds(weights):
         return None
     if "bias_hn" not in own[0]:
         return flat.second_biases
@@ -98,6 +99,10 @@ def flatten(layers: Sequence[Sequence[Cell]]) -> None:
     Only moves of a module may call this: a CUDA graph that was recorded before holds the old addresses.
     """
     cells = [cell for layer in layers for cell in layer]
+    if not are_alike(layers):  # each cell runs in a call of its own
+        for cell in cells:
+            flatten([[cell]])
+        return
     own = [cell.weights() for cell in cells]
     weights = [weight for w in own for weight in w.values()]
     flat = _FLAT.get(cells[0])

@@ -101,8 +101,8 @@ def _kernel(cell: Cell, layers: int, bidirectional: bool) -> Kernel:
     return call
 
 
-# cuDNN wants all weights in one piece (`flat_weights`) and copies them where they are not; oneDNN knows no projections, and
-# torch's own loop is still the faster one.
+# cuDNN wants all weights in one piece (`flat_weights`) and copies them where they are not; oneDNN knows no
+# projections, and torch's own loop is still the faster one.
 MESSAGES = re.compile("RNN module weights are not part of single|LSTM with projections", re.IGNORECASE)
 # From here, or from what torch puts between its function and who called it: a default device, for one. What
 # torch says of its own modules is not ours to hide.

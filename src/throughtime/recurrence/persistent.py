@@ -13,10 +13,11 @@ from throughtime.cells.base import Cell, State
 from throughtime.kernels.elements import KINDS, ElementKind, round_up_units
 from throughtime.recurrence.backend import Result, first_order
 from throughtime.recurrence.persistent_backward import ENTERING, build_backward
-from throughtime.recurrence.persistent_call import Call, allocate
+from throughtime.recurrence.persistent_call import Call
 from throughtime.recurrence.persistent_forward import build_forward
-from throughtime.recurrence.persistent_replay import RECORDINGS, Replayed
+from throughtime.recurrence.persistent_memory import allocate
 from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan, best
+from throughtime.recurrence.persistent_replay import RECORDINGS, Replayed
 
 
 class Recurrence(torch.autograd.Function):
@@ -56,7 +57,7 @@ class Recurrence(torch.autograd.Function):
         return None, None, None, *[None if one is None else one.of(tensors) for one in program.results]
 
 
-def settle_inputs(call: Call, x: Tensor, own: Sequence[Tensor | None]) -> list[Tensor | None]:
+def settle_inputs(call: Call, x: Tensor, own: Sequence[Tensor | None]) -> list[Any]:
     """Return the rows of x [T * B, I] and the tensors named in `OWN` of each cell, each in one piece."""
     read_by_kernel = call.size == call.width and not call.float_weights  # everything else is copied first
     return [
@@ -167,7 +168,7 @@ def run_layers(
         len(layers),
         len(layers[0]),
         reverse,
-        torch.is_grad_enabled() and any([part is not None and part.requires_grad for part in (x, *own)]),
+        torch.is_grad_enabled() and any(part is not None and part.requires_grad for part in (x, *own)),
         state is not None,
         x.dtype is not dtype,
         weight.dtype is not dtype,

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from throughtime.kernels.elements import ElementKind
 from throughtime.recurrence.batched_copies import At, Copies, Launch, Rows
@@ -16,26 +15,17 @@ from throughtime.recurrence.persistent_forward import (
     CARRY,
     LENGTHS,
     OWN,
-    Memory,
-    View,
     describe_kept,
     find_candidate_weights,
     view_outputs,
 )
+from throughtime.recurrence.persistent_memory import Memory, Shape, View, find_addresses
 from throughtime.recurrence.persistent_plan import Form
+from throughtime.recurrence.persistent_products import Product, multiply_back, multiply_rows, multiply_states
 
 ENTERING, FIRST_RECURRENT = 2, 3
 """The numbers of saved tensors: the rows of the input, and the recurrent weights of all cells. Four of each
 layer follow: weight, gates, states, and what else is kept. Then come the gradients of outputs and ends."""
-
-
-class Product(NamedTuple):
-    """A product of two matrices, or of two pairs of them, that is written or added to a third."""
-
-    multiply: Callable[..., Tensor]
-    left: View
-    right: View
-    into: View
 
 
 class LayerGradients(NamedTuple):
@@ -46,7 +36,7 @@ class LayerGradients(NamedTuple):
     sums: int  # gradients of all sums [T * B, directions * slots * width]
     into_bias: int | None  # where those of all rows are added: [directions * slots * width]
 
-    def run(self, tensors: Sequence[Tensor], addresses: Sequence[int]) -> None:
+    def run(self, tensors: Sequence[Any], addresses: Sequence[int]) -> None:
         """Compute the gradients of all sums, and then those of the input and the weights."""
         for launch in self.launches:
             launch(addresses)
@@ -56,23 +46,19 @@ class LayerGradients(NamedTuple):
             torch.sum(tensors[self.sums], 0, out=tensors[self.into_bias])
 
 
-def _add_product(left: Tensor, right: Tensor, out: Tensor) -> Tensor:
-    return out.addmm_(left, right)
-
-
 class BackwardProgram(NamedTuple):
     """All layers, the top one first."""
 
     kind: ElementKind
-    shapes: list[tuple[tuple[int, ...], bool]]
+    shapes: list[Shape]
     copies: list[Launch]
     layers: list[LayerGradients]
     closing_copies: list[Launch]
     results: list[View | None]  # the gradients of x and of all of OWN
 
-    def run(self, tensors: Sequence[Tensor]) -> None:
+    def run(self, tensors: Sequence[Any]) -> None:
         """Run it with these tensors, those that it allocates among them."""
-        addresses = [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
+        addresses = find_addresses(tensors)
         for launch in self.copies:
             launch(addresses)
         with set_precision(self.kind):
@@ -84,7 +70,7 @@ class BackwardProgram(NamedTuple):
 
 @functools.lru_cache(1024)
 def build_backward(call: Call, given: tuple[bool, ...], wanted: tuple[bool, ...]) -> BackwardProgram:
-    """Work out the backward pass: `given` are the gradients that come in, `wanted` those of x and all of OWN."""
+    """Work out the backward pass: which gradients come in, and which of x and all of OWN are wanted."""
     return _Builder(call, given, wanted).build()
 
 
@@ -107,7 +93,9 @@ class _Builder:
             into_rows: int | None = None
             if layer or self.wanted[0]:
                 reusable = free is not None and layer > 0
-                into_rows = free if reusable else self.memory.allocate(call.steps * call.batch, blocks * padded)
+                into_rows = (
+                    free if reusable else self.memory.allocate(call.steps * call.batch, blocks * padded)
+                )
             layers.append(self._add_layer(layer, flowing, into_rows))
             free = flowing if layer < call.layers - 1 else None
             if into_rows is not None:
@@ -182,7 +170,7 @@ class _Builder:
             Launch(kernel.launch, kernel.blocks, (*shared, first, *described))
             for first in kernel.first_directions
         ]
-        products = [] if into_rows is None else self._multiply_back(sums, weight, into_rows)
+        products = [] if into_rows is None else multiply_back(call, layer, sums, weight, into_rows)
         into_bias = self._add_weights(layer, sums, states, kept, products)
         return LayerGradients(launches, products, sums, into_bias)
 
@@ -229,76 +217,6 @@ class _Builder:
             self.results[number] = View(tight)
         return At(wide)
 
-    def _fed(self, sums: int) -> list[View]:
-        """The gradients of the sums that the input enters: all but q of a GRU with reset after.
-
-        Without those, what is left of two directions is apart.
-        """
-        call, width = self.call, self.call.width
-        count, pitch = call.steps * call.batch, call.directions * call.form.slots * width
-        if call.form is not Form.GRU_AFTER:
-            return [View(sums, (count, pitch), (pitch, 1))]
-        size, stride = (count, 3 * width), (pitch, 1)
-        return [View(sums, size, stride, (4 * part + 1) * width) for part in range(call.directions)]
-
-    def _multiply_back(self, sums: int, weight: int, into: int) -> list[Product]:
-        """The gradient of a layer's input."""
-        call, fed = self.call, self._fed(sums)
-        if len(fed) == 1:
-            whole = call.form is not Form.GRU_AFTER
-            return [Product(torch.mm, View(sums) if whole else fed[0], View(weight), View(into))]
-        rows, columns = 3 * call.width, self.memory.columns(into)
-        weights = [View(weight, (rows, columns), (columns, 1), part * rows * columns) for part in range(2)]
-        return [
-            Product(torch.mm, fed[0], weights[0], View(into)),
-            Product(_add_product, fed[1], weights[1], View(into)),
-        ]
-
-    def _multiply_rows(self, layer: int, sums: int, into: int) -> list[Product]:
-        """The gradient of the weights of a layer's input."""
-        call, fed, rows = self.call, self._fed(sums), 3 * self.call.width
-        entering = view_outputs(call, self.first_layer + 4 * layer - 2) if layer else View(ENTERING)
-        if len(fed) == 1:
-            return [Product(torch.mm, fed[0].transposed(), entering, View(into))]
-        columns = self.memory.columns(into)
-        return [
-            Product(
-                torch.mm,
-                one.transposed(),
-                entering,
-                View(into, (rows, columns), (columns, 1), part * rows * columns),
-            )
-            for part, one in enumerate(fed)
-        ]
-
-    def _multiply_states(self, sums: int, states: int, kept: int, into: int) -> list[Product]:
-        """The gradient of the recurrent weights, of both directions at once."""
-        call, layout, width = self.call, StateLayout.of(self.call), self.call.width
-        count, slots, gates = call.steps * call.batch, call.form.slots * width, call.form.gates
-        first = layout.offset_before(0, call.reads_back)
-        apart = layout.offset_before(1, True) - first
-        both = call.directions > 1
-
-        def view(tensor: int, size: tuple[int, int], stride: tuple[int, int], offset: int, apart: int) -> View:
-            return View(tensor, (2, *size), (apart, *stride), offset) if both else View(tensor, size, stride, offset)
-
-        def product(begin: int, number: int, other: View) -> Product:
-            rows = number * width
-            return Product(
-                torch.bmm if both else torch.mm,
-                view(sums, (rows, count), (1, call.directions * slots), begin * width, slots),
-                other,
-                view(into, (rows, width), (width, 1), begin * width * width, gates * width * width)
-                if both or number < gates
-                else View(into),
-            )
-
-        before = view(states, (count, width), (call.row, 1), first, apart)
-        if call.form is not Form.GRU_BEFORE:
-            return [product(0, gates, before)]
-        reset = view(kept, (count, width), (width, 1), 0, count * width)
-        return [product(0, 2, before), product(2, 1, reset)]
-
     def _add_weights(
         self, layer: int, sums: int, states: int, kept: int, products: list[Product]
     ) -> int | None:
@@ -312,8 +230,9 @@ class _Builder:
         into_ih = self.memory.allocate(call.directions * rows, blocks * padded)
         into_hh = self.memory.allocate(call.directions * rows, width)
         into_bias = self.memory.allocate(call.directions * form.slots * width)
-        products += self._multiply_rows(layer, sums, into_ih)
-        products += self._multiply_states(sums, states, kept, into_hh)
+        rows_below = view_outputs(call, self.first_layer + 4 * layer - 2) if layer else View(ENTERING)
+        products += multiply_rows(call, layer, sums, rows_below, into_ih)
+        products += multiply_states(call, sums, states, kept, into_hh)
         for direction, cell in enumerate(cells):
             number = 1 + cell * len(OWN)
             self.results[number] = self._tighten_ih(layer, into_ih, direction)
@@ -382,7 +301,11 @@ class _Builder:
 
     def _tighten_rows(self, wide: int) -> View:
         """The gradient of the input, without padding and in its own type."""
-        call, (_, given, padded), rows = self.call, self.call.input_blocks(0), self.call.steps * self.call.batch
+        call, (_, given, padded), rows = (
+            self.call,
+            self.call.input_blocks(0),
+            self.call.steps * self.call.batch,
+        )
         size, stride = (call.steps, call.batch, given), (call.batch * given, given, 1)
         if given == padded and not call.float_x:
             return View(wide, size, stride)

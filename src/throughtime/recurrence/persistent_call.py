@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from torch import Tensor
 
-from throughtime.kernels.elements import KINDS, ElementKind, round_up_units
+from throughtime.kernels.elements import ElementKind, round_up_units
 from throughtime.recurrence import costs
 from throughtime.recurrence.batched_copies import FROM_FLOAT, NO_CONVERSION, TO_FLOAT, At
 from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan, best, microseconds
@@ -19,12 +18,11 @@ if TYPE_CHECKING:
 
 
 FILES = ("primitives.cuh", "elements.cuh", "product.cuh")
-DTYPES = {**{kind: dtype for dtype, kind in KINDS.items()}, ElementKind.TF32: torch.float32}
 AS_IT_IS = contextlib.nullcontext()
 
 
 class Call(NamedTuple):
-    """Everything that programs depend on. All layers are alike; one that has two directions reads both ways."""
+    """Everything that programs depend on. All layers are alike; one of two directions reads both ways."""
 
     form: Form
     kind: ElementKind
@@ -140,9 +138,7 @@ def prepare_kernel(call: Call, backward: bool) -> Kernel:
     plan, together = choose_plan(task, call.device) if call.plans is None else (call.plans[backward], False)
     assert plan is not None
     name = "backward" if backward else "forward"
-    kernel = driver.build(
-        name, (*FILES, f"{name}.cu"), plan.constants(task), call.device, together=True
-    )
+    kernel = driver.build(name, (*FILES, f"{name}.cu"), plan.constants(task), call.device, together=True)
     launches, each = (1, call.directions) if together else (call.directions, 1)
     return Kernel(kernel, plan.blocks(task) * each, plan.pause, plan.split, tuple(range(launches)))
 
@@ -159,12 +155,6 @@ def choose_plan(task: KernelTask, device: int) -> tuple[Plan | None, bool]:
     if half is not None and microseconds(task, half) < task.directions * microseconds(task, alone):
         return half, True
     return alone, False
-
-
-def allocate(shapes: Sequence[tuple[tuple[int, ...], bool]], like: Tensor, kind: ElementKind) -> list[Tensor]:
-    """Allocate tensors of these shapes, in the type of the computation or in float32."""
-    dtype = DTYPES[kind]
-    return [like.new_empty(shape, dtype=torch.float32 if float32 else dtype) for shape, float32 in shapes]
 
 
 def set_precision(kind: ElementKind) -> contextlib.AbstractContextManager[None]:

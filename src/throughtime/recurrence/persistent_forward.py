@@ -1,17 +1,17 @@
-"""The forward pass of persistent layers as a program: worked out once for a shape, then run with addresses."""
+"""The forward pass of persistent layers as a program, worked out once for a shape."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from throughtime.kernels.elements import ElementKind
 from throughtime.recurrence.batched_copies import At, Copies, Launch, Rows
 from throughtime.recurrence.persistent_call import Call, StateLayout, prepare_kernel, set_precision
+from throughtime.recurrence.persistent_memory import Memory, Shape, View, find_addresses
 from throughtime.recurrence.persistent_plan import Form
 
 OWN = ("weight_ih", "weight_hh", "bias", "bias_hn", "h", "c")
@@ -19,42 +19,6 @@ OWN = ("weight_ih", "weight_hh", "bias", "bias_hn", "h", "c")
 bias_hn, only an LSTM has c; without h and c the state is zero."""
 LENGTHS, CARRY, X, FIRST_OWN = range(4)
 """The numbers of the tensors that a call gives; the inputs of all cells follow."""
-
-
-class Memory:
-    """Numbers the tensors that a program allocates, behind those that it is given."""
-
-    def __init__(self, given: int) -> None:
-        self.given = given
-        self.shapes: list[tuple[tuple[int, ...], bool]] = []  # and whether it is float32 in any case
-
-    def allocate(self, *shape: int, float32: bool = False) -> int:
-        """Allocate a tensor; return its number."""
-        self.shapes.append((shape, float32))
-        return self.given + len(self.shapes) - 1
-
-    def columns(self, tensor: int) -> int:
-        """The last dimension of a tensor that was allocated here."""
-        return self.shapes[tensor - self.given][0][-1]
-
-
-class View(NamedTuple):
-    """A tensor, or a part of one."""
-
-    tensor: int
-    size: tuple[int, ...] | None = None  # None: all of it
-    stride: tuple[int, ...] = ()
-    offset: int | None = 0  # in the memory of the tensor; None: where the tensor begins
-
-    def of(self, tensors: Sequence[Tensor]) -> Tensor:
-        """The view of one of these tensors."""
-        tensor = tensors[self.tensor]
-        return tensor if self.size is None else tensor.as_strided(self.size, self.stride, self.offset)
-
-    def transposed(self) -> View:
-        """The same with rows and columns exchanged."""
-        assert self.size is not None
-        return View(self.tensor, self.size[::-1], self.stride[::-1], self.offset)
 
 
 class LayerProgram(NamedTuple):
@@ -71,7 +35,7 @@ class ForwardProgram(NamedTuple):
     """All layers."""
 
     kind: ElementKind
-    shapes: list[tuple[tuple[int, ...], bool]]
+    shapes: list[Shape]
     copies: list[Launch]  # before everything else
     layers: list[LayerProgram]
     closing_copies: list[Launch]
@@ -79,9 +43,9 @@ class ForwardProgram(NamedTuple):
     ends: list[int]
     saved: list[int | None]  # for the backward pass, as `persistent_backward` numbers them
 
-    def run(self, tensors: Sequence[Tensor]) -> None:
+    def run(self, tensors: Sequence[Any]) -> None:
         """Run it with these tensors, those that it allocates among them."""
-        addresses = [0 if tensor is None else tensor.data_ptr() for tensor in tensors]
+        addresses = find_addresses(tensors)
         for launch in self.copies:
             launch(addresses)
         with set_precision(self.kind):
@@ -113,9 +77,19 @@ def build_forward(call: Call) -> ForwardProgram:
         tensors.append((weight, bias, *_prepare_states(call, layer, copies, memory), cells))
     closing = Copies(call.kind, call.device)
     outputs = _tighten_outputs(call, tensors[-1][2], closing, memory)
-    ends = [_tighten_end(call, end, closing, memory) for *_, cells in tensors for cell in cells for end in cell.ends]
+    ends = [
+        _tighten_end(call, end, closing, memory)
+        for *_, cells in tensors
+        for cell in cells
+        for end in cell.ends
+    ]
     layers = []
-    saved: list[int | None] = [LENGTHS, CARRY, entering, *(_own(one, "weight_hh") for one in range(call.cells))]
+    saved: list[int | None] = [
+        LENGTHS,
+        CARRY,
+        entering,
+        *(_own(one, "weight_hh") for one in range(call.cells)),
+    ]
     rows, gates, width = View(entering), -1, call.directions * call.form.gates * call.width
     for layer, (weight, bias, states, kept, cells) in enumerate(tensors):
         if call.keeps or layer == 0:
@@ -176,7 +150,10 @@ def _join_weights(call: Call, layer: int, copies: Copies, memory: Memory) -> tup
             into = At(weight, (direction * rows * columns + block * padded) * element)
             source = At(_own(cell, "weight_ih"), block * given * given_element)
             copies.copy(
-                Rows(into, width, padded, columns), Rows(source, size, given, blocks * given), gates, conversion
+                Rows(into, width, padded, columns),
+                Rows(source, size, given, blocks * given),
+                gates,
+                conversion,
             )
         copies.copy(
             Rows(At(bias, direction * rows * element), gates, width, width),

@@ -1,10 +1,10 @@
 """Short calls of the persistent kernels, replayed from CUDA graphs.
 
-A call with short sequences keeps the host busy for longer than the GPU. One that recurs is therefore recorded,
-forward and backward, with memory of its own: its inputs are copied there, and its results from there, with one
-launch each. The recording reads weights where they lie, so it serves whoever has weights at these addresses.
-Its memory belongs to one call at a time, from the forward pass until the backward pass has run or nobody can
-ask for it any more; other calls of the same shape meanwhile run as they are.
+A call with short sequences keeps the host busy for longer than the GPU. One that recurs is therefore
+recorded, forward and backward, with memory of its own: its inputs are copied there, and its results from
+there, with one launch each. The recording reads weights where they lie, so it serves whoever has weights at
+these addresses. Its memory belongs to one call at a time, from the forward pass until the backward pass has
+run or nobody can ask for it any more; other calls of the same shape meanwhile run as they are.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from torch import Tensor
 from throughtime.recurrence.backend import first_order
 from throughtime.recurrence.batched_copies import At, Copies, Launch, Rows
 from throughtime.recurrence.persistent_backward import build_backward
-from throughtime.recurrence.persistent_call import Call, allocate
+from throughtime.recurrence.persistent_call import Call
 from throughtime.recurrence.persistent_forward import FIRST_OWN, OWN, X, build_forward
+from throughtime.recurrence.persistent_memory import allocate
 
 SEEN_BEFORE = 8
 """Calls before one is recorded; the trainer records its updates as a whole after fewer."""
@@ -103,7 +104,9 @@ class Replay:
         self._leave(results, self._outputs)
         return results
 
-    def run_backward(self, gradients: Sequence[Tensor | None], wanted: tuple[bool, ...]) -> list[Tensor | None]:
+    def run_backward(
+        self, gradients: Sequence[Tensor | None], wanted: tuple[bool, ...]
+    ) -> list[Tensor | None]:
         """Run the backward pass; return the gradients of x and of all of `OWN`."""
         key = tuple([part is not None for part in gradients]), wanted
         if key not in self._backward:
@@ -139,7 +142,7 @@ class Replay:
 
 
 def _moves(number: int) -> bool:
-    """Whether a given tensor is copied into a recording: all but the weights, which are read where they lie."""
+    """Whether a given tensor is copied into a recording; weights are read where they lie."""
     return number < FIRST_OWN or OWN[(number - FIRST_OWN) % len(OWN)] in ("h", "c")
 
 
@@ -201,11 +204,11 @@ class Recordings:
         self._places: dict[Hashable, tuple[Any, Any]] = {}
 
     def borrow(self, call: Call, given: Sequence[Tensor | None]) -> Lease | None:
-        """Return the right to use the recording of a call; None if there is none yet, or none that is free."""
+        """Return the right to use the recording of a call; None if it has none yet, or it is not free."""
         if call.plans is not None or not is_replayable(call.device):
             return None
         weights = [one for number, one in enumerate(given) if one is not None and not _moves(number)]
-        if not all([one.is_contiguous() for one in weights]):
+        if not all(one.is_contiguous() for one in weights):
             return None
         stream = get_stream(call.device)
         addresses = [one.data_ptr() for one in weights]

@@ -102,7 +102,7 @@ def scan_layers(
     if name not in ("persistent", "native"):
         return None
     cells = [cell for layer in layers for cell in layer]
-    if state is None and any([len(cell.learned_state) for cell in cells]):
+    if state is None and any(len(cell.learned_state) for cell in cells):
         state = tuple(part for cell in cells for part in cell.initial_state(x.shape[1]))
     _check_shape(cells[0], x, "[time, batch, {}]", narrow)
     if state is not None:
