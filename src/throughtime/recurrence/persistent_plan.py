@@ -257,7 +257,7 @@ INSTRUCTIONS, STAGED_BYTES, SHARED_BYTES = 3.63e-3, 2.62e-6, 1.18e-5
 matrix instruction of a quarter of a multiprocessor, of a byte of staged weights and of the warps' shares:
 fitted to 183 plans measured on an H200, which they meet within 13 % (one standard deviation)."""
 SPLITTING = 0.7
-"""Microseconds until blocks that share their units have each other's parts of the sums; fitted to 140 plans."""
+"""Microseconds until blocks that share their units have each other's parts of the sums, by 140 plans."""
 PAUSES = ((1.4, 200), (2.0, 400), (math.inf, 700))
 """Clock cycles to pause, by the upper bound on the microseconds of a step."""
 
