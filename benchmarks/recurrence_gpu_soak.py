@@ -12,20 +12,21 @@ import os
 import random
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
 import torch
 
 from benchmarks.recurrence_gpu_check import TOLERANCE, Plans, everything, lost, problem, worst_error
-from throughtime.cells import GRU, LSTM, RNN
+from throughtime.cells import GRU, LSTM, RNN, Cell
 from throughtime.kernels import driver
 from throughtime.kernels.elements import ElementKind, round_up_units
 from throughtime.recurrence.persistent import find_form
 from throughtime.recurrence.persistent_call import FILES
 from throughtime.recurrence.persistent_plan import KernelTask, candidates
 
-CELLS = {
+CELLS: dict[str, Callable[[int, int], Cell]] = {
     "rnn": RNN,
     "rnn-relu": partial(RNN, activation="relu"),
     "gru": GRU,
