@@ -19,6 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from throughtime.errors import ThroughtimeError
+from throughtime.kernels.recording import record
 from throughtime.recurrence.backend import first_order
 from throughtime.recurrence.batched_copies import At, Copies, Launch, Rows
 from throughtime.recurrence.persistent_backward import build_backward
@@ -33,20 +35,8 @@ LARGEST = 64 << 20
 """Bytes of memory of one recording: calls that need more keep the GPU busy for longer than the host."""
 ROW = 1 << 10
 """Elements in a row, where a copy takes a tensor for a matrix."""
-
-
-def record(work: Callable[[], None], stream: torch.cuda.Stream, pool: Any) -> Callable[[], None]:
-    """Record what this function does on the GPU, without doing it; return a function that does it."""
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.stream(stream):
-        # Local to this thread: others may allocate memory meanwhile.
-        graph.capture_begin(pool, capture_error_mode="thread_local")
-        try:
-            work()
-        finally:
-            graph.capture_end()
-    replay: Callable[[], None] = graph.replay
-    return replay
+FAILURES = (RuntimeError, ThroughtimeError)
+"""What torch and the driver raise where something cannot be recorded."""
 
 
 class Transfer:
@@ -128,7 +118,7 @@ class Replay:
             program.run(tensors)
 
         # If it cannot be recorded, it runs as it is.
-        with contextlib.suppress(RuntimeError):
+        with contextlib.suppress(*FAILURES):
             replay = record(replay, self._stream, self._pool)
 
         def run(given: Sequence[Tensor]) -> list[Tensor | None]:
@@ -237,7 +227,7 @@ class Recordings:
             self._places[place] = make_place(call.device)
         try:
             replay = Replay(call, given, *self._places[place])
-        except RuntimeError:  # recording runs nothing: the call runs as it is
+        except FAILURES:  # recording runs nothing: the call runs as it is
             return None
         self._replays[key] = replay
         if len(self._replays) > MAX_REPLAYS:
