@@ -98,7 +98,7 @@ def scan_layers(
     if 0 in x.shape:
         return None
     narrow = find_autocast_dtype(x)
-    name = choose_for_layers(layers, _stand_in(x, narrow), carry).name
+    name = choose_for_layers(layers, _stand_in(x, narrow), lengths, carry).name
     if name not in ("persistent", "native"):
         return None
     cells = [cell for layer in layers for cell in layer]
