@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import weakref
+from typing import ClassVar
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from throughtime.kernels import recording
 class Graph:
     """Begins, ends and replays nothing."""
 
-    told: list[str] = []
+    told: ClassVar[list[str]] = []
 
     def capture_begin(self, pool, capture_error_mode):
         self.told.append(f"begin {pool} {capture_error_mode}")
