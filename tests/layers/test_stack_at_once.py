@@ -143,7 +143,9 @@ def test_who_watches_a_layer_sees_it_run(calls):
 def test_a_backend_that_knows_one_cell_scans_layer_by_layer(calls, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        scan_module, "choose_for_layers", lambda layers, x: asked.append(x.dtype) or BACKENDS["associative"]
+        scan_module,
+        "choose_for_layers",
+        lambda layers, x, *others: asked.append(x.dtype) or BACKENDS["associative"],
     )
     with torch.autocast("cpu", torch.bfloat16):
         Stack("lstm", 4, 4, 2)(X.float())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 import torch
 from tests.emulated import machine
@@ -15,16 +13,20 @@ from throughtime.recurrence.persistent import forget_programs
 
 @pytest.fixture
 def plan(monkeypatch):
-    """Run on the emulated GPU, with whichever plan the test chooses."""
+    """Run on the emulated GPU, with whichever plan the test chooses; perhaps another one backwards."""
     chosen = {}
+
+    def choose(forward, backward=None):
+        chosen.update({False: forward, True: backward or forward})
+
     monkeypatch.setattr(driver, "build", machine.build)
-    monkeypatch.setattr(persistent_call, "best", lambda task, *limits: chosen["plan"])
+    monkeypatch.setattr(persistent_call, "best", lambda task, *limits: chosen[task.backward])
     monkeypatch.setattr(persistent_call.costs, "plan", lambda device, task: None)
     monkeypatch.setattr(driver, "limits", lambda device: (machine.MULTIPROCESSORS, machine.SHARED))
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     monkeypatch.setattr(batched_copies, "WARPS", 1)  # a fiber is dearer than a thread
     batched_copies._prepare_kernel.cache_clear()
     forget_programs()
-    yield partial(chosen.__setitem__, "plan")
+    yield choose
     batched_copies._prepare_kernel.cache_clear()
     forget_programs()

@@ -139,6 +139,19 @@ def test_a_group_of_rows_that_ends_before_the_others_equals_the_reference(name, 
 
 
 @emulated
+@pytest.mark.parametrize("bidirectional", [False, True])
+@every_cell
+def test_factors_on_the_gradient_leave_the_layers_one_call(name, bidirectional, stays, calls):  # law 1
+    stack = build(name, 9, layers=2, bidirectional=bidirectional)
+    x, state = problem(stack)
+    factors = 2 * torch.rand(4, 3, generator=torch.Generator().manual_seed(3))
+    found = everything(stack, partial(stack, carry=factors), x, state, LENGTHS)
+    assert calls == [2]
+    truth = everything(stack, partial(stack, carry=factors, backend="reference"), x, state, LENGTHS)
+    assert_near(found, truth)
+
+
+@emulated
 def test_directions_one_after_the_other_equal_both_at_once(stays, monkeypatch):
     stack = build("gru", 17, layers=2, bidirectional=True)
     x, state = problem(stack)

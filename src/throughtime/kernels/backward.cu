@@ -16,6 +16,7 @@ struct BackwardDirection {
     char* sums;     // gradients that go out, the first exchanged
     char* initial;  // [B, WIDTH], perhaps not wanted
     char* initial_memory;
+    char* parts;  // SPLIT > 1: float [2, B, SPLIT, WIDTH], void at first
 };
 
 struct Backward {
@@ -26,9 +27,11 @@ struct Backward {
     BackwardDirection directions[DIRECTIONS];
 };
 
-using Main = Product<1, FED * STATE_BYTES, HELD, STAGED>;
-using Second = Product<1, STATE_BYTES, HELD_N, CELL == GRU_BEFORE ? STAGED_N : STATE_BYTES>;
-constexpr int SHARES = SHARE, STAGED_AT = SHARES + AFTER_SHARES;
+constexpr int DEPTH = FED * STATE_BYTES / SPLIT;  // bytes of the inner dimension that a block multiplies
+using Main = Product<1, DEPTH, FED * STATE_BYTES, HELD, STAGED>;
+using Second = Product<1, STATE_BYTES, STATE_BYTES, HELD_N, CELL == GRU_BEFORE ? STAGED_N : STATE_BYTES>;
+constexpr int SHARES = SHARE<Main>, STAGED_AT = SHARES + AFTER_SHARES;
+static_assert(FED % SPLIT == 0 && (SPLIT == 1 || CELL != GRU_BEFORE), "blocks split a product between gates");
 static_assert(STAGED_AT + Main::BYTES + (CELL == GRU_BEFORE ? Second::BYTES : 0) == SHARED_BYTES,
               "the host and the kernel disagree about shared memory");
 constexpr int GATES_PITCH = DIRECTIONS * GATES * WIDTH, SLOTS_PITCH = DIRECTIONS * SLOTS * WIDTH;
@@ -36,12 +39,67 @@ constexpr int SLOTS_BYTES = SLOTS_PITCH * ELEMENT;  // from one row of gradients
 
 INLINE float factor(const Backward& a, long long row) { return a.carry == nullptr ? 1.0f : a.carry[row]; }
 
+// The sums of units that SPLIT blocks share. Each block has a part of every sum, finishes OWN_PAIRS pairs of the
+// units and gives its parts of the others to those that finish them.
+//
+// Two steps take turns in `parts`, and the last bit of a word says in which round it was written: so nothing is
+// ever reset. A block writes over what was there two steps before; by then it has been read, since the product
+// before it waited for the gradients that were computed from it.
+struct Parts {
+    char* base;
+    long long batch;
+    int slice, number;  // of the step, from the last on
+
+    INLINE void* at(long long row, int from, int unit) const {
+        return base + ((((number & 1) * batch + row) * SPLIT + from) * WIDTH + unit) * 4;
+    }
+    INLINE word round() const { return number >> 1 & 1; }
+    INLINE word marked(float value) const { return (as_word(value) & ~1u) | round(); }
+    INLINE bool missing(Two words) const { return ((words.a ^ round()) | (words.b ^ round())) & 1; }
+
+    INLINE void give(const Place& place, int pass) const {
+        UNROLL for (int turn = 0; turn < Task<PAIRS>::EACH; ++turn) {
+            const Task<PAIRS> task(turn, place.first_unit, 0);
+            if (!task.mine || task.row >= place.count(pass) || task.pair / OWN_PAIRS == slice) continue;
+            const Pair sum = Main::total(place.shares, 0, task.pair, task.rows);
+            const long long row = place.group_row + pass * ROWS + task.row;
+            show(at(row, slice, task.unit), marked(sum.v[0]), marked(sum.v[1]));
+        }
+    }
+
+    // Complete the sums of this block's own units, always in the same order.
+    INLINE void take(const Place& place, int pass, Pair (&sums)[TASKS_EACH]) const {
+        Two found[TASKS_EACH][SPLIT];
+        UNROLL for (int turn = 0; turn < TASKS_EACH; ++turn) UNROLL for (int from = 0; from < SPLIT; ++from)
+            found[turn][from] = {round(), round()};
+        for (int looks = 0;; ++looks) {
+            EACH_TASK(place, pass) UNROLL for (int from = 0; from < SPLIT; ++from)
+                if (from != slice && (looks == 0 || missing(found[turn][from]))) found[turn][from] =
+                    look_two(at(place.group_row + pass * ROWS + task.row, from, task.unit));
+            bool some = false;
+            UNROLL for (int turn = 0; turn < TASKS_EACH; ++turn)
+                UNROLL for (int from = 0; from < SPLIT; ++from) some |= missing(found[turn][from]);
+            if (!in_any_lane(some)) break;
+            if (looks == PATIENCE) give_up();
+            rest(looks);
+        }
+        UNROLL for (int turn = 0; turn < TASKS_EACH; ++turn) {
+            Pair sum = {{0.0f, 0.0f}};
+            UNROLL for (int from = 0; from < SPLIT; ++from) {
+                sum.v[0] += from == slice ? sums[turn].v[0] : as_float(found[turn][from].a);
+                sum.v[1] += from == slice ? sums[turn].v[1] : as_float(found[turn][from].b);
+            }
+            sums[turn] = sum;
+        }
+    }
+};
+
 KERNEL backward(const Backward all) {
     const Place place(all.batch, SHARES);
     const BackwardDirection a = all.directions[DIRECTIONS > 1 ? all.direction + place.direction : 0];
     const long long batch = all.batch;
     Main product;
-    product.settle_in(a.weight, place.first_unit, shared_bytes() + STAGED_AT);
+    product.settle_in(a.weight + place.slice * DEPTH, place.first_unit, shared_bytes() + STAGED_AT);
     Second second;
     if constexpr (CELL == GRU_BEFORE)
         second.settle_in(a.weight_n, place.first_unit, shared_bytes() + STAGED_AT + Main::BYTES);
@@ -58,7 +116,8 @@ KERNEL backward(const Backward all) {
     const auto time = [&](int step) { return a.reads_back ? longest - 1 - step : step; };
     const auto look = [&](int step, int pass, int cycles) {  // for what the step after this one left
         const long long after = time(step + 1) * batch + place.group_row + pass * ROWS;
-        product.look(a.sums + after * SLOTS_BYTES, SLOTS_BYTES, place.count(pass), cycles);
+        product.look(
+            a.sums + after * SLOTS_BYTES + place.slice * DEPTH, SLOTS_BYTES, place.count(pass), cycles);
     };
     // At step -1 nothing is left but to take in what the first step gives to the state before it.
     ROLLED for (int step = longest - 1; step >= -1; --step) ROLLED for (int pass = 0; pass < PASSES; ++pass) {
@@ -72,7 +131,7 @@ KERNEL backward(const Backward all) {
             const long long first_row = place.group_row + pass * ROWS + task.row;
             const bool begins = step == 0 || earlier >= place.ends[pass * ROWS + task.row];
             output[turn] = load_raw(a.outputs, state_at);
-            if constexpr (GATES > 1) UNROLL for (int gate = 0; gate < GATES; ++gate)
+            UNROLL for (int gate = 0; gate < GATES; ++gate)
                 gates[turn][gate] = load_raw(a.gates, (row + task.row) * GATES_PITCH + gate * WIDTH + task.unit);
             if constexpr (CELL == LSTM) {
                 now[turn] = load_raw(a.memories, at);
@@ -81,36 +140,39 @@ KERNEL backward(const Backward all) {
             if constexpr (CELL == GRU_AFTER || CELL == GRU_BEFORE)
                 before[turn] = begins ? load_raw(a.first, first_row * PITCH + task.unit)
                                       : load_raw(a.states, (row_before + task.row) * PITCH + task.unit);
-            if constexpr (CELL == TANH || CELL == RELU) now[turn] = load_raw(a.states, state_at);
         }
         if (!AHEAD && step > 0) EACH_TASK(place, pass) {
             const long long at = (row_before + task.row) * WIDTH + task.unit;
             const long long state_at = (row_before + task.row) * PITCH + task.unit;
             const long long further = (time(step - 2) - earlier) * batch;
             fetch(a.outputs + state_at * ELEMENT);
-            if constexpr (GATES > 1) UNROLL for (int gate = 0; gate < GATES; ++gate)
+            UNROLL for (int gate = 0; gate < GATES; ++gate)
                 fetch(a.gates + ((row_before + task.row) * GATES_PITCH + gate * WIDTH + task.unit) * ELEMENT);
             if constexpr (CELL == LSTM) fetch(a.memories + (at + (step > 1 ? further * WIDTH : 0)) * ELEMENT);
             else if constexpr (CELL == GRU_AFTER) fetch(a.extra + at * ELEMENT);
-            if constexpr (CELL != LSTM)
-                fetch(a.states + (state_at + (GATES > 1 && step > 1 ? further * PITCH : 0)) * ELEMENT);
+            if constexpr (GATES == 3) fetch(a.states + (state_at + (step > 1 ? further * PITCH : 0)) * ELEMENT);
         }
         const bool fed = step + 1 < longest;
         const long long after = later * batch + place.group_row + pass * ROWS;
         if (fed) {
             if (!AHEAD) look(step, pass, all.pause);
-            product(a.sums + after * SLOTS_BYTES, SLOTS_BYTES, place.count(pass), true, place.shares);
+            product(a.sums + after * SLOTS_BYTES + place.slice * DEPTH, SLOTS_BYTES, place.count(pass), true,
+                    place.shares);
         }
         if (AHEAD && fed && pass + 1 < PASSES) look(step, pass + 1, 0);
         else if (AHEAD && step >= 0 && pass + 1 == PASSES) look(step - 1, 0, 0);
         if (fed) {
             join_block();
-            EACH_TASK(place, pass) if (later < place.ends[pass * ROWS + task.row]) {
-                const Pair sum = Main::total(place.shares, 0, task.number);
-                const float scale = factor(all, after + task.row);
-                UNROLL for (int e = 0; e < 2; ++e) place.value(0, pass, task).v[e] += scale * sum.v[e];
-            }
+            const Parts parts{a.parts, batch, place.slice, longest - 2 - step};
+            if constexpr (SPLIT > 1) parts.give(place, pass);
+            Pair totals[TASKS_EACH];
+            EACH_TASK(place, pass) totals[turn] = Main::total(place.shares, 0, task.pair, task.rows);
             join_block();
+            if constexpr (SPLIT > 1) parts.take(place, pass, totals);
+            EACH_TASK(place, pass) if (later < place.ends[pass * ROWS + task.row]) {
+                const float scale = factor(all, after + task.row);
+                UNROLL for (int e = 0; e < 2; ++e) place.value(0, pass, task).v[e] += scale * totals[turn].v[e];
+            }
         }
         if (step < 0) continue;
         Pair partial[TASKS_EACH];  // GRU_BEFORE: the gradient of r h
@@ -121,13 +183,12 @@ KERNEL backward(const Backward all) {
             const Pair d_output = pair_of(output[turn]);
             Pair d_state = place.value(0, pass, task), d_sums[SLOTS], gate[GATES], then, current;
             if constexpr (CELL != TANH && CELL != RELU) then = pair_of(before[turn]);
-            if constexpr (CELL != GRU_BEFORE) current = pair_of(now[turn]);
-            if constexpr (GATES > 1) UNROLL for (int g = 0; g < GATES; ++g) gate[g] = pair_of(gates[turn][g]);
+            if constexpr (CELL == LSTM || CELL == GRU_AFTER) current = pair_of(now[turn]);
+            UNROLL for (int g = 0; g < GATES; ++g) gate[g] = pair_of(gates[turn][g]);
             UNROLL for (int e = 0; e < 2; ++e) {
                 const float d = d_state.v[e] + d_output.v[e];
                 if constexpr (CELL == TANH || CELL == RELU) {
-                    const float h = current.v[e];
-                    d_sums[0].v[e] = CELL == TANH ? d * (1.0f - h * h) : h > 0.0f ? d : 0.0f;
+                    d_sums[0].v[e] = CELL == TANH ? d * gate[0].v[e] : gate[0].v[e] > 0.0f ? d : 0.0f;
                     d_state.v[e] = 0.0f;
                 } else if constexpr (CELL == LSTM) {
                     const float i = gate[0].v[e], f = gate[1].v[e], g = gate[2].v[e], o = gate[3].v[e];
@@ -158,7 +219,7 @@ KERNEL backward(const Backward all) {
             second.look(d_n, SLOTS_BYTES, place.count(pass), all.pause);
             second(d_n, SLOTS_BYTES, place.count(pass), true, place.shares);
             join_block();
-            EACH_TASK(place, pass) partial[turn] = Second::total(place.shares, 0, task.number);
+            EACH_TASK(place, pass) partial[turn] = Second::total(place.shares, 0, task.pair, task.rows);
             join_block();
             EACH_TASK(place, pass) {
                 const bool inside = t < place.ends[pass * ROWS + task.row];

@@ -1,4 +1,6 @@
 // Forward: projected [T, B, DIRECTIONS, GATES, WIDTH] becomes the gates, states [T, B, DIRECTIONS, WIDTH] is filled.
+//
+// A plain network has slopes in place of gates: near 1, a rounded state says little of how far from it tanh was.
 
 struct ForwardDirection {
     long long reads_back;  // from the last step of each row to its first
@@ -22,10 +24,11 @@ struct Forward {
     ForwardDirection directions[DIRECTIONS];
 };
 
-using Main = Product<FED, STATE_BYTES, HELD, STAGED>;
-using Second = Product<1, STATE_BYTES, HELD_N, CELL == GRU_BEFORE ? STAGED_N : STATE_BYTES>;
+using Main = Product<FED, STATE_BYTES, STATE_BYTES, HELD, STAGED>;
+using Second = Product<1, STATE_BYTES, STATE_BYTES, HELD_N, CELL == GRU_BEFORE ? STAGED_N : STATE_BYTES>;
 constexpr int GATES_PITCH = DIRECTIONS * GATES * WIDTH;  // from one row of gates to the next
-constexpr int SHARES = FED * SHARE, STAGED_AT = SHARES + AFTER_SHARES;
+constexpr int SHARES = SHARE<Main>, STAGED_AT = SHARES + AFTER_SHARES;
+static_assert(SPLIT == 1, "only a backward pass is worth a second exchange");
 static_assert(STAGED_AT + Main::BYTES + (CELL == GRU_BEFORE ? Second::BYTES : 0) == SHARED_BYTES,
               "the host and the kernel disagree about shared memory");
 
@@ -75,7 +78,7 @@ KERNEL forward(const Forward all) {
         join_block();
         Pair sums[TASKS_EACH][FED];
         EACH_TASK(place, pass) UNROLL for (int gate = 0; gate < FED; ++gate) sums[turn][gate] =
-            Main::total(place.shares, gate, task.number);
+            Main::total(place.shares, gate, task.pair, task.rows);
         join_block();
         Pair update[TASKS_EACH], sums_n[TASKS_EACH];
         if constexpr (CELL == GRU_BEFORE) {
@@ -94,7 +97,7 @@ KERNEL forward(const Forward all) {
             second.look(a.extra + row * STATE_BYTES, STATE_BYTES, place.count(pass), all.pause);
             second(a.extra + row * STATE_BYTES, STATE_BYTES, place.count(pass), true, place.shares);
             join_block();
-            EACH_TASK(place, pass) sums_n[turn] = Second::total(place.shares, 0, task.number);
+            EACH_TASK(place, pass) sums_n[turn] = Second::total(place.shares, 0, task.pair, task.rows);
             join_block();
         }
         EACH_TASK(place, pass) {
@@ -109,7 +112,9 @@ KERNEL forward(const Forward all) {
             UNROLL for (int e = 0; e < 2; ++e) {
                 if constexpr (CELL == TANH || CELL == RELU) {
                     const float sum = gates[0].v[e] + sums[turn][0].v[e];
-                    following.v[e] = CELL == TANH ? hyperbolic_tangent(sum) : sum <= 0.0f ? 0.0f : sum;
+                    const float h = CELL == TANH ? hyperbolic_tangent(sum) : sum <= 0.0f ? 0.0f : sum;
+                    following.v[e] = h;
+                    gates[0].v[e] = CELL == TANH ? 1.0f - h * h : h > 0.0f ? 1.0f : 0.0f;
                 } else if constexpr (CELL == LSTM) {
                     const float i = sigmoid(gates[0].v[e] + sums[turn][0].v[e]);
                     const float f = sigmoid(gates[1].v[e] + sums[turn][1].v[e]);
@@ -139,7 +144,7 @@ KERNEL forward(const Forward all) {
             if (inside) {
                 place.value(0, pass, task) = following;
                 if constexpr (CELL == LSTM) place.value(1, pass, task) = memory;
-                if (all.keeps && GATES > 1) {  // r of GRU_BEFORE is there already
+                if (all.keeps) {  // r of GRU_BEFORE is there already
                     UNROLL for (int gate = CELL == GRU_BEFORE; gate < GATES; ++gate)
                         store_pair(a.projected, gate_at + gate * WIDTH, gates[gate]);
                     if constexpr (CELL == LSTM) store_pair(a.memories, at, memory);

@@ -9,7 +9,7 @@ import torch
 
 
 class Recording:
-    """Work that was recorded. What the function that did it refers to stays alive as long as the recording."""
+    """Work that was recorded; what it refers to stays alive as long as the recording."""
 
     def __init__(self, graph: torch.cuda.CUDAGraph, work: Callable[[], None]) -> None:
         self._graph, self._work = graph, work

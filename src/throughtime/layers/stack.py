@@ -154,11 +154,11 @@ class Stack(nn.Module):
         layers = self._layers()
         states = None if state is None else self._check_state(x.shape[1], state)
         alone = len(layers) == 1 and not self.bidirectional
-        layered = self._alike and backend == "auto" and carry is None and x.device.type in LAYERED
+        layered = self._alike and backend == "auto" and x.device.type in LAYERED
         at_once: Result | None = None
         if (alone or layered) and self._is_bare(layers):
             if layered:
-                at_once = scan_layers([layer.cells for layer in layers], x, states, lengths)
+                at_once = scan_layers([layer.cells for layer in layers], x, states, lengths, carry)
             if alone and at_once is None:
                 at_once = scan(layers[0].cells[0], x, states, lengths, carry=carry, backend=backend)
         if at_once is not None:

@@ -142,6 +142,7 @@ class _Builder:
         sums = self.memory.allocate(call.steps * call.batch, call.directions * form.slots * width)
         size = call.steps * call.batch * call.directions * form.slots * width * call.kind.size
         self.copies.mark_unwritten(At(sums), size)
+        kernel = prepare_kernel(call, True)
         described: list[int | At] = []
         layout = StateLayout.of(call)
         for direction in range(call.directions):
@@ -162,8 +163,8 @@ class _Builder:
                 At(sums, direction * form.slots * width * call.kind.size),
                 self._give_initial(cell, "h"),
                 self._give_initial(cell, "c"),
+                self._share_parts(kernel.split),
             )
-        kernel = prepare_kernel(call, True)
         shared = call.steps, call.batch, kernel.pause, At(LENGTHS), At(CARRY)
         launches = [
             Launch(kernel.launch, kernel.blocks, (*shared, first, *described))
@@ -172,6 +173,14 @@ class _Builder:
         products = [] if into_rows is None else multiply_back(call, layer, sums, weight, into_rows)
         into_bias = self._add_weights(layer, sums, states, kept, products)
         return LayerGradients(launches, products, sums, into_bias)
+
+    def _share_parts(self, split: int) -> int | At:
+        """The address where blocks that share their units exchange parts of sums; 0 if none share theirs."""
+        if split == 1:
+            return 0
+        parts = self.memory.allocate(2 * self.call.batch, split * self.call.width, float32=True)
+        self.copies.mark_unwritten(At(parts), 2 * self.call.batch * split * self.call.width * 4)
+        return At(parts)
 
     def _transpose_weights(self, recurrent: int) -> int:
         """Transpose the recurrent weights of a cell, gates in the order of the slots."""

@@ -126,6 +126,7 @@ class Kernel(NamedTuple):
     launch: driver.Kernel
     blocks: int
     pause: int
+    split: int  # blocks that share their units
     first_directions: tuple[int, ...]  # of each launch
 
 
@@ -139,7 +140,7 @@ def prepare_kernel(call: Call, backward: bool) -> Kernel:
     name = "backward" if backward else "forward"
     kernel = driver.build(name, (*FILES, f"{name}.cu"), plan.constants(task), call.device, together=True)
     launches, each = (1, call.directions) if together else (call.directions, 1)
-    return Kernel(kernel, plan.blocks(task) * each, plan.pause, tuple(range(launches)))
+    return Kernel(kernel, plan.blocks(task) * each, plan.pause, plan.split, tuple(range(launches)))
 
 
 def choose_plan(task: KernelTask, device: int) -> tuple[Plan | None, bool]:

@@ -84,7 +84,11 @@ def scan(
 
 
 def scan_layers(
-    layers: Sequence[Sequence[Cell]], x: Tensor, state: State | None = None, lengths: Tensor | None = None
+    layers: Sequence[Sequence[Cell]],
+    x: Tensor,
+    state: State | None = None,
+    lengths: Tensor | None = None,
+    carry: Tensor | None = None,
 ) -> Result | None:
     """Run all layers through all steps in one call; return None if one scan after another is faster.
 
@@ -94,7 +98,7 @@ def scan_layers(
     if 0 in x.shape:
         return None
     narrow = find_autocast_dtype(x)
-    name = choose_for_layers(layers, _stand_in(x, narrow)).name
+    name = choose_for_layers(layers, _stand_in(x, narrow), lengths, carry).name
     if name not in ("persistent", "native"):
         return None
     cells = [cell for layer in layers for cell in layer]
@@ -103,11 +107,13 @@ def scan_layers(
     _check_shape(cells[0], x, "[time, batch, {}]", narrow)
     if state is not None:
         _check_like(x, state)
-    inside, rows, _ = _trim(x, check_lengths(x, lengths), None)
+    inside, rows, factors = _trim(x, check_lengths(x, lengths), check_carry(x, carry))
     if name == "persistent" and _is_convertible(cells, x, narrow):
         from throughtime.recurrence import persistent
 
-        outputs, last = persistent.run_layers(layers, inside, state, rows, dtype=narrow)
+        outputs, last = persistent.run_layers(layers, inside, state, rows, factors, dtype=narrow)
+    elif carry is not None:
+        return None
     else:
         from throughtime.recurrence import native
 
