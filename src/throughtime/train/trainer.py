@@ -137,7 +137,7 @@ class Trainer:
 
     @contextlib.contextmanager
     def computing(self) -> Iterator[None]:
-        """Updates run inside this block: in the precision of the run, and on a stream that can be recorded."""
+        """Run updates inside this block: in the precision of the run, on a stream that can be recorded."""
         with matmul_precision(self.learner.precision), own_stream(self.device):
             yield
 
