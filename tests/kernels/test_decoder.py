@@ -7,7 +7,7 @@ import torch
 
 from throughtime.kernels import decoder
 from throughtime.kernels.elements import KINDS
-from throughtime.models.gate_steps import GRUGates
+from throughtime.models.gate_steps import GRUGates, LSTMGates
 
 ROUNDING = {torch.float32: 2e-6, torch.bfloat16: 8e-3, torch.float16: 1e-3}
 every_type = pytest.mark.parametrize("dtype", ROUNDING)
@@ -112,37 +112,51 @@ def test_gradients_that_are_missing_are_zero(emulated_decoder):
     assert_close(into_query, wanted["query"], torch.float32)
 
 
-def assert_steps(dtype, rows, units, device="cpu"):
-    generator = torch.Generator().manual_seed(units)
-    sums = 2 * torch.randn(rows, 4 * units + 2, generator=generator)
-    before, flowing, gradients = (
-        torch.randn(rows, width, generator=generator).to(dtype).to(device)
-        for width in (units, units, 4 * units + 4)
+def assert_steps(dtype, rows, units, gates_of, device="cpu"):
+    """Sums are columns of a wider matrix, and so are their gradients."""
+    generator, parts = torch.Generator().manual_seed(units), gates_of.states
+
+    def draw(width):
+        return torch.randn(rows, width, generator=generator).to(dtype).to(device)
+
+    sums, gradients = 2 * draw(4 * units + 2), draw(4 * units + 4)
+    before, flowing = (tuple(draw(units) for _ in range(parts)) for _ in range(2))
+    exact, *entering = (part.double().requires_grad_() for part in (sums[:, : 4 * units], *before))
+    reached = equations(gates_of, exact, entering)
+    loss = sum((part * given).sum() for part, given in zip(reached, flowing, strict=True))
+    wanted = torch.autograd.grad(loss, (exact, *entering), allow_unused=True, materialize_grads=True)
+    plain = sums.double()[:, : 4 * units].clone()
+    gates_of.advance(
+        plain, tuple(one.double() for one in before), tuple(one.detach().clone() for one in reached)
     )
-    gates = sums.clone().to(dtype).to(device)[:, : 4 * units]
-    h, exact = before.double().requires_grad_(), gates.double().requires_grad_()
-    q, r, z, n = exact.chunk(4, 1)
-    n = torch.tanh(n + r.sigmoid() * q)
-    next_state = n + z.sigmoid() * (h - n)
-    wanted = torch.autograd.grad((next_state * flowing).sum(), (exact, h))
-    after = torch.full_like(before, torch.nan)
-    decoder.advance_gru(gates, before, after)
-    assert_close(after, next_state.detach(), dtype)
-    plain, reached = sums.double()[:, : 4 * units].clone(), torch.empty(rows, units, dtype=torch.float64)
-    GRUGates.advance(plain, (before.double().cpu(),), (reached,))
-    assert_close(gates.cpu(), plain, dtype)
-    into_sums, state = gradients[:, : 4 * units], flowing.clone()
+    gates, after = sums[:, : 4 * units], tuple(torch.full_like(part, torch.nan) for part in before)
+    decoder.advance_gates(gates, before, after)
+    assert_close(gates, plain, dtype)
+    for found, value in zip(after, reached, strict=True):
+        assert_close(found, value.detach(), dtype)
+    into_sums, state = gradients[:, : 4 * units], tuple(part.clone() for part in flowing)
     rest = gradients[:, 4 * units :].clone()
-    decoder.retreat_gru(gates, before, into_sums, state)
-    assert_close(into_sums, wanted[0], dtype)
-    assert_close(state, wanted[1], dtype)
+    decoder.retreat_gates(gates, before, after, into_sums, state)
+    for found, value in zip((into_sums, *state), wanted, strict=True):
+        assert_close(found, value, dtype)
     assert torch.equal(gradients[:, 4 * units :], rest)
 
 
+def equations(gates_of, sums, entering):
+    if gates_of is GRUGates:
+        q, r, z, n = sums.chunk(4, 1)
+        n = torch.tanh(n + r.sigmoid() * q)
+        return (n + z.sigmoid() * (entering[0] - n),)
+    i, f, g, o = sums.chunk(4, 1)
+    c = f.sigmoid() * entering[1] + i.sigmoid() * g.tanh()
+    return o.sigmoid() * c.tanh(), c
+
+
 @every_type
-@pytest.mark.parametrize(("rows", "units"), [(1, 2), (3, 66), (70, 4)])
-def test_gates_and_their_gradients_are_those_of_the_equation(rows, units, dtype, emulated_decoder):
-    assert_steps(dtype, rows, units)
+@pytest.mark.parametrize("gates_of", [GRUGates, LSTMGates])
+@pytest.mark.parametrize(("rows", "units"), [(3, 66), (70, 2)])
+def test_gates_and_their_gradients_are_those_of_the_equation(rows, units, gates_of, dtype, emulated_decoder):
+    assert_steps(dtype, rows, units, gates_of)
 
 
 def test_what_the_kernels_know():
@@ -164,4 +178,5 @@ def test_a_real_gpu_agrees(places, size, width, dtype):
     lengths = [min(places, 1 + 7 * row % places) for row in range(63)] + [0]
     for shown in (True, False):
         assert_attends(dtype, places, size, width, shown, lengths, "cuda")
-    assert_steps(dtype, 64, size, "cuda")
+    for gates_of in (GRUGates, LSTMGates):
+        assert_steps(dtype, 64, size, gates_of, "cuda")

@@ -1,13 +1,14 @@
-"""One step of a decoder on an NVIDIA GPU: additive attention, and the gates of a GRU; forward and backward.
+"""One step of a decoder on an NVIDIA GPU: additive attention, and the gates of a GRU or an LSTM.
 
-Torch launches ten kernels for the attention of a step and four for its gates, each of which takes longer to
-start than to run.
+Torch launches ten kernels for the attention of a step and four or more for its gates, each of which takes
+longer to start than to run.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -17,6 +18,8 @@ from throughtime.kernels.elements import KINDS, ElementKind
 
 if TYPE_CHECKING:
     from throughtime.kernels import driver
+
+State = tuple[Tensor, ...]
 
 HEADERS = ("primitives.cuh", "elements.cuh")
 FORWARD_WARPS, BACKWARD_WARPS, GATE_WARPS = 16, 8, 4
@@ -36,7 +39,8 @@ class _Attend(ctypes.Structure):
 
 class _Gates(ctypes.Structure):
     _fields_ = [
-        *((name, ctypes.c_void_p) for name in ("gates", "before", "after", "into_sums", "into_state")),
+        *((name, ctypes.c_void_p) for name in ("gates", "before", "memory_before", "after", "memory_after")),
+        *((name, ctypes.c_void_p) for name in ("into_sums", "into_state", "into_memory")),
         *((name, ctypes.c_longlong) for name in ("rows", "units", "gates_pitch", "gradients_pitch")),
     ]
 
@@ -117,22 +121,30 @@ def attend_backward(
     kernel(len(keys), arguments)
 
 
-def advance_gru(gates: Tensor, before: Tensor, after: Tensor) -> None:
-    """Turn the sums q, r, z, n [B, 4H] into gates, and write the next state [B, H]."""
-    _launch_gates("gates_forward", before, (gates, before, after, None, None), gates.stride(0), 0)
+def advance_gates(gates: Tensor, before: State, after: State) -> None:
+    """Turn the sums [B, 4H] into gates, and write the next state: of a GRU (h), or of an LSTM (h, c)."""
+    _launch_gates("gates_forward", gates, before, after, None, ())
 
 
-def retreat_gru(gates: Tensor, before: Tensor, into_sums: Tensor, into_state: Tensor) -> None:
-    """Write the gradients of the sums; that of the state becomes that of the state before, past the gates."""
-    pitches = gates.stride(0), into_sums.stride(0)
-    _launch_gates("gates_backward", before, (gates, before, None, into_sums, into_state), *pitches)
+def retreat_gates(gates: Tensor, before: State, after: State, into_sums: Tensor, into_state: State) -> None:
+    """Write the gradients of the sums; `into_state` becomes that of the state before, past the gates."""
+    _launch_gates("gates_backward", gates, before, after, into_sums, into_state)
 
 
-def _launch_gates(name: str, state: Tensor, tensors: tuple[Tensor | None, ...], *pitches: int) -> None:
-    rows, units = state.shape
+def _launch_gates(
+    name: str, gates: Tensor, before: State, after: State, into_sums: Tensor | None, into_state: State
+) -> None:
+    rows, units = before[0].shape
+    kernel = _prepare_gates(name, KINDS[gates.dtype], GATE_WARPS, len(before) == 2, gates.get_device())
+    tensors = (gates, *_both(before), *_both(after), into_sums, *_both(into_state))
     addresses = (0 if part is None else part.data_ptr() for part in tensors)
-    kernel = _prepare_gates(name, KINDS[state.dtype], GATE_WARPS, state.get_device())
+    pitches = gates.stride(0), 0 if into_sums is None else into_sums.stride(0)
     kernel(-(-rows * units // (64 * GATE_WARPS)), _Gates(*addresses, rows, units, *pitches))
+
+
+def _both(state: State) -> Sequence[Tensor | None]:
+    """The state and the memory; None for what is missing."""
+    return (*state, None, None)[:2]
 
 
 def _prepare_attention(name: str, warps: int, keys: Tensor, values: Tensor, shown: bool) -> driver.Kernel:
@@ -159,10 +171,11 @@ def _build_attention(
 
 
 @functools.cache
-def _prepare_gates(name: str, kind: ElementKind, warps: int, device: int) -> driver.Kernel:
+def _prepare_gates(name: str, kind: ElementKind, warps: int, lstm: bool, device: int) -> driver.Kernel:
     from throughtime.kernels import driver
 
-    return driver.build(name, (*HEADERS, "gates.cu"), {"KIND": kind, "WARPS": warps}, device)
+    constants = {"KIND": kind, "WARPS": warps, "LSTM": int(lstm)}
+    return driver.build(name, (*HEADERS, "gates.cu"), constants, device)
 
 
 def _round_places(places: int) -> int:

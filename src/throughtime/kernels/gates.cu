@@ -1,65 +1,86 @@
-// The gates of a GRU that resets after the product, one step forward or backward: a launch each, where torch needs four.
+// The gates of a GRU (reset after the product) or of an LSTM, one step forward or backward: a launch each, where torch
+// needs four or more.
 //
-// The sums of a row are four blocks of columns, q = W_hn h + b_hn, r, z and n, which become the gates in place.
+// The sums of a row are four blocks of columns, which become the gates in place: q = W_hn h + b_hn, r, z and n of a GRU,
+// i, f, g and o of an LSTM.
 //
-// Constants from the host: KIND, WARPS.
+// Constants from the host: KIND, WARPS, LSTM.
 
 struct Gates {
-    char* gates;                                         // [rows, gates_pitch]: sums; then q, r, z, n
-    const char* before;                                  // the state, [rows, units]
-    char* after;                                         // [rows, units]
-    char* into_sums;                                     // [rows, gradients_pitch]
-    char* into_state;                                    // of the state after; then of that before, past the gates
+    char* gates;                                          // [rows, gates_pitch]: sums; then gates
+    const char *before, *memory_before;                   // the state, [rows, units]; only an LSTM has a memory
+    char *after, *memory_after;
+    char* into_sums;                                      // [rows, gradients_pitch]
+    char *into_state, *into_memory;                       // of the state after; then of that before, past the gates
     long long rows, units, gates_pitch, gradients_pitch;  // units are even
 };
 
 struct Place {
     bool inside;
-    long long row, unit, state;
+    long long state, gates, gradients;
 };
 
 INLINE Place own_place(const Gates& a) {
     const long long pair = static_cast<long long>(block_number()) * (WARPS * 32) + thread_number();
     const long long row = pair / (a.units / 2), unit = pair % (a.units / 2) * 2;
-    return {row < a.rows, row, unit, row * a.units + unit};
+    return {row < a.rows, row * a.units + unit, row * a.gates_pitch + unit, row * a.gradients_pitch + unit};
 }
 
 KERNEL gates_forward(const Gates a) {
     const Place own = own_place(a);
     if (!own.inside) return;
-    const long long at = own.row * a.gates_pitch + own.unit;
-    const Pair q = load_pair(a.gates, at), h = load_pair(a.before, own.state);
-    Pair r = load_pair(a.gates, at + a.units), z = load_pair(a.gates, at + 2 * a.units);
-    Pair n = load_pair(a.gates, at + 3 * a.units), next;
+    Pair gates[4], h, c;
+    UNROLL for (int i = 0; i < 4; ++i) gates[i] = load_pair(a.gates, own.gates + i * a.units);
+    if constexpr (LSTM) c = load_pair(a.memory_before, own.state);
+    else h = load_pair(a.before, own.state);
     UNROLL for (int e = 0; e < 2; ++e) {
-        r.v[e] = sigmoid(r.v[e]), z.v[e] = sigmoid(z.v[e]);
-        n.v[e] = hyperbolic_tangent(n.v[e] + r.v[e] * q.v[e]);
-        next.v[e] = n.v[e] + z.v[e] * (h.v[e] - n.v[e]);
+        float &first = gates[0].v[e], &second = gates[1].v[e], &third = gates[2].v[e], &fourth = gates[3].v[e];
+        if constexpr (LSTM) {  // i, f, g, o
+            first = sigmoid(first), second = sigmoid(second), fourth = sigmoid(fourth);
+            third = hyperbolic_tangent(third);
+            c.v[e] = second * c.v[e] + first * third;
+            h.v[e] = fourth * hyperbolic_tangent(c.v[e]);
+        } else {  // q, r, z, n
+            second = sigmoid(second), third = sigmoid(third);
+            fourth = hyperbolic_tangent(fourth + second * first);
+            h.v[e] = fourth + third * (h.v[e] - fourth);
+        }
     }
-    store_pair(a.gates, at + a.units, r);
-    store_pair(a.gates, at + 2 * a.units, z);
-    store_pair(a.gates, at + 3 * a.units, n);
-    store_pair(a.after, own.state, next);
+    UNROLL for (int i = 1 - LSTM; i < 4; ++i) store_pair(a.gates, own.gates + i * a.units, gates[i]);
+    store_pair(a.after, own.state, h);
+    if constexpr (LSTM) store_pair(a.memory_after, own.state, c);
 }
 
 KERNEL gates_backward(const Gates a) {
     const Place own = own_place(a);
     if (!own.inside) return;
-    const long long at = own.row * a.gates_pitch + own.unit, into = own.row * a.gradients_pitch + own.unit;
-    const Pair q = load_pair(a.gates, at), r = load_pair(a.gates, at + a.units);
-    const Pair z = load_pair(a.gates, at + 2 * a.units), n = load_pair(a.gates, at + 3 * a.units);
-    const Pair h = load_pair(a.before, own.state);
-    Pair state = load_pair(a.into_state, own.state), into_q, into_r, into_z, into_n;
-    UNROLL for (int e = 0; e < 2; ++e) {
-        into_n.v[e] = state.v[e] * (1.0f - z.v[e]) * (1.0f - n.v[e] * n.v[e]);
-        into_q.v[e] = into_n.v[e] * r.v[e];
-        into_r.v[e] = into_q.v[e] * q.v[e] * (1.0f - r.v[e]);
-        into_z.v[e] = state.v[e] * (h.v[e] - n.v[e]) * z.v[e] * (1.0f - z.v[e]);
-        state.v[e] *= z.v[e];
+    Pair gates[4], into[4], h, c, reached, into_c, into_h = load_pair(a.into_state, own.state);
+    UNROLL for (int i = 0; i < 4; ++i) gates[i] = load_pair(a.gates, own.gates + i * a.units);
+    if constexpr (LSTM) {
+        c = load_pair(a.memory_before, own.state), reached = load_pair(a.memory_after, own.state);
+        into_c = load_pair(a.into_memory, own.state);
+    } else {
+        h = load_pair(a.before, own.state);
     }
-    store_pair(a.into_sums, into, into_q);
-    store_pair(a.into_sums, into + a.units, into_r);
-    store_pair(a.into_sums, into + 2 * a.units, into_z);
-    store_pair(a.into_sums, into + 3 * a.units, into_n);
-    store_pair(a.into_state, own.state, state);
+    UNROLL for (int e = 0; e < 2; ++e) {
+        const float first = gates[0].v[e], second = gates[1].v[e], third = gates[2].v[e], fourth = gates[3].v[e];
+        if constexpr (LSTM) {  // i, f, g, o
+            const float shown = hyperbolic_tangent(reached.v[e]);
+            const float flowing = into_c.v[e] + into_h.v[e] * fourth * (1.0f - shown * shown);
+            into[0].v[e] = flowing * third * first * (1.0f - first);
+            into[1].v[e] = flowing * c.v[e] * second * (1.0f - second);
+            into[2].v[e] = flowing * first * (1.0f - third * third);
+            into[3].v[e] = into_h.v[e] * shown * fourth * (1.0f - fourth);
+            into_c.v[e] = flowing * second, into_h.v[e] = 0.0f;
+        } else {  // q, r, z, n
+            into[3].v[e] = into_h.v[e] * (1.0f - third) * (1.0f - fourth * fourth);
+            into[0].v[e] = into[3].v[e] * second;
+            into[1].v[e] = into[0].v[e] * first * (1.0f - second);
+            into[2].v[e] = into_h.v[e] * (h.v[e] - fourth) * third * (1.0f - third);
+            into_h.v[e] *= third;
+        }
+    }
+    UNROLL for (int i = 0; i < 4; ++i) store_pair(a.into_sums, own.gradients + i * a.units, into[i]);
+    store_pair(a.into_state, own.state, into_h);
+    if constexpr (LSTM) store_pair(a.into_memory, own.state, into_c);
 }

@@ -55,26 +55,6 @@ class GRUGates:
         gradient[0].mul_(rest[0])
 
 
-class KernelGRUGates(GRUGates):
-    """The same on an NVIDIA GPU, one launch for each step; slopes are computed where they are used."""
-
-    @staticmethod
-    def advance(gates: Tensor, before: State, after: State) -> None:
-        """See `GRUGates`."""
-        decoder.advance_gru(gates, before[0], after[0])
-
-    @staticmethod
-    def slopes(gates: Tensor, before: State, after: State, into: Tensor) -> State:
-        """The gates and the state before."""
-        return gates, before[0]
-
-    @staticmethod
-    def retreat(slopes: Tensor, rest: State, gradient: State) -> None:
-        """Write the gradients of the sums to `slopes`."""
-        gates, before = rest
-        decoder.retreat_gru(gates, before, slopes, gradient[0])
-
-
 class LSTMGates:
     """The LSTM: i, f, g, o; the state and the input contribute to all of them."""
 
@@ -113,12 +93,43 @@ class LSTMGates:
         h.zero_()
 
 
+class _KernelGates:
+    """The same on an NVIDIA GPU, one launch for each step; slopes are computed where they are used."""
+
+    @staticmethod
+    def advance(gates: Tensor, before: State, after: State) -> None:
+        """See `GRUGates` and `LSTMGates`."""
+        decoder.advance_gates(gates, before, after)
+
+    @staticmethod
+    def slopes(gates: Tensor, before: State, after: State, into: Tensor) -> State:
+        """What `retreat` computes the slopes from: the gates, and the states before and after."""
+        return gates, *before, *after
+
+    @staticmethod
+    def retreat(slopes: Tensor, rest: State, gradient: State) -> None:
+        """Write the gradients of the sums to `slopes`."""
+        gates, *states = rest
+        parts = len(gradient)
+        decoder.retreat_gates(gates, tuple(states[:parts]), tuple(states[parts:]), slopes, gradient)
+
+
+class KernelGRUGates(_KernelGates, GRUGates):
+    """See `GRUGates`."""
+
+
+class KernelLSTMGates(_KernelGates, LSTMGates):
+    """See `LSTMGates`."""
+
+
 Gates = type[GRUGates] | type[LSTMGates]
 
 
 def find_gates(cell: Cell, device: torch.device, dtype: torch.dtype) -> Gates | None:
     """The fastest implementation of the equations of this cell, or None if they are not supported."""
+    kernels = decoder.is_available(device) and decoder.supports(dtype, cell.hidden_size)
     if cell.equations == "gru" and getattr(cell, "reset", "") == "after":
-        kernels = decoder.is_available(device) and decoder.supports(dtype, cell.hidden_size)
         return KernelGRUGates if kernels else GRUGates
-    return LSTMGates if cell.equations == "lstm" else None
+    if cell.equations == "lstm":
+        return KernelLSTMGates if kernels else LSTMGates
+    return None
