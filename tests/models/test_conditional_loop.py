@@ -119,11 +119,14 @@ def test_what_it_does_not_know_runs_plain(options):
 
 
 @pytest.mark.parametrize("narrow", [False, True])
-@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@pytest.mark.parametrize(("cell", "attention"), [("gru", "additive"), ("lstm", "general")])
 @pytest.mark.parametrize("structure", ["attention", "conditional"])
-def test_the_kernels_agree_with_the_plain_loop(structure, cell, narrow, emulated_decoder, monkeypatch):
+def test_the_kernels_agree_with_the_plain_loop(
+    structure, cell, attention, narrow, emulated_decoder, monkeypatch
+):
     torch.manual_seed(0)
-    model = build(structure, 11, 13, bos_id=1, embedding_size=6, hidden_size=8, cell=cell)
+    kinds = {"cell": cell, "attention": attention}
+    model = build(structure, 11, 13, bos_id=1, embedding_size=6, hidden_size=8, **kinds)
     launched, attend = [], decoder.attend
     monkeypatch.setattr(decoder, "attend", lambda *tensors: launched.append(1) or attend(*tensors))
     exact = everything(model.double(), False)
@@ -149,6 +152,10 @@ def test_a_real_gpu_agrees_with_the_plain_loop(structure, cell, attention, scale
     allow_tf32(False)
     torch.manual_seed(0)
     sizes = {"embedding_size": 64, "hidden_size": 96, "cell": cell, "attention": attention, "scaled": scaled}
-    model = build(structure, 11, 13, bos_id=1, **sizes).to("cuda")
-    ours = everything(model, True, device="cuda")
-    assert_same(ours, everything(model, False, device="cuda"), 1e-4, 1e-5)
+    model = build(structure, 11, 13, bos_id=1, **sizes).double()
+    exact = everything(model, False)
+    model.to("cuda", torch.float32)
+    ours, plain = everything(model, True, device="cuda"), everything(model, False, device="cuda")
+    for name, value in exact.items():
+        error, plain_error = ((one[name].cpu() - value).norm().item() for one in (ours, plain))
+        assert error <= max(1e-5 * value.norm().item(), 2 * plain_error), name

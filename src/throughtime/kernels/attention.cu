@@ -1,10 +1,10 @@
-// One step of additive attention, forward and backward: a launch each, where torch needs ten.
+// One step of attention, forward and backward: a launch each, where torch needs ten.
 //
 // A block owns a row: its query, its sentence, and what is added up of it. A warp scores a position of the sentence, a
 // thread adds up two columns. What was compared is not kept: the backward pass compares again.
 //
-// Constants from the host: KIND, WARPS, SIZE (of a key), WIDTH (of a value), PLACES (of a sentence, at most), SHOWN
-// (whether tanh follows the sum), SHARED_BYTES. SIZE and WIDTH are even.
+// Constants from the host: KIND, WARPS, SIZE (of a key), WIDTH (of a value), PLACES (of a sentence, at most), ADDITIVE
+// (else scores are products), SHOWN (whether tanh follows the sum), SHARED_BYTES. SIZE and WIDTH are even.
 
 constexpr int THREADS = WARPS * 32, KEY = SIZE / 2, VALUE = WIDTH / 2;  // in pairs
 constexpr int AT_ONCE = 8;                                              // positions that are loaded together
@@ -14,7 +14,7 @@ struct Attend {
     const char* query;          // [rows, query_pitch]
     const Pair* keys;           // [rows, places, SIZE]
     const char* values;         // [rows, places, WIDTH]
-    const Pair* energy;         // [SIZE]
+    const Pair* energy;         // [SIZE], if additive
     const float* hidden;        // [rows, places]: what is added to scores; where it is not 0, there is padding
     float* weights;             // [rows, places]
     char* sums;                 // [rows, sums_pitch]: the weighted sum of the values is added to this
@@ -22,10 +22,11 @@ struct Attend {
     const char* from_shown[2];  // gradients of that, [rows, WIDTH]; the second may be missing
     const float* from_weights;  // [rows, places], may be missing
     char* into_sums;            // [rows, gradients_pitch]: if SHOWN, slopes that become gradients; else gradients
-    char* into_query;           // [rows, gradients_pitch]
-    Pair* into_keys;            // [rows, places, SIZE]: added to, less the factor of the energy
-    Pair* into_energy;          // [rows, SIZE]: added to
-    long long places, query_pitch, sums_pitch, gradients_pitch;
+    char* into_query;           // [rows, into_query_pitch]: written, or added to if scores are products
+    float* into_scores;         // [rows, places]
+    Pair* into_keys;            // [rows, places, SIZE]: added to, less the factor of the energy, if additive
+    Pair* into_energy;          // [rows, SIZE]: added to, if additive
+    long long places, query_pitch, sums_pitch, into_sums_pitch, into_query_pitch;
 };
 
 INLINE float over_warp(float value) {
@@ -44,7 +45,7 @@ KERNEL attend_forward(const Attend a) {
     Pair *query = pairs(), *energy = query + KEY;
     for (int i = thread; i < KEY; i += THREADS) {
         query[i] = load_pair(a.query + row * a.query_pitch * ELEMENT, 2 * i);
-        energy[i] = a.energy[i];
+        if constexpr (ADDITIVE) energy[i] = a.energy[i];
     }
     join_block();
     for (int place = warp; place < places; place += WARPS) {
@@ -52,7 +53,8 @@ KERNEL attend_forward(const Attend a) {
         float score = 0.0f;
         UNROLL for (int i = lane; i < KEY; i += 32) {
             const Pair key = keys[i];
-            UNROLL for (int e = 0; e < 2; ++e) score += energy[i].v[e] * sigmoid(query[i].v[e] + key.v[e]);
+            UNROLL for (int e = 0; e < 2; ++e)
+                score += ADDITIVE ? energy[i].v[e] * sigmoid(query[i].v[e] + key.v[e]) : query[i].v[e] * key.v[e];
         }
         score = over_warp(score);
         if (lane == 0) scores[place] = score + a.hidden[row * places + place];
@@ -99,7 +101,7 @@ KERNEL attend_backward(const Attend a) {
     const float* weights = a.weights + row * places;
     float* errors = numbers();  // of the weights, then of the scores
     Pair* given = pairs();
-    char* into_sums = a.into_sums + row * a.gradients_pitch * ELEMENT;
+    char* into_sums = a.into_sums + row * a.into_sums_pitch * ELEMENT;
     for (int i = thread; i < VALUE; i += THREADS) {
         given[i] = load_pair(into_sums, 2 * i);
         if constexpr (SHOWN) {
@@ -125,8 +127,23 @@ KERNEL attend_backward(const Attend a) {
     for (int place = lane; place < places; place += 32) mean += weights[place] * errors[place];
     mean = over_warp(mean);
     join_block();
-    for (int place = thread; place < places; place += THREADS) errors[place] = weights[place] * (errors[place] - mean);
+    for (int place = thread; place < places; place += THREADS) {
+        errors[place] = weights[place] * (errors[place] - mean);
+        a.into_scores[row * places + place] = errors[place];
+    }
     join_block();
+    char* into_queries = a.into_query + row * a.into_query_pitch * ELEMENT;
+    if constexpr (!ADDITIVE) {
+        for (int i = thread; i < KEY; i += THREADS) {
+            Pair into_query = load_pair(into_queries, 2 * i);
+            UNROLL for (int place = 0; place < places; ++place) {
+                const Pair key = a.keys[(row * places + place) * KEY + i];
+                UNROLL for (int e = 0; e < 2; ++e) into_query.v[e] += errors[place] * key.v[e];
+            }
+            store_pair(into_queries, 2 * i, into_query);
+        }
+        return;
+    }
     for (int i = thread; i < KEY; i += THREADS) {
         const Pair query = load_pair(a.query + row * a.query_pitch * ELEMENT, 2 * i), energy = a.energy[i];
         Pair into_query = {{0.0f, 0.0f}}, into_energy = a.into_energy[row * KEY + i];
@@ -149,6 +166,6 @@ KERNEL attend_backward(const Attend a) {
         }
         a.into_energy[row * KEY + i] = into_energy;
         UNROLL for (int e = 0; e < 2; ++e) into_query.v[e] *= energy.v[e];
-        store_pair(a.into_query + row * a.gradients_pitch * ELEMENT, 2 * i, into_query);
+        store_pair(into_queries, 2 * i, into_query);
     }
 }

@@ -1,4 +1,4 @@
-"""One step of a decoder on an NVIDIA GPU: additive attention, and the gates of a GRU or an LSTM.
+"""One step of a decoder on an NVIDIA GPU: attention, and the gates of a GRU or an LSTM.
 
 Torch launches ten kernels for the attention of a step and four or more for its gates, each of which takes
 longer to start than to run.
@@ -32,8 +32,9 @@ class _Attend(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("query", "keys", "values", "energy", "hidden", "weights")),
         *((name, ctypes.c_void_p) for name in ("sums", "shown", "from_shown", "from_shown_too")),
         *((name, ctypes.c_void_p) for name in ("from_weights", "into_sums", "into_query")),
-        *((name, ctypes.c_void_p) for name in ("into_keys", "into_energy")),
-        *((name, ctypes.c_longlong) for name in ("places", "query_pitch", "sums_pitch", "gradients_pitch")),
+        *((name, ctypes.c_void_p) for name in ("into_scores", "into_keys", "into_energy")),
+        *((name, ctypes.c_longlong) for name in ("places", "query_pitch", "sums_pitch")),
+        *((name, ctypes.c_longlong) for name in ("into_sums_pitch", "into_query_pitch")),
     ]
 
 
@@ -68,56 +69,53 @@ def attend(
     query: Tensor,
     keys: Tensor,
     values: Tensor,
-    energy: Tensor,
+    energy: Tensor | None,
     hidden: Tensor,
     weights: Tensor,
     sums: Tensor,
     shown: Tensor | None,
 ) -> None:
-    """Add sum_j a_j v_j to `sums` [B, V], where a is the softmax of e' sigmoid(q + k_j) + hidden_j.
+    """Add sum_j a_j v_j to `sums` [B, V], where a is the softmax of scores plus `hidden` [B, T].
 
-    Queries [B, D], values [B, T, V] and sums are of one type; keys [B, T, D], energy [D] and hidden [B, T]
-    are float32. Queries and sums may be columns of a wider matrix. Writes the weights a [B, T], which are 0
-    where `hidden` is not, and tanh of the sums to `shown` [B, V].
+    The score of position j is e' sigmoid(q + k_j) or, without an energy e, q' k_j. Queries [B, D], values
+    [B, T, V] and sums are of one type; keys [B, T, D], energy [D] and hidden are float32. Queries and sums
+    may be columns of a wider matrix. Writes the weights a [B, T], which are 0 where `hidden` is not, and tanh
+    of the sums to `shown` [B, V].
     """
-    arguments = _Attend(
-        *(part.data_ptr() for part in (query, keys, values, energy, hidden, weights, sums)),
-        0 if shown is None else shown.data_ptr(),
-        *([0] * 7),
-        *(keys.shape[1], query.stride(0), sums.stride(0), 0),
-    )
-    _prepare_attention("attend_forward", FORWARD_WARPS, keys, values, shown is not None)(len(keys), arguments)
+    tensors = (query, keys, values, energy, hidden, weights, sums, shown)
+    pitches = query.stride(0), sums.stride(0), 0, 0
+    arguments = _Attend(*map(_address, tensors), *([0] * 8), keys.shape[1], *pitches)
+    _prepare_attention("attend_forward", FORWARD_WARPS, keys, values, energy, shown)(len(keys), arguments)
 
 
 def attend_backward(
     query: Tensor,
     keys: Tensor,
     values: Tensor,
-    energy: Tensor,
+    energy: Tensor | None,
     weights: Tensor,
     from_shown: tuple[Tensor, Tensor | None] | None,
     from_weights: Tensor | None,
     into_sums: Tensor,
     into_query: Tensor,
-    into_keys: Tensor,
-    into_energy: Tensor,
+    into_scores: Tensor,
+    into_keys: Tensor | None,
+    into_energy: Tensor | None,
 ) -> None:
-    """Write the gradients of `attend`; add to `into_keys` [B, T, D] and `into_energy` [B, D].
+    """Write the gradients of `attend`.
 
     `from_shown` are gradients of what was shown, whose sum counts: `into_sums` [B, V] holds the slopes there
-    and is multiplied by it. If nothing was shown, `into_sums` holds the gradients of the sums. It and
-    `into_query` are columns of one matrix. `into_keys` still lacks the factor e. Gradients of the values are
-    left to the caller: one product for all steps.
+    and is multiplied by it. If nothing was shown, `into_sums` holds the gradients of the sums. With an
+    energy, `into_query` [B, D] is written, and `into_keys` [B, T, D], which still lacks the factor e, and
+    `into_energy` [B, D] are added to. Without one, `into_query` is added to. The gradients of the values and,
+    if scores are products, of the keys are left to the caller: each is one product for all steps.
     """
-    given = (*(from_shown or (None, None)), from_weights)
-    arguments = _Attend(
-        *(part.data_ptr() for part in (query, keys, values, energy)),
-        *(0, weights.data_ptr(), 0, 0),
-        *(0 if part is None else part.data_ptr() for part in given),
-        *(part.data_ptr() for part in (into_sums, into_query, into_keys, into_energy)),
-        *(keys.shape[1], query.stride(0), 0, into_sums.stride(0)),
-    )
-    kernel = _prepare_attention("attend_backward", BACKWARD_WARPS, keys, values, from_shown is not None)
+    first, second = from_shown or (None, None)
+    tensors = (query, keys, values, energy, None, weights, None, None, first, second, from_weights)
+    results = (into_sums, into_query, into_scores, into_keys, into_energy)
+    pitches = query.stride(0), 0, into_sums.stride(0), into_query.stride(0)
+    arguments = _Attend(*map(_address, tensors), *map(_address, results), keys.shape[1], *pitches)
+    kernel = _prepare_attention("attend_backward", BACKWARD_WARPS, keys, values, energy, first)
     kernel(len(keys), arguments)
 
 
@@ -137,9 +135,8 @@ def _launch_gates(
     rows, units = before[0].shape
     kernel = _prepare_gates(name, KINDS[gates.dtype], GATE_WARPS, len(before) == 2, gates.get_device())
     tensors = (gates, *_both(before), *_both(after), into_sums, *_both(into_state))
-    addresses = (0 if part is None else part.data_ptr() for part in tensors)
     pitches = gates.stride(0), 0 if into_sums is None else into_sums.stride(0)
-    kernel(-(-rows * units // (64 * GATE_WARPS)), _Gates(*addresses, rows, units, *pitches))
+    kernel(-(-rows * units // (64 * GATE_WARPS)), _Gates(*map(_address, tensors), rows, units, *pitches))
 
 
 def _both(state: State) -> Sequence[Tensor | None]:
@@ -147,25 +144,35 @@ def _both(state: State) -> Sequence[Tensor | None]:
     return (*state, None, None)[:2]
 
 
-def _prepare_attention(name: str, warps: int, keys: Tensor, values: Tensor, shown: bool) -> driver.Kernel:
+def _address(tensor: Tensor | None) -> int:
+    return 0 if tensor is None else tensor.data_ptr()
+
+
+def _prepare_attention(
+    name: str, warps: int, keys: Tensor, values: Tensor, energy: Tensor | None, shown: Tensor | None
+) -> driver.Kernel:
     sizes = _round_places(keys.shape[1]), keys.shape[2], values.shape[2]
-    return _build_attention(name, KINDS[values.dtype], warps, *sizes, shown, keys.get_device())
+    kinds = energy is not None, shown is not None
+    return _build_attention(name, KINDS[values.dtype], warps, sizes, kinds, keys.get_device())
 
 
 @functools.cache
 def _build_attention(
-    name: str, kind: ElementKind, warps: int, places: int, size: int, width: int, shown: bool, device: int
+    name: str,
+    kind: ElementKind,
+    warps: int,
+    sizes: tuple[int, int, int],
+    kinds: tuple[bool, bool],
+    device: int,
 ) -> driver.Kernel:
     from throughtime.kernels import driver
 
     constants = {
         "KIND": kind,
         "WARPS": warps,
-        "PLACES": places,
-        "SIZE": size,
-        "WIDTH": width,
-        "SHOWN": int(shown),
-        "SHARED_BYTES": _shared_bytes(places, size, width),
+        **dict(zip(("PLACES", "SIZE", "WIDTH"), sizes, strict=True)),
+        **dict(zip(("ADDITIVE", "SHOWN"), map(int, kinds), strict=True)),
+        "SHARED_BYTES": _shared_bytes(*sizes),
     }
     return driver.build(name, (*HEADERS, "attention.cu"), constants, device)
 

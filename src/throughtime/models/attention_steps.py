@@ -110,11 +110,10 @@ class KernelAttentionGradients:
     """See `TorchAttentionGradients`."""
 
     def __init__(self, saved: SavedAttention, queries: Tensor) -> None:
-        keys, _, energy, _, _ = self._saved = saved
-        assert energy is not None
-        self._queries, self._energy = queries, energy
-        self._into_keys = torch.zeros_like(keys)
-        self._into_energy = keys.new_zeros(len(keys), len(energy))
+        keys, _, energy, weights, _ = self._saved = saved
+        self._queries, self._into_scores = queries, scratch(tuple(weights.shape), like=keys)
+        self._into_keys = None if energy is None else torch.zeros_like(keys)
+        self._into_energy = None if energy is None else keys.new_zeros(len(keys), len(energy))
 
     def retreat(
         self,
@@ -126,15 +125,18 @@ class KernelAttentionGradients:
         into_state: Tensor,
     ) -> None:
         """See `TorchAttentionGradients`."""
-        keys, values, _, weights, _ = self._saved
-        asked = (self._queries[t], keys, values, self._energy, weights[t])
-        gradients = (into_sums, into_query, self._into_keys, self._into_energy)
-        decoder.attend_backward(*asked, given, from_weights, *gradients)
+        keys, values, energy, weights, _ = self._saved
+        asked = (self._queries[t], keys, values, energy, weights[t])
+        into_query = into_state if energy is None else into_query
+        results = (into_query, self._into_scores[t], self._into_keys, self._into_energy)
+        decoder.attend_backward(*asked, given, from_weights, into_sums, *results)
 
     def result(self, into_sums: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
         """See `TorchAttentionGradients`."""
-        into_keys, into_energy = self._into_keys * self._energy, self._into_energy.sum(0)
-        return into_keys, value_gradients(self._saved.weights, into_sums), into_energy
+        energy, into_values = self._saved.energy, value_gradients(self._saved.weights, into_sums)
+        if energy is None or self._into_keys is None or self._into_energy is None:
+            return key_gradients(self._into_scores, self._queries), into_values, None
+        return self._into_keys * energy, into_values, self._into_energy.sum(0)
 
 
 class KernelAttention:
@@ -159,7 +161,6 @@ class KernelAttention:
     def advance(self, t: int, query: Tensor, sums: Tensor, shown: Tensor | None) -> None:
         """See `TorchAttention`."""
         keys, values, energy, weights, _ = self.saved
-        assert energy is not None
         decoder.attend(query, keys, values, energy, self._hidden, weights[t], sums, shown)
 
 
@@ -184,18 +185,21 @@ def prepare_scores(attention: Attention, keys: Tensor, dtype: torch.dtype) -> Sc
     return Scores(keys * attention.scale if attention.scaled else keys, None, None)
 
 
-def find_attention(
-    device: torch.device, dtype: torch.dtype, keys: Tensor, width: int, additive: bool
-) -> type[TorchAttention | KernelAttention]:
+def find_attention(dtype: torch.dtype, keys: Tensor, width: int) -> type[TorchAttention | KernelAttention]:
     """The fastest implementation for keys [B, T, D], values of this width and queries of this type."""
     _, places, size = keys.shape
-    kernels = additive and decoder.is_available(device) and decoder.supports(dtype, size, width)
+    kernels = decoder.is_available(keys.device) and decoder.supports(dtype, size, width)
     return KernelAttention if kernels and decoder.fits(places, size, width) else TorchAttention
 
 
 def value_gradients(weights: Tensor, into_sums: Tensor) -> Tensor:
     """sum_t a_tj ds_t: [L, B, T], [L, B, V] -> [B, T, V]."""
     return torch.bmm(weights.permute(1, 2, 0), into_sums.transpose(0, 1).to(weights.dtype))
+
+
+def key_gradients(into_scores: Tensor, queries: Tensor) -> Tensor:
+    """dk_j = sum_t de_tj q_t, if scores are products: [L, B, T], [L, B, D] -> [B, T, D]."""
+    return torch.bmm(into_scores.permute(1, 2, 0), queries.transpose(0, 1).to(into_scores.dtype))
 
 
 def _softmax_gradient(weights: Tensor, gradient: Tensor) -> Tensor:
@@ -250,6 +254,5 @@ class ProductGradients:
         state += torch.bmm(gradient[:, None], self.keys)[:, 0]
 
     def result(self) -> tuple[Tensor, Tensor | None]:
-        """dk = sum_t de q."""
-        states = self.states.transpose(0, 1).to(self.keys.dtype)
-        return torch.bmm(self.into_scores.permute(1, 2, 0), states), None
+        """The gradients of all steps together."""
+        return key_gradients(self.into_scores, self.states), None

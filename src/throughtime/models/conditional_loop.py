@@ -226,7 +226,7 @@ def run_conditional(
     values = linear(outputs, other["weight_ih"])
     with torch.autocast(device, enabled=False):
         keys, query, energy = prepare_scores(attention, keys, wide)
-        steps_of = find_attention(projected.device, narrow, keys, values.shape[2], energy is not None)
+        steps_of = find_attention(narrow, keys, values.shape[2])
         weights = ConditionalWeights(
             *(w["weight_hh"], w.get("bias_hn"), query, energy),
             *(other["weight_hh"], other["bias"], other.get("bias_hn")),

@@ -261,7 +261,7 @@ def run_input_feeding(
         raise InputError("fused", f"does not support {type(cell).__name__}")
     with torch.autocast(device, enabled=False):
         keys, query, energy = prepare_scores(attention, keys, wide)
-        steps_of = find_attention(x.device, narrow, keys, values.shape[2], energy is not None)
+        steps_of = find_attention(narrow, keys, values.shape[2])
         w = cell.weights()
         inputs = (x, fed, first[0], first[1] if len(first) > 1 else None)
         weights = LoopWeights(
