@@ -117,3 +117,28 @@ def test_replayed_updates_are_those_that_python_calls(task, settings, data, tmp_
     assert replayed[2].total == pytest.approx(called[2].total, rel=1e-3)
     for name, weight in called[3].items():
         torch.testing.assert_close(replayed[3][name], weight, rtol=1e-2, atol=1e-3, msg=f"{task}: {name}")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
+@pytest.mark.parametrize("task", TEXT_TASKS)
+def test_a_resumed_run_goes_on_as_if_it_had_not_stopped(task, data, tmp_path):
+    """Its batches are padded to the same shapes, which are those of the first epoch."""
+    still = {"device": "cuda", "batch_size": 16, "precision": "float32", "lr": 1e-3, "epochs": 4}
+    still |= {"checkpoint_every": 25, "keep": 9, **dict.fromkeys(DROPPED[task], 0.1)}
+    runs = []
+    for name in ("whole", "resumed"):
+        objective = objective_of(task, data, **still)
+        (tmp_path / name).mkdir()
+        trainer = Trainer(
+            objective, objective.config, tmp_path / name, Reporter(), improved=lambda best: None
+        )
+        if runs:
+            trainer.restore(runs[0].checkpoints.latest("step-00000025"))
+        trainer.fit()
+        runs.append(trainer)
+    whole, resumed = runs
+    assert (resumed.shapes.shapes == whole.shapes.shapes).all()
+    assert len(resumed.learner.cuda_graphs) > 1
+    for name, weight in objective.model.named_parameters():
+        wanted = dict(whole.objective.model.named_parameters())[name]
+        torch.testing.assert_close(weight, wanted, rtol=1e-2, atol=1e-3, msg=f"{task}: {name}")
