@@ -149,12 +149,11 @@ TINY = {
 class OurTraining:
     """The trainer of a task, update by update."""
 
-    def __init__(self, predictor: Any, dataset: Any, folder: Path) -> None:
-        objective = predictor.build_objective(dataset)
+    def __init__(self, objective: Any, config: Any, folder: Path) -> None:
         self.messages: list[str] = []
         self.objective, reporter = objective, Reporter()
         reporter.say = self.messages.append  # type: ignore[method-assign]
-        self.trainer = Trainer(objective, predictor.config, folder, reporter, improved=lambda best: None)
+        self.trainer = Trainer(objective, config, folder, reporter, improved=lambda best: None)
         objective.model.train()
         self.groups = itertools.chain.from_iterable(self.trainer.groups() for _ in itertools.count())
 
@@ -183,7 +182,7 @@ def measure(case: Case, device: torch.device, seconds: float, *, tiny: bool = Fa
 
         def start_ours() -> OurTraining:
             predictor.model.to(device)
-            return OurTraining(predictor, dataset, Path(folder))
+            return OurTraining(objective, predictor.config, Path(folder))
 
         def start_plain() -> PlainTraining:
             return PlainTraining(build_plain(case.task, predictor), hosts, predictor.config, device)
