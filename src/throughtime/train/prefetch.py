@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from throughtime.data.batching.batches import Batch, Batches
+from throughtime.data.batching.shapes import PaddedShapes
 
 DEPTH = 8
 """Number of batches prepared ahead of the model."""
@@ -23,8 +24,13 @@ class PreparedBatch(NamedTuple):
     position: dict[str, Any]
 
 
-def prefetch(batches: Batches[Any, Any], device: torch.device) -> Iterator[PreparedBatch]:
-    """Yield the rest of the current epoch; for a GPU, a thread prepares batches ahead in pinned memory."""
+def prefetch(
+    batches: Batches[Any, Any], device: torch.device, shapes: PaddedShapes | None = None
+) -> Iterator[PreparedBatch]:
+    """Yield the rest of the current epoch; for a GPU, a thread prepares batches ahead in pinned memory.
+
+    There batches are padded to `shapes`, if they are given.
+    """
     if device.type != "cuda":
         for batch in batches:
             yield PreparedBatch(batch, batches.state())
@@ -33,7 +39,10 @@ def prefetch(batches: Batches[Any, Any], device: torch.device) -> Iterator[Prepa
 
     def prepare() -> PreparedBatch | None:
         batch = next(source, None)
-        return None if batch is None else PreparedBatch(batch.pin_memory(), batches.state())
+        if batch is None:
+            return None
+        padded = batch if shapes is None else shapes.pad(batch)
+        return PreparedBatch(padded.pin_memory(), batches.state())
 
     pool = ThreadPoolExecutor(max_workers=1)
     try:

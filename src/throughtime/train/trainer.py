@@ -55,6 +55,8 @@ class Trainer:
         self.learner = Learner(objective, config, self.processes, reporter.say)
         self.device = self.learner.device
         self.batches = objective.batches(self.processes.rank, self.processes.world_size)
+        # Chosen from the first epoch, also by a run that is resumed later.
+        self.shapes = self.learner.choose_shapes(self.batches)
         self.checkpoints = Checkpoints(run / "checkpoints", config.keep)
         self.metrics = Metrics(run / "metrics.jsonl") if self.processes.first else None
 
@@ -136,7 +138,7 @@ class Trainer:
 
     def groups(self) -> Iterator[list[PreparedBatch]]:
         """Yield the batches of one update after another, to the end of the epoch."""
-        ahead = prefetch(self.batches, self.device)
+        ahead = prefetch(self.batches, self.device, self.shapes)
         while group := list(itertools.islice(ahead, self.config.accumulate)):
             yield group
 

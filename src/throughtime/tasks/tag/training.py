@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import torch
 from torch.nn.functional import cross_entropy
 
 from throughtime.data.batching.batches import Batch
@@ -48,7 +49,8 @@ class TagObjective(TextObjective):
         """-ln P of the tags; that of the labels is minimised with it."""
         assert isinstance(batch, TaggedBatch)
         tags, labels = self.model(batch)
-        nats = self.model.head.surprisals(tags, batch.tags, batch.lengths).sum()
+        surprisals = self.model.head.surprisals(tags, batch.tags, batch.lengths)
+        nats = torch.where(batch.lengths > 0, surprisals, 0.0).sum()  # an empty row is padding
         if labels is None:
             return Loss(nats), ()
         of_labels = cross_entropy(labels.float(), batch.labels, ignore_index=NO_LABEL, reduction="sum")

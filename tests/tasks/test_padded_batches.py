@@ -1,0 +1,75 @@
+"""The loss of a batch does not depend on its padding, whatever the task; nor does any gradient."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.tiny import DROPPED, SMALL, tiny_data
+
+from throughtime.data.batching.shapes import PaddedShapes
+from throughtime.data.datasets import open_dataset
+from throughtime.tasks import TASKS
+
+TEXT_TASKS = ("translate", "tag", "fill", "classify", "compose")
+VARIANTS = {
+    "translate": [
+        {"structure": structure}
+        for structure in ("attention", "attention-no-feeding", "conditional", "context-and-input")
+    ]
+    + [{"attention": "dot"}, {"cell": "lstm", "layer_norm": True}, {"label_smoothing": 0.0}],
+    "tag": [{}, {"crf": False}],
+    "fill": [{}, {"num_layers": 2}],
+    "classify": [{"pooling": pooling} for pooling in ("last", "mean", "max", "attention")],
+    "compose": [{}, {"fed": False}],
+}
+CASES = [(task, variant) for task in TEXT_TASKS for variant in VARIANTS[task]]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    return tiny_data(tmp_path_factory.mktemp("data"))
+
+
+def objective_of(task, data, **settings):
+    predictor = TASKS[task].part("predictor")
+    chosen = {**SMALL[task], **dict.fromkeys(DROPPED[task], 0.0), "batch_size": 7, **settings}
+    config = predictor.config_type(data=str(data[task]), device="cpu", **chosen)
+    dataset = open_dataset(str(data[task]))
+    torch.manual_seed(3)
+    model = predictor.create(config, dataset)
+    with torch.no_grad():
+        for weight in model.model.parameters():  # some begin at zero, where mistakes do not show
+            weight += 0.1 * torch.randn_like(weight)
+    return model.build_objective(dataset)
+
+
+def losses(objective, batch):
+    """The loss, and the gradients of all weights."""
+    objective.model.zero_grad()
+    loss, state = objective.loss(batch, ())
+    assert not state
+    total = loss.total if loss.penalty is None else loss.total + loss.penalty
+    total.backward()
+    gradients = {name: weight.grad for name, weight in objective.model.named_parameters()}
+    return loss.total.detach(), total.detach(), gradients
+
+
+@pytest.mark.parametrize(("task", "settings"), CASES, ids=[f"{task}-{own}" for task, own in CASES])
+def test_padding_changes_no_loss_and_no_gradient(task, settings, data):
+    objective = objective_of(task, data, **settings)
+    assert objective.fixed_shapes
+    for batch in objective.batches(0, 1).sample(3):
+        fixed = {"readers", "read", "placed"} | ({"source"} if task == "compose" else set())
+        larger = {axis: size + 3 * (axis not in fixed) for axis, size in batch.sizes.items()}
+        wanted, found = losses(objective, batch), losses(objective, batch.pad(larger))
+        torch.testing.assert_close(found[:2], wanted[:2], rtol=1e-5, atol=1e-5)
+        for name, gradient in wanted[2].items():
+            torch.testing.assert_close(found[2][name], gradient, rtol=1e-4, atol=1e-5, msg=f"{task}: {name}")
+
+
+@pytest.mark.parametrize("task", TEXT_TASKS)
+def test_every_batch_of_texts_recurs_in_a_few_shapes(task, data):
+    batches = objective_of(task, data).batches(0, 1)
+    shapes = PaddedShapes.choose(batches.sample(100), 4)
+    padded = {tuple(shapes.pad(batch).sizes.values()) for batch in batches}
+    assert len(padded) <= 4
