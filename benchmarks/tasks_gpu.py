@@ -89,6 +89,7 @@ def _pairs() -> list[tuple[str, str]]:
 TRANSLATOR = {
     "tokens": "space",
     "max_size": 8000,
+    "hidden_size": 512,
     "batch_size": 64,
     "embedding_dropout": 0.2,
     "output_dropout": 0.3,

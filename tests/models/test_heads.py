@@ -15,7 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from throughtime.errors import ThroughtimeError
 from throughtime.models import chunked_loss, softmax_loss
-from throughtime.models.heads import HEADS, IGNORED, AdaptiveHead, Head, SoftmaxHead, default_cutoffs
+from throughtime.models.adaptive import AdaptiveHead, default_cutoffs
+from throughtime.models.heads import HEADS, IGNORED, Head, SoftmaxHead
 from throughtime.models.mixture import MixtureHead
 
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-5}
@@ -284,11 +285,26 @@ def test_adaptive_head_is_torchs_own() -> None:
     torch.testing.assert_close(head.log_probs(hidden), head.softmax.log_prob(hidden))
 
 
+def test_adaptive_head_of_all_rows_is_that_of_the_rows_of_each_class() -> None:
+    """A GPU takes all rows for each class, as choosing rows would make the host wait."""
+    torch.manual_seed(4)
+    head = AdaptiveHead(64, 200, cutoffs=[10, 50, 120])
+    hidden, labels = examples(80, 64, 200, torch.float32)
+    wanted = head.loss(hidden, labels)
+    found = torch.stack(
+        [chunked_loss.smoothed_surprisal(*one).smoothed for one in head.split_rows(hidden, labels)]
+    ).sum()
+    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(gradients(found, head, hidden), gradients(wanted, head, hidden))
+    each = torch.stack([chunked_loss.surprisals(*one) for one in head.split_rows(hidden, labels)]).sum(0)
+    torch.testing.assert_close(each, head.surprisals(hidden, labels))
+
+
 def test_adaptive_surprisals_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     head = AdaptiveHead(16, 100)
     hidden, labels = examples(50, 16, 100, torch.float32)
     whole = head.surprisals(hidden, labels)
-    monkeypatch.setattr("throughtime.models.heads.ADAPTIVE_ROWS", 7)
+    monkeypatch.setattr("throughtime.models.adaptive.ADAPTIVE_ROWS", 7)
     torch.testing.assert_close(head.surprisals(hidden, labels), whole)
 
 

@@ -30,6 +30,14 @@ if TYPE_CHECKING:
     from throughtime.models.heads import SoftmaxHead
 
 
+class SoftmaxWeights(NamedTuple):
+    """What a softmax is computed from; `chunk` is the maximum number of rows at once."""
+
+    weight: Tensor  # [V, H]
+    bias: Tensor | None = None
+    chunk: int | None = None
+
+
 class SurprisalSums(NamedTuple):
     """Two sums over the same rows: the one to report, and the one to minimise instead."""
 
@@ -38,7 +46,7 @@ class SurprisalSums(NamedTuple):
 
 
 def smoothed_surprisal(
-    head: SoftmaxHead,
+    head: SoftmaxHead | SoftmaxWeights,
     hidden: Tensor,
     labels: Tensor,
     smoothing: float = 0.0,
@@ -66,7 +74,9 @@ def smoothed_surprisal(
     return SurprisalSums(surprisals.sum(), (surprisals + smoothing * excess).sum())
 
 
-def surprisals(head: SoftmaxHead, hidden: Tensor, labels: Tensor, log_shares: Tensor | None = None) -> Tensor:
+def surprisals(
+    head: SoftmaxHead | SoftmaxWeights, hidden: Tensor, labels: Tensor, log_shares: Tensor | None = None
+) -> Tensor:
     """-ln P(label) of each row, 0 where the label is IGNORED; without a gradient. [N]"""
     nothing = Gradients(None, None, None)
     return _collect(hidden, log_shares, head.weight, head.bias, labels, head.chunk, nothing, None, 0.0)[0]
