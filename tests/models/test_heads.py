@@ -336,8 +336,9 @@ def test_wrong_sizes_are_refused_in_a_sentence() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: captures a CUDA graph")
-def test_a_cuda_graph_holds_the_softmax_head() -> None:
-    head = SoftmaxHead(32, 500, chunk=16).cuda()
+@pytest.mark.parametrize("head", [SoftmaxHead(32, 500, chunk=16), AdaptiveHead(32, 500)])
+def test_a_cuda_graph_holds_a_head(head: Head) -> None:
+    head = head.cuda()
     hidden = torch.randn(40, 32, device="cuda", requires_grad=True)
     labels = torch.randint(500, (40,), device="cuda")
 
