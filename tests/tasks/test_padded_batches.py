@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 from tests.tiny import DROPPED, SMALL, tiny_data
 
 from throughtime.data.batching.shapes import PaddedShapes
 from throughtime.data.datasets import open_dataset
+from throughtime.layers.devices import matmul_precision
 from throughtime.tasks import TASKS
+from throughtime.train.cuda_graphs import MAX_SHAPES
+from throughtime.train.prefetch import own_stream
+from throughtime.train.progress import Reporter
+from throughtime.train.trainer import Trainer
 
 TEXT_TASKS = ("translate", "tag", "fill", "classify", "compose")
 VARIANTS = {
@@ -33,13 +40,14 @@ def data(tmp_path_factory):
 def objective_of(task, data, **settings):
     predictor = TASKS[task].part("predictor")
     chosen = {**SMALL[task], **dict.fromkeys(DROPPED[task], 0.0), "batch_size": 7, **settings}
-    config = predictor.config_type(data=str(data[task]), device="cpu", **chosen)
+    config = predictor.config_type(data=str(data[task]), **{"device": "cpu", **chosen})
     dataset = open_dataset(str(data[task]))
     torch.manual_seed(3)
     model = predictor.create(config, dataset)
     with torch.no_grad():
         for weight in model.model.parameters():  # some begin at zero, where mistakes do not show
             weight += 0.1 * torch.randn_like(weight)
+    model.model.to(config.device)
     return model.build_objective(dataset)
 
 
@@ -73,3 +81,41 @@ def test_every_batch_of_texts_recurs_in_a_few_shapes(task, data):
     shapes = PaddedShapes.choose(batches.sample(100), 4)
     padded = {tuple(shapes.pad(batch).sizes.values()) for batch in batches}
     assert len(padded) <= 4
+
+
+def train(objective, folder, shapes=None):
+    """Train for 60 updates on a GPU; with `shapes`, called from Python, on batches padded to these."""
+    messages, reporter = [], Reporter()
+    reporter.say = messages.append
+    trainer = Trainer(objective, objective.config, folder, reporter, improved=lambda measures: None)
+    assert (trainer.learner.cuda_graphs is None) == (shapes is not None)
+    trainer.shapes = shapes or trainer.shapes
+    objective.model.train()
+    groups = itertools.chain.from_iterable(trainer.groups() for _ in itertools.count())
+    with matmul_precision(trainer.learner.precision), own_stream(trainer.device):
+        for group in itertools.islice(groups, 60):
+            trainer.update(group)
+    lap = trainer.learner.tally.lap(trainer.processes)
+    return trainer, messages, lap, {name: one.detach() for name, one in objective.model.named_parameters()}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
+@pytest.mark.parametrize(("task", "settings"), CASES, ids=[f"{task}-{own}" for task, own in CASES])
+def test_replayed_updates_are_those_that_python_calls(task, settings, data, tmp_path):
+    """With dropout, and teacher forcing that changes: random numbers and schedule are those of the update."""
+    still = {"device": "cuda", "batch_size": 16, "precision": "float32", "capture": True, "lr": 1e-3}
+    if task == "translate":
+        still["embedding_dropout"] = 0.2
+    if "label_smoothing" in settings:
+        still |= {"teacher_forcing": 0.9, "teacher_forcing_schedule": "linear"}
+    if task in ("tag", "classify"):
+        still["word_dropout"] = 0.2
+    replayed = train(objective_of(task, data, **still, **settings), tmp_path)
+    shapes = replayed[0].shapes
+    called = train(objective_of(task, data, **{**still, "capture": False}, **settings), tmp_path, shapes)
+    assert not replayed[1]  # nothing failed
+    assert 1 < len(replayed[0].learner.cuda_graphs) <= MAX_SHAPES
+    assert replayed[2].targets == called[2].targets
+    assert replayed[2].total == pytest.approx(called[2].total, rel=1e-3)
+    for name, weight in called[3].items():
+        torch.testing.assert_close(replayed[3][name], weight, rtol=1e-2, atol=1e-3, msg=f"{task}: {name}")
