@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout
+from torch.nn.functional import dropout, embedding
 
 from throughtime.layers.crf import Independent, LinearChain, TagHead
 from throughtime.layers.embedding import initialise_network_
@@ -152,7 +152,9 @@ class SequenceTagger(nn.Module):
             words = torch.where(lost, UNKNOWN, words)
         parts = [self.embedding(words)]
         if self.spelling is not None:
-            parts.append(self.spelling(batch.characters, batch.character_lengths)[batch.spelled])
+            forms = self.spelling(batch.characters, batch.character_lengths)
+            # Like a table of vectors: an index has a gradient of many more kernels, in no fixed order of sums.
+            parts.append(embedding(batch.spelled, forms))
         if self.language is not None:
             read = zip(self.readers, batch.read, batch.read_places, strict=True)
             states = torch.cat([reader(ids, places) for reader, ids, places in read], -1)
