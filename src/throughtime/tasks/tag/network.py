@@ -153,7 +153,7 @@ class SequenceTagger(nn.Module):
         parts = [self.embedding(words)]
         if self.spelling is not None:
             forms = self.spelling(batch.characters, batch.character_lengths)
-            # Like a table of vectors: an index has a gradient of many more kernels, in no fixed order of sums.
+            # As in a table: the gradient of an index takes many kernels, and sums in no fixed order.
             parts.append(embedding(batch.spelled, forms))
         if self.language is not None:
             read = zip(self.readers, batch.read, batch.read_places, strict=True)
