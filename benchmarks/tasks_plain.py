@@ -150,7 +150,8 @@ class PlainTagger(PlainModel):
             most = states.masked_fill(~inside[..., None], -torch.inf).amax(0)
             labels = self.labels(torch.cat([mean, most], -1))
             total = total + functional.cross_entropy(labels.float(), batch.labels, reduction="sum")
-        return total / batch.count
+        mean: Tensor = total / batch.count
+        return mean
 
 
 class PlainFiller(PlainModel):
@@ -249,7 +250,8 @@ class PlainForecaster(PlainModel):
         below = centre - functional.softplus(found[..., :middle]).flip(-1).cumsum(-1).flip(-1)
         over = future[..., None] - torch.cat([below, centre, above], -1)
         losses = torch.maximum(self.probabilities * over, (self.probabilities - 1) * over).mean(-1)
-        return (losses * weights).sum() / weights.sum()
+        mean: Tensor = (losses * weights).sum() / weights.sum()
+        return mean
 
 
 def run_packed(module: nn.RNNBase, x: Tensor, lengths: Tensor) -> tuple[Tensor, Any]:
@@ -268,8 +270,8 @@ def build_plain(task: str, predictor: Any) -> PlainModel:
         return PlainTranslator(config, *(len(codec.vocabulary) for codec in predictor.codecs))
     if task == "tag":
         labels = 0 if model.labels is None else model.labels.out_features
-        tables = model.embedding, model.spelling.embedding
-        return PlainTagger(config, *(one.num_embeddings for one in tables), model.scores.out_features, labels)
+        words, letters = model.embedding.num_embeddings, model.spelling.embedding.num_embeddings
+        return PlainTagger(config, words, letters, model.scores.out_features, labels)
     if task == "fill":
         return PlainFiller(config, model.embedding.num_embeddings, model.mask_id)
     if task == "classify":

@@ -138,7 +138,7 @@ class ChainSurprisals(torch.autograd.Function):
         return found
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, outer: Tensor) -> tuple[Tensor | None, ...]:
         """The gradients of the scores, the transitions and the ends."""
         saved = ctx.saved_tensors
