@@ -144,14 +144,13 @@ class PlainTagger(PlainModel):
         states, _ = run_packed(self.lstm, self.before(x), host.lengths)
         states = self.after(states)
         inside = real_positions(len(batch.words), batch.lengths)
-        total = self.chain(self.scores(states).float(), batch.tags, inside)
+        total: Tensor = self.chain(self.scores(states).float(), batch.tags, inside)
         if self.labels is not None:
             mean = states.sum(0) / batch.lengths[:, None]
             most = states.masked_fill(~inside[..., None], -torch.inf).amax(0)
             labels = self.labels(torch.cat([mean, most], -1))
             total = total + functional.cross_entropy(labels.float(), batch.labels, reduction="sum")
-        mean: Tensor = total / batch.count
-        return mean
+        return total / int(batch.count)
 
 
 class PlainFiller(PlainModel):
