@@ -98,6 +98,21 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
+def emulated_decoder(emulated: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """So do the kernels of a decoder, with fewer threads than columns and fewer warps than positions."""
+    from throughtime.kernels import decoder
+
+    for name in ("FORWARD_WARPS", "BACKWARD_WARPS", "GATE_WARPS"):
+        monkeypatch.setattr(decoder, name, 2)
+    caches = (decoder._build_attention, decoder._prepare_gates)
+    for cache in caches:
+        cache.cache_clear()
+    yield
+    for cache in caches:
+        cache.cache_clear()
+
+
+@pytest.fixture
 def allow_tf32() -> Iterator[Callable[[bool], None]]:
     """Choose whether products on a GPU may round to tf32; set back after the test.
 

@@ -10,10 +10,8 @@ from tests.tiny import DROPPED, SMALL, tiny_data
 
 from throughtime.data.batching.shapes import PaddedShapes
 from throughtime.data.datasets import open_dataset
-from throughtime.layers.devices import matmul_precision
 from throughtime.tasks import TASKS
 from throughtime.train.cuda_graphs import MAX_SHAPES
-from throughtime.train.prefetch import own_stream
 from throughtime.train.progress import Reporter
 from throughtime.train.trainer import Trainer
 
@@ -92,7 +90,7 @@ def train(objective, folder, shapes=None):
     trainer.shapes = shapes or trainer.shapes
     objective.model.train()
     groups = itertools.chain.from_iterable(trainer.groups() for _ in itertools.count())
-    with matmul_precision(trainer.learner.precision), own_stream(trainer.device):
+    with trainer.computing():
         for group in itertools.islice(groups, 60):
             trainer.update(group)
     lap = trainer.learner.tally.lap(trainer.processes)

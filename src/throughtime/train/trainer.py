@@ -88,8 +88,7 @@ class Trainer:
         self.clock.restore(self.clock_before)
         with contextlib.ExitStack() as stack:
             self.interrupts = stack.enter_context(listen_for_interrupts())
-            stack.enter_context(matmul_precision(self.learner.precision))
-            stack.enter_context(own_stream(self.device))
+            stack.enter_context(self.computing())
             if self.metrics is not None:
                 stack.callback(self.metrics.close)
             while (why := self._stop_reason()) is None:
@@ -135,6 +134,12 @@ class Trainer:
         if asked:
             raise InterruptedRunError(self._save())
         return due
+
+    @contextlib.contextmanager
+    def computing(self) -> Iterator[None]:
+        """Run updates inside this block: in the precision of the run, on a stream that can be recorded."""
+        with matmul_precision(self.learner.precision), own_stream(self.device):
+            yield
 
     def groups(self) -> Iterator[list[PreparedBatch]]:
         """Yield the batches of one update after another, to the end of the epoch."""
