@@ -20,20 +20,15 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from benchmarks.device_time import profile_kernels
+from benchmarks.tasks_cases import CASES, Case, create
 from benchmarks.tasks_plain import PlainTraining, build_plain
-from throughtime.config import build_config
-from throughtime.data.datasets import open_dataset
-from throughtime.data.embedded import english, pairs
-from throughtime.errors import ThroughtimeError
 from throughtime.layers.devices import matmul_precision
-from throughtime.tasks import TASKS
 from throughtime.train.prefetch import own_stream
 from throughtime.train.progress import Reporter
 from throughtime.train.trainer import Trainer
@@ -41,110 +36,11 @@ from throughtime.train.trainer import Trainer
 SPEED, IDLE, MEMORY = 3.0, 0.15, 1.25
 """The aims: times the speed of the plain loop, at most this idle, and at most this much more memory."""
 PLAIN_BATCHES = 500
+LONGEST = 10
 WAIT_EVERY = 50
 """Updates after which the host waits for the device, as for the reports of the trainer."""
 PROFILED_UPDATES = 20
-SENTENCES = 2000
-"""Number of embedded sentences that take the place of a corpus."""
 MEGABYTE = 2**20
-
-
-@dataclass(frozen=True)
-class Case:
-    """A task, its data and its settings; `embedded` builds data that are always here."""
-
-    name: str
-    task: str
-    data: str
-    embedded: Callable[[], Any]
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """Settings that name a part of `data`, and mean nothing for embedded data."""
-
-
-def _tagged() -> list[Any]:
-    """Sentences whose words are tagged by their lengths."""
-    rows = [text.split() for text in english()[:SENTENCES]]
-    return [(row, [f"L{min(len(word), 9)}" for word in row]) for row in rows]
-
-
-def _labelled() -> list[tuple[str, str]]:
-    """Sentences with their first letters as labels."""
-    return [(text, text[0]) for text in english()[:SENTENCES]]
-
-
-def _conditioned() -> list[tuple[str, str]]:
-    """The same, with the label first."""
-    return [(label, text) for text, label in _labelled()]
-
-
-def _texts() -> list[str]:
-    return list(english()[:SENTENCES])
-
-
-def _pairs() -> list[tuple[str, str]]:
-    return [(one.source, one.target) for one in pairs("en-fr")[:SENTENCES]]
-
-
-TRANSLATOR = {
-    "tokens": "space",
-    "max_size": 8000,
-    "hidden_size": 512,
-    "batch_size": 64,
-    "embedding_dropout": 0.2,
-    "output_dropout": 0.3,
-}
-ENGLISH_GERMAN = {"source": "en", "target": "de"}
-CASES = (
-    Case(
-        "language",
-        "language",
-        "ptb",
-        _texts,
-        {
-            "hidden_size": 650,
-            "embedding_size": 650,
-            "num_layers": 2,
-            "batch_size": 20,
-            "weight_drop": 0.0,
-            "input_dropout": 0.5,
-            "hidden_dropout": 0.5,
-            "output_dropout": 0.5,
-        },
-    ),
-    *(
-        Case(
-            f"translate {structure}",
-            "translate",
-            "multi30k/tok",
-            _pairs,
-            {**TRANSLATOR, "structure": structure},
-            ENGLISH_GERMAN,
-        )
-        for structure in ("attention", "conditional")
-    ),
-    Case("tag", "tag", "snips-slots", _tagged),
-    Case("fill", "fill", "ptb", _texts),
-    Case("classify", "classify", "snips-slots", _labelled),
-    Case("compose", "compose", "snips-slots", _conditioned),
-    Case(
-        "forecast",
-        "forecast",
-        "series/ETTh1",
-        lambda: "embedded/sine",
-        {"model": "recurrent", "lookback": 96, "horizon": 24, "batch_size": 256, "normalise": "last"},
-    ),
-)
-TINY = {
-    "language": {"hidden_size": 8, "embedding_size": 8, "batch_size": 4},
-    "translate": {"hidden_size": 8, "embedding_size": 8},
-    "tag": {"hidden_size": 8, "word_size": 8, "character_size": 4, "character_hidden_size": 4},
-    "fill": {"hidden_size": 8, "embedding_size": 8},
-    "classify": {"hidden_size": 8, "embedding_size": 8},
-    "compose": {"hidden_size": 8, "condition_size": 4},
-    "forecast": {"hidden_size": 8, "lookback": 8, "horizon": 4},
-}
-"""Settings with which each task runs in a moment, to test this benchmark."""
 
 
 class Listener(Reporter):
@@ -162,9 +58,10 @@ class OurTraining:
     """The trainer of a task, update by update."""
 
     def __init__(self, objective: Any, config: Any, folder: Path) -> None:
-        self.objective, self.listener = objective, Listener()
-        self.trainer = Trainer(objective, config, folder, self.listener, improved=lambda best: None)
-        objective.model.train()
+        self.objective, listener = objective, Listener()
+        self.model, self.messages = objective.model, listener.messages
+        self.trainer = Trainer(objective, config, folder, listener, improved=lambda best: None)
+        self.model.train()
         self.groups = itertools.chain.from_iterable(self.trainer.groups() for _ in itertools.count())
 
     @property
@@ -203,32 +100,11 @@ def measure(case: Case, device: torch.device, seconds: float, *, tiny: bool = Fa
     return row | compare_sides(row["ours"], row["plain"])
 
 
-def create(case: Case, device: torch.device, *, tiny: bool = False) -> tuple[Any, Any, str]:
-    """A new model of this case on the CPU, its data, and where they come from."""
-    declaration = TASKS[case.task]
-    precision = "bf16" if device.type == "cuda" else "float32"
-    settings = {**case.settings, "epochs": 1000, "precision": precision, "device": str(device)}
-    settings |= TINY[case.task] if tiny else {}
-    kind = declaration.part("config")
-    config = build_config(kind, {"data": case.data, **settings, **case.options}, "benchmark")
-    try:
-        if tiny:
-            raise ThroughtimeError("tiny models train on embedded data")
-        dataset, source = open_dataset(config.data, **config.data_options, download=False), case.data
-    except ThroughtimeError:
-        data = case.embedded()
-        source = "embedded"
-        config = build_config(kind, {"data": data if isinstance(data, str) else "", **settings}, "benchmark")
-        dataset = open_dataset(data, **config.data_options)
-    predictor = declaration.part("predictor").create(config, dataset)
-    return predictor, dataset, source
-
-
 def measure_side(start: Callable[[], Any], device: torch.device, seconds: float) -> dict[str, Any]:
     """Train for a while, and again with a clock; then profile some updates, and read the peaks of memory."""
     with measure_memory(device) as memory:
         training = start()
-        time_updates(training.update, device, seconds)
+        warm_up(training, device, seconds)
         speed = time_updates(training.update, device, seconds)
     found: dict[str, Any] = {"speed": speed, **memory}
     if device.type == "cuda":
@@ -242,13 +118,18 @@ def measure_side(start: Callable[[], Any], device: torch.device, seconds: float)
         found["idle"] = 1 - min(1.0, kernels * speed / sum(counts))
         found["kernel_milliseconds"] = 1e3 * kernels / PROFILED_UPDATES
         found["targets"] = sum(counts) / PROFILED_UPDATES
-    if isinstance(training, OurTraining):
-        found |= {"graphs": training.graphs, "messages": training.listener.messages}
-        model = training.objective.model
-    else:
-        model = training.model
-    trained = [weight for weight in model.parameters() if weight.requires_grad]
+    trained = [weight for weight in training.model.parameters() if weight.requires_grad]
+    found |= {"graphs": training.graphs, "messages": training.messages}
     return found | {"weights": sum(weight.numel() for weight in trained)}
+
+
+def warm_up(training: Any, device: torch.device, seconds: float) -> None:
+    """Train for this time, and for as long as further shapes are recorded, at most `LONGEST` times it."""
+    for _ in range(LONGEST):
+        before = training.graphs
+        time_updates(training.update, device, seconds)
+        if training.graphs == before:
+            break
 
 
 def time_updates(update: Callable[[], int], device: torch.device, seconds: float) -> float:

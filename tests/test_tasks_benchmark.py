@@ -8,7 +8,8 @@ import json
 import pytest
 import torch
 from benchmarks.device_time import add_intervals, read_kernel_seconds
-from benchmarks.tasks_gpu import CASES, compare_sides, create, describe, measure
+from benchmarks.tasks_cases import CASES, create
+from benchmarks.tasks_gpu import compare_sides, describe, measure
 from benchmarks.tasks_plain import PlainChain, PlainTraining, build_plain
 from hypothesis import given
 from hypothesis import strategies as st
