@@ -300,6 +300,21 @@ def test_adaptive_head_of_all_rows_is_that_of_the_rows_of_each_class() -> None:
     torch.testing.assert_close(each, head.surprisals(hidden, labels))
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("bias", [True, False])
+def test_few_logits_at_once_are_those_of_chunks(bias: bool, smoothing: float) -> None:
+    head = SoftmaxHead(8, 20, bias=bias, chunk=4).double()
+    hidden, labels = examples(13, 8, 20)
+    wanted = chunked_loss.smoothed_surprisal(head, hidden, labels, smoothing)
+    found = chunked_loss.surprisal_at_once(head, hidden, labels.int(), smoothing)
+    torch.testing.assert_close(found, wanted)
+    assert not found.surprisal.requires_grad
+    both = [gradients(sums.smoothed, head, hidden) for sums in (found, wanted)]
+    torch.testing.assert_close(*both)
+    with refuses("labels", "13"):
+        chunked_loss.surprisal_at_once(head, hidden, labels[:4], smoothing)
+
+
 def test_adaptive_surprisals_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     head = AdaptiveHead(16, 100)
     hidden, labels = examples(50, 16, 100, torch.float32)
@@ -336,8 +351,10 @@ def test_wrong_sizes_are_refused_in_a_sentence() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: captures a CUDA graph")
+@pytest.mark.parametrize("few", [0, 2**16])
 @pytest.mark.parametrize("head", [SoftmaxHead(32, 500, chunk=16), AdaptiveHead(32, 500)])
-def test_a_cuda_graph_holds_a_head(head: Head) -> None:
+def test_a_cuda_graph_holds_a_head(head: Head, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunked_loss, "FEW_LOGITS", few)
     head = head.cuda()
     hidden = torch.randn(40, 32, device="cuda", requires_grad=True)
     labels = torch.randint(500, (40,), device="cuda")

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
-from throughtime.models.heads import IGNORED, check_labels
+from throughtime.models.heads import IGNORED, check_labels, logits, sum_dtype
 from throughtime.models.softmax_loss import (
     Gradients,
     build_softmax,
@@ -28,6 +29,9 @@ from throughtime.models.softmax_loss import (
 
 if TYPE_CHECKING:
     from throughtime.models.heads import SoftmaxHead
+
+FEW_LOGITS = 2**16
+"""Number of logits up to which the time of a GPU goes into starting kernels."""
 
 
 class SoftmaxWeights(NamedTuple):
@@ -65,12 +69,28 @@ def smoothed_surprisal(
     >>> [round(one.item(), 4) for one in both]   # ln P is -0.0949 once and -3.0949 twice
     [0.0949, 0.2949]
     """
+    if log_shares is None and hidden.device.type != "cpu" and len(hidden) * len(head.weight) <= FEW_LOGITS:
+        return surprisal_at_once(head, hidden, labels, smoothing)
     inputs = (hidden, log_shares, head.weight, head.bias)
     if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs):
         both = _SummedSurprisal.apply(*inputs, labels, smoothing, head.chunk)  # type: ignore[no-untyped-call]
         return SurprisalSums(*both)
     nothing = Gradients(None, None, None)
     return _collect_sums(*inputs, labels, head.chunk, nothing, None, smoothing)
+
+
+def surprisal_at_once(
+    head: SoftmaxHead | SoftmaxWeights, hidden: Tensor, labels: Tensor, smoothing: float
+) -> SurprisalSums:
+    """The same sums by torch's own operations: of few logits, which a GPU computes faster than it starts."""
+    check_labels(labels, hidden)
+    check_states(hidden, head.weight)
+    scores = logits(hidden.to(head.weight.dtype), head.weight, head.bias)
+    scores, labels = scores.to(sum_dtype(scores.dtype)), labels.long()
+    options: dict[str, Any] = {"ignore_index": IGNORED, "reduction": "sum"}
+    smoothed = cross_entropy(scores, labels, label_smoothing=smoothing, **options)
+    plain = cross_entropy(scores.detach(), labels, **options) if smoothing else smoothed.detach()
+    return SurprisalSums(plain, smoothed)
 
 
 def surprisals(

@@ -50,11 +50,9 @@ class SpellingReader(nn.Module):
 
     def forward(self, characters: Tensor, lengths: Tensor) -> Tensor:
         """Words as letters [C, W], one word per column, and their lengths [W]."""
-        outputs, _ = self.stack(self.dropout(self.embedding(characters)), None, lengths)
-        left, right = outputs.chunk(2, -1)
-        # The last state is at the end of a word for one direction, at its beginning for the other.
-        end = (lengths - 1).clamp(min=0)[None, :, None].expand(1, -1, left.shape[2])
-        return torch.cat([left.gather(0, end).squeeze(0), right[0]], -1)
+        _, state = self.stack(self.dropout(self.embedding(characters)), None, lengths)
+        # The state of each direction begins with its output.
+        return torch.cat([state[0], state[len(state) // 2]], -1)
 
 
 class TagScores(NamedTuple):

@@ -110,7 +110,9 @@ class TranslateObjective(TextObjective):
     def begin_update(self, progress: float) -> None:
         """Set the probability of teacher forcing by the share of the training that is done."""
         self._ratio = self.config.forcing_ratio(progress)
-        if self._ratio < 1 and self.predictor.device.type == "cuda":  # where a CUDA graph that is replayed finds it
+        if (
+            self._ratio < 1 and self.predictor.device.type == "cuda"
+        ):  # where a CUDA graph that is replayed finds it
             self._ratio_on_gpu = self._ratio_on_gpu.to(self.predictor.device).fill_(self._ratio)
 
     @property
