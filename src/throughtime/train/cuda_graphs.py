@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from throughtime.data.batching.batches import Batch
 from throughtime.train.objective import State
 
 Step = Callable[[Batch, State], State]
-"""Train on a batch, from the state of the batch before; returns the new state."""
+"""Train on a batch, wherever it is, from the state of the batch before; returns the new state."""
 
 WARM_UP = 3
 """Updates before the first recording: optimisers and libraries allocate memory in their first ones."""
@@ -32,7 +33,7 @@ MAX_GRAPHS = 32
 @dataclass
 class _Recording:
     graph: torch.cuda.CUDAGraph
-    batch: Batch
+    memory: Tensor  # of the batch, which is packed
     carried: State
 
 
@@ -57,7 +58,7 @@ class CudaGraphs:
         return len(self._recordings)
 
     def __call__(self, batch: Batch, carried: State) -> State:
-        """Run one step."""
+        """Run one step; the batch may still be in pinned memory."""
         if self._failed:
             return self._step(batch, carried)
         key = _key(batch, carried, self._variant())
@@ -69,8 +70,7 @@ class CudaGraphs:
         return self._replay(self._recordings[key], batch, carried)
 
     def _record(self, key: Hashable, batch: Batch, carried: State) -> bool:
-        own: dict[str, Any] = {name: tensor.clone() for name, tensor in batch.tensors().items()}
-        still = replace(batch, **own)
+        still = batch.to("cuda", non_blocking=True).pack()
         entering = tuple(part.clone() for part in carried)
         graph = torch.cuda.CUDAGraph()
         try:
@@ -91,14 +91,20 @@ class CudaGraphs:
             self._say(f"The step cannot be recorded in a CUDA graph ({str(error).splitlines()[0]}).")
             return False
         self._pool = self._pool or graph.pool()
-        self._recordings[key] = _Recording(graph, still, passed_state)
+        memory = still.memory
+        assert memory is not None
+        self._recordings[key] = _Recording(graph, memory, passed_state)
         return True
 
     def _replay(self, recording: _Recording, batch: Batch, carried: State) -> State:
-        into = [*recording.batch.tensors().values(), *(recording.carried if carried else ())]
-        given = [*batch.tensors().values(), *carried]
-        moved = [(kept, new) for kept, new in zip(into, given, strict=True) if kept is not new]
-        torch._foreach_copy_([kept for kept, _ in moved], [new for _, new in moved])
+        if (given := batch.memory) is None:
+            given = batch.pack().memory
+        assert given is not None
+        recording.memory.copy_(given, non_blocking=True)
+        pairs = zip(recording.carried, carried, strict=True) if carried else ()
+        for kept, new in pairs:
+            if kept is not new:
+                kept.copy_(new)
         recording.graph.replay()
         return recording.carried
 

@@ -99,6 +99,8 @@ class Learner:
         # DistributedDataParallel gives the mean of the processes' gradients; the loss is a sum over them.
         share = self._processes.world_size / count
         for number, batch in enumerate(batches):
+            if self.device.type == "cuda":
+                batch = batch.to(self.device, non_blocking=True)
             with _exchange(self._loss, last=number == len(batches) - 1):
                 with autocast(self.device, self.precision):
                     loss, carried = self._loss(batch, carried)

@@ -1,4 +1,4 @@
-"""Batches on their way to the model; on a GPU they are prepared and copied ahead of it."""
+"""Batches on their way to the model; for a GPU they are prepared ahead of it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEPTH = 8
 
 
 class PreparedBatch(NamedTuple):
-    """A batch on its device, and the position of the batches after it."""
+    """A batch on its way to the model, and the position of the batches after it."""
 
     batch: Batch
     position: dict[str, Any]
@@ -29,7 +29,7 @@ def prefetch(
 ) -> Iterator[PreparedBatch]:
     """Yield the rest of the current epoch; for a GPU, a thread prepares batches ahead in pinned memory.
 
-    There batches are padded to `shapes`, if they are given.
+    There batches are padded to `shapes`, if they are given, and packed, so that each moves in one copy.
     """
     if device.type != "cuda":
         for batch in batches:
@@ -42,15 +42,14 @@ def prefetch(
         if batch is None:
             return None
         padded = batch if shapes is None else shapes.pad(batch)
-        return PreparedBatch(padded.pin_memory(), batches.state())
+        return PreparedBatch(padded.pack(pin=True), batches.state())
 
     pool = ThreadPoolExecutor(max_workers=1)
     try:
         ahead = deque(pool.submit(prepare) for _ in range(DEPTH))
         while (one := ahead.popleft().result()) is not None:
             ahead.append(pool.submit(prepare))
-            # Copied by the thread that computes, and so in the order of its stream.
-            yield one._replace(batch=one.batch.to(device, non_blocking=True))
+            yield one  # the learner copies it, in the order of its stream
     finally:
         pool.shutdown(cancel_futures=True)
 

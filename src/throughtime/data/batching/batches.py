@@ -15,6 +15,9 @@ from torch.nn.functional import pad
 
 from throughtime.errors import InputError
 
+ALIGNMENT = 16
+"""Bytes at a multiple of which each tensor of a packed batch begins, as fast copies need."""
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -39,7 +42,48 @@ class Batch:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
         """Return the same batch on another device."""
+        if (memory := self.memory) is not None:
+            return self._lay_out(memory.to(device, non_blocking=non_blocking))
         return self._map(lambda value: value.to(device, non_blocking=non_blocking))
+
+    def pack(self, *, pin: bool = False) -> Self:
+        """Return the same batch with all tensors in one piece of memory, which is copied to a GPU at once.
+
+        With `pin`, it is page-locked memory, from which a GPU copies while it computes.
+        """
+        own = self.tensors()
+        device = next(iter(own.values())).device
+        memory = torch.empty(self._count_bytes(), dtype=torch.uint8, device=device, pin_memory=pin)
+        packed = self._lay_out(memory)
+        for name, tensor in packed.tensors().items():
+            tensor.copy_(own[name])
+        return packed
+
+    @property
+    def memory(self) -> Tensor | None:
+        """The bytes of a batch that is packed; None if its tensors lie apart."""
+        start, storage = 0, next(iter(self.tensors().values())).untyped_storage()
+        for tensor in self.tensors().values():
+            own = tensor.untyped_storage().data_ptr() == storage.data_ptr() and tensor.is_contiguous()
+            if not own or tensor.storage_offset() * tensor.itemsize != start:
+                return None
+            start += tensor.nbytes + -tensor.nbytes % ALIGNMENT
+        if storage.nbytes() != start:
+            return None
+        return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+
+    def _lay_out(self, memory: Tensor) -> Self:
+        """Return a batch of these shapes whose tensors lie in this memory, one after another."""
+        placed: dict[str, Any] = {}
+        start, storage = 0, memory.untyped_storage()
+        for name, tensor in self.tensors().items():
+            empty = torch.empty(0, dtype=tensor.dtype, device=memory.device)
+            placed[name] = empty.set_(storage, start // tensor.itemsize, tensor.shape)
+            start += tensor.nbytes + -tensor.nbytes % ALIGNMENT
+        return replace(self, **placed)
+
+    def _count_bytes(self) -> int:
+        return sum(tensor.nbytes + -tensor.nbytes % ALIGNMENT for tensor in self.tensors().values())
 
     def pin_memory(self) -> Self:
         """Return the same batch in page-locked memory, from which a GPU copies while it computes."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import torch
 from torch.nn.functional import cross_entropy
 
 from throughtime.data.batching.batches import Batch
@@ -49,8 +48,7 @@ class TagObjective(TextObjective):
         """-ln P of the tags; that of the labels is minimised with it."""
         assert isinstance(batch, TaggedBatch)
         tags, labels = self.model(batch)
-        surprisals = self.model.head.surprisals(tags, batch.tags, batch.lengths)
-        nats = torch.where(batch.lengths > 0, surprisals, 0.0).sum()  # an empty row is padding
+        nats = self.model.head.surprisals(tags, batch.tags, batch.lengths).sum()
         if labels is None:
             return Loss(nats), ()
         of_labels = cross_entropy(labels.float(), batch.labels, ignore_index=NO_LABEL, reduction="sum")
