@@ -76,6 +76,13 @@ def test_what_is_called_pinball_is_the_pinball_loss():
     assert GaussianHead().loss_measure(loss) == loss
 
 
+@pytest.mark.parametrize("probabilities", [(0.5,), (0.1, 0.2), (0.6, 0.9), (0.05, 0.3, 0.5, 0.6, 0.99)])
+def test_quantiles_of_a_gpu_are_those_of_a_cpu(probabilities):
+    head, outputs = QuantileHead(probabilities), torch.randn(3, 4, len(probabilities))
+    summed = torch.stack([head.quantiles(outputs, [one])[0] for one in probabilities], -1)
+    torch.testing.assert_close(head.add_one_by_one(outputs), summed)
+
+
 @pytest.mark.parametrize("head", [GaussianHead(), StudentHead(), QuantileHead((0.05, 0.25, 0.5, 0.75, 0.95))])
 def test_draws_have_the_quantiles(head):
     outputs = torch.zeros(20_000, head.width)

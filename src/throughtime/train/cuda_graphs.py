@@ -74,7 +74,7 @@ class CudaGraphs:
         entering = tuple(part.clone() for part in carried)
         graph = torch.cuda.CUDAGraph()
         try:
-            # Local to this thread: the one that prepares batches allocates pinned memory meanwhile.
+            # Local to this thread: another one of the program may use the GPU meanwhile.
             stream, mode = torch.cuda.current_stream(), "thread_local"
             with torch.cuda.graph(graph, pool=self._pool, stream=stream, capture_error_mode=mode):
                 reached_state = self._step(still, entering)
