@@ -52,6 +52,11 @@ class Bf16Model:
             return self._twin.decode(last, state, memory)
 
     @property
+    def recorded_modules(self) -> Sequence[nn.Module]:
+        """See `EncoderDecoder`; the copy, whose weights are rounded in place."""
+        return (self._twin or self.model).recorded_modules
+
+    @property
     def head(self) -> Head:
         """The output layer, in bf16 once a search has started."""
         return (self._twin or self.model).head

@@ -21,6 +21,7 @@ from throughtime.errors import InputError
 from throughtime.layers.layer import Layer, check_probability
 from throughtime.layers.stack import Stack
 from throughtime.models.heads import Head
+from throughtime.runtime.search import LENGTH_STEP
 from throughtime.search.generate import Memory, Step
 
 DecoderMemory = tuple[Tensor, ...]
@@ -84,6 +85,9 @@ class Decoder(nn.Module, ABC):
     """
 
     output_size: int
+    recordable = True
+    """Whether `step` is a function of its arguments and the weights alone. On a GPU a search then records it
+    once and replays it; a decoder that counts its steps or reads other values must set this to False."""
 
     @abstractmethod
     def start(self, encoded: EncoderOutput) -> tuple[State, DecoderMemory]:
@@ -169,6 +173,8 @@ class EncoderDecoder(nn.Module):
         """Read the sources; every target begins with the same token."""
         device = next(self.parameters()).device
         source = pad_sequence([torch.tensor([*ids], dtype=torch.long) for ids in prompts])
+        if device.type == "cuda":  # few lengths, because a search is recorded for each
+            source = pad(source, (0, 0, 0, -len(source) % LENGTH_STEP))
         lengths = torch.tensor([len(ids) for ids in prompts])
         state, memory = self.encode(source.to(device), lengths)
         return torch.full((len(prompts),), self.bos_id, device=device), state, memory
@@ -181,6 +187,11 @@ class EncoderDecoder(nn.Module):
     def decode(self, last: Tensor, state: State, memory: Memory) -> DecoderOutput:
         """Feed one token per row; return what the head reads, [rows, H]."""
         return self.decoder.step(last, state, memory)
+
+    @property
+    def recorded_modules(self) -> Sequence[nn.Module]:
+        """The modules that `step` reads; see `throughtime.search.recording`."""
+        return (self.decoder, self.head) if self.decoder.recordable else ()
 
     @torch.no_grad()
     def _predict(self, outputs: Tensor, sample: bool) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from throughtime.errors import InputError
 from throughtime.runtime.search import check_beam
+from throughtime.search.fixed import Decision, FixedRows
 from throughtime.search.generate import Finished, Hypotheses
 from throughtime.search.strategies import Eager, LengthPenalty, Limit, NumBeams, NumReturnSequences
 
@@ -22,12 +23,18 @@ Pruning = Callable[[Tensor, Tensor], Tensor]
 whole candidates: both [sentences, candidates], -inf where there is none."""
 
 
-def normalise_score(log_prob: Tensor, length: int, length_penalty: float) -> Tensor:
+Length = int | Tensor
+"""A number of tokens; a tensor [] where it changes from one replay of a recorded step to the next."""
+
+
+def normalise_score(log_prob: Tensor, length: Length, length_penalty: float) -> Tensor:
     """log P / L^length_penalty; L counts the end token. 0 favours short results, 1 is the mean over tokens.
 
     >>> normalise_score(torch.tensor([-4.0]), 4, 0.5)
     tensor([-2.])
     """
+    if isinstance(length, Tensor):
+        return log_prob / length.to(log_prob.dtype).clamp(min=1) ** length_penalty
     divisor: float = max(length, 1) ** length_penalty
     return log_prob / divisor
 
@@ -104,14 +111,23 @@ class BeamRows(Hypotheses):
         """The shape of the table."""
         return len(self.alive), self.best.shape[1], self.width
 
+    @property
+    def full(self) -> bool:
+        """Whether every cell has a row."""
+        return self.rows == math.prod(self.shape)
+
     def table(self, values: Tensor) -> Tensor:
         """Values of the rows [rows, n] in their cells [sentences, groups, width * n]; -inf elsewhere."""
+        if self.full:
+            return values.view(*self.shape[:2], -1)
         whole = values.new_full((math.prod(self.shape), values.shape[1]), -torch.inf)
         whole[self.cell] = values
         return whole.view(*self.shape[:2], -1)
 
     def find_rows(self, cells: Tensor) -> Tensor:
         """The rows in these cells; 0 for an empty cell."""
+        if self.full:
+            return cells
         rows = self.cell.new_zeros(math.prod(self.shape))
         rows[self.cell] = torch.arange(self.rows, device=rows.device)
         return rows[cells]
@@ -128,6 +144,17 @@ class Candidates(NamedTuple):
     token: Tensor
     log_prob: Tensor
     rank: Tensor
+
+
+class Choice(NamedTuple):
+    """What becomes of the candidates of a step; all but `best` are [sentences, groups, candidates]."""
+
+    found: Candidates
+    score: Tensor
+    possible: Tensor
+    ended: Tensor  # with the end token, and worth keeping
+    going_on: Tensor
+    best: Tensor  # [sentences, groups, n], the best scores of ended ones
 
 
 class Beam:
@@ -187,29 +214,58 @@ class Beam:
         """Continue every row with every token; keep the best."""
         assert isinstance(hypotheses, BeamRows)
         rows, length = hypotheses, hypotheses.length + 1
-        found = self.candidates(log_probs, rows)  # [sentences, groups, candidates]
+        chosen = self._choose(log_probs, rows, rows.best[rows.alive], length)
+        found, best = chosen.found, chosen.best
+        rows = self._answer_stuck(
+            rows, ~chosen.possible.flatten(1).any(dim=1) & torch.isinf(best[..., 0]).all(dim=1)
+        )
+        rows = replace(
+            _retire_ended(rows, found, chosen.score, chosen.ended),
+            best=rows.best.index_copy(0, rows.alive, best),
+        )
+        longer, came_from = _continue_rows(rows, found, chosen.going_on)
+        if length == self.max_length:
+            return self._cut(longer), came_from[:0]
+        return longer, came_from
+
+    def _choose(self, log_probs: Tensor, rows: BeamRows, best: Tensor, length: Length) -> Choice:
+        """The best continuations, and what becomes of each; `best` are the scores of the sentences so far."""
+        found = self.candidates(log_probs, rows)
         possible = found.rank > -torch.inf
         over = possible & (found.token == (-1 if self.end_id is None else self.end_id))
         score = self.score(found.log_prob, found.rank, length)
-        best = torch.cat([rows.best[rows.alive], score.masked_fill(~over, -torch.inf)], dim=2)
+        best = torch.cat([best, score.masked_fill(~over, -torch.inf)], dim=2)
         best = best.topk(self.n_best, dim=2).values
         going_on = possible & ~over
         reach = self.ceiling(found.rank, length)
         if not self.alone:
             reach = reach.masked_fill(~going_on, -torch.inf).amax(dim=2, keepdim=True)
         going_on &= reach > best[..., -1:]
+        return Choice(found, score, possible, over & (score >= best[..., -1:]), going_on, best)
 
-        rows = self._answer_stuck(
-            rows, ~possible.flatten(1).any(dim=1) & torch.isinf(best[..., 0]).all(dim=1)
+    @property
+    def recording_key(self) -> Hashable | None:
+        """See `FixedStrategy`."""
+        if self.prune is not None or self.groups > 1:
+            return None
+        return "beam", self.end_id, self.width, self.n_best, self.length_penalty, self.max_length, self.eager
+
+    def begin_fixed(self, sentences: int, steps: int) -> FixedRows:
+        """One row for each sentence lives, the first of its cells."""
+        rows = FixedRows.begin(sentences, self.width)
+        rows.live.view(sentences, -1)[:, 1:] = False
+        rows.log_prob.masked_fill_(~rows.live, -torch.inf)
+        return rows._replace(best=rows.log_prob.new_full((sentences, self.groups, self.n_best), -torch.inf))
+
+    def decide(self, log_probs: Tensor, rows: FixedRows) -> Decision:
+        """See `FixedStrategy`: a table in which each cell has a row, of log-probability -inf if it is dead."""
+        alive = rows.sentence.view(len(rows.best), -1)[:, 0]
+        table = BeamRows(
+            rows.sentence, rows.log_prob, width=self.width, rank=rows.log_prob, best=rows.best, alive=alive
         )
-        worth_keeping = over & (score >= best[..., -1:])
-        rows = replace(
-            _retire_ended(rows, found, score, worth_keeping), best=rows.best.index_copy(0, rows.alive, best)
-        )
-        longer, came_from = _continue_rows(rows, found, going_on)
-        if length == self.max_length:
-            return self._cut(longer), came_from[:0]
-        return longer, came_from
+        chosen = self._choose(log_probs, table, rows.best, rows.length + 1)
+        row, token, log_prob, _ = (x.flatten() for x in chosen.found)
+        return Decision(row, token, log_prob, chosen.ended.flatten(), chosen.going_on.flatten(), chosen.best)
 
     def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
         """The best results of each sentence, including those cut at the maximum length."""
@@ -230,11 +286,11 @@ class Beam:
         """The `width` best continuations of each sentence."""
         return best_candidates(log_probs, rows, self.prune)
 
-    def score(self, log_prob: Tensor, rank: Tensor, length: int) -> Tensor:
+    def score(self, log_prob: Tensor, rank: Tensor, length: Length) -> Tensor:
         """The score that finished hypotheses are ranked by."""
         return normalise_score(log_prob, length, self.length_penalty)
 
-    def ceiling(self, rank: Tensor, length: int) -> Tensor:
+    def ceiling(self, rank: Tensor, length: Length) -> Tensor:
         """The highest score that a row may still reach."""
         if self.eager:
             return normalise_score(rank, length + 1, self.length_penalty)
