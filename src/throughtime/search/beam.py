@@ -258,7 +258,7 @@ class Beam:
         return rows._replace(best=rows.log_prob.new_full((sentences, self.groups, self.n_best), -torch.inf))
 
     def decide(self, log_probs: Tensor, rows: FixedRows) -> Decision:
-        """See `FixedStrategy`: a table in which each cell has a row, of log-probability -inf if it is dead."""
+        """See `FixedStrategy`: every cell of the table has a row, which may be dead."""
         alive = rows.sentence.view(len(rows.best), -1)[:, 0]
         table = BeamRows(
             rows.sentence, rows.log_prob, width=self.width, rank=rows.log_prob, best=rows.best, alive=alive

@@ -132,7 +132,7 @@ class FixedSearch:
             torch.index_select(new, 0, self.rows.sentence, out=own)
 
     def advance(self, model: StepModel) -> None:
-        """One step: the model, the constraints, the strategy's decision, and the states of those that live."""
+        """One step: the model, the constraints, the decision of the strategy, and the next states."""
         step = model.step(self.last, self.state, self.memory)
         log_probs = apply_constraints(step.log_probs, self.rows, self.constraints, self.end_id)
         decision, rows = self.strategy.decide(log_probs, self.rows), self.rows
@@ -151,7 +151,7 @@ class FixedSearch:
                 own.copy_(reached.index_select(0, decision.row))
         self.last.copy_(decision.token)
         rows.live.copy_(decision.live)
-        rows.log_prob.copy_(torch.where(decision.live, decision.log_prob, -torch.inf))
+        rows.log_prob.copy_(decision.log_prob.masked_fill(~decision.live, -torch.inf))
         if decision.best is not rows.best:
             rows.best.copy_(decision.best)
         rows.length.add_(1)

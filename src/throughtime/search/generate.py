@@ -292,8 +292,8 @@ def generate(
 ) -> list[list[Finished]]:
     """Search with a strategy; return the results of each prompt, best first, without the prompt itself.
 
-    On an NVIDIA GPU the steps are replayed from a recording where that is possible (see
-    `throughtime.search.fixed`); it finds the same. `watch` is called after every step; an error that it raises stops the search.
+    `watch` is called after every step; an error that it raises stops the search. Without `watch`, a GPU
+    replays the steps from a recording where that is possible (see `throughtime.search.fixed`).
     """
     search: Callable[..., list[list[Finished]]] | None = getattr(strategy, "search", None)
     if search is not None:

@@ -98,7 +98,7 @@ class History:
         ]
 
     def _trace(self, steps: Array, rows: Array) -> tuple[Array, Array]:
-        """The tokens of results, and the number that the row of each had in the plain loop. [results, steps]"""
+        """The tokens of results, and the number that the row of each has in the plain loop. [results, L]"""
         number = self.before.cumsum(axis=1) - 1  # rows that are dead have left the plain loop
         tokens = np.zeros((len(rows), int(steps.max()) + 1), dtype=np.int64)
         path = np.zeros_like(tokens)

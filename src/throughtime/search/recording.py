@@ -3,7 +3,7 @@
 A recording belongs to a model, the addresses of its weights, the shapes of its tensors and the options of the
 strategy. Weights that change in place are seen by it; weights that are replaced make a new one. The number of
 sentences is rounded up, so that few shapes occur, and the oldest recordings are dropped. All recordings
-of a device share one pool of memory, so only one search runs at a time.
+of a device share one pool of memory, so one search runs at a time, whatever the thread.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import warnings
 import weakref
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
@@ -28,8 +28,8 @@ MAX_RECORDINGS = 16
 """Each keeps the tensors of a search."""
 MAX_HISTORY = 2**22
 """Rows times steps; longer searches use the plain loop."""
-STEPS_UNSEEN = 4
-"""Steps between two questions whether all rows have ended; the answer is read that much later."""
+STEPS_AHEAD = 2
+"""Steps that a GPU is given before it has said whether they are needed, so that it never waits."""
 STEPS_BEFORE = 2
 """Steps that run before one is recorded: libraries allocate memory and load kernels in their first calls."""
 LENGTH_STEP = 64
@@ -88,24 +88,21 @@ class Recording:
         self.search = search
         self.graph: torch.cuda.CUDAGraph | None = None
         self.failed = not search.last.is_cuda
-        self._flags: list[LiveFlag] = []
+        self._flag = LiveFlag(search.rows.live)
 
     def run(self, model: StepModel, most: int) -> int:
         """Run all steps, or until no row lives; return the number of steps."""
-        flags = self._flags = self._flags or [LiveFlag(self.search.rows.live) for _ in range(2)]
+        self._flag.reset()
         for step in range(most):
-            if step and step % STEPS_UNSEEN == 0:
-                check_interrupt()
-                flags[0].ask()
-                if step > STEPS_UNSEEN and not flags[1].answer():
-                    return step
-                flags.reverse()
+            check_interrupt()
             if self.graph is None and not self.failed and step >= STEPS_BEFORE:
                 self._record(model)
             if self.graph is None:
                 self.search.advance(model)
             else:
                 self.graph.replay()
+            if not self._flag.ask():
+                return step + 1
         return most
 
     def _record(self, model: StepModel) -> None:
@@ -131,23 +128,25 @@ class Recording:
 
 
 class LiveFlag:
-    """Asks a GPU whether any row lives, and reads the answer later, while it computes further steps."""
+    """Whether any row lives. A GPU is asked after every step, but its answer is read some steps later."""
 
     def __init__(self, live: Tensor) -> None:
-        self._live, on_gpu = live, live.is_cuda
-        self._flag = torch.empty((), dtype=torch.bool, pin_memory=on_gpu)
-        self._event = torch.cuda.Event() if on_gpu else None
+        self._live = live
+        self._flag = torch.empty((), dtype=torch.bool, pin_memory=live.is_cuda)
+        events = STEPS_AHEAD + 1 if live.is_cuda else 0
+        self._events = deque(torch.cuda.Event() for _ in range(events))
 
-    def ask(self) -> None:
-        """Ask about the steps up to now."""
+    def reset(self) -> None:
+        """A new search begins."""
+        self._flag.fill_(True)
+
+    def ask(self) -> bool:
+        """Ask about the steps up to now, and read an earlier answer, while the GPU computes."""
         self._flag.copy_(self._live.any(), non_blocking=True)
-        if self._event is not None:
-            self._event.record()
-
-    def answer(self) -> bool:
-        """Wait for the answer to the last question."""
-        if self._event is not None:
-            self._event.synchronize()
+        if self._events:
+            self._events.rotate()
+            self._events[0].record()
+            self._events[-1].synchronize()
         return bool(self._flag)
 
 
