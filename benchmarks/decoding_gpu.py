@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -80,7 +80,7 @@ class PlainTranslator(nn.Module):
         assert isinstance(encoder, RecurrentEncoder)
         assert isinstance(decoder, AttentionDecoder)
         self.source, self.target = encoder.embedding, decoder.embedding
-        self.encoder, self.bridge = encoder.stack.to_torch(), decoder.bridge
+        self.encoder, self.bridge = encoder.stack.to_torch(), cast(nn.Module, decoder.bridge)
         whole = decoder.stack.to_torch()
         self.cell = nn.GRUCell(whole.input_size, whole.hidden_size).to(next(model.parameters()).device)
         self.cell.load_state_dict(

@@ -15,8 +15,9 @@ from throughtime.interrupt import InterruptError, interruptible
 from throughtime.models.bf16_search import Bf16Model
 from throughtime.models.language import RecurrentLanguageModel
 from throughtime.search import recording
-from throughtime.search.beam import Beam, prune_by_token
+from throughtime.search.beam import Beam
 from throughtime.search.beam_variants import DiverseBeam, StochasticBeam
+from throughtime.search.candidates import prune_by_token
 from throughtime.search.constraints import minimum_length, no_repeated_ngram, no_token
 from throughtime.search.ensemble import Ensemble
 from throughtime.search.fixed import recording_key

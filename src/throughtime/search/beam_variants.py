@@ -10,15 +10,8 @@ from torch import Tensor
 
 from throughtime.errors import InputError
 from throughtime.runtime.draws import uniform_table, whole_seed
-from throughtime.search.beam import (
-    Beam,
-    BeamRows,
-    Candidates,
-    Length,
-    best_candidates,
-    highest,
-    rank_results,
-)
+from throughtime.search.beam import Beam, Length, rank_results
+from throughtime.search.candidates import BeamRows, Candidates, best_candidates, highest
 from throughtime.search.generate import Finished, Hypotheses
 from throughtime.search.strategies import (
     DiversityPenalty,

@@ -14,7 +14,7 @@ that look at tokens), and for searches that are watched or streamed.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -134,7 +134,8 @@ class FixedSearch:
     def advance(self, model: StepModel) -> None:
         """One step: the model, the constraints, the decision of the strategy, and the next states."""
         step = model.step(self.last, self.state, self.memory)
-        log_probs = apply_constraints(step.log_probs, self.rows, self.constraints, self.end_id)
+        told = cast(Any, self.rows)  # barred tokens look at the length alone
+        log_probs = apply_constraints(step.log_probs, told, self.constraints, self.end_id)
         decision, rows = self.strategy.decide(log_probs, self.rows), self.rows
         self.follows = decision.row is not None
         kept = (self.tokens, self.log_probs, self.ended, self.live)

@@ -55,11 +55,9 @@ class History:
     def results(self) -> tuple[tuple[Finished, ...], ...]:
         """The results of each sentence, in the order in which they were found."""
         found: list[list[Finished]] = [[] for _ in range(self.tokens.shape[1] // self.each)]
-        ended = np.nonzero(self.ended)
-        stuck = self._find_stuck()
-        cut = np.nonzero(self.live[-1])[0]
-        last = np.full(len(cut), len(self.live) - 1)
-        for steps, rows, by_end in ((*stuck, False), (*ended, True), (last, cut, False)):
+        (cut,) = np.nonzero(self.live[-1])
+        places = (self._find_stuck(), np.nonzero(self.ended), (np.full(len(cut), len(self.live) - 1), cut))
+        for (steps, rows), by_end in zip(places, (False, True, False), strict=True):
             for row, one in zip(rows.tolist(), self._build(steps, rows, by_end), strict=True):
                 found[row // self.each].append(one)
         return tuple(map(tuple, found))

@@ -13,7 +13,7 @@ import warnings
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -56,7 +56,7 @@ def suits(
     weight = next((weight for one in model.recorded_modules for weight in one.parameters()), None)
     if weight is None or weight.device.type != "cuda" or torch.version.hip is not None:
         return False
-    each = getattr(strategy, "num_beams", None) or getattr(strategy, "num_return_sequences", 1)
+    each: int = getattr(strategy, "num_beams", getattr(strategy, "num_return_sequences", 1))
     return (
         round_up_sentences(sentences) * each * steps <= MAX_HISTORY
         and not torch.is_autocast_enabled("cuda")
@@ -232,7 +232,7 @@ def _describe(weights: Iterable[Tensor]) -> Hashable:
     return tuple((weight.data_ptr(), weight.shape, weight.dtype) for weight in weights)
 
 
-def _shared_pool(device: torch.device) -> tuple[int, int]:
+def _shared_pool(device: torch.device) -> Any:
     """The pool of the recordings of a device."""
     for one in _RECORDINGS.values():
         if one.graph is not None and one.search.last.device == device:

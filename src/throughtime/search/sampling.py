@@ -133,8 +133,8 @@ class Sampling:
         if self.top_k is not None and self.top_k < log_probs.shape[1]:
             least = log_probs.topk(self.top_k, dim=1).values[:, -1:]
             log_probs = log_probs.masked_fill(log_probs < least, -torch.inf)
-        whole = self.top_p is None or self.top_p == 1
-        mass = None if whole else log_probs.new_full((), self.top_p, dtype=torch.float64)
+        top_p = 1.0 if self.top_p is None else self.top_p
+        mass = log_probs.new_full((), top_p, dtype=torch.float64) if top_p < 1 else None
         temperature = log_probs.new_full((), self.temperature, dtype=torch.float64)
         return temper(log_probs, temperature, mass)
 
