@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
+from throughtime.kernels.beam import BeamOptions, BeamStep, BeamTensors, Reach, fits
 from throughtime.runtime.search import check_beam
 from throughtime.search.candidates import BeamRows, Candidates, Pruning, best_candidates, prune_by_hypothesis
-from throughtime.search.fixed import Decision, FixedRows
-from throughtime.search.generate import Finished, Hypotheses
+from throughtime.search.fixed import Decision, FixedRows, FixedSearch
+from throughtime.search.generate import SMALLEST, Finished, Hypotheses
 from throughtime.search.strategies import Eager, LengthPenalty, Limit, NumBeams, NumReturnSequences
 
 Length = int | Tensor
@@ -152,6 +153,37 @@ class Beam:
         chosen = self._choose(log_probs, table, rows.best, rows.length + 1)
         row, token, log_prob, _ = (x.flatten() for x in chosen.found)
         return Decision(row, token, log_prob, chosen.ended.flatten(), chosen.going_on.flatten(), chosen.best)
+
+    def fuse(self, search: FixedSearch, log_probs: Tensor) -> Callable[[Tensor], None] | None:
+        """All of `decide` and the notes of `search` in two kernels; None if they do not fit."""
+        reach, bound = Reach.NEXT if self.eager else Reach.BOUND, 1.0
+        if self.max_length is not None:
+            bound = self.max_length**self.length_penalty
+        elif not self.eager:
+            reach = Reach.ANY if self.length_penalty else Reach.ITSELF
+        options = BeamOptions(
+            self.end_id, self.width, self.n_best, self.length_penalty, reach, bound, self.alone
+        )
+        barred = [(token, one.until) for one in search.constraints for token in one.tokens]
+        ids = [token for token, _ in barred] + [0 if self.end_id is None else self.end_id]
+        known = 0 <= min(ids) and max(ids) < log_probs.shape[1]
+        both = bool(search.constraints) == bool(barred) and not (barred and self.end_id is None)
+        if not (known and both and fits(options, log_probs)):
+            return None
+        tensors = BeamTensors(
+            search.rows.length,
+            search.rows.log_prob,
+            search.rows.live,
+            search.last,
+            search.came_from,
+            search.rows.best,
+            search.tokens,
+            search.parents,
+            search.log_probs,
+            search.ended,
+            search.live,
+        )
+        return BeamStep(options, tensors, log_probs.shape[1], barred, SMALLEST)
 
     def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
         """The best results of each sentence, including those cut at the maximum length."""

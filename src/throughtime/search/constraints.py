@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
-from throughtime.search.fixed import FixedRows
 from throughtime.search.generate import Constraint, Hypotheses
+
+if TYPE_CHECKING:
+    from throughtime.search.fixed import FixedRows
 
 NO_TOKEN = -1  # fills up short sequences; no model has a token of this id
 

@@ -13,13 +13,14 @@ that look at tokens), and for searches that are watched or streamed.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from throughtime.search.generate import Constraint, Memory, State, StepModel, apply_constraints
+from throughtime.search.constraints import BarredTokens
+from throughtime.search.generate import Memory, State, StepModel, apply_constraints
 
 Started = tuple[Tensor, State, Memory]
 """What `StepModel.start` returns."""
@@ -101,7 +102,7 @@ class FixedSearch:
     def __init__(
         self,
         strategy: FixedStrategy,
-        constraints: Sequence[Constraint],
+        constraints: Sequence[BarredTokens],
         end_id: int | None,
         rows: FixedRows,
         started: Started,
@@ -120,8 +121,13 @@ class FixedSearch:
         )
         self.log_probs = torch.zeros(steps, count, dtype=torch.float64, device=device)
         self.ended, self.live = (torch.zeros(steps, count, dtype=torch.bool, device=device) for _ in range(2))
+        self.came_from = torch.zeros_like(self.last)
         self.follows = False
         """Whether a row may continue another one."""
+        self._asked, self._fused = (
+            False,
+            cast(Callable[[Tensor], None] | None, None),
+        )  # a faster way to choose
 
     def begin(self, rows: FixedRows, started: Started) -> None:
         """Take over the beginning of a search."""
@@ -134,8 +140,30 @@ class FixedSearch:
     def advance(self, model: StepModel) -> None:
         """One step: the model, the constraints, the decision of the strategy, and the next states."""
         step = model.step(self.last, self.state, self.memory)
+        # A model may hand back what it was given, which is overwritten here.
+        given = {part.untyped_storage().data_ptr() for part in (self.last, *self.state)}
+        state = [part.clone() if part.untyped_storage().data_ptr() in given else part for part in step.state]
+        row = self._choose(step.log_probs)
+        for own, reached in zip(self.state, state, strict=True):
+            if row is None:
+                own.copy_(reached)
+            elif own.dtype == reached.dtype:
+                torch.index_select(reached, 0, row, out=own)
+            else:
+                own.copy_(reached.index_select(0, row))
+        self.rows.length.add_(1)
+
+    def _choose(self, log_probs: Tensor) -> Tensor | None:
+        """Let the strategy decide, and write down what happens; return the row that each continues."""
+        if not self._asked:
+            self._asked, fuse = True, getattr(self.strategy, "fuse", None)
+            self._fused = None if fuse is None else fuse(self, log_probs)
+        if self._fused is not None:
+            self.follows = True
+            self._fused(log_probs)
+            return self.came_from
         told = cast(Any, self.rows)  # barred tokens look at the length alone
-        log_probs = apply_constraints(step.log_probs, told, self.constraints, self.end_id)
+        log_probs = apply_constraints(log_probs, told, self.constraints, self.end_id)
         decision, rows = self.strategy.decide(log_probs, self.rows), self.rows
         self.follows = decision.row is not None
         kept = (self.tokens, self.log_probs, self.ended, self.live)
@@ -143,16 +171,9 @@ class FixedSearch:
             history.index_copy_(0, rows.length[None], value[None])
         if decision.row is not None:
             self.parents.index_copy_(0, rows.length[None], decision.row[None])
-        for own, reached in zip(self.state, step.state, strict=True):
-            if decision.row is None:
-                own.copy_(reached)
-            elif own.dtype == reached.dtype:
-                torch.index_select(reached, 0, decision.row, out=own)
-            else:
-                own.copy_(reached.index_select(0, decision.row))
         self.last.copy_(decision.token)
         rows.live.copy_(decision.live)
         rows.log_prob.copy_(decision.log_prob.masked_fill(~decision.live, -torch.inf))
         if decision.best is not rows.best:
             rows.best.copy_(decision.best)
-        rows.length.add_(1)
+        return decision.row

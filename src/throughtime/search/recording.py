@@ -51,7 +51,7 @@ def suits(
     """Whether a search can run from a recording; if not, it uses the plain loop."""
     if not isinstance(model, RecordableModel) or recording_key(strategy) is None:
         return False
-    if not all(isinstance(one, BarredTokens) for one in constraints):
+    if len(_select(constraints)) < len(constraints):
         return False
     weight = next((weight for one in model.recorded_modules for weight in one.parameters()), None)
     if weight is None or weight.device.type != "cuda" or torch.version.hip is not None:
@@ -63,6 +63,11 @@ def suits(
         and not torch.cuda.is_current_stream_capturing()
         and not any(is_watched(one) or one.training for one in model.recorded_modules)
     )
+
+
+def _select(constraints: Sequence[Constraint]) -> list[BarredTokens]:
+    """The constraints that a recorded step may contain."""
+    return [one for one in constraints if isinstance(one, BarredTokens)]
 
 
 def is_watched(module: nn.Module) -> bool:
@@ -207,7 +212,8 @@ def _find_recording(
         if key in _RECORDINGS:
             _RECORDINGS.move_to_end(key)
             return _RECORDINGS[key]
-    recording = Recording(FixedSearch(strategy, constraints, strategy.end_id, rows, started, steps))
+    barred = _select(constraints)
+    recording = Recording(FixedSearch(strategy, barred, strategy.end_id, rows, started, steps))
     if key is not None:
         _RECORDINGS[key] = recording
         weakref.finalize(model, _forget, id(model))
