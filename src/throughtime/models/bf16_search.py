@@ -72,8 +72,7 @@ class Bf16Model:
         """The copy, with the present weights of the model."""
         if self._twin is None or next(self._twin.head.parameters()).device != self._device:
             return self._copy()
-        for own, weight in zip(_decoder_weights(self._twin), _decoder_weights(self.model), strict=True):
-            own.copy_(weight)
+        torch._foreach_copy_(_decoder_weights(self._twin), _decoder_weights(self.model))
         return self._twin
 
     def _copy(self) -> EncoderDecoder:

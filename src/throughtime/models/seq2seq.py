@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
-from torch.nn.utils.rnn import pad_sequence
 
 from throughtime.cells.base import GraphState, Ops, State, no_graph
 from throughtime.errors import InputError
@@ -172,11 +172,13 @@ class EncoderDecoder(nn.Module):
     def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
         """Read the sources; every target begins with the same token."""
         device = next(self.parameters()).device
-        source = pad_sequence([torch.tensor([*ids], dtype=torch.long) for ids in prompts])
-        if device.type == "cuda":  # few lengths, because a search is recorded for each
-            source = pad(source, (0, 0, 0, -len(source) % LENGTH_STEP))
         lengths = torch.tensor([len(ids) for ids in prompts])
-        state, memory = self.encode(source.to(device), lengths)
+        # On a GPU a search is recorded for each length of the longest source, so there are few of them.
+        longest, step = int(lengths.max()), LENGTH_STEP if device.type == "cuda" else 1
+        source = np.zeros((-(-longest // step) * step, len(prompts)), dtype=np.int64)
+        for column, ids in enumerate(prompts):
+            source[: len(ids), column] = ids
+        state, memory = self.encode(torch.from_numpy(source).to(device), lengths)
         return torch.full((len(prompts),), self.bos_id, device=device), state, memory
 
     def step(self, last: Tensor, state: State, memory: Memory) -> Step:

@@ -166,7 +166,7 @@ class Beam:
         )
         barred = [(token, one.until) for one in search.constraints for token in one.tokens]
         ids = [token for token, _ in barred] + [0 if self.end_id is None else self.end_id]
-        known = 0 <= min(ids) and max(ids) < log_probs.shape[1]
+        known = min(ids) >= 0 and max(ids) < log_probs.shape[1]
         both = bool(search.constraints) == bool(barred) and not (barred and self.end_id is None)
         if not (known and both and fits(options, log_probs)):
             return None
