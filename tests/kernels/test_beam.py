@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -106,15 +108,12 @@ def test_what_cannot_follow_is_not_chosen(share, emulated_beam):
         compare("bounded", constraints, 2, 7, "cpu", closed)
 
 
-def test_what_is_not_a_number_is_noted(emulated_beam):
-    def damaged(step, rows, words):
-        found = draw(step, rows, words)
-        found[0, 3] = torch.nan
-        return found
-
-    strategy = Beam(END, 3)
-    search = begin(strategy, [], 2, "cpu")
-    search._choose(damaged(0, 6, 7))
+@pytest.mark.parametrize("number", [math.nan, -math.nan])
+def test_what_is_not_a_number_is_noted(number, emulated_beam):
+    log_probs = draw(0, 6, 7)
+    log_probs[0, 3] = number
+    search = begin(Beam(END, 3), [], 2, "cpu")
+    search._choose(log_probs)
     assert search.log_probs[0].isnan().tolist() == [True, False, False, False, False, False]
 
 

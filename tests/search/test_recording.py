@@ -81,15 +81,13 @@ def test_a_search_that_nobody_wants_stops():
         search_fixed(network(), PROMPTS, beam(), max_new_tokens=CAP)
 
 
-def test_no_step_runs_after_the_last_row_has_ended():
+@pytest.mark.parametrize("seed", range(6))
+def test_no_step_runs_after_the_last_row_has_ended(seed):
     model, steps = Pairs(5, 4, seed=2, sharpness=0.5), []
     run = model.step
     model.step = lambda *given: steps.append(0) or run(*given)
-    longest = max(
-        len(one.path)
-        for [one] in search_fixed(model, [[n] for n in range(5)], Sampling(END, seed=1), max_new_tokens=90)
-    )
-    assert len(steps) == longest < 90
+    found = search_fixed(model, [[n] for n in range(5)], Sampling(END, seed=seed), max_new_tokens=90)
+    assert len(steps) == max(len(one.path) for [one] in found) < 90
 
 
 # What follows needs a GPU.
