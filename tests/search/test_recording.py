@@ -83,10 +83,10 @@ def test_a_search_that_nobody_wants_stops():
 
 @pytest.mark.parametrize("seed", range(6))
 def test_no_step_runs_after_the_last_row_has_ended(seed):
-    model, steps = Pairs(5, 4, seed=2, sharpness=0.5), []
+    model, steps = Pairs(9, 4, seed=2, sharpness=0.5), []
     run = model.step
     model.step = lambda *given: steps.append(0) or run(*given)
-    found = search_fixed(model, [[n] for n in range(5)], Sampling(END, seed=seed), max_new_tokens=90)
+    found = search_fixed(model, [[n] for n in range(9)], Sampling(END, seed=seed), max_new_tokens=90)
     assert len(steps) == max(len(one.path) for [one] in found) < 90
 
 
