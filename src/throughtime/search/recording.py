@@ -155,8 +155,10 @@ class LiveFlag:
         return bool(self._flag)
 
 
-_LOCK = threading.RLock()
-_RECORDINGS: OrderedDict[Hashable, Recording] = OrderedDict()
+_LOCK = threading.Lock()
+_RECORDINGS: OrderedDict[tuple[Hashable, ...], Recording] = OrderedDict()
+_GONE: deque[int] = deque()
+"""Models that are gone, whose recordings are still to be dropped."""
 _STREAMS: dict[torch.device, torch.cuda.Stream] = {}
 
 
@@ -187,6 +189,7 @@ def search_fixed(
         finally:
             if started[0].is_cuda:
                 torch.cuda.current_stream(started[0].device).synchronize()
+            _drop_gone()
 
 
 def _find_recording(
@@ -223,9 +226,22 @@ def _find_recording(
 
 
 def _forget(model: int) -> None:
-    """Drop the recordings of a model that is gone."""
-    with _LOCK:
-        for key in [key for key in _RECORDINGS if isinstance(key, tuple) and key[0] == model]:
+    """Drop the recordings of a model that is gone: now, or after a search that runs at this moment.
+
+    The garbage collector may call this anywhere, even in the middle of a search in this thread.
+    """
+    _GONE.append(model)
+    if _LOCK.acquire(blocking=False):
+        try:
+            _drop_gone()
+        finally:
+            _LOCK.release()
+
+
+def _drop_gone() -> None:
+    while _GONE:
+        model = _GONE.popleft()
+        for key in [key for key in _RECORDINGS if key[0] == model]:
             del _RECORDINGS[key]
 
 
