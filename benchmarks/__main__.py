@@ -15,6 +15,7 @@ NAMES = (
     "recurrence_gpu",
     "softmax_gpu",
     "decoding_gpu",
+    "tasks_gpu",
     "long_sequence",
     "language_cpu",
     "translate_cpu",

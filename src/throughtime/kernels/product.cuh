@@ -40,16 +40,6 @@ INLINE void exchange(char* base, long long index, Pair pair) {
     else show(base + 4 * index, never_void(as_word(pair.v[0])), never_void(as_word(pair.v[1])));
 }
 
-INLINE float sigmoid(float x) {
-    if constexpr (KIND == FLOAT) return 1.0f / (1.0f + expf(-x));
-    else return quick_reciprocal(1.0f + quick_exponential(-x));
-}
-
-INLINE float hyperbolic_tangent(float x) {
-    if constexpr (KIND == FLOAT) return tanhf(x);
-    else return 1.0f - 2.0f * quick_reciprocal(1.0f + quick_exponential(2.0f * x));
-}
-
 INLINE bool missing(Words f) { return (f.x == VOID) | (f.y == VOID) | (f.z == VOID) | (f.w == VOID); }
 
 INLINE Words rounded(Words f) {

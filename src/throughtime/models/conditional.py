@@ -66,6 +66,8 @@ class ConditionalDecoder(Decoder):
         self.norm = nn.LayerNorm(output_size) if layer_norm else None
         self.dropout = nn.Dropout(check_probability("dropout", dropout))
         self.output_dropout = nn.Dropout(check_probability("output_dropout", output_dropout))
+        self.fused: bool | None = None
+        """Whether a target may run as one fused function, if that supports its parts; None: on a GPU."""
 
     def start(self, encoded: EncoderOutput) -> tuple[State, DecoderMemory]:
         """The first state (the encoder's, or the first cell's own); keys, values and padding."""
@@ -81,7 +83,17 @@ class ConditionalDecoder(Decoder):
 
     def run(self, inputs: Tensor, state: State, memory: Memory) -> DecoderOutput:
         """Read a whole target, with one product before and one after all steps."""
+        from throughtime.models.conditional_loop import refuses, run_conditional
+
         y = self.dropout(self.embedding(inputs))
+        fused = inputs.is_cuda if self.fused is None else self.fused
+        if fused and not refuses(self.first, self.second, self.attention):
+            states, looks, reached = run_conditional(
+                self.first.project(y), state, self.first, self.second, self.attention, memory.kept
+            )
+            values = memory.kept[1]
+            context = torch.bmm(looks.transpose(0, 1).to(values.dtype), values).transpose(0, 1)
+            return DecoderOutput(self._output(states, y, context), reached, {"attention": looks})
         seen, contexts, attention = [], [], []
         for projected in self.first.project(y).unbind():
             state, context, weights = self._advance(self.first.step(projected, state), memory)

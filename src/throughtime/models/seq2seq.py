@@ -135,17 +135,19 @@ class EncoderDecoder(nn.Module):
         return self.decoder.run(inputs, state, memory)
 
     def run_scheduled(
-        self, source: Tensor, lengths: Tensor, inputs: Tensor, ratio: float, *, sample: bool = False
+        self, source: Tensor, lengths: Tensor, inputs: Tensor, ratio: float | Tensor, *, sample: bool = False
     ) -> DecoderOutput:
         """Teacher forcing with this probability, drawn for each row and step (Bengio et al., 2015).
 
         Otherwise a row reads its own prediction: the likeliest token, or with `sample` a drawn one. With a
-        ratio of 1 this is `forward`; the first token is always the given one.
+        ratio of 1 this is `forward`; the first token is always the given one. A ratio in a tensor is not
+        looked at, so that the host need not wait for its device.
         """
-        if not 0 <= ratio <= 1:
-            raise InputError("teacher forcing ratio", f"is {ratio}, expected a number from 0 to 1")
-        if ratio == 1:
-            return self(source, lengths, inputs)  # type: ignore[no-any-return]
+        if not isinstance(ratio, Tensor):
+            if not 0 <= ratio <= 1:
+                raise InputError("teacher forcing ratio", f"is {ratio}, expected a number from 0 to 1")
+            if ratio == 1:
+                return self(source, lengths, inputs)  # type: ignore[no-any-return]
         state, memory = self.encode(source, lengths)
         steps: list[DecoderOutput] = []
         forced = torch.rand(inputs.shape, device=inputs.device) < ratio

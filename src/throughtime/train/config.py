@@ -136,7 +136,7 @@ class TrainingConfig(Config):
     )
     precision: Precision = "float32"
     device: str = Field("auto", description="device to train on: auto, cpu, cuda, cuda:1, ...")
-    capture: bool = Field(True, description="on a GPU, replay steps of fixed shape from a CUDA graph")
+    capture: bool = Field(True, description="on a GPU, replay updates from CUDA graphs")
 
     checkpoint_every: int | None = Field(
         None, ge=1, description="updates between checkpoints, besides those at the end of an epoch"

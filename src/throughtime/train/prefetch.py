@@ -1,4 +1,4 @@
-"""Batches on their way to the model; on a GPU they are prepared and copied ahead of it."""
+"""Batches on their way to the model; for a GPU they are prepared ahead of it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,26 @@ from typing import Any, NamedTuple
 import torch
 
 from throughtime.data.batching.batches import Batch, Batches
+from throughtime.data.batching.shapes import PaddedShapes
 
 DEPTH = 8
 """Number of batches prepared ahead of the model."""
 
 
 class PreparedBatch(NamedTuple):
-    """A batch on its device, and the position of the batches after it."""
+    """A batch on its way to the model, and the position of the batches after it."""
 
     batch: Batch
     position: dict[str, Any]
 
 
-def prefetch(batches: Batches[Any, Any], device: torch.device) -> Iterator[PreparedBatch]:
-    """Yield the rest of the current epoch; for a GPU, a thread prepares batches ahead in pinned memory."""
+def prefetch(
+    batches: Batches[Any, Any], device: torch.device, shapes: PaddedShapes | None = None
+) -> Iterator[PreparedBatch]:
+    """Yield the rest of the current epoch; for a GPU, a thread prepares batches ahead in pinned memory.
+
+    There batches are padded to `shapes`, if they are given, and packed, so that each moves in one copy.
+    """
     if device.type != "cuda":
         for batch in batches:
             yield PreparedBatch(batch, batches.state())
@@ -33,15 +39,17 @@ def prefetch(batches: Batches[Any, Any], device: torch.device) -> Iterator[Prepa
 
     def prepare() -> PreparedBatch | None:
         batch = next(source, None)
-        return None if batch is None else PreparedBatch(batch.pin_memory(), batches.state())
+        if batch is None:
+            return None
+        padded = batch if shapes is None else shapes.pad(batch)
+        return PreparedBatch(padded.pack(pin=True), batches.state())
 
     pool = ThreadPoolExecutor(max_workers=1)
     try:
         ahead = deque(pool.submit(prepare) for _ in range(DEPTH))
         while (one := ahead.popleft().result()) is not None:
             ahead.append(pool.submit(prepare))
-            # Copied by the thread that computes, and so in the order of its stream.
-            yield one._replace(batch=one.batch.to(device, non_blocking=True))
+            yield one  # the learner copies it, in the order of its stream
     finally:
         pool.shutdown(cancel_futures=True)
 

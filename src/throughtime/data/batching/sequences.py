@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Unpack
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, Self, Unpack
 
 import numpy as np
 import torch
@@ -15,6 +15,11 @@ from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.buckets import BucketedBatches, BucketOptions, RaggedIds
 from throughtime.errors import InputError
 
+IGNORED = -100
+"""The label of what is no target, as in `models.heads`, which predictions import without any batches."""
+NO_LABEL = -1
+"""The label of a sentence that has none."""
+
 
 @dataclass(frozen=True)
 class LabelledBatch(Batch):
@@ -22,6 +27,14 @@ class LabelledBatch(Batch):
 
     `count` is the number of sequences over all processes.
     """
+
+    axes: ClassVar = {
+        "ids": ("steps", "rows"),
+        "lengths": ("rows",),
+        "labels": ("rows",),
+        "indices": ("rows",),
+    }
+    fillings: ClassVar = {"labels": IGNORED}
 
     ids: Tensor
     lengths: Tensor
@@ -63,9 +76,6 @@ class LabelledBatches(BucketedBatches[LabelledBatch]):
         )
 
 
-NO_LABEL = -1
-
-
 class Reading(NamedTuple):
     """Sentences as a language model reads them, and the position in its ids at which each word ends."""
 
@@ -92,6 +102,20 @@ class TaggedBatch(Batch):
     `spelled` is the column of `characters` that spells each word: a distinct word is spelled once per batch.
     `read` and `read_places` hold the sentences for each language model, stacked along the first axis.
     """
+
+    axes: ClassVar = {
+        "words": ("words", "rows"),
+        "lengths": ("rows",),
+        "tags": ("words", "rows"),
+        "labels": ("rows",),
+        "characters": ("characters", "forms"),
+        "character_lengths": ("forms",),
+        "spelled": ("words", "rows"),
+        "read": ("readers", "read", "rows"),
+        "read_places": ("readers", "placed", "rows"),  # as many as words, or none
+        "indices": ("rows",),
+    }
+    fillings: ClassVar = {"labels": NO_LABEL}
 
     words: Tensor  # [T, B]
     lengths: Tensor  # [B]
@@ -154,16 +178,29 @@ def _stack(parts: list[Tensor], rows: int) -> Tensor:
 
 @dataclass(frozen=True)
 class MaskedBatch(Batch):
-    """Whole sentences, [time, batch], and the flattened positions [N] in them that a model is to hide."""
+    """Whole sentences, [time, batch], the flattened positions [N] in them that a model is to hide, and the
+    ids there.
+    """
+
+    axes: ClassVar = {
+        "ids": ("steps", "rows"),
+        "lengths": ("rows",),
+        "places": ("masks",),
+        "labels": ("masks",),
+    }
+    fillings: ClassVar = {"labels": IGNORED}
 
     ids: Tensor
     lengths: Tensor
     places: Tensor
+    labels: Tensor
 
-    @property
-    def labels(self) -> Tensor:
-        """The ids at the masked positions, [N]."""
-        return self.ids.flatten()[self.places]
+    def pad(self, sizes: Mapping[str, int]) -> Self:
+        """Pad, with the first position in place of those that are missing: it is hidden anyway."""
+        rows, padded = self.rows, super().pad(sizes)
+        moved = padded.places // rows * padded.rows + padded.places % rows
+        missing = torch.arange(len(moved)) >= len(self.places)
+        return replace(padded, places=torch.where(missing, moved[0], moved))
 
 
 class MaskedBatches(BucketedBatches[MaskedBatch]):
@@ -192,12 +229,9 @@ class MaskedBatches(BucketedBatches[MaskedBatch]):
     def _collate(self, plan: RaggedIds, index: int) -> MaskedBatch:
         masked = self._draw_masks(plan[index])
         ids, lengths = self._rows.pad_rows(self._mine(plan[index]))
-        mine = masked[: len(ids), self.rank :: self.world_size]
+        places = torch.from_numpy(np.flatnonzero(masked[: len(ids), self.rank :: self.world_size]))
         return MaskedBatch(
-            count=int(masked.sum()),
-            ids=ids,
-            lengths=lengths,
-            places=torch.from_numpy(np.flatnonzero(mine)),
+            count=int(masked.sum()), ids=ids, lengths=lengths, places=places, labels=ids.flatten()[places]
         )
 
     def _draw_masks(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:

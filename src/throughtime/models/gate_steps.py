@@ -1,19 +1,14 @@
-"""One step of attention with input feeding, forward and backward: gates of the cell, scores of attention.
+"""The gates of a decoder's cell, one step after another: forward, and backward from the last to the first.
 
 The gates of a cell are four blocks of columns, [B, 4H]; the slices `from_state` and `from_input` say which
 blocks the state and the input contribute to, `states` is the number of tensors of the state, and `rolled` the
 number of blocks by which the rows of weight_hh are rolled to be in the order of these blocks.
 
-- `advance` is one step: sums in `gates` become gates, and the next state is written to `after`. - `slopes`
-computes, for all steps at once, the derivative of the state of a step by the sums of its gates, and
-  the other factors that `retreat` needs, each [L, B, H].
+- `advance` is one step: sums in `gates` become gates, and the next state is written to `after`.
+- `slopes` prepares, for all steps at once, the derivative of the state of a step by the sums of its gates,
+  and the other factors that `retreat` needs, each [L, B, ...].
 - `retreat` is one step back: slopes become gradients of sums, and the gradient of the state becomes that of
-the
-  state before, in place, as far as it flows past the gates.
-
-The gradients of scores take one step after another, the last one first. `step` gets the gradient of the
-scores [B, T] and writes that of the projected query, or adds to that of the state; `result` returns the
-gradients of the keys and of the energy.
+  the state before, in place, as far as it flows past the gates.
 """
 
 from __future__ import annotations
@@ -22,7 +17,7 @@ import torch
 from torch import Tensor
 
 from throughtime.cells.base import Cell, State
-from throughtime.recurrence.layout import scratch
+from throughtime.kernels import decoder
 
 
 class GRUGates:
@@ -98,62 +93,43 @@ class LSTMGates:
         h.zero_()
 
 
+class _KernelGates:
+    """The same on an NVIDIA GPU, one launch for each step; slopes are computed where they are used."""
+
+    @staticmethod
+    def advance(gates: Tensor, before: State, after: State) -> None:
+        """See `GRUGates` and `LSTMGates`."""
+        decoder.advance_gates(gates, before, after)
+
+    @staticmethod
+    def slopes(gates: Tensor, before: State, after: State, into: Tensor) -> State:
+        """What `retreat` computes the slopes from: the gates, and the states before and after."""
+        return gates, *before, *after
+
+    @staticmethod
+    def retreat(slopes: Tensor, rest: State, gradient: State) -> None:
+        """Write the gradients of the sums to `slopes`."""
+        gates, *states = rest
+        parts = len(gradient)
+        decoder.retreat_gates(gates, tuple(states[:parts]), tuple(states[parts:]), slopes, gradient)
+
+
+class KernelGRUGates(_KernelGates, GRUGates):
+    """See `GRUGates`."""
+
+
+class KernelLSTMGates(_KernelGates, LSTMGates):
+    """See `LSTMGates`."""
+
+
 Gates = type[GRUGates] | type[LSTMGates]
 
 
-def find_gates(cell: Cell) -> Gates | None:
-    """The equations of this cell, or None if it is not supported."""
+def find_gates(cell: Cell, device: torch.device, dtype: torch.dtype) -> Gates | None:
+    """The fastest implementation of the equations of this cell, or None if they are not supported."""
+    kernels = decoder.is_available(device) and decoder.supports(dtype, cell.hidden_size)
     if cell.equations == "gru" and getattr(cell, "reset", "") == "after":
-        return GRUGates
-    return LSTMGates if cell.equations == "lstm" else None
-
-
-def additive_scores(query: Tensor, keys: Tensor, energy: Tensor, seen: Tensor) -> Tensor:
-    """e' sigmoid(q + k) for projected queries, [B, T]; the sigmoid is written to `seen` [B, T, D]."""
-    torch.add(query[:, None].to(keys.dtype), keys, out=seen).sigmoid_()
-    return torch.mv(seen.flatten(0, 1), energy).view(keys.shape[:2])
-
-
-def product_scores(query: Tensor, keys: Tensor) -> Tensor:
-    """q' k, [B, T]."""
-    # A row times a matrix: batches of columns are ten times as slow in torch.
-    return torch.bmm(query[:, None].to(keys.dtype), keys.transpose(1, 2))[:, 0]
-
-
-class AdditiveGradients:
-    """The gradients of e' sigmoid(q + k)."""
-
-    def __init__(self, keys: Tensor, energy: Tensor, seen: Tensor) -> None:
-        self.energy, self.seen = energy, seen  # seen: [L, B, T, D]
-        self.slopes, self.into_keys = scratch(tuple(keys.shape), like=keys), torch.zeros_like(keys)
-        self.into_energy = scratch((len(seen), len(energy)), like=keys)
-
-    def step(self, t: int, gradient: Tensor, query: Tensor, state: Tensor) -> None:
-        """Touch as few tensors of the size of the keys as possible; the energy is added up at the end."""
-        seen = self.seen[t]
-        torch.mm(gradient.view(1, -1), seen.flatten(0, 1), out=self.into_energy[t : t + 1])
-        torch.addcmul(seen, seen, seen, value=-1, out=self.slopes)
-        self.into_keys.addcmul_(self.slopes, gradient[..., None])
-        torch.mul(torch.bmm(gradient[:, None], self.slopes)[:, 0], self.energy, out=query)
-
-    def result(self) -> tuple[Tensor, Tensor | None]:
-        """The gradients of all steps together."""
-        return self.into_keys * self.energy, self.into_energy.sum(0)
-
-
-class ProductGradients:
-    """The gradients of q' k, where the query is the state itself."""
-
-    def __init__(self, keys: Tensor, states: Tensor) -> None:
-        self.keys, self.states = keys, states  # states: [L, B, D]
-        self.into_scores = scratch((len(states), *keys.shape[:2]), like=keys)
-
-    def step(self, t: int, gradient: Tensor, query: Tensor, state: Tensor) -> None:
-        """dq = sum_j de_j k_j."""
-        self.into_scores[t] = gradient
-        state += torch.bmm(gradient[:, None], self.keys)[:, 0]
-
-    def result(self) -> tuple[Tensor, Tensor | None]:
-        """dk = sum_t de q."""
-        states = self.states.transpose(0, 1).to(self.keys.dtype)
-        return torch.bmm(self.into_scores.permute(1, 2, 0), states), None
+        return KernelGRUGates if kernels else GRUGates
+    if cell.equations == "lstm":
+        return KernelLSTMGates if kernels else LSTMGates
+    return None
