@@ -98,23 +98,23 @@ def plain(model, prompts, strategy, **options):
     return generate(model, prompts, strategy, max_new_tokens=CAP, watch=lambda moment: None, **options)
 
 
-def check(model, strategies, prompts=PROMPTS, **options):
+def check(model, strategies, prompts=PROMPTS, close=1e-9, **options):
     """Search twice: the first search records its step, the second replays it."""
     for strategy in strategies:
         assert suits(model, strategy(), options.get("constraints", []), len(prompts), CAP)
         expected = plain(model, prompts, strategy(), **options)
         for _ in range(2):
-            same(generate(model, prompts, strategy(), max_new_tokens=CAP, **options), expected)
+            same(generate(model, prompts, strategy(), max_new_tokens=CAP, **options), expected, close)
 
 
-def same(found, expected):
+def same(found, expected, close=1e-9):
     def said(results):
         return [[(one.tokens, one.ended, one.path) for one in own] for own in results]
 
     assert said(found) == said(expected)
     for own, others in zip(found, expected, strict=True):
-        assert [one.score for one in own] == pytest.approx([one.score for one in others], rel=1e-9)
-        assert [one.log_prob for one in own] == pytest.approx([one.log_prob for one in others], rel=1e-9)
+        assert [one.score for one in own] == pytest.approx([one.score for one in others], rel=close)
+        assert [one.log_prob for one in own] == pytest.approx([one.log_prob for one in others], rel=close)
 
 
 @pytest.fixture
@@ -152,6 +152,19 @@ def test_every_translator_is_recorded(preset, recordings):
     check(model, [beam], prompts=PROMPTS[:1])
     assert recorded(recordings).count(True) > len(STRATEGIES) / 2
     assert len(recordings) == len(STRATEGIES) + 2
+
+
+@on_gpu
+@pytest.mark.parametrize("preset", ["attention", "conditional", "main"])
+def test_in_float32_kernels_choose(preset, recordings, allow_tf32):
+    allow_tf32(False)
+    barred = [no_token(0, 5), minimum_length(4, END)]
+    for seed in range(4):
+        model = network(preset, seed).float().cuda()
+        check(model, STRATEGIES.values(), close=1e-4)
+        check(model, [beam, STRATEGIES["eager"]], close=1e-4, constraints=barred)
+    fused = [one.search._fused is not None for one in recordings.values()]
+    assert fused.count(True) > len(fused) / 3
 
 
 @on_gpu
