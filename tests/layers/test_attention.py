@@ -84,13 +84,16 @@ def compare_kernel(name, owner, dtype, device, places=5, size=6, scaled=False):
     keys, values, padding = build_memory(attention, outputs, torch.tensor([places, 0, 3]))
     memory = Memory((keys, values.to(dtype), padding), torch.tensor(owner, device=device), None)
     query = torch.randn(len(owner), size, device=device)
-    context, weights = attend(attention, query, memory)
+    addend = torch.randn(len(owner), size, device=device).to(dtype)
+    context, weights = attend(attention, query, memory, addend.clone())
     with torch.no_grad():
-        found, looks = attend(attention, query, memory)
+        found, looks = attend(attention, query, memory, addend.clone())
+        alone, _ = attend(attention, query, memory)
     assert not found.requires_grad
     assert found.dtype == dtype
     close = {"rtol": 2e-5, "atol": 2e-5} if dtype == torch.float32 else {"rtol": 2e-2, "atol": 2e-2}
     torch.testing.assert_close(found, context, **close)
+    torch.testing.assert_close(alone + addend, context, **close)
     torch.testing.assert_close(looks, weights, **close)
     assert not looks[torch.tensor(owner) == 1].any()
 
@@ -103,7 +106,7 @@ def test_a_kernel_attends_for_rows_that_share_sentences(name, scaled, emulated_d
     monkeypatch.setattr(decoder, "attend", lambda *given: launched.append(0) or launch(*given))
     compare_kernel(name, [0, 0, 1, 2, 2, 2], torch.float32, "cpu", scaled=scaled)
     compare_kernel(name, [2], torch.float32, "cpu", scaled=scaled)
-    assert len(launched) == 2
+    assert len(launched) == 4
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -243,11 +243,21 @@ def build_memory(attention: Attention, outputs: Tensor, lengths: Tensor) -> tupl
     return attention.keys(values), values, steps >= lengths.to(values.device)[:, None]
 
 
-def attend(attention: Attention, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-    """The context [rows, H] and weights [rows, T] for one query per row; `memory` is from `build_memory`."""
-    found = _attend_in_kernel(attention, query, memory)
+def attend(
+    attention: Attention, query: Tensor, memory: Memory, addend: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """The context [rows, H] and weights [rows, T] for one query per row; `memory` is from `build_memory`.
+
+    The context is added to the `addend` [rows, H], if there is one, which may be overwritten.
+    """
+    found = _attend_in_kernel(attention, query, memory, addend)
     if found is not None:
         return found
+    context, weights = _attend(attention, query, memory)
+    return context if addend is None else addend + context, weights
+
+
+def _attend(attention: Attention, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
     keys, values, padding = memory.kept
     if memory.rows_each is not None:
         context, weights = attention(query.view(len(keys), -1, query.shape[-1]), keys, values, padding)
@@ -259,7 +269,9 @@ def attend(attention: Attention, query: Tensor, memory: Memory) -> tuple[Tensor,
     return context.flatten(0, 1).index_select(0, places), weights.flatten(0, 1).index_select(0, places)
 
 
-def _attend_in_kernel(attention: Attention, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor] | None:
+def _attend_in_kernel(
+    attention: Attention, query: Tensor, memory: Memory, addend: Tensor | None
+) -> tuple[Tensor, Tensor] | None:
     """`attend` in one kernel, without gradients; None if it does not fit."""
     if torch.is_grad_enabled() or not decoder.is_available(query.device) or attention._forward_hooks:
         return None
@@ -269,7 +281,8 @@ def _attend_in_kernel(attention: Attention, query: Tensor, memory: Memory) -> tu
     asked = attention.ask(query) if known and keys.dtype == torch.float32 else None
     if asked is None:
         return None
-    context = values.new_zeros(len(query), values.shape[2])
+    begun = values.new_zeros(len(query), values.shape[2]) if addend is None else addend
+    context = begun.to(values.dtype).contiguous()
     weights = keys.new_empty(len(query), keys.shape[1])
     hidden = padding * torch.finfo(torch.float32).min
     parts = asked[0].to(values.dtype), keys, values, asked[1], hidden
