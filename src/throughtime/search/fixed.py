@@ -60,6 +60,9 @@ class Decision(NamedTuple):
 class FixedStrategy(Protocol):
     """What a strategy needs for steps of fixed shape, besides `begin` and `finish`."""
 
+    n_best: int | None
+    """`finish` returns the results of this number of best scores for each sentence; None: all results."""
+
     @property
     def recording_key(self) -> Hashable | None:
         """All options that `decide` depends on; None if these options need the plain loop."""

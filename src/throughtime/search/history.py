@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -31,6 +31,16 @@ def read_results(
     return strategy.finish(replace(nothing_left, ended=history.results()))
 
 
+class Ends(NamedTuple):
+    """Where results end, in the order in which they were found: all [results]."""
+
+    step: Array  # of the last token; -1 if there is none
+    row: Array
+    by_end_token: Array
+    log_prob: Array
+    score: Array
+
+
 class History:
     """What happened to the rows of some sentences, up to the step at which the last of them ended.
 
@@ -53,14 +63,30 @@ class History:
         """Which rows lived before each step."""
 
     def results(self) -> tuple[tuple[Finished, ...], ...]:
-        """The results of each sentence, in the order in which they were found."""
+        """The results of each sentence that may be returned, in the order in which they were found."""
         found: list[list[Finished]] = [[] for _ in range(self.tokens.shape[1] // self.each)]
+        ends = self._select(self._find_ends())
+        tokens, paths = self._trace(ends)
+        columns = (tokens, paths, *ends)
+        for said, path, step, row, ended, log_prob, score in zip(*(x.tolist() for x in columns), strict=True):
+            length = step + 1
+            one = Finished(tuple(said[: length - ended]), log_prob, score, ended, tuple(path[:length]))
+            found[row // self.each].append(one)
+        return tuple(map(tuple, found))
+
+    def _find_ends(self) -> Ends:
+        """All results: of sentences that got stuck, by the end token, and cut at the maximum length."""
         (cut,) = np.nonzero(self.live[-1])
         places = (self._find_stuck(), np.nonzero(self.ended), (np.full(len(cut), len(self.live) - 1), cut))
-        for (steps, rows), by_end in zip(places, (False, True, False), strict=True):
-            for row, one in zip(rows.tolist(), self._build(steps, rows, by_end), strict=True):
-                found[row // self.each].append(one)
-        return tuple(map(tuple, found))
+        step, row = (np.concatenate(parts) for parts in zip(*places, strict=True))
+        by_end = np.repeat([False, True, False], [len(steps) for steps, _ in places])
+        log_prob = np.where(step < 0, 0.0, self.log_probs[step, row])
+        score = np.empty_like(log_prob)
+        for own in np.split(np.arange(len(step)), np.flatnonzero(np.diff(step)) + 1):
+            if len(own):  # of one length
+                part = torch.from_numpy(log_prob[own])
+                score[own] = self.strategy.score(part, part, int(step[own[0]]) + 1).numpy()
+        return Ends(step, row, by_end, log_prob, score)
 
     def _find_stuck(self) -> tuple[Array, Array]:
         """For sentences that cannot continue and have no result, their best row and its last step.
@@ -79,31 +105,25 @@ class History:
         rank = np.where(self.before, reached, -np.inf).reshape(shape)[steps, sentences]
         return steps - 1, sentences * self.each + rank.argmax(axis=1)
 
-    def _build(self, steps: Array, rows: Array, by_end: bool) -> list[Finished]:
-        """The results whose last token was taken at these steps by these rows."""
-        if not len(steps):
-            return []
-        tokens, path = self._trace(steps, rows)
-        log_prob = np.where(steps < 0, 0.0, self.log_probs[steps, rows])
-        score = np.empty_like(log_prob)
-        for step in np.unique(steps).tolist():
-            own = torch.from_numpy(log_prob[steps == step])
-            score[steps == step] = self.strategy.score(own, own, step + 1).numpy()
-        columns = (tokens, path, log_prob, score, steps + 1)
-        return [
-            Finished(tuple(said[: length - by_end]), total, own, by_end, tuple(came_from[:length]))
-            for said, came_from, total, own, length in zip(*(x.tolist() for x in columns), strict=True)
-        ]
+    def _select(self, ends: Ends) -> Ends:
+        """Drop results that `finish` would not return: building them takes longer than all the rest."""
+        if self.strategy.n_best is None:
+            return ends
+        sentence = ends.row // self.each
+        order = np.lexsort((-ends.score, sentence))  # stable: among equals, the one found first
+        first = np.searchsorted(sentence[order], sentence[order])  # of the same sentence
+        kept = np.sort(order[np.arange(len(order)) - first < self.strategy.n_best])
+        return Ends(*(part[kept] for part in ends))
 
-    def _trace(self, steps: Array, rows: Array) -> tuple[Array, Array]:
+    def _trace(self, ends: Ends) -> tuple[Array, Array]:
         """The tokens of results, and the number that the row of each has in the plain loop. [results, L]"""
         number = self.before.cumsum(axis=1) - 1  # rows that are dead have left the plain loop
-        tokens = np.zeros((len(rows), int(steps.max()) + 1), dtype=np.int64)
-        path = np.zeros_like(tokens)
-        for step in reversed(range(tokens.shape[1])):
-            own = steps >= step
-            tokens[own, step] = self.tokens[step, rows[own]]
-            if self.follows:
-                rows = np.where(own, self.parents[step, rows], rows)
-            path[:, step] = number[step, rows]
-        return tokens, path
+        steps = int(ends.step.max(initial=-1)) + 1
+        tokens, path = np.empty((2, steps, len(ends.row)), dtype=np.int64)
+        row = ends.row
+        for step in reversed(range(steps)):
+            tokens[step] = self.tokens[step][row]
+            came_from = self.parents[step][row] if self.follows else row
+            path[step] = number[step][came_from]
+            row = np.where(ends.step >= step, came_from, ends.row)
+        return tokens.T, path.T

@@ -21,6 +21,8 @@ class Greedy:
     `end_id` is the token that ends a sequence; None if sequences have no end.
     """
 
+    n_best = None
+
     def __init__(self, end_id: int | None) -> None:
         self.end_id = end_id
 
@@ -63,6 +65,7 @@ class Sampling:
     """
 
     first_sentence = 0
+    n_best = None
 
     def __init__(
         self,
