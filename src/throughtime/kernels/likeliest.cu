@@ -6,6 +6,7 @@
 // Constants from the host: WARPS, SHARED_BYTES.
 
 constexpr int THREADS = WARPS * 32, MOST = 32;
+constexpr int AT_ONCE = 8;  // values that are loaded together
 
 struct Likeliest {
     float* scores;            // [rows, pitch]; -inf overwrites what is barred
@@ -40,9 +41,14 @@ INLINE float value_of(Key key) {
 
 INLINE Key highest_below(Key limit, const float* scores, int words) {
     Key highest = 0;
-    for (int place = thread_number(); place < words; place += THREADS) {
-        const Key key = key_of(scores[place], place);
-        if (key < limit && key > highest) highest = key;
+    for (int first = thread_number(); first < words; first += AT_ONCE * THREADS) {
+        float held[AT_ONCE];
+        UNROLL for (int i = 0; i < AT_ONCE; ++i)
+            if (first + i * THREADS < words) held[i] = scores[first + i * THREADS];
+        UNROLL for (int i = 0; i < AT_ONCE; ++i) {
+            const Key key = first + i * THREADS < words ? key_of(held[i], first + i * THREADS) : 0;
+            if (key < limit && key > highest) highest = key;
+        }
     }
     return highest;
 }

@@ -78,10 +78,16 @@ class Bf16Model:
     def _copy(self) -> EncoderDecoder:
         model = self.model
         decoder, head = copy.deepcopy((model.decoder, model.head))
-        for weight in nn.ModuleList([decoder, head]).parameters():
-            weight.grad = None
-            if weight.dim() > 1 and weight.is_floating_point():  # biases and norms are cheap
-                weight.data = weight.data.bfloat16()
+        for module in nn.ModuleList([decoder, head]).modules():
+            for name, weight in module.named_parameters(recurse=False):
+                weight.grad = None
+                # Norms stay as they are, and so do biases on a CPU. On a GPU autocast would round these at
+                # each step, in a kernel for each.
+                rounded = weight.dim() > 1 or (
+                    name == "bias" and weight.is_cuda and not isinstance(module, nn.LayerNorm)
+                )
+                if rounded and weight.is_floating_point():
+                    weight.data = weight.data.bfloat16()
         return EncoderDecoder(model.encoder, decoder.eval(), head.eval(), bos_id=model.bos_id)
 
 
