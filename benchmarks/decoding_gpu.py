@@ -32,7 +32,7 @@ from throughtime.tasks.translate.network import build
 
 PAD, BOS, EOS, UNK, WORDS = 0, 1, 2, 3, 8_000
 BATCH, BEAMS, LONGEST = 64, 5, 48
-UPDATES, LEARNED_AT_ONCE = 600, 256
+UPDATES, LEARNED_AT_ONCE = 300, 256
 
 Prompts = list[list[int]]
 
