@@ -88,5 +88,7 @@ class FillConfig(shared.TextConfig):
             raise InputError("side", f"is {self.side}, but {dataset.name} does not hold pairs; leave it out")
         split_already = dataset.tokens == "space" or dataset.kind == "tags"
         tokens = self.tokens or ("space" if split_already else "unicode")
-        size = shared.choose_max_size(self.max_size, tokens, dataset.texts("train", side))
+        size = shared.choose_max_size(
+            self.max_size, tokens, lambda: shared.count_words(dataset.texts("train", side))
+        )
         return self.model_copy(update={"side": side, "tokens": tokens, "max_size": size})

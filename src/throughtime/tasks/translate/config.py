@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
@@ -263,15 +264,16 @@ class TranslateConfig(TextConfig):
                 "source; set feed_context=true or initial_state=encoder",
             )
         languages = dataset.languages or (self.source, self.target)
+        count = cache(lambda: count_words(dataset.texts("train")))
         epochs = self.epochs
         if epochs is None and self.minutes is None:
-            epochs = suggest_epochs(count_words(dataset.texts("train")))
+            epochs = suggest_epochs(count())
         return self.model_copy(
             update={
                 "source": self.source or languages[0] or None,
                 "target": self.target or languages[1] or None,
                 "shared": self.tokens in TRAINED if self.shared is None else self.shared,
-                "max_size": choose_max_size(self.max_size, self.tokens, dataset.texts("train")),
+                "max_size": choose_max_size(self.max_size, self.tokens, count),
                 "epochs": epochs,
                 **self._suggest_dropout(epochs or 1),
             }
