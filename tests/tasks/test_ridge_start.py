@@ -67,7 +67,7 @@ def test_defaults_choose_the_window_the_model_and_the_length_of_training(table):
     config = forecaster.config
     assert (config.lookback, config.normalise, config.model) in [
         (each, normalise, "segment" if each > 96 else "recurrent")
-        for each in (7, 14, 28, 96)
+        for each in (7, 14, 28, 96, 112)
         for normalise in ("last", "mean")
     ]
     assert (config.epochs, config.batch_size, config.highway) == (MOST_EPOCHS, 32, "ridge")

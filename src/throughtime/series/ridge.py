@@ -137,6 +137,10 @@ class Moments(NamedTuple):
                 count += len(block)
         return cls(inner, cross, squares, count)
 
+    def add(self, other: Moments) -> Moments:
+        """The moments of the windows of both."""
+        return Moments(*(mine + yours for mine, yours in zip(self, other, strict=True)))
+
     def weights(self, penalty: float) -> Array:
         """The ridge regression with this penalty."""
         whole = self.inner + penalty * np.eye(len(self.inner))
