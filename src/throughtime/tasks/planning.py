@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -60,12 +60,21 @@ def plan_training(
             speed = measure_speed(model, dataset, seconds, processes)
     passes = seconds / speed.per_epoch
     shown = f"{passes:.1f}" if passes < 10 else f"{passes:.0f}"
-    settings = ", ".join(f"{key}={value:g}" for key, value in chosen.items())
+    settings = show_settings(chosen)
     say(
         f"There is time for about {shown} epochs in {asked.minutes:g} minutes, at "
         f"{1000 * speed.per_update:.3g} ms per update{': ' + settings if settings else ''}."
     )
     return model, speed.per_update
+
+
+def show_settings(settings: Mapping[str, Any]) -> str:
+    """Settings as they are written on the command line.
+
+    >>> show_settings({"hidden_size": 512, "lr": 3e-3, "structure": "beside"})
+    'hidden_size=512, lr=0.003, structure=beside'
+    """
+    return ", ".join(f"{key}={value}" for key, value in settings.items())
 
 
 def measure_speed(model: Predictor, dataset: Dataset, seconds: float, processes: Processes) -> Speed:

@@ -154,24 +154,29 @@ def _stack(parts: list[Tensor], rows: int) -> Tensor:
 
 @dataclass(frozen=True)
 class MaskedBatch(Batch):
-    """Whole sentences, [time, batch], and the flattened positions [N] in them that a model is to hide."""
+    """Whole sentences, [time, batch], and the flattened positions in them that a model is to hide.
+
+    `asked` [N] are the positions that it is to predict: the hidden ones, and perhaps others.
+    """
 
     ids: Tensor
     lengths: Tensor
     places: Tensor
+    asked: Tensor
 
     @property
     def labels(self) -> Tensor:
-        """The ids at the masked positions, [N]."""
-        return self.ids.flatten()[self.places]
+        """The ids at the positions to predict, [N]."""
+        return self.ids.flatten()[self.asked]
 
 
 class MaskedBatches(BucketedBatches[MaskedBatch]):
     """Batches of sentences with `share` of their tokens masked; see `BucketedBatches`.
 
-    Each token is masked with this probability, and each sentence has at least one mask. The masks depend only
-    on the seed, the epoch and the token's position in the data, not on the batches, the number of processes
-    or whether the run was resumed.
+    Each token is masked with this probability, and each sentence has at least one mask. Tokens to predict are
+    the masked ones and, if `asked_share` is larger than `share`, others up to this share. The draws depend
+    only on the seed, the epoch and the token's position in the data, not on the batches, the number of
+    processes or whether the run was resumed.
 
     >>> batches = MaskedBatches(RaggedIds.of([[5, 6, 7, 8, 9], [4, 3]]), share=0.4, shuffle=False)
     >>> batch = next(iter(batches))
@@ -181,34 +186,40 @@ class MaskedBatches(BucketedBatches[MaskedBatch]):
 
     unit = "sentences"
 
-    def __init__(self, rows: RaggedIds, *, share: float = 0.15, **options: Unpack[BucketOptions]) -> None:
+    def __init__(
+        self,
+        rows: RaggedIds,
+        *,
+        share: float = 0.15,
+        asked_share: float = 0.0,
+        **options: Unpack[BucketOptions],
+    ) -> None:
         if not 0 < share <= 1:
             raise InputError("mask_share", f"is {share}, expected more than 0 and at most 1")
         if not rows.lengths.all():
             raise InputError("sentences", "hold an empty one; leave it out, as `split_rows` does")
-        self._rows, self._share = rows, share
+        self._rows, self._shares = rows, (share, asked_share)
         super().__init__(rows.lengths, rows.lengths, {"tokens": len(rows.flat), "share": share}, **options)
 
     def _collate(self, plan: RaggedIds, index: int) -> MaskedBatch:
-        masked = self._draw_masks(plan[index])
+        drawn = self._draw(plan[index])
         ids, lengths = self._rows.pad_rows(self._mine(plan[index]))
-        mine = masked[: len(ids), self.rank :: self.world_size]
-        return MaskedBatch(
-            count=int(masked.sum()),
-            ids=ids,
-            lengths=lengths,
-            places=torch.from_numpy(np.flatnonzero(mine)),
-        )
+        mine = drawn[: len(ids), self.rank :: self.world_size]
+        places, asked = (torch.from_numpy(np.flatnonzero(mine < share)) for share in self._shares)
+        asked = asked if len(asked) > len(places) else places
+        count = int((drawn < max(self._shares)).sum())
+        return MaskedBatch(count=count, ids=ids, lengths=lengths, places=places, asked=asked)
 
-    def _draw_masks(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether each token [time, batch] of these rows is masked: if its number, drawn from [0, 1), is
-        below the share, or the lowest of its row.
+    def _draw(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """A number in [0, 1) for each token [time, batch] of these rows, 0 for the lowest of its row.
+
+        A token is masked if its number is below the share, so that each sentence has a mask.
         """
         lengths = self._rows.select_lengths(rows)
         time = np.arange(lengths.max(initial=0))[:, None]
         drawn = hash_to_unit(self._seed, self.epoch, self._rows.offsets[rows] + time)
-        drawn = np.where(time < lengths, drawn, 1.0)
-        return np.asarray((drawn < self._share) | (time == drawn.argmin(axis=0)), dtype=np.bool_)
+        drawn = np.where(time < lengths, drawn, np.inf)
+        return np.where(time == drawn.argmin(axis=0), 0.0, drawn)
 
 
 def hash_to_unit(seed: int, epoch: int, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
