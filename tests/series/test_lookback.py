@@ -9,15 +9,24 @@ from throughtime.series import lookback as lookback_module
 from throughtime.series.lookback import (
     RidgeChoice,
     _try_parts,
+    average_maps,
     choose_ridge,
     lookbacks_to_try,
     normalise,
     sum_windows,
-    window_offset,
 )
 from throughtime.series.ridge import fit_ridge, windows_within
 
 DRAWS = np.random.default_rng(0)
+
+
+def window_offset(windows, offset):
+    """What is subtracted from each of the windows."""
+    if offset == "last":
+        return windows[:, -1:]
+    return windows.mean(axis=1, keepdims=True) if offset == "mean" else np.zeros((len(windows), 1))
+
+
 SERIES = [DRAWS.normal(size=90).cumsum(), DRAWS.normal(size=70) + 3]
 PARTS = [range(60), range(10, 70)]
 
@@ -69,11 +78,37 @@ def test_a_long_memory_needs_a_long_look_back():
     """What matters lies 40 rows back: 16 rows do not see it."""
     values = echo(900, 40, 0.1)
     found = choose_ridge([values], [range(600)], [range(600, 900)], [16, 8, 48, 64], 4)
-    assert found.lookback in (48, 64)
+    assert found.lookback == found.chosen
+    assert found.chosen in (48, 64)
     assert list(found.errors) == [16, 8, 48, 64]
-    assert found.errors[found.lookback] < 0.1 * found.errors[16]
-    for word in (f"{found.lookback} of 8, 16, 48, 64", "16 rows", f"{found.errors[found.lookback]:.4g}"):
+    assert found.errors[found.chosen] < 0.1 * found.errors[16]
+    for word in ("8, 16, 48, 64 rows", "than 16", f"{found.errors[found.chosen]:.4g}"):
         assert word in str(found)
+
+
+@pytest.mark.parametrize("offset", ["last", "mean"])
+def test_the_mean_of_maps_forecasts_the_mean(offset):
+    windows = DRAWS.normal(size=(5, 9)) + 7
+    maps = [(DRAWS.normal(size=(4, 3)), "last"), (DRAWS.normal(size=(9, 3)), "mean")]
+    forecasts = []
+    for weights, own in maps:
+        past = windows[:, -len(weights) :]
+        level = window_offset(past, own)
+        forecasts.append(level + (past - level) @ weights)
+    level = window_offset(windows, offset)
+    found = level + (windows - level) @ average_maps(maps, offset)
+    assert np.allclose(found, np.mean(forecasts, axis=0))
+
+
+def test_a_better_look_back_is_used_together_with_the_first():
+    values = echo(900, 40, 0.1)
+    parts = [values], [range(600)], [range(600, 900)]
+    both = choose_ridge(*parts, [16, 48], 4, ["last"])
+    alone = [choose_ridge(*parts, [each], 4, ["last"]) for each in (16, 48)]
+    assert (both.chosen, both.penalty) == (48, alone[1].penalty)
+    windows = values[-48:][None] - values[-1]
+    forecasts = [windows[:, -one.lookback :] @ one.weights for one in alone]
+    assert np.allclose(windows @ both.weights, np.mean(forecasts, axis=0), rtol=1e-2, atol=1e-2)
 
 
 def test_the_first_is_left_only_for_one_that_is_better_on_every_part():
@@ -83,7 +118,7 @@ def test_the_first_is_left_only_for_one_that_is_better_on_every_part():
     parts = [range(600)], [range(600, 900)]
     found = choose_ridge([values], *parts, [48, 8], 4, ["none"])
     assert found.errors[8] < found.errors[48]
-    assert found.lookback == 48
+    assert found.chosen == 48
 
 
 def test_parts_are_tried_with_what_lies_before_them():
@@ -112,7 +147,7 @@ def test_a_level_that_wanders_is_left_by_its_last_value_and_a_fixed_one_by_its_m
 def test_without_validation_rows_the_last_fifth_decides():
     values = echo(500, 12, 0.1)
     found = choose_ridge([values], [range(500)], [range(0)], [4, 16], 4)
-    assert found.lookback == 16
+    assert found.chosen == 16
 
 
 def test_too_few_rows_choose_nothing():
@@ -126,7 +161,7 @@ def test_of_very_many_windows_every_nth_is_used(monkeypatch):
     monkeypatch.setattr(lookback_module, "MAX_PRODUCTS", 900 * 16 * 20 / 5)
     fewer = sum_windows([values], [range(900)], 16, 4)
     assert fewer.windows == -(-whole.windows // 5)
-    assert choose_ridge([values], [range(600)], [range(600, 900)], [4, 16], 4).lookback == 16
+    assert choose_ridge([values], [range(600)], [range(600, 900)], [4, 16], 4).chosen == 16
 
 
 def test_look_backs_fit_the_series():
@@ -138,8 +173,8 @@ def test_look_backs_fit_the_series():
 
 
 def test_what_was_chosen_is_said():
-    first = RidgeChoice(np.zeros((48, 2)), 10.0, "last", {48: 0.25, 24: 0.5})
-    assert all(word in str(first) for word in ("Look-back 48 of 24, 48", "0.25", "last value"))
-    other = RidgeChoice(np.zeros((24, 2)), 10.0, "mean", {48: 0.27, 24: 0.26})
-    assert all(word in str(other) for word in ("Look-back 24 of 24, 48", "0.26", "48 rows", "mean"))
-    assert "of" not in str(RidgeChoice(np.zeros((24, 2)), 10.0, "mean", {24: 0.26})).split("(")[0]
+    first = RidgeChoice(np.zeros((48, 2)), 10.0, "last", {48: 0.25, 24: 0.5}, 48)
+    assert all(word in str(first) for word in ("Look-back 48: of 24, 48", "0.25", "last value"))
+    other = RidgeChoice(np.zeros((48, 2)), 10.0, "mean", {48: 0.27, 24: 0.26}, 24)
+    assert all(word in str(other) for word in ("Look-back 48: of 24, 48", "0.26", "24 have", "its mean"))
+    assert "part" not in str(RidgeChoice(np.zeros((24, 2)), 10.0, "mean", {24: 0.26}, 24))

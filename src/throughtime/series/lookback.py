@@ -7,8 +7,9 @@ matrices, and subtracting the last value or the mean of a window is a linear map
 
 The rows at the end of the data alone decide badly: they may hold no change of the level, or one cycle of many
 years. So each candidate is tried on three parts, one after the other: the third and the fourth quarter of the
-training rows and the validation rows, each with a map that is fitted to the training rows before it. It must
-be at least as good as the baseline on every part.
+training rows and the validation rows, each with a map that is fitted to the training rows before it. One that
+is at least as good as the baseline on every part is used together with it: the mean of two maps is often
+better than both, and never as bad as the worse one.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ class RidgeChoice:
     penalty: float
     normalise: Offset
     errors: dict[int, float]  # the squared error of each look-back, with its best normalisation and penalty
+    chosen: int
+    """The look-back that was chosen. If it is not the first, the map is the mean of both."""
 
     @property
     def lookback(self) -> int:
@@ -58,16 +61,19 @@ class RidgeChoice:
     def __str__(self) -> str:
         """Say what was chosen, and why."""
         first, *others = self.errors
-        why = f"Ridge regression with look-back {self.lookback}"
+        why = f"Ridge regression with look-back {self.chosen}"
         if others:
             tried = ", ".join(map(str, sorted(self.errors)))
-            why = f"Look-back {self.lookback} of {tried}: "
-            if self.lookback == first:
-                why += "on every part of the data that was tried, no other one has a better ridge regression"
+            why = f"Look-back {self.lookback}: of {tried} rows, "
+            if self.chosen == first:
+                why += f"none has a better ridge regression than {first} on every part of the data"
             else:
-                why += f"its ridge regression is better than that of {first} rows on every part of the data"
+                why += (
+                    f"{self.chosen} have a better ridge regression than {first} on every part of the data, "
+                )
+                why += "and the mean of both is used"
         subtracted = {"last": "its last value", "mean": "its mean", "none": "nothing"}[self.normalise]
-        error = f"validation error {self.errors[self.lookback]:.4g}"
+        error = f"validation error {self.errors[self.chosen]:.4g}"
         return f"{why} ({error}); {subtracted} is subtracted from a window, penalty {self.penalty:g}."
 
 
@@ -100,7 +106,8 @@ def choose_ridge(
 
     A series is on the scale of the others and has no gaps. The first look-back and the first offset are
     chosen, unless others are at least as good on every part: then those with the lowest error, in the mean
-    over the parts, compared with the first. The penalty is that of the lowest validation error.
+    over the parts, compared with the first, and the map is the mean of both. Each penalty is that of the
+    lowest validation error.
     """
     if not lookbacks or horizon > MAX_HORIZON:
         return None
@@ -126,14 +133,47 @@ def choose_ridge(
         else:
             if number and float(np.mean(ratios)) < least:
                 chosen, least = number, float(np.mean(ratios))
-    (lookback, offset), penalty = tried[chosen], found[chosen][1]
+    used = [(*tried[number], found[number][1]) for number in sorted({0, chosen})]
     # Shorter windows than the longest begin earlier.
-    moments = normalise(sum_windows(series, training, lookback, horizon), lookback, offset)
+    maps = [
+        (
+            normalise(sum_windows(series, training, lookback, horizon), lookback, offset).weights(penalty),
+            offset,
+        )
+        for lookback, offset, penalty in used
+    ]
+    lookback, offset, penalty = used[-1]
     validated: dict[int, float] = {}
     for (each, _), (error, _) in zip(tried, found, strict=True):
         validated[each] = min(error, validated.get(each, error))
     validated[lookback] = found[chosen][0]
-    return RidgeChoice(moments.weights(penalty), penalty, offset, validated)
+    weights = average_maps(maps, offset) if chosen else maps[0][0]
+    return RidgeChoice(weights, penalty, offset, validated, lookback)
+
+
+def average_maps(maps: Sequence[tuple[Array, Offset]], offset: Offset) -> Array:
+    r"""Return the mean of maps [lookback, horizon] of windows with their offsets subtracted, as such a map.
+
+    The forecast of a map W of windows x with the offset x m is :math:`x F`, with
+    :math:`F = m 1^T + (1 - m 1^T) W`. The mean of these F, for windows as long as the longest, is that of
+    :math:`W = F - m 1^T` with the `offset` of the result, since each column of F sums to 1.
+    """
+    longest, horizon = max(len(weights) for weights, _ in maps), maps[0][0].shape[1]
+    whole = np.zeros((longest, horizon))
+    for weights, own in maps:
+        m = offset_weights(len(weights), own)
+        whole[-len(weights) :] += m[:, None] + weights - np.outer(m, weights.sum(axis=0))
+    return whole / len(maps) - offset_weights(longest, offset)[:, None]
+
+
+def offset_weights(lookback: int, offset: Offset) -> Array:
+    """Return the vector m [lookback] by which a window is multiplied to get its offset."""
+    m = np.zeros(lookback)
+    if offset == "last":
+        m[-1] = 1
+    elif offset == "mean":
+        m[:] = 1 / lookback
+    return m
 
 
 class _Trial(NamedTuple):
@@ -173,13 +213,6 @@ def _best_penalty(trial: _Trial, lookback: int, offset: Offset) -> tuple[float, 
     return min((new.squared_error(known.weights(penalty)) / values, penalty) for penalty in PENALTIES)
 
 
-def window_offset(windows: Array, offset: Offset) -> Array:
-    """Return what is subtracted from each of the windows [n, lookback], [n, 1]."""
-    if offset == "last":
-        return windows[:, -1:]
-    return windows.mean(axis=1, keepdims=True) if offset == "mean" else np.zeros((len(windows), 1))
-
-
 def sum_windows(series: Sequence[Array], parts: Sequence[range], lookback: int, horizon: int) -> Moments:
     """Sum over all windows whose horizon lies in the part of its series, or over every n-th of many."""
     products = sum(map(len, parts)) * lookback * (lookback + horizon)
@@ -193,11 +226,7 @@ def normalise(moments: Moments, lookback: int, offset: Offset) -> Moments:
     The offset of a window x is x m. With it subtracted, X becomes X - X m 1^T, and Y becomes Y - X m 1^T.
     """
     inner, cross = moments.inner[-lookback:, -lookback:], moments.cross[-lookback:]
-    m = np.zeros(lookback)
-    if offset == "last":
-        m[-1] = 1
-    elif offset == "mean":
-        m[:] = 1 / lookback
+    m = offset_weights(lookback, offset)
     moved = inner @ m
     level = float(m @ moved)
     targets = cross - moved[:, None]
