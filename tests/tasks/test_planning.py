@@ -102,6 +102,40 @@ def test_measuring_leaves_the_first_weights(monkeypatch, training):
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
+@pytest.fixture
+def gpu(monkeypatch):
+    """torch says that there is one; models are created before they are moved to it."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"epochs": 1}, (512, 3e-3)),
+        ({}, (512, 3e-3)),
+        ({"lr": 0.1}, (512, 0.1)),
+        ({"hidden_size": 8}, (8, 4e-3)),
+        ({"device": "cpu"}, (256, 4e-3)),
+        ({"minutes": 1.0}, (256, 4e-3)),  # the speed will be measured
+        ({"minutes": 1.0, "epochs": 1}, (512, 3e-3)),
+    ],
+)
+def test_defaults_follow_from_the_device(settings, expected, gpu, training):
+    run, _ = training(**settings)
+    run.create()
+    assert (run.model.config.hidden_size, run.model.config.lr) == expected
+    notes = [note for note in run.notes if "GPU" in note]
+    assert len(notes) == (expected[0] == 512)
+    assert all("hidden_size=512" in note for note in notes)
+
+
+def test_a_network_of_the_user_has_the_same_settings_on_every_device(gpu, training):
+    run, _ = training(epochs=1)
+    config = TranslateConfig(data="x", network="custom")
+    assert run._suit_device(config) is config
+
+
 class Two(Processes):
     """The first of two processes; the other one's clock shows as much."""
 
