@@ -115,40 +115,41 @@ def choose_ridge(
     if not any(len(part) >= horizon for part in validation):
         training, validation = hold_back(training)
     trials = _try_parts(series, training, validation, longest, horizon)
-    if not trials or not trials[0].tested.windows:
+    if not trials:
         return None
     tried = [(lookback, offset) for lookback in lookbacks for offset in offsets]
-    # The validation rows are the first part: one that fails there is not tried on the others.
     found = [_best_penalty(trials[0], *each) for each in tried]
-    errors = [[error] for error, _ in found]
+    chosen = _find_better(tried, trials, [error for error, _ in found])
+    maps: list[tuple[Array, Offset]] = []
+    for number in sorted({0, chosen}):
+        (lookback, offset), (_, penalty) = tried[number], found[number]
+        # Shorter windows than the longest begin earlier.
+        moments = normalise(sum_windows(series, training, lookback, horizon), lookback, offset)
+        maps.append((moments.weights(penalty), offset))
+    errors = {each: min(found[tried.index((each, own))][0] for own in offsets) for each in lookbacks}
+    errors[lookback] = found[chosen][0]
+    weights = average_maps(maps, offset) if chosen else maps[0][0]
+    return RidgeChoice(weights, penalty, offset, errors, lookback)
+
+
+def _find_better(
+    tried: Sequence[tuple[int, Offset]], trials: Sequence[_Trial], validated: Sequence[float]
+) -> int:
+    """Return the number of the best that is as good as the first on every part; 0 if none is.
+
+    Those that fail on the validation rows, whose errors are `validated`, are not tried on other parts.
+    """
+    others = [_best_penalty(trial, *tried[0])[0] for trial in trials[1:]]
     chosen, least = 0, 1.0
-    for number, each in enumerate(tried):
-        ratios = []
-        for part, trial in enumerate(trials):
-            if part == len(errors[number]):
-                errors[number].append(_best_penalty(trial, *each)[0])
-            ratios.append(errors[number][part] / max(errors[0][part], TINY))
+    for number, error in enumerate(validated[1:], 1):
+        ratios = [error / max(validated[0], TINY)]
+        for trial, first in zip(trials[1:], others, strict=True):
             if ratios[-1] > 1:
                 break
-        else:
-            if number and float(np.mean(ratios)) < least:
-                chosen, least = number, float(np.mean(ratios))
-    used = [(*tried[number], found[number][1]) for number in sorted({0, chosen})]
-    # Shorter windows than the longest begin earlier.
-    maps = [
-        (
-            normalise(sum_windows(series, training, lookback, horizon), lookback, offset).weights(penalty),
-            offset,
-        )
-        for lookback, offset, penalty in used
-    ]
-    lookback, offset, penalty = used[-1]
-    validated: dict[int, float] = {}
-    for (each, _), (error, _) in zip(tried, found, strict=True):
-        validated[each] = min(error, validated.get(each, error))
-    validated[lookback] = found[chosen][0]
-    weights = average_maps(maps, offset) if chosen else maps[0][0]
-    return RidgeChoice(weights, penalty, offset, validated, lookback)
+            ratios.append(_best_penalty(trial, *tried[number])[0] / max(first, TINY))
+        if max(ratios) <= 1 and sum(ratios) / len(ratios) < least:
+            chosen, least = number, sum(ratios) / len(ratios)
+    return chosen
 
 
 def average_maps(maps: Sequence[tuple[Array, Offset]], offset: Offset) -> Array:
@@ -190,7 +191,7 @@ def _try_parts(
     lookback: int,
     horizon: int,
 ) -> list[_Trial]:
-    """The parts on which maps are tried, the last one first, without those that have no windows."""
+    """The parts on which maps are tried, the last one first; none if that has no windows."""
     quarters = [
         sum_windows(series, [_cut(part, *ends) for part in training], lookback, horizon) for ends in QUARTERS
     ]
@@ -198,7 +199,8 @@ def _try_parts(
     trials = [_Trial(whole, sum_windows(series, validation, lookback, horizon))]
     trials.append(_Trial(quarters[0].add(quarters[1]), quarters[2]))
     trials.append(_Trial(quarters[0], quarters[1]))
-    return [trial for trial in trials if trial.fitted.windows and trial.tested.windows]
+    usable = [bool(trial.fitted.windows and trial.tested.windows) for trial in trials]
+    return [trial for trial, use in zip(trials, usable, strict=True) if use] if usable[0] else []
 
 
 def _cut(part: range, first: int, last: int) -> range:

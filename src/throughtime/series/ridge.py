@@ -139,7 +139,8 @@ class Moments(NamedTuple):
 
     def add(self, other: Moments) -> Moments:
         """The moments of the windows of both."""
-        return Moments(*(mine + yours for mine, yours in zip(self, other, strict=True)))
+        inner, cross, squares, windows = other
+        return Moments(self.inner + inner, self.cross + cross, self.squares + squares, self.windows + windows)
 
     def weights(self, penalty: float) -> Array:
         """The ridge regression with this penalty."""
