@@ -19,7 +19,6 @@ def plan(monkeypatch):
     chosen = {}
     monkeypatch.setattr(driver, "build", machine.build)
     monkeypatch.setattr(persistent_function, "best", lambda task, *limits: chosen["plan"])
-    monkeypatch.setattr(persistent_function.costs, "plan", lambda device, task: None)
     monkeypatch.setattr(driver, "limits", lambda device: (machine.MULTIPROCESSORS, machine.SHARED))
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     monkeypatch.setattr(moves, "WARPS", 1)  # a fiber is dearer than a thread

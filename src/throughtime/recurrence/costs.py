@@ -1,115 +1,299 @@
-"""Measurements on GPUs: where our kernels are faster than torch's, and which plan suits them best.
+"""The time that a call takes on a GPU, in our kernels and in torch's: a model, by which `auto` chooses.
 
-`costs.json` has the figures of known GPUs. `throughtime doctor --measure` writes those of this machine into
-the user's cache folder, and they take precedence. Without measurements, `auto` leaves a call to torch.
+A call of ours takes one launch per layer and pass, in which the blocks exchange the state once per step,
+and a few large products. torch's cuDNN launches several kernels per step, except for small layers, which it
+too runs in one launch. The times follow from the numbers of steps, exchanges, bytes, operations and launches;
+the coefficients below were fitted on an H200, and `Rates` are the few that differ between machines (see
+`calibration`).
+
+A call is predicted twice: *called*, where Python launches every operation and the host may be the slower
+one, and *replayed* from a CUDA graph, where only the GPU counts. Ours is chosen only if it is faster both
+ways. The choice therefore does not depend on whether a graph is being recorded: a training run computes the
+same before and after its updates are recorded.
 """
 
 from __future__ import annotations
 
 import functools
-import json
-import math
-import sys
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from throughtime.cells.base import Cell
-from throughtime.files import cache_folder
-from throughtime.recurrence.choice import GPU_ONLY
-from throughtime.recurrence.persistent_plan import KernelTask, Plan
+from throughtime.kernels.elements import ElementKind, round_up_units
+from throughtime.recurrence.persistent_plan import (
+    Form,
+    KernelTask,
+    best,
+    estimate_start,
+    estimate_step,
+)
 
-NEVER = sys.maxsize
-ALIGNED = 8
-
-
-def find_break_even(backend: str, cell: Cell, x: Tensor, trains: bool, layers: int = 1) -> int:
-    """Return the number of steps from which this backend is faster than torch, at the nearest measured shape.
-
-    `layers` is the number of layers that torch would run side by side.
-    """
-    if backend not in GPU_ONLY:
-        return 0
-    if x.device.type != "cuda":
-        return NEVER
-    name = name_use(cell, x.dtype, trains)
-    return _steps(gpu(x.get_device()), backend, name, cell.hidden_size, x.shape[1], layers)
+MARGIN = 1.08
+"""How many times as fast ours must be predicted to be: predictions are off by about a tenth."""
 
 
-@functools.cache
-def _steps(name: str, backend: str, name_use: str, hidden: int, batch: int, layers: int) -> int:
-    """Look up `find_break_even` once: every call of `scan` asks."""
-    return nearest(figures(name).get(backend, {}).get(name_use, []), hidden, batch, layers)
+class Gpu(NamedTuple):
+    """The properties of a GPU that the model uses."""
+
+    capability: tuple[int, int]
+    multiprocessors: int
+    shared: int  # bytes of shared memory that a block may have
+    clock: float  # MHz
+    memory: float  # bytes per microsecond
+    l2: int  # bytes
 
 
-def nearest(rows: list[list[Any]], hidden: int, batch: int, layers: int = 1) -> int:
-    """Return the steps of the row whose shape is nearest.
-
-    A row is hidden size, batch, and the steps with one layer, with two, and with three or more (null: at no
-    length). In rows of three numbers the steps hold for any number of layers. Sizes that are not a multiple
-    of 8 are far from those that are, as torch is much slower there.
-
-    >>> rows = [[256, 16, 35, 128, None], [1024, 16, 128, 128, 128]]
-    >>> nearest(rows, hidden=300, batch=20), nearest(rows, hidden=300, batch=20, layers=2)
-    (35, 128)
-    >>> nearest([], hidden=300, batch=20) == NEVER
-    True
-    """
-
-    def distance(row: list[Any]) -> float:
-        apart = 0.5 if (row[0] % ALIGNED == 0) != (hidden % ALIGNED == 0) else 0.0
-        return abs(math.log(row[0] / hidden)) + abs(math.log(row[1] / batch)) + apart
-
-    if not rows:
-        return NEVER
-    row = min(rows, key=distance)
-    steps = row[min(1 + layers, len(row) - 1)]
-    return NEVER if steps is None else int(steps)
+H200 = Gpu((9, 0), 132, 232448, clock=1980.0, memory=4.9e6, l2=60 << 20)
 
 
-def name_use(cell: Cell, dtype: torch.dtype, trains: bool) -> str:
-    """Return the name under which figures of such calls are stored."""
-    reset = getattr(cell, "reset", "after")
-    name = (cell.equations or type(cell).__name__) + ("-before" if reset == "before" else "")
-    return f"{name} {str(dtype).removeprefix('torch.')} {'trained' if trains else 'forward'}"
+@dataclass(frozen=True)
+class Rates:
+    """The constants of a machine. Times are in microseconds; the others are relative to an H200."""
+
+    exchange: float  # latencies inside our kernels
+    traffic: float  # bytes and products inside our kernels
+    product: float  # products over all steps in bf16 and float16
+    product32: float  # the same in tf32
+    memory: float  # bytes of memory
+    launch: float  # time of a small kernel, replayed
+    host: float  # time in which the host launches one of our layers and its backward pass
+    host_layer: float  # and every further layer
+    torch_latency: float  # latencies of torch's kernels
+    torch_traffic: float  # bytes and products inside torch's kernels
+    torch_small: float  # torch's single launch for small layers
+    torch_host: float  # time in which the host launches one layer of torch's and its backward pass
+    torch_host_step: float  # and every step of it
 
 
-def plan(device: int, task: KernelTask) -> Plan | None:
-    """Return the plan measured as the best for exactly this task on this GPU, or None."""
-    numbers = figures(gpu(device)).get("plans", {}).get(plan_name(task))
-    return None if numbers is None else Plan(**numbers)
+DEFAULTS = Rates(
+    exchange=1.0,
+    traffic=1.0,
+    product=1.0,
+    product32=1.0,
+    memory=1.0,
+    launch=2.4,
+    host=1150.0,
+    host_layer=455.0,
+    torch_latency=1.0,
+    torch_traffic=1.0,
+    torch_small=1.0,
+    torch_host=1350.0,
+    torch_host_step=39.0,
+)
+"""Those of an H200."""
 
 
-def plan_name(task: KernelTask) -> str:
-    """Return the name under which the best plan of a task is stored."""
-    way = "backward" if task.backward else "forward"
-    return f"{task.form.name} {task.kind.name} {way} {task.width} {task.batch}"
+class Call(NamedTuple):
+    """What a prediction depends on."""
+
+    form: Form
+    kind: ElementKind
+    steps: int
+    batch: int
+    hidden: int
+    inputs: int
+    layers: int = 1
+    directions: int = 1
+    trains: bool = True
+    ragged: bool = False
+
+    @property
+    def cells(self) -> int:
+        """Number of cells."""
+        return self.layers * self.directions
+
+    def count_operations(self, hidden: int) -> tuple[float, float]:
+        """Return the operations, in millions, of the products with all inputs, and with all states.
+
+        `hidden` is the number of units with padding.
+        """
+        above = hidden * self.directions
+        widths = self.directions * (self.inputs + (self.layers - 1) * above)
+        per_input = 2e-6 * self.steps * self.batch * self.form.gates * hidden
+        return per_input * widths, per_input * self.cells * hidden
 
 
-@functools.cache
-def gpu(device: int) -> str:
-    """Return the name of a GPU."""
-    return torch.cuda.get_device_name(device)
+class Times(NamedTuple):
+    """Predicted microseconds."""
+
+    called: float
+    replayed: float
 
 
-@functools.cache
-def figures(name: str) -> dict[str, Any]:
-    """Return all measurements on GPUs of this name; the user's own take precedence."""
-    result: dict[str, Any] = {}
-    for path in (Path(__file__).with_name("costs.json"), own_file()):
-        if path.exists():
-            result.update(json.loads(path.read_text(encoding="utf-8")).get(name, {}))
-    return result
+HALF_RATE, TF32_RATE, FLOAT_RATE = 450.0, 150.0, 50.0
+"""Millions of operations per microsecond of a product over all steps."""
+MEMORY_RATE = 3.0e6
+"""Bytes per microsecond of copies and sums."""
+FORWARD_LAUNCHES, BACKWARD_LAUNCHES = 2, 5
+"""Small kernels of a layer beside the recurrence: products, copies, sums."""
+FORWARD_HOST = 0.2
+"""Share of the host's time that a call without a backward pass takes."""
 
 
-def forget() -> None:
-    """Read the files again at the next use, after a new measurement."""
-    figures.cache_clear()
-    _steps.cache_clear()
+def predict_ours(call: Call, gpu: Gpu, rates: Rates) -> Times | None:
+    """Return the times of our kernels, which run one layer after the other; None if they do not fit."""
+    width, size = round_up_units(call.hidden), call.kind.size
+    device = 0.0
+    for backward in (False, True)[: 1 + call.trains]:
+        task = KernelTask(call.form, call.kind, width, call.batch, backward)
+        plan = best(task, gpu.multiprocessors, gpu.shared)
+        if plan is None:
+            return None
+        step = estimate_step(task, plan)
+        device += call.steps * (rates.exchange * step.latency + rates.traffic * step.traffic)
+        device += rates.traffic * estimate_start(task, plan)
+        device += rates.launch * (BACKWARD_LAUNCHES if backward else FORWARD_LAUNCHES)
+        filled = call.steps * call.batch * width * size * (2 * call.form.slots if backward else 1)
+        weights = 2 * call.form.gates * width * width * size
+        device += rates.memory * (filled + weights) / MEMORY_RATE
+    entering, recurrent = call.count_operations(width)
+    operations = (3 * entering + recurrent) if call.trains else entering
+    device = call.cells * device + _scale_product(rates, call.kind) * operations
+    host = (rates.host + rates.host_layer * (call.cells - 1)) * (1.0 if call.trains else FORWARD_HOST)
+    return Times(max(host, device), device)
 
 
-def own_file() -> Path:
-    """Return the file that `throughtime doctor --measure` writes."""
-    return cache_folder() / "costs.json"
+def _scale_product(rates: Rates, kind: ElementKind) -> float:
+    """Return the microseconds of a million operations."""
+    if kind >= ElementKind.BF16:
+        return rates.product / HALF_RATE
+    return rates.product32 / (TF32_RATE if kind is ElementKind.TF32 else FLOAT_RATE)
+
+
+class StepTerms(NamedTuple):
+    """Coefficients of a step of cuDNN's that launches its kernels one by one, forward or backward."""
+
+    launches: float  # microseconds
+    length: float  # of each thousand bytes of the inner dimension
+    weights: float  # of each million bytes of weights
+    operations: float  # relative to the products over all steps
+
+
+class SmallTerms(NamedTuple):
+    """Coefficients of a step of cuDNN's single launch for small layers."""
+
+    step: float  # microseconds
+    weights: float  # of each thousand bytes of weights
+    operations: float  # of each million
+
+
+FORWARD, BACKWARD = StepTerms(3.72, 0.445, 0.312, 1.11), StepTerms(3.91, 0.854, 0.633, 1.19)
+SMALL_FORWARD, SMALL_BACKWARD = SmallTerms(0.36, 0.01, 0.21), SmallTerms(0.39, 0.01, 0.09)
+TORCH_CALL, TORCH_CELL = (3.2, 5.9), (8.5, 15.3)
+"""Microseconds of a call and of each cell, beside its steps: forward, backward."""
+SINGLE = 1.84
+"""How many times as long bytes take in float32 as in half the size."""
+UNALIGNED, UNALIGNED_PRODUCT = 1.3, 2.0
+"""How many times as long steps and products take if rows do not begin on a boundary of 16 bytes."""
+NEXT_LAYER, OTHER_DIRECTION = 0.27, 0.68
+"""Share of a layer's latency that another layer adds, which runs beside it some steps behind, and that the
+other direction adds."""
+SMALL_HOST, FORWARD_TORCH_HOST, CELL_HOST = 0.75, 0.35, 0.37
+"""Shares of the host's time: small layers, calls without a backward pass, every further cell."""
+RAGGED_HOST = 7000.0
+"""Microseconds in which the host packs a ragged batch: it waits for the lengths and sorts the rows."""
+FORWARD_SMALL, BACKWARD_SMALL = {True: 384, False: 192}, {True: 256, False: 128}
+"""The most units of a plain network, and of others, for which torch asks cuDNN for the single launch."""
+
+
+def predict_torch(call: Call, rates: Rates) -> Times:
+    """Return the times of torch's kernels, in which layers and directions run side by side."""
+    aligned = call.hidden * call.kind.size % 16 == 0
+    slower = 1.0 if aligned else UNALIGNED_PRODUCT
+    product = _scale_product(rates, call.kind) * slower
+    entering, recurrent = call.count_operations(call.hidden)
+    device, single = product * entering, True
+    for backward in (False, True)[: 1 + call.trains]:
+        device += rates.torch_latency * (TORCH_CALL[backward] + TORCH_CELL[backward] * call.cells)
+        if _is_small(call, backward):
+            device += rates.torch_small * call.steps * call.cells * _time_small_step(call, backward)
+        else:
+            single = False
+            device += call.steps * _time_step(call, rates, BACKWARD if backward else FORWARD, product)
+    if call.trains:
+        device += product * (2 * entering + recurrent)
+    share = (SMALL_HOST if single else 1.0) * (1.0 if call.trains else FORWARD_TORCH_HOST)
+    host = share * rates.torch_host * (1 + CELL_HOST * (call.cells - 1))
+    if not single:
+        steps = rates.torch_host_step * call.steps * call.cells
+        host += steps if call.trains else FORWARD_TORCH_HOST * steps
+    host += RAGGED_HOST if call.ragged else 0.0
+    return Times(max(host, device), device)
+
+
+def _is_small(call: Call, backward: bool) -> bool:
+    """Whether torch asks for the single launch, and cuDNN has one: not in bf16, nor for ragged batches."""
+    most = (BACKWARD_SMALL if backward else FORWARD_SMALL)[call.form <= Form.RELU]
+    return call.kind is not ElementKind.BF16 and not call.ragged and call.hidden <= most
+
+
+def _time_small_step(call: Call, backward: bool) -> float:
+    terms = SMALL_BACKWARD if backward else SMALL_FORWARD
+    weights = call.form.gates * call.hidden**2
+    return (
+        terms.step
+        + terms.weights * weights * call.kind.size / 1e3
+        + terms.operations * 2e-6 * call.batch * weights
+    )
+
+
+def _time_step(call: Call, rates: Rates, terms: StepTerms, product: float) -> float:
+    """Return the microseconds of a step of all cells."""
+    aligned = call.hidden * call.kind.size % 16 == 0
+    single = SINGLE if call.kind <= ElementKind.TF32 else 1.0
+    row, weights = call.hidden * call.kind.size, call.form.gates * call.hidden**2
+    latency = terms.launches * (1.0 if aligned else UNALIGNED) + terms.length * single * row / 1e3
+    beside = (1 + NEXT_LAYER * (call.layers - 1)) * (1 + OTHER_DIRECTION * (call.directions - 1))
+    traffic = rates.torch_traffic * terms.weights * single * weights * call.kind.size / 1e6
+    traffic += terms.operations * product * 2e-6 * call.batch * weights
+    return rates.torch_latency * latency * beside + traffic * call.cells
+
+
+LOOP_LAUNCHES, LOOP_HOST = 12.0, 150.0
+"""Kernels per step of the loops in Python, and microseconds of the host in which it launches them."""
+
+
+def predict_loop(call: Call, rates: Rates) -> Times:
+    """Return the times of the backends that launch every operation of every step from Python."""
+    steps = call.steps * call.cells * (3 if call.trains else 1)
+    device = steps * LOOP_LAUNCHES * rates.launch
+    return Times(max(device, steps * LOOP_HOST), device)
+
+
+def is_faster(
+    cell: Cell,
+    x: Tensor,
+    lengths: Tensor | None,
+    carry: Tensor | None,
+    trains: bool,
+    layers: int = 1,
+    directions: int = 1,
+) -> bool:
+    """Return whether our kernels are predicted to be faster than what else could run this call."""
+    from throughtime.recurrence import calibration, native
+    from throughtime.recurrence.persistent import find_form, find_kind
+
+    form, kind = find_form(cell), find_kind(x)
+    if form is None or kind is None:
+        return True  # minGRU and minLSTM take one launch each way, where others take several per step
+    steps, batch, inputs = x.shape
+    call = Call(
+        form, kind, steps, batch, cell.hidden_size, inputs, layers, directions, trains, lengths is not None
+    )
+    loops = native.BACKEND.refuses(cell, x, lengths, carry) is not None
+    device = x.get_device()
+    return _compare(call, calibration.find_gpu(device), calibration.get_rates(device), loops)
+
+
+@functools.lru_cache(maxsize=4096)
+def _compare(call: Call, gpu: Gpu, rates: Rates, loops: bool) -> bool:
+    return wins(
+        predict_ours(call, gpu, rates), predict_loop(call, rates) if loops else predict_torch(call, rates)
+    )
+
+
+def wins(ours: Times | None, others: Times) -> bool:
+    """Return whether ours is predicted to be faster both ways, by more than predictions are off."""
+    return ours is not None and all(MARGIN * own < other for own, other in zip(ours, others, strict=True))

@@ -13,7 +13,7 @@ from torch.nn.functional import linear
 
 from throughtime.cells.base import Cell, State
 from throughtime.kernels.elements import KINDS, ElementKind, round_up_units
-from throughtime.recurrence import costs, persistent_layer
+from throughtime.recurrence import persistent_layer
 from throughtime.recurrence.backend import Result, first_order
 from throughtime.recurrence.batched_copies import Moves
 from throughtime.recurrence.persistent_layer import OWN, SavedLayer
@@ -49,7 +49,7 @@ def _prepare_kernel(
     if settings.plans is not None:
         plan: Plan | None = settings.plans[backward]
     else:
-        plan = costs.plan(settings.device, task) or best(task, *driver.limits(settings.device))
+        plan = best(task, *driver.limits(settings.device))
     assert plan is not None
     name = "backward" if backward else "forward"
     files, constants = (*FILES, f"{name}.cu"), plan.constants(task)

@@ -6,6 +6,7 @@ import functools
 import math
 from dataclasses import asdict, dataclass, replace
 from enum import IntEnum
+from typing import NamedTuple
 
 from throughtime.kernels.elements import ElementKind
 
@@ -193,14 +194,14 @@ def candidates(task: KernelTask, multiprocessors: int, shared_limit: int) -> lis
                 plan = fit_plan(task, units, rows, passes, warps, shared_limit)
                 if plan is not None:
                     plans.append(replace(plan, pause=_pause(task, plan)))
-    return sorted(plans, key=lambda plan: microseconds(task, plan))
+    return sorted(plans, key=lambda plan: estimate_step(task, plan).total)
 
 
 def _pause(task: KernelTask, plan: Plan) -> int:
     """Return the pause before a block first looks for the state; with several passes it needs none."""
     if plan.passes > 1:
         return 0
-    return next(pause for most, pause in PAUSES if microseconds(task, plan) < most)
+    return next(pause for most, pause in PAUSES if estimate_step(task, plan).total < most)
 
 
 @functools.cache
@@ -210,20 +211,36 @@ def best(task: KernelTask, multiprocessors: int, shared_limit: int) -> Plan | No
     return plans[0] if plans else None
 
 
-WAITING = 0.283
-"""Microseconds for what a step leaves to be seen by the next; with several passes the others fill them."""
-PASS, OWN_BYTES, ALL_BYTES, STREAMED_BYTES = 0.378, 1.348e-5, 5.86e-8, 1.409e-5
-INSTRUCTIONS, STAGED_BYTES, SHARED_BYTES = 3.63e-3, 2.62e-6, 1.18e-5
-"""Microseconds of a pass, of a byte that a block takes from L2, that all blocks take, that it streams, of a
-matrix instruction of a quarter of a multiprocessor, of a byte of staged weights and of the warps' shares:
-fitted to 183 plans measured on an H200, which they meet within 13 % (one standard deviation)."""
+class StepCost(NamedTuple):
+    """Expected microseconds of a step on an H200."""
+
+    latency: float  # exchanges, and what waits for what
+    traffic: float  # bytes and products, which more multiprocessors or a wider cache would speed up
+
+    @property
+    def total(self) -> float:
+        """Both, since a step waits before it multiplies."""
+        return self.latency + self.traffic
+
+
+PASS, WAITING, BATCH_OF_LOADS, GATE = 0.393, 0.280, 0.333, 0.0361
+"""Microseconds of a pass, of what a step leaves to be seen by the next (with several passes the others fill
+them), of each batch of loads but the first, and of a gate that a thread computes."""
+OWN_BYTE, STREAMED_BYTE, STAGED_BYTE, SHARED_BYTE = 1.685e-5, 1.359e-5, 2.41e-6, 4.06e-6
+INSTRUCTION, MEMORY_BYTE = 5.15e-3, 8.2e-8
+"""Microseconds of a byte that a block takes from L2, that it streams, of staged weights and of the warps'
+shares; of a matrix instruction of a quarter of a multiprocessor; of a byte that all blocks read or write.
+They are fitted to kernels measured on an H200."""
+LAUNCH, OWN_WEIGHT, ALL_WEIGHTS = 1.82, 1.77e-5, 2.9e-7
+"""Microseconds of a launch, and of a byte of weights that a block and that all blocks read at the start."""
 PAUSES = ((1.4, 200), (2.0, 400), (math.inf, 700))
 """Clock cycles to pause, by the upper bound on the microseconds of a step."""
 
 
-def microseconds(task: KernelTask, plan: Plan) -> float:
+def estimate_step(task: KernelTask, plan: Plan) -> StepCost:
     """Return the expected time of a step, by which `candidates` sorts."""
-    total = 0.0
+    latency = traffic = 0.0
+    tasks = -(-(plan.units // 16 * plan.rows // 8 * 2) // plan.warps)
     for gates, depth, held, staged in zip(
         (task.tiles, 1), task.depths(), (plan.held, plan.held_n), (plan.staged, plan.staged_n), strict=True
     ):
@@ -231,12 +248,20 @@ def microseconds(task: KernelTask, plan: Plan) -> float:
             continue
         each, tiles, row_tiles = plan.chunks_per_warp(depth), gates * plan.units // 16, plan.rows // 8
         chunk = plan.chunk_bytes(gates)
-        own = min(plan.rows, task.batch) * depth
         thrice = 3 if task.kind is ElementKind.FLOAT else 1
-        total += PASS + OWN_BYTES * own + ALL_BYTES * own * plan.blocks(task)
-        total += STREAMED_BYTES * max(0, each - held - staged) * chunk
-        total += INSTRUCTIONS * thrice * each * tiles * row_tiles * plan.warps / 2
-        total += STAGED_BYTES * chunk * min(staged, each - held)
-        total += SHARED_BYTES * plan.warps * tiles * row_tiles * 512
-        total += WAITING if plan.passes == 1 else 0.0
-    return total * plan.passes
+        latency += PASS + BATCH_OF_LOADS * (-(-each // plan.batch) - 1) + GATE * tasks * task.form.gates
+        latency += WAITING if plan.passes == 1 else 0.0
+        traffic += OWN_BYTE * min(plan.rows, task.batch) * depth
+        traffic += STREAMED_BYTE * max(0, each - held - staged) * chunk
+        traffic += INSTRUCTION * thrice * each * tiles * row_tiles * plan.warps / 2
+        traffic += STAGED_BYTE * chunk * min(staged, each - held)
+        traffic += SHARED_BYTE * plan.warps * tiles * row_tiles * 512
+    moved = task.batch * task.width * task.kind.size * (2 * task.form.gates + 2)
+    return StepCost(latency * plan.passes, traffic * plan.passes + MEMORY_BYTE * moved)
+
+
+def estimate_start(task: KernelTask, plan: Plan) -> float:
+    """Return the expected time of a launch and of what its blocks do before the first step, on an H200."""
+    first, second = task.depths()
+    own = plan.units * (task.tiles * first + second)
+    return LAUNCH + OWN_WEIGHT * own + ALL_WEIGHTS * own * plan.unit_blocks(task)
