@@ -25,7 +25,7 @@ from throughtime.recurrence import persistent as persistent_function
 from throughtime.recurrence import scan
 from throughtime.recurrence.measuring import MAKERS, compile_ahead
 from throughtime.recurrence.persistent import PersistentSettings, Recurrence, find_form
-from throughtime.recurrence.persistent_plan import KernelTask, Plan, best, candidates, estimate_step
+from throughtime.recurrence.persistent_plan import KernelTask, Plan, best, candidates, microseconds
 
 TOLERANCE = {"float32": 2e-5, "tf32": 5e-3, "bfloat16": 4e-2, "float16": 6e-3}
 """Of the norm of the difference, relative to float64, where numbers are not near zero altogether; the half
@@ -228,7 +228,7 @@ def compare_plans(seconds: float, tried: int = 4, seed: int = 0) -> list[dict[st
                     "rank": rank,
                     "plan": astuple(plan),
                     "microseconds": step,
-                    "expected": estimate_step(task, plan).total,
+                    "expected": microseconds(task, plan),
                 }
             )
     times: dict[tuple[int, ...], list[float]] = {}

@@ -144,3 +144,14 @@ def test_auto_runs_the_next_backend(monkeypatch):
     failures["reason"] = "a GPU kernel did not compile"
     with pytest.warns(ThroughtimeWarning, match="did not compile"):
         assert choose_backend(LSTM(3, 4), OnGpu, None, None).name == "native"
+
+
+def test_under_autocast_the_weights_are_tried_in_the_type_of_the_input():
+    cell, seen = LSTM(4, 5), []
+    backend = Broken(None)
+    backend.run = lambda cell, x, *others: (
+        seen.append({w.dtype for w in cell.weights().values()}) or (REFERENCE.run(cell, x, *others))
+    )
+    assert trials.works(backend, cell, X.to(torch.bfloat16), None, trains=True)
+    assert seen == [{torch.bfloat16}]
+    assert cell.weight_hh.dtype is torch.float32

@@ -142,14 +142,18 @@ def _time_on_gpu(call: Step) -> float:
     return max(1e-3, 1e3 * float(start.elapsed_time(end)))
 
 
-IN_A_ROW = 3
-"""Calls between two synchronisations: the GPU works while the host prepares the next call."""
+WARM_UP, IN_A_ROW = 12, 3
+"""Calls that are not measured, as the first ones prepare what later ones use, and calls between two
+synchronisations: the GPU works while the host prepares the next call."""
 
 
 def call_microseconds(call: Step, seconds: float = 0.1, least: int = 5) -> float:
     """Return the median microseconds of a call from Python, measured by the host."""
-    for _ in range(3):
+    start = time.perf_counter()
+    for number in range(WARM_UP):
         call()
+        if number > 1 and time.perf_counter() - start > seconds:
+            break
     torch.cuda.synchronize()
     once = _time_on_host(call)
     count = max(least, min(60, int(seconds * 1e6 / once / IN_A_ROW)))

@@ -194,14 +194,14 @@ def candidates(task: KernelTask, multiprocessors: int, shared_limit: int) -> lis
                 plan = fit_plan(task, units, rows, passes, warps, shared_limit)
                 if plan is not None:
                     plans.append(replace(plan, pause=_pause(task, plan)))
-    return sorted(plans, key=lambda plan: estimate_step(task, plan).total)
+    return sorted(plans, key=lambda plan: microseconds(task, plan))
 
 
 def _pause(task: KernelTask, plan: Plan) -> int:
     """Return the pause before a block first looks for the state; with several passes it needs none."""
     if plan.passes > 1:
         return 0
-    return next(pause for most, pause in PAUSES if estimate_step(task, plan).total < most)
+    return next(pause for most, pause in PAUSES if microseconds(task, plan) < most)
 
 
 @functools.cache
@@ -215,12 +215,7 @@ class StepCost(NamedTuple):
     """Expected microseconds of a step on an H200."""
 
     latency: float  # exchanges, and what waits for what
-    traffic: float  # bytes and products, which more multiprocessors or a wider cache would speed up
-
-    @property
-    def total(self) -> float:
-        """Both, since a step waits before it multiplies."""
-        return self.latency + self.traffic
+    traffic: float  # bytes and products
 
 
 PASS, WAITING, BATCH_OF_LOADS, GATE = 0.393, 0.280, 0.333, 0.0361
@@ -238,7 +233,7 @@ PAUSES = ((1.4, 200), (2.0, 400), (math.inf, 700))
 
 
 def estimate_step(task: KernelTask, plan: Plan) -> StepCost:
-    """Return the expected time of a step, by which `candidates` sorts."""
+    """Return the expected time of a step: first it waits, then it multiplies."""
     latency = traffic = 0.0
     tasks = -(-(plan.units // 16 * plan.rows // 8 * 2) // plan.warps)
     for gates, depth, held, staged in zip(
@@ -258,6 +253,11 @@ def estimate_step(task: KernelTask, plan: Plan) -> StepCost:
         traffic += SHARED_BYTE * plan.warps * tiles * row_tiles * 512
     moved = task.batch * task.width * task.kind.size * (2 * task.form.gates + 2)
     return StepCost(latency * plan.passes, traffic * plan.passes + MEMORY_BYTE * moved)
+
+
+def microseconds(task: KernelTask, plan: Plan) -> float:
+    """Return the expected time of a step, by which `candidates` sorts."""
+    return sum(estimate_step(task, plan))
 
 
 def estimate_start(task: KernelTask, plan: Plan) -> float:
