@@ -171,3 +171,30 @@ def test_measurements_far_from_the_expected_are_bounded():
 
 def test_an_h200_has_the_constants_that_were_fitted_there():
     assert calibration.derive_rates(H200) == DEFAULTS
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU on this machine")
+def test_on_a_gpu_it_is_measured_wherever_the_program_is(monkeypatch, tmp_path):
+    monkeypatch.setenv("THROUGHTIME_CACHE", str(tmp_path / "cache"))
+    calibration.forget()
+    try:
+        numbers = torch.random.get_rng_state(), torch.cuda.get_rng_state()
+        allowed = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+        with torch.inference_mode(), torch.autocast("cuda", torch.float16), torch.device("cuda"):
+            found = calibration.get_rates(0)
+            assert torch.is_inference_mode_enabled()
+            assert torch.is_autocast_enabled("cuda")
+        assert torch.equal(torch.random.get_rng_state(), numbers[0])
+        assert torch.equal(torch.cuda.get_rng_state(), numbers[1])
+        assert (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32) == allowed
+        assert json.loads(stored(tmp_path).read_text())["rates"] == asdict(found)
+        # While a graph is recorded, nothing may be measured; afterwards the stored constants serve again.
+        calibration.forget()
+        x, graph = torch.zeros(8, device="cuda"), torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            x.add_(1)
+            derived = calibration.get_rates(0)
+        assert derived == calibration.derive_rates(calibration.find_gpu(0))
+        assert calibration.get_rates(0) == found
+    finally:
+        calibration.forget()

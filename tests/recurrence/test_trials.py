@@ -9,9 +9,11 @@ import torch
 
 from throughtime.cells import GRU, LSTM
 from throughtime.errors import ThroughtimeError, ThroughtimeWarning
-from throughtime.recurrence import choice, trials
+from throughtime.kernels import driver
+from throughtime.recurrence import calibration, choice, scan, trials
 from throughtime.recurrence.backend import BACKEND as REFERENCE
 from throughtime.recurrence.choice import choose_backend
+from throughtime.recurrence.costs import DEFAULTS
 from throughtime.recurrence.persistent import Persistent
 
 X = torch.zeros(9, 3, 4)
@@ -155,3 +157,21 @@ def test_under_autocast_the_weights_are_tried_in_the_type_of_the_input():
     assert trials.works(backend, cell, X.to(torch.bfloat16), None, trains=True)
     assert seen == [{torch.bfloat16}]
     assert cell.weight_hh.dtype is torch.float32
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU on this machine")
+def test_on_a_gpu_a_kernel_that_does_not_compile_is_passed_over(monkeypatch):
+    def fail(*_):
+        raise ThroughtimeError("a GPU kernel did not compile")
+
+    monkeypatch.setattr(driver, "machine_code", fail)
+    monkeypatch.setattr(calibration, "get_rates", lambda device: DEFAULTS)
+    cell, x = GRU(16, 27).cuda(), torch.randn(40, 5, 16, device="cuda", requires_grad=True)
+    with pytest.warns(ThroughtimeWarning, match="did not compile"):
+        outputs, _ = scan(cell, x)
+    expected, _ = scan(cell, x, backend="reference")
+    torch.testing.assert_close(outputs, expected, rtol=1e-2, atol=1e-2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ThroughtimeWarning)
+        (gradient,) = torch.autograd.grad(scan(cell, x).outputs.sum(), x)
+    assert gradient.isfinite().all()
