@@ -135,24 +135,34 @@ FORWARD_HOST = 0.2
 def predict_ours(call: Call, gpu: Gpu, rates: Rates) -> Times | None:
     """Return the times of our kernels, which run one layer after the other; None if they do not fit."""
     width, size = round_up_units(call.hidden), call.kind.size
-    device = 0.0
+    layer = 0.0
     for backward in (False, True)[: 1 + call.trains]:
-        task = KernelTask(call.form, call.kind, width, call.batch, backward)
-        plan = best(task, gpu.multiprocessors, gpu.shared)
-        if plan is None:
+        launches = _time_launches(
+            call, KernelTask(call.form, call.kind, width, call.batch, backward), gpu, rates
+        )
+        if launches is None:
             return None
-        step = estimate_step(task, plan)
-        device += call.steps * (rates.exchange * step.latency + rates.traffic * step.traffic)
-        device += rates.traffic * estimate_start(task, plan)
-        device += rates.launch * (BACKWARD_LAUNCHES if backward else FORWARD_LAUNCHES)
+        layer += launches + rates.launch * (BACKWARD_LAUNCHES if backward else FORWARD_LAUNCHES)
         filled = call.steps * call.batch * width * size * (2 * call.form.slots if backward else 1)
         weights = 2 * call.form.gates * width * width * size
-        device += rates.memory * (filled + weights) / MEMORY_RATE
+        layer += call.directions * rates.memory * (filled + weights) / MEMORY_RATE
     entering, recurrent = call.count_operations(width)
     operations = (3 * entering + recurrent) if call.trains else entering
-    device = call.cells * device + _scale_product(rates, call.kind) * operations
+    device = call.layers * layer + _scale_product(rates, call.kind) * operations
     host = (rates.host + rates.host_layer * (call.cells - 1)) * (1.0 if call.trains else FORWARD_HOST)
     return Times(max(host, device), device)
+
+
+def _time_launches(call: Call, task: KernelTask, gpu: Gpu, rates: Rates) -> float | None:
+    """Return the microseconds of a pass of a layer: both directions side by side, or one after the other."""
+    found = []
+    for beside in (1, 2)[: call.directions]:
+        plan = best(task, gpu.multiprocessors // beside, gpu.shared)
+        if plan is not None:
+            step = estimate_step(task, plan)
+            time = call.steps * (rates.exchange * step.latency + rates.traffic * step.traffic)
+            found.append(call.directions // beside * (time + rates.traffic * estimate_start(task, plan)))
+    return min(found, default=None)
 
 
 def _scale_product(rates: Rates, kind: ElementKind) -> float:
