@@ -102,6 +102,12 @@ def test_a_backward_pass_that_fails_counts(monkeypatch):
         assert not trials.works(backend, LSTM(4, 5), X, None, trains=True)
 
 
+def test_the_top_layer_of_a_stack_has_an_input_of_its_own_width():
+    backend = Broken(None)
+    assert trials.works(backend, LSTM(10, 5), X, None, trains=True)
+    assert backend.runs == [((1, 3, 10), True, False)]
+
+
 def test_the_gradients_of_the_weights_are_left_alone():
     cell = LSTM(4, 5)
     assert trials.works(Broken(None), cell, X, None, trains=True)

@@ -54,7 +54,8 @@ def _run_one_step(backend: Backend, cell: Cell, x: Tensor, carry: Tensor | None,
     with torch.inference_mode(False), torch.set_grad_enabled(trains):
         # Under autocast the weights may have another type than x, in which the kernels will compute.
         weights = {name: weight.detach().to(x.dtype) for name, weight in cell.weights().items()}
-        first = torch.zeros((1, *x.shape[1:]), dtype=x.dtype, device=x.device, requires_grad=trains)
+        shape = 1, x.shape[1], cell.input_size  # of the top layer, whose input is not x
+        first = torch.zeros(shape, dtype=x.dtype, device=x.device, requires_grad=trains)
         state = tuple(first.new_zeros(x.shape[1], size) for size in cell.state_sizes)
         factors = None if carry is None else first.new_ones(1, x.shape[1])
         with cell.replacing(weights):
