@@ -30,7 +30,7 @@ from throughtime.recurrence.persistent_plan import (
     estimate_step,
 )
 
-MARGIN = 1.08
+MARGIN = 1.1
 """How many times as fast ours must be predicted to be: predictions are off by about a tenth."""
 
 
@@ -73,14 +73,14 @@ DEFAULTS = Rates(
     product=1.0,
     product32=1.0,
     memory=1.0,
-    launch=2.4,
-    host=1150.0,
-    host_layer=455.0,
+    launch=1.25,
+    host=670.0,
+    host_layer=200.0,
     torch_latency=1.0,
     torch_traffic=1.0,
     torch_small=1.0,
-    torch_host=1350.0,
-    torch_host_step=39.0,
+    torch_host=1160.0,
+    torch_host_step=46.0,
 )
 """Those of an H200."""
 
@@ -122,12 +122,12 @@ class Times(NamedTuple):
     replayed: float
 
 
-HALF_RATE, TF32_RATE, FLOAT_RATE = 450.0, 150.0, 50.0
-"""Millions of operations per microsecond of a product over all steps."""
-MEMORY_RATE = 3.0e6
+HALF_RATE, TF32_RATE, FLOAT_RATE = 640.0, 195.0, 50.0
+"""Millions of operations per microsecond of the products over all steps."""
+MEMORY_RATE = 1.6e6
 """Bytes per microsecond of copies and sums."""
-FORWARD_LAUNCHES, BACKWARD_LAUNCHES = 2, 5
-"""Small kernels of a layer beside the recurrence: products, copies, sums."""
+REPLAY, FORWARD_LAUNCHES, BACKWARD_LAUNCHES = 9.2, 3.4, 15.7
+"""Times of a small kernel that a call takes, and each layer beside its recurrence, bytes and operations."""
 FORWARD_HOST = 0.2
 """Share of the host's time that a call without a backward pass takes."""
 
@@ -143,12 +143,14 @@ def predict_ours(call: Call, gpu: Gpu, rates: Rates) -> Times | None:
         if launches is None:
             return None
         layer += launches + rates.launch * (BACKWARD_LAUNCHES if backward else FORWARD_LAUNCHES)
-        filled = call.steps * call.batch * width * size * (2 * call.form.slots if backward else 1)
-        weights = 2 * call.form.gates * width * width * size
-        layer += call.directions * rates.memory * (filled + weights) / MEMORY_RATE
+        filled = call.steps * call.batch * width * (2 * call.form.slots if backward else 1)
+        copied = 2 * call.form.gates * width * width if backward else 0
+        if width > call.hidden:
+            copied = 2 * copied + call.steps * call.batch * width
+        layer += call.directions * rates.memory * size * (filled + copied) / MEMORY_RATE
     entering, recurrent = call.count_operations(width)
     operations = (3 * entering + recurrent) if call.trains else entering
-    device = call.layers * layer + _scale_product(rates, call.kind) * operations
+    device = rates.launch * REPLAY + call.layers * layer + _scale_product(rates, call.kind) * operations
     host = (rates.host + rates.host_layer * (call.cells - 1)) * (1.0 if call.trains else FORWARD_HOST)
     return Times(max(host, device), device)
 
@@ -179,84 +181,106 @@ class StepTerms(NamedTuple):
     length: float  # of each thousand bytes of the inner dimension
     weights: float  # of each million bytes of weights
     operations: float  # relative to the products over all steps
+    single: float  # how many times as long launches and bytes take in float32
 
 
-class SmallTerms(NamedTuple):
-    """Coefficients of a step of cuDNN's single launch for small layers."""
+class SingleTerms(NamedTuple):
+    """Coefficients of a step of cuDNN's that is a part of one launch for all steps."""
 
     step: float  # microseconds
-    weights: float  # of each thousand bytes of weights
     operations: float  # of each million
 
 
-FORWARD, BACKWARD = StepTerms(3.72, 0.445, 0.312, 1.11), StepTerms(3.91, 0.854, 0.633, 1.19)
-SMALL_FORWARD, SMALL_BACKWARD = SmallTerms(0.36, 0.01, 0.21), SmallTerms(0.39, 0.01, 0.09)
-TORCH_CALL, TORCH_CELL = (3.2, 5.9), (8.5, 15.3)
+FORWARD, BACKWARD = StepTerms(3.6, 0.37, 0.06, 1.0, 1.6), StepTerms(4.6, 1.45, 0.11, 1.43, 0.71)
+SMALL_FORWARD, SMALL_BACKWARD = SingleTerms(0.26, 0.17), SingleTerms(0.68, 0.25)
+STATIC_FORWARD, STATIC_BACKWARD = SingleTerms(1.7, 0.011), SingleTerms(3.5, 0.025)
+RESIDENT, OVERFLOW = 190.0, 0.025
+"""Thousand bytes of weights that a small layer keeps on the chip, and the time of each further thousand, for
+every 16 rows."""
+TORCH_CALL, TORCH_CELL = (9.2, 5.2), (6.9, 14.9)
 """Microseconds of a call and of each cell, beside its steps: forward, backward."""
-SINGLE = 1.84
-"""How many times as long bytes take in float32 as in half the size."""
-UNALIGNED, UNALIGNED_PRODUCT = 1.3, 2.0
-"""How many times as long steps and products take if rows do not begin on a boundary of 16 bytes."""
-NEXT_LAYER, OTHER_DIRECTION = 0.27, 0.68
+UNALIGNED, UNALIGNED_PRODUCT = 2.2, 2.9
+"""How many times as long bytes and products take if rows do not begin on a boundary of 16 bytes."""
+NEXT_LAYER, OTHER_DIRECTION = 0.66, 0.65
 """Share of a layer's latency that another layer adds, which runs beside it some steps behind, and that the
 other direction adds."""
-SMALL_HOST, FORWARD_TORCH_HOST, CELL_HOST = 0.75, 0.35, 0.37
-"""Shares of the host's time: small layers, calls without a backward pass, every further cell."""
+SINGLE_HOST, CELL_HOST, FORWARD_TORCH_HOST, FORWARD_STEP_HOST = 0.95, 0.39, 0.2, 0.3
+"""Shares of the host's time: where all steps are one launch, of every further cell, and of calls and steps
+without a backward pass."""
 RAGGED_HOST = 7000.0
 """Microseconds in which the host packs a ragged batch: it waits for the lengths and sorts the rows."""
 FORWARD_SMALL, BACKWARD_SMALL = {True: 384, False: 192}, {True: 256, False: 128}
 """The most units of a plain network, and of others, for which torch asks cuDNN for the single launch."""
 
 
-def predict_torch(call: Call, rates: Rates) -> Times:
+def predict_torch(call: Call, gpu: Gpu, rates: Rates) -> Times:
     """Return the times of torch's kernels, in which layers and directions run side by side."""
     aligned = call.hidden * call.kind.size % 16 == 0
-    slower = 1.0 if aligned else UNALIGNED_PRODUCT
-    product = _scale_product(rates, call.kind) * slower
+    product = _scale_product(rates, call.kind) * (1.0 if aligned else UNALIGNED_PRODUCT)
     entering, recurrent = call.count_operations(call.hidden)
-    device, single = product * entering, True
+    device, launches_steps = product * entering, False
     for backward in (False, True)[: 1 + call.trains]:
         device += rates.torch_latency * (TORCH_CALL[backward] + TORCH_CELL[backward] * call.cells)
-        if _is_small(call, backward):
-            device += rates.torch_small * call.steps * call.cells * _time_small_step(call, backward)
+        if is_small(call, backward):
+            terms = SMALL_BACKWARD if backward else SMALL_FORWARD
+            device += rates.torch_small * call.steps * call.cells * _time_small_step(call, terms)
+        elif is_static(call, gpu):
+            terms = STATIC_BACKWARD if backward else STATIC_FORWARD
+            device += rates.torch_small * call.steps * _time_single_step(call, terms)
         else:
-            single = False
+            launches_steps = True
             device += call.steps * _time_step(call, rates, BACKWARD if backward else FORWARD, product)
     if call.trains:
         device += product * (2 * entering + recurrent)
-    share = (SMALL_HOST if single else 1.0) * (1.0 if call.trains else FORWARD_TORCH_HOST)
+    share = (1.0 if launches_steps else SINGLE_HOST) * (1.0 if call.trains else FORWARD_TORCH_HOST)
     host = share * rates.torch_host * (1 + CELL_HOST * (call.cells - 1))
-    if not single:
+    if launches_steps:
         steps = rates.torch_host_step * call.steps * call.cells
-        host += steps if call.trains else FORWARD_TORCH_HOST * steps
+        host += steps if call.trains else FORWARD_STEP_HOST * steps
     host += RAGGED_HOST if call.ragged else 0.0
     return Times(max(host, device), device)
 
 
-def _is_small(call: Call, backward: bool) -> bool:
-    """Whether torch asks for the single launch, and cuDNN has one: not in bf16, nor for ragged batches."""
+def is_small(call: Call, backward: bool) -> bool:
+    """Whether torch asks cuDNN for its launch for small layers, and cuDNN has one: it has none in bf16."""
     most = (BACKWARD_SMALL if backward else FORWARD_SMALL)[call.form <= Form.RELU]
     return call.kind is not ElementKind.BF16 and not call.ragged and call.hidden <= most
 
 
-def _time_small_step(call: Call, backward: bool) -> float:
-    terms = SMALL_BACKWARD if backward else SMALL_FORWARD
-    weights = call.form.gates * call.hidden**2
+def is_static(call: Call, gpu: Gpu) -> bool:
+    """Whether torch asks cuDNN to keep the weights on the chip, which it does in float16 only."""
+    plain, few = call.form <= Form.RELU, call.batch <= 128 and call.batch % 8 == 0
     return (
-        terms.step
-        + terms.weights * weights * call.kind.size / 1e3
-        + terms.operations * 2e-6 * call.batch * weights
+        call.kind is ElementKind.F16
+        and not call.ragged
+        and call.cells == 1
+        and call.hidden <= 1024
+        and call.hidden % 128 == call.inputs % 128 == 0
+        and (call.form is Form.LSTM or (plain and (call.batch < 96 or call.hidden < 896)))
+        and few
+        and gpu.multiprocessors >= 98
+        and gpu.capability[1] != 6
     )
+
+
+def _time_single_step(call: Call, terms: SingleTerms) -> float:
+    return terms.step + terms.operations * 2e-6 * call.batch * call.form.gates * call.hidden**2
+
+
+def _time_small_step(call: Call, terms: SingleTerms) -> float:
+    over = max(0.0, call.form.gates * call.hidden**2 * call.kind.size / 1e3 - RESIDENT)
+    return _time_single_step(call, terms) + OVERFLOW * over * -(-call.batch // 16)
 
 
 def _time_step(call: Call, rates: Rates, terms: StepTerms, product: float) -> float:
     """Return the microseconds of a step of all cells."""
-    aligned = call.hidden * call.kind.size % 16 == 0
-    single = SINGLE if call.kind <= ElementKind.TF32 else 1.0
+    slower = 1.0 if call.hidden * call.kind.size % 16 == 0 else UNALIGNED
+    single = terms.single if call.kind <= ElementKind.TF32 else 1.0
     row, weights = call.hidden * call.kind.size, call.form.gates * call.hidden**2
-    latency = terms.launches * (1.0 if aligned else UNALIGNED) + terms.length * single * row / 1e3
+    depth = row * (call.form.gates if terms is BACKWARD else 1)
+    latency = single * (terms.launches + terms.length * slower * depth / 1e3)
     beside = (1 + NEXT_LAYER * (call.layers - 1)) * (1 + OTHER_DIRECTION * (call.directions - 1))
-    traffic = rates.torch_traffic * terms.weights * single * weights * call.kind.size / 1e6
+    traffic = rates.torch_traffic * terms.weights * slower * weights * call.kind.size / 1e6
     traffic += terms.operations * product * 2e-6 * call.batch * weights
     return rates.torch_latency * latency * beside + traffic * call.cells
 
@@ -300,7 +324,8 @@ def is_faster(
 @functools.lru_cache(maxsize=4096)
 def _compare(call: Call, gpu: Gpu, rates: Rates, loops: bool) -> bool:
     return wins(
-        predict_ours(call, gpu, rates), predict_loop(call, rates) if loops else predict_torch(call, rates)
+        predict_ours(call, gpu, rates),
+        predict_loop(call, rates) if loops else predict_torch(call, gpu, rates),
     )
 
 

@@ -44,7 +44,7 @@ class Probe(NamedTuple):
     def predict(self, gpu: Gpu, rates: Rates) -> float:
         """Return what the model says."""
         call = self.case.describe()
-        times = costs.predict_ours(call, gpu, rates) if self.ours else costs.predict_torch(call, rates)
+        times = costs.predict_ours(call, gpu, rates) if self.ours else costs.predict_torch(call, gpu, rates)
         assert times is not None
         return times.replayed if self.replayed else times.called
 
@@ -70,6 +70,8 @@ PROBES = (
 )
 ROWS, SIZE, COPIED, LAUNCHES = 4096, 1024, 1 << 26, 32
 """Sizes of the other measurements: a product of ROWS x SIZE and SIZE x 4 SIZE, a copy, small kernels."""
+HALF_RATE, TF32_RATE, MEMORY_RATE = 655.0, 323.0, 3.6e6
+"""What they yield on an H200: millions of operations per microsecond, and bytes per microsecond."""
 
 
 def measure_rates(device: int, derived: Rates) -> Rates:
@@ -108,7 +110,10 @@ def compare_predictions(cases: Iterable[TimingCase] = SHOWN) -> list[dict[str, A
     gpu, rates, rows = calibration.find_gpu(device), calibration.get_rates(device), []
     for case in cases:
         call, times = case.describe(), {}
-        predicted = {"ours": costs.predict_ours(call, gpu, rates), "torch": costs.predict_torch(call, rates)}
+        predicted = {
+            "ours": costs.predict_ours(call, gpu, rates),
+            "torch": costs.predict_torch(call, gpu, rates),
+        }
         for whose, expected in predicted.items():
             if expected is None:
                 continue
@@ -116,7 +121,9 @@ def compare_predictions(cases: Iterable[TimingCase] = SHOWN) -> list[dict[str, A
                 for way, time in expected._asdict().items():
                     probe = Probe("", case, ours=whose == "ours", replayed=way == "replayed")
                     times[f"{whose}, {way}"] = {"predicted": time, "measured": probe.measure()}
-        chosen = "persistent" if costs.wins(predicted["ours"], costs.predict_torch(call, rates)) else "native"
+        chosen = (
+            "persistent" if costs.wins(predicted["ours"], costs.predict_torch(call, gpu, rates)) else "native"
+        )
         rows.append({"shape": case.title, "times": times, "auto": chosen})
     return rows
 
@@ -133,9 +140,9 @@ def _measure_parts(derived: Rates) -> Rates:
 
     return replace(
         derived,
-        product=_replay(_build_product(torch.bfloat16)) * costs.HALF_RATE / operations,
-        product32=_replay(_build_product(torch.float32)) * costs.TF32_RATE / operations,
-        memory=_replay(lambda: into.copy_(copied)) * costs.MEMORY_RATE / (2 * COPIED),
+        product=_replay(_build_product(torch.bfloat16)) * HALF_RATE / operations,
+        product32=_replay(_build_product(torch.float32)) * TF32_RATE / operations,
+        memory=_replay(lambda: into.copy_(copied)) * MEMORY_RATE / (2 * COPIED),
         launch=_replay(launch_many) / LAUNCHES,
     )
 
