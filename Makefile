@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 MINUTES ?= 10
+# Some images forbid Python to store compiled modules: each of the hundreds of processes of the tests would compile torch again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help lock lock-check demo test coverage matrix test-install test-docs fuzz lint bench results clean
 .DEFAULT_GOAL := help

@@ -11,22 +11,14 @@ from hypothesis import strategies as st
 
 from throughtime.cells import GRU, LSTM, RNN, MinGRU
 from throughtime.kernels.elements import ElementKind
-from throughtime.recurrence import calibration, costs
+from throughtime.recurrence import calibration, torch_costs
 from throughtime.recurrence.choice import choose_backend
-from throughtime.recurrence.costs import (
-    DEFAULTS,
-    H200,
-    MARGIN,
-    Call,
-    Times,
-    predict_loop,
-    predict_ours,
-    predict_torch,
-    wins,
-)
+from throughtime.recurrence.comparison import MARGIN, wins
+from throughtime.recurrence.costs import DEFAULTS, H200, Call, Times, predict_ours
 from throughtime.recurrence.linear_scan import LinearScan
 from throughtime.recurrence.persistent import Persistent, find_form
 from throughtime.recurrence.persistent_plan import Form
+from throughtime.recurrence.torch_costs import predict_loop, predict_torch
 
 CALL = Call(Form.LSTM, ElementKind.BF16, steps=35, batch=20, hidden=200, inputs=200)
 
@@ -133,9 +125,9 @@ def test_torch_runs_layers_side_by_side_and_we_do_not():
 )
 def test_torch_s_single_launch_for_small_layers(form, hidden, ways):
     call = CALL._replace(form=form, kind=ElementKind.TF32, hidden=hidden)
-    assert tuple(costs.is_small(call, backward) for backward in (False, True)) == ways
-    assert not costs.is_small(call._replace(kind=ElementKind.BF16), False)
-    assert not costs.is_small(call._replace(ragged=True), False)
+    assert tuple(torch_costs.is_small(call, backward) for backward in (False, True)) == ways
+    assert not torch_costs.is_small(call._replace(kind=ElementKind.BF16), False)
+    assert not torch_costs.is_small(call._replace(ragged=True), False)
 
 
 @pytest.mark.parametrize(("kind", "step"), [(ElementKind.BF16, 8), (ElementKind.TF32, 4)])

@@ -14,7 +14,7 @@ from tests.refusals import refuses
 from throughtime.cells import GRU, LSTM, RNN, ProjectedLSTM
 from throughtime.layers import stack as stack_module
 from throughtime.layers.stack import Stack
-from throughtime.recurrence import costs, native
+from throughtime.recurrence import comparison, native
 from throughtime.recurrence.choice import BACKENDS, are_alike, choose_for_layers
 from throughtime.recurrence.native import run_layers
 from throughtime.recurrence.persistent import Persistent
@@ -38,7 +38,7 @@ every_kind = pytest.mark.parametrize("name", KINDS)
 @pytest.fixture
 def left_to_torch(monkeypatch):
     """Take a CPU for a GPU on which torch is faster than we are."""
-    monkeypatch.setattr(scan_module, "choose_for_layers", lambda layers, x: BACKENDS["native"])
+    monkeypatch.setattr(scan_module, "choose_for_layers", lambda *given: BACKENDS["native"])
     monkeypatch.setattr(stack_module, "LAYERED", ("cpu",))
 
 
@@ -165,7 +165,7 @@ def asked(monkeypatch):
         calls.append((layers, directions, lengths is not None, trains))
         return calls.answer and trains
 
-    monkeypatch.setattr(costs, "is_faster", is_faster)
+    monkeypatch.setattr(comparison, "is_faster", is_faster)
     monkeypatch.setattr("throughtime.recurrence.choice._works", lambda *_: True)
     return calls
 

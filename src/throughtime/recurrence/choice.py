@@ -80,10 +80,15 @@ def choose_backend(
     raise AssertionError("the reference refuses nothing")
 
 
-def choose_for_layers(layers: Sequence[Sequence[Cell]], x: Tensor, lengths: Tensor | None = None) -> Backend:
+def choose_for_layers(
+    layers: Sequence[Sequence[Cell]],
+    x: Tensor,
+    lengths: Tensor | None = None,
+    carry: Tensor | None = None,
+) -> Backend:
     """Return the backend for layers that are `are_alike`; `x` has the precision of the run."""
     # The top cell decides: where some cells are frozen and some are trained, those on top are trained.
-    return choose_backend(layers[-1][-1], x, lengths, None, len(layers), len(layers[0]))
+    return choose_backend(layers[-1][-1], x, lengths, carry, len(layers), len(layers[0]))
 
 
 def are_alike(layers: Sequence[Sequence[Cell]]) -> bool:
@@ -126,14 +131,14 @@ def _pays(
     layers: int,
     directions: int,
 ) -> bool:
-    """Whether a backend repays its fixed costs: on a GPU by `costs`, on a CPU as measured with few steps."""
+    """Whether a backend repays its fixed costs: as predicted on a GPU, as measured on a CPU."""
     device = x.device.type
     if name in GPU_ONLY:
         if device != "cuda":
             return False
-        from throughtime.recurrence import costs
+        from throughtime.recurrence import comparison
 
-        return costs.is_faster(cell, x, lengths, carry, trains, layers, directions)
+        return comparison.is_faster(cell, x, lengths, carry, trains, layers, directions)
     if device != "cpu":
         return True
     if name == "associative":

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from throughtime.cells import GRU, LSTM, RNN, Cell, MinGRU, MinLSTM
 from throughtime.kernels.elements import round_up_units
 from throughtime.recurrence.costs import Call
-from throughtime.recurrence.persistent import FILES, find_form, find_kind, run_layers
+from throughtime.recurrence.persistent import find_form, find_kind, run_layers
+from throughtime.recurrence.persistent_call import FILES
 from throughtime.recurrence.persistent_plan import KernelTask, candidates
 
 Step = Callable[[], Any]
@@ -100,7 +101,8 @@ class TimingCase:
         """Return the tasks of the kernels that such a case runs."""
         call, ways = self.describe(), (False, True)[: 1 + self.trains]
         return [
-            KernelTask(call.form, call.kind, round_up_units(self.hidden), self.batch, way) for way in ways
+            KernelTask(call.form, call.kind, round_up_units(self.hidden), self.batch, way, self.directions)
+            for way in ways
         ]
 
 
@@ -180,7 +182,8 @@ def list_kernels(tasks: Iterable[KernelTask], plans: int = 1) -> list[Kernel]:
     capability = torch.cuda.get_device_capability()
     found: dict[Kernel, None] = {}
     for task in dict.fromkeys(tasks):
-        for plan in candidates(task, *limits)[:plans]:
+        halves = limits[0] // task.directions, limits[1]
+        for plan in [*candidates(task, *limits)[:plans], *candidates(task, *halves)[:plans]]:
             constants = tuple(sorted(plan.constants(task).items()))
             found["backward" if task.backward else "forward", constants, capability] = None
     return list(found)

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from throughtime.recurrence import calibration, costs
-from throughtime.recurrence.costs import Gpu, Rates
+from throughtime.recurrence import calibration
+from throughtime.recurrence.comparison import wins
+from throughtime.recurrence.costs import Gpu, Rates, predict_ours
 from throughtime.recurrence.measuring import (
     Step,
     TimingCase,
@@ -21,6 +22,7 @@ from throughtime.recurrence.measuring import (
     microseconds,
     record_graph,
 )
+from throughtime.recurrence.torch_costs import predict_torch
 
 SECONDS = 0.02
 """Time for which each call is measured."""
@@ -44,7 +46,7 @@ class Probe(NamedTuple):
     def predict(self, gpu: Gpu, rates: Rates) -> float:
         """Return what the model says."""
         call = self.case.describe()
-        times = costs.predict_ours(call, gpu, rates) if self.ours else costs.predict_torch(call, gpu, rates)
+        times = predict_ours(call, gpu, rates) if self.ours else predict_torch(call, gpu, rates)
         assert times is not None
         return times.replayed if self.replayed else times.called
 
@@ -111,8 +113,8 @@ def compare_predictions(cases: Iterable[TimingCase] = SHOWN) -> list[dict[str, A
     for case in cases:
         call, times = case.describe(), {}
         predicted = {
-            "ours": costs.predict_ours(call, gpu, rates),
-            "torch": costs.predict_torch(call, gpu, rates),
+            "ours": predict_ours(call, gpu, rates),
+            "torch": predict_torch(call, gpu, rates),
         }
         for whose, expected in predicted.items():
             if expected is None:
@@ -121,9 +123,7 @@ def compare_predictions(cases: Iterable[TimingCase] = SHOWN) -> list[dict[str, A
                 for way, time in expected._asdict().items():
                     probe = Probe("", case, ours=whose == "ours", replayed=way == "replayed")
                     times[f"{whose}, {way}"] = {"predicted": time, "measured": probe.measure()}
-        chosen = (
-            "persistent" if costs.wins(predicted["ours"], costs.predict_torch(call, gpu, rates)) else "native"
-        )
+        chosen = "persistent" if wins(predicted["ours"], predict_torch(call, gpu, rates)) else "native"
         rows.append({"shape": case.title, "times": times, "auto": chosen})
     return rows
 
