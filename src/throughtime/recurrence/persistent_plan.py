@@ -85,9 +85,8 @@ class Plan:
     ring: int = 0  # chunks in shared memory through which the remaining weights stream
     batch: int = 2  # chunks of the state under way at a time
     pause: int = 0  # clock cycles before a block first looks for what the others give
-    split: int = (
-        1  # blocks that share their units: each multiplies the gradients of some gates (backward only)
-    )
+    split: int = 1  # blocks that share their units, each for some of the gates (backward only)
+    alone: bool = False  # whether a block has all units, 16 in each warp, and exchanges nothing
 
     def blocks(self, task: KernelTask) -> int:
         """Number of blocks of a launch."""
@@ -104,7 +103,7 @@ class Plan:
 
     def tiles(self, gates: int) -> int:
         """Number of instructions with 16 rows of weights that the units of a block need for some gates."""
-        return -(-gates * self.units // 16)
+        return gates if self.alone else -(-gates * self.units // 16)
 
     @property
     def own_tiles(self) -> int:
@@ -113,7 +112,7 @@ class Plan:
 
     def chunks_per_warp(self, depth: int) -> int:
         """Number of chunks of the inner dimension per warp."""
-        return -(-depth // (CHUNK * self.warps))
+        return -(-depth // (CHUNK * (1 if self.alone else self.warps)))
 
     def chunk_bytes(self, gates: int) -> int:
         """Bytes of shared memory for one chunk of the weights of every warp."""
@@ -123,6 +122,8 @@ class Plan:
         """Bytes of shared memory without weights: partial sums of the warps, running values, row lengths."""
         row_tiles = self.rows // 8
         shares = self.warps * self.tiles(task.tiles) * row_tiles * 2 * LANES * 8
+        if self.alone:  # two copies of the rows, an odd number of chunks each
+            shares = 2 * self.rows * (self.chunks_per_warp(task.depths()[0]) // 2 * 2 + 1) * CHUNK
         return (
             shares
             + 2 * self.passes * self.own_tiles * row_tiles * 2 * LANES * 8
@@ -147,7 +148,7 @@ class Plan:
 
     def constants(self, task: KernelTask) -> dict[str, int]:
         """The constants that the source of the kernel needs."""
-        own = {name.upper(): value for name, value in asdict(self).items() if name != "pause"}
+        own = {name.upper(): int(value) for name, value in asdict(self).items() if name != "pause"}
         values = {"CELL": int(task.form), "KIND": int(task.kind), "WIDTH": task.width}
         values["DIRECTIONS"] = task.directions
         return {**values, **own, "SHARED_BYTES": self.shared_bytes(task)}
@@ -157,6 +158,7 @@ REGISTERS = 65536
 WORKING, WORKING_PER_TILE, WORKING_ROLLED, WORKING_AHEAD = 56, 6, 8, 12
 """Registers a thread needs beside weights, sums and loads; for each 8 rows; for a loop over what registers do
 not hold; for looking ahead with three passes or more. With these few plans spill, and some words only."""
+MAX_WARPS = 16
 LOADS = (48, 24, 12)
 """Registers for the part of the state that is being loaded: the fewer, the more weights can be held."""
 RING_BYTES = 32768
@@ -203,6 +205,19 @@ def fit_plan(
         if room < 0:
             return None
     return replace(plan, held=held, staged=staged, held_n=held_n, staged_n=staged_n, ring=ring, batch=batch)
+
+
+def fit_alone(task: KernelTask, shared_limit: int) -> Plan | None:
+    """Return a plan in which each block has all units, or None if their weights do not fit."""
+    warps = -(-task.width // 16)
+    if warps > MAX_WARPS or task.form is Form.GRU_BEFORE:
+        return None
+    plan = Plan(units=16 * warps, warps=warps, alone=True)
+    chunks, tiles = plan.chunks_per_warp(task.depths()[0]), plan.tiles(task.tiles)
+    free = min(255, REGISTERS // (LANES * warps) // 8 * 8) - WORKING - 16 * tiles
+    held = min(chunks, max(0, free) // (tiles * 8))
+    plan = replace(plan, held=held, staged=chunks - held)
+    return plan if plan.shared_bytes(task) <= shared_limit else None
 
 
 def _loads(batch: int, row_tiles: int, each: int) -> int:
