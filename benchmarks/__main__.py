@@ -14,6 +14,8 @@ NAMES = (
     "recurrence_cpu",
     "recurrence_gpu",
     "softmax_gpu",
+    "decoding_gpu",
+    "tasks_gpu",
     "long_sequence",
     "language_cpu",
     "translate_cpu",

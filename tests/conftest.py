@@ -82,17 +82,34 @@ def corpora() -> Path:
 
 @pytest.fixture
 def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The softmax's kernel runs on a GPU that is none."""
+    """The kernels of losses run on a GPU that is none."""
     from tests.emulated import machine
 
-    from throughtime.kernels import driver, softmax
+    from throughtime.kernels import chain, driver, softmax
 
     if machine.COMPILER is None:
         pytest.skip("no g++ on this machine")
     monkeypatch.setattr(driver, "build", machine.build)
-    softmax._prepare_kernel.cache_clear()
+    for kernels in (chain, softmax):
+        kernels._prepare_kernel.cache_clear()
     yield
-    softmax._prepare_kernel.cache_clear()
+    for kernels in (chain, softmax):
+        kernels._prepare_kernel.cache_clear()
+
+
+@pytest.fixture
+def emulated_decoder(emulated: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """So do the kernels of a decoder, with fewer threads than columns and fewer warps than positions."""
+    from throughtime.kernels import decoder
+
+    for name in ("FORWARD_WARPS", "BACKWARD_WARPS", "GATE_WARPS"):
+        monkeypatch.setattr(decoder, name, 2)
+    caches = (decoder._build_attention, decoder._prepare_gates)
+    for cache in caches:
+        cache.cache_clear()
+    yield
+    for cache in caches:
+        cache.cache_clear()
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from throughtime.errors import ThroughtimeError
 from throughtime.models import chunked_loss, softmax_loss
-from throughtime.models.heads import HEADS, IGNORED, AdaptiveHead, Head, SoftmaxHead, default_cutoffs
+from throughtime.models.adaptive import AdaptiveHead, default_cutoffs
+from throughtime.models.heads import HEADS, IGNORED, Head, SoftmaxHead
 from throughtime.models.mixture import MixtureHead
 
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-5}
@@ -284,11 +285,41 @@ def test_adaptive_head_is_torchs_own() -> None:
     torch.testing.assert_close(head.log_probs(hidden), head.softmax.log_prob(hidden))
 
 
+def test_adaptive_head_of_all_rows_is_that_of_the_rows_of_each_class() -> None:
+    """A GPU takes all rows for each class, as choosing rows would make the host wait."""
+    torch.manual_seed(4)
+    head = AdaptiveHead(64, 200, cutoffs=[10, 50, 120])
+    hidden, labels = examples(80, 64, 200, torch.float32)
+    wanted = head.loss(hidden, labels)
+    found = torch.stack(
+        [chunked_loss.smoothed_surprisal(*one).smoothed for one in head.split_rows(hidden, labels)]
+    ).sum()
+    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(gradients(found, head, hidden), gradients(wanted, head, hidden))
+    each = torch.stack([chunked_loss.surprisals(*one) for one in head.split_rows(hidden, labels)]).sum(0)
+    torch.testing.assert_close(each, head.surprisals(hidden, labels))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("bias", [True, False])
+def test_few_logits_at_once_are_those_of_chunks(bias: bool, smoothing: float) -> None:
+    head = SoftmaxHead(8, 20, bias=bias, chunk=4).double()
+    hidden, labels = examples(13, 8, 20)
+    wanted = chunked_loss.smoothed_surprisal(head, hidden, labels, smoothing)
+    found = chunked_loss.surprisal_at_once(head, hidden, labels.int(), smoothing)
+    torch.testing.assert_close(found, wanted)
+    assert not found.surprisal.requires_grad
+    both = [gradients(sums.smoothed, head, hidden) for sums in (found, wanted)]
+    torch.testing.assert_close(*both)
+    with refuses("labels", "13"):
+        chunked_loss.surprisal_at_once(head, hidden, labels[:4], smoothing)
+
+
 def test_adaptive_surprisals_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     head = AdaptiveHead(16, 100)
     hidden, labels = examples(50, 16, 100, torch.float32)
     whole = head.surprisals(hidden, labels)
-    monkeypatch.setattr("throughtime.models.heads.ADAPTIVE_ROWS", 7)
+    monkeypatch.setattr("throughtime.models.adaptive.ADAPTIVE_ROWS", 7)
     torch.testing.assert_close(head.surprisals(hidden, labels), whole)
 
 
@@ -320,8 +351,11 @@ def test_wrong_sizes_are_refused_in_a_sentence() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: captures a CUDA graph")
-def test_a_cuda_graph_holds_the_softmax_head() -> None:
-    head = SoftmaxHead(32, 500, chunk=16).cuda()
+@pytest.mark.parametrize("few", [0, 2**16])
+@pytest.mark.parametrize("head", [SoftmaxHead(32, 500, chunk=16), AdaptiveHead(32, 500)])
+def test_a_cuda_graph_holds_a_head(head: Head, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunked_loss, "FEW_LOGITS", few)
+    head = head.cuda()
     hidden = torch.randn(40, 32, device="cuda", requires_grad=True)
     labels = torch.randint(500, (40,), device="cuda")
 

@@ -7,7 +7,7 @@ import torch
 from tests.refusals import refuses
 
 from throughtime.errors import ThroughtimeError
-from throughtime.models import input_feeding, input_feeding_steps
+from throughtime.models import attention_steps, input_feeding
 from throughtime.recurrence import layout
 from throughtime.tasks.translate.network import build
 
@@ -60,7 +60,7 @@ def test_fused_is_plain(cell, attention, scaled, steps, monkeypatch):  # law 1, 
     def poisoned(shape, like):
         return torch.full(shape, torch.nan, dtype=like.dtype)
 
-    for module in (layout, input_feeding, input_feeding_steps):
+    for module in (layout, input_feeding, attention_steps):
         monkeypatch.setattr(module, "scratch", poisoned)
     model = built(cell, attention, scaled, tied=steps == 7)
     assert_same(everything(model, True, steps), everything(model, False, steps), 1e-9, 1e-10)
@@ -123,7 +123,7 @@ def test_what_it_does_not_know_runs_plain(options):
 def test_without_gradients_one_step_of_the_comparison_is_kept(monkeypatch):
     model, shapes = built(), []
     monkeypatch.setattr(
-        input_feeding, "scratch", lambda shape, like: shapes.append(shape) or like.new_empty(shape)
+        attention_steps, "scratch", lambda shape, like: shapes.append(shape) or like.new_empty(shape)
     )
     source, inputs = torch.ones(3, 2, dtype=torch.long), torch.ones(4, 2, dtype=torch.long)
     with torch.no_grad():

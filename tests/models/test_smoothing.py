@@ -7,7 +7,8 @@ import torch
 from tests.refusals import refuses
 from torch.nn import functional
 
-from throughtime.models.heads import IGNORED, AdaptiveHead, SoftmaxHead
+from throughtime.models.adaptive import AdaptiveHead
+from throughtime.models.heads import IGNORED, SoftmaxHead
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
-from throughtime.train.cuda_graphs import SEEN_BEFORE, CudaGraphs, _key
+from throughtime.train.cuda_graphs import SEEN_BEFORE, WARM_UP, CudaGraphs, _key
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
 
@@ -17,16 +19,17 @@ def test_on_a_cpu_nothing_is_captured(language_task, trainer_of):
 
 
 def test_a_recording_is_for_one_shape(language_task):
-    """And for one of whatever else a step depends on: the count, and whether the state is carried over."""
+    """And for one of whatever else a step depends on, but not for one number of targets."""
     task = language_task()
     first, second = (batch for batch, _ in zip(task.batches(0, 1), range(2), strict=False))
     third = next(iter(language_task(batch_size=5).batches(0, 1)))
     state = (torch.zeros(4, 12),)
-    assert _key(first, (), 40) != _key(second, (), 40)  # one begins, one goes on
-    assert _key(second, state, 40) != _key(second, (), 40)
-    assert _key(second, state, 40) != _key(second, state, 39)
-    assert _key(first, (), 40) != _key(third, (), 40)
-    assert _key(second, state, 40) == _key(second, (torch.ones(4, 12),), 40)
+    assert _key(first, (), None) != _key(second, (), None)  # one begins, one goes on
+    assert _key(second, state, None) != _key(second, (), None)
+    assert _key(second, state, True) != _key(second, state, False)
+    assert _key(first, (), None) != _key(third, (), None)
+    assert _key(second, state, None) == _key(second, (torch.ones(4, 12),), None)
+    assert _key(second, state, None) == _key(replace(second, count=7), state, None)
 
 
 def trained(language_task, trainer_of, capture, **settings):
@@ -81,16 +84,17 @@ def test_what_cannot_be_recorded_is_told_and_runs(language_task):
     batch = next(iter(task.batches(0, 1))).to("cuda")
     drawn = []
 
-    def step(batch, carried, count):
+    def step(batch, carried):
         noise = torch.rand(3, device="cuda")  # as dropout draws it
         drawn.append((noise + batch.inputs.sum().cpu()).tolist())
         return ()
 
     graphs = CudaGraphs(step, told.append)
-    for _ in range(SEEN_BEFORE + 2):
+    runs = max(SEEN_BEFORE, WARM_UP) + 2
+    for _ in range(runs):
         torch.manual_seed(5)
-        assert graphs(batch, (), 1) == ()
+        assert graphs(batch, ()) == ()
     assert len(told) == 1
-    assert len(drawn) == SEEN_BEFORE + 2
+    assert len(drawn) == runs
     assert all(one == drawn[0] for one in drawn)  # the generator still draws, and from the same seed
     assert "cannot be recorded" in told[0]

@@ -33,3 +33,13 @@ INLINE void store_pair(char* base, long long index, Pair pair) {
 }
 
 INLINE float exponential(float x) { return KIND == FLOAT ? expf(x) : quick_exponential(x); }
+
+INLINE float sigmoid(float x) {
+    if constexpr (KIND == FLOAT) return 1.0f / (1.0f + expf(-x));
+    else return quick_reciprocal(1.0f + quick_exponential(-x));
+}
+
+INLINE float hyperbolic_tangent(float x) {
+    if constexpr (KIND == FLOAT) return tanhf(x);
+    else return 1.0f - 2.0f * quick_reciprocal(1.0f + quick_exponential(2.0f * x));
+}

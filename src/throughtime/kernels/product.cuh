@@ -47,16 +47,6 @@ INLINE void exchange(char* base, long long index, Pair pair) {
     else show(base + 4 * index, never_void(as_word(pair.v[0])), never_void(as_word(pair.v[1])));
 }
 
-INLINE float sigmoid(float x) {
-    if constexpr (KIND == FLOAT) return 1.0f / (1.0f + expf(-x));
-    else return quick_reciprocal(1.0f + quick_exponential(-x));
-}
-
-INLINE float hyperbolic_tangent(float x) {
-    if constexpr (KIND == FLOAT) return tanhf(x);
-    else return 1.0f - 2.0f * quick_reciprocal(1.0f + quick_exponential(2.0f * x));
-}
-
 // Between looks in vain: blocks that look without a rest keep the cache from those that write.
 INLINE void rest(int looks) {
     if (looks > 0) sleep(looks < 4 ? 16 << looks : 256);

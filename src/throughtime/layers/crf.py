@@ -6,10 +6,13 @@ r"""Distributions over the tags of a sentence, from scores for each tag and word
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
+from throughtime.kernels import chain
 from throughtime.search.exact import viterbi
 
 
@@ -18,7 +21,7 @@ class TagHead(nn.Module, ABC):
 
     @abstractmethod
     def surprisals(self, scores: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
-        """-ln P of the tags [T, B] of each sentence: [B]."""
+        """-ln P of the tags [T, B] of each sentence, 0 for an empty one: [B]."""
 
     @abstractmethod
     def best(self, scores: Tensor, lengths: Tensor) -> Tensor:
@@ -70,8 +73,15 @@ class LinearChain(TagHead):
         self.last = nn.Parameter(torch.zeros(tags))
 
     def surprisals(self, scores: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
-        """ln Z less the score of the tags."""
-        return self.log_partition(scores, lengths) - self.score(scores, tags, lengths)
+        """ln Z less the score of the tags; on an NVIDIA GPU in one launch."""
+        if _has_kernels(scores):
+            ends = torch.stack([self.first, self.last])
+            found: Tensor = ChainSurprisals.apply(  # type: ignore[no-untyped-call]
+                _precise(scores), tags, lengths, self.transitions, ends
+            )
+            return found
+        found = self.log_partition(scores, lengths) - self.score(scores, tags, lengths)
+        return torch.where(lengths > 0, found, 0.0)
 
     def score(self, scores: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
         """The score of whole sequences of tags [T, B]: [B]."""
@@ -112,6 +122,38 @@ class LinearChain(TagHead):
         steps = torch.arange(len(scores), device=scores.device)[:, None, None]
         ends = torch.where(steps == (lengths - 1)[None, :, None], self.last, 0.0)
         return _precise(scores) + ends + torch.where(steps == 0, self.first, 0.0)
+
+
+class ChainSurprisals(torch.autograd.Function):
+    """The surprisals of a chain by our own kernels, with first derivatives."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, scores: Tensor, tags: Tensor, lengths: Tensor, transitions: Tensor, ends: Tensor
+    ) -> Tensor:
+        """-ln P of the tags of each row; `ends` [2, S] are the scores of the first and the last tag."""
+        given = chain.ChainInputs.prepare(scores, tags, lengths, transitions, ends)
+        found, sums = chain.surprisals(given)
+        ctx.save_for_backward(*given, *sums)
+        return found
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradients of the scores, the transitions and the ends."""
+        saved = ctx.saved_tensors
+        own = len(chain.ChainInputs._fields)
+        into = chain.gradients(chain.ChainInputs(*saved[:own]), chain.ChainSums(*saved[own:]), outer)
+        return into.scores, None, None, into.transitions, into.ends
+
+
+def _has_kernels(scores: Tensor) -> bool:
+    """Whether our own kernels run for these scores; they know neither float64 nor thousands of tags."""
+    if not scores.is_cuda or scores.dtype == torch.float64 or scores.shape[2] > chain.MOST_TAGS:
+        return False
+    from throughtime.kernels import driver
+
+    return driver.unavailable(scores.get_device()) is None
 
 
 def _precise(scores: Tensor) -> Tensor:

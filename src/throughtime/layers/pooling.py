@@ -59,9 +59,8 @@ class MaxPooling(Pooling):
 
     def forward(self, outputs: Tensor, final: Tensor, lengths: Tensor) -> Tensor:
         """See `Pooling`."""
-        padding = _padding(outputs, lengths)  # [B, T]
-        shown = outputs.masked_fill(padding.T[..., None], -torch.inf).amax(0)
-        return torch.where(padding.all(1)[:, None], 0.0, shown)
+        shown = outputs.masked_fill(_padding(outputs, lengths).T[..., None], -torch.inf).amax(0)
+        return torch.where(lengths.to(outputs.device)[:, None] > 0, shown, 0.0)
 
     def graph(self, ops: Ops, outputs: str, final: str, lengths: str) -> str:
         """See `Pooling`."""

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
-from throughtime.models.heads import IGNORED, check_labels
+from throughtime.models.heads import IGNORED, check_labels, logits, sum_dtype
 from throughtime.models.softmax_loss import (
     Gradients,
     build_softmax,
@@ -29,6 +30,17 @@ from throughtime.models.softmax_loss import (
 if TYPE_CHECKING:
     from throughtime.models.heads import SoftmaxHead
 
+FEW_LOGITS = 2**16
+"""Number of logits up to which the time of a GPU goes into starting kernels."""
+
+
+class SoftmaxWeights(NamedTuple):
+    """What a softmax is computed from; `chunk` is the maximum number of rows at once."""
+
+    weight: Tensor  # [V, H]
+    bias: Tensor | None = None
+    chunk: int | None = None
+
 
 class SurprisalSums(NamedTuple):
     """Two sums over the same rows: the one to report, and the one to minimise instead."""
@@ -38,7 +50,7 @@ class SurprisalSums(NamedTuple):
 
 
 def smoothed_surprisal(
-    head: SoftmaxHead,
+    head: SoftmaxHead | SoftmaxWeights,
     hidden: Tensor,
     labels: Tensor,
     smoothing: float = 0.0,
@@ -57,16 +69,33 @@ def smoothed_surprisal(
     >>> [round(one.item(), 4) for one in both]   # ln P is -0.0949 once and -3.0949 twice
     [0.0949, 0.2949]
     """
+    if log_shares is None and hidden.device.type != "cpu" and len(hidden) * len(head.weight) <= FEW_LOGITS:
+        return surprisal_at_once(head, hidden, labels, smoothing)
     inputs = (hidden, log_shares, head.weight, head.bias)
     if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs):
         both = _SummedSurprisal.apply(*inputs, labels, smoothing, head.chunk)  # type: ignore[no-untyped-call]
         return SurprisalSums(*both)
     nothing = Gradients(None, None, None)
-    surprisals, excess = _collect(*inputs, labels, head.chunk, nothing, None, smoothing)
-    return SurprisalSums(surprisals.sum(), (surprisals + smoothing * excess).sum())
+    return _collect_sums(*inputs, labels, head.chunk, nothing, None, smoothing)
 
 
-def surprisals(head: SoftmaxHead, hidden: Tensor, labels: Tensor, log_shares: Tensor | None = None) -> Tensor:
+def surprisal_at_once(
+    head: SoftmaxHead | SoftmaxWeights, hidden: Tensor, labels: Tensor, smoothing: float
+) -> SurprisalSums:
+    """The same sums by torch's own operations: of few logits, which a GPU computes faster than it starts."""
+    check_labels(labels, hidden)
+    check_states(hidden, head.weight)
+    scores = logits(hidden.to(head.weight.dtype), head.weight, head.bias)
+    scores, labels = scores.to(sum_dtype(scores.dtype)), labels.long()
+    options: dict[str, Any] = {"ignore_index": IGNORED, "reduction": "sum"}
+    smoothed = cross_entropy(scores, labels, label_smoothing=smoothing, **options)
+    plain = cross_entropy(scores.detach(), labels, **options) if smoothing else smoothed.detach()
+    return SurprisalSums(plain, smoothed)
+
+
+def surprisals(
+    head: SoftmaxHead | SoftmaxWeights, hidden: Tensor, labels: Tensor, log_shares: Tensor | None = None
+) -> Tensor:
     """-ln P(label) of each row, 0 where the label is IGNORED; without a gradient. [N]"""
     nothing = Gradients(None, None, None)
     return _collect(hidden, log_shares, head.weight, head.bias, labels, head.chunk, nothing, None, 0.0)[0]
@@ -89,16 +118,15 @@ class _SummedSurprisal(torch.autograd.Function):
         for_hidden, for_shares, *for_softmax = ctx.needs_input_grad[:4]
         gradients = Gradients.allocate(hidden.flatten(0, -2), weight, bias, (for_hidden, *for_softmax))
         into_shares = torch.empty_like(log_shares) if log_shares is not None and for_shares else None
-        surprisals, excess = _collect(
+        total, smoothed = _collect_sums(
             hidden, log_shares, weight, bias, labels, chunk, gradients, into_shares, smoothing
         )
         ctx.gradients = (gradients.hidden, into_shares, gradients.weight, gradients.bias)
         ctx.shape, ctx.dtype = hidden.shape, weight.dtype
         ctx.head = "SoftmaxHead" if log_shares is None else "MixtureHead"
-        total = surprisals.sum()
         ctx.mark_non_differentiable(total)
         ctx.set_materialize_grads(False)  # the total gets no gradient, not even zeros
-        return total, (surprisals + smoothing * excess).sum()
+        return total, smoothed
 
     @staticmethod
     def backward(ctx: Any, *outer: Tensor) -> tuple[Tensor | None, ...]:
@@ -107,6 +135,15 @@ class _SummedSurprisal(torch.autograd.Function):
         if hidden is not None and hidden.shape != ctx.shape:  # of a mixture
             hidden = hidden.view(ctx.shape)
         return hidden, shares, weight, bias, None, None, None
+
+
+def _collect_sums(*given: Any) -> SurprisalSums:
+    """The sums of what `_collect` finds."""
+    *_, smoothing = given
+    surprisals, excess = _collect(*given)
+    total = surprisals.sum()
+    # A copy, as only one of the two has a gradient.
+    return SurprisalSums(total, total.clone() if excess is None else (surprisals + smoothing * excess).sum())
 
 
 @torch.no_grad()
@@ -120,8 +157,8 @@ def _collect(
     gradients: Gradients,
     into_shares: Tensor | None,
     smoothing: float,
-) -> tuple[Tensor, Tensor]:
-    """The surprisal of each row; fills in `gradients.hidden` and `into_shares`, adds to the other gradients.
+) -> tuple[Tensor, Tensor | None]:
+    """The surprisal of each row; fills in the gradients and `into_shares`.
 
     A smoothed surprisal is a surprisal plus `smoothing` times the excess of the logit over the mean logit;
     this excess is returned second. The mean over words is a product with the mean word, so it is cheap.
@@ -134,7 +171,8 @@ def _collect(
     experts = 1 if log_shares is None else log_shares.shape[1]
     with torch.autocast(weight.device.type, enabled=False):
         per_chunk = even_chunk(len(hidden), max(1, (chunk or default_chunk(weight)) // experts))
-        surprisals, excess = [hidden.new_empty(0, dtype=sums)], [hidden.new_empty(0, dtype=sums)]
+        surprisals: list[Tensor] = []
+        excess: list[Tensor] = []
         middle = words.to(sums).mean(0) if smoothing else None
         offset = 0.0 if bias is None or not smoothing else bias.to(sums).mean()
         for start in range(0, len(hidden), per_chunk):
@@ -157,5 +195,10 @@ def _collect(
             if learns:
                 place = slice(start * experts, start * experts + len(states))
                 softmax.add_gradients(scores, share, gradients, place)
-        every = torch.cat(surprisals)
-        return every, torch.cat(excess) if smoothing else torch.zeros_like(every)
+        none = hidden.new_empty(0, dtype=sums)
+        return _join(surprisals, none), _join(excess, none) if smoothing else None
+
+
+def _join(chunks: list[Tensor], none: Tensor) -> Tensor:
+    """All rows; a single chunk is not copied."""
+    return chunks[0] if len(chunks) == 1 else torch.cat([none, *chunks])

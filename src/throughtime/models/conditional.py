@@ -66,6 +66,8 @@ class ConditionalDecoder(Decoder):
         self.norm = nn.LayerNorm(output_size) if layer_norm else None
         self.dropout = nn.Dropout(check_probability("dropout", dropout))
         self.output_dropout = nn.Dropout(check_probability("output_dropout", output_dropout))
+        self.fused: bool | None = None
+        """Whether a target may run as one fused function, if that supports its parts; None: on a GPU."""
 
     def start(self, encoded: EncoderOutput) -> tuple[State, DecoderMemory]:
         """The first state (the encoder's, or the first cell's own); keys, values and padding."""
@@ -75,27 +77,36 @@ class ConditionalDecoder(Decoder):
     def step(self, last: Tensor, state: State, memory: Memory) -> DecoderOutput:
         """Read one token per row."""
         y = self.dropout(self.embedding(last))
-        state, context, weights = self._advance(self.first.project(y[None])[0], state, memory)
+        state, context, weights = self._advance(self.first.advance(y, state), memory)
         output = self._output(state[0], y, context)
         return DecoderOutput(output, state, {"attention": weights})
 
     def run(self, inputs: Tensor, state: State, memory: Memory) -> DecoderOutput:
         """Read a whole target, with one product before and one after all steps."""
+        from throughtime.models.conditional_loop import refuses, run_conditional
+
         y = self.dropout(self.embedding(inputs))
+        fused = inputs.is_cuda if self.fused is None else self.fused
+        if fused and not refuses(self.first, self.second, self.attention):
+            states, looks, reached = run_conditional(
+                self.first.project(y), state, self.first, self.second, self.attention, memory.kept
+            )
+            values = memory.kept[1]
+            context = torch.bmm(looks.transpose(0, 1).to(values.dtype), values).transpose(0, 1)
+            return DecoderOutput(self._output(states, y, context), reached, {"attention": looks})
         seen, contexts, attention = [], [], []
         for projected in self.first.project(y).unbind():
-            state, context, weights = self._advance(projected, state, memory)
+            state, context, weights = self._advance(self.first.step(projected, state), memory)
             seen.append(state[0])
             contexts.append(context)
             attention.append(weights)
         output = self._output(torch.stack(seen), y, torch.stack(contexts))
         return DecoderOutput(output, state, {"attention": torch.stack(attention)})
 
-    def _advance(self, projected: Tensor, state: State, memory: Memory) -> tuple[State, Tensor, Tensor]:
-        """Both cells and the attention between them: the next state, the context, the weights."""
-        query_state = self.first.step(projected, state)
+    def _advance(self, query_state: State, memory: Memory) -> tuple[State, Tensor, Tensor]:
+        """The attention and the second cell: the next state, the context, the weights."""
         context, weights = attend(self.attention, query_state[0], memory)
-        return self.second.step(self.second.project(context[None])[0], query_state), context, weights
+        return self.second.advance(context, query_state), context, weights
 
     def _output(self, seen: Tensor, y: Tensor, context: Tensor) -> Tensor:
         mixed = self.mix(torch.cat([seen, y, context], dim=-1))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar, cast
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 IGNORED = -100
 """The label of rows that have no target, by torch's convention."""
-ADAPTIVE_ROWS = 1024
 SOFTMAX_ROWS = 32  # fit into the cache of a CPU
 # Words of one product on a CPU: in such pieces the logits of 33,278 words take 0.7 of one product's time.
 CPU_WORDS = 2048
@@ -136,90 +134,7 @@ class SoftmaxHead(Head):
     def begin_with(self, counts: Tensor) -> None:
         """Set the bias, if there is one."""
         if self.bias is not None:
-            _begin_with(self.bias, counts + 1)
-
-
-class AdaptiveHead(Head):
-    """A softmax over frequent words and classes of rare words, each with a softmax (Grave et al., 2017).
-
-    Words are numbered by falling frequency, as in our vocabularies. `cutoffs` are the first words of the
-    classes of rare words; the i-th class projects the hidden state to H / 4^i values. The weights have the
-    names and shapes of torch's AdaptiveLogSoftmaxWithLoss.
-
-    >>> AdaptiveHead(64, 30_000).softmax.cutoffs
-    [2000, 6000, 30000]
-    """
-
-    fixed_shapes = False  # each class takes only the rows with its words
-
-    def __init__(
-        self, hidden_size: int, vocabulary_size: int, *, cutoffs: Sequence[int] | None = None
-    ) -> None:
-        super().__init__()
-        firsts = default_cutoffs(vocabulary_size) if cutoffs is None else list(cutoffs)
-        if not firsts or any(a >= b for a, b in pairwise([0, *firsts, vocabulary_size])):
-            raise InputError(
-                "cutoffs", f"are {firsts}, expected rising numbers between 1 and {vocabulary_size - 1}"
-            )
-        if hidden_size < 4 ** len(firsts):
-            raise InputError(
-                "adaptive head",
-                f"needs a hidden size of {4 ** len(firsts)} or more for {len(firsts)} classes of rare words, "
-                f"not {hidden_size}; use the softmax head",
-            )
-        self.softmax = nn.AdaptiveLogSoftmaxWithLoss(hidden_size, vocabulary_size, firsts, head_bias=True)
-
-    def loss(self, hidden: Tensor, labels: Tensor) -> Tensor:
-        """The sum of -ln P(label)."""
-        return self._surprisals(*flatten_rows(hidden, labels)).sum()
-
-    @torch.no_grad()
-    def surprisals(self, hidden: Tensor, labels: Tensor) -> Tensor:
-        """-ln P(label) of each row, in the memory of one chunk."""
-        chunks = zip(hidden.split(ADAPTIVE_ROWS), labels.split(ADAPTIVE_ROWS), strict=True)
-        return torch.cat([self._surprisals(*chunk) for chunk in chunks])
-
-    def log_probs(self, hidden: Tensor) -> Tensor:
-        """ln P of every word: for a rare word, ln P of its class plus ln P of the word in the class."""
-        first = log_softmax(self.softmax.head(hidden))
-        frequent = self.softmax.shortlist_size
-        rare = (
-            first[:, frequent + i, None] + log_softmax(tail(hidden))
-            for i, tail in enumerate(self.softmax.tail)
-        )
-        return torch.cat([first[:, :frequent], *rare], 1)
-
-    def graph_log_probs(self, ops: Ops, hidden: str) -> str:
-        """See `Head`."""
-        softmax, frequent = self.softmax, self.softmax.shortlist_size
-        first = ops.op("LogSoftmax", ops.linear(hidden, softmax.head.weight, softmax.head.bias), axis=-1)
-        parts = [ops.slice(first, 0, frequent)]
-        for place, tail in enumerate(softmax.tail, frequent):
-            narrow, wide = (cast(nn.Linear, part) for part in cast(nn.Sequential, tail))
-            within = ops.op("LogSoftmax", ops.linear(ops.linear(hidden, narrow.weight), wide.weight), axis=-1)
-            parts.append(ops.op("Add", ops.slice(first, place, place + 1), within))
-        return ops.concat(parts)
-
-    def begin_with(self, counts: Tensor) -> None:
-        """Set the bias of frequent words and classes; within a class words have none."""
-        pieces = (counts + 1).tensor_split(self.softmax.cutoffs[:-1])
-        classes = torch.stack([piece.sum() for piece in pieces[1:]])
-        _begin_with(self.softmax.head.bias, torch.cat([pieces[0], classes]))
-
-    def _surprisals(self, hidden: Tensor, labels: Tensor) -> Tensor:
-        """Unlike torch's forward, this works in bf16 on a CPU and gives every class a gradient."""
-        check_labels(labels, hidden)
-        known = labels != IGNORED
-        words = torch.where(known, labels, 0)
-        firsts = self.softmax.cutoffs[:-1]
-        kind = torch.stack([words >= first for first in firsts]).sum(0)  # 0: frequent, i: in the i-th class
-        outcome = torch.where(kind == 0, words, self.softmax.shortlist_size + kind - 1)
-        log_probs = log_softmax(self.softmax.head(hidden)).gather(1, outcome[:, None])[:, 0]
-        for i, (first, tail) in enumerate(zip(firsts, self.softmax.tail, strict=True), 1):
-            rows = (kind == i).nonzero()[:, 0]
-            inside = log_softmax(tail(hidden[rows])).gather(1, (words[rows] - first)[:, None])
-            log_probs = log_probs.index_add(0, rows, inside[:, 0])
-        return torch.where(known, -log_probs, 0.0)
+            set_log_frequencies(self.bias, counts + 1)
 
 
 def logits(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -281,24 +196,13 @@ def check_labels(labels: Tensor, states: Tensor) -> None:
         )
 
 
-def default_cutoffs(vocabulary_size: int) -> list[int]:
-    """The first words of the classes of rare words, for frequencies that follow Zipf's law.
-
-    >>> default_cutoffs(30_000), default_cutoffs(300_000)
-    ([2000, 6000], [20000, 60000, 180000])
-    """
-    shares = (1 / 15, 1 / 5, 3 / 5) if vocabulary_size >= 100_000 else (1 / 15, 1 / 5)
-    firsts = {max(1, round(share * vocabulary_size)) for share in shares}
-    return sorted(firsts)
-
-
 def log_softmax(scores: Tensor) -> Tensor:
     """ln P of the words of each row, in float32 or better."""
     return functional.log_softmax(scores, 1, dtype=sum_dtype(scores.dtype))
 
 
 @torch.no_grad()
-def _begin_with(bias: Tensor, counts: Tensor) -> None:
+def set_log_frequencies(bias: Tensor, counts: Tensor) -> None:
     """Set the bias to log frequencies with mean zero, which suits weight decay."""
     bias.copy_(counts.log())
     bias -= bias.mean()
@@ -320,7 +224,7 @@ HEADS = Registry[Callable[[int, int], Head]](
     "throughtime.heads",
     {
         "softmax": "throughtime.models.heads:SoftmaxHead",
-        "adaptive": "throughtime.models.heads:AdaptiveHead",
+        "adaptive": "throughtime.models.adaptive:AdaptiveHead",
     },
 )
 """Heads by name, each built from a hidden size and a vocabulary size."""

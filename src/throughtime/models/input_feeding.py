@@ -14,17 +14,18 @@ from torch import Tensor, nn
 
 from throughtime.cells.base import State
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.layers.attention import Additive, Attention, Dot, General
+from throughtime.layers.attention import Attention
 from throughtime.layers.layer import Layer
 from throughtime.layers.stack import Stack
-from throughtime.models.input_feeding_steps import (
-    AdditiveGradients,
-    Gates,
-    ProductGradients,
-    additive_scores,
-    find_gates,
-    product_scores,
+from throughtime.models.attention_steps import (
+    KernelAttention,
+    SavedAttention,
+    TorchAttention,
+    find_attention,
+    is_supported,
+    prepare_scores,
 )
+from throughtime.models.gate_steps import Gates, find_gates
 from throughtime.recurrence.layout import scratch
 
 
@@ -47,7 +48,7 @@ class LoopWeights(NamedTuple):
 class Columns:
     """The columns of the query, the output and the gates in a block of sums.
 
-    >>> from throughtime.models.input_feeding_steps import GRUGates
+    >>> from throughtime.models.gate_steps import GRUGates
     >>> columns = Columns(GRUGates, query=5, output=3, hidden=10)
     >>> columns.output, columns.from_state, columns.from_input, columns.width
     (slice(5, 8, None), slice(8, 38, None), slice(18, 48, None), 48)
@@ -76,6 +77,7 @@ class InputFeedingLoop(torch.autograd.Function):
     def forward(
         ctx: Any,
         gates: Gates,
+        steps_of: type[TorchAttention | KernelAttention],
         differentiable: bool,
         hidden: Tensor,
         x: Tensor,
@@ -93,11 +95,9 @@ class InputFeedingLoop(torch.autograd.Function):
         parts = [w.output, w.weight_hh.roll(gates.rolled * h.shape[1], 0)]
         from_state = torch.cat(parts if w.query is None else [w.query, *parts]).t()
         from_fed = w.weight_ih[:, embedded:].t()
-        states = [_allocate(first, steps) for first in (h, c) if first is not None]
-        outputs = _allocate(fed, steps)
-        kept = 0 if w.energy is None else steps if differentiable else 1
-        seen = scratch((kept, *keys.shape), like=keys)
-        weights, real = scratch((steps, *keys.shape[:2]), like=keys), hidden == 0
+        states = [allocate_states(first, steps) for first in (h, c) if first is not None]
+        outputs = allocate_states(fed, steps)
+        attention = steps_of(keys, values, w.energy, hidden, steps, differentiable)
         sums[0, :, columns.from_state].addmm_(h, from_state[:, columns.from_state])
         for t in range(steps):
             own, following = sums[t], sums[t + 1]
@@ -106,21 +106,13 @@ class InputFeedingLoop(torch.autograd.Function):
             gates.advance(own[:, columns.gates], tuple(part[t] for part in states), reached)
             read = columns.all_from_state if t + 1 < steps else columns.shown
             following[:, read].addmm_(reached[0], from_state[:, read])
-            if w.energy is None:
-                scores = product_scores(reached[0], keys)
-            else:
-                scores = additive_scores(following[:, columns.query], keys, w.energy, seen[min(t, kept - 1)])
-            torch.mul(torch.softmax(scores + hidden, dim=-1), real, out=weights[t])
-            output = following[:, columns.output]
-            output += torch.bmm(weights[t, :, None], values)[:, 0]
-            torch.tanh(output, out=outputs[t + 1])
-        ctx.gates, ctx.columns, ctx.device = gates, columns, x.device.type
+            query = reached[0] if w.query is None else following[:, columns.query]
+            attention.advance(t, query, following[:, columns.output], outputs[t + 1])
+        ctx.gates, ctx.steps_of, ctx.columns, ctx.device = gates, steps_of, columns, x.device.type
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(
-            x, sums, outputs, weights, seen, from_state, keys, values, *flat_weights, *states
-        )
+        ctx.save_for_backward(x, sums, outputs, from_state, *attention.saved, *flat_weights, *states)
         last = [part[-1].clone() for part in states]
-        return outputs[1:], weights, last[0], last[1] if len(last) > 1 else None
+        return outputs[1:], attention.saved.weights, last[0], last[1] if len(last) > 1 else None
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -136,18 +128,18 @@ class InputFeedingLoop(torch.autograd.Function):
     @staticmethod
     def _backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         """From the last step to the first; the gradients of all sums are kept."""
-        from_outputs, from_weights, *from_last = gradients
+        # Kernels read whole rows.
+        from_outputs, from_weights, *from_last = (
+            one if one is None else one.contiguous() for one in gradients
+        )
         gates: Gates = ctx.gates
         columns: Columns = ctx.columns
-        x, sums, outputs, weights, seen, from_state, keys, values, *others = ctx.saved_tensors
-        w, states = LoopWeights(*others[:8]), others[8:]
+        x, sums, outputs, from_state, *others = ctx.saved_tensors
+        saved, w, states = SavedAttention(*others[:5]), LoopWeights(*others[5:13]), others[13:]
         steps, embedded = len(x), x.shape[2]
         slopes, rest = _slopes(gates, columns, sums, outputs, states)
-        score_gradients: AdditiveGradients | ProductGradients = (
-            ProductGradients(keys, states[0][1:])
-            if w.energy is None
-            else AdditiveGradients(keys, w.energy, seen)
-        )
+        queries = states[0][1:] if w.query is None else sums[1:, :, columns.query]
+        attention = ctx.steps_of.gradients(saved, queries)
         flowing = tuple(
             torch.zeros_like(part[0]) if given is None else given.clone()
             for part, given in zip(states, from_last, strict=False)
@@ -156,27 +148,22 @@ class InputFeedingLoop(torch.autograd.Function):
         to_fed, to_state = w.weight_ih[:, embedded:], from_state.t()
         for t in reversed(range(steps)):
             own, following = slopes[t], slopes[t + 1]
-            if from_outputs is not None:
-                into_fed += from_outputs[t]
-            output = following[:, columns.output].mul_(into_fed)
-            into_weights = product_scores(output, values)
-            if from_weights is not None:
-                into_weights += from_weights[t]
-            into_scores = _softmax_gradient(weights[t], into_weights)
-            score_gradients.step(t, into_scores, following[:, columns.query], flowing[0])
+            attention.retreat(
+                *(t, following[:, columns.output]),
+                (into_fed, None if from_outputs is None else from_outputs[t]),
+                None if from_weights is None else from_weights[t],
+                *(following[:, columns.query], flowing[0]),
+            )
             read = columns.all_from_state if t + 1 < steps else columns.shown
             flowing[0].addmm_(following[:, read], to_state[read])
             gates.retreat(own[:, columns.gates], tuple(part[t] for part in rest), flowing)
             torch.mm(own[:, columns.from_input], to_fed, out=into_fed)
         flowing[0].addmm_(slopes[0, :, columns.from_state], to_state[columns.from_state])
-        into_keys, into_energy = score_gradients.result()
-        into_values = torch.bmm(
-            weights.permute(1, 2, 0), slopes[1:, :, columns.output].transpose(0, 1).to(values.dtype)
-        )
+        into_keys, into_values, into_energy = attention.result(slopes[1:, :, columns.output])
         into_x = (slopes[:-1, :, columns.from_input].flatten(0, 1) @ w.weight_ih[:, :embedded]).view_as(x)
         into_state = (flowing[0], flowing[1] if gates.states == 2 else None)
         of_weights = _weight_gradients(gates, columns, slopes, x, outputs, states[0], w, into_energy)
-        return None, None, None, into_x, into_fed, *into_state, into_keys, into_values, *of_weights
+        return None, None, None, None, into_x, into_fed, *into_state, into_keys, into_values, *of_weights
 
 
 def _first_sums(columns: Columns, x: Tensor, w: LoopWeights) -> Tensor:
@@ -235,17 +222,11 @@ def _weight_gradients(
     )
 
 
-def _allocate(first: Tensor, steps: int) -> Tensor:
+def allocate_states(first: Tensor, steps: int) -> Tensor:
     """Allocate values before and after all steps, and set the first one."""
     room = scratch((steps + 1, *first.shape), like=first)
     room[0] = first
     return room
-
-
-def _softmax_gradient(weights: Tensor, gradient: Tensor) -> Tensor:
-    """The gradient of scores from that of their softmax."""
-    product = weights * gradient
-    return product.addcmul_(weights, product.sum(1, keepdim=True), value=-1)
 
 
 def refuses(stack: Stack, attention: Attention, norm: nn.Module | None) -> str | None:
@@ -253,9 +234,10 @@ def refuses(stack: Stack, attention: Attention, norm: nn.Module | None) -> str |
     if stack.num_layers > 1 or stack.norms or stack.residual or norm is not None:
         return "it supports one layer, without normalisation or a residual sum"
     layer = cast(Layer, stack.layers[0])
-    if find_gates(layer.from_left) is None:
+    weight = next(layer.from_left.parameters())
+    if find_gates(layer.from_left, weight.device, weight.dtype) is None:
         return "it supports only GRU (reset after) and LSTM"
-    if type(attention) not in (Additive, Dot, General):
+    if not is_supported(attention):
         return "it supports only additive attention and products"
     return "recurrent weights are dropped" if layer.weight_drop and layer.training else None
 
@@ -269,21 +251,17 @@ def run_input_feeding(
     products are in its precision, the comparison with the keys and the softmax in float32.
     """
     cell = cast(Layer, stack.layers[0]).from_left
-    gates = find_gates(cell)
-    if gates is None:
-        raise InputError("fused", f"does not support {type(cell).__name__}")
     keys, values, padding = kept
     *first, fed = state
     own, device = next(cell.parameters()).dtype, x.device.type
     narrow = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else own
     wide = torch.promote_types(narrow, torch.float32)
+    gates = find_gates(cell, x.device, narrow)
+    if gates is None:
+        raise InputError("fused", f"does not support {type(cell).__name__}")
     with torch.autocast(device, enabled=False):
-        query = energy = None
-        if isinstance(attention, Additive):
-            # The keys are doubled already; adding a number to all scores does not change their softmax.
-            query, energy = 2 * attention.query.weight, 2 * attention.scale * attention.energy.to(wide)
-        elif attention.scaled:
-            keys = keys * attention.scale
+        keys, query, energy = prepare_scores(attention, keys, wide)
+        steps_of = find_attention(narrow, keys, values.shape[2])
         w = cell.weights()
         inputs = (x, fed, first[0], first[1] if len(first) > 1 else None)
         weights = LoopWeights(
@@ -292,10 +270,11 @@ def run_input_feeding(
         )
         outputs, looks, *last = InputFeedingLoop.apply(  # type: ignore[no-untyped-call]
             gates,
+            steps_of,
             torch.is_grad_enabled(),
             padding.to(wide) * torch.finfo(wide).min,
             *(None if part is None else part.to(narrow) for part in inputs),
-            *(keys.to(wide), values.to(wide)),
+            *(keys.to(wide), values.to(narrow if steps_of is KernelAttention else wide)),
             *(part if part is None or part is energy else part.to(narrow) for part in weights),
         )
     return outputs, looks, (*(part.to(own) for part in last if part is not None), outputs[-1])

@@ -75,13 +75,17 @@ class Gradients(NamedTuple):
     def allocate(
         cls, hidden: Tensor, weight: Tensor, bias: Tensor | None, asked: Sequence[bool]
     ) -> Gradients:
-        """Allocate those that are asked for, in the order of the tensors."""
+        """Allocate those that are asked for, in the order of the tensors.
+
+        The first chunk of rows fills those of weight and bias in; without rows they are zeros.
+        """
         for_hidden, for_weight, for_bias = asked
         sums = sum_dtype(weight.dtype)
+        allocate = torch.empty_like if len(hidden) else torch.zeros_like
         return cls(
             torch.empty_like(hidden) if for_hidden else None,
-            torch.zeros_like(weight, dtype=sums) if for_weight else None,
-            torch.zeros_like(bias, dtype=sums) if bias is not None and for_bias else None,
+            allocate(weight, dtype=sums) if for_weight else None,
+            allocate(bias, dtype=sums) if bias is not None and for_bias else None,
         )
 
 
@@ -111,7 +115,10 @@ class ChunkSoftmax(ABC):
 
     @abstractmethod
     def add_gradients(self, scores: ChunkScores, share: Tensor, gradients: Gradients, rows: slice) -> None:
-        """Add the gradients of a chunk, which has these rows; `share` [C, 1] is the factor of each row."""
+        """Add the gradients of a chunk, which has these rows; `share` [C, 1] is the factor of each row.
+
+        The first chunk writes them.
+        """
 
 
 class CpuSoftmax(ChunkSoftmax):
@@ -203,9 +210,9 @@ class CudaSoftmax(ChunkSoftmax):
             return
         sums = (errors.t() @ (scores.states * share).to(errors.dtype))[:many]
         if gradients.weight is not None:
-            gradients.weight.add_(sums[:, :size])
+            _add(gradients.weight, sums[:, :size], rows)
         if gradients.bias is not None:
-            gradients.bias.add_(sums[:, size])
+            _add(gradients.bias, sums[:, size], rows)
 
 
 def build_softmax(weight: Tensor, bias: Tensor | None, smoothing: float, learns: bool) -> ChunkSoftmax:
@@ -227,18 +234,26 @@ def _add_gradients(
 
     That product is never formed: the other factor of each product is narrower and is multiplied by the share.
     """
-    factor = errors.to(words.dtype)
+    factor, kept = errors.to(words.dtype), int(rows.start > 0)
     if gradients.bias is not None:
         if errors.dtype == gradients.bias.dtype:
-            gradients.bias.addmv_(errors.t(), share[:, 0].to(errors.dtype))
+            gradients.bias.addmv_(errors.t(), share[:, 0].to(errors.dtype), beta=kept)
         else:
-            gradients.bias.add_((share.t().to(errors.dtype) @ errors)[0])
+            _add(gradients.bias, (share.t().to(errors.dtype) @ errors)[0], rows)
     if gradients.hidden is not None:
         gradients.hidden[rows] = (factor @ words) * share
     if gradients.weight is not None:
         shared = (states * share).to(words.dtype)
         for some in split_words(words):
             if words.dtype == gradients.weight.dtype:
-                gradients.weight[some].addmm_(factor[:, some].t(), shared)
+                gradients.weight[some].addmm_(factor[:, some].t(), shared, beta=kept)
             else:
-                gradients.weight[some].add_(factor[:, some].t() @ shared)
+                _add(gradients.weight[some], factor[:, some].t() @ shared, rows)
+
+
+def _add(into: Tensor, part: Tensor, rows: slice) -> None:
+    """Add what a chunk contributes; the first one is there without a sum."""
+    if rows.start:
+        into.add_(part)
+    else:
+        into.copy_(part)

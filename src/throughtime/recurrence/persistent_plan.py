@@ -7,6 +7,7 @@ import itertools
 import math
 from dataclasses import asdict, dataclass, replace
 from enum import IntEnum
+from typing import NamedTuple
 
 from throughtime.kernels.elements import ElementKind
 
@@ -105,6 +106,11 @@ class Plan:
         """Number of instructions with 16 rows of weights that the units of a block need for some gates."""
         return -(-gates * self.units // 16)
 
+    @property
+    def own_tiles(self) -> int:
+        """The same for one gate of the units that a block finishes."""
+        return -(-self.units // self.split // 16)
+
     def chunks_per_warp(self, depth: int) -> int:
         """Number of chunks of the inner dimension per warp."""
         return -(-depth // (CHUNK * self.warps))
@@ -115,9 +121,13 @@ class Plan:
 
     def working_bytes(self, task: KernelTask) -> int:
         """Bytes of shared memory without weights: partial sums of the warps, running values, row lengths."""
-        row_tiles, own_tiles = self.rows // 8, -(-self.units // self.split // 16)
+        row_tiles = self.rows // 8
         shares = self.warps * self.tiles(task.tiles) * row_tiles * 2 * LANES * 8
-        return shares + 2 * self.passes * own_tiles * row_tiles * 2 * LANES * 8 + self.passes * self.rows * 4
+        return (
+            shares
+            + 2 * self.passes * self.own_tiles * row_tiles * 2 * LANES * 8
+            + self.passes * self.rows * 4
+        )
 
     def shared_bytes(self, task: KernelTask) -> int:
         """Bytes of shared memory of a block."""
@@ -249,22 +259,33 @@ def best(task: KernelTask, multiprocessors: int, shared_limit: int) -> Plan | No
     return plans[0] if plans else None
 
 
-WAITING = 0.283
-"""Microseconds for what a step leaves to be seen by the next; with several passes the others fill them."""
-PASS, OWN_BYTES, ALL_BYTES, STREAMED_BYTES = 0.378, 1.348e-5, 5.86e-8, 1.409e-5
-INSTRUCTIONS, STAGED_BYTES, SHARED_BYTES = 3.63e-3, 2.62e-6, 1.18e-5
-"""Microseconds of a pass, of a byte that a block takes from L2, that all blocks take, that it streams, of a
-matrix instruction of a quarter of a multiprocessor, of a byte of staged weights and of the warps' shares:
-fitted to 183 plans measured on an H200, which they meet within 13 % (one standard deviation)."""
-SPLITTING = 0.7
-"""Microseconds until blocks that share their units have each other's parts of the sums, by 140 plans."""
+class StepCost(NamedTuple):
+    """Expected microseconds of a step on an H200."""
+
+    latency: float  # exchanges, and what waits for what
+    traffic: float  # bytes and products
+
+
+PASS, WAITING, SPLITTING, BATCH_OF_LOADS, GATE = 0.303, 0.349, 0.673, 0.0158, 0.0351
+"""Microseconds of a pass, of what a step leaves to be seen by the next (with several passes the others fill
+them), of what blocks that share their units give each other, of each batch of loads but the first, and of a
+gate that a thread computes."""
+OWN_BYTE, STREAMED_BYTE, STAGED_BYTE, SHARED_BYTE = 1.85e-5, 1.69e-5, 2.26e-6, 4.36e-6
+INSTRUCTION, MEMORY_BYTE = 5.79e-3, 1.34e-7
+"""Microseconds of a byte that a block takes from L2, that it streams, of staged weights and of the warps'
+shares; of a matrix instruction of a quarter of a multiprocessor; of a byte that all blocks read or write.
+They are fitted to 510 kernels measured on an H200."""
+LAUNCH, OWN_WEIGHT, ALL_WEIGHTS = 1.93, 8.4e-6, 3.98e-7
+"""Microseconds of a launch, and of a byte of weights that a block and that all blocks read at the start."""
 PAUSES = ((1.4, 200), (2.0, 400), (math.inf, 700))
 """Clock cycles to pause, by the upper bound on the microseconds of a step."""
 
 
-def microseconds(task: KernelTask, plan: Plan) -> float:
-    """Return the expected time of a step, by which `candidates` sorts."""
-    total = 0.0
+def estimate_step(task: KernelTask, plan: Plan) -> StepCost:
+    """Return the expected time of a step: first it waits, then it multiplies."""
+    latency = SPLITTING if plan.split > 1 else 0.0
+    traffic = 0.0
+    tasks = -(-(plan.own_tiles * plan.rows // 8 * 2) // plan.warps)
     for gates, depth, held, staged in zip(
         (task.tiles, 1),
         plan.depths(task),
@@ -276,12 +297,25 @@ def microseconds(task: KernelTask, plan: Plan) -> float:
             continue
         each, tiles, row_tiles = plan.chunks_per_warp(depth), plan.tiles(gates), plan.rows // 8
         chunk = plan.chunk_bytes(gates)
-        own = min(plan.rows, task.batch) * depth
         thrice = 3 if task.kind is ElementKind.FLOAT else 1
-        total += PASS + OWN_BYTES * own + ALL_BYTES * own * plan.blocks(task)
-        total += STREAMED_BYTES * max(0, each - held - staged) * chunk
-        total += INSTRUCTIONS * thrice * each * tiles * row_tiles * plan.warps / 2
-        total += STAGED_BYTES * chunk * min(staged, each - held)
-        total += SHARED_BYTES * plan.warps * tiles * row_tiles * 512
-        total += WAITING if plan.passes == 1 else 0.0
-    return (total + (SPLITTING if plan.split > 1 else 0.0)) * plan.passes
+        latency += PASS + BATCH_OF_LOADS * (-(-each // plan.batch) - 1) + GATE * tasks * task.form.gates
+        latency += WAITING if plan.passes == 1 else 0.0
+        traffic += OWN_BYTE * min(plan.rows, task.batch) * depth
+        traffic += STREAMED_BYTE * max(0, each - held - staged) * chunk
+        traffic += INSTRUCTION * thrice * each * tiles * row_tiles * plan.warps / 2
+        traffic += STAGED_BYTE * chunk * min(staged, each - held)
+        traffic += SHARED_BYTE * plan.warps * tiles * row_tiles * 512
+    moved = task.batch * task.width * task.kind.size * (2 * task.form.gates + 2)
+    return StepCost(latency * plan.passes, traffic * plan.passes + MEMORY_BYTE * moved)
+
+
+def microseconds(task: KernelTask, plan: Plan) -> float:
+    """Return the expected time of a step, by which `candidates` sorts."""
+    return sum(estimate_step(task, plan))
+
+
+def estimate_start(task: KernelTask, plan: Plan) -> float:
+    """Return the expected time of a launch and of what its blocks do before the first step, on an H200."""
+    first, second = plan.depths(task)
+    own = plan.units * (task.tiles * first + second)
+    return LAUNCH + OWN_WEIGHT * own + ALL_WEIGHTS * own * plan.unit_blocks(task)

@@ -26,7 +26,7 @@ class TextObjective:
     unit: str = "tokens"
     measure: str = "perplexity"
     better: Direction = "less"
-    fixed_shapes: bool = False  # a batch is as long as its longest text
+    fixed_shapes: bool = True  # a GPU pads the batches to a few shapes
     registered: Measure | None = None
     """The measure of the registry `MEASURES` that the setting choose_by names, if any."""
 

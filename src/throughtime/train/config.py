@@ -136,7 +136,7 @@ class TrainingConfig(Config):
     )
     precision: Precision = "float32"
     device: str = Field("auto", description="device to train on: auto, cpu, cuda, cuda:1, ...")
-    capture: bool = Field(True, description="on a GPU, replay steps of fixed shape from a CUDA graph")
+    capture: bool = Field(True, description="on a GPU, replay updates from CUDA graphs")
 
     checkpoint_every: int | None = Field(
         None, ge=1, description="updates between checkpoints, besides those at the end of an epoch"
@@ -151,6 +151,13 @@ class TrainingConfig(Config):
     def num_epochs(self) -> int | None:
         """The number of epochs; None if the time determines it."""
         return self.epochs or (self.EPOCHS if self.minutes is None else None)
+
+    def settings_on(self, device: str) -> dict[str, Any]:
+        """The settings that suit a type of device, such as cuda, for a number of epochs, of those not given.
+
+        A training of some minutes measures the speed instead: see `settings_for`.
+        """
+        return {}
 
     def settings_for(self, passes: float) -> dict[str, Any]:
         """The settings that suit a training with time for this number of epochs, of those not given."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from throughtime.data.batching.batches import Batch
+from throughtime.data.batching.batches import Batch, Batches
+from throughtime.data.batching.shapes import PaddedShapes
 from throughtime.layers.devices import autocast, choose_precision, trim_memory
 from throughtime.models.weights import load_weights, named_weights
 from throughtime.train import optimizers
@@ -26,6 +27,8 @@ from throughtime.train.processes import Processes
 if TYPE_CHECKING:
     from throughtime.train.cuda_graphs import CudaGraphs
 
+SAMPLED_BATCHES = 512
+"""Batches whose shapes are looked at; so many are collated in a tenth of a second."""
 LARGE = 128 * 2**20
 """Bytes of weights above which an update takes so long that returning memory costs nothing in comparison."""
 
@@ -49,13 +52,28 @@ class Learner:
         self.tally = Tally(self.device, config.clip)
         self._loss = _loss_module(objective, processes)
         self.cuda_graphs: CudaGraphs | None = None
-        if config.capture and objective.fixed_shapes and self.device.type == "cuda" and alone:
+        one_by_one = alone and config.accumulate == 1
+        if config.capture and objective.fixed_shapes and self.device.type == "cuda" and one_by_one:
             from throughtime.train.cuda_graphs import CudaGraphs
 
-            self.cuda_graphs = CudaGraphs(lambda batch, *rest: self._learn([batch], *rest), say)
+            # On the device, so that a recorded update finds there by what to divide.
+            targets = self._targets = torch.ones((), dtype=torch.int64, device=self.device)
+            self.cuda_graphs = CudaGraphs(
+                lambda batch, carried: self._learn([batch], carried, targets),
+                say,
+                lambda: getattr(objective, "variant", None),
+            )
         self._carried: State = ()
         size = sum(weight.numel() * weight.element_size() for weight in self._parameters)
         self._trim_memory = build_memory_trimmer(size, self.device)
+
+    def choose_shapes(self, batches: Batches[Any, Any]) -> PaddedShapes | None:
+        """Return the shapes to which batches are padded, so that their updates recur in CUDA graphs."""
+        if self.cuda_graphs is None:
+            return None
+        from throughtime.train.cuda_graphs import MAX_SHAPES
+
+        return PaddedShapes.choose(batches.sample(SAMPLED_BATCHES), MAX_SHAPES)
 
     def set_rate(self, rate: float) -> None:
         """Set the learning rate of the updates to come."""
@@ -63,15 +81,17 @@ class Learner:
 
     def update(self, batches: Sequence[Batch], count: int) -> None:
         """Take one step of the optimiser, on batches with `count` targets over all processes."""
-        if self.cuda_graphs is not None and len(batches) == 1:
-            self._carried = self.cuda_graphs(batches[0], self._carried, count)
+        if self.cuda_graphs is not None:
+            self._targets.fill_(count)
+            (batch,) = batches
+            self._carried = self.cuda_graphs(batch, self._carried)
         else:
             self._carried = self._learn(batches, self._carried, count)
         self.averaging.update(self.tally.stepped)
         self.tally.count(count)
         self._trim_memory()
 
-    def _learn(self, batches: Sequence[Batch], carried: State, count: int) -> State:
+    def _learn(self, batches: Sequence[Batch], carried: State, count: int | Tensor) -> State:
         """Run forward, backward, clip and step, without waiting for the device."""
         self._optimizer.zero_grad(set_to_none=True)
         before = carried
@@ -79,6 +99,8 @@ class Learner:
         # DistributedDataParallel gives the mean of the processes' gradients; the loss is a sum over them.
         share = self._processes.world_size / count
         for number, batch in enumerate(batches):
+            if self.device.type == "cuda":
+                batch = batch.to(self.device, non_blocking=True)
             with _exchange(self._loss, last=number == len(batches) - 1):
                 with autocast(self.device, self.precision):
                     loss, carried = self._loss(batch, carried)
@@ -151,7 +173,7 @@ class Tally:
         self.rate_factor = torch.ones((), device=device)
         self.stepped = torch.ones((), dtype=torch.bool, device=device)
 
-    def add(self, total: Tensor, norm: Tensor, targets: int, finite: Tensor) -> None:
+    def add(self, total: Tensor, norm: Tensor, targets: int | Tensor, finite: Tensor) -> None:
         """Add the loss of one update and the norm of its gradient. May be recorded in a CUDA graph.
 
         `targets` is the number of targets over all processes. If not `finite`, the update is skipped.

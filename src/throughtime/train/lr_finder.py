@@ -50,13 +50,13 @@ def find_learning_rate(
         trainer = Trainer(objective, config, Path(folder), Reporter(), improved=lambda measured: None)
         trainer.rate_of = lambda standing: rates[standing.step]
         objective.model.train()
-        while len(losses) < updates:
-            for group in itertools.islice(trainer.groups(), updates - len(losses)):
+        groups = itertools.chain.from_iterable(trainer.groups() for _ in itertools.count())
+        with trainer.computing():
+            for group in itertools.islice(groups, updates):
                 trainer.update(group)
                 lap = trainer.learner.tally.lap(trainer.processes)
                 losses.append(lap.total / lap.targets if lap.targets else math.nan)  # NaN was skipped
                 if not math.isfinite(losses[-1]) or losses[-1] > 4 * losses[0]:
-                    updates = len(losses)
                     break
     tried = rates[: len(losses)]
     return RateSearch(tried, losses, suggest_rate(tried, losses))

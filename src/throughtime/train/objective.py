@@ -29,7 +29,10 @@ class Loss(NamedTuple):
 class Objective(Protocol):
     """A model with its data. `measure` names the validation value that decides, `better` which way.
 
-    `fixed_shapes` says that a loss runs the same kernels whatever its batch holds, as a CUDA graph needs.
+    `fixed_shapes` says that a loss runs the same kernels for all batches of a shape, whatever they hold, and
+    never makes the host wait for the device: then a GPU replays whole updates from CUDA graphs. Batches that
+    name their axes (`Batch.axes`) are padded to a few shapes for it. Such a loss does not read `batch.count`.
+    If there is an attribute `variant`, it is a hashable value: what else a loss depends on besides tensors.
     If there is a method `begin_update(progress)`, it is called before each update with the share of the
     training that is done, from 0 to 1.
     `unit` is the word for what `count` counts: tokens, words, texts, values.

@@ -1,49 +1,37 @@
-"""Batches on their way to the model; on a GPU they are prepared and copied ahead of it."""
+"""Batches on their way to the model; for a GPU they are prepared while it computes."""
 
 from __future__ import annotations
 
 import contextlib
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import torch
 
 from throughtime.data.batching.batches import Batch, Batches
-
-DEPTH = 8
-"""Number of batches prepared ahead of the model."""
+from throughtime.data.batching.shapes import PaddedShapes
 
 
 class PreparedBatch(NamedTuple):
-    """A batch on its device, and the position of the batches after it."""
+    """A batch on its way to the model, and the position of the batches after it."""
 
     batch: Batch
     position: dict[str, Any]
 
 
-def prefetch(batches: Batches[Any, Any], device: torch.device) -> Iterator[PreparedBatch]:
-    """Yield the rest of the current epoch; for a GPU, a thread prepares batches ahead in pinned memory."""
-    if device.type != "cuda":
-        for batch in batches:
-            yield PreparedBatch(batch, batches.state())
-        return
-    source = iter(batches)
+def prefetch(
+    batches: Batches[Any, Any], device: torch.device, shapes: PaddedShapes | None = None
+) -> Iterator[PreparedBatch]:
+    """Yield the rest of the current epoch; for a GPU in pinned memory, from which the learner copies it.
 
-    def prepare() -> PreparedBatch | None:
-        batch = next(source, None)
-        return None if batch is None else PreparedBatch(batch.pin_memory(), batches.state())
-
-    pool = ThreadPoolExecutor(max_workers=1)
-    try:
-        ahead = deque(pool.submit(prepare) for _ in range(DEPTH))
-        while (one := ahead.popleft().result()) is not None:
-            ahead.append(pool.submit(prepare))
-            # Copied by the thread that computes, and so in the order of its stream.
-            yield one._replace(batch=one.batch.to(device, non_blocking=True))
-    finally:
-        pool.shutdown(cancel_futures=True)
+    There batches are padded to `shapes`, if they are given, and packed, so that each moves in one copy. This
+    takes place while the GPU computes the updates before. A thread of its own would not do it sooner: the two
+    would wait for Python's lock at each of their calls, which takes longer than to prepare a batch.
+    """
+    for batch in batches:
+        if device.type == "cuda":
+            batch = (batch if shapes is None else shapes.pad(batch)).pack(pin=True)
+        yield PreparedBatch(batch, batches.state())
 
 
 @contextlib.contextmanager

@@ -55,6 +55,8 @@ class Trainer:
         self.learner = Learner(objective, config, self.processes, reporter.say)
         self.device = self.learner.device
         self.batches = objective.batches(self.processes.rank, self.processes.world_size)
+        # Chosen from the first epoch, also by a run that is resumed later.
+        self.shapes = self.learner.choose_shapes(self.batches)
         self.checkpoints = Checkpoints(run / "checkpoints", config.keep)
         self.metrics = Metrics(run / "metrics.jsonl") if self.processes.first else None
 
@@ -86,8 +88,7 @@ class Trainer:
         self.clock.restore(self.clock_before)
         with contextlib.ExitStack() as stack:
             self.interrupts = stack.enter_context(listen_for_interrupts())
-            stack.enter_context(matmul_precision(self.learner.precision))
-            stack.enter_context(own_stream(self.device))
+            stack.enter_context(self.computing())
             if self.metrics is not None:
                 stack.callback(self.metrics.close)
             while (why := self._stop_reason()) is None:
@@ -134,9 +135,15 @@ class Trainer:
             raise InterruptedRunError(self._save())
         return due
 
+    @contextlib.contextmanager
+    def computing(self) -> Iterator[None]:
+        """Run updates inside this block: in the precision of the run, on a stream that can be recorded."""
+        with matmul_precision(self.learner.precision), own_stream(self.device):
+            yield
+
     def groups(self) -> Iterator[list[PreparedBatch]]:
         """Yield the batches of one update after another, to the end of the epoch."""
-        ahead = prefetch(self.batches, self.device)
+        ahead = prefetch(self.batches, self.device, self.shapes)
         while group := list(itertools.islice(ahead, self.config.accumulate)):
             yield group
 
@@ -144,8 +151,10 @@ class Trainer:
         """Take one step of the optimiser."""
         numbers = [self.config.seed, self.step, self.processes.rank]
         seed = int(np.random.SeedSequence(numbers).generate_state(1)[0])
-        # torch.manual_seed alone would do, but is slow where a GPU is not in use.
-        torch.manual_seed(seed) if self.device.type == "cuda" else torch.default_generator.manual_seed(seed)
+        # torch.manual_seed would seed all kinds of devices, which takes a tenth of a millisecond.
+        torch.default_generator.manual_seed(seed)
+        if self.device.type == "cuda":
+            torch.cuda.default_generators[self.device.index].manual_seed(seed)
         planned = None if self.plan is None else self.plan.progress(self.step)
         scores = tuple(self.record.scores)
         standing = Standing(self.step, self.steps_per_epoch, self.epochs, scores, planned)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Unpack
+from typing import ClassVar, NamedTuple, Unpack
 
 import numpy as np
 import torch
@@ -46,6 +46,15 @@ class PairBatch(Batch):
     `inputs` is what the decoder reads: `<bos>`, then the labels shifted by one. `indices` are the numbers of
     the pairs in the data.
     """
+
+    axes: ClassVar = {
+        "source": ("source", "rows"),
+        "source_lengths": ("rows",),
+        "inputs": ("target", "rows"),
+        "labels": ("target", "rows"),
+        "target_lengths": ("rows",),
+        "indices": ("rows",),
+    }
 
     source: Tensor
     source_lengths: Tensor

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Unpack
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple, Self, Unpack
 
 import numpy as np
 import torch
@@ -15,6 +15,11 @@ from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.buckets import BucketedBatches, BucketOptions, RaggedIds
 from throughtime.errors import InputError
 
+IGNORED = -100
+"""The label of what is no target, as in `models.heads`, which predictions import without any batches."""
+NO_LABEL = -1
+"""The label of a sentence that has none."""
+
 
 @dataclass(frozen=True)
 class LabelledBatch(Batch):
@@ -22,6 +27,14 @@ class LabelledBatch(Batch):
 
     `count` is the number of sequences over all processes.
     """
+
+    axes: ClassVar = {
+        "ids": ("steps", "rows"),
+        "lengths": ("rows",),
+        "labels": ("rows",),
+        "indices": ("rows",),
+    }
+    fillings: ClassVar = {"labels": IGNORED}
 
     ids: Tensor
     lengths: Tensor
@@ -63,9 +76,6 @@ class LabelledBatches(BucketedBatches[LabelledBatch]):
         )
 
 
-NO_LABEL = -1
-
-
 class Reading(NamedTuple):
     """Sentences as a language model reads them, and the position in its ids at which each word ends."""
 
@@ -92,6 +102,20 @@ class TaggedBatch(Batch):
     `spelled` is the column of `characters` that spells each word: a distinct word is spelled once per batch.
     `read` and `read_places` hold the sentences for each language model, stacked along the first axis.
     """
+
+    axes: ClassVar = {
+        "words": ("words", "rows"),
+        "lengths": ("rows",),
+        "tags": ("words", "rows"),
+        "labels": ("rows",),
+        "characters": ("characters", "forms"),
+        "character_lengths": ("forms",),
+        "spelled": ("words", "rows"),
+        "read": ("readers", "read", "rows"),
+        "read_places": ("readers", "placed", "rows"),  # as many as words, or none
+        "indices": ("rows",),
+    }
+    fillings: ClassVar = {"labels": NO_LABEL}
 
     words: Tensor  # [T, B]
     lengths: Tensor  # [B]
@@ -154,24 +178,47 @@ def _stack(parts: list[Tensor], rows: int) -> Tensor:
 
 @dataclass(frozen=True)
 class MaskedBatch(Batch):
-    """Whole sentences, [time, batch], and the flattened positions [N] in them that a model is to hide."""
+    """Whole sentences, [time, batch], and the flattened positions in them that a model is to hide.
+
+    `asked` [N] are the positions that it is to predict, with the ids there as `labels`: the hidden ones, and
+    perhaps others.
+    """
+
+    axes: ClassVar = {
+        "ids": ("steps", "rows"),
+        "lengths": ("rows",),
+        "places": ("masks",),
+        "asked": ("targets",),
+        "labels": ("targets",),
+    }
+    fillings: ClassVar = {"labels": IGNORED}
 
     ids: Tensor
     lengths: Tensor
     places: Tensor
+    asked: Tensor
+    labels: Tensor
 
-    @property
-    def labels(self) -> Tensor:
-        """The ids at the masked positions, [N]."""
-        return self.ids.flatten()[self.places]
+    def pad(self, sizes: Mapping[str, int]) -> Self:
+        """Pad, with the first position in place of those that are missing."""
+        padded = super().pad(sizes)
+        return replace(padded, places=self._move(padded, "places"), asked=self._move(padded, "asked"))
+
+    def _move(self, padded: Self, name: str) -> Tensor:
+        """The positions of this name among the rows of a padded batch."""
+        own: Tensor = getattr(self, name)
+        positions: Tensor = getattr(padded, name)
+        moved = positions // self.rows * padded.rows + positions % self.rows
+        return torch.where(torch.arange(len(moved)) >= len(own), moved[0], moved)
 
 
 class MaskedBatches(BucketedBatches[MaskedBatch]):
     """Batches of sentences with `share` of their tokens masked; see `BucketedBatches`.
 
-    Each token is masked with this probability, and each sentence has at least one mask. The masks depend only
-    on the seed, the epoch and the token's position in the data, not on the batches, the number of processes
-    or whether the run was resumed.
+    Each token is masked with this probability, and each sentence has at least one mask. Tokens to predict are
+    the masked ones and, if `asked_share` is larger than `share`, others up to this share. The draws depend
+    only on the seed, the epoch and the token's position in the data, not on the batches, the number of
+    processes or whether the run was resumed.
 
     >>> batches = MaskedBatches(RaggedIds.of([[5, 6, 7, 8, 9], [4, 3]]), share=0.4, shuffle=False)
     >>> batch = next(iter(batches))
@@ -181,34 +228,41 @@ class MaskedBatches(BucketedBatches[MaskedBatch]):
 
     unit = "sentences"
 
-    def __init__(self, rows: RaggedIds, *, share: float = 0.15, **options: Unpack[BucketOptions]) -> None:
+    def __init__(
+        self,
+        rows: RaggedIds,
+        *,
+        share: float = 0.15,
+        asked_share: float = 0.0,
+        **options: Unpack[BucketOptions],
+    ) -> None:
         if not 0 < share <= 1:
             raise InputError("mask_share", f"is {share}, expected more than 0 and at most 1")
         if not rows.lengths.all():
             raise InputError("sentences", "hold an empty one; leave it out, as `split_rows` does")
-        self._rows, self._share = rows, share
+        self._rows, self._shares = rows, (share, asked_share)
         super().__init__(rows.lengths, rows.lengths, {"tokens": len(rows.flat), "share": share}, **options)
 
     def _collate(self, plan: RaggedIds, index: int) -> MaskedBatch:
-        masked = self._draw_masks(plan[index])
+        drawn = self._draw(plan[index])
         ids, lengths = self._rows.pad_rows(self._mine(plan[index]))
-        mine = masked[: len(ids), self.rank :: self.world_size]
-        return MaskedBatch(
-            count=int(masked.sum()),
-            ids=ids,
-            lengths=lengths,
-            places=torch.from_numpy(np.flatnonzero(mine)),
-        )
+        mine = drawn[: len(ids), self.rank :: self.world_size]
+        places, asked = (torch.from_numpy(np.flatnonzero(mine < share)) for share in self._shares)
+        asked = asked if len(asked) > len(places) else places
+        count = int((drawn < max(self._shares)).sum())
+        labels = ids.flatten()[asked]
+        return MaskedBatch(count=count, ids=ids, lengths=lengths, places=places, asked=asked, labels=labels)
 
-    def _draw_masks(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether each token [time, batch] of these rows is masked: if its number, drawn from [0, 1), is
-        below the share, or the lowest of its row.
+    def _draw(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """A number in [0, 1) for each token [time, batch] of these rows, 0 for the lowest of its row.
+
+        A token is masked if its number is below the share, so that each sentence has a mask.
         """
         lengths = self._rows.select_lengths(rows)
         time = np.arange(lengths.max(initial=0))[:, None]
         drawn = hash_to_unit(self._seed, self.epoch, self._rows.offsets[rows] + time)
-        drawn = np.where(time < lengths, drawn, 1.0)
-        return np.asarray((drawn < self._share) | (time == drawn.argmin(axis=0)), dtype=np.bool_)
+        drawn = np.where(time < lengths, drawn, np.inf)
+        return np.where(time == drawn.argmin(axis=0), 0.0, drawn)
 
 
 def hash_to_unit(seed: int, epoch: int, numbers: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -80,13 +80,16 @@ class ClassifyObjective(TextObjective):
         )
         device, nats = self.predictor.device, 0.0
         guesses, right = [torch.zeros(0, dtype=torch.long)], [torch.zeros(0, dtype=torch.long)]
-        for batch in batches:
-            if batch.rows:
-                log_probs = self.model.log_probs(batch.ids.to(device), batch.lengths.to(device)).cpu()
-                known = batch.labels >= 0
-                nats -= float(log_probs[known, batch.labels[known]].double().sum())
-                guesses.append(log_probs.argmax(1))
-                right.append(batch.labels)
+        found = [
+            (self.model.log_probs(batch.ids.to(device), batch.lengths.to(device)), batch.labels)
+            for batch in batches
+            if batch.rows
+        ]
+        for scores, labels in found:  # read when a GPU has all of them to do, not one by one
+            log_probs, known = scores.cpu(), labels >= 0
+            nats -= float(log_probs[known, labels[known]].double().sum())
+            guesses.append(log_probs.argmax(1))
+            right.append(labels)
         predicted, labels = torch.cat(guesses), torch.cat(right)
         known = labels >= 0
         counted = predicted[predicted == labels], labels[known], predicted

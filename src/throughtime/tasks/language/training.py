@@ -103,9 +103,11 @@ class LanguageObjective(TextObjective):
         """
         if (batches := self._validation(rank, world_size)) is None:
             return {}
-        nats, tokens = 0.0, 0
         state: State | None = None
         device = self.model.embedding.weight.device
+        # On the device, so that the host does not wait for each batch.
+        nats = torch.zeros((), dtype=torch.float64, device=device)
+        tokens = torch.zeros((), dtype=torch.int64, device=device)
         for batch in batches:
             if not batch.rows:
                 continue
@@ -116,9 +118,9 @@ class LanguageObjective(TextObjective):
             if not batch.continues:
                 real[: self.config.warm_up] = False
             labels = torch.where(real, batch.labels, IGNORED)
-            nats += float(self.model.head.loss(outputs, labels))
-            tokens += int(real.sum())
-        return {"nats": nats, "tokens": tokens}
+            nats += self.model.head.loss(outputs, labels)
+            tokens += real.sum()
+        return {"nats": float(nats), "tokens": int(tokens)}
 
     def sample(self) -> str | None:
         """A text that the model writes, drawn with the same seed each time."""

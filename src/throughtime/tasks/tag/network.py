@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout
+from torch.nn.functional import dropout, embedding
 
 from throughtime.layers.crf import Independent, LinearChain, TagHead
 from throughtime.layers.embedding import initialise_network_
@@ -50,11 +50,9 @@ class SpellingReader(nn.Module):
 
     def forward(self, characters: Tensor, lengths: Tensor) -> Tensor:
         """Words as letters [C, W], one word per column, and their lengths [W]."""
-        outputs, _ = self.stack(self.dropout(self.embedding(characters)), None, lengths)
-        left, right = outputs.chunk(2, -1)
-        # The last state is at the end of a word for one direction, at its beginning for the other.
-        end = (lengths - 1).clamp(min=0)[None, :, None].expand(1, -1, left.shape[2])
-        return torch.cat([left.gather(0, end).squeeze(0), right[0]], -1)
+        _, state = self.stack(self.dropout(self.embedding(characters)), None, lengths)
+        # The state of each direction begins with its output.
+        return torch.cat([state[0], state[len(state) // 2]], -1)
 
 
 class TagScores(NamedTuple):
@@ -152,7 +150,9 @@ class SequenceTagger(nn.Module):
             words = torch.where(lost, UNKNOWN, words)
         parts = [self.embedding(words)]
         if self.spelling is not None:
-            parts.append(self.spelling(batch.characters, batch.character_lengths)[batch.spelled])
+            forms = self.spelling(batch.characters, batch.character_lengths)
+            # As in a table: the gradient of an index takes many kernels, and sums in no fixed order.
+            parts.append(embedding(batch.spelled, forms))
         if self.language is not None:
             read = zip(self.readers, batch.read, batch.read_places, strict=True)
             states = torch.cat([reader(ids, places) for reader, ids, places in read], -1)

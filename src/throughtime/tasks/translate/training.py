@@ -86,7 +86,6 @@ class TranslateObjective(TextObjective):
     predictor: Translator
     config: TranslateConfig
     model: EncoderDecoder
-    progress: float = 0.0
 
     def __init__(
         self, translator: Translator, train: PairIds, valid: PairIds | None, valid_pairs: list[Pair]
@@ -99,6 +98,7 @@ class TranslateObjective(TextObjective):
             0, 0
         )  # training pairs that were cut, known once they are in batches
         self.choose_measure(self.config.choose_by, {"bleu": "more", "perplexity": "less"})
+        self._ratio, self._ratio_on_gpu = self.config.forcing_ratio(0.0), torch.ones(())
 
     def batches(self, rank: int, world_size: int) -> PairBatches:
         """Form batches of pairs of similar length."""
@@ -108,8 +108,16 @@ class TranslateObjective(TextObjective):
         return batches
 
     def begin_update(self, progress: float) -> None:
-        """Remember the share of the training that is done, for the schedule of teacher forcing."""
-        self.progress = progress
+        """Set the probability of teacher forcing by the share of the training that is done."""
+        self._ratio = self.config.forcing_ratio(progress)
+        if self._ratio < 1 and self.predictor.device.type == "cuda":
+            # Where a CUDA graph that is replayed finds it.
+            self._ratio_on_gpu = self._ratio_on_gpu.to(self.predictor.device).fill_(self._ratio)
+
+    @property
+    def variant(self) -> bool:
+        """Whether the decoder reads its own predictions, which runs other kernels."""
+        return self._ratio < 1
 
     @property
     def facts(self) -> dict[str, int]:
@@ -129,10 +137,10 @@ class TranslateObjective(TextObjective):
     def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
         """Sum the surprisals of the target tokens; with label smoothing, they are reported, not minimised."""
         assert isinstance(batch, PairBatch)
-        ratio, smoothing = self.config.forcing_ratio(self.progress), self.config.label_smoothing
+        ratio = self._ratio_on_gpu if self._ratio < 1 and self._ratio_on_gpu.is_cuda else self._ratio
         outputs = self.model.run_scheduled(batch.source, batch.source_lengths, batch.inputs, ratio).outputs
         hidden, labels = outputs.flatten(0, 1), masked_labels(batch).flatten()
-        return label_loss(self.model.head, hidden, labels, smoothing), ()
+        return label_loss(self.model.head, hidden, labels, self.config.label_smoothing), ()
 
     @torch.no_grad()
     def validate(self, rank: int, world_size: int) -> dict[str, float]:

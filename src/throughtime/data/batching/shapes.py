@@ -1,0 +1,97 @@
+"""A few shapes for batches of many lengths: a GPU replays the update of a shape that it has seen before.
+
+Batches of texts are as long as their longest text, so that hardly two of them have the same shape. Padded to
+one of a few shapes, they recur. The shapes are chosen so that little is padding: of all shapes that occur,
+the two whose union costs the least are merged, again and again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from throughtime.data.batching.batches import Batch, BatchType
+
+Sizes = NDArray[np.int64]
+"""Shapes, one in each row; a column for each axis."""
+
+MERGED_AT_MOST = 256
+"""Shapes that are compared with each other; if there are more, their sizes are rounded up first."""
+
+
+@dataclass(frozen=True, eq=False)
+class PaddedShapes:
+    """A few shapes, the smallest first, and the names of their axes."""
+
+    axes: tuple[str, ...]
+    shapes: Sizes
+
+    @classmethod
+    def choose(cls, batches: Sequence[Batch], most: int) -> PaddedShapes | None:
+        """Return at most `most` shapes that hold all of these batches; None if their shapes are fixed."""
+        if not batches or not batches[0].axes:
+            return None
+        counts = Counter(tuple(batch.sizes.values()) for batch in batches)
+        axes, found = tuple(batches[0].sizes), np.array(list(counts), dtype=np.int64)
+        tensors = [[axes.index(axis) for axis in own] for own in batches[0].axes.values()]
+
+        def count_elements(shapes: Sizes) -> NDArray[np.int64]:
+            return np.asarray(sum(shapes[..., own].prod(-1) for own in tensors))
+
+        shapes = merge_shapes(found, np.array(list(counts.values())), count_elements, most)
+        return cls(axes, shapes[np.argsort(count_elements(shapes), kind="stable")])
+
+    def pad(self, batch: BatchType) -> BatchType:
+        """Return the batch in the smallest shape that holds it; as it is if none does."""
+        sizes = batch.sizes
+        fitting = np.flatnonzero(np.all(self.shapes >= [sizes[axis] for axis in self.axes], axis=1))
+        if not len(fitting):
+            return batch
+        return batch.pad(dict(zip(self.axes, self.shapes[fitting[0]].tolist(), strict=True)))
+
+
+def merge_shapes(
+    shapes: Sizes, counts: NDArray[np.int64], cost: Callable[[Sizes], NDArray[np.int64]], most: int
+) -> Sizes:
+    """Merge shapes, each of which occurs `counts` times, until at most `most` are left.
+
+    A merged shape holds both, and the two for which that adds the least to the cost of all are merged first.
+
+    >>> merge_shapes(np.array([[4], [5], [9], [11]]), np.array([1, 9, 3, 3]), lambda one: one[..., 0], 2)
+    array([[ 5],
+           [11]])
+    """
+    shapes, counts = _round_up(shapes, counts)
+    totals = cost(shapes) * counts
+
+    def compare(number: int) -> NDArray[np.float64]:
+        """Return what it adds to merge one shape with each of the others."""
+        together = cost(np.maximum(shapes[number], shapes)) * (counts[number] + counts)
+        added = np.where(counts > 0, together - totals[number] - totals, math.inf)
+        added[number] = math.inf
+        return added
+
+    added = np.stack([compare(number) for number in range(len(shapes))])
+    for _ in range(len(shapes) - most):
+        kept, gone = divmod(int(added.argmin()), len(shapes))
+        shapes[kept] = np.maximum(shapes[kept], shapes[gone])
+        counts[kept], counts[gone] = counts[kept] + counts[gone], 0
+        totals = cost(shapes) * counts
+        added[gone] = added[:, gone] = math.inf
+        added[kept] = added[:, kept] = compare(kept)
+    return shapes[counts > 0]
+
+
+def _round_up(shapes: Sizes, counts: NDArray[np.int64]) -> tuple[Sizes, NDArray[np.int64]]:
+    """Return distinct shapes and how often each occurs; sizes are rounded up if there are too many."""
+    unit = 1
+    while True:
+        distinct, which = np.unique(-(-shapes // unit) * unit, axis=0, return_inverse=True)
+        if len(distinct) <= MERGED_AT_MOST:
+            return distinct, np.bincount(which.ravel(), weights=counts).astype(np.int64)
+        unit *= 2

@@ -1,0 +1,109 @@
+"""The surprisals of tags under a linear-chain CRF and their gradients on an NVIDIA GPU, one launch each way.
+
+Torch launches two dozen kernels for each step, each of which does next to nothing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from throughtime.kernels import driver
+
+FILES = ("primitives.cuh", "chain.cu")
+MOST_WARPS = 32
+MOST_TAGS = 4096
+"""Tags of which two rows of sums fit into the shared memory of every block."""
+MOST_COUNTS = 2**22
+"""Numbers of transitions that all blocks together sum up apart: 16 MB."""
+
+
+class _Chain(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_longlong) for name in ("steps", "batch", "tags", "blocks")),
+        *(
+            (name, ctypes.c_void_p)
+            for name in "scores path lengths transitions turned ends reached partitions surprisals "
+            "outer d_scores d_weights".split()
+        ),
+    ]
+
+
+class ChainInputs(NamedTuple):
+    """What the kernels read: each in one piece, numbers in float32, whole ones in int64."""
+
+    scores: Tensor  # [T, B, S]
+    path: Tensor  # [T, B]
+    lengths: Tensor  # [B]
+    transitions: Tensor  # [S, S]
+    turned: Tensor  # its transpose
+    ends: Tensor  # [2, S]
+
+    @classmethod
+    def prepare(
+        cls, scores: Tensor, tags: Tensor, lengths: Tensor, transitions: Tensor, ends: Tensor
+    ) -> ChainInputs:
+        """Arrange scores, tags, lengths, the scores of transitions and those of the first and last tag."""
+        whole = tags.to(torch.int64), lengths.to(torch.int64)
+        parts = scores, *whole, transitions, transitions.t(), ends
+        return cls(*(part.contiguous() for part in parts))
+
+
+class ChainSums(NamedTuple):
+    """What the backward pass needs: log-sums to each tag [T, B, S] and of whole sequences [B]."""
+
+    reached: Tensor
+    partitions: Tensor
+
+
+class ChainGradients(NamedTuple):
+    """The gradients of the scores, the transitions and both ends."""
+
+    scores: Tensor
+    transitions: Tensor
+    ends: Tensor
+
+
+def surprisals(given: ChainInputs) -> tuple[Tensor, ChainSums]:
+    """Return -ln P of the tags of each row, 0 for an empty row, and what `gradients` needs."""
+    sums = ChainSums(torch.empty_like(given.scores), given.scores.new_empty(given.scores.shape[1]))
+    found = torch.empty_like(sums.partitions)
+    _launch("chain_forward", given, sums, surprisals=found)
+    return found, sums
+
+
+def gradients(given: ChainInputs, sums: ChainSums, outer: Tensor) -> ChainGradients:
+    """Return the gradients, if `outer` [B] are those of the surprisals."""
+    _, batch, tags = given.scores.shape
+    scores = torch.empty_like(given.scores)
+    weights = scores.new_zeros(_count_blocks(batch, tags), tags + 2, tags)
+    _launch("chain_backward", given, sums, outer=outer.contiguous(), d_scores=scores, d_weights=weights)
+    summed = weights.sum(0)
+    return ChainGradients(scores, summed[:tags].t(), summed[tags:])
+
+
+def _launch(name: str, given: ChainInputs, sums: ChainSums, **others: Tensor) -> None:
+    steps, batch, tags = given.scores.shape
+    blocks = _count_blocks(batch, tags)
+    tensors = {**given._asdict(), **sums._asdict(), **others}
+    addresses = {key: tensor.data_ptr() for key, tensor in tensors.items()}
+    _prepare_kernel(name, tags, given.scores.get_device())(
+        blocks, _Chain(steps, batch, tags, blocks, **addresses)
+    )
+
+
+def _count_blocks(batch: int, tags: int) -> int:
+    return max(1, min(batch, MOST_COUNTS // tags**2))
+
+
+@functools.cache
+def _prepare_kernel(name: str, tags: int, device: int) -> driver.Kernel:
+    from throughtime.kernels import driver
+
+    warps = min(MOST_WARPS, -(-tags // 32))
+    return driver.build(name, FILES, {"WARPS": warps, "SHARED_BYTES": 2 * 4 * tags}, device)
