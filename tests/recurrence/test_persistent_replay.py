@@ -206,7 +206,8 @@ def test_large_calls_and_those_that_cannot_be_recorded_run_as_they_are(replays, 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("name", ["rnn", "gru", "gru-before", "lstm"])
-def test_on_a_gpu_replays_equal_plain_calls(name, bidirectional, dtype):
+def test_on_a_gpu_replays_equal_plain_calls(name, bidirectional, dtype, monkeypatch):
+    monkeypatch.setattr(persistent_replay, "ENABLED", True)
     stack = build(name, 72, layers=2, bidirectional=bidirectional).cuda()
     run = runner(stack, dtype=None if dtype is torch.float32 else dtype)
     lengths = torch.tensor([20, 0, 7], device="cuda")
