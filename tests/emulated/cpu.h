@@ -100,7 +100,6 @@ inline float across_lanes(float value, int distance) {
 
 inline void give_up() { std::fprintf(stderr, "a block waits for what never comes\n"), std::abort(); }
 inline void pause(int) {}
-inline void sleep(int) {}
 inline void fetch(const void*) {}
 inline long long times(int count, int bytes) { return static_cast<long long>(count) * bytes; }
 

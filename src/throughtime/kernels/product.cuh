@@ -47,11 +47,6 @@ INLINE void exchange(char* base, long long index, Pair pair) {
     else show(base + 4 * index, never_void(as_word(pair.v[0])), never_void(as_word(pair.v[1])));
 }
 
-// Between looks in vain: blocks that look without a rest keep the cache from those that write.
-INLINE void rest(int looks) {
-    if (looks > 0) sleep(looks < 4 ? 16 << looks : 256);
-}
-
 INLINE bool missing(Words f) { return (f.x == VOID) | (f.y == VOID) | (f.z == VOID) | (f.w == VOID); }
 
 INLINE Words rounded(Words f) {
@@ -174,7 +169,6 @@ struct Product {
                 UNROLL for (int j = 0; j < ROW_TILES; ++j) some |= missing(found[i][j]);
             if (!in_any_lane(some)) return;
             if (looks == PATIENCE) give_up();
-            rest(looks);
             UNROLL for (int i = 0; i < BATCH; ++i) UNROLL for (int j = 0; j < ROW_TILES; ++j)
                 if (missing(found[i][j])) found[i][j] = look_words(rows[j] + (first + i) * STRIDE);
         }
