@@ -28,12 +28,12 @@ from throughtime.recurrence.persistent_call import Call
 from throughtime.recurrence.persistent_forward import CARRY, FIRST_OWN, LENGTHS, OWN, X, build_forward
 from throughtime.recurrence.persistent_memory import allocate
 
-ENABLED = False
 SEEN_BEFORE = 8
 """Calls before one is recorded; the trainer records its updates as a whole after fewer."""
 MAX_REPLAYS = 16
-LARGEST = 64 << 20
-"""Bytes of memory of one recording: calls that need more keep the GPU busy for longer than the host."""
+LARGEST, MAX_BYTES = 64 << 20, 256 << 20
+"""Bytes of memory of one recording and of all: calls that need more keep the GPU busy for longer than the
+host."""
 ROW = 1 << 10
 """Elements in a row, where a copy takes a tensor for a matrix."""
 STATE = OWN.index("h")
@@ -230,7 +230,8 @@ class Recordings:
             if len(self._seen) > 64 * MAX_REPLAYS:
                 self._seen.clear()
             return None
-        if any(address % 16 for address in addresses) or count_bytes(call) > LARGEST:
+        size = count_bytes(call)
+        if any(address % 16 for address in addresses) or size > LARGEST:
             return None
         place = call.device, get_stream(call.device)
         if place not in self._places:
@@ -239,10 +240,13 @@ class Recordings:
             replay = Replay(call, given, *self._places[place])
         except FAILURES:  # recording runs nothing: the call runs as it is
             return None
-        self._replays[key] = replay
-        if len(self._replays) > MAX_REPLAYS:
+        while self._replays and (len(self._replays) >= MAX_REPLAYS or size + self._count_bytes() > MAX_BYTES):
             self._replays.popitem(last=False)
+        self._replays[key] = replay
         return replay
+
+    def _count_bytes(self) -> int:
+        return sum(count_bytes(replay.call) for replay in self._replays.values())
 
     def forget(self) -> None:
         """Forget all recordings; memory that is in use is freed when it no longer is."""
@@ -256,7 +260,7 @@ RECORDINGS = Recordings()
 
 def is_replayable(device: int) -> bool:
     """Whether calls on this device can be recorded now: not inside another recording."""
-    return ENABLED and device >= 0 and not torch.cuda.is_current_stream_capturing()
+    return device >= 0 and not torch.cuda.is_current_stream_capturing()
 
 
 def get_stream(device: int) -> int:
