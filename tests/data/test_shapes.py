@@ -80,8 +80,9 @@ def test_padding_has_no_targets():
 
 
 def test_hidden_places_stay_hidden_and_no_others():
-    batch = next(one for one in batches_of("masked", batch_size=10) if 0 not in one.places)
-    padded = batch.pad({"steps": 40, "rows": 13, "masks": len(batch.places) + 5})
+    batch = next(one for one in batches_of("masked", batch_size=10, asked_share=0.4) if 0 not in one.places)
+    more = {"masks": len(batch.places) + 5, "targets": len(batch.asked) + 3}
+    padded = batch.pad({"steps": 40, "rows": 13, **more})
     hidden, wanted = (
         torch.zeros(one.ids.shape, dtype=torch.bool)
         .flatten()
@@ -93,7 +94,7 @@ def test_hidden_places_stay_hidden_and_no_others():
     assert hidden.sum() == wanted.sum()
     known = padded.labels != IGNORED
     assert int(known.sum()) == batch.count
-    assert torch.equal(padded.ids.flatten()[padded.places[known]], padded.labels[known])
+    assert torch.equal(padded.ids.flatten()[padded.asked[known]], padded.labels[known])
 
 
 def test_the_smallest_shape_that_holds_a_batch_is_taken_and_none_is_cut():
