@@ -74,6 +74,7 @@ def test_padding_has_no_targets():
     assert pairs.source.shape == (40, 70)
     assert pairs.inputs.shape == pairs.labels.shape == (50, 70)
     assert int(real_positions(50, pairs.target_lengths).sum()) == pairs.count
+    assert int(pairs.source_lengths.min()) == 1  # no encoder has to know what an empty sentence is
     labelled = next(iter(batches_of("labelled"))).pad({"steps": 40, "rows": 70})
     assert int((labelled.labels != IGNORED).sum()) == labelled.count
     assert IGNORED == heads.IGNORED
