@@ -29,7 +29,7 @@ class Batch:
     over its own rows by this count; the gradients of all processes then add up to that of a single process.
 
     A batch whose tensors have different shapes in each batch names their axes in `axes`, so that it can be
-    padded to larger sizes. Padding adds steps past the end of each row and rows of length zero: the sum of
+    padded to larger sizes. Padding adds steps past the end of each row, and rows without targets: the sum of
     the losses stays the same.
     """
 
