@@ -14,6 +14,7 @@ NAMES = (
     "recurrence_cpu",
     "recurrence_gpu",
     "softmax_gpu",
+    "decoding_gpu",
     "tasks_gpu",
     "long_sequence",
     "language_cpu",

@@ -12,8 +12,9 @@ from typing import Any
 
 from throughtime.config import Config, build_config
 from throughtime.data.datasets import open_dataset
-from throughtime.search.beam import Beam, prune_by_hypothesis
+from throughtime.search.beam import Beam
 from throughtime.search.beam_variants import DiverseBeam
+from throughtime.search.candidates import prune_by_hypothesis
 from throughtime.search.exhaustive import search_errors
 from throughtime.search.generate import Finished, Strategy
 from throughtime.search.sampling import Greedy

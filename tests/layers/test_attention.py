@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.refusals import refuses
 
-from throughtime.layers.attention import ATTENTIONS, attend, build_memory, masked_softmax
+from throughtime.kernels import decoder
+from throughtime.layers.attention import ATTENTIONS, Additive, attend, build_memory, masked_softmax
 from throughtime.search.generate import Memory
 
 every_kind = pytest.mark.parametrize("name", ATTENTIONS)
@@ -74,6 +75,59 @@ def test_rows_of_a_sentence_share_its_keys(name, owner):
         alone, seen = attention(query[None, row : row + 1], *(part[sentence : sentence + 1] for part in kept))
         torch.testing.assert_close(context[row], alone[0, 0])
         torch.testing.assert_close(weights[row], seen[0, 0])
+
+
+def compare_kernel(name, owner, dtype, device, places=5, size=6, scaled=False):
+    """What the kernel finds, beside torch, which serves where gradients are wanted."""
+    attention = built(name, size, size, scaled).to(device, torch.float32)
+    outputs = torch.randn(places, 3, size, device=device)
+    keys, values, padding = build_memory(attention, outputs, torch.tensor([places, 0, 3]))
+    memory = Memory((keys, values.to(dtype), padding), torch.tensor(owner, device=device), None)
+    query = torch.randn(len(owner), size, device=device)
+    addend = torch.randn(len(owner), size, device=device).to(dtype)
+    context, weights = attend(attention, query, memory, addend.clone())
+    with torch.no_grad():
+        found, looks = attend(attention, query, memory, addend.clone())
+        alone, _ = attend(attention, query, memory)
+    assert not found.requires_grad
+    assert found.dtype == dtype
+    close = {"rtol": 2e-5, "atol": 2e-5} if dtype == torch.float32 else {"rtol": 2e-2, "atol": 2e-2}
+    torch.testing.assert_close(found, context, **close)
+    torch.testing.assert_close(alone + addend, context, **close)
+    torch.testing.assert_close(looks, weights, **close)
+    assert not looks[torch.tensor(owner) == 1].any()
+
+
+@every_kind
+@pytest.mark.parametrize("scaled", [False, True])
+def test_a_kernel_attends_for_rows_that_share_sentences(name, scaled, emulated_decoder, monkeypatch):
+    monkeypatch.setattr(decoder, "is_available", lambda device: True)
+    launched, launch = [], decoder.attend
+    monkeypatch.setattr(decoder, "attend", lambda *given: launched.append(0) or launch(*given))
+    compare_kernel(name, [0, 0, 1, 2, 2, 2], torch.float32, "cpu", scaled=scaled)
+    compare_kernel(name, [2], torch.float32, "cpu", scaled=scaled)
+    assert len(launched) == 4
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@every_kind
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_real_gpu_attends_for_rows_that_share_sentences(name, dtype, allow_tf32):
+    allow_tf32(False)
+    compare_kernel(name, [0, 0, 1, 2, 2, 2] * 50, dtype, "cuda", places=33, size=64)
+
+
+def test_an_attention_of_ones_own_needs_no_kernel(emulated_decoder, monkeypatch):
+    class Own(Additive):
+        def scores(self, query, keys):
+            return -super().scores(query, keys)
+
+    monkeypatch.setattr(decoder, "is_available", lambda device: True)
+    monkeypatch.setattr(decoder, "attend", None)
+    own = Own(6, 6)
+    memory = Memory(build_memory(own, torch.randn(5, 1, 6), torch.tensor([5])), torch.arange(1))
+    with torch.no_grad():
+        attend(own, torch.randn(1, 6), memory)
 
 
 def test_the_softmax_is_float32_at_least():

@@ -128,6 +128,17 @@ def test_both_directions_at_once_equal_the_reference(name, hidden, lengths, stay
 
 
 @emulated
+@every_cell
+def test_a_group_of_rows_that_ends_before_the_others_equals_the_reference(name, stays, calls):
+    stack = build(name, 16, layers=1, bidirectional=True)
+    x, state = problem(stack, batch=9)  # eight rows are a group
+    lengths = torch.tensor([4] * 8 + [2])
+    found = everything(stack, stack, x, state, lengths)
+    assert calls == [1]
+    assert_near(found, everything(stack, partial(stack, backend="reference"), x, state, lengths))
+
+
+@emulated
 @pytest.mark.parametrize("bidirectional", [False, True])
 @every_cell
 def test_factors_on_the_gradient_leave_the_layers_one_call(name, bidirectional, stays, calls):  # law 1

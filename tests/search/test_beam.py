@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.refusals import refuses
 from tests.search.tables import Contexts, Pairs, best_of_all, exhaustive
 
-from throughtime.search.beam import Beam, highest, prune_by_hypothesis, prune_by_token
+from throughtime.search.beam import Beam
+from throughtime.search.candidates import highest, prune_by_hypothesis, prune_by_token
 from throughtime.search.generate import Step, generate
 from throughtime.search.sampling import Greedy
 

@@ -144,6 +144,14 @@ class Cell(nn.Module, ABC):
     def step(self, projected: Tensor, state: State) -> State:
         """One step: from [B, P] and the state to the next state."""
 
+    def advance(self, x: Tensor, state: State) -> State:
+        """One whole step, for generation: from x [B, I] and the state to the next state."""
+        return self.step(self.project(x[None])[0], state)
+
+    def _may_fuse(self, x: Tensor) -> bool:
+        """Whether torch's kernel for all gates of a step may replace `step`, whose gradients it lacks."""
+        return x.is_cuda and not torch.is_grad_enabled() and bool(self.equations)
+
     def graph_project(self, ops: Ops, x: str) -> str:
         """`project` in a graph: the name of the projection of x [..., I]."""
         w = self.weights()

@@ -58,6 +58,17 @@ class GRU(Cell, equations="gru"):
             n = torch.tanh(x_n + linear(r * h, w_n))
         return ((1 - z) * n + z * h,)
 
+    def advance(self, x: Tensor, state: State) -> State:
+        """One whole step, for generation; on a GPU the gates are one kernel."""
+        (h,) = state
+        if self.reset != "after" or not self._may_fuse(x):
+            return super().advance(x, state)
+        w = self.weights()
+        from_state = linear(h, w["weight_hh"]).to(h.dtype)
+        from_state[:, 2 * self.hidden_size :] += w["bias_hn"]
+        fused = torch.ops.aten._thnn_fused_gru_cell
+        return (fused(self.project(x).to(h.dtype), from_state, h)[0],)
+
     def graph_step(self, ops: Ops, projected: str, state: GraphState) -> GraphState:
         """The same in a graph, with one product fewer: n + z (h - n)."""
         (h,), size, w = state, self.hidden_size, self.weights()

@@ -44,6 +44,16 @@ class LSTM(Cell, equations="lstm"):
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         return torch.sigmoid(o) * torch.tanh(c), c
 
+    def advance(self, x: Tensor, state: State) -> State:
+        """One whole step, for generation; on a GPU the gates are one kernel."""
+        h, c = state
+        if not self._may_fuse(x):
+            return super().advance(x, state)
+        from_state = linear(h, self.weights()["weight_hh"]).to(c.dtype)
+        fused = torch.ops.aten._thnn_fused_lstm_cell
+        h, c, _ = fused(self.project(x).to(c.dtype), from_state, c)
+        return h, c
+
     def graph_step(self, ops: Ops, projected: str, state: GraphState) -> GraphState:
         """The same in a graph."""
         h, c = state

@@ -26,6 +26,7 @@ struct Attend {
     float* into_scores;         // [rows, places]
     Pair* into_keys;            // [rows, places, SIZE]: added to, less the factor of the energy, if additive
     Pair* into_energy;          // [rows, SIZE]: added to, if additive
+    const long long* owner;     // [rows]: the sentence of each, for keys, values and what is hidden; missing: its own
     long long places, query_pitch, sums_pitch, into_sums_pitch, into_query_pitch;
 };
 
@@ -40,7 +41,7 @@ INLINE Pair* pairs() { return reinterpret_cast<Pair*>(numbers() + PLACES); }
 
 KERNEL attend_forward(const Attend a) {
     const int thread = thread_number(), warp = thread / 32, lane = thread % 32, places = a.places;
-    const long long row = block_number();
+    const long long row = block_number(), sentence = a.owner == nullptr ? row : a.owner[row];
     float* scores = numbers();
     Pair *query = pairs(), *energy = query + KEY;
     for (int i = thread; i < KEY; i += THREADS) {
@@ -49,7 +50,7 @@ KERNEL attend_forward(const Attend a) {
     }
     join_block();
     for (int place = warp; place < places; place += WARPS) {
-        const Pair* keys = a.keys + (row * places + place) * KEY;
+        const Pair* keys = a.keys + (sentence * places + place) * KEY;
         float score = 0.0f;
         UNROLL for (int i = lane; i < KEY; i += 32) {
             const Pair key = keys[i];
@@ -57,7 +58,7 @@ KERNEL attend_forward(const Attend a) {
                 score += ADDITIVE ? energy[i].v[e] * sigmoid(query[i].v[e] + key.v[e]) : query[i].v[e] * key.v[e];
         }
         score = over_warp(score);
-        if (lane == 0) scores[place] = score + a.hidden[row * places + place];
+        if (lane == 0) scores[place] = score + a.hidden[sentence * places + place];
     }
     join_block();
     float highest = scores[0], total = 0.0f;  // each warp finds both
@@ -70,13 +71,13 @@ KERNEL attend_forward(const Attend a) {
     total = over_warp(total);
     join_block();
     for (int place = thread; place < places; place += THREADS) {
-        const bool real = a.hidden[row * places + place] == 0.0f;
+        const bool real = a.hidden[sentence * places + place] == 0.0f;
         scores[place] = real ? exponential(scores[place] - highest) / total : 0.0f;
         a.weights[row * places + place] = scores[place];
     }
     join_block();
     char* sums = a.sums + row * a.sums_pitch * ELEMENT;
-    const char* values = a.values + row * places * WIDTH * ELEMENT;
+    const char* values = a.values + sentence * places * WIDTH * ELEMENT;
     for (int i = thread; i < VALUE; i += THREADS) {
         Pair sum = load_pair(sums, 2 * i);
         for (int first = 0; first < places; first += AT_ONCE) {

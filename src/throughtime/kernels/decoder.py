@@ -32,7 +32,7 @@ class _Attend(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("query", "keys", "values", "energy", "hidden", "weights")),
         *((name, ctypes.c_void_p) for name in ("sums", "shown", "from_shown", "from_shown_too")),
         *((name, ctypes.c_void_p) for name in ("from_weights", "into_sums", "into_query")),
-        *((name, ctypes.c_void_p) for name in ("into_scores", "into_keys", "into_energy")),
+        *((name, ctypes.c_void_p) for name in ("into_scores", "into_keys", "into_energy", "owner")),
         *((name, ctypes.c_longlong) for name in ("places", "query_pitch", "sums_pitch")),
         *((name, ctypes.c_longlong) for name in ("into_sums_pitch", "into_query_pitch")),
     ]
@@ -74,18 +74,21 @@ def attend(
     weights: Tensor,
     sums: Tensor,
     shown: Tensor | None,
+    owner: Tensor | None = None,
 ) -> None:
     """Add sum_j a_j v_j to `sums` [B, V], where a is the softmax of scores plus `hidden` [B, T].
 
     The score of position j is e' sigmoid(q + k_j) or, without an energy e, q' k_j. Queries [B, D], values
     [B, T, V] and sums are of one type; keys [B, T, D], energy [D] and hidden are float32. Queries and sums
     may be columns of a wider matrix. Writes the weights a [B, T], which are 0 where `hidden` is not, and tanh
-    of the sums to `shown` [B, V].
+    of the sums to `shown` [B, V]. With an `owner` [B], rows share sentences: row i has the keys, values and
+    hidden positions of sentence `owner[i]`.
     """
     tensors = (query, keys, values, energy, hidden, weights, sums, shown)
     pitches = query.stride(0), sums.stride(0), 0, 0
-    arguments = _Attend(*map(_address, tensors), *([0] * 8), keys.shape[1], *pitches)
-    _prepare_attention("attend_forward", FORWARD_WARPS, keys, values, energy, shown)(len(keys), arguments)
+    addresses = (*map(_address, tensors), *([0] * 8), _address(owner))
+    arguments = _Attend(*addresses, keys.shape[1], *pitches)
+    _prepare_attention("attend_forward", FORWARD_WARPS, keys, values, energy, shown)(len(query), arguments)
 
 
 def attend_backward(
@@ -114,7 +117,7 @@ def attend_backward(
     tensors = (query, keys, values, energy, None, weights, None, None, first, second, from_weights)
     results = (into_sums, into_query, into_scores, into_keys, into_energy)
     pitches = query.stride(0), 0, into_sums.stride(0), into_query.stride(0)
-    arguments = _Attend(*map(_address, tensors), *map(_address, results), keys.shape[1], *pitches)
+    arguments = _Attend(*map(_address, tensors), *map(_address, results), 0, keys.shape[1], *pitches)
     kernel = _prepare_attention("attend_backward", BACKWARD_WARPS, keys, values, energy, first)
     kernel(len(keys), arguments)
 

@@ -8,14 +8,25 @@ from typing import Any
 import torch
 
 
+class Recording:
+    """Work that was recorded; what it refers to stays alive as long as the recording."""
+
+    def __init__(self, graph: torch.cuda.CUDAGraph, work: Callable[[], None]) -> None:
+        self._graph, self._work = graph, work
+
+    def __call__(self) -> None:
+        """Do it again."""
+        self._graph.replay()
+
+
 def record(work: Callable[[], None], stream: Any, pool: Any) -> Callable[[], None]:
-    """Record what this function does on the GPU, without doing it; return a function that does it.
+    """Record what this function does on the GPU, without doing it.
 
     Everything that it reads and writes must stay where it is. Memory that it allocates comes from `pool`.
     """
     graph = torch.cuda.CUDAGraph()
     try:
-        with torch.cuda.stream(stream):
+        with torch.cuda.stream(stream), torch.no_grad():
             # Local to this thread: others may allocate memory meanwhile.
             graph.capture_begin(pool, capture_error_mode="thread_local")
             try:
@@ -25,8 +36,7 @@ def record(work: Callable[[], None], stream: Any, pool: Any) -> Callable[[], Non
     except Exception:
         release_generator()
         raise
-    replay: Callable[[], None] = graph.replay
-    return replay
+    return Recording(graph, work)
 
 
 def release_generator() -> None:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from throughtime.cells.base import GraphState, Ops, no_graph
 from throughtime.errors import InputError
+from throughtime.kernels import decoder
 from throughtime.registry import Registry
 from throughtime.search.generate import Memory
 
@@ -57,6 +58,13 @@ class Attention(nn.Module, ABC):
         """
         weights = masked_softmax(self.scores(query, keys) * self.scale, padding[:, None])
         return torch.bmm(weights.to(values.dtype), values), weights
+
+    def ask(self, query: Tensor) -> tuple[Tensor, Tensor | None] | None:
+        """Queries q [rows, D] and an energy e, for a kernel whose scores are e' sigmoid(q + key), or q' key.
+
+        They may differ from `scores` by a number that is the same for all keys. None: they are others.
+        """
+        return None
 
     def graph_keys(self, ops: Ops, outputs: str) -> str:
         """`keys` in a graph."""
@@ -130,6 +138,12 @@ class Additive(Attention):
             sums = [torch.matmul(one, 2 * energy) for one in seen]
             return (sums[0] if len(sums) == 1 else torch.cat(sums)) - energy.sum()
 
+    def ask(self, query: Tensor) -> tuple[Tensor, Tensor | None] | None:
+        """See `Attention`."""
+        if type(self) is not Additive:
+            return None
+        return 2 * self.query(query), 2 * self.scale * self.energy.float()
+
     def graph_keys(self, ops: Ops, outputs: str) -> str:
         """2 (U h + b)."""
         return ops.op("Mul", ops.constant(2.0), ops.linear(outputs, self.key.weight, self.key.bias))
@@ -151,6 +165,12 @@ class ProductAttention(Attention):
     def scores(self, query: Tensor, keys: Tensor) -> Tensor:
         """q' key."""
         return torch.bmm(query, keys.transpose(1, 2))
+
+    def ask(self, query: Tensor) -> tuple[Tensor, Tensor | None] | None:
+        """See `Attention`."""
+        if type(self) not in (Dot, General):
+            return None
+        return query * self.scale if self.scaled else query, None
 
     def graph_scores(self, ops: Ops, query: str, keys: str) -> str:
         """q' key."""
@@ -223,8 +243,21 @@ def build_memory(attention: Attention, outputs: Tensor, lengths: Tensor) -> tupl
     return attention.keys(values), values, steps >= lengths.to(values.device)[:, None]
 
 
-def attend(attention: Attention, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-    """The context [rows, H] and weights [rows, T] for one query per row; `memory` is from `build_memory`."""
+def attend(
+    attention: Attention, query: Tensor, memory: Memory, addend: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """The context [rows, H] and weights [rows, T] for one query per row; `memory` is from `build_memory`.
+
+    The context is added to the `addend` [rows, H], if there is one, which may be overwritten.
+    """
+    found = _attend_in_kernel(attention, query, memory, addend)
+    if found is not None:
+        return found
+    context, weights = _attend(attention, query, memory)
+    return context if addend is None else addend + context, weights
+
+
+def _attend(attention: Attention, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
     keys, values, padding = memory.kept
     if memory.rows_each is not None:
         context, weights = attention(query.view(len(keys), -1, query.shape[-1]), keys, values, padding)
@@ -234,3 +267,24 @@ def attend(attention: Attention, query: Tensor, memory: Memory) -> tuple[Tensor,
     table = query.new_zeros(len(keys) * most, query.shape[-1]).index_copy(0, places, query)
     context, weights = attention(table.view(len(keys), most, -1), keys, values, padding)
     return context.flatten(0, 1).index_select(0, places), weights.flatten(0, 1).index_select(0, places)
+
+
+def _attend_in_kernel(
+    attention: Attention, query: Tensor, memory: Memory, addend: Tensor | None
+) -> tuple[Tensor, Tensor] | None:
+    """`attend` in one kernel, without gradients; None if it does not fit."""
+    if torch.is_grad_enabled() or not decoder.is_available(query.device) or attention._forward_hooks:
+        return None
+    keys, values, padding = memory.kept
+    sizes = keys.shape[2], values.shape[2]
+    known = decoder.supports(values.dtype, *sizes) and decoder.fits(keys.shape[1], *sizes)
+    asked = attention.ask(query) if known and keys.dtype == torch.float32 else None
+    if asked is None:
+        return None
+    begun = values.new_zeros(len(query), values.shape[2]) if addend is None else addend
+    context = begun.to(values.dtype).contiguous()
+    weights = keys.new_empty(len(query), keys.shape[1])
+    hidden = padding * torch.finfo(torch.float32).min
+    parts = asked[0].to(values.dtype), keys, values, asked[1], hidden
+    decoder.attend(*parts, weights, context, None, memory.owner)
+    return context, weights

@@ -152,7 +152,7 @@ class Layer(nn.Module):
 
     def step(self, x: Tensor, state: State) -> State:
         """One step of the cell from the left; the output is the first tensor of the state. [B, I]"""
-        return self.from_left.step(self.from_left.project(x[None])[0], state)
+        return self.from_left.advance(x, state)
 
     def extra_repr(self) -> str:
         """What `print(layer)` shows."""

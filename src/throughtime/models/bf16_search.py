@@ -52,6 +52,11 @@ class Bf16Model:
             return self._twin.decode(last, state, memory)
 
     @property
+    def recorded_modules(self) -> Sequence[nn.Module]:
+        """See `EncoderDecoder`; the copy, whose weights are rounded in place."""
+        return (self._twin or self.model).recorded_modules
+
+    @property
     def head(self) -> Head:
         """The output layer, in bf16 once a search has started."""
         return (self._twin or self.model).head
@@ -67,17 +72,22 @@ class Bf16Model:
         """The copy, with the present weights of the model."""
         if self._twin is None or next(self._twin.head.parameters()).device != self._device:
             return self._copy()
-        for own, weight in zip(_decoder_weights(self._twin), _decoder_weights(self.model), strict=True):
-            own.copy_(weight)
+        torch._foreach_copy_(_decoder_weights(self._twin), _decoder_weights(self.model))
         return self._twin
 
     def _copy(self) -> EncoderDecoder:
         model = self.model
         decoder, head = copy.deepcopy((model.decoder, model.head))
-        for weight in nn.ModuleList([decoder, head]).parameters():
-            weight.grad = None
-            if weight.dim() > 1 and weight.is_floating_point():  # biases and norms are cheap
-                weight.data = weight.data.bfloat16()
+        for module in nn.ModuleList([decoder, head]).modules():
+            for name, weight in module.named_parameters(recurse=False):
+                weight.grad = None
+                # Norms stay as they are, and so do biases on a CPU. On a GPU autocast would round these at
+                # each step, in a kernel for each.
+                rounded = weight.dim() > 1 or (
+                    name == "bias" and weight.is_cuda and not isinstance(module, nn.LayerNorm)
+                )
+                if rounded and weight.is_floating_point():
+                    weight.data = weight.data.bfloat16()
         return EncoderDecoder(model.encoder, decoder.eval(), head.eval(), bos_id=model.bos_id)
 
 

@@ -77,7 +77,7 @@ class ConditionalDecoder(Decoder):
     def step(self, last: Tensor, state: State, memory: Memory) -> DecoderOutput:
         """Read one token per row."""
         y = self.dropout(self.embedding(last))
-        state, context, weights = self._advance(self.first.project(y[None])[0], state, memory)
+        state, context, weights = self._advance(self.first.advance(y, state), memory)
         output = self._output(state[0], y, context)
         return DecoderOutput(output, state, {"attention": weights})
 
@@ -96,18 +96,17 @@ class ConditionalDecoder(Decoder):
             return DecoderOutput(self._output(states, y, context), reached, {"attention": looks})
         seen, contexts, attention = [], [], []
         for projected in self.first.project(y).unbind():
-            state, context, weights = self._advance(projected, state, memory)
+            state, context, weights = self._advance(self.first.step(projected, state), memory)
             seen.append(state[0])
             contexts.append(context)
             attention.append(weights)
         output = self._output(torch.stack(seen), y, torch.stack(contexts))
         return DecoderOutput(output, state, {"attention": torch.stack(attention)})
 
-    def _advance(self, projected: Tensor, state: State, memory: Memory) -> tuple[State, Tensor, Tensor]:
-        """Both cells and the attention between them: the next state, the context, the weights."""
-        query_state = self.first.step(projected, state)
+    def _advance(self, query_state: State, memory: Memory) -> tuple[State, Tensor, Tensor]:
+        """The attention and the second cell: the next state, the context, the weights."""
         context, weights = attend(self.attention, query_state[0], memory)
-        return self.second.step(self.second.project(context[None])[0], query_state), context, weights
+        return self.second.advance(context, query_state), context, weights
 
     def _output(self, seen: Tensor, y: Tensor, context: Tensor) -> Tensor:
         mixed = self.mix(torch.cat([seen, y, context], dim=-1))

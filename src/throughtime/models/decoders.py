@@ -222,8 +222,8 @@ class AttentionDecoder(Decoder):
         if self.input_feeding:
             x, state = torch.cat([x, state[-1]], dim=-1), state[:-1]
         seen, reached = self.stack.step(x, state)
-        context, weights = attend(self.attention, seen, memory)
-        output = self._output(seen, context)
+        mixed, weights = attend(self.attention, seen, memory, self.from_state(seen))
+        output = self._show(mixed)
         if self.input_feeding:
             reached = (*reached, output)
         return DecoderOutput(self.output_dropout(output), reached, {"attention": weights})
@@ -233,7 +233,7 @@ class AttentionDecoder(Decoder):
         if not self.input_feeding:
             seen, reached = self.stack(self.dropout(self.embedding(inputs)), state)
             context, weights = self.attention(seen.transpose(0, 1), *memory.kept)
-            output = self._output(seen, context.transpose(0, 1))
+            output = self._show(self.from_state(seen) + context.transpose(0, 1))
             return DecoderOutput(self.output_dropout(output), reached, {"attention": weights.transpose(0, 1)})
         from throughtime.models.input_feeding import refuses, run_input_feeding
 
@@ -245,8 +245,7 @@ class AttentionDecoder(Decoder):
         )
         return DecoderOutput(self.output_dropout(outputs), reached, {"attention": weights})
 
-    def _output(self, seen: Tensor, context: Tensor) -> Tensor:
-        mixed = self.from_state(seen) + context
+    def _show(self, mixed: Tensor) -> Tensor:
         return torch.tanh(mixed if self.norm is None else self.norm(mixed))
 
     def graph_start(self, ops: Ops, encoded: GraphEncoded) -> tuple[GraphState, GraphState]:

@@ -162,6 +162,11 @@ class RecurrentLanguageModel(nn.Module):
         states = tuple(torch.where(real, new, old) for new, old in zip(reached, state, strict=True))
         return Step(self.head.log_probs(outputs), states)
 
+    @property
+    def recorded_modules(self) -> Sequence[nn.Module]:
+        """The modules that `step` reads; see `throughtime.search.recording`."""
+        return (self,)
+
     @torch.inference_mode()
     def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[npt.NDArray[np.float64]]:
         """ln P of every id given those before it, piece by piece to save memory."""

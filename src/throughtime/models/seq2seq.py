@@ -11,16 +11,17 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
-from torch.nn.utils.rnn import pad_sequence
 
 from throughtime.cells.base import GraphState, Ops, State, no_graph
 from throughtime.errors import InputError
 from throughtime.layers.layer import Layer, check_probability
 from throughtime.layers.stack import Stack
 from throughtime.models.heads import Head
+from throughtime.runtime.search import LENGTH_STEP
 from throughtime.search.generate import Memory, Step
 
 DecoderMemory = tuple[Tensor, ...]
@@ -84,6 +85,9 @@ class Decoder(nn.Module, ABC):
     """
 
     output_size: int
+    recordable = True
+    """Whether `step` is a function of its arguments and the weights alone. On a GPU a search then records it
+    once and replays it; a decoder that counts its steps or reads other values must set this to False."""
 
     @abstractmethod
     def start(self, encoded: EncoderOutput) -> tuple[State, DecoderMemory]:
@@ -170,9 +174,13 @@ class EncoderDecoder(nn.Module):
     def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
         """Read the sources; every target begins with the same token."""
         device = next(self.parameters()).device
-        source = pad_sequence([torch.tensor([*ids], dtype=torch.long) for ids in prompts])
         lengths = torch.tensor([len(ids) for ids in prompts])
-        state, memory = self.encode(source.to(device), lengths)
+        # On a GPU a search is recorded for each length of the longest source, so there are few of them.
+        longest, step = int(lengths.max()), LENGTH_STEP if device.type == "cuda" else 1
+        source = np.zeros((-(-longest // step) * step, len(prompts)), dtype=np.int64)
+        for column, ids in enumerate(prompts):
+            source[: len(ids), column] = ids
+        state, memory = self.encode(torch.from_numpy(source).to(device), lengths)
         return torch.full((len(prompts),), self.bos_id, device=device), state, memory
 
     def step(self, last: Tensor, state: State, memory: Memory) -> Step:
@@ -183,6 +191,11 @@ class EncoderDecoder(nn.Module):
     def decode(self, last: Tensor, state: State, memory: Memory) -> DecoderOutput:
         """Feed one token per row; return what the head reads, [rows, H]."""
         return self.decoder.step(last, state, memory)
+
+    @property
+    def recorded_modules(self) -> Sequence[nn.Module]:
+        """The modules that `step` reads; see `throughtime.search.recording`."""
+        return (self.decoder, self.head) if self.decoder.recordable else ()
 
     @torch.no_grad()
     def _predict(self, outputs: Tensor, sample: bool) -> Tensor:

@@ -2,132 +2,46 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Self
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
+from throughtime.kernels.beam import BeamOptions, BeamStep, BeamTensors, Reach, fits
 from throughtime.runtime.search import check_beam
-from throughtime.search.generate import Finished, Hypotheses
+from throughtime.search.candidates import BeamRows, Candidates, Pruning, best_candidates, prune_by_hypothesis
+from throughtime.search.fixed import Decision, FixedRows, FixedSearch
+from throughtime.search.generate import SMALLEST, Finished, Hypotheses
 from throughtime.search.strategies import Eager, LengthPenalty, Limit, NumBeams, NumReturnSequences
 
-COLUMNS = 128  # of `highest`
-
-Pruning = Callable[[Tensor, Tensor], Tensor]
-"""Returns which candidates of a step may stay, from the log-probabilities of their newest tokens and of the
-whole candidates: both [sentences, candidates], -inf where there is none."""
+Length = int | Tensor
+"""A number of tokens; a tensor [] where it changes from one replay of a recorded step to the next."""
 
 
-def normalise_score(log_prob: Tensor, length: int, length_penalty: float) -> Tensor:
+def normalise_score(log_prob: Tensor, length: Length, length_penalty: float) -> Tensor:
     """log P / L^length_penalty; L counts the end token. 0 favours short results, 1 is the mean over tokens.
 
     >>> normalise_score(torch.tensor([-4.0]), 4, 0.5)
     tensor([-2.])
     """
+    if isinstance(length, Tensor):
+        return log_prob / length.to(log_prob.dtype).clamp(min=1) ** length_penalty
     divisor: float = max(length, 1) ** length_penalty
     return log_prob / divisor
 
 
-def prune_by_hypothesis(limit: float) -> Pruning:
-    """Keep the candidates whose total probability is at most `limit` below that of the best one."""
-    _check_limit(limit)
-    return lambda gained, total: _is_within(limit, total)
+class Choice(NamedTuple):
+    """What becomes of the candidates of a step; all but `best` are [sentences, groups, candidates]."""
 
-
-def prune_by_token(limit: float) -> Pruning:
-    """Keep the candidates whose newest token's probability is at most `limit` below that of the best one.
-
-    >>> newest = torch.tensor([[0.5, 0.3, 0.1]]).log()
-    >>> prune_by_token(0.2)(newest, newest).tolist()
-    [[True, True, False]]
-    """
-    _check_limit(limit)
-    return lambda gained, total: _is_within(limit, gained.masked_fill(total == -torch.inf, -torch.inf))
-
-
-def _check_limit(limit: float) -> None:
-    if not 0 <= limit <= 1:
-        raise InputError("limit", f"is {limit}, expected a probability from 0 (the best only) to 1 (all)")
-
-
-def _is_within(limit: float, log_p: Tensor) -> Tensor:
-    # max p - p <= limit, divided by max p: the p of a long hypothesis may be below the smallest number.
-    best = log_p.amax(dim=-1, keepdim=True)
-    short_of_best = -torch.expm1(log_p - best)
-    nearest_above = 1 + 4 * torch.finfo(log_p.dtype).eps  # .5 - .3 is a little more than .2
-    return short_of_best <= nearest_above * torch.exp((math.log(limit) if limit else -math.inf) - best)
-
-
-def highest(values: Tensor, count: int) -> Tensor:
-    """The places of the `count` highest values of each row [rows, V], in no order. [rows, count]
-
-    On a CPU torch's topk is slower than the softmax before it. Here a row is folded into 128 columns: the
-    highest values are in the columns with the highest maxima, so most values are compared only once.
-
-    >>> highest(torch.tensor([[0.1, 0.4, 0.2]]), 1).tolist()
-    [[1]]
-    """
-    vocabulary = values.shape[1]
-    lines = vocabulary // COLUMNS
-    if values.device.type != "cpu" or count * 4 > COLUMNS or lines < 4:
-        return values.topk(count, dim=1, sorted=False).indices
-    folded = lines * COLUMNS
-    maxima = values[:, :folded].unflatten(1, (lines, COLUMNS)).amax(dim=1)  # [rows, 128]
-    columns = maxima.topk(count, dim=1).indices
-    inside = torch.arange(0, folded, COLUMNS)[:, None] + columns[:, None]  # [rows, lines, count]
-    rest = torch.arange(folded, vocabulary).expand(len(values), -1)
-    places = torch.cat([inside.flatten(1), rest], dim=1)
-    return places.gather(1, values.gather(1, places).topk(count, dim=1, sorted=False).indices)
-
-
-@dataclass(frozen=True)
-class BeamRows(Hypotheses):
-    """Hypotheses of a beam: each sentence has the rows that continue, at most `width` for each of its groups.
-
-    Each row has a cell in a table [sentences that are alive, groups, width], in the order of the rows.
-    """
-
-    width: int = 1
-    rank: Tensor = field(default_factory=lambda: torch.empty(0))  # [rows], what rows are compared by
-    best: Tensor = field(
-        default_factory=lambda: torch.empty(0)
-    )  # [sentences, groups, n], the best scores of ended ones
-    alive: Tensor = field(default_factory=lambda: torch.empty(0))  # [sentences that are alive]
-    cell: Tensor = field(default_factory=lambda: torch.empty(0))  # [rows]
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """The shape of the table."""
-        return len(self.alive), self.best.shape[1], self.width
-
-    def table(self, values: Tensor) -> Tensor:
-        """Values of the rows [rows, n] in their cells [sentences, groups, width * n]; -inf elsewhere."""
-        whole = values.new_full((math.prod(self.shape), values.shape[1]), -torch.inf)
-        whole[self.cell] = values
-        return whole.view(*self.shape[:2], -1)
-
-    def find_rows(self, cells: Tensor) -> Tensor:
-        """The rows in these cells; 0 for an empty cell."""
-        rows = self.cell.new_zeros(math.prod(self.shape))
-        rows[self.cell] = torch.arange(self.rows, device=rows.device)
-        return rows[cells]
-
-    def only(self, rows: Tensor) -> Self:
-        """Keep these rows, given as a mask or as indices."""
-        return replace(super().only(rows), rank=self.rank[rows], cell=self.cell[rows])
-
-
-class Candidates(NamedTuple):
-    """The best continuations of each group, best first; -inf in `rank` where there are fewer."""
-
-    row: Tensor  # [sentences, groups, candidates], the one it continues
-    token: Tensor
-    log_prob: Tensor
-    rank: Tensor
+    found: Candidates
+    score: Tensor
+    possible: Tensor
+    ended: Tensor  # with the end token, and worth keeping
+    going_on: Tensor
+    best: Tensor  # [sentences, groups, n], the best scores of ended ones
 
 
 class Beam:
@@ -187,29 +101,89 @@ class Beam:
         """Continue every row with every token; keep the best."""
         assert isinstance(hypotheses, BeamRows)
         rows, length = hypotheses, hypotheses.length + 1
-        found = self.candidates(log_probs, rows)  # [sentences, groups, candidates]
+        chosen = self._choose(log_probs, rows, rows.best[rows.alive], length)
+        found, best = chosen.found, chosen.best
+        rows = self._answer_stuck(
+            rows, ~chosen.possible.flatten(1).any(dim=1) & torch.isinf(best[..., 0]).all(dim=1)
+        )
+        rows = replace(
+            _retire_ended(rows, found, chosen.score, chosen.ended),
+            best=rows.best.index_copy(0, rows.alive, best),
+        )
+        longer, came_from = _continue_rows(rows, found, chosen.going_on)
+        if length == self.max_length:
+            return self._cut(longer), came_from[:0]
+        return longer, came_from
+
+    def _choose(self, log_probs: Tensor, rows: BeamRows, best: Tensor, length: Length) -> Choice:
+        """The best continuations, and what becomes of each; `best` are the scores of the sentences so far."""
+        found = self.candidates(log_probs, rows)
         possible = found.rank > -torch.inf
         over = possible & (found.token == (-1 if self.end_id is None else self.end_id))
         score = self.score(found.log_prob, found.rank, length)
-        best = torch.cat([rows.best[rows.alive], score.masked_fill(~over, -torch.inf)], dim=2)
+        best = torch.cat([best, score.masked_fill(~over, -torch.inf)], dim=2)
         best = best.topk(self.n_best, dim=2).values
         going_on = possible & ~over
         reach = self.ceiling(found.rank, length)
         if not self.alone:
             reach = reach.masked_fill(~going_on, -torch.inf).amax(dim=2, keepdim=True)
         going_on &= reach > best[..., -1:]
+        return Choice(found, score, possible, over & (score >= best[..., -1:]), going_on, best)
 
-        rows = self._answer_stuck(
-            rows, ~possible.flatten(1).any(dim=1) & torch.isinf(best[..., 0]).all(dim=1)
+    @property
+    def recording_key(self) -> Hashable | None:
+        """See `FixedStrategy`."""
+        if self.prune is not None or self.groups > 1:
+            return None
+        return "beam", self.end_id, self.width, self.n_best, self.length_penalty, self.max_length, self.eager
+
+    def begin_fixed(self, sentences: int, steps: int) -> FixedRows:
+        """One row for each sentence lives, the first of its cells."""
+        rows = FixedRows.begin(sentences, self.width)
+        rows.live.view(sentences, -1)[:, 1:] = False
+        rows.log_prob.masked_fill_(~rows.live, -torch.inf)
+        return rows._replace(best=rows.log_prob.new_full((sentences, self.groups, self.n_best), -torch.inf))
+
+    def decide(self, log_probs: Tensor, rows: FixedRows) -> Decision:
+        """See `FixedStrategy`: every cell of the table has a row, which may be dead."""
+        alive = rows.sentence.view(len(rows.best), -1)[:, 0]
+        table = BeamRows(
+            rows.sentence, rows.log_prob, width=self.width, rank=rows.log_prob, best=rows.best, alive=alive
         )
-        worth_keeping = over & (score >= best[..., -1:])
-        rows = replace(
-            _retire_ended(rows, found, score, worth_keeping), best=rows.best.index_copy(0, rows.alive, best)
+        chosen = self._choose(log_probs, table, rows.best, rows.length + 1)
+        row, token, log_prob, _ = (x.flatten() for x in chosen.found)
+        return Decision(row, token, log_prob, chosen.ended.flatten(), chosen.going_on.flatten(), chosen.best)
+
+    def fuse(self, search: FixedSearch, log_probs: Tensor) -> Callable[[Tensor], None] | None:
+        """All of `decide` and the notes of `search` in two kernels; None if they do not fit."""
+        reach, bound = Reach.NEXT if self.eager else Reach.BOUND, 1.0
+        if self.max_length is not None:
+            bound = self.max_length**self.length_penalty
+        elif not self.eager:
+            reach = Reach.ANY if self.length_penalty else Reach.ITSELF
+        options = BeamOptions(
+            self.end_id, self.width, self.n_best, self.length_penalty, reach, bound, self.alone
         )
-        longer, came_from = _continue_rows(rows, found, going_on)
-        if length == self.max_length:
-            return self._cut(longer), came_from[:0]
-        return longer, came_from
+        barred = [(token, one.until) for one in search.constraints for token in one.tokens]
+        ids = [token for token, _ in barred] + [0 if self.end_id is None else self.end_id]
+        known = min(ids) >= 0 and max(ids) < log_probs.shape[1]
+        both = bool(search.constraints) == bool(barred) and not (barred and self.end_id is None)
+        if not (known and both and fits(options, log_probs)):
+            return None
+        tensors = BeamTensors(
+            search.rows.length,
+            search.rows.log_prob,
+            search.rows.live,
+            search.last,
+            search.came_from,
+            search.rows.best,
+            search.tokens,
+            search.parents,
+            search.log_probs,
+            search.ended,
+            search.live,
+        )
+        return BeamStep(options, tensors, log_probs.shape[1], barred, SMALLEST)
 
     def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
         """The best results of each sentence, including those cut at the maximum length."""
@@ -230,11 +204,11 @@ class Beam:
         """The `width` best continuations of each sentence."""
         return best_candidates(log_probs, rows, self.prune)
 
-    def score(self, log_prob: Tensor, rank: Tensor, length: int) -> Tensor:
+    def score(self, log_prob: Tensor, rank: Tensor, length: Length) -> Tensor:
         """The score that finished hypotheses are ranked by."""
         return normalise_score(log_prob, length, self.length_penalty)
 
-    def ceiling(self, rank: Tensor, length: int) -> Tensor:
+    def ceiling(self, rank: Tensor, length: Length) -> Tensor:
         """The highest score that a row may still reach."""
         if self.eager:
             return normalise_score(rank, length + 1, self.length_penalty)
@@ -262,35 +236,6 @@ class Beam:
 def rank_results(found: tuple[Finished, ...]) -> list[Finished]:
     """Sort results, best first; among equals, the one found first."""
     return sorted(found, key=lambda one: -one.score)
-
-
-def best_candidates(
-    log_probs: Tensor, rows: BeamRows, prune: Pruning | None = None, penalty: Tensor | None = None
-) -> Candidates:
-    """The `width` best continuations of each group.
-
-    A `penalty` [rows, V] influences the choice, but not the log-probabilities of what is chosen. The best
-    tokens of each row are found first: the best of all are among them, so few sums are needed.
-    """
-    each = min(rows.width, log_probs.shape[1])
-    preference = log_probs if penalty is None else log_probs - penalty
-    # Among equals the smallest id, as in greedy search. [rows, each]
-    token = (
-        preference.argmax(dim=1, keepdim=True) if each == 1 else highest(preference, each).sort(dim=1).values
-    )
-    gained = log_probs.gather(1, token).to(rows.rank.dtype)
-    total = rows.rank[:, None] + gained
-    worth = rows.table(total if penalty is None else total - penalty.gather(1, token))
-    if prune is not None:
-        sums = rows.table(total)
-        stays = prune(rows.table(gained).flatten(0, 1), sums.flatten(0, 1)).view_as(sums)
-        worth = worth.masked_fill(~stays, -torch.inf)
-    worth, place = worth.sort(dim=2, descending=True, stable=True)
-    worth, place = worth[..., : rows.width], place[..., : rows.width]
-    cells = torch.arange(0, math.prod(rows.shape), rows.width, device=place.device).view(*rows.shape[:2], 1)
-    row, which = rows.find_rows(cells + place // each), place % each
-    total = total[row, which].masked_fill(worth == -torch.inf, -torch.inf)
-    return Candidates(row, token[row, which], total, total)
 
 
 def _retire_ended(rows: BeamRows, found: Candidates, score: Tensor, over: Tensor) -> BeamRows:

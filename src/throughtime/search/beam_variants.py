@@ -10,7 +10,8 @@ from torch import Tensor
 
 from throughtime.errors import InputError
 from throughtime.runtime.draws import uniform_table, whole_seed
-from throughtime.search.beam import Beam, BeamRows, Candidates, best_candidates, highest, rank_results
+from throughtime.search.beam import Beam, Length, rank_results
+from throughtime.search.candidates import BeamRows, Candidates, best_candidates, highest
 from throughtime.search.generate import Finished, Hypotheses
 from throughtime.search.strategies import (
     DiversityPenalty,
@@ -113,6 +114,7 @@ class StochasticBeam(Beam):
     """
 
     first_sentence = 0
+    recording_key = None  # its noise is computed on the host
 
     def __init__(
         self, end_id: int | None, num_beams: NumBeams = 5, *, seed: Seed = None, max_length: int | None = None
@@ -142,11 +144,11 @@ class StochasticBeam(Beam):
         found = (row, token[row, which], total[row, which], rank)
         return Candidates(*(tensor[:, None] for tensor in found))
 
-    def score(self, log_prob: Tensor, rank: Tensor, length: int) -> Tensor:
+    def score(self, log_prob: Tensor, rank: Tensor, length: Length) -> Tensor:
         """The perturbed log-probability."""
         return rank
 
-    def ceiling(self, rank: Tensor, length: int) -> Tensor:
+    def ceiling(self, rank: Tensor, length: Length) -> Tensor:
         """Some continuation has exactly the perturbed log-probability of its prefix, none has more."""
         return rank
 

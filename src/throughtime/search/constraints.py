@@ -7,7 +7,9 @@ A constraint only bars tokens, so several can be combined; see
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -15,24 +17,43 @@ from torch import Tensor
 from throughtime.errors import InputError
 from throughtime.search.generate import Constraint, Hypotheses
 
+if TYPE_CHECKING:
+    from throughtime.search.fixed import FixedRows
+
 NO_TOKEN = -1  # fills up short sequences; no model has a token of this id
+
+
+@dataclass(frozen=True)
+class BarredTokens:
+    """Bars tokens, always or only before a result has some number of tokens.
+
+    It looks at nothing but the length, so a step that is recorded may contain it (see `search.fixed`).
+    """
+
+    tokens: tuple[int, ...]
+    until: int | None = None
+
+    def __call__(self, log_probs: Tensor, hypotheses: Hypotheses | FixedRows) -> Tensor:
+        """Overwrite the log-probabilities of the tokens."""
+        length = hypotheses.length
+        if self.until is not None and not isinstance(length, Tensor) and length >= self.until:
+            return log_probs
+        for token in self.tokens:
+            if self.until is not None and isinstance(length, Tensor):
+                log_probs[:, token].masked_fill_(length < self.until, -torch.inf)
+            else:
+                log_probs[:, token] = -torch.inf
+        return log_probs
 
 
 def no_token(*token_ids: int) -> Constraint:
     """Bar these tokens, such as `<unk>`."""
-
-    def constraint(log_probs: Tensor, hypotheses: Hypotheses) -> Tensor:
-        for token in token_ids:
-            log_probs[:, token] = -torch.inf
-        return log_probs
-
-    return constraint
+    return BarredTokens(token_ids)
 
 
 def minimum_length(tokens: int, end_id: int) -> Constraint:
     """Require at least this number of tokens before the end token."""
-    barred = no_token(end_id)
-    return lambda log_probs, rows: barred(log_probs, rows) if rows.length < tokens else log_probs
+    return BarredTokens((end_id,), until=tokens)
 
 
 def after(tokens: int, constraint: Constraint) -> Constraint:

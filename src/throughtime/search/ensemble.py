@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from throughtime.errors import InputError
 from throughtime.search.generate import Memory, State, Step, StepModel
@@ -63,6 +63,12 @@ class Ensemble:
         weighted = [step.log_probs + math.log(w) for step, w in zip(steps, self.weights, strict=True)]
         reached = tuple(tensor for step in steps for tensor in step.state)
         return Step(torch.stack(weighted).logsumexp(dim=0), reached, self._extras(steps))
+
+    @property
+    def recorded_modules(self) -> Sequence[nn.Module]:
+        """The modules of all models, if all steps can be recorded."""
+        own = [getattr(model, "recorded_modules", ()) for model in self.models]
+        return [module for modules in own for module in modules] if all(own) else ()
 
     def _extras(self, steps: Sequence[Step]) -> Mapping[str, Tensor]:
         """The mean of extras that all models return in one shape (attention); others of the first model."""

@@ -53,13 +53,13 @@ class Memory:
 
     def follow(self, owner: Tensor) -> Memory:
         """The memory for rows that belong to these sentences; a sentence without rows is dropped."""
-        if torch.equal(owner, self.owner):
+        if owner is self.owner or (len(owner) == len(self.owner) and torch.equal(owner, self.owner)):
             return self
         alive, renumbered, each = torch.unique_consecutive(owner, return_inverse=True, return_counts=True)
         whole = len(alive) == (int(self.owner[-1]) + 1 if len(self.owner) else 0)
         kept = self.kept if whole else tuple(tensor.index_select(0, alive) for tensor in self.kept)
-        uniform = len(each) > 0 and bool((each == each[0]).all())
-        return Memory(kept, renumbered, int(each[0]) if uniform else None)
+        counts = set(each.tolist())
+        return Memory(kept, renumbered, counts.pop() if len(counts) == 1 else None)
 
 
 class Step(NamedTuple):
@@ -136,7 +136,9 @@ class Hypotheses:
         The result takes over the buffer, so call this only once on a set of hypotheses.
         """
         tokens, path, sentence = self._tokens, self._path, self.sentence
-        if len(rows) != self.rows or not torch.equal(rows, torch.arange(self.rows, device=rows.device)):
+        # On a GPU asking costs more than copying.
+        same = len(rows) == self.rows and rows.device.type == "cpu"
+        if not (same and torch.equal(rows, torch.arange(self.rows))):
             tokens, path, sentence = (x.index_select(0, rows) for x in (tokens, path, sentence))
         if self.length == tokens.shape[1]:
             tokens, path = (torch.cat([x, torch.empty_like(x)], dim=1) for x in (tokens, path))
@@ -152,20 +154,14 @@ class Hypotheses:
 
     def retire(self, over: Tensor, score: Tensor, by_end_token: bool = True) -> Self:
         """Move the rows where `over` is true to the finished results; the others continue."""
-        if not bool(over.any()):
+        rows = over.nonzero().flatten()
+        if not len(rows):
             return self
         ended = [list(found) for found in self.ended]
         keep = self.length - 1 if by_end_token else self.length
-        for row in over.nonzero().flatten().tolist():
-            ended[int(self.sentence[row])].append(
-                Finished(
-                    tuple(self._tokens[row, :keep].tolist()),
-                    float(self.log_prob[row]),
-                    float(score[row]),
-                    by_end_token,
-                    tuple(self._path[row, : self.length].tolist()),
-                )
-            )
+        columns = (self.sentence, self._tokens[:, :keep], self.log_prob, score, self._path[:, : self.length])
+        for sentence, tokens, log_prob, own, path in zip(*(x[rows].tolist() for x in columns), strict=True):
+            ended[sentence].append(Finished(tuple(tokens), log_prob, own, by_end_token, tuple(path)))
         return replace(self.only(~over), ended=tuple(tuple(found) for found in ended))
 
     def only(self, rows: Tensor) -> Self:
@@ -222,17 +218,15 @@ def apply_constraints(
     left = log_probs
     for constraint in constraints:
         left = constraint(left, hypotheses)
-    # Most rows have something left among the first tokens; all tokens are checked only for the others.
-    stuck = left[:, :FEW].amax(dim=1, keepdim=True) == -torch.inf
-    if bool(stuck.any()):
-        stuck = left.amax(dim=1, keepdim=True) == -torch.inf
-    if not bool(stuck.any()):
+    # Most rows have something left among the first tokens: a CPU checks all tokens only for the others, and a
+    # GPU checks them always, because it would have to wait for the answer.
+    if left.device.type == "cpu" and not bool((left[:, :FEW].amax(dim=1) == -torch.inf).any()):
         return left
+    stuck = left.amax(dim=1) == -torch.inf
     if end_id is None:
-        return torch.where(stuck, before, left)
-    fallback = torch.full_like(left, -torch.inf)
-    fallback[:, end_id] = before.clamp(min=SMALLEST)
-    return torch.where(stuck, fallback, left)
+        return torch.where(stuck[:, None], before, left)
+    left[:, end_id] = torch.where(stuck, before.clamp(min=SMALLEST), left[:, end_id])
+    return left
 
 
 class Moment(NamedTuple):
@@ -298,11 +292,19 @@ def generate(
 ) -> list[list[Finished]]:
     """Search with a strategy; return the results of each prompt, best first, without the prompt itself.
 
-    `watch` is called after every step; an error that it raises stops the search.
+    `watch` is called after every step; an error that it raises stops the search. Without `watch`, a GPU
+    replays the steps from a recording where that is possible (see `throughtime.search.fixed`).
     """
     search: Callable[..., list[list[Finished]]] | None = getattr(strategy, "search", None)
     if search is not None:
         return search(model, prompts, max_new_tokens=max_new_tokens, constraints=constraints, watch=watch)
+    if watch is None and prompts and max_new_tokens > 0:
+        from throughtime.search.recording import search_fixed, suits
+
+        if suits(model, strategy, constraints, len(prompts), max_new_tokens):
+            return search_fixed(
+                model, prompts, strategy, max_new_tokens=max_new_tokens, constraints=constraints
+            )
     moment = None
     for moment in moments(model, prompts, strategy, max_new_tokens=max_new_tokens, constraints=constraints):
         if watch is not None:

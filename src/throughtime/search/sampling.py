@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 import torch
 from torch import Tensor
 
 from throughtime.runtime.draws import Draws
 from throughtime.runtime.search import COLDEST, check_sampling
+from throughtime.search.fixed import Decision, FixedRows
 from throughtime.search.generate import Finished, Hypotheses
 from throughtime.search.strategies import NumReturnSequences, Seed, Temperature, TopK, TopP
 
@@ -17,6 +20,8 @@ class Greedy:
 
     `end_id` is the token that ends a sequence; None if sequences have no end.
     """
+
+    n_best = None
 
     def __init__(self, end_id: int | None) -> None:
         self.end_id = end_id
@@ -33,6 +38,23 @@ class Greedy:
         """The one result of each sentence."""
         return close(hypotheses)
 
+    @property
+    def recording_key(self) -> Hashable | None:
+        """See `FixedStrategy`."""
+        return "greedy", self.end_id
+
+    def begin_fixed(self, sentences: int, steps: int) -> FixedRows:
+        """One row for each sentence."""
+        return FixedRows.begin(sentences, 1)
+
+    def decide(self, log_probs: Tensor, rows: FixedRows) -> Decision:
+        """Every row takes its likeliest token."""
+        return append_fixed(rows, log_probs, log_probs.argmax(dim=1), self.end_id)
+
+    def score(self, log_prob: Tensor, rank: Tensor, length: int) -> Tensor:
+        """The log-probability itself."""
+        return log_prob
+
 
 class Sampling:
     """Draw from P^(1/temperature), from the `top_k` likeliest tokens and the smallest set of mass `top_p`.
@@ -43,6 +65,7 @@ class Sampling:
     """
 
     first_sentence = 0
+    n_best = None
 
     def __init__(
         self,
@@ -60,10 +83,13 @@ class Sampling:
 
     def begin(self, batch: int, device: torch.device) -> Hypotheses:
         """`num_return_sequences` rows for every sentence; random numbers start again."""
+        self._draws = self._begin_draws(batch)
+        self._step, self._rows = 0, torch.arange(batch * self.num_return_sequences, device=device)
+        return Hypotheses.begin(batch, self.num_return_sequences, device)
+
+    def _begin_draws(self, batch: int) -> Draws:
         rows, each = np.arange(batch * self.num_return_sequences), self.num_return_sequences
-        self._draws = Draws(self.seed, self.first_sentence + rows // each, rows % each)
-        self._step, self._rows = 0, torch.arange(len(rows), device=device)
-        return Hypotheses.begin(batch, each, device)
+        return Draws(self.seed, self.first_sentence + rows // each, rows % each)
 
     def advance(self, log_probs: Tensor, hypotheses: Hypotheses) -> tuple[Hypotheses, Tensor]:
         """Every row draws a token; log-probabilities stay those of the model."""
@@ -83,13 +109,36 @@ class Sampling:
         """All draws of each sentence, the likeliest first."""
         return close(hypotheses)
 
+    @property
+    def recording_key(self) -> Hashable | None:
+        """See `FixedStrategy`; the seed is not part of it, since the numbers are an input of the step."""
+        options = self.temperature, self.top_k, self.top_p, self.num_return_sequences
+        return "sampling", self.end_id, *options
+
+    def begin_fixed(self, sentences: int, steps: int) -> FixedRows:
+        """As many rows for each sentence as texts are drawn, with the random numbers of all steps."""
+        draws = self._begin_draws(sentences)
+        points = np.concatenate([draws.block(step) for step in range(0, steps, draws.size)])[:steps]
+        rows = FixedRows.begin(sentences, self.num_return_sequences)
+        return rows._replace(points=torch.from_numpy(points))
+
+    def decide(self, log_probs: Tensor, rows: FixedRows) -> Decision:
+        """Every row draws a token; log-probabilities stay those of the model."""
+        points = rows.points.index_select(0, rows.length[None])[0]
+        return append_fixed(rows, log_probs, self.choose(log_probs, points), self.end_id)
+
+    def score(self, log_prob: Tensor, rank: Tensor, length: int) -> Tensor:
+        """The log-probability itself."""
+        return log_prob
+
     def probabilities(self, log_probs: Tensor) -> Tensor:
         """The distribution that is drawn from, in float64. [rows, V]"""
         if self.top_k is not None and self.top_k < log_probs.shape[1]:
             least = log_probs.topk(self.top_k, dim=1).values[:, -1:]
             log_probs = log_probs.masked_fill(log_probs < least, -torch.inf)
-        temperature = log_probs.new_tensor(self.temperature, dtype=torch.float64)
-        mass = None if self.top_p is None else log_probs.new_tensor(self.top_p, dtype=torch.float64)
+        top_p = 1.0 if self.top_p is None else self.top_p
+        mass = log_probs.new_full((), top_p, dtype=torch.float64) if top_p < 1 else None
+        temperature = log_probs.new_full((), self.temperature, dtype=torch.float64)
         return temper(log_probs, temperature, mass)
 
 
@@ -99,7 +148,7 @@ def temper(log_probs: Tensor, temperature: Tensor, top_p: Tensor | None = None) 
     Both options are numbers, or [rows, 1] for one number per row.
     """
     p = (log_probs.double() / temperature.clamp(min=COLDEST)).softmax(dim=1)
-    if top_p is None or not bool((top_p < 1).any()):
+    if top_p is None or (top_p.device.type == "cpu" and not bool((top_p < 1).any())):
         return p
     falling, order = p.sort(dim=1, descending=True, stable=True)
     beyond = (falling.cumsum(dim=1) - falling >= top_p) & (top_p < 1)  # the tokens before it have enough mass
@@ -125,6 +174,16 @@ def append(
         return longer, rows
     over = token == end_id
     return longer.retire(over, total), rows[~over]
+
+
+def append_fixed(rows: FixedRows, log_probs: Tensor, token: Tensor, end_id: int | None) -> Decision:
+    """`append` with rows that stay where they are when they end."""
+    gained = log_probs.gather(1, token[:, None]).squeeze(1)
+    total = rows.log_prob + gained.to(rows.log_prob.dtype)
+    if end_id is None:
+        return Decision(None, token, total, torch.zeros_like(rows.live), rows.live, rows.best)
+    over = token == end_id
+    return Decision(None, token, total, rows.live & over, rows.live & ~over, rows.best)
 
 
 def close(hypotheses: Hypotheses) -> list[list[Finished]]:

@@ -267,7 +267,7 @@ class SentenceTranslator(ReadsTexts):
                     search(most),
                     max_new_tokens=most,
                     constraints=[*excluded, *constraints.build(len(batch), codec, end_id, most)],
-                    watch=watch_step,
+                    watch=watch_step if watch is not None or keep_attention else None,
                 )
                 if renumber:
                     results = to_vocabulary(results, lists)

@@ -1,0 +1,150 @@
+"""One step of a beam search on an NVIDIA GPU, from log-probabilities to the next rows, in two kernels.
+
+In torch these are some sixty small operations, which take longer than the network itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+MOST = 32
+"""Maximum number of rows of a sentence."""
+LIKELIEST_WARPS, BEAM_WARPS = 16, 4
+ALWAYS = 2**31 - 1
+
+
+class Reach(IntEnum):
+    """The score that a row may reach, at most."""
+
+    NEXT = 0  # what it would score if its next token ended it at no cost
+    BOUND = 1  # what it would score at the greatest length
+    ITSELF = 2  # its log-probability
+    ANY = 3
+
+
+class BeamOptions(NamedTuple):
+    """The options of a beam search; see `throughtime.search.beam.Beam`."""
+
+    end_id: int | None
+    width: int
+    results: int
+    length_penalty: float
+    reach: Reach
+    bound: float  # the divisor of scores at the greatest length
+    alone: bool
+
+
+class BeamTensors(NamedTuple):
+    """The tensors that a step reads and writes in place, all contiguous; see `FixedSearch`."""
+
+    length: Tensor  # [], int64
+    log_prob: Tensor  # [rows], float64
+    live: Tensor  # [rows]
+    last: Tensor  # [rows], int64
+    came_from: Tensor  # [rows], int64
+    best: Tensor  # [sentences, 1, results], float64
+    tokens: Tensor  # [steps, rows], int64, like the next one
+    parents: Tensor
+    log_probs: Tensor  # [steps, rows], float64
+    ended: Tensor  # [steps, rows], like the next one
+    lived: Tensor
+
+
+class _Likeliest(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("scores", "length", "barred", "values", "ids")),
+        *((name, ctypes.c_longlong) for name in ("pitch", "words")),
+        *((name, ctypes.c_int) for name in ("count", "bars", "end")),
+        ("smallest", ctypes.c_float),
+    ]
+
+
+class _Beam(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("values", "ids", *BeamTensors._fields)),
+        *((name, ctypes.c_double) for name in ("penalty", "bound")),
+        *((name, ctypes.c_longlong) for name in ("rows", "end")),
+        *((name, ctypes.c_int) for name in ("width", "count", "results", "reach", "alone")),
+    ]
+
+
+def fits(options: BeamOptions, log_probs: Tensor) -> bool:
+    """Whether the kernels can run these options on the device of these log-probabilities."""
+    if not log_probs.is_cuda or log_probs.dtype != torch.float32:
+        return False
+    from throughtime.kernels import driver
+
+    return options.results <= options.width <= MOST and not driver.unavailable(log_probs.get_device())
+
+
+class BeamStep:
+    """One step of a search over these tensors.
+
+    `barred` are tokens, each with the length from which on it may come, or None. A row of which all tokens
+    are barred takes the end token, with a log-probability of `smallest` or more; without barred tokens it
+    takes none.
+    """
+
+    def __init__(
+        self,
+        options: BeamOptions,
+        tensors: BeamTensors,
+        words: int,
+        barred: Sequence[tuple[int, int | None]],
+        smallest: float,
+    ) -> None:
+        from throughtime.kernels import driver
+
+        rows, device = len(tensors.last), tensors.last.device
+        count, end = min(options.width, words), -1 if options.end_id is None else options.end_id
+        pairs = [(token, ALWAYS if until is None else until) for token, until in barred]
+        self._barred = torch.tensor(pairs, dtype=torch.int32).to(device)
+        self._values = torch.empty(rows, count, dtype=torch.float32, device=device)
+        self._ids = torch.empty(rows, count, dtype=torch.int32, device=device)
+        self._tensors, self._rows, self._sentences = tensors, rows, rows // options.width
+        own = self._values.data_ptr(), self._ids.data_ptr()
+        self._likeliest_arguments = _Likeliest(
+            None,
+            tensors.length.data_ptr(),
+            self._barred.data_ptr(),
+            *own,
+            words,
+            words,
+            count,
+            len(pairs),
+            end if pairs else -1,
+            smallest,
+        )
+        self._beam_arguments = _Beam(
+            *own,
+            *(tensor.data_ptr() for tensor in tensors),
+            options.length_penalty,
+            options.bound,
+            rows,
+            end,
+            options.width,
+            count,
+            options.results,
+            options.reach,
+            options.alone,
+        )
+        shared = 8 * (LIKELIEST_WARPS + MOST)
+        sizes = {"WARPS": LIKELIEST_WARPS, "SHARED_BYTES": shared}
+        number = device.index or 0
+        self._likeliest = driver.build("likeliest", ("primitives.cuh", "likeliest.cu"), sizes, number)
+        sizes = {"WARPS": BEAM_WARPS, "SHARED_BYTES": 8 * MOST * (MOST + 3) + 4 * MOST}
+        self._beam = driver.build("beam", ("primitives.cuh", "beam.cu"), sizes, number)
+
+    def __call__(self, log_probs: Tensor) -> None:
+        """Choose among the continuations of all rows; log-probabilities [rows, V] may be overwritten."""
+        log_probs = log_probs if log_probs.stride(1) == 1 else log_probs.contiguous()
+        self._likeliest_arguments.scores = log_probs.data_ptr()
+        self._likeliest_arguments.pitch = log_probs.stride(0)
+        self._likeliest(self._rows, self._likeliest_arguments)
+        self._beam(self._sentences, self._beam_arguments)

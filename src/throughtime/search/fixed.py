@@ -1,0 +1,182 @@
+"""One step of a search with shapes that never change, so that a GPU can replay it without being asked.
+
+In the plain loop of `throughtime.search.generate`, rows leave the batch when they end, and at every step the
+host waits for the device to learn how many are left. Here every sentence keeps all its rows to the end: a row
+that has ended is dead, and what happens to it is ignored. Tokens, and the row that each came from, are
+written to a history on the device, which the host reads once, at the end. The plain loop defines what a
+search finds: the results are the same, with the same scores, order and paths.
+
+A strategy takes part if it has the methods of `FixedStrategy`, and a constraint if it is a `BarredTokens`.
+The plain loop remains for all others (diverse, stochastic, exhaustive and exact search, pruning, constraints
+that look at tokens), and for searches that are watched or streamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from throughtime.search.constraints import BarredTokens
+from throughtime.search.generate import Memory, State, StepModel, apply_constraints
+
+Started = tuple[Tensor, State, Memory]
+"""What `StepModel.start` returns."""
+
+
+class FixedRows(NamedTuple):
+    """All rows of a search, equally many adjacent ones for each sentence, dead or alive."""
+
+    length: Tensor  # [], the number of tokens so far
+    sentence: Tensor  # [rows]
+    log_prob: Tensor  # [rows], -inf if it is dead
+    live: Tensor  # [rows]
+    best: Tensor  # [sentences, groups, n], the best scores of ended hypotheses, for strategies that need them
+    points: Tensor  # [steps, rows], numbers in [0, 1), for strategies that draw
+
+    @classmethod
+    def begin(cls, sentences: int, each: int) -> FixedRows:
+        """Rows without a token, all alive, on the host."""
+        sentence = torch.arange(sentences).repeat_interleave(each)
+        log_prob = torch.zeros(len(sentence), dtype=torch.float64)
+        length, live = torch.zeros((), dtype=torch.long), torch.ones(len(sentence), dtype=torch.bool)
+        return cls(length, sentence, log_prob, live, torch.empty(0), torch.empty(0))
+
+
+class Decision(NamedTuple):
+    """What a strategy makes of one step."""
+
+    row: Tensor | None  # [rows], the row that each continues; None: itself
+    token: Tensor  # [rows]
+    log_prob: Tensor  # [rows], -inf if there is no such continuation
+    ended: Tensor  # [rows], whether it becomes a result
+    live: Tensor  # [rows], whether it continues
+    best: Tensor  # as in `FixedRows`
+
+
+@runtime_checkable
+class FixedStrategy(Protocol):
+    """What a strategy needs for steps of fixed shape, besides `begin` and `finish`."""
+
+    n_best: int | None
+    """`finish` returns the results of this number of best scores for each sentence; None: all results."""
+
+    @property
+    def recording_key(self) -> Hashable | None:
+        """All options that `decide` depends on; None if these options need the plain loop."""
+        ...
+
+    def begin_fixed(self, sentences: int, steps: int) -> FixedRows:
+        """The rows before the first of at most this number of steps, on the host."""
+        ...
+
+    def decide(self, log_probs: Tensor, rows: FixedRows) -> Decision:
+        """Like `advance`, but a function of tensors alone, which waits for none of them."""
+        ...
+
+    def score(self, log_prob: Tensor, rank: Tensor, length: int) -> Tensor:
+        """The score of a result of this number of tokens, including the end token."""
+        ...
+
+
+def recording_key(strategy: object) -> Hashable | None:
+    """The `recording_key` of a strategy; None if it needs the plain loop.
+
+    A subclass that changes how `advance` chooses, but not `decide`, also needs the plain loop.
+    """
+    if not isinstance(strategy, FixedStrategy) or vars(strategy).keys() & CHOOSING:
+        return None
+    for kind in type(strategy).__mro__:
+        if "decide" in vars(kind):
+            return strategy.recording_key
+        if vars(kind).keys() & CHOOSING:
+            break
+    return None
+
+
+CHOOSING = {"advance", "candidates", "score", "ceiling", "alone", "choose", "probabilities", "finish"}
+
+
+class FixedSearch:
+    """The tensors of a search, all of which have fixed addresses; each step changes them in place."""
+
+    def __init__(
+        self,
+        strategy: FixedStrategy,
+        constraints: Sequence[BarredTokens],
+        end_id: int | None,
+        rows: FixedRows,
+        started: Started,
+        steps: int,
+    ) -> None:
+        self.strategy, self.constraints, self.end_id = strategy, constraints, end_id
+        last, state, memory = started
+        device, count = last.device, len(rows.sentence)
+        self.rows = FixedRows(*(torch.empty_like(part, device=device) for part in rows))
+        self.last = last.new_empty(count)
+        self.state = tuple(part.new_empty(count, *part.shape[1:]) for part in state)
+        kept = tuple(map(torch.empty_like, memory.kept))
+        self.memory = Memory(kept, self.rows.sentence, count // len(last))
+        self.tokens, self.parents = (
+            torch.zeros(steps, count, dtype=torch.long, device=device) for _ in range(2)
+        )
+        self.log_probs = torch.zeros(steps, count, dtype=torch.float64, device=device)
+        self.ended, self.live = (torch.zeros(steps, count, dtype=torch.bool, device=device) for _ in range(2))
+        self.came_from = torch.zeros_like(self.last)
+        self.follows = False
+        """Whether a row may continue another one."""
+        self._asked, self._fused = (
+            False,
+            cast(Callable[[Tensor], None] | None, None),
+        )  # a faster way to choose
+
+    def begin(self, rows: FixedRows, started: Started) -> None:
+        """Take over the beginning of a search."""
+        last, state, memory = started
+        for own, new in zip((*self.rows, *self.memory.kept), (*rows, *memory.kept), strict=True):
+            own.copy_(new)
+        for own, new in zip((self.last, *self.state), (last, *state), strict=True):
+            torch.index_select(new, 0, self.rows.sentence, out=own)
+
+    def advance(self, model: StepModel) -> None:
+        """One step: the model, the constraints, the decision of the strategy, and the next states."""
+        step = model.step(self.last, self.state, self.memory)
+        # A model may hand back what it was given, which is overwritten here.
+        given = {part.untyped_storage().data_ptr() for part in (self.last, *self.state)}
+        state = [part.clone() if part.untyped_storage().data_ptr() in given else part for part in step.state]
+        row = self._choose(step.log_probs)
+        for own, reached in zip(self.state, state, strict=True):
+            if row is None:
+                own.copy_(reached)
+            elif own.dtype == reached.dtype:
+                torch.index_select(reached, 0, row, out=own)
+            else:
+                own.copy_(reached.index_select(0, row))
+        self.rows.length.add_(1)
+
+    def _choose(self, log_probs: Tensor) -> Tensor | None:
+        """Let the strategy decide, and write down what happens; return the row that each continues."""
+        if not self._asked:
+            self._asked, fuse = True, getattr(self.strategy, "fuse", None)
+            self._fused = None if fuse is None else fuse(self, log_probs)
+        if self._fused is not None:
+            self.follows = True
+            self._fused(log_probs)
+            return self.came_from
+        told = cast(Any, self.rows)  # barred tokens look at the length alone
+        log_probs = apply_constraints(log_probs, told, self.constraints, self.end_id)
+        decision, rows = self.strategy.decide(log_probs, self.rows), self.rows
+        self.follows = decision.row is not None
+        kept = (self.tokens, self.log_probs, self.ended, self.live)
+        for history, value in zip(kept, decision[1:5], strict=True):
+            history.index_copy_(0, rows.length[None], value[None])
+        if decision.row is not None:
+            self.parents.index_copy_(0, rows.length[None], decision.row[None])
+        self.last.copy_(decision.token)
+        rows.live.copy_(decision.live)
+        rows.log_prob.copy_(decision.log_prob.masked_fill(~decision.live, -torch.inf))
+        if decision.best is not rows.best:
+            rows.best.copy_(decision.best)
+        return decision.row

@@ -1,0 +1,66 @@
+"""One whole step of a cell, which a GPU may compute in fewer kernels."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from throughtime.cells import CELLS
+from throughtime.cells.gru import GRU
+
+DEVICES = [
+    "cpu",
+    pytest.param(
+        "cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU on this machine")
+    ),
+]
+
+
+class Inverted(GRU):
+    """A cell of one's own, with equations of its own."""
+
+    def step(self, projected, state):
+        return tuple(-part for part in super().step(projected, state))
+
+
+def both(cell, x, state):
+    with torch.no_grad():
+        return cell.advance(x, state), cell.step(cell.project(x[None])[0], state)
+
+
+def examples(cell, device, dtype):
+    torch.manual_seed(0)
+    x = torch.randn(5, cell.input_size, device=device, dtype=dtype)
+    return x, tuple(torch.randn(5, size, device=device, dtype=dtype) for size in cell.state_sizes)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", [*CELLS, "own"])
+def test_it_is_a_projection_and_a_step(name, device):
+    cell = (Inverted if name == "own" else CELLS[name])(6, 8).to(device, torch.float64)
+    found, expected = both(cell, *examples(cell, device, torch.float64))
+    for own, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(own, other, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ["gru", "lstm"])
+def test_weights_may_be_replaced_and_gradients_flow(name, device):
+    cell = CELLS[name](6, 8).to(device, torch.float64)
+    x, state = examples(cell, device, torch.float64)
+    cell.advance(x, state)[0].sum().backward()
+    assert all(weight.grad is not None for weight in cell.parameters())
+    with cell.replacing({name: 2 * weight for name, weight in cell.weights().items()}):
+        found, expected = both(cell, x, state)
+    torch.testing.assert_close(found[0], expected[0])
+
+
+@pytest.mark.parametrize("name", ["gru", "lstm"])
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU on this machine")
+def test_the_state_keeps_its_precision_in_bf16(name):
+    cell = CELLS[name](6, 8).cuda()
+    with torch.autocast("cuda", torch.bfloat16):
+        found, expected = both(cell, *examples(cell, "cuda", torch.float32))
+    for own, other in zip(found, expected, strict=True):
+        assert own.dtype == torch.float32
+        torch.testing.assert_close(own, other, rtol=0.02, atol=0.02, check_dtype=False)

@@ -1,0 +1,132 @@
+"""The kernels of a beam search against its equations in torch: on the emulated GPU, and on a real one."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from throughtime.kernels import beam as kernels
+from throughtime.kernels import driver
+from throughtime.search import beam
+from throughtime.search.beam import Beam
+from throughtime.search.constraints import minimum_length, no_token
+from throughtime.search.fixed import FixedSearch
+from throughtime.search.generate import Memory
+
+END, STEPS = 2, 6
+
+OPTIONS = {
+    "bounded": {"num_beams": 4, "max_length": STEPS, "num_return_sequences": 2},
+    "unbounded": {"num_beams": 3, "num_return_sequences": 3},
+    "eager": {"num_beams": 5, "eager": True},
+    "eager and bounded": {"num_beams": 2, "eager": True, "max_length": STEPS},
+    "without penalty": {"num_beams": 3, "length_penalty": 0.0},
+    "narrow": {"num_beams": 1, "length_penalty": 1.5},
+    "endless": {"num_beams": 3, "end_id": None},
+}
+CONSTRAINTS = {
+    "none": [],
+    "some": [no_token(0, 4), minimum_length(3, END)],
+    "only the end": [no_token(*range(END), *range(END + 1, 7))],
+}
+options = pytest.mark.parametrize("name", OPTIONS)
+
+
+@pytest.fixture
+def emulated_beam(monkeypatch, emulated):
+    """The kernels run on a GPU that is none, with few threads."""
+    monkeypatch.setattr(kernels, "LIKELIEST_WARPS", 2)
+    monkeypatch.setattr(kernels, "BEAM_WARPS", 1)
+    monkeypatch.setattr(beam, "fits", lambda *given: True)
+
+
+def begin(strategy, constraints, sentences, device):
+    rows = strategy.begin_fixed(sentences, STEPS)
+    last = torch.zeros(sentences, dtype=torch.long, device=device)
+    started = last, (), Memory.empty(sentences, device)
+    search = FixedSearch(strategy, constraints, strategy.end_id, rows, started, STEPS)
+    search.begin(rows, started)
+    return search
+
+
+def compare(name, constraints, sentences, words, device, log_probs):
+    """Feed the same numbers to both, step by step."""
+    strategy = Beam(**{"end_id": END} | OPTIONS[name])
+    if constraints and strategy.end_id is None:
+        return
+    fused, plain = (begin(strategy, constraints, sentences, device) for _ in range(2))
+    plain._asked = True  # and not fused
+    for step in range(STEPS):
+        given = log_probs(step, len(plain.last), words).to(device)
+        fused._choose(given.clone())
+        row = plain._choose(given.clone())
+        living = plain.rows.live
+        for search in (fused, plain):
+            search.rows.length.add_(1)
+        for own, other in zip(fused.rows, plain.rows, strict=True):
+            torch.testing.assert_close(own, other, rtol=1e-12, atol=0)
+        for history in ("live", "ended"):
+            assert torch.equal(getattr(fused, history), getattr(plain, history))
+        assert torch.equal(fused.came_from[living], row[living])
+        assert torch.equal(fused.last[living], plain.last[living])
+        counted = plain.live | plain.ended
+        for history in ("tokens", "parents", "log_probs"):
+            assert torch.equal(getattr(fused, history)[counted], getattr(plain, history)[counted])
+        torch.testing.assert_close(fused.log_probs, plain.log_probs, equal_nan=True, rtol=0, atol=0)
+    assert fused._fused is not None
+
+
+def draw(step, rows, words):
+    """Log-probabilities of which the end has more and more."""
+    noise = 3 * torch.randn(rows, words, generator=torch.Generator().manual_seed(7 * step + words))
+    noise[:, END] += step / 2
+    return noise.log_softmax(dim=1)
+
+
+@options
+@pytest.mark.parametrize("constraints", CONSTRAINTS)
+def test_the_kernels_choose_as_the_equations_do(name, constraints, emulated_beam):
+    compare(name, CONSTRAINTS[constraints], 2, 7, "cpu", draw)
+
+
+def test_a_vocabulary_may_be_longer_than_a_block_and_shorter_than_a_beam(emulated_beam):
+    compare("eager", CONSTRAINTS["some"], 2, 150, "cpu", draw)
+    compare("eager", [], 2, 3, "cpu", draw)
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_what_cannot_follow_is_not_chosen(share, emulated_beam):
+    def closed(step, rows, words):
+        found = draw(step, rows, words)
+        source = torch.Generator().manual_seed(step)
+        found[torch.rand(rows, generator=source) < share * (step > 0)] = -torch.inf
+        return found
+
+    for constraints in CONSTRAINTS.values():
+        compare("bounded", constraints, 2, 7, "cpu", closed)
+
+
+@pytest.mark.parametrize("number", [math.nan, -math.nan])
+def test_what_is_not_a_number_is_noted(number, emulated_beam):
+    log_probs = draw(0, 6, 7)
+    log_probs[0, 3] = number
+    search = begin(Beam(END, 3), [], 2, "cpu")
+    search._choose(log_probs)
+    assert search.log_probs[0].isnan().tolist() == [True, False, False, False, False, False]
+
+
+def test_among_equals_the_smallest_ids_are_chosen(emulated_beam):
+    search = begin(Beam(None, 3), [], 1, "cpu")
+    search._choose(torch.tensor([[-2.0, -1.0, -2.0, -0.0, -2.0, 0.0]]).expand(3, 6).clone())
+    assert search.tokens[0].tolist() == [3, 5, 1]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: the emulated one is too slow")
+@options
+@pytest.mark.parametrize("words", [7, 100, 8_000, 36_001])
+def test_a_real_gpu_agrees(name, words):
+    assert not driver.unavailable(0)
+    for constraints in CONSTRAINTS.values():
+        compare(name, constraints, 64, words, "cuda", draw)
