@@ -78,7 +78,7 @@ class Batch:
         start, storage = 0, memory.untyped_storage()
         for name, tensor in self.tensors().items():
             empty = torch.empty(0, dtype=tensor.dtype, device=memory.device)
-            placed[name] = empty.set_(storage, start // tensor.itemsize, tensor.shape)
+            placed[name] = empty.set_(storage, start // tensor.itemsize, tensor.shape)  # type: ignore[call-overload]
             start += tensor.nbytes + -tensor.nbytes % ALIGNMENT
         return replace(self, **placed)
 
