@@ -23,7 +23,7 @@ def read_results(
 
     `first` [rows] says which rows lived at the beginning.
     """
-    history = History(search, first, sentences, steps)
+    history = SearchHistory(search, first, sentences, steps)
     if np.isnan(history.log_probs[0]).any():
         raise DamagedModelError
     begun = strategy.begin(sentences, torch.device("cpu"))
@@ -41,7 +41,7 @@ class Ends(NamedTuple):
     score: Array
 
 
-class History:
+class SearchHistory:
     """What happened to the rows of some sentences, up to the step at which the last of them ended.
 
     All arrays are [steps, rows]; see `Decision`.
