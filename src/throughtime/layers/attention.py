@@ -278,7 +278,8 @@ def _attend_in_kernel(
     keys, values, padding = memory.kept
     sizes = keys.shape[2], values.shape[2]
     known = decoder.supports(values.dtype, *sizes) and decoder.fits(keys.shape[1], *sizes)
-    asked = attention.ask(query) if known and keys.dtype == torch.float32 else None
+    dense = keys.dtype == torch.float32 and keys.is_contiguous() and values.is_contiguous()
+    asked = attention.ask(query) if known and dense else None
     if asked is None:
         return None
     begun = values.new_zeros(len(query), values.shape[2]) if addend is None else addend
