@@ -36,7 +36,8 @@ from throughtime.train.trainer import Trainer
 SPEED, IDLE, MEMORY = 3.0, 0.15, 1.25
 """The aims: times the speed of the plain loop, at most this idle, and at most this much more memory."""
 PLAIN_BATCHES = 500
-LONGEST = 10
+LONGEST = 30
+"""Seconds after which a measurement begins at the latest."""
 WAIT_EVERY = 50
 """Updates after which the host waits for the device, as for the reports of the trainer."""
 PROFILED_UPDATES = 20
@@ -69,6 +70,11 @@ class OurTraining:
         """The number of recorded CUDA graphs."""
         recorded = self.trainer.learner.cuda_graphs
         return 0 if recorded is None else len(recorded)
+
+    @property
+    def warm_up_updates(self) -> int:
+        """The number of updates after which each shape has been recorded."""
+        return 0 if self.trainer.learner.cuda_graphs is None else 2 * self.trainer.steps_per_epoch
 
     def update(self) -> int:
         """Take one step; returns the number of its targets."""
@@ -124,12 +130,15 @@ def measure_side(start: Callable[[], Any], device: torch.device, seconds: float)
 
 
 def warm_up(training: Any, device: torch.device, seconds: float) -> None:
-    """Train for this time, and for as long as further shapes are recorded, at most `LONGEST` times it."""
-    for _ in range(LONGEST):
-        before = training.graphs
-        time_updates(training.update, device, seconds)
-        if training.graphs == before:
+    """Train for this time, and until each batch of ours has come twice: then all shapes are recorded."""
+    updates, began = 0, time.perf_counter()
+    while (spent := time.perf_counter() - began) < seconds or updates < training.warm_up_updates:
+        if spent > LONGEST:
             break
+        training.update()
+        updates += 1
+        if updates % WAIT_EVERY == 0:
+            _wait(device)
 
 
 def time_updates(update: Callable[[], int], device: torch.device, seconds: float) -> float:

@@ -289,7 +289,7 @@ class PlainTraining:
     def __init__(self, model: PlainModel, hosts: list[Batch], config: Any, device: torch.device) -> None:
         self.model, self.hosts, self.clip, self.device = model.to(device).train(), hosts, config.clip, device
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=config.lr, fused=True)
-        self.done, self.graphs = 0, 0
+        self.done = self.graphs = self.warm_up_updates = 0
         self.messages: list[str] = []
 
     def update(self) -> int:

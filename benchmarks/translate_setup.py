@@ -44,6 +44,7 @@ def our_config(folder: Path) -> dict[str, Any]:
         "source": SOURCE,
         "target": TARGET,
         "tokens": "space",
+        "structure": "attention",  # with input feeding, as JoeyNMT's
         "shared": False,
         "tied": False,
         "embedding_size": EMBEDDING,

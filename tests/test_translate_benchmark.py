@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import torch
+from benchmarks import translate_setup as setup
 from benchmarks.translate_clock import search_shares, training_shares
 from benchmarks.translate_ours import MISSING, for_joeynmt
 from torch import Tensor, nn
 
+from throughtime.config import build_config
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.models.weights import named_weights
 from throughtime.search.generate import generate
 from throughtime.search.sampling import Greedy
 from throughtime.tasks.translate import network
+from throughtime.tasks.translate.config import TranslateConfig
+from throughtime.tasks.translate.predictor import Translator
+from throughtime.tasks.translate.texts import Codecs
+from throughtime.text.codec import Codec
 
 SOURCE, TARGET, EMBEDDING, HIDDEN = 11, 13, 6, 8
 
@@ -93,3 +99,14 @@ def test_shares_of_training() -> None:
     assert abs(sum(shares.values()) - 1) < 0.01
     parts = {"softmax", "attention", "decoder's products", "decoder's gates", "encoder's recurrence"}
     assert parts <= set(shares)
+
+
+def test_our_settings_build_the_model_of_joeynmt(tmp_path):
+    """Defaults of the task may change; what is compared must not."""
+    config = build_config(TranslateConfig, setup.our_config(tmp_path)["settings"], "benchmark")
+    codecs = Codecs(*(Codec.build(["a b"], "space", reserved=setup.SPECIALS) for _ in range(2)))
+    theirs = for_joeynmt(named_weights(Translator.initialise(config, codecs).model))
+    read = setup.EMBEDDING + setup.DECODER
+    assert theirs["decoder.rnn.weight_ih_l0"].shape == (3 * setup.DECODER, read)
+    assert theirs["encoder.rnn.weight_ih_l0_reverse"].shape == (3 * setup.ENCODER, setup.EMBEDDING)
+    assert theirs["decoder.att_vector_layer.weight"].shape == (setup.DECODER, 2 * setup.DECODER)

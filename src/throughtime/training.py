@@ -160,12 +160,26 @@ class Training:
         if following := predictor.config_type.derive_settings(settings):
             shown = ", ".join(f"{key}={dumps(value)}" for key, value in following.items())
             self.notes.append(f"Set to match the given settings: {shown}.")
+        config = self._suit_device(config)
         self.dataset = self._open(config)
         self.asked = config = config.model_copy(update={"data": self._data_name(config)})
         self.model = predictor.create(config, self.dataset, network=self.network)
         if self.dataset.label_columns is not None and not {"text", "label"} <= {*settings}:
             text, label = self.dataset.label_columns
             self._say(f"Texts are read from the column {text!r}, labels from {label!r}.")
+
+    def _suit_device(self, config: Any) -> Any:
+        """If the number of epochs is known, complete the settings with those that suit the device."""
+        if not self.declaration.uses_trainer or config.num_epochs is None or config.network is not None:
+            return config
+        from throughtime.layers.devices import choose_device
+        from throughtime.tasks.planning import show_settings
+
+        chosen = config.settings_on(choose_device(config.device).type)
+        if not chosen:
+            return config
+        self.notes.append(f"For the speed of a GPU: {show_settings(chosen)}.")
+        return config.model_copy(update=chosen)
 
     def _plan(self, processes: Processes) -> None:
         """If the time is given and not the number of epochs, choose the size of the model for the time."""

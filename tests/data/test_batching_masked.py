@@ -38,6 +38,23 @@ def test_every_sentence_once_with_a_mask_at_least(rows, share, batch_size):
     assert sorted(seen) == data.offsets[:-1].tolist()
 
 
+@settings(max_examples=50, deadline=None)
+@given(sentences, st.floats(0.01, 1), st.floats(0, 1))
+def test_more_tokens_may_be_asked_than_are_hidden(rows, share, asked_share):
+    data = numbered(rows)
+    plain = MaskedBatches(data, share=share, batch_size=4, seed=3)
+    for batch, alone in zip(
+        MaskedBatches(data, share=share, asked_share=asked_share, batch_size=4, seed=3), plain, strict=True
+    ):
+        assert batch.places.tolist() == alone.places.tolist() == alone.asked.tolist()
+        assert batch.count == len(batch.asked) == len(batch.labels)
+        assert {*batch.places.tolist()} <= {*batch.asked.tolist()}
+        steps, columns = np.divmod(batch.asked.numpy(), batch.rows)
+        assert (steps < batch.lengths.numpy()[columns]).all()
+    whole = MaskedBatches(data, share=0.01, asked_share=1.0)
+    assert sorted(masked(whole)) == list(range(len(data.flat)))
+
+
 def test_masks_are_drawn_anew_each_epoch_and_from_the_seed():
     data = numbered([[0] * 9] * 40)
     batches = MaskedBatches(data, batch_size=8)

@@ -100,6 +100,7 @@ inline float across_lanes(float value, int distance) {
 
 inline void give_up() { std::fprintf(stderr, "a block waits for what never comes\n"), std::abort(); }
 inline void pause(int) {}
+inline void sleep(int) {}
 inline void fetch(const void*) {}
 inline long long times(int count, int bytes) { return static_cast<long long>(count) * bytes; }
 
@@ -111,6 +112,7 @@ inline Words load_words(const void* at) {
     return *static_cast<const Words*>(at);
 }
 inline Words look_words(const void* at) { return load_words(at); }
+inline Two look_two(const void* at) { return load_two(at); }
 inline void store(void* at, word value) { *static_cast<word*>(at) = value; }
 inline void store_two(void* at, word first, word second) { store(at, first), store(static_cast<char*>(at) + 4, second); }
 inline void show(void* at, word value) { store(at, value); }

@@ -53,8 +53,9 @@ def assert_right(steps, lengths, tags, device="cpu", spread=2.0):
     (wanted, gradients), (found, own_gradients) = by_torch(own, *parts), by_kernels(own, *parts)
     rounding = 1e-6 * spread * max(steps, 10)  # of a sum of all scores, whose exponential a gradient is
     torch.testing.assert_close(found.double(), wanted, rtol=1e-5, atol=rounding)
-    for one, other in zip(own_gradients, gradients, strict=True):
-        torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=rounding)
+    torch.testing.assert_close(own_gradients[0].double(), gradients[0], rtol=1e-4, atol=rounding)
+    for one, other in zip(own_gradients[1:], gradients[1:], strict=True):  # sums over all rows and steps
+        torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=10 * rounding)
 
 
 @pytest.mark.parametrize("tags", [1, 2, 5, 31, 32, 33, 70])

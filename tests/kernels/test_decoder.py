@@ -131,11 +131,13 @@ def assert_steps(dtype, rows, units, gates_of, device="cpu"):
     def draw(width):
         return torch.randn(rows, width, generator=generator).to(dtype).to(device)
 
-    sums, gradients = 2 * draw(4 * units + 2), draw(4 * units + 4)
+    sums, gradients, more = 2 * draw(4 * units + 2), draw(4 * units + 4), draw(units)
     before, flowing = (tuple(draw(units) for _ in range(parts)) for _ in range(2))
     exact, *entering = (part.double().requires_grad_() for part in (sums[:, : 4 * units], *before))
     reached = equations(gates_of, exact, entering)
-    loss = sum((part * given).sum() for part, given in zip(reached, flowing, strict=True))
+    loss = sum(
+        (part * given).sum() for part, given in zip((*reached, reached[0]), (*flowing, more), strict=True)
+    )
     wanted = torch.autograd.grad(loss, (exact, *entering), allow_unused=True, materialize_grads=True)
     plain = sums.double()[:, : 4 * units].clone()
     gates_of.advance(
@@ -148,7 +150,7 @@ def assert_steps(dtype, rows, units, gates_of, device="cpu"):
         assert_close(found, value.detach(), dtype)
     into_sums, state = gradients[:, : 4 * units], tuple(part.clone() for part in flowing)
     rest = gradients[:, 4 * units :].clone()
-    decoder.retreat_gates(gates, before, after, into_sums, state)
+    decoder.retreat_gates(gates, before, after, into_sums, state, more)
     for found, value in zip((into_sums, *state), wanted, strict=True):
         assert_close(found, value, dtype)
     assert torch.equal(gradients[:, 4 * units :], rest)

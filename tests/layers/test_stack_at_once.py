@@ -9,12 +9,13 @@ import pytest
 import torch
 
 from throughtime.cells import GRU, LSTM, RNN
+from throughtime.layers import layer as layer_module
 from throughtime.layers import stack as stack_module
 from throughtime.layers.layer import Layer
 from throughtime.layers.stack import Stack
 from throughtime.recurrence.backend import Result
 from throughtime.recurrence.choice import BACKENDS
-from throughtime.recurrence.native import run_layers
+from throughtime.recurrence.scan import scan_layers
 
 scan_module = importlib.import_module("throughtime.recurrence.scan")  # the package's name is the function's
 X = torch.randn(6, 2, 4, dtype=torch.float64)
@@ -26,13 +27,15 @@ def calls(monkeypatch):
     seen = []
 
     def watched(layers, *others):
-        seen.append(len(layers))
-        return run_layers(layers, *others)
+        result = scan_layers(layers, *others)
+        if result is not None:
+            seen.append(len(layers))
+        return result
 
-    runner = scan_module._layers_runner
-    monkeypatch.setattr(scan_module, "_layers_runner", lambda *given: watched if runner(*given) else None)
-    monkeypatch.setattr(scan_module, "choose_for_layers", lambda layers, x: BACKENDS["native"])
-    monkeypatch.setattr(stack_module, "LAYERED", ("cpu",))
+    monkeypatch.setattr(scan_module, "choose_for_layers", lambda *given: BACKENDS["native"])
+    for module in (stack_module, layer_module):
+        monkeypatch.setattr(module, "scan_layers", watched)
+        monkeypatch.setattr(module, "LAYERED", ("cpu",))
     return seen
 
 
@@ -83,6 +86,19 @@ def test_what_happens_between_layers_or_in_them_keeps_them_apart(options, traine
     assert calls == evaluated
 
 
+@pytest.mark.parametrize("options", [{"dropout": 0.5}, {"residual": True}, {"weight_drop": 0.5}])
+def test_both_directions_of_a_layer_run_at_once_where_layers_do_not(options, calls):
+    stack = Stack("lstm", 4, 4, 2, bidirectional=True, **options).double()
+    results = []
+    for backend in ("auto", "reference"):
+        torch.manual_seed(3)
+        outputs, state = stack(X, None, torch.tensor([3, 6]), backend=backend)
+        loss = outputs.square().sum() + sum(part.sum() for part in state)
+        results.append([outputs, *state, *torch.autograd.grad(loss, list(stack.parameters()))])
+    assert calls == [1, 1]
+    torch.testing.assert_close(*results)
+
+
 def test_a_single_layer_drops_nothing_between_layers(calls):
     Stack("gru", 4, 4, dropout=0.5).double()(X)
     Stack("gru", 4, 4, dropout=0.5, bidirectional=True).double()(X)
@@ -127,7 +143,9 @@ def test_who_watches_a_layer_sees_it_run(calls):
 def test_a_backend_that_knows_one_cell_scans_layer_by_layer(calls, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        scan_module, "choose_for_layers", lambda layers, x: asked.append(x.dtype) or BACKENDS["associative"]
+        scan_module,
+        "choose_for_layers",
+        lambda layers, x, *others: asked.append(x.dtype) or BACKENDS["associative"],
     )
     with torch.autocast("cpu", torch.bfloat16):
         Stack("lstm", 4, 4, 2)(X.float())

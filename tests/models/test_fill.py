@@ -159,3 +159,39 @@ def test_a_tied_output_is_the_embedding():
 def test_one_direction_is_refused():
     with refuses("stack", "bidirectional=True"):
         MaskedTokens(nn.Embedding(5, 4), Stack("gru", 4, 4), SoftmaxHead(4, 5), mask_id=0)
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_beside_predicts_many_steps_as_each_alone(batch_first):
+    torch.manual_seed(7)
+    stack = Stack("lstm", 10, 6, bidirectional=True, batch_first=batch_first)
+    model = MaskedSteps(stack, SoftmaxHead(12, 5), beside=True).eval()
+    x, lengths, nothing = torch.randn(6, 3, 10), torch.tensor([6, 1, 4]), torch.tensor([], dtype=torch.int64)
+    x = x.transpose(0, 1).contiguous() if batch_first else x
+    asked = torch.tensor([t * 3 + b for b, length in enumerate(lengths.tolist()) for t in range(length)])
+    together = model.head.log_probs(model(x, nothing, lengths, asked))
+    alone = torch.cat([model.log_probs(x, asked[k : k + 1], lengths) for k in range(len(asked))])
+    torch.testing.assert_close(together, alone, rtol=1e-5, atol=1e-6)
+    labels = torch.arange(len(asked)) % 5
+    loss = model.loss(x, nothing, labels, lengths, asked)
+    assert loss.item() == pytest.approx(-together.gather(1, labels[:, None]).sum().item(), rel=1e-5)
+
+
+def test_beside_reads_neither_the_answer_nor_padding():
+    torch.manual_seed(8)
+    model = build(embedding_size=8, hidden_size=8, structure="beside").eval()
+    ids, lengths = torch.randint(2, 20, (6, 2)), torch.tensor([6, 4])
+    hidden, asked = torch.tensor([0]), torch.tensor([3 * 2, 3 * 2 + 1])
+    found = model(ids, hidden, lengths, asked)
+    for row, column, same in ((3, 0, True), (3, 1, True), (5, 1, True), (0, 0, True), (4, 0, False)):
+        other = ids.clone()
+        other[row, column] = 2 + (ids[row, column] - 1) % 18
+        assert torch.allclose(model(other, hidden, lengths, asked), found, atol=1e-7) is same
+
+
+def test_steps_that_are_not_hidden_are_asked_of_beside_only():
+    model = build(embedding_size=8, hidden_size=8)
+    with refuses("asked"):
+        model(torch.ones(4, 1, dtype=torch.int64), torch.tensor([0]), None, torch.tensor([1, 2]))
+    with refuses("stack", 2):
+        MaskedSteps(Stack("gru", 4, 4, 2, bidirectional=True), SoftmaxHead(8, 3), beside=True)

@@ -76,6 +76,13 @@ def test_what_is_called_pinball_is_the_pinball_loss():
     assert GaussianHead().loss_measure(loss) == loss
 
 
+@pytest.mark.parametrize("probabilities", [(0.5,), (0.1, 0.2), (0.6, 0.9), (0.05, 0.3, 0.5, 0.6, 0.99)])
+def test_quantiles_of_a_gpu_are_those_of_a_cpu(probabilities):
+    head, outputs = QuantileHead(probabilities), torch.randn(3, 4, len(probabilities))
+    summed = torch.stack([head.quantiles(outputs, [one])[0] for one in probabilities], -1)
+    torch.testing.assert_close(head.add_one_by_one(outputs), summed)
+
+
 @pytest.mark.parametrize("head", [GaussianHead(), StudentHead(), QuantileHead((0.05, 0.25, 0.5, 0.75, 0.95))])
 def test_draws_have_the_quantiles(head):
     outputs = torch.zeros(20_000, head.width)
@@ -104,12 +111,14 @@ def test_point_losses_and_refusals():
 
 HEADS = [
     PointHead("mse"),
+    PointHead("mae"),
     PointHead("huber"),
     GaussianHead(),
     StudentHead(),
     QuantileHead((0.1, 0.25, 0.5, 0.9)),
 ]
-EXTREMES = st.sampled_from([0.0, -1e6, 1e6, -1e3, 1e3, -20.0, 20.0, -9.0]) | st.floats(-1e6, 1e6)
+SIZES = (0.0, 9.0, 20.0, 1e3, 1e6, 1e10, 1e18, 1e20, 1e25, 1e30)
+EXTREMES = st.sampled_from([sign * size for size in SIZES for sign in (-1, 1)]) | st.floats(-1e6, 1e6)
 
 
 @settings(max_examples=200, deadline=None)
@@ -132,6 +141,28 @@ def test_heads_are_finite_far_out(head, numbers):
         assert drawn.isfinite().all()
         assert quantiles.isfinite().all()
         assert (quantiles.diff(dim=0) >= 0).all()
+
+
+@pytest.mark.parametrize("head", HEADS, ids=lambda head: f"{type(head).__name__} {head.measure}")
+def test_a_far_error_still_teaches(head):
+    """A gradient towards the target, however far away it is: a bound must not make it zero."""
+    for target in (-1e30, -1e12, 1e12, 1e30):
+        outputs = torch.zeros(1, head.width, requires_grad=True)
+        head.loss(outputs, torch.tensor([target])).sum().backward()
+        assert outputs.grad[0, head.centre].sign() == -np.sign(target)
+
+
+def test_bounded_losses_are_the_plain_ones_below_their_bounds():
+    far = torch.tensor([0.0, 3.0, -500.0, 9e3])
+    centred = torch.stack([torch.zeros(4), torch.full((4,), 0.5413)], dim=1)
+    scale = LEAST_SCALE + softplus(centred[:, 1])
+    normal = torch.distributions.Normal(torch.zeros(4), scale)
+    assert torch.allclose(GaussianHead().loss(centred, far), -normal.log_prob(far))
+    assert torch.equal(PointHead().loss(torch.zeros(4, 1), far), far.square())
+    far = torch.tensor([1e3, 1e8, 1e12, 1e18], dtype=torch.float64)
+    head = StudentHead()
+    student = torch.distributions.StudentT(head.degrees.double(), torch.zeros(4), scale.double())
+    assert torch.allclose(head.loss(centred, far.float()).double(), -student.log_prob(far))
 
 
 @pytest.mark.parametrize("freedom", [-1e6, -50.0, 0.0, 30.0, 200.0, 1e6])

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 import torch
 from tests.emulated import machine
 
 from throughtime.kernels import driver
-from throughtime.recurrence import batched_copies as moves
-from throughtime.recurrence import persistent as persistent_function
+from throughtime.recurrence import batched_copies, persistent_call
+from throughtime.recurrence.persistent import forget_programs
 
 
 @pytest.fixture
 def plan(monkeypatch):
-    """Run on the emulated GPU, with whichever plan the test chooses."""
+    """Run on the emulated GPU, with whichever plan the test chooses; perhaps another one backwards."""
     chosen = {}
+
+    def choose(forward, backward=None):
+        chosen.update({False: forward, True: backward or forward})
+
     monkeypatch.setattr(driver, "build", machine.build)
-    monkeypatch.setattr(persistent_function, "best", lambda task, *limits: chosen["plan"])
-    monkeypatch.setattr(persistent_function.costs, "plan", lambda device, task: None)
+    monkeypatch.setattr(persistent_call, "best", lambda task, *limits: chosen[task.backward])
+    monkeypatch.setattr(persistent_call.costs, "plan", lambda device, task: None)
     monkeypatch.setattr(driver, "limits", lambda device: (machine.MULTIPROCESSORS, machine.SHARED))
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
-    monkeypatch.setattr(moves, "WARPS", 1)  # a fiber is dearer than a thread
-    for module in (persistent_function, moves):
-        module._prepare_kernel.cache_clear()
-    yield partial(chosen.__setitem__, "plan")
-    for module in (persistent_function, moves):
-        module._prepare_kernel.cache_clear()
+    monkeypatch.setattr(batched_copies, "WARPS", 1)  # a fiber is dearer than a thread
+    batched_copies._prepare_kernel.cache_clear()
+    forget_programs()
+    yield choose
+    batched_copies._prepare_kernel.cache_clear()
+    forget_programs()

@@ -38,7 +38,7 @@ every_kind = pytest.mark.parametrize("name", KINDS)
 @pytest.fixture
 def left_to_torch(monkeypatch):
     """Take a CPU for a GPU on which torch is faster than we are."""
-    monkeypatch.setattr(scan_module, "choose_for_layers", lambda layers, x: BACKENDS["native"])
+    monkeypatch.setattr(scan_module, "choose_for_layers", lambda *given: BACKENDS["native"])
     monkeypatch.setattr(stack_module, "LAYERED", ("cpu",))
 
 

@@ -8,8 +8,9 @@ from tests.emulated import machine
 from torch.nn.functional import pad
 
 from throughtime.kernels import driver
-from throughtime.recurrence import batched_copies as moves
-from throughtime.recurrence.batched_copies import Moves
+from throughtime.kernels.elements import KINDS
+from throughtime.recurrence import batched_copies as copies_module
+from throughtime.recurrence.batched_copies import FROM_FLOAT, MOST, TO_FLOAT, At, Copies, Launch, Rows
 
 pytestmark = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this machine")
 
@@ -17,72 +18,122 @@ pytestmark = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this
 @pytest.fixture(autouse=True)
 def emulated(monkeypatch):
     monkeypatch.setattr(driver, "build", machine.build)
-    monkeypatch.setattr(moves, "WARPS", 2)
-    monkeypatch.setattr(moves, "FILLED", 1 << 10)
-    moves._prepare_kernel.cache_clear()
+    monkeypatch.setattr(copies_module, "WARPS", 2)
+    monkeypatch.setattr(copies_module, "FILLED", 1 << 10)
+    copies_module._prepare_kernel.cache_clear()
     yield
-    moves._prepare_kernel.cache_clear()
+    copies_module._prepare_kernel.cache_clear()
 
 
 def numbers(dtype, *shape):
     return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape))).to(dtype)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def run(copies, *tensors):
+    for launch in copies.prepare():
+        launch([tensor.data_ptr() for tensor in tensors])
+
+
+every_type = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+
+
+@every_type
 @pytest.mark.parametrize(("size", "width"), [(5, 8), (64, 72), (65, 72), (130, 136)])
 def test_what_is_made_wide_is_padded_with_zeros_and_comes_back(size, width, dtype):
-    todo = Moves(dtype.itemsize, -1)
-    rows, bias = numbers(dtype, 3, 23, size), numbers(dtype, 4 * size)
-    weight = numbers(dtype, 3 * size, 67)
-    wide_rows, wide_bias = todo.widen(rows, size, width), todo.widen(bias, size, width)
-    wide_weight = todo.widen_gates(weight, size, width, 72)
-    todo.launch()
+    rows, weight = numbers(dtype, 69, size), numbers(dtype, 3 * size, 67)
+    wide, wide_weight = (
+        torch.full((69, width), 7.0, dtype=dtype),
+        torch.full((3 * width, 72), 7.0, dtype=dtype),
+    )
+    copies = Copies(KINDS[dtype], -1)
+    copies.copy(Rows(At(0), 69, width, width), Rows(At(1), 69, size, size))
+    copies.copy(Rows(At(2), width, 72, 72), Rows(At(3), size, 67, 67), groups=3)
+    run(copies, wide, rows, wide_weight, weight)
     missing = width - size
-    assert torch.equal(wide_rows, pad(rows, (0, missing)))
-    assert torch.equal(wide_bias, pad(bias.view(4, size), (0, missing)).flatten())
+    assert torch.equal(wide, pad(rows, (0, missing)))
     assert torch.equal(wide_weight, pad(weight.view(3, size, 67), (0, 5, 0, missing)).flatten(0, 1))
-    back = todo.tighten(wide_rows, size, width), todo.tighten(wide_bias, size, width)
-    gates = todo.tighten_gates(wide_weight, size, width, 67)
-    turned = todo.tighten_gates(wide_weight, size, width, 67, first=1)
-    todo.launch()
-    assert torch.equal(back[0], rows)
-    assert torch.equal(back[1], bias)
-    assert torch.equal(gates, weight)
-    assert torch.equal(turned, weight.roll(-size, 0))
+    back, back_weight = torch.empty_like(rows), torch.empty_like(weight)
+    copies = Copies(KINDS[dtype], -1)
+    copies.copy(Rows(At(0), 69, size, size), Rows(At(1), 69, width, width))
+    copies.copy(Rows(At(2), size, 67, 67), Rows(At(3), width, 72, 72), groups=3)
+    run(copies, back, wide, back_weight, wide_weight)
+    assert torch.equal(back, rows)
+    assert torch.equal(back_weight, weight)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_numbers_are_converted_on_the_way(dtype):
+    exact = torch.cat(
+        [numbers(torch.float32, 70, 67), torch.tensor([[0.0, -0.0, 1e-8, 65000.0, 1.0]]).repeat(70, 1)], 1
+    )
+    narrow, wide = torch.empty(70, 72, dtype=dtype), torch.empty(70, 72)
+    copies = Copies(KINDS[dtype], -1)
+    copies.copy(Rows(At(0), 70, 72, 72), Rows(At(1), 70, 72, 72), conversion=FROM_FLOAT)
+    run(copies, narrow, exact)
+    assert torch.equal(narrow, exact.to(dtype))
+    copies = Copies(KINDS[dtype], -1)
+    copies.copy(Rows(At(0), 70, 72, 72), Rows(At(1), 70, 72, 72), conversion=TO_FLOAT)
+    run(copies, wide, narrow)
+    assert torch.equal(wide, narrow.float())
+
+
+@every_type
 def test_rows_become_columns_beside_others(dtype):
-    weight, todo = numbers(dtype, 150, 72), Moves(dtype.itemsize, -1)
-    into = torch.full((72, 150), 7.0, dtype=dtype)
-    todo.transpose(into.data_ptr(), weight, 100, 150, 150)
-    todo.transpose(into.data_ptr() + 50 * dtype.itemsize, weight, 0, 70, 150)
-    todo.launch()
-    assert torch.equal(into, torch.cat([weight[100:], weight[:70], torch.full((30, 72), 7.0)]).to(dtype).t())
+    size, width = 70, 72
+    weight, into = numbers(dtype, 3 * size, size), torch.full((width, 4 * width), 7.0, dtype=dtype)
+    copies = Copies(KINDS[dtype], -1)
+    last = Rows(At(1, 2 * size * size * dtype.itemsize), size, size, size)
+    copies.transpose(At(0), 4 * width, width, last)
+    copies.transpose(At(0, width * dtype.itemsize), 4 * width, width, Rows(At(1), size, size, size), groups=2)
+    run(copies, into, weight)
+    expected = torch.full((width, 4, width), 7.0, dtype=dtype)
+    gates = pad(weight.view(3, size, size), (0, 2, 0, 2))
+    for slot, gate in enumerate((2, 0, 1)):
+        expected[:, slot] = gates[gate].t()
+    assert torch.equal(into, expected.flatten(1))
 
 
-def test_void_is_as_long_as_asked_for():
-    memory, todo = torch.zeros(1000, dtype=torch.int32), Moves(2, -1)
-    begin = memory.data_ptr() + 16
-    todo.mark_unwritten(begin, 3 * 1024 + 16)
-    todo.launch()
+def test_float32_weights_are_transposed_and_converted_at_once():
+    weight, into = numbers(torch.float32, 40, 40), torch.empty(40, 40, dtype=torch.bfloat16)
+    copies = Copies(KINDS[torch.bfloat16], -1)
+    copies.transpose(At(0), 40, 40, Rows(At(1), 40, 40, 40), conversion=FROM_FLOAT)
+    run(copies, into, weight)
+    assert torch.equal(into, weight.t().to(torch.bfloat16))
+
+
+def test_void_is_as_long_as_asked_for_and_zeros_lie_where_they_should():
+    memory = torch.ones(1000, dtype=torch.int32)
+    copies = Copies(KINDS[torch.float32], -1)
+    copies.mark_unwritten(At(0, 16), 3 * 1024 + 16)
+    copies.clear(Rows(At(0, 4 * 800), 3, 5, 10))
+    run(copies, memory)
     assert memory[4:776].eq(-1).all()
-    assert memory[:4].eq(0).all()
-    assert memory[776:].eq(0).all()
+    assert memory[:4].eq(1).all()
+    assert memory[776:800].eq(1).all()
+    assert memory[800:830].view(3, 10)[:, :5].eq(0).all()
+    assert memory[800:830].view(3, 10)[:, 5:].eq(1).all()
 
 
-def test_what_lacks_nothing_is_copied_only_from_where_no_line_of_16_bytes_begins():
-    whole = torch.arange(65.0)
-    todo = Moves(4, -1)
-    assert todo.widen(whole[4:60].view(7, 8), 8, 8).data_ptr() == whole.data_ptr() + 16
-    moved = todo.widen(whole[1:57].view(7, 8), 8, 8)
-    columns = todo.widen(whole[:64].view(8, 8).t(), 8, 8)
-    todo.launch()
-    assert moved.data_ptr() % 16 == 0
-    assert torch.equal(moved.flatten(), whole[1:57])
-    assert torch.equal(columns, whole[:64].view(8, 8).t())
+def test_more_copies_than_one_launch_takes():
+    source, into = numbers(torch.float32, MOST + 3, 4), torch.zeros(MOST + 3, 4)
+    copies = Copies(KINDS[torch.float32], -1)
+    for row in range(MOST + 3):
+        copies.copy(Rows(At(0, 16 * row), 1, 4, 4), Rows(At(1, 16 * row), 1, 4, 4))
+    assert len(copies.prepare()) == 2
+    run(copies, into, source)
+    assert torch.equal(into, source)
 
 
-def test_a_launch_of_nothing_builds_nothing(monkeypatch):
+def test_nothing_to_copy_builds_nothing(monkeypatch):
     monkeypatch.setattr(driver, "build", None)
-    Moves(4, -1).launch()
+    assert Copies(KINDS[torch.float32], -1).prepare() == []
+
+
+def test_a_launch_is_told_the_addresses_of_its_call():
+    told = []
+    launch = Launch(
+        lambda blocks, arguments: told.append((blocks, list(arguments))), 7, (5, At(1, 16), 0, At(0))
+    )
+    launch([100, 200])
+    launch([0, 300])
+    assert told == [(7, [5, 216, 0, 100]), (7, [5, 316, 0, 0])]

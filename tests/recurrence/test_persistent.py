@@ -295,10 +295,10 @@ def test_every_plan_fits_the_chip_and_covers_the_work(task):
     for plan in found:
         assert plan.blocks(task) <= machine.MULTIPROCESSORS
         assert plan.shared_bytes(task) <= machine.SHARED
-        assert plan.unit_blocks(task) * plan.units >= task.width
+        assert plan.unit_blocks(task) // plan.split * plan.units >= task.width
         assert plan.blocks(task) // plan.unit_blocks(task) * plan.rows * plan.passes >= task.batch
         for depth, held, staged in zip(
-            task.depths(), (plan.held, plan.held_n), (plan.staged, plan.staged_n), strict=True
+            plan.depths(task), (plan.held, plan.held_n), (plan.staged, plan.staged_n), strict=True
         ):
             assert held + staged >= plan.chunks_per_warp(depth) or plan.ring > 0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import contextmanager
 from functools import partial
 
 import pytest
@@ -9,10 +11,11 @@ import torch
 from tests.emulated import machine
 from tests.recurrence.test_persistent import CELLS
 
+from throughtime.kernels import driver
 from throughtime.layers import stack as stack_module
 from throughtime.layers.stack import Stack
 from throughtime.recurrence import batched_copies as moves
-from throughtime.recurrence import persistent
+from throughtime.recurrence import persistent, persistent_call
 from throughtime.recurrence.choice import BACKENDS
 from throughtime.recurrence.persistent import Persistent, run_layers
 
@@ -20,6 +23,8 @@ emulated = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this m
 
 LENGTHS = torch.tensor([4, 0, 2])
 every_cell = pytest.mark.parametrize("name", CELLS)
+# Rounded, a sum near relu's corner falls on the other side of it.
+smooth_cell = pytest.mark.parametrize("name", [name for name in CELLS if name != "rnn-relu"])
 
 
 @pytest.fixture
@@ -37,9 +42,9 @@ def calls(monkeypatch):
     """How many layers each call of the persistent kernels had."""
     counts = []
 
-    def counted(layers, *others):
+    def counted(layers, *others, **options):
         counts.append(len(layers))
-        return run_layers(layers, *others)
+        return run_layers(layers, *others, **options)
 
     monkeypatch.setattr(persistent, "run_layers", counted)
     return counts
@@ -68,6 +73,27 @@ def problem(stack, steps=4, batch=3, device="cpu"):
     return x, tuple(draw(batch, size).to(device).requires_grad_() for size in stack.state_sizes)
 
 
+@contextmanager
+def count_launches(monkeypatch):
+    """How often each kernel of a recurrence is launched in the block."""
+    counts = Counter()
+
+    def build(name, *others, **options):
+        kernel = machine.build(name, *others, **options)
+
+        def launch(*given):
+            if name != "moves":
+                counts[name] += 1
+            kernel(*given)
+
+        return launch
+
+    with monkeypatch.context() as patch:
+        patch.setattr(driver, "build", build)
+        persistent.forget_programs()
+        yield counts
+
+
 def assert_near(found, truth, tolerance=3e-6):
     for ours, theirs in zip(found, truth, strict=True):
         assert ours.shape == theirs.shape
@@ -88,6 +114,60 @@ def test_three_layers_at_once_equal_the_reference(name, hidden, lengths, stays, 
 
 
 @emulated
+@pytest.mark.parametrize("lengths", [None, LENGTHS])
+@pytest.mark.parametrize("hidden", [16, 17])
+@every_cell
+def test_both_directions_at_once_equal_the_reference(name, hidden, lengths, stays, calls):  # law 1, R105
+    stack = build(name, hidden, layers=2, bidirectional=True)
+    x, state = problem(stack)
+    found = everything(stack, stack, x, state, lengths)
+    assert calls == [2]
+    assert_near(found, everything(stack, partial(stack, backend="reference"), x, state, lengths))
+    found = everything(stack, stack, x, None, lengths)
+    assert_near(found, everything(stack, partial(stack, backend="reference"), x, None, lengths))
+
+
+@emulated
+@every_cell
+def test_a_group_of_rows_that_ends_before_the_others_equals_the_reference(name, stays, calls):
+    stack = build(name, 16, layers=1, bidirectional=True)
+    x, state = problem(stack, batch=9)  # eight rows are a group
+    lengths = torch.tensor([4] * 8 + [2])
+    found = everything(stack, stack, x, state, lengths)
+    assert calls == [1]
+    assert_near(found, everything(stack, partial(stack, backend="reference"), x, state, lengths))
+
+
+@emulated
+@pytest.mark.parametrize("bidirectional", [False, True])
+@every_cell
+def test_factors_on_the_gradient_leave_the_layers_one_call(name, bidirectional, stays, calls):  # law 1
+    stack = build(name, 9, layers=2, bidirectional=bidirectional)
+    x, state = problem(stack)
+    factors = 2 * torch.rand(4, 3, generator=torch.Generator().manual_seed(3))
+    found = everything(stack, partial(stack, carry=factors), x, state, LENGTHS)
+    assert calls == [2]
+    truth = everything(stack, partial(stack, carry=factors, backend="reference"), x, state, LENGTHS)
+    assert_near(found, truth)
+
+
+@emulated
+def test_directions_one_after_the_other_equal_both_at_once(stays, monkeypatch):
+    stack = build("gru", 17, layers=2, bidirectional=True)
+    x, state = problem(stack)
+    with count_launches(monkeypatch) as launched:
+        together = everything(stack, stack, x, state, LENGTHS)
+    assert launched == {"forward": 2, "backward": 2}
+    monkeypatch.setattr(
+        persistent_call, "best", lambda task, blocks, _: machine.SMALL if blocks > 100 else None
+    )
+    with count_launches(monkeypatch) as launched:
+        apart = everything(stack, stack, x, state, LENGTHS)
+    assert launched == {"forward": 4, "backward": 4}
+    assert all(torch.equal(one, other) for one, other in zip(apart, together, strict=True))
+
+
+@emulated
 @pytest.mark.parametrize("inputs", [8, 11])
 @every_cell
 def test_without_a_state_it_begins_with_zeros(name, inputs, stays, calls):
@@ -96,6 +176,26 @@ def test_without_a_state_it_begins_with_zeros(name, inputs, stays, calls):
     found = everything(stack, stack, x, None)
     assert calls == [2]
     assert_near(found, everything(stack, partial(stack, backend="reference"), x, None))
+
+
+@emulated
+@pytest.mark.parametrize("stateful", [False, True])
+@pytest.mark.parametrize(("hidden", "bidirectional"), [(16, False), (17, True)])
+@smooth_cell
+def test_under_autocast_the_kernels_convert_by_themselves(
+    name, hidden, bidirectional, stateful, stays, calls
+):
+    stack = build(name, hidden, layers=2, bidirectional=bidirectional)
+    x, state = problem(stack)
+    state = state if stateful else None
+    with torch.autocast("cpu", torch.bfloat16):
+        outputs, *others = everything(stack, stack, x, state)
+    assert calls == [2]
+    assert outputs.dtype is torch.bfloat16
+    truth = everything(stack, partial(stack, backend="reference"), x, state)
+    for ours, theirs in zip([outputs, *others], truth, strict=True):
+        assert ours.dtype is torch.float32 or ours is outputs
+        assert (ours.float() - theirs).norm() / theirs.norm() < 4e-2
 
 
 @emulated
@@ -132,7 +232,7 @@ def test_as_many_layers_as_one_launch_cannot_copy_for(stays, calls):
 
 
 @emulated
-@pytest.mark.parametrize("options", [{"dropout": 0.5}, {"residual": True}, {"bidirectional": True}])
+@pytest.mark.parametrize("options", [{"dropout": 0.5}, {"residual": True}])
 def test_what_happens_between_layers_keeps_them_apart(options, stays, calls):
     stack = build("gru", 16, layers=2, **options)
     outputs, _ = stack(problem(stack)[0])
@@ -151,16 +251,36 @@ def test_in_evaluation_nothing_is_kept_and_the_layers_are_one_call(stays, calls)
     assert ours.outputs.grad_fn is None
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU on this machine")
+on_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU on this machine")
+
+
+@on_gpu
+@pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("lengths", [None, torch.tensor([30, 0, 9])])
 @pytest.mark.parametrize("hidden", [64, 650])
 @every_cell
-def test_on_a_gpu_three_layers_at_once_equal_the_reference(name, hidden, lengths, monkeypatch, allow_tf32):
+def test_on_a_gpu_all_layers_at_once_equal_the_reference(
+    name, hidden, lengths, bidirectional, monkeypatch, allow_tf32
+):
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     allow_tf32(False)
-    stack = build(name, hidden).cuda()
+    stack = build(name, hidden, layers=2, bidirectional=bidirectional).cuda()
     x, state = problem(stack, steps=30, device="cuda")
     assert BACKENDS["persistent"].refuses(stack.layers[0].cells[0], x, None, None) is None
     rows = None if lengths is None else lengths.cuda()
     found = everything(stack, partial(run_layers, [layer.cells for layer in stack.layers]), x, state, rows)
     assert_near(found, everything(stack, partial(stack, backend="reference"), x, state, rows), 1e-4)
+
+
+@on_gpu
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("hidden", [64, 90])
+@smooth_cell
+def test_on_a_gpu_the_kernels_convert_under_autocast(name, hidden, bidirectional):
+    stack = build(name, hidden, layers=2, bidirectional=bidirectional).cuda()
+    x, state = problem(stack, steps=20, device="cuda")
+    run = partial(run_layers, [layer.cells for layer in stack.layers], dtype=torch.bfloat16)
+    found = everything(stack, run, x, state)
+    truth = everything(stack, partial(stack, backend="reference"), x, state)
+    for ours, theirs in zip(found, truth, strict=True):
+        assert (ours.float() - theirs).norm() / theirs.norm() < 5e-2

@@ -8,15 +8,25 @@ import pytest
 from throughtime.series import lookback as lookback_module
 from throughtime.series.lookback import (
     RidgeChoice,
+    _try_parts,
+    average_maps,
     choose_ridge,
     lookbacks_to_try,
     normalise,
     sum_windows,
-    window_offset,
 )
 from throughtime.series.ridge import fit_ridge, windows_within
 
 DRAWS = np.random.default_rng(0)
+
+
+def window_offset(windows, offset):
+    """What is subtracted from each of the windows."""
+    if offset == "last":
+        return windows[:, -1:]
+    return windows.mean(axis=1, keepdims=True) if offset == "mean" else np.zeros((len(windows), 1))
+
+
 SERIES = [DRAWS.normal(size=90).cumsum(), DRAWS.normal(size=70) + 3]
 PARTS = [range(60), range(10, 70)]
 
@@ -65,24 +75,66 @@ def echo(rows, lag, noise):
 
 
 def test_a_long_memory_needs_a_long_look_back():
-    """What matters lies 40 rows back: 16 rows do not see it, and 64 see no more than 48."""
+    """What matters lies 40 rows back: 16 rows do not see it."""
     values = echo(900, 40, 0.1)
-    found = choose_ridge([values], [range(600)], [range(600, 900)], [8, 16, 48, 64], 4)
-    assert found.lookback == 48
-    assert list(found.errors) == [8, 16, 48, 64]
-    assert found.errors[48] < 0.1 * found.errors[16]
-    for word in ("48", "8, 16, 48, 64", f"{found.errors[48]:.4g}"):
+    found = choose_ridge([values], [range(600)], [range(600, 900)], [16, 8, 48, 64], 4)
+    assert found.lookback == found.chosen
+    assert found.chosen in (48, 64)
+    assert list(found.errors) == [16, 8, 48, 64]
+    assert found.errors[found.chosen] < 0.1 * found.errors[16]
+    for word in ("8, 16, 48, 64 rows", "than 16", f"{found.errors[found.chosen]:.4g}"):
         assert word in str(found)
 
 
-def test_of_equals_the_shortest_is_chosen():
-    """The last value of a random walk says all: longer look-backs win by chance only."""
-    walk = np.random.default_rng(3).normal(size=2000).cumsum()
-    found = choose_ridge([walk], [range(1500)], [range(1500, 2000)], [4, 16, 64], 4)
-    assert found.lookback == 4
-    best = min(found.errors, key=found.errors.get)
-    if best != 4:
-        assert f"look-back {best}" in str(found)
+@pytest.mark.parametrize("offset", ["last", "mean"])
+def test_the_mean_of_maps_forecasts_the_mean(offset):
+    windows = DRAWS.normal(size=(5, 9)) + 7
+    maps = [(DRAWS.normal(size=(4, 3)), "last"), (DRAWS.normal(size=(9, 3)), "mean")]
+    forecasts = []
+    for weights, own in maps:
+        past = windows[:, -len(weights) :]
+        level = window_offset(past, own)
+        forecasts.append(level + (past - level) @ weights)
+    level = window_offset(windows, offset)
+    found = level + (windows - level) @ average_maps(maps, offset)
+    assert np.allclose(found, np.mean(forecasts, axis=0))
+
+
+def test_a_better_look_back_is_used_together_with_the_first():
+    values = echo(900, 40, 0.1)
+    parts = [values], [range(600)], [range(600, 900)]
+    both = choose_ridge(*parts, [16, 48], 4, ["last"])
+    alone = [choose_ridge(*parts, [each], 4, ["last"]) for each in (16, 48)]
+    assert (both.chosen, both.penalty) == (48, alone[1].penalty)
+    windows = values[-48:][None] - values[-1]
+    forecasts = [windows[:, -one.lookback :] @ one.weights for one in alone]
+    assert np.allclose(windows @ both.weights, np.mean(forecasts, axis=0), rtol=1e-2, atol=1e-2)
+
+
+def test_the_first_is_left_only_for_one_that_is_better_on_every_part():
+    """The validation rows alone are the opposite of those 40 rows ago: they do not decide."""
+    values = echo(900, 40, 0.01)
+    values[600:] *= np.resize([-1] * 40 + [1] * 40, 300)
+    parts = [range(600)], [range(600, 900)]
+    found = choose_ridge([values], *parts, [48, 8], 4, ["none"])
+    assert found.errors[8] < found.errors[48]
+    assert found.chosen == 48
+
+
+def test_parts_are_tried_with_what_lies_before_them():
+    """Their windows forecast no row that was fitted to, and none of the test rows."""
+    values = np.random.default_rng(6).normal(size=200).cumsum()
+    trials = _try_parts([values], [range(120)], [range(120, 160)], 4, 2)
+    rows = [(range(120), range(120, 160)), (range(90), range(90, 120)), (range(60), range(60, 90))]
+    for trial, (fitted, tested) in zip(trials, rows, strict=True):
+        assert np.allclose(trial.tested.inner, sum_windows([values], [tested], 4, 2).inner)
+        assert trial.fitted.windows <= sum_windows([values], [fitted], 4, 2).windows
+    changed = values.copy()
+    changed[160:] = 1e6
+    same = [
+        choose_ridge([each], [range(120)], [range(120, 160)], [4, 8, 16], 2) for each in (values, changed)
+    ]
+    assert np.array_equal(same[0].weights, same[1].weights)
 
 
 def test_a_level_that_wanders_is_left_by_its_last_value_and_a_fixed_one_by_its_mean():
@@ -95,7 +147,7 @@ def test_a_level_that_wanders_is_left_by_its_last_value_and_a_fixed_one_by_its_m
 def test_without_validation_rows_the_last_fifth_decides():
     values = echo(500, 12, 0.1)
     found = choose_ridge([values], [range(500)], [range(0)], [4, 16], 4)
-    assert found.lookback == 16
+    assert found.chosen == 16
 
 
 def test_too_few_rows_choose_nothing():
@@ -109,30 +161,20 @@ def test_of_very_many_windows_every_nth_is_used(monkeypatch):
     monkeypatch.setattr(lookback_module, "MAX_PRODUCTS", 900 * 16 * 20 / 5)
     fewer = sum_windows([values], [range(900)], 16, 4)
     assert fewer.windows == -(-whole.windows // 5)
-    assert choose_ridge([values], [range(600)], [range(600, 900)], [4, 16], 4).lookback == 16
+    assert choose_ridge([values], [range(600)], [range(600, 900)], [4, 16], 4).chosen == 16
 
 
 def test_look_backs_fit_the_series():
-    assert lookbacks_to_try(24, 96, [8640] * 7, 960) == [24, 48, 96, 336, 512, 720]
-    assert lookbacks_to_try(24, 96, [8640] * 7, 959) == [24, 48, 96, 336]  # too few to tell them apart
-    assert lookbacks_to_try(None, 10, [1000], 100) == [10, 20, 40, 96]
-    assert lookbacks_to_try(12, 12, [40], 12) == [9]  # a third of what is left
-    assert lookbacks_to_try(7, 7, [500, 30, 30], 7) == [7, 14]  # most series have 30 rows
-    assert lookbacks_to_try(7, 7, [9], 7) == []
-
-
-def test_series_that_move_together_count_once():
-    """Copies of a series make no look-back more certain."""
-    values = echo(700, 3, 1.0)
-    parts = [range(400)], [range(400, 700)]
-    alone = choose_ridge([values], *parts, [4, 12, 24, 48], 30)
-    many = choose_ridge([values] * 9, *([each[0]] * 9 for each in parts), [4, 12, 24, 48], 30)
-    assert alone.lookback == many.lookback
+    assert lookbacks_to_try(24, 96, [8640] * 7) == [336, 24, 48, 96, 512, 720]
+    assert lookbacks_to_try(None, 10, [1000]) == [333, 10, 20, 40, 96]
+    assert lookbacks_to_try(12, 12, [40]) == [13]  # a third
+    assert lookbacks_to_try(7, 7, [500, 30, 30]) == [10, 7, 14]  # most series have 30 rows
+    assert lookbacks_to_try(7, 7, [9]) == []
 
 
 def test_what_was_chosen_is_said():
-    lowest = RidgeChoice(np.zeros((48, 2)), 10.0, "last", {24: 0.5, 48: 0.25})
-    assert "Look-back 48 of 24, 48" in str(lowest)
-    assert "0.25" in str(lowest)
-    near = RidgeChoice(np.zeros((24, 2)), 10.0, "mean", {24: 0.26, 48: 0.25})
-    assert all(word in str(near) for word in ("Look-back 24 of 24, 48", "0.26", "0.25, look-back 48", "mean"))
+    first = RidgeChoice(np.zeros((48, 2)), 10.0, "last", {48: 0.25, 24: 0.5}, 48)
+    assert all(word in str(first) for word in ("Look-back 48: of 24, 48", "0.25", "last value"))
+    other = RidgeChoice(np.zeros((48, 2)), 10.0, "mean", {48: 0.27, 24: 0.26}, 24)
+    assert all(word in str(other) for word in ("Look-back 48: of 24, 48", "0.26", "24 have", "its mean"))
+    assert "part" not in str(RidgeChoice(np.zeros((24, 2)), 10.0, "mean", {24: 0.26}, 24))

@@ -241,3 +241,39 @@ def test_lines_that_are_too_long_are_cut_not_lost(text, opened):
     assert rows.lengths.min() > 0
     whole = Filler.create(FillConfig(data=str(text), **SMALL), opened).ids(opened, "train")
     assert len(rows.flat) == len(whole.flat)
+
+
+def test_the_structure_without_masks_learns_exports_and_goes_on(text, opened, tmp_path):
+    settings = {**SMALL, "structure": "beside", "mask_share": 0.15, "seed": 0}
+    model = tt.train("fill", str(text), **settings, epochs=6, out=tmp_path / "run", progress="none")
+    assert model.evaluate(split="valid").values["accuracy"] > 0.5
+    assert model.fill("blue goes ___.")[0].tokens == ("back",)
+    assert model.fill("___ goes ___.")[0].tokens[1] in ("left", "right", "up", "back")
+    model.export(tmp_path / "export")
+    runner = tt.runtime.load(tmp_path / "export")
+    for blanks in ("blue goes ___.", "___", "___ goes ___."):
+        mine, exported = model.fill(blanks, k=3)[0], runner.fill(blanks, k=3)[0]
+        assert exported.text == mine.text
+        assert exported.probability == pytest.approx(mine.probability, rel=1e-4)
+    again = tt.load(tmp_path / "run")
+    assert again.fill("blue goes ___.") == model.fill("blue goes ___.")
+
+
+def test_the_structure_without_masks_has_one_layer(opened):
+    assert FillConfig.derive_settings({"structure": "beside"}) == {"num_layers": 1}
+    assert FillConfig.derive_settings({"structure": "masked"}) == {}
+    with refuses("num_layers", 2):
+        FillConfig(data="x", structure="beside", num_layers=2).complete(opened)
+
+
+@pytest.mark.parametrize(
+    ("given", "chosen"),
+    [
+        ({}, {"batch_size": 128, "lr": 5e-3, "structure": "beside", "num_layers": 1}),
+        ({"num_layers": 2, "lr": 0.1}, {"batch_size": 128}),
+        ({"structure": "masked", "batch_size": 8}, {"lr": 5e-3}),
+    ],
+)
+def test_with_little_time_one_layer_predicts_many_tokens(given, chosen):
+    assert FillConfig(data="x", **given).settings_for(3.0) == chosen
+    assert FillConfig(data="x", **given).settings_for(30.0) == {}

@@ -8,7 +8,9 @@ import torch
 import throughtime as tt
 from throughtime.tasks import planning
 from throughtime.tasks.planning import Speed, measure_speed
+from throughtime.tasks.translate import config
 from throughtime.tasks.translate.config import TranslateConfig, suggest_epochs
+from throughtime.train import learner
 from throughtime.train.processes import Processes
 from throughtime.training import Training
 
@@ -98,6 +100,76 @@ def test_measuring_leaves_the_first_weights(monkeypatch, training):
     assert steps == len(run.model.build_objective(run.dataset).batches(0, 1))
     after = run.model.model.state_dict()
     assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """torch says that there is one; models are created before they are moved to it."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"epochs": 1}, (512, 3e-3)),
+        ({}, (512, 3e-3)),
+        ({"lr": 0.1}, (512, 0.1)),
+        ({"hidden_size": 8}, (8, 4e-3)),
+        ({"device": "cpu"}, (256, 4e-3)),
+        ({"minutes": 1.0}, (256, 4e-3)),  # the speed will be measured
+        ({"minutes": 1.0, "epochs": 1}, (512, 3e-3)),
+    ],
+)
+def test_defaults_follow_from_the_device(settings, expected, gpu, training):
+    run, _ = training(**settings)
+    run.create()
+    assert (run.model.config.hidden_size, run.model.config.lr) == expected
+    notes = [note for note in run.notes if "GPU" in note]
+    assert len(notes) == (expected[0] == 512)
+    assert all("hidden_size=512" in note for note in notes)
+
+
+def test_a_network_of_the_user_has_the_same_settings_on_every_device(gpu, training):
+    run, _ = training(epochs=1)
+    config = TranslateConfig(data="x", network="custom")
+    assert run._suit_device(config) is config
+
+
+class Two(Processes):
+    """The first of two processes; the other one's clock shows as much."""
+
+    def sum(self, values, device):
+        return [2 * value for value in values]
+
+
+def test_processes_measure_the_batches_that_they_share(monkeypatch, training):
+    monkeypatch.setattr(planning, "SECONDS", (0.05, 0.05))
+    # There is no other process to exchange gradients with.
+    monkeypatch.setattr(learner, "_loss_module", lambda objective, processes: learner._LossModule(objective))
+    monkeypatch.setattr(Two, "all_agree", lambda processes, flag: flag)
+    run, _ = training(minutes=1.0, hidden_size=8)
+    run.create()
+    rows = []
+    update = planning.Trainer.update
+
+    def note_rows(trainer, group):
+        rows.append(group[0].batch.source.shape[1])
+        update(trainer, group)
+
+    monkeypatch.setattr(planning.Trainer, "update", note_rows)
+    found = measure_speed(run.model, run.dataset, 10.0, Two(0, 2))
+    assert max(rows) == TINY["batch_size"] // 2
+    assert found.per_update < 0.05
+
+
+def test_words_are_counted_once(monkeypatch):
+    counted = []
+    count = config.count_words
+    monkeypatch.setattr(config, "count_words", lambda texts: counted.append(1) or count(texts))
+    completed = TranslateConfig(data="x").complete(tt.open_dataset(PAIRS, kind="pairs"))
+    assert (completed.epochs, completed.max_size) == (40, 1_000)
+    assert len(counted) == 1
 
 
 @pytest.mark.parametrize("words", [100, 100_000, 10_000_000])

@@ -67,12 +67,12 @@ def test_defaults_choose_the_window_the_model_and_the_length_of_training(table):
     config = forecaster.config
     assert (config.lookback, config.normalise, config.model) in [
         (each, normalise, "segment" if each > 96 else "recurrent")
-        for each in (7, 14, 28, 96)
+        for each in (7, 14, 28, 96, 112)
         for normalise in ("last", "mean")
     ]
     assert (config.epochs, config.batch_size, config.highway) == (MOST_EPOCHS, 32, "ridge")
     [note] = forecaster.build_objective(dataset).notes
-    assert f"Look-back {config.lookback} of 7, 14, 28, 96" in note
+    assert f"Look-back {config.lookback}: of 7, 14, 28, 96, 112 rows" in note
     long = ForecastConfig(data="x", lookback=112, hidden_size=8).complete(read_series_panel(dataset))
     assert (long.model, long.segment) == ("segment", 5)
     many = ForecastConfig(data="x", lookback=28, hidden_size=8, horizon=28, probabilities=[0.5] * 1 + [0.9])

@@ -1,23 +1,24 @@
-"""Batches that a thread prepares for a GPU: all in order, and none that holds up who leaves early."""
+"""Batches that are prepared for a GPU: all in order, each with its position."""
 
 from __future__ import annotations
-
-import threading
 
 import pytest
 import torch
 
-from throughtime.train.prefetch import DEPTH, prefetch
+from throughtime.train.prefetch import prefetch
 
 
 class Numbered:
     """A batch that pretends to be packed."""
+
+    padded = packed = False
 
     def __init__(self, number):
         self.number = number
 
     def pack(self, pin):
         assert pin
+        self.packed = True
         return self
 
 
@@ -38,33 +39,42 @@ class Source:
         return {"given": self.given}
 
 
-def ahead(count, failure=None):
-    prepared_ones = prefetch(Source(count, failure), torch.device("cuda"))
-    return ((one.batch.number, one.position["given"]) for one in prepared_ones), prepared_ones
+class Shapes:
+    """Pads a batch by writing so into it."""
+
+    def pad(self, batch):
+        batch.padded = True
+        return batch
 
 
-def test_every_batch_comes_in_order_with_the_position_after_it():
-    found, _ = ahead(3 * DEPTH)
-    assert list(found) == [(number, number) for number in range(1, 3 * DEPTH + 1)]
+def prepare(count, failure=None, device="cuda", shapes=None):
+    return prefetch(Source(count, failure), torch.device(device), shapes)
 
 
-@pytest.mark.parametrize("failure", [None, OSError("gone")])
-@pytest.mark.parametrize("taken", range(1, DEPTH + 3))
-def test_an_epoch_may_be_left_at_any_batch(taken, failure):
-    """With as many batches outstanding as the queue holds, the end or the failure finds no place in it."""
-    before = threading.active_count()
-    found, epoch = ahead(DEPTH + 2, failure)
-    for _ in range(taken):
-        next(found)
-    leaving = threading.Thread(target=epoch.close, daemon=True)
-    leaving.start()
-    leaving.join(10)
-    assert not leaving.is_alive()
-    assert threading.active_count() == before
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_every_batch_comes_in_order_with_the_position_after_it(device):
+    found = [(one.batch.number, one.position["given"]) for one in prepare(5, device=device)]
+    assert found == [(number, number) for number in range(1, 6)]
 
 
-def test_a_failure_reaches_who_waits_for_the_batch():
-    found, _ = ahead(2, OSError("the disk is gone"))
-    assert [next(found) for _ in range(2)] == [(1, 1), (2, 2)]
+def test_only_batches_for_a_gpu_are_padded_and_packed():
+    assert [(one.batch.padded, one.batch.packed) for one in prepare(2, shapes=Shapes())] == [(True, True)] * 2
+    assert [(one.batch.padded, one.batch.packed) for one in prepare(1)] == [(False, True)]
+    (one,) = prepare(1, device="cpu", shapes=Shapes())
+    assert (one.batch.padded, one.batch.packed) == (False, False)
+
+
+def test_no_batch_is_prepared_before_it_is_asked_for():
+    """So the position of the source is that of the last batch that was taken."""
+    source = Source(5)
+    epoch = prefetch(source, torch.device("cuda"))
+    next(epoch)
+    next(epoch)
+    assert source.given == 2
+
+
+def test_a_failure_reaches_who_asks_for_the_batch():
+    epoch = prepare(2, OSError("the disk is gone"))
+    assert [next(epoch).batch.number for _ in range(2)] == [1, 2]
     with pytest.raises(OSError, match="the disk is gone"):
-        next(found)
+        next(epoch)

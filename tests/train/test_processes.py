@@ -75,7 +75,7 @@ RUNS = {
     "no time": {"batch_size": 3, "epochs": 2, "minutes": 1e-9},  # one update, and what it gave is judged
     "going on": {"batch_size": 3, "epochs": 1, "temporal_penalty": 1.0, "report_every": 7, "average": "ema"},
 }
-
+PLANNED = {"batch_size": 3, "minutes": 0.02}
 
 OTHER_TASKS = ("translate", "fill", "tag", "classify", "compose", "forecast")
 
@@ -97,6 +97,7 @@ def two(text, data, tmp_path_factory):
     commands = [words(text, folder / name, **settings) for name, settings in RUNS.items()]
     commands.append([*words(text, folder / "going on", **RUNS["odd"]), "--resume"])
     commands.append(words(text, folder / "odd"))
+    commands.append(words(text, folder / "planned", **PLANNED))
     commands += [of_task(task, data, folder / task) for task in OTHER_TASKS]
     (folder / "script.py").write_text(SCRIPT)
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
@@ -160,7 +161,7 @@ def agree(one, both):
 def test_only_the_first_writes_and_talks(two):
     folder, ran = two
     codes = [(folder / f"codes-{rank}").read_text().split() for rank in (0, 1)]
-    assert codes == [[*"0" * len(RUNS), "0", "2", *"0" * len(OTHER_TASKS)]] * 2
+    assert codes == [[*"0" * len(RUNS), "0", "2", "0", *"0" * len(OTHER_TASKS)]] * 2
     assert json.loads((folder / "no time" / "training.json").read_text())["steps"] == 1
     lines = [line for line in measured(folder / "odd") if line["kind"] == "valid"]
     assert [line["epoch"] for line in lines] == [1, 2]
@@ -168,6 +169,14 @@ def test_only_the_first_writes_and_talks(two):
     assert ran.stderr.count("epoch 2/2") == 2
     assert "Traceback" not in ran.stderr
     assert "find_unused_parameters" not in ran.stderr  # torch's advice is wrong here, see objective_of
+
+
+def test_two_processes_plan_together(two):
+    """They measure the speed of the updates that they share, and stop after the same one."""
+    finished = json.loads((two[0] / "planned" / "training.json").read_text())
+    assert finished["why"] == "0.02 minutes are over"
+    assert finished["steps"] > 0
+    assert two[1].stderr.count("There is time for about") == 1
 
 
 def test_alone_nothing_is_exchanged():

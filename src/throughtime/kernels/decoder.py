@@ -41,7 +41,7 @@ class _Attend(ctypes.Structure):
 class _Gates(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("gates", "before", "memory_before", "after", "memory_after")),
-        *((name, ctypes.c_void_p) for name in ("into_sums", "into_state", "into_memory")),
+        *((name, ctypes.c_void_p) for name in ("into_sums", "into_state", "into_memory", "more")),
         *((name, ctypes.c_longlong) for name in ("rows", "units", "gates_pitch", "gradients_pitch")),
     ]
 
@@ -124,20 +124,36 @@ def attend_backward(
 
 def advance_gates(gates: Tensor, before: State, after: State) -> None:
     """Turn the sums [B, 4H] into gates, and write the next state: of a GRU (h), or of an LSTM (h, c)."""
-    _launch_gates("gates_forward", gates, before, after, None, ())
+    _launch_gates("gates_forward", gates, before, after, None, (), None)
 
 
-def retreat_gates(gates: Tensor, before: State, after: State, into_sums: Tensor, into_state: State) -> None:
-    """Write the gradients of the sums; `into_state` becomes that of the state before, past the gates."""
-    _launch_gates("gates_backward", gates, before, after, into_sums, into_state)
+def retreat_gates(
+    gates: Tensor,
+    before: State,
+    after: State,
+    into_sums: Tensor,
+    into_state: State,
+    more: Tensor | None = None,
+) -> None:
+    """Write the gradients of the sums; `into_state` becomes that of the state before, past the gates.
+
+    `more` is added to the gradient of h first.
+    """
+    _launch_gates("gates_backward", gates, before, after, into_sums, into_state, more)
 
 
 def _launch_gates(
-    name: str, gates: Tensor, before: State, after: State, into_sums: Tensor | None, into_state: State
+    name: str,
+    gates: Tensor,
+    before: State,
+    after: State,
+    into_sums: Tensor | None,
+    into_state: State,
+    more: Tensor | None,
 ) -> None:
     rows, units = before[0].shape
     kernel = _prepare_gates(name, KINDS[gates.dtype], GATE_WARPS, len(before) == 2, gates.get_device())
-    tensors = (gates, *_both(before), *_both(after), into_sums, *_both(into_state))
+    tensors = (gates, *_both(before), *_both(after), into_sums, *_both(into_state), more)
     pitches = gates.stride(0), 0 if into_sums is None else into_sums.stride(0)
     kernel(-(-rows * units // (64 * GATE_WARPS)), _Gates(*map(_address, tensors), rows, units, *pitches))
 

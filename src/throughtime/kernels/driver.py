@@ -74,21 +74,31 @@ def _build_once(
         shared = values.get("SHARED_BYTES", 0)
         most_shared_memory = 8  # the driver's number of this attribute
         _check(_driver().cuFuncSetAttribute(function, most_shared_memory, shared))
-    threads, pointers = 32 * values["WARPS"], ctypes.c_void_p * 1
+    return _prepare_launch(function, 32 * values["WARPS"], shared, device, together)
+
+
+def _prepare_launch(
+    function: ctypes.c_void_p, threads: int, shared: int, device: int, together: bool
+) -> Kernel:
+    """Return the function that launches a loaded kernel. Its own time is a large part of a short launch."""
     start = _driver().cuLaunchCooperativeKernel if together else _driver().cuLaunchKernel
+    number, pointer = ctypes.c_uint, ctypes.c_void_p
     extra = () if together else (None,)
+    start.argtypes = (pointer, *[number] * 7, pointer, pointer, *[pointer] * len(extra))
+    pointers, handle = pointer * 1, function.value
 
     def launch(blocks: int, arguments: ctypes.Structure | ctypes.Array[ctypes.c_longlong]) -> None:
-        if torch.cuda.current_device() != device:
+        if torch._C._cuda_getDevice() != device:
             with torch.cuda.device(device):
                 launch(blocks, arguments)
             return
         if not hasattr(_thread, "entered"):
             _enter(device)
         # torch.cuda.current_stream would build an object at each launch for the same number.
-        stream = ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(device))
+        stream = torch._C._cuda_getCurrentRawStream(device)
         addresses = pointers(ctypes.addressof(arguments))
-        _check(start(function, blocks, 1, 1, threads, 1, 1, shared, stream, addresses, *extra))
+        if code := start(handle, blocks, 1, 1, threads, 1, 1, shared, stream, addresses, *extra):
+            _check(code)
 
     return launch
 

@@ -1,61 +1,84 @@
-// Forward: projected [T, B, GATES, WIDTH] becomes the gates, states [T + 1, B, WIDTH] is filled from 1 on.
+// Forward: projected [T, B, DIRECTIONS, GATES, WIDTH] becomes the gates, states [T, B, DIRECTIONS, WIDTH] is filled.
+//
+// A plain network has slopes in place of gates: near 1, a rounded state says little of how far from it tanh was.
 
-struct Forward {
-    long long steps, batch, pause, keeps;  // keeps: gates and memories are wanted for a backward pass
+struct ForwardDirection {
+    long long reads_back;  // from the last step of each row to its first
     char* projected;
     const char* weight;    // [GATES, WIDTH, WIDTH]
     const char* weight_n;  // GRU_BEFORE: [WIDTH, WIDTH], and `weight` has r and z only
     const char* bias;      // GRU_AFTER: b_hn
-    char* states;
-    const char* memory;  // LSTM: the memory before the first step [B, WIDTH]
-    char* memories;      // LSTM: after each step [T, B, WIDTH]
-    char* extra;         // GRU_AFTER: q; GRU_BEFORE: r h, exchanged [T, B, WIDTH]
-    char* last;          // [B, WIDTH]
+    const char* first;     // the state before the first step [B, DIRECTIONS, WIDTH]
+    char* states;          // after each step
+    const char* memory;    // LSTM: the memory before the first step [B, WIDTH]
+    char* memories;        // LSTM: after each step [T, B, WIDTH]
+    char* extra;           // GRU_AFTER: q; GRU_BEFORE: r h, exchanged [T, B, WIDTH]
+    char* last;            // [B, WIDTH]
     char* last_memory;
-    const int* lengths;
 };
 
-using Main = Product<FED, STATE_BYTES, HELD, STAGED>;
-using Second = Product<1, STATE_BYTES, HELD_N, CELL == GRU_BEFORE ? STAGED_N : STATE_BYTES>;
-constexpr int SHARES = FED * SHARE, STAGED_AT = SHARES + AFTER_SHARES;
+struct Forward {
+    long long steps, batch, pause, keeps;  // keeps: gates and memories are wanted for a backward pass
+    const int* lengths;
+    long long direction;  // the first that this launch runs
+    ForwardDirection directions[DIRECTIONS];
+};
+
+using Main = Product<FED, STATE_BYTES, STATE_BYTES, HELD, STAGED>;
+using Second = Product<1, STATE_BYTES, STATE_BYTES, HELD_N, CELL == GRU_BEFORE ? STAGED_N : STATE_BYTES>;
+constexpr int GATES_PITCH = DIRECTIONS * GATES * WIDTH;  // from one row of gates to the next
+constexpr int SHARES = SHARE<Main>, STAGED_AT = SHARES + AFTER_SHARES;
+static_assert(SPLIT == 1, "only a backward pass is worth a second exchange");
 static_assert(STAGED_AT + Main::BYTES + (CELL == GRU_BEFORE ? Second::BYTES : 0) == SHARED_BYTES,
               "the host and the kernel disagree about shared memory");
 
-KERNEL forward(const Forward a) {
-    const Place place(a.batch, SHARES);
+KERNEL forward(const Forward all) {
+    const Place place(all.batch, SHARES);
+    const ForwardDirection a = all.directions[DIRECTIONS > 1 ? all.direction + place.direction : 0];
+    const long long batch = all.batch;
     Main product;
     product.settle_in(a.weight, place.first_unit, shared_bytes() + STAGED_AT);
     Second second;
     if constexpr (CELL == GRU_BEFORE)
         second.settle_in(a.weight_n, place.first_unit, shared_bytes() + STAGED_AT + Main::BYTES);
-    const int longest = place.longest(a.lengths, a.steps);
+    const int longest = place.longest(all.lengths, all.steps);
     ROLLED for (int pass = 0; pass < PASSES; ++pass) EACH_TASK(place, pass) {
-        const long long at = (place.group_row + pass * ROWS + task.row) * (long long)WIDTH + task.unit;
-        place.value(0, pass, task) = load_pair(a.states, at);
-        if constexpr (CELL == LSTM) place.value(1, pass, task) = load_pair(a.memory, at);
+        const long long row = place.group_row + pass * ROWS + task.row;
+        const Pair h = load_pair(a.first, row * PITCH + task.unit), none = {{0.0f, 0.0f}};
+        place.value(0, pass, task) = h;
+        if constexpr (CELL == LSTM) place.value(1, pass, task) = load_pair(a.memory, row * WIDTH + task.unit);
+        ROLLED for (long long t = longest; t < all.steps; ++t) {
+            store_pair(a.states, (t * batch + row) * PITCH + task.unit, a.reads_back ? h : none);
+            if constexpr (CELL == GRU_BEFORE) store_pair(a.extra, (t * batch + row) * WIDTH + task.unit, none);
+        }
     }
-    const auto look = [&](int t, int pass, int cycles) {
-        const long long row = t * a.batch + place.group_row + pass * ROWS;
-        product.look(a.states + row * STATE_BYTES, STATE_BYTES, place.count(pass), cycles);
+    const auto time = [&](int step) { return a.reads_back ? longest - 1 - step : step; };
+    const auto before = [&](int step, int pass) {  // the state before a step, from the pass's first row on
+        const long long row = place.group_row + pass * ROWS;
+        return step == 0 ? a.first + row * PITCH_BYTES : a.states + (time(step - 1) * batch + row) * PITCH_BYTES;
+    };
+    const auto look = [&](int step, int pass, int cycles) {
+        product.look(before(step, pass), PITCH_BYTES, place.count(pass), cycles);
     };
     if (AHEAD && longest > 0) look(0, 0, 0);
-    ROLLED for (int t = 0; t < longest; ++t) ROLLED for (int pass = 0; pass < PASSES; ++pass) {
-        const long long row = t * a.batch + place.group_row + pass * ROWS;  // of the pass's first, in all rows
+    ROLLED for (int step = 0; step < longest; ++step) ROLLED for (int pass = 0; pass < PASSES; ++pass) {
+        const int t = time(step);
+        const long long row = t * batch + place.group_row + pass * ROWS;  // of the pass's first, in all rows
         Raw projected[TASKS_EACH][GATES];
         EACH_TASK(place, pass) UNROLL for (int gate = 0; gate < GATES; ++gate) projected[turn][gate] =
-            load_raw(a.projected, ((row + task.row) * GATES + gate) * WIDTH + task.unit);
-        if (!AHEAD && t + 1 < longest) EACH_TASK(place, pass) UNROLL for (int gate = 0; gate < GATES; ++gate) {
-            const long long next = row + a.batch + task.row;
-            fetch(a.projected + ((next * GATES + gate) * WIDTH + task.unit) * ELEMENT);
+            load_raw(a.projected, (row + task.row) * GATES_PITCH + gate * WIDTH + task.unit);
+        if (!AHEAD && step + 1 < longest) EACH_TASK(place, pass) UNROLL for (int gate = 0; gate < GATES; ++gate) {
+            const long long next = row + (a.reads_back ? -batch : batch) + task.row;
+            fetch(a.projected + (next * GATES_PITCH + gate * WIDTH + task.unit) * ELEMENT);
         }
-        if (!AHEAD) look(t, pass, t > 0 ? a.pause : 0);
-        product(a.states + row * STATE_BYTES, STATE_BYTES, place.count(pass), t > 0, place.shares);
-        if (AHEAD && pass + 1 < PASSES) look(t, pass + 1, 0);
-        else if (AHEAD && t + 1 < longest) look(t + 1, 0, 0);
+        if (!AHEAD) look(step, pass, step > 0 ? all.pause : 0);
+        product(before(step, pass), PITCH_BYTES, place.count(pass), step > 0, place.shares);
+        if (AHEAD && pass + 1 < PASSES) look(step, pass + 1, 0);
+        else if (AHEAD && step + 1 < longest) look(step + 1, 0, 0);
         join_block();
         Pair sums[TASKS_EACH][FED];
         EACH_TASK(place, pass) UNROLL for (int gate = 0; gate < FED; ++gate) sums[turn][gate] =
-            Main::total(place.shares, gate, task.number);
+            Main::total(place.shares, gate, task.pair, task.rows);
         join_block();
         Pair update[TASKS_EACH], sums_n[TASKS_EACH];
         if constexpr (CELL == GRU_BEFORE) {
@@ -69,18 +92,18 @@ KERNEL forward(const Forward a) {
                     shown.v[e] = t < place.ends[pass * ROWS + task.row] ? r.v[e] * h.v[e] : 0.0f;
                 }
                 exchange(a.extra, (row + task.row) * WIDTH + task.unit, shown);
-                if (a.keeps) store_pair(a.projected, (row + task.row) * GATES * WIDTH + task.unit, r);
+                if (all.keeps) store_pair(a.projected, (row + task.row) * GATES_PITCH + task.unit, r);
             }
-            second.look(a.extra + row * STATE_BYTES, STATE_BYTES, place.count(pass), a.pause);
+            second.look(a.extra + row * STATE_BYTES, STATE_BYTES, place.count(pass), all.pause);
             second(a.extra + row * STATE_BYTES, STATE_BYTES, place.count(pass), true, place.shares);
             join_block();
-            EACH_TASK(place, pass) sums_n[turn] = Second::total(place.shares, 0, task.number);
+            EACH_TASK(place, pass) sums_n[turn] = Second::total(place.shares, 0, task.pair, task.rows);
             join_block();
         }
         EACH_TASK(place, pass) {
             const bool inside = t < place.ends[pass * ROWS + task.row];
             const long long at = (row + task.row) * WIDTH + task.unit;      // in [T, B, WIDTH]
-            const long long gate_at = (row + task.row) * GATES * WIDTH + task.unit;
+            const long long gate_at = (row + task.row) * GATES_PITCH + task.unit;
             const Pair h = place.value(0, pass, task);
             Pair gates[GATES], following, memory, q;
             if constexpr (CELL == GRU_AFTER) q = load_pair(a.bias, task.unit);
@@ -89,7 +112,9 @@ KERNEL forward(const Forward a) {
             UNROLL for (int e = 0; e < 2; ++e) {
                 if constexpr (CELL == TANH || CELL == RELU) {
                     const float sum = gates[0].v[e] + sums[turn][0].v[e];
-                    following.v[e] = CELL == TANH ? hyperbolic_tangent(sum) : sum <= 0.0f ? 0.0f : sum;
+                    const float h = CELL == TANH ? hyperbolic_tangent(sum) : sum <= 0.0f ? 0.0f : sum;
+                    following.v[e] = h;
+                    gates[0].v[e] = CELL == TANH ? 1.0f - h * h : h > 0.0f ? 1.0f : 0.0f;
                 } else if constexpr (CELL == LSTM) {
                     const float i = sigmoid(gates[0].v[e] + sums[turn][0].v[e]);
                     const float f = sigmoid(gates[1].v[e] + sums[turn][1].v[e]);
@@ -113,11 +138,13 @@ KERNEL forward(const Forward a) {
                     gates[0].v[e] = r, gates[1].v[e] = z, gates[2].v[e] = n;
                 }
             }
-            exchange(a.states, at + a.batch * WIDTH, inside ? following : Pair{{0.0f, 0.0f}});
+            // Past a row's end the outputs are zero, but what reads from the right has yet to begin with its state.
+            const Pair shown = inside ? following : a.reads_back ? h : Pair{{0.0f, 0.0f}};
+            exchange(a.states, (row + task.row) * PITCH + task.unit, shown);
             if (inside) {
                 place.value(0, pass, task) = following;
                 if constexpr (CELL == LSTM) place.value(1, pass, task) = memory;
-                if (a.keeps && GATES > 1) {  // r of GRU_BEFORE is there already
+                if (all.keeps) {  // r of GRU_BEFORE is there already
                     UNROLL for (int gate = CELL == GRU_BEFORE; gate < GATES; ++gate)
                         store_pair(a.projected, gate_at + gate * WIDTH, gates[gate]);
                     if constexpr (CELL == LSTM) store_pair(a.memories, at, memory);
@@ -130,10 +157,5 @@ KERNEL forward(const Forward a) {
         const long long row = place.group_row + pass * ROWS + task.row;
         store_pair(a.last, row * WIDTH + task.unit, place.value(0, pass, task));
         if constexpr (CELL == LSTM) store_pair(a.last_memory, row * WIDTH + task.unit, place.value(1, pass, task));
-        ROLLED for (long long t = longest; t < a.steps; ++t) {
-            store_pair(a.states, ((t + 1) * a.batch + row) * WIDTH + task.unit, {{0.0f, 0.0f}});
-            if constexpr (CELL == GRU_BEFORE)
-                store_pair(a.extra, (t * a.batch + row) * WIDTH + task.unit, {{0.0f, 0.0f}});
-        }
     }
 }

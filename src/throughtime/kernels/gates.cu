@@ -12,6 +12,7 @@ struct Gates {
     char *after, *memory_after;
     char* into_sums;                                      // [rows, gradients_pitch]
     char *into_state, *into_memory;                       // of the state after; then of that before, past the gates
+    const char* more;                                     // what is added to that of the state after; may be missing
     long long rows, units, gates_pitch, gradients_pitch;  // units are even
 };
 
@@ -55,6 +56,7 @@ KERNEL gates_backward(const Gates a) {
     const Place own = own_place(a);
     if (!own.inside) return;
     Pair gates[4], into[4], h, c, reached, into_c, into_h = load_pair(a.into_state, own.state);
+    const Pair more = load_pair_or_zero(a.more, own.state);
     UNROLL for (int i = 0; i < 4; ++i) gates[i] = load_pair(a.gates, own.gates + i * a.units);
     if constexpr (LSTM) {
         c = load_pair(a.memory_before, own.state), reached = load_pair(a.memory_after, own.state);
@@ -64,6 +66,7 @@ KERNEL gates_backward(const Gates a) {
     }
     UNROLL for (int e = 0; e < 2; ++e) {
         const float first = gates[0].v[e], second = gates[1].v[e], third = gates[2].v[e], fourth = gates[3].v[e];
+        into_h.v[e] += more.v[e];
         if constexpr (LSTM) {  // i, f, g, o
             const float shown = hyperbolic_tangent(reached.v[e]);
             const float flowing = into_c.v[e] + into_h.v[e] * fourth * (1.0f - shown * shown);

@@ -25,6 +25,8 @@ INLINE void pause(int cycles) {
     while (clock64() - start < cycles) {}
 }
 
+INLINE void sleep(int nanoseconds) { asm volatile("nanosleep.u32 %0;" :: "r"(nanoseconds)); }
+
 // A product whose sum with an address is one instruction; the compiler would add up step by step, in two each.
 INLINE long long times(int count, int bytes) {
     long long found;
@@ -61,6 +63,12 @@ INLINE Words look_words(const void* at) {
     Words f;
     asm volatile("ld.relaxed.gpu.global.v4.b32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(f.x), "=r"(f.y), "=r"(f.z), "=r"(f.w) : "l"(at) : "memory");
+    return f;
+}
+
+INLINE Two look_two(const void* at) {
+    Two f;
+    asm volatile("ld.relaxed.gpu.global.v2.b32 {%0, %1}, [%2];" : "=r"(f.a), "=r"(f.b) : "l"(at) : "memory");
     return f;
 }
 

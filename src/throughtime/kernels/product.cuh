@@ -2,7 +2,8 @@
 //
 // A block owns UNITS hidden units, with all their gates, for PASSES times ROWS rows of the batch. The part of the
 // recurrent weights that these units need stays on the chip for the whole sequence: in registers first, then
-// in shared memory, and what fits neither is read again from the L2 cache at each step.
+// in shared memory, and what fits neither is read again from the L2 cache at each step. With SPLIT > 1, that many
+// blocks share their units: each multiplies one part of the inner dimension for all of them (see `Parts`).
 //
 // There is no barrier between blocks. What a step gives (forward the state, backward the gradients of the
 // gates' sums) is exchanged through a tensor that the host has filled with the word VOID, which no result ever
@@ -13,23 +14,29 @@
 // taking the exchanged state from memory right into the registers of the matrix instruction. Any order of the
 // inner dimension serves as long as weights and state agree, so a lane takes 16 bytes in a row for two
 // instructions. The warps' shares meet in shared memory. Weight rows are dealt to instruction rows so that a
-// lane's sums belong to two neighbouring units, which fill one exchanged word, and to all gates of them.
+// lane's two sums belong to two neighbouring units, which fill one exchanged word. An instruction takes eight such
+// pairs; they are counted gate after gate, so that UNITS need not be a multiple of 16.
 //
-// Constants from the host: CELL, KIND, WIDTH, UNITS, ROWS, PASSES, WARPS, HELD, STAGED, HELD_N, STAGED_N, RING,
-// BATCH, SHARED_BYTES.
+// A layer may have two directions, the second of which reads from the right. Their rows lie side by side in what
+// both share: states, gates and gradients of sums. A launch runs one of them, or both side by side, each in its own
+// blocks. Times are those of the sequence: a row that reads from the right begins at its own end.
+//
+// Constants from the host: CELL, KIND, WIDTH, DIRECTIONS, UNITS, SPLIT, ROWS, PASSES, WARPS, HELD, STAGED, HELD_N, STAGED_N,
+// RING, BATCH, SHARED_BYTES.
 
 enum Cells { TANH, RELU, GRU_AFTER, GRU_BEFORE, LSTM };
 
 constexpr word VOID = 0xffffffffu;  // no conversion or operation makes this NaN; `exchange` keeps copies from it
 constexpr int PATIENCE = 1 << 23;   // looks in vain, some seconds, before a fault is taken to be one
 constexpr int CHUNK = 64;  // bytes of the inner dimension for two matrix instructions
-constexpr int BLOCKS = (WIDTH + UNITS - 1) / UNITS;
-constexpr int UNIT_TILES = UNITS / 16, ROW_TILES = ROWS / 8;
-constexpr int TASKS = UNIT_TILES * ROW_TILES * 2, TASKS_EACH = (TASKS + WARPS - 1) / WARPS;
+constexpr int BLOCKS = (WIDTH + UNITS - 1) / UNITS * SPLIT;  // of one group of rows
+constexpr int PAIRS = UNITS / 2, OWN_PAIRS = PAIRS / SPLIT, ROW_TILES = ROWS / 8;
+static_assert(UNITS % (2 * SPLIT) == 0, "blocks that share their units finish pairs of them, all the same number");
 constexpr int GATES = CELL == LSTM ? 4 : CELL <= RELU ? 1 : 3;
 constexpr int SLOTS = CELL == GRU_AFTER ? 4 : GATES;  // gradients of sums; after: q, r, z, n with q = W_n h + b
 constexpr int FED = CELL == GRU_BEFORE ? 2 : GATES;   // gates that the state feeds at once
 constexpr int STATE_BYTES = WIDTH * ELEMENT;
+constexpr int PITCH = DIRECTIONS * WIDTH, PITCH_BYTES = PITCH * ELEMENT;  // from one row of states to the next
 // With three passes or more, what the next one needs is there before this one ends, and is looked for then.
 constexpr bool AHEAD = PASSES > 2 && CELL != GRU_BEFORE;
 
@@ -38,6 +45,11 @@ INLINE word never_void(word value) { return value == VOID ? 0x7fffffffu : value;
 INLINE void exchange(char* base, long long index, Pair pair) {
     if constexpr (ELEMENT == 2) show(base + 2 * index, never_void(packed(pair)));
     else show(base + 4 * index, never_void(as_word(pair.v[0])), never_void(as_word(pair.v[1])));
+}
+
+// Between looks in vain: blocks that look without a rest keep the cache from those that write.
+INLINE void rest(int looks) {
+    if (looks > 0) sleep(looks < 4 ? 16 << looks : 256);
 }
 
 INLINE bool missing(Words f) { return (f.x == VOID) | (f.y == VOID) | (f.z == VOID) | (f.w == VOID); }
@@ -65,15 +77,16 @@ INLINE void accumulate(float (&c)[4], word a0, word a1, word a2, word a3, word b
     }
 }
 
-// The weights of GATE_COUNT gates of the block's units, DEPTH bytes a row, times the rows of an exchanged tensor.
+// The weights of GATE_COUNT gates of the block's units, DEPTH bytes of rows that are ROW_BYTES apart, times the
+// rows of an exchanged tensor.
 //
 // A warp's share of the inner dimension is EACH chunks. The weights of the first ones are held in registers,
 // those of the next staged in shared memory. What is left streams through a ring in shared memory, round and
 // round, the next step's first chunks already under way while this step ends. Every thread reads back only
 // what it has itself put into shared memory, so none of this waits for another thread.
-template <int GATE_COUNT, int DEPTH, int IN_REGISTERS, int IN_SHARED>
+template <int GATE_COUNT, int DEPTH, int ROW_BYTES, int IN_REGISTERS, int IN_SHARED>
 struct Product {
-    static constexpr int TILES = GATE_COUNT * UNIT_TILES;
+    static constexpr int TILES = (GATE_COUNT * PAIRS + 7) / 8;
     static constexpr int STRIDE = WARPS * CHUNK;  // bytes from one chunk of a warp to its next
     static constexpr int EACH = (DEPTH + STRIDE - 1) / STRIDE;
     static constexpr int HELD_CHUNKS = IN_REGISTERS < EACH ? IN_REGISTERS : EACH;
@@ -87,7 +100,8 @@ struct Product {
 
     Words held[HELD_CHUNKS > 0 ? HELD_CHUNKS : 1][TILES][2];
     Words* room;                            // this thread's place in shared memory
-    const char* weights[UNIT_TILES][2];     // this lane's rows of the first gate
+    const char* weights;
+    int row_at[TILES];                      // where this lane's first row of each tile begins; its second follows
     int slot, coming_chunk;                 // of the ring: the one to read next, and what to put there after
     Words coming[BATCH][ROW_TILES];         // the first of the rows' words, under way
 
@@ -98,7 +112,7 @@ struct Product {
     }
 
     INLINE const char* origin(int chunk, int tile, int half) const {
-        return weights[tile % UNIT_TILES][half] + (long long)(tile / UNIT_TILES) * WIDTH * DEPTH + chunk * STRIDE;
+        return weights + (row_at[tile] + half * ROW_BYTES + chunk * STRIDE);
     }
     INLINE Words* place(int chunk, int tile, int half) const {
         return room + ((chunk * TILES + tile) * 2 + half) * (WARPS * 32);
@@ -106,10 +120,11 @@ struct Product {
 
     INLINE void settle_in(const char* weight, int first_unit, char* memory) {
         room = reinterpret_cast<Words*>(memory) + thread_number();
-        UNROLL for (int tile = 0; tile < UNIT_TILES; ++tile) UNROLL for (int half = 0; half < 2; ++half) {
-            const int unit = first_unit + tile * 16 + lane() / 4 * 2 + half;
-            // Sums of units that are not there are never looked at, so any weights serve for them.
-            weights[tile][half] = weight + (long long)(unit < WIDTH ? unit : WIDTH - 1) * DEPTH + offset();
+        weights = weight + offset();
+        UNROLL for (int tile = 0; tile < TILES; ++tile) {
+            const int pair = tile * 8 + lane() / 4, gate = pair / PAIRS, unit = first_unit + pair % PAIRS * 2;
+            // Sums of units and gates that are not there are never looked at, so any weights serve for them.
+            row_at[tile] = ((gate < GATE_COUNT ? gate : 0) * WIDTH + (unit < WIDTH ? unit : 0)) * ROW_BYTES;
         }
         UNROLL for (int chunk = 0; chunk < HELD_CHUNKS; ++chunk)
             UNROLL for (int tile = 0; tile < TILES; ++tile) UNROLL for (int half = 0; half < 2; ++half) {
@@ -158,6 +173,7 @@ struct Product {
                 UNROLL for (int j = 0; j < ROW_TILES; ++j) some |= missing(found[i][j]);
             if (!in_any_lane(some)) return;
             if (looks == PATIENCE) give_up();
+            rest(looks);
             UNROLL for (int i = 0; i < BATCH; ++i) UNROLL for (int j = 0; j < ROW_TILES; ++j)
                 if (missing(found[i][j])) found[i][j] = look_words(rows[j] + (first + i) * STRIDE);
         }
@@ -231,13 +247,13 @@ struct Product {
         }
     }
 
-    // All warps' shares of one gate for one task, always added in the same order.
-    static INLINE Pair total(const Pair* shares, int gate, int task) {
-        const int tile = gate * UNIT_TILES + task / (ROW_TILES * 2);
+    // All warps' shares of one gate of a pair of units, always added in the same order; `rows` are those of a task.
+    static INLINE Pair total(const Pair* shares, int gate, int pair, int rows) {
+        const int counted = gate * PAIRS + pair;
+        const Pair* first = shares + (counted / 8 * ROW_TILES * 2 + rows) * 32 + counted % 8 * 4 + lane() % 4;
         Pair sum = {{0, 0}}, other = {{0, 0}};  // two chains of additions, for the latency's sake
         UNROLL for (int warp = 0; warp < WARPS; ++warp) {
-            const int part = (warp * TILES + tile) * ROW_TILES * 2 + task % (ROW_TILES * 2);
-            const Pair share = shares[part * 32 + lane()];
+            const Pair share = first[warp * TILES * ROW_TILES * 2 * 32];
             Pair& chain = warp % 2 ? other : sum;
             chain.v[0] += share.v[0], chain.v[1] += share.v[1];
         }
@@ -246,34 +262,46 @@ struct Product {
     }
 };
 
-// What a lane finishes: two neighbouring units of one row. A task is 16 units, 8 rows and the parity of the row.
-struct Task {
-    int number, unit, row;  // row within the pass
+// What a lane finishes: two neighbouring units of one row. A task is 8 pairs of units, 8 rows and the parity of the
+// row; COUNT pairs begin at `first_pair` of the block.
+template <int COUNT> struct Task {
+    static constexpr int ALL = (COUNT + 7) / 8 * ROW_TILES * 2, EACH = (ALL + WARPS - 1) / WARPS;
+    int number, pair, rows, unit, row;  // row within the pass
     bool mine;
 
-    INLINE Task(int turn, int first_unit) {
+    INLINE Task(int turn, int first_unit, int first_pair) {
         const int lane = thread_number() % 32;
         number = turn * WARPS + thread_number() / 32;
-        unit = first_unit + number / (ROW_TILES * 2) * 16 + lane / 4 * 2;
-        row = number / 2 % ROW_TILES * 8 + lane % 4 * 2 + number % 2;
-        mine = number < TASKS && unit < WIDTH;
+        rows = number % (ROW_TILES * 2);
+        const int own_pair = number / (ROW_TILES * 2) * 8 + lane / 4;
+        pair = first_pair + own_pair;
+        unit = first_unit + pair * 2;
+        row = rows / 2 * 8 + lane % 4 * 2 + rows % 2;
+        mine = number < ALL && own_pair < COUNT && unit < WIDTH;
     }
 };
+typedef Task<OWN_PAIRS> OwnTask;
+constexpr int TASKS = OwnTask::ALL, TASKS_EACH = OwnTask::EACH;
 
 // Shared memory: shares | running values, two of each unit and row | ends of rows | staged weights.
 constexpr int RUNNING = PASSES * TASKS * 32;
-constexpr int SHARE = WARPS * UNIT_TILES * ROW_TILES * 2 * 32 * 8;  // bytes of the shares of one gate
+template <typename Kind> constexpr int SHARE = WARPS * Kind::TILES * ROW_TILES * 2 * 32 * 8;  // bytes
 constexpr int AFTER_SHARES = 2 * RUNNING * 8 + PASSES * ROWS * 4;   // bytes up to the staged weights
 
 struct Place {
-    int group_row, first_unit, rows;  // the block's rows begin at group_row; of them `rows` are in the batch
+    int group_row, rows;    // the block's rows begin at group_row; of them `rows` are in the batch
+    int first_unit, slice;  // of the units whose sums it computes; which of the blocks that share them it is
+    int direction;          // among those of the launch
     Pair* shares;
     Pair* running[2];
     int* ends;
 
     INLINE Place(int batch, int share_size) {
-        group_row = block_number() / BLOCKS * (PASSES * ROWS);
-        first_unit = block_number() % BLOCKS * UNITS;
+        const int groups = (batch + PASSES * ROWS - 1) / (PASSES * ROWS), group = block_number() / BLOCKS;
+        direction = group / groups;
+        group_row = group % groups * (PASSES * ROWS);
+        first_unit = block_number() % BLOCKS / SPLIT * UNITS;
+        slice = block_number() % SPLIT;
         rows = batch - group_row < PASSES * ROWS ? batch - group_row : PASSES * ROWS;
         shares = reinterpret_cast<Pair*>(shared_bytes());
         running[0] = reinterpret_cast<Pair*>(shared_bytes() + share_size);
@@ -297,7 +325,7 @@ struct Place {
         const int left = rows - pass * ROWS;
         return left < 0 ? 0 : left > ROWS ? ROWS : left;
     }
-    INLINE Pair& value(int which, int pass, const Task& task) const {
+    INLINE Pair& value(int which, int pass, const OwnTask& task) const {
         return running[which][(pass * TASKS + task.number) * 32 + thread_number() % 32];
     }
 };
@@ -305,4 +333,5 @@ struct Place {
 // Every task of this warp whose cells are in the batch.
 #define EACH_TASK(place, pass)                                        \
     UNROLL for (int turn = 0; turn < TASKS_EACH; ++turn)              \
-        if (const Task task(turn, place.first_unit); task.mine && task.row < place.count(pass))
+        if (const OwnTask task(turn, place.first_unit, place.slice * OWN_PAIRS);                                 \
+            task.mine && task.row < place.count(pass))

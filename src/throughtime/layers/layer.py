@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import cast
 
 import torch
@@ -15,6 +15,8 @@ from throughtime.cells import CELLS
 from throughtime.cells.base import Cell, State
 from throughtime.errors import InputError
 from throughtime.recurrence.backend import Result
+from throughtime.recurrence.choice import LAYERED, are_alike
+from throughtime.recurrence.scan import scan_layers
 
 Builder = str | Callable[..., Cell]
 """The name of a cell, its class, or a function that takes an input size and a hidden size."""
@@ -108,21 +110,45 @@ class Layer(nn.Module):
     def forward(
         self,
         x: Tensor,
-        state: State,
+        state: State | None = None,
         lengths: Tensor | None = None,
         carry: Tensor | None = None,
         backend: str = "auto",
     ) -> Result:
         """Run all steps, each direction from its own end. [T, B, I] -> [T, B, H]"""
+        if not (self.training and self.weight_drop):
+            return self._run(x, state, lengths, carry, backend)
+        with contextlib.ExitStack() as dropped:
+            for cell in self.cells:
+                dropped.enter_context(weight_drop(cell, self.weight_drop))
+            return self._run(x, state, lengths, carry, backend)
+
+    def _run(
+        self, x: Tensor, state: State | None, lengths: Tensor | None, carry: Tensor | None, backend: str
+    ) -> Result:
         from_left, *others = self.cells
         parts = len(from_left.state_sizes)
-        with weight_drop(from_left, self.weight_drop, self.training):
-            ahead: Result = from_left(x, state[:parts], lengths, carry=carry, backend=backend)
+        first, second = (None, None) if state is None else (state[:parts], state[parts:])
+        at_once: Result | None = None
+        if (
+            others
+            and backend == "auto"
+            and carry is None
+            and x.device.type in LAYERED
+            and self._runs_at_once()
+        ):
+            at_once = scan_layers([self.cells], x, state, lengths)
+        if at_once is not None:
+            return at_once
+        ahead: Result = from_left(x, first, lengths, carry=carry, backend=backend)
         if not others:
             return ahead
-        with weight_drop(others[0], self.weight_drop, self.training):
-            back: Result = others[0](x, state[parts:], lengths, reverse=True, carry=carry, backend=backend)
+        back: Result = others[0](x, second, lengths, reverse=True, carry=carry, backend=backend)
         return Result(torch.cat([ahead.outputs, back.outputs], dim=-1), ahead.state + back.state)
+
+    def _runs_at_once(self) -> bool:
+        """Whether both cells can run in one call: they are of one kind, and no hook watches them."""
+        return are_alike([self.cells]) and are_unwatched(self.cells)
 
     def step(self, x: Tensor, state: State) -> State:
         """One step of the cell from the left; the output is the first tensor of the state. [B, I]"""
@@ -133,23 +159,22 @@ class Layer(nn.Module):
         return f"weight_drop={self.weight_drop}"
 
 
-def are_bare(layers: Iterable[Layer]) -> bool:
+def are_bare(layers: Sequence[Layer]) -> bool:
     """Whether calling these layers only scans their cells: no weights are dropped, and no hook watches."""
-    return not nn.modules.module._has_any_global_hook() and not any(
-        type(layer) is not Layer
-        or (layer.training and layer.weight_drop)
-        or _is_watched(layer)
-        or any(_is_watched(cell) for cell in layer.cells)
+    return are_unwatched(layers) and not any(
+        type(layer) is not Layer or (layer.training and layer.weight_drop) or not are_unwatched(layer.cells)
         for layer in layers
     )
 
 
-def _is_watched(module: nn.Module) -> bool:
-    return bool(
+def are_unwatched(modules: Iterable[nn.Module]) -> bool:
+    """Whether no hook watches these modules."""
+    return not nn.modules.module._has_any_global_hook() and not any(
         module._forward_pre_hooks
         or module._forward_hooks
         or module._backward_pre_hooks
         or module._backward_hooks
+        for module in modules
     )
 
 
@@ -190,7 +215,7 @@ def embedding_dropout(embedded: Tensor, ids: Tensor, words: int, p: float, train
     return embedded * dropout(embedded.new_ones(words), p)[ids][..., None]
 
 
-@contextmanager
+@contextlib.contextmanager
 def weight_drop(cell: Cell, p: float, training: bool = True) -> Iterator[None]:
     """Inside the block, some recurrent weights are zero, the same ones at every step (Merity et al., 2018).
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import torch
@@ -21,6 +21,7 @@ from throughtime.layers.layer import (
 )
 from throughtime.recurrence.backend import Result
 from throughtime.recurrence.choice import LAYERED, are_alike
+from throughtime.recurrence.flat_weights import flatten
 from throughtime.recurrence.scan import scan, scan_layers
 
 if TYPE_CHECKING:
@@ -153,19 +154,22 @@ class Stack(nn.Module):
         layers = self._layers()
         states = None if state is None else self._check_state(x.shape[1], state)
         alone = len(layers) == 1 and not self.bidirectional
-        layered = self._alike and backend == "auto" and carry is None and x.device.type in LAYERED
+        layered = self._alike and backend == "auto" and x.device.type in LAYERED
         at_once: Result | None = None
         if (alone or layered) and self._is_bare(layers):
             if layered:
-                at_once = scan_layers([layer.cells for layer in layers], x, states, lengths)
+                at_once = scan_layers([layer.cells for layer in layers], x, states, lengths, carry)
             if alone and at_once is None:
                 at_once = scan(layers[0].cells[0], x, states, lengths, carry=carry, backend=backend)
         if at_once is not None:
             return Result(self._swap_axes(at_once.outputs), at_once.state)
-        entering = self.initial_state(x.shape[1]) if states is None else states
         last: list[Tensor] = []
         for number, layer in enumerate(layers):
-            own = entering[len(last) : len(last) + len(layer.state_sizes)]
+            own: State | None = None
+            if states is not None:
+                own = states[len(last) : len(last) + len(layer.state_sizes)]
+            elif type(layer) is not Layer:  # one of the user's may not know how to begin
+                own = layer.initial_state(x.shape[1])
             y, reached = layer(self._drop(number, x), own, lengths, carry, backend)
             x = self._finish_layer(number, x, y)
             if lengths is not None and (self.residual or self.norms):
@@ -275,6 +279,15 @@ class Stack(nn.Module):
         """The options, for `print`."""
         options = ("bidirectional", "dropout", "variational", "residual", "batch_first")
         return ", ".join(f"{option}={getattr(self, option)}" for option in options)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Move or convert all parameters; on a GPU, in memory as torch's kernels want it."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        layers = [layer.cells for layer in self._layers()]
+        apart = not self._alike or self.dropout or self.residual or self.norms
+        for together in [[layer] for layer in layers] if apart else [layers]:
+            flatten(together)
+        return self
 
     def _layers(self) -> list[Layer]:
         return cast(list[Layer], list(self._list_modules("layers")))

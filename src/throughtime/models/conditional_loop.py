@@ -83,7 +83,8 @@ class ConditionalLoop(torch.autograd.Function):
             gates.advance(other[:, second.gates], asking, tuple(part[t + 1] for part in states))
         ctx.gates, ctx.steps_of, ctx.columns, ctx.device = gates, steps_of, (first, second), h.device.type
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*sums, *attention.saved, *flat_weights, *states, *between)
+        kept = (*sums, into_first, into_second, *attention.saved, *flat_weights, *states, *between)
+        ctx.save_for_backward(*kept)
         last = [part[-1].clone() for part in states]
         return states[0][1:], attention.saved.weights, last[0], last[1] if len(last) > 1 else None
 
@@ -107,7 +108,9 @@ class ConditionalLoop(torch.autograd.Function):
         from_states, from_weights, *from_last = (
             one if one is None else one.contiguous() for one in gradients
         )
-        *sums, saved, w, states, between = _unpack(gates, ctx.saved_tensors)
+        first_sums, second_sums, into_first, into_second, *others = ctx.saved_tensors
+        saved, w, states = SavedAttention(*others[:5]), ConditionalWeights(*others[5:12]), others[12:]
+        sums, states, between = (first_sums, second_sums), states[: gates.states], states[gates.states :]
         slopes = [scratch(tuple(part.shape), like=part) for part in sums]
         before, after = (tuple(part[:-1] for part in states), tuple(part[1:] for part in states))
         rests = (
@@ -120,12 +123,10 @@ class ConditionalLoop(torch.autograd.Function):
             torch.zeros_like(part[0]) if given is None else given.clone()
             for part, given in zip(states, from_last, strict=False)
         )
-        into_first, into_second = _recurrent_weights(gates, w, states[0].shape[2])
         for t in reversed(range(len(between[0]))):
             own, other = slopes[0][t], slopes[1][t]
-            if from_states is not None:
-                flowing[0].add_(from_states[t])
-            gates.retreat(other[:, second.gates], tuple(part[t] for part in rests[1]), flowing)
+            more = None if from_states is None else from_states[t]
+            gates.retreat(other[:, second.gates], tuple(part[t] for part in rests[1]), flowing, more)
             attention.retreat(
                 *(t, other[:, second.from_input], None),
                 None if from_weights is None else from_weights[t],
@@ -139,13 +140,6 @@ class ConditionalLoop(torch.autograd.Function):
         into_state = (flowing[0], flowing[1] if gates.states == 2 else None)
         into_projected = slopes[0][..., first.from_input]
         return None, None, None, None, into_projected, *into_state, into_keys, into_values, *of_weights
-
-
-def _unpack(gates: Gates, saved: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The sums of both cells, the attention, the weights, and the states after and between the cells."""
-    sums, attention, rest = saved[:2], SavedAttention(*saved[2:7]), saved[7:]
-    weights, states = ConditionalWeights(*rest[:7]), rest[7:]
-    return *sums, attention, weights, states[: gates.states], states[gates.states :]
 
 
 def _first_sums(

@@ -8,7 +8,7 @@ number of blocks by which the rows of weight_hh are rolled to be in the order of
 - `slopes` prepares, for all steps at once, the derivative of the state of a step by the sums of its gates,
   and the other factors that `retreat` needs, each [L, B, ...].
 - `retreat` is one step back: slopes become gradients of sums, and the gradient of the state becomes that of
-  the state before, in place, as far as it flows past the gates.
+  the state before, in place, as far as it flows past the gates. `more` is added to the gradient of h first.
 """
 
 from __future__ import annotations
@@ -49,8 +49,10 @@ class GRUGates:
         return (z,)
 
     @staticmethod
-    def retreat(slopes: Tensor, rest: State, gradient: State) -> None:
+    def retreat(slopes: Tensor, rest: State, gradient: State, more: Tensor | None = None) -> None:
         """All slopes are those of h'."""
+        if more is not None:
+            gradient[0].add_(more)
         slopes.unflatten(-1, (4, -1)).mul_(gradient[0][:, None])
         gradient[0].mul_(rest[0])
 
@@ -82,8 +84,10 @@ class LSTMGates:
         return torch.addcmul(o, o * shown, shown, value=-1), f
 
     @staticmethod
-    def retreat(slopes: Tensor, rest: State, gradient: State) -> None:
+    def retreat(slopes: Tensor, rest: State, gradient: State, more: Tensor | None = None) -> None:
         """First the gradient from h' into c', then the gates; f c flows past them."""
+        if more is not None:
+            gradient[0].add_(more)
         (h, c), (through, f) = gradient, rest
         size = h.shape[-1]
         c.addcmul_(h, through)
@@ -107,11 +111,11 @@ class _KernelGates:
         return gates, *before, *after
 
     @staticmethod
-    def retreat(slopes: Tensor, rest: State, gradient: State) -> None:
+    def retreat(slopes: Tensor, rest: State, gradient: State, more: Tensor | None = None) -> None:
         """Write the gradients of the sums to `slopes`."""
         gates, *states = rest
         parts = len(gradient)
-        decoder.retreat_gates(gates, tuple(states[:parts]), tuple(states[parts:]), slopes, gradient)
+        decoder.retreat_gates(gates, tuple(states[:parts]), tuple(states[parts:]), slopes, gradient, more)
 
 
 class KernelGRUGates(_KernelGates, GRUGates):

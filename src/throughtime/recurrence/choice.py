@@ -71,7 +71,12 @@ def choose_backend(
     raise AssertionError("the reference refuses nothing")
 
 
-def choose_for_layers(layers: Sequence[Sequence[Cell]], x: Tensor) -> Backend:
+def choose_for_layers(
+    layers: Sequence[Sequence[Cell]],
+    x: Tensor,
+    lengths: Tensor | None = None,
+    carry: Tensor | None = None,
+) -> Backend:
     """Return the backend for layers that are `are_alike`; `x` has the precision of the run.
 
     Torch runs all layers of a stack side by side, each some steps behind the one below, or the two directions
@@ -79,7 +84,7 @@ def choose_for_layers(layers: Sequence[Sequence[Cell]], x: Tensor) -> Backend:
     """
     side_by_side = len(layers) if len(layers[0]) == 1 else 2
     # The top cell decides: where some cells are frozen and some are trained, those on top are trained.
-    return choose_backend(layers[-1][-1], x, None, None, side_by_side)
+    return choose_backend(layers[-1][-1], x, lengths, carry, side_by_side)
 
 
 def are_alike(layers: Sequence[Sequence[Cell]]) -> bool:

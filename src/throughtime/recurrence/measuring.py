@@ -18,7 +18,8 @@ from throughtime.cells import GRU, LSTM, RNN, Cell, MinGRU, MinLSTM
 from throughtime.errors import InputError
 from throughtime.files import whole_file
 from throughtime.recurrence import costs
-from throughtime.recurrence.persistent import FILES, build_task, find_form, find_kind
+from throughtime.recurrence.persistent import build_task, find_form, find_kind
+from throughtime.recurrence.persistent_call import FILES
 from throughtime.recurrence.persistent_plan import KernelTask, candidates
 from throughtime.recurrence.scan import scan
 
@@ -236,7 +237,8 @@ def compile_ahead(tasks: Iterable[KernelTask], plans: int = 1) -> None:
     capability = torch.cuda.get_device_capability()
     work: dict[Work, None] = {}
     for task in dict.fromkeys(tasks):
-        for plan in candidates(task, *limits)[:plans]:
+        halves = limits[0] // task.directions, limits[1]
+        for plan in [*candidates(task, *limits)[:plans], *candidates(task, *halves)[:plans]]:
             constants = tuple(sorted(plan.constants(task).items()))
             work["backward" if task.backward else "forward", constants, capability] = None
     with multiprocessing.get_context("spawn").Pool(min(14, os.cpu_count() or 1)) as pool:

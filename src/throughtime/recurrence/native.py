@@ -14,6 +14,7 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 
 from throughtime.cells.base import Cell, State
 from throughtime.recurrence.backend import Result
+from throughtime.recurrence.flat_weights import list_weights
 
 FAR = 1e4
 """A sum at which every sigmoid is exactly 0 or 1, in every floating type, and which float16 still holds."""
@@ -65,7 +66,7 @@ def run_layers(
     cells = [cell for layer in layers for cell in layer]
     kernel = _kernel(cells[0], len(layers), bidirectional=len(layers[0]) > 1)
     entering = _zeros(cells, x) if state is None else _stack_state(cells, state)
-    weights = _weights(cells)
+    weights = list_weights(cells)
     if lengths is None:
         outputs, *last = kernel(x, entering, weights)
         return Result(outputs, _flat(last))
@@ -100,8 +101,8 @@ def _kernel(cell: Cell, layers: int, bidirectional: bool) -> Kernel:
     return call
 
 
-# cuDNN wants all weights in one piece and copies them where they are not; oneDNN knows no projections, and
-# torch's own loop is still the faster one.
+# cuDNN wants all weights in one piece (`flat_weights`) and copies them where they are not; oneDNN knows no
+# projections, and torch's own loop is still the faster one.
 MESSAGES = re.compile("RNN module weights are not part of single|LSTM with projections", re.IGNORECASE)
 # From here, or from what torch puts between its function and who called it: a default device, for one. What
 # torch says of its own modules is not ours to hide.
@@ -140,31 +141,6 @@ def _flat(stacked: Sequence[Tensor]) -> State:
     if stacked[0].shape[0] == 1:
         return tuple([kind.squeeze(0) for kind in stacked])
     return tuple(chain.from_iterable(zip(*[kind.unbind() for kind in stacked], strict=True)))
-
-
-def _weights(cells: Sequence[Cell]) -> list[Tensor]:
-    """List the weights in torch's order: ih, hh, both biases, the projection; cell after cell."""
-    own = [cell.weights() for cell in cells]
-    listed: list[Tensor] = []
-    for w, second in zip(own, _second_biases(own), strict=True):
-        listed += (w["weight_ih"], w["weight_hh"], w["bias"], second)
-        if "weight_hr" in w:
-            listed.append(w["weight_hr"])
-    return listed
-
-
-def _second_biases(own: Sequence[dict[str, Tensor]]) -> Sequence[Tensor]:
-    """Torch has two biases where ours is one: its second is zero, but for what a GRU resets.
-
-    The zeros are made in each call, once for all cells. Kept ones must not come from inference mode, from a
-    CUDA graph's memory, from another stream or from a transform: too much to watch for one small tensor.
-    """
-    bias = own[0]["bias"]
-    if "bias_hn" not in own[0]:
-        return [torch.zeros_like(bias)] * len(own)
-    zeros = bias.new_zeros(bias.shape[0] - own[0]["bias_hn"].shape[0])
-    joined = torch.cat([part for w in own for part in (zeros, w["bias_hn"])])
-    return joined.view(len(own), -1).unbind() if len(own) > 1 else [joined]
 
 
 def _frozen(kernel: Kernel, weights: list[Tensor], x: Tensor, state: Stacked, lengths: Tensor) -> Result:

@@ -2,63 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear
 
 from throughtime.cells.base import Cell, State
 from throughtime.kernels.elements import KINDS, ElementKind, round_up_units
-from throughtime.recurrence import costs, persistent_layer
 from throughtime.recurrence.backend import Result, first_order
-from throughtime.recurrence.batched_copies import Moves
-from throughtime.recurrence.persistent_layer import OWN, SavedLayer
+from throughtime.recurrence.persistent_backward import ENTERING, build_backward
+from throughtime.recurrence.persistent_call import Call
+from throughtime.recurrence.persistent_forward import build_forward
+from throughtime.recurrence.persistent_memory import allocate
 from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan, best
-
-if TYPE_CHECKING:
-    from throughtime.kernels import driver
-
-
-FILES = ("primitives.cuh", "elements.cuh", "product.cuh")
-AS_IT_IS = contextlib.nullcontext()
-
-
-class PersistentSettings(NamedTuple):
-    """All arguments that are not tensors."""
-
-    form: Form
-    kind: ElementKind
-    size: int  # hidden units
-    device: int
-    keeps: bool = True  # whether to keep what a backward pass needs
-    plans: tuple[Plan, Plan] | None = None  # forward and backward, in place of the best known
-
-
-@functools.cache
-def _prepare_kernel(
-    settings: PersistentSettings, batch: int, backward: bool
-) -> tuple[driver.Kernel, int, int]:
-    """Return the kernel for these settings, the number of its blocks, and how long they pause."""
-    from throughtime.kernels import driver
-
-    task = KernelTask(settings.form, settings.kind, round_up_units(settings.size), batch, backward)
-    if settings.plans is not None:
-        plan: Plan | None = settings.plans[backward]
-    else:
-        plan = costs.plan(settings.device, task) or best(task, *driver.limits(settings.device))
-    assert plan is not None
-    name = "backward" if backward else "forward"
-    files, constants = (*FILES, f"{name}.cu"), plan.constants(task)
-    kernel = driver.build(name, files, constants, settings.device, together=True)
-    return kernel, plan.blocks(task), plan.pause
+from throughtime.recurrence.persistent_replay import RECORDINGS, Replayed
 
 
 class Recurrence(torch.autograd.Function):
-    """A stack of RNN, GRU or LSTM layers, each over all steps of the one below.
+    """A stack of RNN, GRU or LSTM layers, each over all steps of the one below, in one direction or both.
 
     Units are padded with zeros to a multiple of 8, and stay padded from layer to layer. All layers are one
     function, because each call of a function costs the host more than a short sequence costs the GPU.
@@ -66,125 +29,48 @@ class Recurrence(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        settings: PersistentSettings,
-        lengths: Tensor | None,
-        carry: Tensor | None,
-        x: Tensor,
-        *own: Tensor | None,
+        ctx: Any, call: Call, lengths: Tensor | None, carry: Tensor | None, x: Tensor, *own: Tensor | None
     ) -> tuple[Tensor, ...]:
-        """Return the outputs [T, B, H] of the last layer, and the last state of each layer, each part [B, H].
+        """Return the outputs [T, B, H] of the last layer, and the last state of each cell, each part [B, H].
 
-        `own` has the tensors named in `OWN` of each layer, the lowest first.
+        `own` has the tensors named in `OWN` of each cell, the lowest layer first.
         """
-        form, size, keeps = settings.form, settings.size, settings.keeps
-        (steps, batch, given), width = x.shape, round_up_units(size)
-        inputs = round_up_units(given)  # rows that are not aligned are multiplied at half the speed
-        moves = Moves(x.element_size(), settings.device)
-        entering = rows = moves.widen(x.reshape(steps * batch, given), given, inputs)
-        layers = []
-        for at in range(0, len(own), len(OWN)):
-            layers.append(
-                persistent_layer.allocate_layer(moves, form, size, own[at : at + len(OWN)], x, inputs, keeps)
-            )
-            inputs = width
-        moves.launch()
-        kernel, blocks, pause = _prepare_kernel(settings, batch, False)
-        numbers = steps, batch, pause, int(keeps)
-        kept: list[Tensor | None] = []
-        ends: list[Tensor] = []
-        with _precision(settings.kind):
-            for layer in layers:
-                gates = linear(rows, layer.into_gates, layer.shift)
-                own_ends = [x.new_empty(batch, width) for _ in range(form.parts)]
-                kernel(
-                    blocks,
-                    persistent_layer.forward_arguments(numbers, form, layer, gates, own_ends, lengths),
-                )
-                rows = layer.states[1:].view(steps * batch, width)
-                kept += SavedLayer(
-                    layer.into_gates, layer.recurrent, gates, layer.states, layer.memories, layer.extra
-                )
-                ends += own_ends
-        if keeps:
-            ctx.save_for_backward(entering, lengths, carry, *kept)
-            ctx.settings, ctx.given = settings, given
+        program = build_forward(call)
+        tensors = [lengths, carry, *settle_inputs(call, x, own), *allocate(program.shapes, x, call.kind)]
+        program.run(tensors)
+        if call.keeps:
+            ctx.save_for_backward(*[None if one is None else tensors[one] for one in program.saved])
+            ctx.call = call
             ctx.set_materialize_grads(False)
-        outputs = layers[-1].states[1:]
-        if size < width:
-            outputs, *ends = [moves.tighten(part, size, width) for part in (outputs, *ends)]
-            moves.launch()
-        return outputs, *ends
+        return program.outputs.of(tensors), *[tensors[end] for end in program.ends]
 
     @staticmethod
     @first_order
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        """Go from the top layer down: one launch for the gradients of all sums, one product per weight."""
-        settings: PersistentSettings = ctx.settings
-        form, size, given, wanted = settings.form, settings.size, ctx.given, ctx.needs_input_grad
-        entering, lengths, carry, *kept = ctx.saved_tensors
-        layers = [
-            SavedLayer(*kept[at : at + len(SavedLayer._fields)])
-            for at in range(0, len(kept), len(SavedLayer._fields))
-        ]
-        after, batch, width = layers[0].states.shape
-        moves = Moves(entering.element_size(), settings.device)
-        outputs, *ends = [None if part is None else moves.widen(part, size, width) for part in gradients]
-        sums = [
-            persistent_layer.prepare_backward(
-                moves, form, layer, ends[form.parts * at : form.parts * (at + 1)]
-            )
-            for at, layer in enumerate(layers)
-        ]
-        moves.launch()
-        if outputs is None:
-            outputs = entering.new_zeros(after - 1, batch, width)
-        kernel, blocks, pause = _prepare_kernel(settings, batch, True)
-        numbers = after - 1, batch, pause
-        results: list[Tensor | None] = []
-        with _precision(settings.kind):
-            for at, layer, own in reversed(list(zip(range(len(layers)), layers, sums, strict=True))):
-                assert outputs is not None
-                kernel(
-                    blocks,
-                    persistent_layer.backward_arguments(numbers, form, layer, own, outputs, lengths, carry),
-                )
-                fed = persistent_layer.select_input_gradients(form, own.gradients)
-                outputs = fed.mm(layer.into_gates) if at or wanted[3] else None
-                rows = layers[at - 1].states[1:].view(-1, width) if at else entering
-                weights = persistent_layer.compute_weight_gradients(form, layer, own, rows)
-                weights = persistent_layer.tighten_gradients(
-                    moves, form, size, size if at else given, weights
-                )
-                first = 4 + at * len(OWN) + OWN.index("h")
-                initial = [
-                    own.initial[part] if part < form.parts and wanted[first + part] else None
-                    for part in range(2)
-                ]
-                if size < width:
-                    initial = [None if part is None else moves.tighten(part, size, width) for part in initial]
-                results = [*weights, *initial, *results]
-        if outputs is not None and given < outputs.shape[1]:
-            outputs = moves.tighten(outputs, given, outputs.shape[1])
-        moves.launch()
-        into_x = None if outputs is None else outputs.view(-1, batch, given)
-        return None, None, None, into_x, *results
+        """Go from the top layer down: one launch for the gradients of all sums, then products."""
+        call: Call = ctx.call
+        given = [None if part is None else settle(part) for part in gradients]
+        saved = ctx.saved_tensors
+        program = build_backward(call, tuple([part is not None for part in given]), ctx.needs_input_grad[3:])
+        tensors = [*saved, *given, *allocate(program.shapes, saved[ENTERING], call.kind)]
+        program.run(tensors)
+        return None, None, None, *[None if one is None else one.of(tensors) for one in program.results]
 
 
-def _precision(kind: ElementKind) -> contextlib.AbstractContextManager[None]:
-    """Use the precision of the recurrence for torch's products too."""
-    if kind > ElementKind.TF32 or torch.backends.cuda.matmul.allow_tf32 == (kind is ElementKind.TF32):
-        return AS_IT_IS
-    return _set_tf32(kind is ElementKind.TF32)
+def settle_inputs(call: Call, x: Tensor, own: Sequence[Tensor | None]) -> list[Any]:
+    """Return the rows of x [T * B, I] and the tensors named in `OWN` of each cell, each in one piece."""
+    read_by_kernel = call.size == call.width and not call.float_weights  # everything else is copied first
+    return [
+        settle(x).view(-1, call.inputs),
+        *[None if one is None else settle(one, read_by_kernel) for one in own],
+    ]
 
 
-@contextlib.contextmanager
-def _set_tf32(allow_tf32: bool) -> Iterator[None]:
-    torch.backends.cuda.matmul.allow_tf32 = allow_tf32
-    try:
-        yield
-    finally:
-        torch.backends.cuda.matmul.allow_tf32 = not allow_tf32
+def settle(tensor: Tensor, aligned: bool = True) -> Tensor:
+    """Return the same values in one piece; one that is `aligned` begins on a boundary of 16 bytes."""
+    if tensor.is_contiguous():
+        return tensor if not aligned or tensor.data_ptr() % 16 == 0 else tensor.clone()
+    return tensor.contiguous()
 
 
 FORMS: dict[tuple[str, Any], Form] = {
@@ -243,45 +129,89 @@ def run_layers(
     state: State | None,
     lengths: Tensor | None,
     carry: Tensor | None = None,
+    *,
+    dtype: torch.dtype | None = None,
+    reverse: bool = False,
+    plans: tuple[Plan, Plan] | None = None,
 ) -> Result:
-    """Run a stack of layers that are `are_alike`, with one cell each that `Persistent` does not refuse.
+    """Run a stack of layers that are `are_alike`, whose cells `Persistent` does not refuse.
 
-    The state is flat, cell after cell; None means zeros.
+    A layer is a cell that reads from the left, with or without a second one that reads from the right;
+    `reverse` is for a single cell that reads from the right. The state is flat, cell after cell; None means
+    zeros. `dtype` is the type to compute in, if it is another than that of x and the weights; the last state
+    then has the type of the weights.
     """
-    cells = [cell for (cell,) in layers]
-    form, kind = find_form(cells[0]), find_kind(x)
+    cells = [cell for layer in layers for cell in layer]
+    dtype = dtype or x.dtype
+    form, kind = find_form(cells[0]), find_kind(x, dtype)
     assert form is not None
     assert kind is not None
-    parts = form.parts
     own: list[Tensor | None] = []
-    for number, cell in enumerate(cells):
-        w = cell.weights()
+    weights = [cell.weights() for cell in cells]
+    weight = weights[0]["weight_ih"]
+    if state is not None and state[0].dtype is not weight.dtype:
+        state = tuple([part.to(weight.dtype) for part in state])
+    for number, w in enumerate(weights):
         h = c = None
         if state is not None:
-            h, c, *_ = (*state[parts * number : parts * (number + 1)], None)
+            h, c, *_ = (*state[form.parts * number : form.parts * (number + 1)], None)
         own += (w["weight_ih"], w["weight_hh"], w["bias"], w.get("bias_hn"), h, c)
-    trains = torch.is_grad_enabled() and any(part is not None and part.requires_grad for part in (x, *own))
-    outputs, *last = Recurrence.apply(  # type: ignore[no-untyped-call]
-        PersistentSettings(form, kind, cells[0].hidden_size, x.get_device(), trains),
+    steps, batch, inputs = x.shape
+    call = Call(
+        form,
+        kind,
+        x.get_device(),
+        cells[0].hidden_size,
+        inputs,
+        steps,
+        batch,
+        len(layers),
+        len(layers[0]),
+        reverse,
+        torch.is_grad_enabled() and any(part is not None and part.requires_grad for part in (x, *own)),
+        state is not None,
+        x.dtype is not dtype,
+        weight.dtype is not dtype,
+        plans,
+    )
+    given = (
         None if lengths is None else lengths.to(torch.int32),
         None if carry is None else carry.to(torch.float32).contiguous(),
         x,
         *own,
     )
+    lease = RECORDINGS.borrow(call, given)
+    if lease is None:
+        outputs, *last = Recurrence.apply(call, *given)  # type: ignore[no-untyped-call]
+    else:
+        outputs, *last = Replayed.apply(lease, *given)  # type: ignore[no-untyped-call]
+    if lengths is not None and state is not None and (call.directions > 1 or reverse):
+        # A row that reads from the right waits with its first state until the others have come to its end.
+        inside = torch.arange(steps, device=x.device)[:, None] < lengths
+        outputs = torch.where(inside[..., None], outputs, 0.0)
     return Result(outputs, tuple(last))
+
+
+def forget_programs() -> None:
+    """Work out all programs again, with other kernels."""
+    build_forward.cache_clear()
+    build_backward.cache_clear()
+    RECORDINGS.forget()
 
 
 def find_form(cell: Cell) -> Form | None:
     """Return the equations of a cell, or None if the kernels do not have them."""
-    variant = getattr(cell, "activation", None) or getattr(cell, "reset", "")
+    own = vars(cell)  # without the lookups of `nn.Module`, which are slow for what is not there
+    variant = own.get("activation") or own.get("reset", "")
     return FORMS.get((cell.equations, variant))
 
 
-def find_kind(x: Tensor) -> ElementKind | None:
+def find_kind(x: Tensor, dtype: torch.dtype | None = None) -> ElementKind | None:
     """Return how to multiply: float32 as torch's recurrent kernels do, in tf32 unless that is disabled."""
-    if x.dtype is torch.float32:
+    dtype = dtype or x.dtype
+    if dtype is torch.float32:
         return ElementKind.TF32 if torch.backends.cudnn.allow_tf32 else ElementKind.FLOAT
-    return KINDS.get(x.dtype)
+    return KINDS.get(dtype)
 
 
 def build_task(form: Form, kind: ElementKind, cell: Cell, batch: int, backward: bool) -> KernelTask:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from dataclasses import asdict, dataclass, replace
 from enum import IntEnum
+from typing import NamedTuple
 
 from throughtime.kernels.elements import ElementKind
 
@@ -53,6 +55,7 @@ class KernelTask:
     width: int  # hidden units, a multiple of 8
     batch: int
     backward: bool
+    directions: int = 1  # of the layer; their rows lie side by side
 
     @property
     def tiles(self) -> int:
@@ -71,7 +74,7 @@ class KernelTask:
 class Plan:
     """The numbers a kernel is compiled with."""
 
-    units: int = 16  # hidden units a block owns, a multiple of 16
+    units: int = 16  # hidden units whose sums a block computes, an even number
     rows: int = 8  # rows of the batch in one pass, a multiple of 8
     passes: int = 1  # passes a block makes at each step
     warps: int = 8
@@ -82,6 +85,9 @@ class Plan:
     ring: int = 0  # chunks in shared memory through which the remaining weights stream
     batch: int = 2  # chunks of the state under way at a time
     pause: int = 0  # clock cycles before a block first looks for what the others give
+    split: int = (
+        1  # blocks that share their units: each multiplies the gradients of some gates (backward only)
+    )
 
     def blocks(self, task: KernelTask) -> int:
         """Number of blocks of a launch."""
@@ -89,7 +95,21 @@ class Plan:
 
     def unit_blocks(self, task: KernelTask) -> int:
         """Number of blocks that share the units of one group of rows."""
-        return -(-task.width // self.units)
+        return -(-task.width // self.units) * self.split
+
+    def depths(self, task: KernelTask) -> tuple[int, int]:
+        """Bytes of the inner dimension of the product of a block, and of its second product (0 if none)."""
+        first, second = task.depths()
+        return first // self.split, second
+
+    def tiles(self, gates: int) -> int:
+        """Number of instructions with 16 rows of weights that the units of a block need for some gates."""
+        return -(-gates * self.units // 16)
+
+    @property
+    def own_tiles(self) -> int:
+        """The same for one gate of the units that a block finishes."""
+        return -(-self.units // self.split // 16)
 
     def chunks_per_warp(self, depth: int) -> int:
         """Number of chunks of the inner dimension per warp."""
@@ -97,17 +117,21 @@ class Plan:
 
     def chunk_bytes(self, gates: int) -> int:
         """Bytes of shared memory for one chunk of the weights of every warp."""
-        return gates * self.units // 16 * 2 * self.warps * LANES * 16
+        return self.tiles(gates) * 2 * self.warps * LANES * 16
 
     def working_bytes(self, task: KernelTask) -> int:
         """Bytes of shared memory without weights: partial sums of the warps, running values, row lengths."""
-        tiles, row_tiles = self.units // 16, self.rows // 8
-        shares = self.warps * task.tiles * tiles * row_tiles * 2 * LANES * 8
-        return shares + 2 * self.passes * tiles * row_tiles * 2 * LANES * 8 + self.passes * self.rows * 4
+        row_tiles = self.rows // 8
+        shares = self.warps * self.tiles(task.tiles) * row_tiles * 2 * LANES * 8
+        return (
+            shares
+            + 2 * self.passes * self.own_tiles * row_tiles * 2 * LANES * 8
+            + self.passes * self.rows * 4
+        )
 
     def shared_bytes(self, task: KernelTask) -> int:
         """Bytes of shared memory of a block."""
-        first, second = task.depths()
+        first, second = self.depths(task)
         weights = self.chunk_bytes(task.tiles) * self._count_chunks(
             self.chunks_per_warp(first), self.held, self.staged
         )
@@ -125,6 +149,7 @@ class Plan:
         """The constants that the source of the kernel needs."""
         own = {name.upper(): value for name, value in asdict(self).items() if name != "pause"}
         values = {"CELL": int(task.form), "KIND": int(task.kind), "WIDTH": task.width}
+        values["DIRECTIONS"] = task.directions
         return {**values, **own, "SHARED_BYTES": self.shared_bytes(task)}
 
 
@@ -132,34 +157,42 @@ REGISTERS = 65536
 WORKING, WORKING_PER_TILE, WORKING_ROLLED, WORKING_AHEAD = 56, 6, 8, 12
 """Registers a thread needs beside weights, sums and loads; for each 8 rows; for a loop over what registers do
 not hold; for looking ahead with three passes or more. With these few plans spill, and some words only."""
-LOADS = 48
-"""Registers for the part of the state that is being loaded."""
+LOADS = (48, 24, 12)
+"""Registers for the part of the state that is being loaded: the fewer, the more weights can be held."""
 RING_BYTES = 32768
 """Bytes of shared memory through which weights stream that do not fit on the chip."""
 
 
 def fit_plan(
-    task: KernelTask, units: int, rows: int, passes: int, warps: int, shared_limit: int
+    task: KernelTask,
+    units: int,
+    rows: int,
+    passes: int,
+    warps: int,
+    shared_limit: int,
+    *,
+    split: int = 1,
+    loads: int = LOADS[0],
 ) -> Plan | None:
     """Return a plan that keeps as many weights on the chip as fit, or None if nothing fits."""
-    plan = Plan(units, rows, passes, warps)
-    first, second = task.depths()
-    tiles, row_tiles = units // 16, rows // 8
-    sums = max(16, task.tiles * tiles * row_tiles * 4)
+    plan = Plan(units, rows, passes, warps, split=split)
+    chunks, chunks_n = (plan.chunks_per_warp(depth) for depth in plan.depths(task))
+    tiles, tiles_n, row_tiles = plan.tiles(task.tiles), plan.tiles(1), rows // 8
+    sums = max(16, tiles * row_tiles * 4)
     free = min(255, REGISTERS // (LANES * warps)) - WORKING - WORKING_PER_TILE * row_tiles - sums
     free -= WORKING_AHEAD if passes > 2 else 0
-    batch = min(plan.chunks_per_warp(first), max(1, LOADS // (4 * row_tiles)))
-    while (left := free - _loads(batch, row_tiles, plan.chunks_per_warp(first))) < 0 and batch > 1:
+    batch = min(chunks, max(1, loads // (4 * row_tiles)))
+    while (left := free - _loads(batch, row_tiles, chunks)) < 0 and batch > 1:
         batch -= 1
     room = shared_limit - plan.working_bytes(task)
     if left < 0 or room < 0:
         return None
-    if plan.chunks_per_warp(first) * task.tiles * tiles * 8 > left:
+    if chunks * tiles * 8 > left:
         left -= WORKING_ROLLED
-    held = min(plan.chunks_per_warp(first), max(0, left) // (task.tiles * tiles * 8))
-    left -= held * task.tiles * tiles * 8
-    held_n = min(plan.chunks_per_warp(second), max(0, left) // (tiles * 8))
-    wanted, wanted_n = plan.chunks_per_warp(first) - held, plan.chunks_per_warp(second) - held_n
+    held = min(chunks, max(0, left) // (tiles * 8))
+    left -= held * tiles * 8
+    held_n = min(chunks_n, max(0, left) // (tiles_n * 8))
+    wanted, wanted_n = chunks - held, chunks_n - held_n
     ring, chunk, chunk_n = 0, plan.chunk_bytes(task.tiles), plan.chunk_bytes(1)
     staged, staged_n = wanted, wanted_n
     if wanted * chunk + wanted_n * chunk_n > room:
@@ -169,7 +202,7 @@ def fit_plan(
         staged_n = min(wanted_n, (room - staged * chunk) // chunk_n)
         if room < 0:
             return None
-    return Plan(units, rows, passes, warps, held, staged, held_n, staged_n, ring, batch)
+    return replace(plan, held=held, staged=staged, held_n=held_n, staged_n=staged_n, ring=ring, batch=batch)
 
 
 def _loads(batch: int, row_tiles: int, each: int) -> int:
@@ -179,21 +212,37 @@ def _loads(batch: int, row_tiles: int, each: int) -> int:
 
 def candidates(task: KernelTask, multiprocessors: int, shared_limit: int) -> list[Plan]:
     """Return all plans with one multiprocessor per block, those expected to be fastest first."""
-    plans = []
-    for units in (16, 32):
+    plans: dict[Plan, None] = {}
+    for units, split in _choose_units(task):
+        groups = multiprocessors // (-(-task.width // units) * split)
         for rows in (8, 16, 24, 32):
-            groups = multiprocessors // -(-task.width // units)
-            if not groups:
+            if not groups or (rows > 8 and rows - 8 >= task.batch):
                 continue
-            row_groups = -(-task.batch // rows)
-            passes = -(-row_groups // groups)
-            if rows > 8 and rows - 8 >= task.batch:
-                continue
-            for warps in (8, 16):
-                plan = fit_plan(task, units, rows, passes, warps, shared_limit)
+            passes = -(-task.batch // (rows * groups))
+            for warps, loads in itertools.product((8, 16), LOADS):
+                plan = fit_plan(task, units, rows, passes, warps, shared_limit, split=split, loads=loads)
                 if plan is not None:
-                    plans.append(replace(plan, pause=_pause(task, plan)))
+                    plans[replace(plan, pause=_pause(task, plan))] = None
     return sorted(plans, key=lambda plan: microseconds(task, plan))
+
+
+def _choose_units(task: KernelTask) -> list[tuple[int, int]]:
+    """Return how many units a block may have, and how many blocks may share them.
+
+    Their gates must fill the 16 rows of each instruction, or nearly so. Blocks can split a product between
+    gates; a second product, as a GRU with reset before has, would have to be split too.
+    """
+    gates, most = task.tiles, 64 if task.backward else 32
+    pairs = [units for units in range(4, most + 1, 2) if -gates * units % 16 * 8 <= gates * units]
+    splits = (
+        [1] if task.form is Form.GRU_BEFORE or not task.backward else range(1, task.form.num_fed_gates + 1)
+    )
+    return [
+        (units, split)
+        for split in splits
+        for units in pairs
+        if task.form.num_fed_gates % split == 0 and units % (2 * split) == 0 and (split > 1 or units <= 32)
+    ]
 
 
 def _pause(task: KernelTask, plan: Plan) -> int:
@@ -210,33 +259,63 @@ def best(task: KernelTask, multiprocessors: int, shared_limit: int) -> Plan | No
     return plans[0] if plans else None
 
 
-WAITING = 0.283
-"""Microseconds for what a step leaves to be seen by the next; with several passes the others fill them."""
-PASS, OWN_BYTES, ALL_BYTES, STREAMED_BYTES = 0.378, 1.348e-5, 5.86e-8, 1.409e-5
-INSTRUCTIONS, STAGED_BYTES, SHARED_BYTES = 3.63e-3, 2.62e-6, 1.18e-5
-"""Microseconds of a pass, of a byte that a block takes from L2, that all blocks take, that it streams, of a
-matrix instruction of a quarter of a multiprocessor, of a byte of staged weights and of the warps' shares:
-fitted to 183 plans measured on an H200, which they meet within 13 % (one standard deviation)."""
+class StepCost(NamedTuple):
+    """Expected microseconds of a step on an H200."""
+
+    latency: float  # exchanges, and what waits for what
+    traffic: float  # bytes and products
+
+
+PASS, WAITING, SPLITTING, BATCH_OF_LOADS, GATE = 0.303, 0.349, 0.673, 0.0158, 0.0351
+"""Microseconds of a pass, of what a step leaves to be seen by the next (with several passes the others fill
+them), of what blocks that share their units give each other, of each batch of loads but the first, and of a
+gate that a thread computes."""
+OWN_BYTE, STREAMED_BYTE, STAGED_BYTE, SHARED_BYTE = 1.85e-5, 1.69e-5, 2.26e-6, 4.36e-6
+INSTRUCTION, MEMORY_BYTE = 5.79e-3, 1.34e-7
+"""Microseconds of a byte that a block takes from L2, that it streams, of staged weights and of the warps'
+shares; of a matrix instruction of a quarter of a multiprocessor; of a byte that all blocks read or write.
+They are fitted to 510 kernels measured on an H200."""
+LAUNCH, OWN_WEIGHT, ALL_WEIGHTS = 1.93, 8.4e-6, 3.98e-7
+"""Microseconds of a launch, and of a byte of weights that a block and that all blocks read at the start."""
 PAUSES = ((1.4, 200), (2.0, 400), (math.inf, 700))
 """Clock cycles to pause, by the upper bound on the microseconds of a step."""
 
 
-def microseconds(task: KernelTask, plan: Plan) -> float:
-    """Return the expected time of a step, by which `candidates` sorts."""
-    total = 0.0
+def estimate_step(task: KernelTask, plan: Plan) -> StepCost:
+    """Return the expected time of a step: first it waits, then it multiplies."""
+    latency = SPLITTING if plan.split > 1 else 0.0
+    traffic = 0.0
+    tasks = -(-(plan.own_tiles * plan.rows // 8 * 2) // plan.warps)
     for gates, depth, held, staged in zip(
-        (task.tiles, 1), task.depths(), (plan.held, plan.held_n), (plan.staged, plan.staged_n), strict=True
+        (task.tiles, 1),
+        plan.depths(task),
+        (plan.held, plan.held_n),
+        (plan.staged, plan.staged_n),
+        strict=True,
     ):
         if not depth:
             continue
-        each, tiles, row_tiles = plan.chunks_per_warp(depth), gates * plan.units // 16, plan.rows // 8
+        each, tiles, row_tiles = plan.chunks_per_warp(depth), plan.tiles(gates), plan.rows // 8
         chunk = plan.chunk_bytes(gates)
-        own = min(plan.rows, task.batch) * depth
         thrice = 3 if task.kind is ElementKind.FLOAT else 1
-        total += PASS + OWN_BYTES * own + ALL_BYTES * own * plan.blocks(task)
-        total += STREAMED_BYTES * max(0, each - held - staged) * chunk
-        total += INSTRUCTIONS * thrice * each * tiles * row_tiles * plan.warps / 2
-        total += STAGED_BYTES * chunk * min(staged, each - held)
-        total += SHARED_BYTES * plan.warps * tiles * row_tiles * 512
-        total += WAITING if plan.passes == 1 else 0.0
-    return total * plan.passes
+        latency += PASS + BATCH_OF_LOADS * (-(-each // plan.batch) - 1) + GATE * tasks * task.form.gates
+        latency += WAITING if plan.passes == 1 else 0.0
+        traffic += OWN_BYTE * min(plan.rows, task.batch) * depth
+        traffic += STREAMED_BYTE * max(0, each - held - staged) * chunk
+        traffic += INSTRUCTION * thrice * each * tiles * row_tiles * plan.warps / 2
+        traffic += STAGED_BYTE * chunk * min(staged, each - held)
+        traffic += SHARED_BYTE * plan.warps * tiles * row_tiles * 512
+    moved = task.batch * task.width * task.kind.size * (2 * task.form.gates + 2)
+    return StepCost(latency * plan.passes, traffic * plan.passes + MEMORY_BYTE * moved)
+
+
+def microseconds(task: KernelTask, plan: Plan) -> float:
+    """Return the expected time of a step, by which `candidates` sorts."""
+    return sum(estimate_step(task, plan))
+
+
+def estimate_start(task: KernelTask, plan: Plan) -> float:
+    """Return the expected time of a launch and of what its blocks do before the first step, on an H200."""
+    first, second = plan.depths(task)
+    own = plan.units * (task.tiles * first + second)
+    return LAUNCH + OWN_WEIGHT * own + ALL_WEIGHTS * own * plan.unit_blocks(task)

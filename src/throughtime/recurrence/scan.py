@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -13,8 +14,6 @@ from throughtime.cells.base import Cell, State
 from throughtime.errors import InputError, unknown
 from throughtime.recurrence.backend import Backend, Result
 from throughtime.recurrence.choice import BACKENDS, choose_backend, choose_for_layers
-
-RunLayers = Callable[[Sequence[Sequence[Cell]], Tensor, State | None, Tensor | None], Result]
 
 
 def scan(
@@ -50,87 +49,115 @@ def scan(
             cell, x.transpose(0, 1), state, lengths, reverse=reverse, carry=carry, backend=backend
         )
         return Result(outputs.transpose(0, 1), last)
-    if torch.is_autocast_enabled(x.device.type):
-        factors = None if carry is None else carry.to(torch.get_autocast_dtype(x.device.type))
-        return _autocast(
-            [cell],
-            x,
-            check_state(cell, x, state),
-            lambda x, state: scan(cell, x, state, lengths, reverse=reverse, carry=factors, backend=backend),
-        )
-    _check_shape(cell, x, "[time, batch, {}]")
-    entering = check_state(cell, x, state)
+    narrow = find_autocast_dtype(x)
+    _check_shape(cell, x, "[time, batch, {}]", narrow)
+    if state is not None:
+        state = check_state(cell, x, state)
+    elif len(cell.learned_state):
+        state = cell.initial_state(x.shape[1])
     steps = x.shape[0]
     x, lengths, carry = _trim(x, check_lengths(x, lengths), check_carry(x, carry))
-    if reverse:
+    chosen = get_backend(backend, cell, _stand_in(x, narrow), lengths, carry)
+    if chosen.name == "persistent" and _is_convertible([cell], x, narrow):
+        from throughtime.recurrence import persistent
+
+        outputs, last = persistent.run_layers(
+            [[cell]], x, state, lengths, carry, dtype=narrow, reverse=reverse
+        )
+        return Result(_append_zeros(outputs, steps), last)
+    entering = cell.initial_state(x.shape[1]) if state is None else state
+
+    def run(x: Tensor, state: State, carry: Tensor | None) -> Result:
+        if not reverse:
+            return chosen.run(cell, x, state, lengths, carry)
         order = reversal(x, lengths)
-        x = _reorder(x, order)
-        carry = None if carry is None else _reorder(carry, order)
-    outputs, last = get_backend(backend, cell, x, lengths, carry).run(cell, x, entering, lengths, carry)
-    if reverse:
-        outputs = _reorder(outputs, order)
+        factors = None if carry is None else _reorder(carry, order)
+        outputs, last = chosen.run(cell, _reorder(x, order), state, lengths, factors)
+        return Result(_reorder(outputs, order), last)
+
+    if narrow is None:
+        outputs, last = run(x, entering, carry)
+    else:
+        factors = None if carry is None else carry.to(narrow)
+        outputs, last = _autocast([cell], x, entering, narrow, partial(run, carry=factors))
     return Result(_append_zeros(outputs, steps), last)
 
 
 def scan_layers(
-    layers: Sequence[Sequence[Cell]], x: Tensor, state: State | None = None, lengths: Tensor | None = None
+    layers: Sequence[Sequence[Cell]],
+    x: Tensor,
+    state: State | None = None,
+    lengths: Tensor | None = None,
+    carry: Tensor | None = None,
 ) -> Result | None:
     """Run all layers through all steps in one call; return None if one scan after another is faster.
 
     The layers must be `are_alike`. Each is a cell that reads from the left, with or without a second one that
     reads from the right. States are flat, cell after cell; without one, each cell starts from its own.
     """
-    device = x.device.type
-    narrow = torch.is_autocast_enabled(device)
-    if narrow:
-        x = x.to(torch.get_autocast_dtype(device))
     if 0 in x.shape:
         return None
-    run_layers = _layers_runner(choose_for_layers(layers, x).name, len(layers[0]))
-    if run_layers is None:
+    narrow = find_autocast_dtype(x)
+    name = choose_for_layers(layers, _stand_in(x, narrow), lengths, carry).name
+    if name not in ("persistent", "native"):
         return None
     cells = [cell for layer in layers for cell in layer]
     if state is None and any(len(cell.learned_state) for cell in cells):
         state = tuple(part for cell in cells for part in cell.initial_state(x.shape[1]))
-
-    def run(x: Tensor, state: State | None) -> Result:
-        _check_shape(layers[0][0], x, "[time, batch, {}]")
-        _check_like(x, state or ())
-        inside, rows, _ = _trim(x, check_lengths(x, lengths), None)
-        outputs, last = run_layers(layers, inside, state, rows)
-        return Result(_append_zeros(outputs, x.shape[0]), last)
-
-    return _autocast(cells, x, state, run) if narrow else run(x, state)
-
-
-def _layers_runner(backend: str, directions: int) -> RunLayers | None:
-    """Return the function that runs several layers in one call; None if the backend has none."""
-    if backend == "native":
-        from throughtime.recurrence import native
-
-        return native.run_layers
-    if backend == "persistent" and directions == 1:
+    _check_shape(cells[0], x, "[time, batch, {}]", narrow)
+    if state is not None:
+        _check_like(x, state)
+    inside, rows, factors = _trim(x, check_lengths(x, lengths), check_carry(x, carry))
+    if name == "persistent" and _is_convertible(cells, x, narrow):
         from throughtime.recurrence import persistent
 
-        return persistent.run_layers
-    return None
+        outputs, last = persistent.run_layers(layers, inside, state, rows, factors, dtype=narrow)
+    elif carry is not None:
+        return None
+    else:
+        from throughtime.recurrence import native
+
+        def run(x: Tensor, state: State | None) -> Result:
+            return native.run_layers(layers, x, state, rows)
+
+        outputs, last = run(inside, state) if narrow is None else _autocast(cells, inside, state, narrow, run)
+    return Result(_append_zeros(outputs, x.shape[0]), last)
+
+
+def find_autocast_dtype(x: Tensor) -> torch.dtype | None:
+    """Return the type in which autocast computes on the device of x, or None where it is disabled."""
+    device = x.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+
+
+def _stand_in(x: Tensor, dtype: torch.dtype | None) -> Tensor:
+    """Return a tensor of the shape of x and this type, to choose a backend by; its values mean nothing."""
+    if dtype is None or x.dtype is dtype:
+        return x
+    return x.new_empty((), dtype=dtype).expand(x.shape).requires_grad_(x.requires_grad)
+
+
+def _is_convertible(cells: Sequence[Cell], x: Tensor, dtype: torch.dtype | None) -> bool:
+    """Whether the persistent kernels convert these tensors themselves, from float32 if at all."""
+    return dtype is None or all(
+        one.dtype in (dtype, torch.float32) for one in (x, *cells[0]._parameters.values()) if one is not None
+    )
 
 
 def _autocast(
     cells: Sequence[Cell],
     x: Tensor,
     state: State | None,
-    run: Callable[[Tensor, State | None], Result],
+    dtype: torch.dtype,
+    run: Callable[..., Result],
 ) -> Result:
     """Run in the precision of autocast; the returned state has the precision of the weights."""
-    device = x.device.type
-    dtype = torch.get_autocast_dtype(device)
     own = next(cells[0].parameters()).dtype
     with contextlib.ExitStack() as narrow:
         for cell in cells:
             weights = {name: weight.to(dtype) for name, weight in cell.weights().items()}
             narrow.enter_context(cell.replacing(weights))
-        narrow.enter_context(torch.autocast(device, enabled=False))
+        narrow.enter_context(torch.autocast(x.device.type, enabled=False))
         outputs, last = run(x.to(dtype), None if state is None else tuple(part.to(dtype) for part in state))
     return Result(outputs, tuple(part.to(own) for part in last))
 
@@ -183,14 +210,14 @@ def _append_zeros(outputs: Tensor, steps: int) -> Tensor:
     return pad(outputs, (0, 0, 0, 0, 0, padding)) if padding else outputs
 
 
-def _check_shape(cell: Cell, x: Tensor, layout: str) -> None:
+def _check_shape(cell: Cell, x: Tensor, layout: str, narrow: torch.dtype | None = None) -> None:
     if x.dim() != 3 or x.shape[2] != cell.input_size:
         expected = layout.format(cell.input_size)
         raise InputError("x", f"has shape {list(x.shape)}, this cell expects {expected}")
     if 0 in x.shape:
         raise InputError("x", f"has shape {list(x.shape)}: there is no step or no row to run")
     weight = next(iter(cell.weights().values()))
-    if x.dtype != weight.dtype:
+    if narrow is None and x.dtype != weight.dtype:
         raise InputError(
             "x", f"is {x.dtype} but the cell's weights are {weight.dtype}; convert one of them with .to()"
         )

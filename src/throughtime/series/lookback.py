@@ -1,21 +1,27 @@
-r"""The look-back and the normalisation of windows, chosen by the validation error of ridge regressions.
+r"""The look-back and the normalisation of windows, chosen by the errors of ridge regressions.
 
 Each candidate is a linear map of the last rows to the next ones, fitted in closed form. All candidates come
 from one pass over the windows. With :math:`X` the windows of the longest look-back and :math:`Y` the rows
 after them, :math:`X^T X`, :math:`X^T Y` and :math:`\sum Y^2` suffice: a shorter look-back is a block of these
 matrices, and subtracting the last value or the mean of a window is a linear map of it.
+
+The rows at the end of the data alone decide badly: they may hold no change of the level, or one cycle of many
+years. So each candidate is tried on three parts, one after the other: the third and the fourth quarter of the
+training rows and the validation rows, each with a map that is fitted to the training rows before it. One that
+is at least as good as the baseline on every part is used together with it: the mean of two maps is often
+better than both, and never as bad as the worse one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.series.ridge import LONGEST, PENALTIES, Moments, hold_back, windows_within
+from throughtime.series.ridge import LONGEST, PENALTIES, Moments, hold_back
 
 Array = NDArray[np.float64]
 Offset = Literal["last", "mean", "none"]
@@ -25,14 +31,15 @@ level is that of the training rows, and lose after a change of the level."""
 LOOKBACKS = (96, 336, 512, 720)
 """Look-backs to try beside one, two and four seasons; 336 hours are two weeks, 720 a month."""
 MULTIPLES = (1, 2, 4)
-MANY_HORIZONS = 10
 SHARE = 3
 """The longest look-back is at most a third of the training rows before the last horizon."""
+QUARTERS = ((0, 2), (2, 3), (3, 4))
+"""The parts of the training rows: the first only fits maps, and those after it try them, too."""
 MAX_PRODUCTS = 2e11
 """Multiplications of a pass over the windows, some seconds; of more windows, only every n-th is used."""
 MAX_HORIZON = 10_000
-ERRORS_PER_HORIZON = 16
-"""Number of origins per horizon at which the errors of two look-backs are compared."""
+TINY = 1e-12
+"""Minimum of an error that others are divided by; series without noise have none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +50,8 @@ class RidgeChoice:
     penalty: float
     normalise: Offset
     errors: dict[int, float]  # the squared error of each look-back, with its best normalisation and penalty
+    chosen: int
+    """The look-back that was chosen. If it is not the first, the map is the mean of both."""
 
     @property
     def lookback(self) -> int:
@@ -51,40 +60,38 @@ class RidgeChoice:
 
     def __str__(self) -> str:
         """Say what was chosen, and why."""
-        error, best = self.errors[self.lookback], min(self.errors, key=lambda each: self.errors[each])
-        if len(self.errors) == 1:
-            why = f"Ridge regression with look-back {self.lookback}: validation error {error:.4g}"
-        else:
+        first, *others = self.errors
+        why = f"Ridge regression with look-back {self.chosen}"
+        if others:
             tried = ", ".join(map(str, sorted(self.errors)))
-            why = (
-                f"Look-back {self.lookback} of {tried}: the ridge regression with the lowest validation error"
-            )
-            why += f" ({error:.4g})"
-            if best != self.lookback:
-                why = f"Look-back {self.lookback} of {tried}: the shortest whose ridge regression has a "
-                why += f"validation error ({error:.4g}) within a standard error of the lowest "
-                why += f"({self.errors[best]:.4g}, look-back {best})"
+            why = f"Look-back {self.lookback}: of {tried} rows, "
+            if self.chosen == first:
+                why += f"none has a better ridge regression than {first} on every part of the data"
+            else:
+                why += (
+                    f"{self.chosen} have a better ridge regression than {first} on every part of the data, "
+                )
+                why += "and the mean of both is used"
         subtracted = {"last": "its last value", "mean": "its mean", "none": "nothing"}[self.normalise]
-        return f"{why}; {subtracted} is subtracted from a window, penalty {self.penalty:g}."
+        error = f"validation error {self.errors[self.chosen]:.4g}"
+        return f"{why} ({error}); {subtracted} is subtracted from a window, penalty {self.penalty:g}."
 
 
-def lookbacks_to_try(
-    season: int | None, horizon: int, rows: Sequence[int], validation_rows: int
-) -> list[int]:
+def lookbacks_to_try(season: int | None, horizon: int, rows: Sequence[int]) -> list[int]:
     """Return the look-backs that series with these numbers of training rows are long enough for.
 
-    Half of the series must have a window with the longest of them. Where the validation rows are only a few
-    horizons long, they cannot tell long look-backs apart, and the longest are left out.
+    The first is that of the baseline. Half of the series must have a window with the longest of them.
 
-    >>> lookbacks_to_try(24, 96, [8640] * 7, 2880), lookbacks_to_try(24, 720, [8640] * 7, 2880)
-    ([24, 48, 96, 336, 512, 720], [24, 48, 96, 336])
+    >>> lookbacks_to_try(24, 96, [8640] * 7)
+    [336, 24, 48, 96, 512, 720]
     """
-    most = min((max(rows) - horizon) // SHARE, int(np.median(rows)) - horizon)
-    if validation_rows < MANY_HORIZONS * horizon:
-        most = min(most, LONGEST)
+    usual = int(np.median(rows)) - horizon
+    most = min((max(rows) - horizon) // SHARE, usual)
     unit = season or horizon
     tried = {*LOOKBACKS, *(unit * multiple for multiple in MULTIPLES)}
-    return sorted(each for each in tried if 1 < each <= most) or ([most] if most > 1 else [])
+    first = min(LONGEST, min(rows) // SHARE)
+    first = first if 1 < first <= usual else most
+    return [first, *sorted(each for each in tried - {first} if 1 < each <= most)] if first > 1 else []
 
 
 def choose_ridge(
@@ -97,89 +104,115 @@ def choose_ridge(
 ) -> RidgeChoice | None:
     """Fit a ridge regression with each look-back, and return the best; None if there are too few rows.
 
-    A series is on the scale of the others and has no gaps. The chosen look-back is the shortest whose error
-    is within a standard error of the lowest: validation errors of long look-backs differ by chance, and
-    shorter windows leave more rows to train on.
+    A series is on the scale of the others and has no gaps. The first look-back and the first offset are
+    chosen, unless others are at least as good on every part: then those with the lowest error, in the mean
+    over the parts, compared with the first, and the map is the mean of both. Each penalty is that of the
+    lowest validation error.
     """
     if not lookbacks or horizon > MAX_HORIZON:
         return None
     longest = max(lookbacks)
     if not any(len(part) >= horizon for part in validation):
         training, validation = hold_back(training)
-    fitted, tested = (sum_windows(series, part, longest, horizon) for part in (training, validation))
-    if not (fitted.windows and tested.windows):
+    trials = _try_parts(series, training, validation, longest, horizon)
+    if not trials:
         return None
-    best: dict[int, tuple[float, Offset, float, Array]] = {}
-    for lookback in lookbacks:
-        for offset in offsets:
-            known, new = (normalise(each, lookback, offset) for each in (fitted, tested))
-            for penalty in PENALTIES:
-                weights = known.weights(penalty)
-                error = new.squared_error(weights) / (new.windows * horizon)
-                if lookback not in best or error < best[lookback][0]:
-                    best[lookback] = error, offset, penalty, weights
-    lookback = _shortest_of_the_best(best, series, validation, horizon)
-    error, offset, penalty, _ = best[lookback]
-    # Shorter windows than the longest begin earlier.
-    moments = normalise(sum_windows(series, training, lookback, horizon), lookback, offset)
-    errors = {each: found[0] for each, found in best.items()}
-    return RidgeChoice(moments.weights(penalty), penalty, offset, errors)
+    tried = [(lookback, offset) for lookback in lookbacks for offset in offsets]
+    found = [_best_penalty(trials[0], *each) for each in tried]
+    chosen = _find_better(tried, trials, [error for error, _ in found])
+    maps: list[tuple[Array, Offset]] = []
+    for number in sorted({0, chosen}):
+        (lookback, offset), (_, penalty) = tried[number], found[number]
+        # Shorter windows than the longest begin earlier.
+        moments = normalise(sum_windows(series, training, lookback, horizon), lookback, offset)
+        maps.append((moments.weights(penalty), offset))
+    errors = {each: min(found[tried.index((each, own))][0] for own in offsets) for each in lookbacks}
+    errors[lookback] = found[chosen][0]
+    weights = average_maps(maps, offset) if chosen else maps[0][0]
+    return RidgeChoice(weights, penalty, offset, errors, lookback)
 
 
-def window_offset(windows: Array, offset: Offset) -> Array:
-    """Return what is subtracted from each of the windows [n, lookback], [n, 1]."""
-    if offset == "last":
-        return windows[:, -1:]
-    return windows.mean(axis=1, keepdims=True) if offset == "mean" else np.zeros((len(windows), 1))
-
-
-def _shortest_of_the_best(
-    best: dict[int, tuple[float, Offset, float, Array]],
-    series: Sequence[Array],
-    validation: Sequence[range],
-    horizon: int,
+def _find_better(
+    tried: Sequence[tuple[int, Offset]], trials: Sequence[_Trial], validated: Sequence[float]
 ) -> int:
-    lowest = min(best, key=lambda each: best[each][0])
-    reference = _errors(best[lowest], series, validation, max(best), horizon)
-    for lookback in sorted(best):
-        if lookback == lowest:
-            break
-        # Windows overlap: only the means of whole horizons vary almost independently.
-        worse = _errors(best[lookback], series, validation, max(best), horizon) - reference
-        if len(worse) > 1 and worse.mean() <= worse.std(ddof=1) / np.sqrt(len(worse)):
-            return lookback
-    return lowest
+    """Return the number of the best that is as good as the first on every part; 0 if none is.
 
-
-def _errors(
-    found: tuple[float, Offset, float, Array],
-    series: Sequence[Array],
-    validation: Sequence[range],
-    longest: int,
-    horizon: int,
-) -> Array:
-    """The mean squared error of each part of the validation rows that is as long as the horizon.
-
-    Series of one table move together, so that their mean counts once.
+    Those that fail on the validation rows, whose errors are `validated`, are not tried on other parts.
     """
-    _, offset, _, weights = found
-    parts: dict[int, list[float]] = {}
-    stride = max(1, horizon // ERRORS_PER_HORIZON)
-    for values, part in zip(series, validation, strict=True):
-        for first in range(part.start, part.stop - horizon + 1, horizon):
-            origins = range(first, min(first + 2 * horizon - 1, part.stop))
-            blocks = [
-                block[::stride, longest - len(weights) :]
-                for block in windows_within(values, origins, longest, horizon)
-            ]
-            if not blocks:
-                continue
-            rows = np.concatenate(blocks)
-            past, true = np.split(rows, [len(weights)], axis=1)
-            level = window_offset(past, offset)
-            error = float((((past - level) @ weights + level - true) ** 2).mean())
-            parts.setdefault((first - part.start) // horizon, []).append(error)
-    return np.array([np.mean(errors) for errors in parts.values()])
+    others = [_best_penalty(trial, *tried[0])[0] for trial in trials[1:]]
+    chosen, least = 0, 1.0
+    for number, error in enumerate(validated[1:], 1):
+        ratios = [error / max(validated[0], TINY)]
+        for trial, first in zip(trials[1:], others, strict=True):
+            if ratios[-1] > 1:
+                break
+            ratios.append(_best_penalty(trial, *tried[number])[0] / max(first, TINY))
+        if max(ratios) <= 1 and sum(ratios) / len(ratios) < least:
+            chosen, least = number, sum(ratios) / len(ratios)
+    return chosen
+
+
+def average_maps(maps: Sequence[tuple[Array, Offset]], offset: Offset) -> Array:
+    r"""Return the mean of maps [lookback, horizon] of windows with their offsets subtracted, as such a map.
+
+    The forecast of a map W of windows x with the offset x m is :math:`x F`, with
+    :math:`F = m 1^T + (1 - m 1^T) W`. The mean of these F, for windows as long as the longest, is that of
+    :math:`W = F - m 1^T` with the `offset` of the result, since each column of F sums to 1.
+    """
+    longest, horizon = max(len(weights) for weights, _ in maps), maps[0][0].shape[1]
+    whole = np.zeros((longest, horizon))
+    for weights, own in maps:
+        m = offset_weights(len(weights), own)
+        whole[-len(weights) :] += m[:, None] + weights - np.outer(m, weights.sum(axis=0))
+    return whole / len(maps) - offset_weights(longest, offset)[:, None]
+
+
+def offset_weights(lookback: int, offset: Offset) -> Array:
+    """Return the vector m [lookback] by which a window is multiplied to get its offset."""
+    m = np.zeros(lookback)
+    if offset == "last":
+        m[-1] = 1
+    elif offset == "mean":
+        m[:] = 1 / lookback
+    return m
+
+
+class _Trial(NamedTuple):
+    """The rows before a part, to fit to, and the part."""
+
+    fitted: Moments
+    tested: Moments
+
+
+def _try_parts(
+    series: Sequence[Array],
+    training: Sequence[range],
+    validation: Sequence[range],
+    lookback: int,
+    horizon: int,
+) -> list[_Trial]:
+    """The parts on which maps are tried, the last one first; none if that has no windows."""
+    quarters = [
+        sum_windows(series, [_cut(part, *ends) for part in training], lookback, horizon) for ends in QUARTERS
+    ]
+    whole = sum_windows(series, training, lookback, horizon)
+    trials = [_Trial(whole, sum_windows(series, validation, lookback, horizon))]
+    trials.append(_Trial(quarters[0].add(quarters[1]), quarters[2]))
+    trials.append(_Trial(quarters[0], quarters[1]))
+    usable = [bool(trial.fitted.windows and trial.tested.windows) for trial in trials]
+    return [trial for trial, use in zip(trials, usable, strict=True) if use] if usable[0] else []
+
+
+def _cut(part: range, first: int, last: int) -> range:
+    begin, end = (part.start + len(part) * quarter // 4 for quarter in (first, last))
+    return range(begin, end)
+
+
+def _best_penalty(trial: _Trial, lookback: int, offset: Offset) -> tuple[float, float]:
+    """The lowest error of a forecast value on the tested windows, and its penalty."""
+    known, new = (normalise(each, lookback, offset) for each in trial)
+    values = new.windows * new.cross.shape[1]
+    return min((new.squared_error(known.weights(penalty)) / values, penalty) for penalty in PENALTIES)
 
 
 def sum_windows(series: Sequence[Array], parts: Sequence[range], lookback: int, horizon: int) -> Moments:
@@ -195,11 +228,7 @@ def normalise(moments: Moments, lookback: int, offset: Offset) -> Moments:
     The offset of a window x is x m. With it subtracted, X becomes X - X m 1^T, and Y becomes Y - X m 1^T.
     """
     inner, cross = moments.inner[-lookback:, -lookback:], moments.cross[-lookback:]
-    m = np.zeros(lookback)
-    if offset == "last":
-        m[-1] = 1
-    elif offset == "mean":
-        m[:] = 1 / lookback
+    m = offset_weights(lookback, offset)
     moved = inner @ m
     level = float(m @ moved)
     targets = cross - moved[:, None]

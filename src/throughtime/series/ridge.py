@@ -137,6 +137,11 @@ class Moments(NamedTuple):
                 count += len(block)
         return cls(inner, cross, squares, count)
 
+    def add(self, other: Moments) -> Moments:
+        """The moments of the windows of both."""
+        inner, cross, squares, windows = other
+        return Moments(self.inner + inner, self.cross + cross, self.squares + squares, self.windows + windows)
+
     def weights(self, penalty: float) -> Array:
         """The ridge regression with this penalty."""
         whole = self.inner + penalty * np.eye(len(self.inner))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -60,7 +60,7 @@ def plan_training(
             speed = measure_speed(model, dataset, seconds, processes)
     passes = seconds / speed.per_epoch
     shown = f"{passes:.1f}" if passes < 10 else f"{passes:.0f}"
-    settings = ", ".join(f"{key}={value:g}" for key, value in chosen.items())
+    settings = show_settings(chosen)
     say(
         f"There is time for about {shown} epochs in {asked.minutes:g} minutes, at "
         f"{1000 * speed.per_update:.3g} ms per update{': ' + settings if settings else ''}."
@@ -68,8 +68,17 @@ def plan_training(
     return model, speed.per_update
 
 
+def show_settings(settings: Mapping[str, Any]) -> str:
+    """Settings as they are written on the command line.
+
+    >>> show_settings({"hidden_size": 512, "lr": 3e-3, "structure": "beside"})
+    'hidden_size=512, lr=0.003, structure=beside'
+    """
+    return ", ".join(f"{key}={value}" for key, value in settings.items())
+
+
 def measure_speed(model: Predictor, dataset: Dataset, seconds: float, processes: Processes) -> Speed:
-    """Train the model for a moment, and put its weights back."""
+    """Train the model for a moment, all processes together, and put its weights back."""
     import torch
 
     low, high = SECONDS
@@ -84,8 +93,12 @@ def measure_speed(model: Predictor, dataset: Dataset, seconds: float, processes:
             torch.cuda.synchronize(device)
         return time.perf_counter() - began
 
+    def mean_clock() -> float:
+        return processes.sum([read_clock()], device)[0] / processes.world_size
+
     with tempfile.TemporaryDirectory() as folder:
-        trainer = Trainer(objective, model.config, Path(folder), Reporter(), improved=lambda measured: None)
+        options: dict[str, Any] = {"improved": lambda measured: None, "processes": processes}
+        trainer = Trainer(objective, model.config, Path(folder), Reporter(), **options)
         steps = trainer.steps_per_epoch
         objective.model.train()
         for group in itertools.chain.from_iterable(trainer.groups() for _ in itertools.count()):
@@ -94,11 +107,9 @@ def measure_speed(model: Predictor, dataset: Dataset, seconds: float, processes:
             if done == WARM_UP:
                 read_clock()  # wait for a GPU
                 began = time.perf_counter()
-            if done > WARM_UP and read_clock() >= limit:
+            # Processes wait for each other in each update, so all must stop after the same one.
+            if done > WARM_UP and (elapsed := mean_clock()) >= limit:
                 break
-        per_update = read_clock() / (done - WARM_UP)
+        per_update = elapsed / (done - WARM_UP)
     objective.model.load_state_dict(before)
-    # Processes share the batches; all plan with the mean of what they measured.
-    (total,) = processes.sum([per_update], device)
-    per_update = total / processes.world_size
     return Speed(per_update, per_update * steps)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -130,21 +130,22 @@ def count_words(texts: Iterable[str]) -> int:
     )
 
 
-def choose_max_size(given: int | None, tokens: str, texts: Iterable[str]) -> int | None:
+def choose_max_size(given: int | None, tokens: str, count: Callable[[], int]) -> int | None:
     """The size of a vocabulary if `given` is None: one part of words per forty running words, within bounds.
 
-    Tokens that are not parts of words have no limit.
+    `count` returns the number of running words, and is called only if it matters. Tokens that are not parts
+    of words have no limit.
 
-    >>> [choose_max_size(None, "bpe", texts) for texts in (["a few"] * 10, ["and many"] * 100_000)]
-    [1000, 5000]
-    >>> choose_max_size(None, "space", ["a few words"]) is None
+    >>> [choose_max_size(None, "bpe", lambda: words) for words in (20, 200_000, 10_000_000)]
+    [1000, 5000, 8000]
+    >>> choose_max_size(None, "space", lambda: 1 // 0) is None
     True
     """
     from throughtime.text.subword import TRAINED
 
     if given is not None or tokens not in TRAINED:
         return given
-    return max(MIN_PIECES, min(MAX_PIECES, count_words(texts) // WORDS_PER_PIECE))
+    return max(MIN_PIECES, min(MAX_PIECES, count() // WORDS_PER_PIECE))
 
 
 def follow_suggestions(config: Any, dataset: Dataset) -> dict[str, str]:

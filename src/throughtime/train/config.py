@@ -152,6 +152,13 @@ class TrainingConfig(Config):
         """The number of epochs; None if the time determines it."""
         return self.epochs or (self.EPOCHS if self.minutes is None else None)
 
+    def settings_on(self, device: str) -> dict[str, Any]:
+        """The settings that suit a type of device, such as cuda, for a number of epochs, of those not given.
+
+        A training of some minutes measures the speed instead: see `settings_for`.
+        """
+        return {}
+
     def settings_for(self, passes: float) -> dict[str, Any]:
         """The settings that suit a training with time for this number of epochs, of those not given."""
         return {}

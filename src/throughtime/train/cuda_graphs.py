@@ -25,7 +25,7 @@ WARM_UP = 3
 SEEN_BEFORE = 1
 """Updates of a shape before it is recorded: its kernels are compiled and chosen in the first one."""
 MAX_SHAPES = 24
-"""Shapes to which batches of texts are padded; with 24, a twentieth of all positions is padding for them."""
+"""Shapes to which batches of texts are padded: 6 % more positions on Multi30k; 12 shapes are 11 % more."""
 MAX_GRAPHS = 32
 """Where shapes keep changing, the others are not recorded."""
 
@@ -74,7 +74,7 @@ class CudaGraphs:
         entering = tuple(part.clone() for part in carried)
         graph = torch.cuda.CUDAGraph()
         try:
-            # Local to this thread: the one that prepares batches allocates pinned memory meanwhile.
+            # Local to this thread: another one of the program may use the GPU meanwhile.
             stream, mode = torch.cuda.current_stream(), "thread_local"
             with torch.cuda.graph(graph, pool=self._pool, stream=stream, capture_error_mode=mode):
                 reached_state = self._step(still, entering)

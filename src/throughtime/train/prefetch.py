@@ -1,20 +1,15 @@
-"""Batches on their way to the model; for a GPU they are prepared ahead of it."""
+"""Batches on their way to the model; for a GPU they are prepared while it computes."""
 
 from __future__ import annotations
 
 import contextlib
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import torch
 
 from throughtime.data.batching.batches import Batch, Batches
 from throughtime.data.batching.shapes import PaddedShapes
-
-DEPTH = 8
-"""Number of batches prepared ahead of the model."""
 
 
 class PreparedBatch(NamedTuple):
@@ -27,31 +22,16 @@ class PreparedBatch(NamedTuple):
 def prefetch(
     batches: Batches[Any, Any], device: torch.device, shapes: PaddedShapes | None = None
 ) -> Iterator[PreparedBatch]:
-    """Yield the rest of the current epoch; for a GPU, a thread prepares batches ahead in pinned memory.
+    """Yield the rest of the current epoch; for a GPU in pinned memory, from which the learner copies it.
 
-    There batches are padded to `shapes`, if they are given, and packed, so that each moves in one copy.
+    There batches are padded to `shapes`, if they are given, and packed, so that each moves in one copy. This
+    takes place while the GPU computes the updates before. A thread of its own would not do it sooner: the two
+    would wait for Python's lock at each of their calls, which takes longer than to prepare a batch.
     """
-    if device.type != "cuda":
-        for batch in batches:
-            yield PreparedBatch(batch, batches.state())
-        return
-    source = iter(batches)
-
-    def prepare() -> PreparedBatch | None:
-        batch = next(source, None)
-        if batch is None:
-            return None
-        padded = batch if shapes is None else shapes.pad(batch)
-        return PreparedBatch(padded.pack(pin=True), batches.state())
-
-    pool = ThreadPoolExecutor(max_workers=1)
-    try:
-        ahead = deque(pool.submit(prepare) for _ in range(DEPTH))
-        while (one := ahead.popleft().result()) is not None:
-            ahead.append(pool.submit(prepare))
-            yield one  # the learner copies it, in the order of its stream
-    finally:
-        pool.shutdown(cancel_futures=True)
+    for batch in batches:
+        if device.type == "cuda":
+            batch = (batch if shapes is None else shapes.pad(batch)).pack(pin=True)
+        yield PreparedBatch(batch, batches.state())
 
 
 @contextlib.contextmanager

@@ -178,37 +178,47 @@ def _stack(parts: list[Tensor], rows: int) -> Tensor:
 
 @dataclass(frozen=True)
 class MaskedBatch(Batch):
-    """Whole sentences, [time, batch], the flattened positions [N] in them that a model is to hide, and the
-    ids there.
+    """Whole sentences, [time, batch], and the flattened positions in them that a model is to hide.
+
+    `asked` [N] are the positions that it is to predict, with the ids there as `labels`: the hidden ones, and
+    perhaps others.
     """
 
     axes: ClassVar = {
         "ids": ("steps", "rows"),
         "lengths": ("rows",),
         "places": ("masks",),
-        "labels": ("masks",),
+        "asked": ("targets",),
+        "labels": ("targets",),
     }
     fillings: ClassVar = {"labels": IGNORED}
 
     ids: Tensor
     lengths: Tensor
     places: Tensor
+    asked: Tensor
     labels: Tensor
 
     def pad(self, sizes: Mapping[str, int]) -> Self:
-        """Pad, with the first position in place of those that are missing: it is hidden anyway."""
-        rows, padded = self.rows, super().pad(sizes)
-        moved = padded.places // rows * padded.rows + padded.places % rows
-        missing = torch.arange(len(moved)) >= len(self.places)
-        return replace(padded, places=torch.where(missing, moved[0], moved))
+        """Pad, with the first position in place of those that are missing."""
+        padded = super().pad(sizes)
+        return replace(padded, places=self._move(padded, "places"), asked=self._move(padded, "asked"))
+
+    def _move(self, padded: Self, name: str) -> Tensor:
+        """The positions of this name among the rows of a padded batch."""
+        own: Tensor = getattr(self, name)
+        positions: Tensor = getattr(padded, name)
+        moved = positions // self.rows * padded.rows + positions % self.rows
+        return torch.where(torch.arange(len(moved)) >= len(own), moved[0], moved)
 
 
 class MaskedBatches(BucketedBatches[MaskedBatch]):
     """Batches of sentences with `share` of their tokens masked; see `BucketedBatches`.
 
-    Each token is masked with this probability, and each sentence has at least one mask. The masks depend only
-    on the seed, the epoch and the token's position in the data, not on the batches, the number of processes
-    or whether the run was resumed.
+    Each token is masked with this probability, and each sentence has at least one mask. Tokens to predict are
+    the masked ones and, if `asked_share` is larger than `share`, others up to this share. The draws depend
+    only on the seed, the epoch and the token's position in the data, not on the batches, the number of
+    processes or whether the run was resumed.
 
     >>> batches = MaskedBatches(RaggedIds.of([[5, 6, 7, 8, 9], [4, 3]]), share=0.4, shuffle=False)
     >>> batch = next(iter(batches))
@@ -218,31 +228,41 @@ class MaskedBatches(BucketedBatches[MaskedBatch]):
 
     unit = "sentences"
 
-    def __init__(self, rows: RaggedIds, *, share: float = 0.15, **options: Unpack[BucketOptions]) -> None:
+    def __init__(
+        self,
+        rows: RaggedIds,
+        *,
+        share: float = 0.15,
+        asked_share: float = 0.0,
+        **options: Unpack[BucketOptions],
+    ) -> None:
         if not 0 < share <= 1:
             raise InputError("mask_share", f"is {share}, expected more than 0 and at most 1")
         if not rows.lengths.all():
             raise InputError("sentences", "hold an empty one; leave it out, as `split_rows` does")
-        self._rows, self._share = rows, share
+        self._rows, self._shares = rows, (share, asked_share)
         super().__init__(rows.lengths, rows.lengths, {"tokens": len(rows.flat), "share": share}, **options)
 
     def _collate(self, plan: RaggedIds, index: int) -> MaskedBatch:
-        masked = self._draw_masks(plan[index])
+        drawn = self._draw(plan[index])
         ids, lengths = self._rows.pad_rows(self._mine(plan[index]))
-        places = torch.from_numpy(np.flatnonzero(masked[: len(ids), self.rank :: self.world_size]))
-        return MaskedBatch(
-            count=int(masked.sum()), ids=ids, lengths=lengths, places=places, labels=ids.flatten()[places]
-        )
+        mine = drawn[: len(ids), self.rank :: self.world_size]
+        places, asked = (torch.from_numpy(np.flatnonzero(mine < share)) for share in self._shares)
+        asked = asked if len(asked) > len(places) else places
+        count = int((drawn < max(self._shares)).sum())
+        labels = ids.flatten()[asked]
+        return MaskedBatch(count=count, ids=ids, lengths=lengths, places=places, asked=asked, labels=labels)
 
-    def _draw_masks(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether each token [time, batch] of these rows is masked: if its number, drawn from [0, 1), is
-        below the share, or the lowest of its row.
+    def _draw(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """A number in [0, 1) for each token [time, batch] of these rows, 0 for the lowest of its row.
+
+        A token is masked if its number is below the share, so that each sentence has a mask.
         """
         lengths = self._rows.select_lengths(rows)
         time = np.arange(lengths.max(initial=0))[:, None]
         drawn = hash_to_unit(self._seed, self.epoch, self._rows.offsets[rows] + time)
-        drawn = np.where(time < lengths, drawn, 1.0)
-        return np.asarray((drawn < self._share) | (time == drawn.argmin(axis=0)), dtype=np.bool_)
+        drawn = np.where(time < lengths, drawn, np.inf)
+        return np.where(time == drawn.argmin(axis=0), 0.0, drawn)
 
 
 def hash_to_unit(seed: int, epoch: int, numbers: NDArray[np.int64]) -> NDArray[np.float64]:

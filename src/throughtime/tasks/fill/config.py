@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -18,7 +19,7 @@ TEXT_KINDS = ("text", "tags", "pairs", "cards", "labelled", "described")
 """The kinds of data that hold texts."""
 
 FEW_PASSES = 8
-"""Epochs up to which one layer learns more than two in the same time."""
+"""Epochs of two layers up to which one layer that predicts many tokens in a pass is better."""
 
 
 class FillConfig(shared.TextConfig):
@@ -51,6 +52,11 @@ class FillConfig(shared.TextConfig):
         description="probability that a token is masked, drawn in each epoch; at least one per sentence",
     )
 
+    structure: Literal["masked", "beside"] = architecture(
+        "masked",
+        description="masked: a hidden token is predicted from the states at its mask; beside: from those on "
+        "both sides of it, so that one pass predicts many tokens, with one layer",
+    )
     cell: shared.Cell = "lstm"
     embedding_size: shared.EmbeddingSize = 256
     hidden_size: shared.HiddenSizeEachWay = 256
@@ -70,13 +76,22 @@ class FillConfig(shared.TextConfig):
         """The options with which `open_dataset` opens the data."""
         return {"source": self.source, "target": self.target, "layout": "lines"}
 
+    @classmethod
+    def derive_settings(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The structure without masks has one layer."""
+        return {"num_layers": 1} if given.get("structure") == "beside" and "num_layers" not in given else {}
+
     def find_side(self, dataset: Dataset) -> str | None:
         """The side of these data that the model reads; None where the data have no sides."""
         return (self.side or "source") if dataset.kind in ("pairs", "cards") else None
 
     def settings_for(self, passes: float) -> dict[str, Any]:
-        """One layer and a higher rate if there is time for a few epochs only."""
-        chosen = {"num_layers": 1, "lr": 4e-3} if passes < FEW_PASSES else {}
+        """One layer that predicts many tokens in a pass, if there is time for a few epochs only."""
+        if passes >= FEW_PASSES:
+            return {}
+        chosen: dict[str, Any] = {"batch_size": 128, "lr": 5e-3}
+        if not self.model_fields_set & {"structure", "num_layers"}:
+            chosen |= {"structure": "beside", "num_layers": 1}
         return {key: value for key, value in chosen.items() if key not in self.model_fields_set}
 
     def complete(self, dataset: Dataset) -> FillConfig:
@@ -86,7 +101,14 @@ class FillConfig(shared.TextConfig):
         side = self.find_side(dataset)
         if side is None and self.side is not None:
             raise InputError("side", f"is {self.side}, but {dataset.name} does not hold pairs; leave it out")
+        if self.structure == "beside" and self.num_layers != 1:
+            raise InputError(
+                "num_layers",
+                f"is {self.num_layers}, but structure=beside has one layer; leave one of them out",
+            )
         split_already = dataset.tokens == "space" or dataset.kind == "tags"
         tokens = self.tokens or ("space" if split_already else "unicode")
-        size = shared.choose_max_size(self.max_size, tokens, dataset.texts("train", side))
+        size = shared.choose_max_size(
+            self.max_size, tokens, lambda: shared.count_words(dataset.texts("train", side))
+        )
         return self.model_copy(update={"side": side, "tokens": tokens, "max_size": size})

@@ -12,6 +12,7 @@ from throughtime.export.write import Case, ModelExport, draw_ragged
 from throughtime.tasks.fill.network import MaskedTokens
 from throughtime.tasks.fill.predictor import Filler
 
+LAST = 2**31 - 1  # the end of any sequence
 SHAPES = ((1, 3), (1, 50), (3, 7), (3, 40))
 
 
@@ -37,6 +38,11 @@ def build_filler_graph(model: MaskedTokens, int8: bool) -> Graph:
     flat = graph.op("ScatterElements", graph.op("Reshape", ids, graph.axes(-1)), places, mask)
     vectors = graph.lookup(model.embedding.weight, graph.op("Reshape", flat, graph.op("Shape", ids)))
     outputs, _ = model.stack.graph(graph, vectors, None, lengths)
+    if model.beside:
+        left, right = graph.split(outputs, 2)
+        before = graph.slice(graph.op("Pad", left, graph.axes(1, 0, 0, 0, 0, 0)), 0, -1, axis=0)
+        after = graph.slice(graph.op("Pad", right, graph.axes(0, 0, 0, 1, 0, 0)), 1, LAST, axis=0)
+        outputs = graph.concat([before, after])
     rows = graph.op("Reshape", outputs, graph.axes(-1, model.stack.output_size))
     asked = graph.op("Gather", rows, places)
     if isinstance(model.projection, nn.Linear):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import cast
 
+import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from throughtime.errors import InputError
 from throughtime.layers.embedding import initialise_network_
@@ -25,13 +27,25 @@ class MaskedModel(nn.Module, ABC):
 
     The model hides them itself, in its input. So several layers leak nothing: what the second layer learns
     about step t from its neighbours comes from a first layer that has read the mask there, not the answer.
+
+    With `beside`, a step is predicted from the states on both sides of it, which have not read it:
+
+    .. math:: P(x_t | \text{all but } t) =
+        \text{softmax}(W (\overrightarrow{h}_{t-1}, \overleftarrow{h}_{t+1}) + b)
+
+    One pass then predicts any number of steps, `asked`, hidden or not. The stack must have one layer: a
+    second one would read the answer in the neighbours' states.
     """
 
-    def __init__(self, stack: Stack, head: SoftmaxHead, *, output_dropout: float = 0.0) -> None:
+    def __init__(
+        self, stack: Stack, head: SoftmaxHead, *, beside: bool = False, output_dropout: float = 0.0
+    ) -> None:
         super().__init__()
         if not stack.bidirectional:
             raise InputError("stack", "reads from one end only; build it with bidirectional=True")
-        self.stack = stack
+        if beside and len(stack.layers) > 1:
+            raise InputError("stack", f"has {len(stack.layers)} layers, expected 1 with beside=True")
+        self.stack, self.beside = stack, beside
         width = head.weight.shape[1]
         self.projection = nn.Linear(stack.output_size, width) if width != stack.output_size else nn.Identity()
         self.output_dropout = nn.Dropout(check_probability("output_dropout", output_dropout))
@@ -48,15 +62,29 @@ class MaskedModel(nn.Module, ABC):
         rows, steps = x.shape[:2]
         return places % rows * steps + places // rows
 
-    def forward(self, x: Tensor, places: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """The input of the softmax at each hidden step, [N, H]."""
+    def forward(
+        self, x: Tensor, places: Tensor, lengths: Tensor | None = None, asked: Tensor | None = None
+    ) -> Tensor:
+        """The input of the softmax at each hidden step, or at each step of `asked`, [N, H]."""
         outputs = self.stack(self.hide(x, places), None, lengths).outputs
-        asked = outputs.flatten(0, 1).index_select(0, self.flat_places(x, places))
-        return cast(Tensor, self.output_dropout(self.projection(asked)))
+        if self.beside:
+            outputs = shift_sides(outputs, time=int(self.stack.batch_first))
+        elif asked is not None:
+            raise InputError("asked", "needs a model with beside=True: the others read what is not hidden")
+        asked = places if asked is None else asked
+        rows = outputs.flatten(0, 1).index_select(0, self.flat_places(x, asked))
+        return cast(Tensor, self.output_dropout(self.projection(rows)))
 
-    def loss(self, x: Tensor, places: Tensor, labels: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """The sum of -ln P(label) over the hidden steps; labels are [N]."""
-        return self.head.loss(self(x, places, lengths), labels)
+    def loss(
+        self,
+        x: Tensor,
+        places: Tensor,
+        labels: Tensor,
+        lengths: Tensor | None = None,
+        asked: Tensor | None = None,
+    ) -> Tensor:
+        """The sum of -ln P(label) over the hidden steps, or those of `asked`; labels are [N]."""
+        return self.head.loss(self(x, places, lengths, asked), labels)
 
     def log_probs(self, x: Tensor, places: Tensor, lengths: Tensor | None = None) -> Tensor:
         """ln P of every class at the hidden steps, [N, V]."""
@@ -81,10 +109,11 @@ class MaskedTokens(MaskedModel):
         head: SoftmaxHead,
         *,
         mask_id: int,
+        beside: bool = False,
         embedding_dropout: float = 0.0,
         output_dropout: float = 0.0,
     ) -> None:
-        super().__init__(stack, head, output_dropout=output_dropout)
+        super().__init__(stack, head, beside=beside, output_dropout=output_dropout)
         self.embedding, self.mask_id = embedding, mask_id
         self.embedding_dropout = nn.Dropout(check_probability("embedding_dropout", embedding_dropout))
 
@@ -108,6 +137,22 @@ class MaskedSteps(MaskedModel):
         return x.flatten(0, 1).index_fill(0, self.flat_places(x, places), 0.0).view_as(x)
 
 
+def shift_sides(outputs: Tensor, *, time: int = 0) -> Tensor:
+    """Return for each step the output before it from the left and the one after it from the right.
+
+    At the ends there are zeros, as in a first state. `time` is the dimension of the steps, 0 or 1.
+
+    >>> import torch
+    >>> shift_sides(torch.tensor([[[1, 10]], [[2, 20]], [[3, 30]]])).squeeze().tolist()
+    [[0, 20], [1, 30], [2, 0]]
+    """
+    left, right = outputs.chunk(2, dim=-1)
+    steps, other = outputs.shape[time], (0, 0) * (2 - time)
+    before = pad(left, (*other, 1, 0)).narrow(time, 0, steps)
+    after = pad(right, (*other, 0, 1)).narrow(time, 1, steps)
+    return torch.cat([before, after], dim=-1)
+
+
 def build_filler(config: FillConfig, vocabulary_size: int, *, mask_id: int) -> MaskedTokens:
     """Build the network that the settings describe, with Xavier initialisation.
 
@@ -121,4 +166,7 @@ def build_filler(config: FillConfig, vocabulary_size: int, *, mask_id: int) -> M
         config.embedding_size if config.tied else stack.output_size, vocabulary_size, weight=weight
     )
     dropouts = {"embedding_dropout": config.embedding_dropout, "output_dropout": config.output_dropout}
-    return initialise_network_(MaskedTokens(embedding, stack, head, mask_id=mask_id, **dropouts))
+    beside = config.structure == "beside"
+    return initialise_network_(
+        MaskedTokens(embedding, stack, head, mask_id=mask_id, beside=beside, **dropouts)
+    )

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 SAMPLES = 3
 WORDS_PER_SAMPLE = 3
+ASKED_SHARE = 0.5
+"""Share of the tokens that a pass of structure=beside predicts: more of them take too long."""
 
 
 class GuessCounts(NamedTuple):
@@ -68,12 +70,16 @@ class FillObjective(TextObjective):
 
     def batches(self, rank: int, world_size: int) -> MaskedBatches:
         """Sentences of similar lengths together, with new masks in each epoch."""
-        return MaskedBatches(self.train, share=self.config.mask_share, **self.batch_options(rank, world_size))
+        share, asked = self.config.mask_share, ASKED_SHARE if self.config.structure == "beside" else 0.0
+        return MaskedBatches(
+            self.train, share=share, asked_share=asked, **self.batch_options(rank, world_size)
+        )
 
     def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
-        """-ln P of the hidden tokens."""
+        """-ln P of the hidden tokens, and of others if the structure can predict them in the same pass."""
         assert isinstance(batch, MaskedBatch)
-        return Loss(self.model.loss(batch.ids, batch.places, batch.labels, batch.lengths)), ()
+        others = (batch.asked,) if self.config.structure == "beside" else ()
+        return Loss(self.model.loss(batch.ids, batch.places, batch.labels, batch.lengths, *others)), ()
 
     def validate(self, rank: int, world_size: int) -> dict[str, float]:
         """What is counted on the validation sentences, with the same masks each time."""

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import huber_loss, l1_loss, mse_loss, softplus
+from torch.nn.functional import huber_loss, l1_loss, softplus
 
 from throughtime.errors import InputError, unknown
 from throughtime.runtime.forecast import GRID, LEAST_SCALE
 
 MAX_DEGREES = 100.0
+MAX_ERROR = 1e6
+"""A squared error grows linearly beyond this, so that no error overflows it."""
+MAX_DEVIATIONS = 1e4
+"""Beyond this number of deviations, the loss of a normal distribution grows with a logarithm."""
+MAX_ROOT = 1e9
+"""Numbers up to this are squared; of larger ones a logarithm is used, which in float32 is the same here."""
 
 
 class ForecastHead(nn.Module):
@@ -65,7 +72,11 @@ class PointHead(ForecastHead):
 
     def __init__(self, loss: str = "mse") -> None:
         super().__init__()
-        losses: dict[str, Callable[..., Tensor]] = {"mse": mse_loss, "mae": l1_loss, "huber": huber_loss}
+        losses: dict[str, Callable[..., Tensor]] = {
+            "mse": _squared_error,
+            "mae": l1_loss,
+            "huber": huber_loss,
+        }
         if loss not in losses:
             raise unknown("loss", loss, losses)
         self._loss, self.measure = losses[loss], loss
@@ -130,7 +141,9 @@ class GaussianHead(LocationScaleHead):
     def loss(self, outputs: Tensor, target: Tensor) -> Tensor:
         """Return the negative log-likelihood."""
         centre, scale = _centre_and_scale(outputs)
-        return scale.log() + 0.5 * ((target - centre) / scale).square() + 0.5 * math.log(2 * math.pi)
+        near, beyond = _split((target - centre) / scale, MAX_DEVIATIONS)
+        tail = MAX_DEVIATIONS**2 * beyond.log()
+        return scale.log() + 0.5 * near.square() + tail + 0.5 * math.log(2 * math.pi)
 
     def standard_quantiles(self, probabilities: Tensor) -> Tensor:
         """Return the quantiles of the standard normal distribution."""
@@ -163,7 +176,8 @@ class StudentHead(LocationScaleHead):
         degrees = self.degrees
         constant = torch.lgamma(degrees / 2) - torch.lgamma((degrees + 1) / 2)
         constant = constant + 0.5 * (degrees * math.pi).log()
-        tail = torch.log1p(((target - centre) / scale).square() / degrees)
+        near, beyond = _split((target - centre) / scale, MAX_ROOT)
+        tail = torch.log1p(near.square() / degrees) + 2 * beyond.log()
         return constant + scale.log() + 0.5 * (degrees + 1) * tail
 
     def draw(self, outputs: Tensor, generator: torch.Generator | None = None) -> Tensor:
@@ -259,11 +273,20 @@ class QuantileHead(ForecastHead):
 
     def _sort_quantiles(self, outputs: Tensor) -> Tensor:
         outputs = outputs.float()
+        if outputs.device.type != "cpu":
+            return self.add_one_by_one(outputs)
         middle = self.centre
         centre = outputs[..., middle : middle + 1]
         above = centre + softplus(outputs[..., middle + 1 :]).cumsum(-1)
         below = centre - softplus(outputs[..., :middle]).flip(-1).cumsum(-1).flip(-1)
         return torch.cat([below, centre, above], dim=-1)
+
+    def add_one_by_one(self, outputs: Tensor) -> Tensor:
+        """Return the quantiles by plain sums: for few columns, a GPU is slow at cumulative ones."""
+        centre, steps = outputs[..., self.centre], softplus(outputs).unbind(-1)
+        above = itertools.accumulate(steps[self.centre + 1 :], initial=centre)
+        below = itertools.accumulate(steps[: self.centre][::-1], torch.sub, initial=centre)
+        return torch.stack([*[*below][:0:-1], *above], dim=-1)
 
     def _interpolate(self, ordered: Tensor, probability: float) -> Tensor:
         above = next(
@@ -273,6 +296,15 @@ class QuantileHead(ForecastHead):
             return ordered[..., above]
         low, high = self.known[above - 1], self.known[above]
         return torch.lerp(ordered[..., above - 1], ordered[..., above], (probability - low) / (high - low))
+
+
+def _squared_error(outputs: Tensor, target: Tensor, *, reduction: str = "none") -> Tensor:
+    return 2 * huber_loss(outputs, target, reduction=reduction, delta=MAX_ERROR)
+
+
+def _split(values: Tensor, largest: float) -> tuple[Tensor, Tensor]:
+    """Clamp the values to `largest`, and return also how many times larger their sizes are, at least 1."""
+    return values.clamp(-largest, largest), (values.abs() / largest).clamp(min=1.0)
 
 
 def _inverse_softplus(values: Tensor) -> Tensor:

@@ -41,9 +41,7 @@ def choose_window(
     training, validation = (config.timeline.part_of_each(split, panel) for split in ("train", "valid"))
     rows = [len(part) for part in training]
     lookbacks = [config.lookback] if config.lookback else []
-    if not lookbacks:
-        validation_rows = max(len(part) for part in validation)
-        lookbacks = lookbacks_to_try(config.season, config.horizon, rows, validation_rows)
+    lookbacks = lookbacks or lookbacks_to_try(config.season, config.horizon, rows)
     choice = choose_ridge(
         _scale_series(panel, scaling),
         training,

@@ -178,15 +178,17 @@ def _divide_windows(windows: PanelWindows | None) -> torch.Tensor:
 def _smallest_share(squares: list[list[float]]) -> int:
     """Return the first row of squared errors by part whose mean is within a standard error of the lowest.
 
-    >>> _smallest_share([[4.0, 4.1, 4.0], [3.0, 3.1, 3.1], [2.9, 3.2, 3.0]])
-    1
+    A single part has no standard error: it is too little to prefer another row than the first.
+
+    >>> _smallest_share([[4.0, 4.1, 4.0], [3.0, 3.1, 3.1], [2.9, 3.2, 3.0]]), _smallest_share([[4.0], [3.0]])
+    (1, 0)
     """
     table = np.array(squares)
     table = table[:, table.any(axis=0)]
     lowest = int(table.sum(axis=1).argmin())
     for place in range(lowest):
         worse = table[place] - table[lowest]
-        if len(worse) > 1 and worse.mean() <= worse.std(ddof=1) / np.sqrt(len(worse)):
+        if len(worse) == 1 or worse.mean() <= worse.std(ddof=1) / np.sqrt(len(worse)):
             return place
     return lowest
 

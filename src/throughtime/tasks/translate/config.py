@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
@@ -52,6 +53,8 @@ SWITCHES = {
 """The structures without attention: names for combinations of three switches."""
 ATTENTIVE = ("attention", "attention-no-feeding", "conditional")
 """The structures with attention."""
+LARGE = {"hidden_size": 512, "lr": 3e-3}
+"""The settings of a larger model, which is better if there is time for it."""
 LARGE_PASSES = 60
 """Passes of 256 units from which on 512 units, which train about half as fast, are better."""
 MIN_BYTE_PIECES = 300  # 256 bytes, the special tokens, and some room for longer pieces
@@ -147,7 +150,8 @@ class TranslateConfig(TextConfig):
     cell: str = architecture("gru", description="gru, lstm, rnn, mingru, ...; see `throughtime doctor`")
     embedding_size: EmbeddingSize = 256
     hidden_size: Size = architecture(
-        256, description="number of units of a decoder layer; with minutes, 512 if there is time for it"
+        256,
+        description="number of units of a decoder layer; by default 512 on a GPU, or if minutes allow it",
     )
     encoder_size: Size | None = architecture(
         None,
@@ -263,15 +267,16 @@ class TranslateConfig(TextConfig):
                 "source; set feed_context=true or initial_state=encoder",
             )
         languages = dataset.languages or (self.source, self.target)
+        count = cache(lambda: count_words(dataset.texts("train")))
         epochs = self.epochs
         if epochs is None and self.minutes is None:
-            epochs = suggest_epochs(count_words(dataset.texts("train")))
+            epochs = suggest_epochs(count())
         return self.model_copy(
             update={
                 "source": self.source or languages[0] or None,
                 "target": self.target or languages[1] or None,
                 "shared": self.tokens in TRAINED if self.shared is None else self.shared,
-                "max_size": choose_max_size(self.max_size, self.tokens, dataset.texts("train")),
+                "max_size": choose_max_size(self.max_size, self.tokens, count),
                 "epochs": epochs,
                 **self._suggest_dropout(epochs or 1),
             }
@@ -280,11 +285,16 @@ class TranslateConfig(TextConfig):
     def settings_for(self, passes: float) -> dict[str, Any]:
         """The settings that suit this number of passes over the data, of those that were not given."""
         large = passes >= LARGE_PASSES
-        sizes = {"hidden_size": 512, "lr": 3e-3} if large else {}
-        return {
-            **{key: value for key, value in sizes.items() if key not in self.model_fields_set},
-            **self._suggest_dropout(passes / 2 if large else passes),
-        }
+        sizes = self._suggest_sizes() if large else {}
+        return {**sizes, **self._suggest_dropout(passes / 2 if large else passes)}
+
+    def settings_on(self, device: str) -> dict[str, Any]:
+        """A larger model on a GPU, where the steps of a small one take as long."""
+        return self._suggest_sizes() if device == "cuda" else {}
+
+    def _suggest_sizes(self) -> dict[str, Any]:
+        given = self.model_fields_set
+        return {} if "hidden_size" in given else {key: LARGE[key] for key in LARGE if key not in given}
 
     def _suggest_dropout(self, passes: float) -> dict[str, float]:
         """The shares of dropout: data that are read more often need more."""

@@ -1,0 +1,158 @@
+"""Weights in one piece of memory, as cuDNN wants them: it copies those that are not at each call.
+
+The parameters of a stack on a GPU become views of that piece when the stack is moved there, as those of
+torch's own modules do. Their names and shapes stay. Whatever puts other memory in their place, such as weight
+drop, autocast or a transform, is noticed by its addresses, and torch copies.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from throughtime.cells.base import Cell
+from throughtime.recurrence.choice import are_alike
+
+MODES = {"rnn": 1, "gru": 3, "lstm": 2, "lstm-projected": 2}
+"""How cuDNN numbers the equations; an RNN with relu is 0."""
+TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+class _Flat(NamedTuple):
+    addresses: list[int]
+    second_biases: list[Tensor]
+
+    def holds(self, weights: Sequence[Tensor]) -> bool:
+        """Whether these weights are still where they were put."""
+        return self.addresses == [weight.data_ptr() for weight in weights]
+
+
+_FLAT: weakref.WeakKeyDictionary[Cell, _Flat] = weakref.WeakKeyDictionary()
+"""By the first of the cells that run in one call."""
+
+
+def list_weights(cells: Sequence[Cell]) -> list[Tensor]:
+    """List the weights in torch's order: ih, hh, both biases, the projection; cell after cell."""
+    own = [cell.weights() for cell in cells]
+    return _list(own, _find_second_biases(cells[0], own) or _make_second_biases(own))
+
+
+def _list(own: Sequence[dict[str, Tensor]], second_biases: Sequence[Tensor]) -> list[Tensor]:
+    listed: list[Tensor] = []
+    for w, second in zip(own, second_biases, strict=True):
+        listed += (w["weight_ih"], w["weight_hh"], w["bias"], second)
+        if "weight_hr" in w:
+            listed.append(w["weight_hr"])
+    return listed
+
+
+def _make_second_biases(own: Sequence[dict[str, Tensor]]) -> Sequence[Tensor]:
+    """Torch has two biases where ours is one: its second is zero, but for what a GRU resets.
+
+    The zeros are made in each call, once for all cells. Kept ones must not come from inference mode, from a
+    CUDA graph's memory, from another stream or from a transform: too much to watch for one small tensor.
+    """
+    bias = own[0]["bias"]
+    if "bias_hn" not in own[0]:
+        return [torch.zeros_like(bias)] * len(own)
+    zeros = bias.new_zeros(bias.shape[0] - own[0]["bias_hn"].shape[0])
+    joined = torch.cat([part for w in own for part in (zeros, w["bias_hn"])])
+    return joined.view(len(own), -1).unbind() if len(own) > 1 else [joined]
+
+
+def _find_second_biases(first: Cell, own: Sequence[dict[str, Tensor]]) -> Sequence[Tensor] | None:
+    """Return the second biases in the memory of the others, or None if that is not one piece."""
+    flat = _FLAT.get(first)
+    if flat is None or torch.compiler.is_compiling():
+        return None
+    weights = [weight for w in own for weight in w.values()]
+    if not all(type(weight) is nn.Parameter for weight in weights) or not flat.holds(weights):
+        return None
+    if "bias_hn" not in own[0]:
+        return flat.second_biases
+    linked: Sequence[Tensor] = _Link.apply(flat.second_biases, *[w["bias_hn"] for w in own])  # type: ignore[no-untyped-call]
+    return linked
+
+
+class _Link(torch.autograd.Function):
+    """The second biases of GRUs, whose last part is the memory of `bias_hn`."""
+
+    @staticmethod
+    def forward(ctx: Any, second_biases: Sequence[Tensor], *reset: Tensor) -> tuple[Tensor, ...]:
+        """Return the second biases as functions of `bias_hn`."""
+        ctx.size = len(reset[0])
+        return tuple(bias.view_as(bias) for bias in second_biases)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """Pass on the last part of the gradients."""
+        return None, *(gradient[-ctx.size :] for gradient in gradients)
+
+
+def flatten(layers: Sequence[Sequence[Cell]]) -> None:
+    """Put the weights of layers that run in one call of cuDNN into one piece of memory.
+
+    Only moves of a module may call this: a CUDA graph that was recorded before holds the old addresses.
+    """
+    cells = [cell for layer in layers for cell in layer]
+    if not are_alike(layers):  # each cell runs in a call of its own
+        for cell in cells:
+            flatten([[cell]])
+        return
+    own = [cell.weights() for cell in cells]
+    weights = [weight for w in own for weight in w.values()]
+    flat = _FLAT.get(cells[0])
+    if not _are_movable(cells[0], weights) or (flat is not None and flat.holds(weights)):
+        return
+    size = cells[0].hidden_size
+    with torch.no_grad():
+        data = [{name: weight.data for name, weight in w.items()} for w in own]
+        seconds = [second.clone() for second in _make_second_biases(data)]
+        mode = 0 if getattr(cells[0], "activation", "") == "relu" else MODES[cells[0].equations]
+        projected = cells[0].output_size if "weight_hr" in own[0] else 0
+        listed = _list(data, seconds)
+        _move(listed, len(listed) // len(cells), cells[0].input_size, mode, size, projected, layers)
+        for w, moved, second in zip(own, data, seconds, strict=True):
+            for name, weight in w.items():
+                weight.data = second[-size:] if name == "bias_hn" else moved[name]
+    _FLAT[cells[0]] = _Flat([weight.data_ptr() for weight in weights], seconds)
+
+
+def _are_movable(first: Cell, weights: Sequence[Tensor]) -> bool:
+    """Whether cuDNN runs such cells and these are ordinary parameters on one GPU, none of them twice."""
+    like = weights[0]
+    return (
+        like.is_cuda
+        and first.equations in MODES
+        and getattr(first, "activation", "tanh") in ("tanh", "relu")
+        and getattr(first, "reset", "after") == "after"
+        and not torch.is_inference_mode_enabled()
+        and not torch.cuda.is_current_stream_capturing()
+        and torch.backends.cudnn.enabled
+        and torch.backends.cudnn.is_available()
+        and like.dtype in TYPES
+        and all(type(one) is nn.Parameter and one.dtype is like.dtype for one in weights)
+        and all(one.device == like.device for one in weights)
+        and len({one.data_ptr() for one in weights}) == len(weights)
+    )
+
+
+def _move(
+    listed: list[Tensor],
+    per_cell: int,
+    input_size: int,
+    mode: int,
+    hidden_size: int,
+    projected: int,
+    layers: Sequence[Sequence[Cell]],
+) -> None:
+    """Make these tensors views of one piece of memory in cuDNN's order."""
+    both = len(layers[0]) > 1
+    with torch.cuda.device(listed[0].device):
+        torch._cudnn_rnn_flatten_weight(
+            listed, per_cell, input_size, mode, hidden_size, projected, len(layers), False, both
+        )

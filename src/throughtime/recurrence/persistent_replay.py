@@ -1,0 +1,271 @@
+"""Short calls of the persistent kernels, replayed from CUDA graphs.
+
+A call with short sequences keeps the host busy for longer than the GPU. One that recurs is therefore
+recorded, forward and backward, with memory of its own: its inputs are copied there, and its results from
+there, with one launch each. The recording reads weights where they lie, so it serves whoever has weights at
+these addresses. Its memory belongs to one call at a time, from the forward pass until the backward pass has
+run or nobody can ask for it any more; other calls of the same shape meanwhile run as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from throughtime.errors import ThroughtimeError
+from throughtime.kernels.recording import record
+from throughtime.recurrence.backend import first_order
+from throughtime.recurrence.batched_copies import At, Copies, Launch, Rows
+from throughtime.recurrence.persistent_backward import build_backward
+from throughtime.recurrence.persistent_call import Call
+from throughtime.recurrence.persistent_forward import FIRST_OWN, OWN, X, build_forward
+from throughtime.recurrence.persistent_memory import allocate
+
+SEEN_BEFORE = 8
+"""Calls before one is recorded; the trainer records its updates as a whole after fewer."""
+MAX_REPLAYS = 16
+LARGEST = 64 << 20
+"""Bytes of memory of one recording: calls that need more keep the GPU busy for longer than the host."""
+ROW = 1 << 10
+"""Elements in a row, where a copy takes a tensor for a matrix."""
+FAILURES = (RuntimeError, ThroughtimeError)
+"""What torch and the driver raise where something cannot be recorded."""
+
+
+class Transfer:
+    """One launch that copies tensors as they are into others of the same shapes and types."""
+
+    def __init__(self, call: Call, tensors: Sequence[Tensor]) -> None:
+        copies, element = Copies(call.kind, call.device), call.kind.size
+        for number, tensor in enumerate(tensors):
+            count = tensor.numel() * tensor.element_size() // element
+            into, source = At(number), At(len(tensors) + number)
+            rows = count // ROW
+            if rows:
+                copies.copy(Rows(into, rows, ROW, ROW), Rows(source, rows, ROW, ROW))
+            if left := count % ROW:
+                behind = rows * ROW * element
+                copies.copy(
+                    Rows(into.behind(behind), 1, left, left), Rows(source.behind(behind), 1, left, left)
+                )
+        self._launches: list[Launch] = copies.prepare()
+
+    def __call__(self, into: Sequence[Tensor], source: Sequence[Tensor]) -> None:
+        """Copy all of them."""
+        addresses = [tensor.data_ptr() for tensor in (*into, *source)]
+        for launch in self._launches:
+            launch(addresses)
+
+
+class Replay:
+    """A recorded call, forward and backward, and the memory it works in."""
+
+    def __init__(self, call: Call, given: Sequence[Tensor | None], stream: Any, pool: Any) -> None:
+        """Record a call; `given` are lengths, carry, x, and the tensors named in `OWN` of each cell."""
+        self.call, self.busy = call, threading.Lock()
+        self._stream, self._pool = stream, pool
+        program = build_forward(call)
+        tensors: list[Any] = [
+            one.new_empty(one.shape) if one is not None and _moves(number) else one
+            for number, one in enumerate(given)
+        ]
+        self._moved = [number for number, one in enumerate(given) if one is not None and _moves(number)]
+        self._inputs = [tensors[number] for number in self._moved]
+        tensors[X] = self._like = tensors[X].view(-1, call.inputs)
+        tensors += allocate(program.shapes, self._like, call.kind)
+        self._outputs = [program.outputs.of(tensors), *[tensors[end] for end in program.ends]]
+        self._saved = [None if one is None else tensors[one] for one in program.saved]
+        self._enter, self._leave = Transfer(call, self._inputs), Transfer(call, self._outputs)
+        self._forward = record(lambda: program.run(tensors), stream, pool)
+        self._backward: dict[Hashable, Callable[..., list[Tensor | None]]] = {}
+
+    def run_forward(self, given: Sequence[Any]) -> list[Tensor]:
+        """Run the forward pass; return the outputs and ends."""
+        self._enter(self._inputs, [given[number].contiguous() for number in self._moved])
+        self._forward()
+        results = [torch.empty_like(part) for part in self._outputs]
+        self._leave(results, self._outputs)
+        return results
+
+    def run_backward(
+        self, gradients: Sequence[Tensor | None], wanted: tuple[bool, ...]
+    ) -> list[Tensor | None]:
+        """Run the backward pass; return the gradients of x and of all of `OWN`."""
+        key = tuple([part is not None for part in gradients]), wanted
+        if key not in self._backward:
+            self._backward[key] = self._record_backward(gradients, *key)
+        return self._backward[key]([part for part in gradients if part is not None])
+
+    def _record_backward(
+        self, gradients: Sequence[Tensor | None], given: tuple[bool, ...], wanted: tuple[bool, ...]
+    ) -> Callable[..., list[Tensor | None]]:
+        call, program = self.call, build_backward(self.call, given, wanted)
+        incoming = [None if part is None else part.new_empty(part.shape) for part in gradients]
+        tensors: list[Any] = [*self._saved, *incoming, *allocate(program.shapes, self._like, call.kind)]
+        inputs = [part for part in incoming if part is not None]
+        results = [None if one is None else one.of(tensors) for one in program.results]
+        outputs = [part for part in results if part is not None]
+        enter, leave = Transfer(call, inputs), Transfer(call, outputs)
+
+        def replay() -> None:
+            program.run(tensors)
+
+        # If it cannot be recorded, it runs as it is.
+        with contextlib.suppress(*FAILURES):
+            replay = record(replay, self._stream, self._pool)
+
+        def run(given: Sequence[Tensor]) -> list[Tensor | None]:
+            enter(inputs, given)
+            replay()
+            fresh = [None if part is None else torch.empty_like(part) for part in results]
+            leave([part for part in fresh if part is not None], outputs)
+            return fresh
+
+        return run
+
+
+def _moves(number: int) -> bool:
+    """Whether a given tensor is copied into a recording; weights are read where they lie."""
+    return number < FIRST_OWN or OWN[(number - FIRST_OWN) % len(OWN)] in ("h", "c")
+
+
+class Lease:
+    """The right to use a recording, until it is given back or forgotten."""
+
+    def __init__(self, replay: Replay) -> None:
+        self.replay: Replay | None = replay
+
+    def end(self) -> None:
+        """Give it back."""
+        replay, self.replay = self.replay, None
+        if replay is not None:
+            replay.busy.release()
+
+    def __del__(self) -> None:
+        """Give it back where no backward pass has run, and none will."""
+        self.end()
+
+
+class Replayed(torch.autograd.Function):
+    """The same function as `Recurrence`, replayed."""
+
+    @staticmethod
+    def forward(ctx: Any, lease: Lease, *given: Tensor | None) -> tuple[Tensor, ...]:
+        """Return the outputs, and the last state of each cell."""
+        replay = lease.replay
+        assert replay is not None
+        results = replay.run_forward(given)
+        if replay.call.keeps:
+            ctx.lease = lease
+            # Not for their values: torch then notices a weight that is changed before the backward pass.
+            ctx.save_for_backward(*[one for number, one in enumerate(given) if not _moves(number)])
+            ctx.set_materialize_grads(False)
+        else:
+            lease.end()
+        return tuple(results)
+
+    @staticmethod
+    @first_order
+    def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        """Replay the backward pass."""
+        _ = ctx.saved_tensors  # raises an error where the graph has been freed
+        replay = ctx.lease.replay
+        given = [None if part is None else part.contiguous() for part in gradients]
+        results = replay.run_backward(given, ctx.needs_input_grad[3:])
+        if not torch._C._autograd._get_current_graph_task_keep_graph():
+            ctx.lease.end()
+        return None, None, None, *results
+
+
+class Recordings:
+    """The recordings of a process, those used last behind the others."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._seen: Counter[Hashable] = Counter()
+        self._replays: OrderedDict[Hashable, Replay] = OrderedDict()
+        self._places: dict[Hashable, tuple[Any, Any]] = {}
+
+    def borrow(self, call: Call, given: Sequence[Tensor | None]) -> Lease | None:
+        """Return the right to use the recording of a call; None if it has none yet, or it is not free."""
+        if call.plans is not None or not is_replayable(call.device):
+            return None
+        weights = [one for number, one in enumerate(given) if one is not None and not _moves(number)]
+        if not all(one.is_contiguous() for one in weights):
+            return None
+        stream = get_stream(call.device)
+        addresses = [one.data_ptr() for one in weights]
+        key = call, given[0] is None, given[1] is None, stream, *addresses
+        with self._lock:
+            replay = self._replays.get(key)
+            if replay is not None:
+                self._replays.move_to_end(key)
+            else:
+                replay = self._add(key, call, given, addresses)
+        return Lease(replay) if replay is not None and replay.busy.acquire(blocking=False) else None
+
+    def _add(
+        self, key: Hashable, call: Call, given: Sequence[Tensor | None], addresses: Sequence[int]
+    ) -> Replay | None:
+        """Record a call that has been seen often enough."""
+        self._seen[key] += 1
+        if self._seen[key] != SEEN_BEFORE + 1:  # a call that could not be recorded then is not tried again
+            if len(self._seen) > 64 * MAX_REPLAYS:
+                self._seen.clear()
+            return None
+        if any(address % 16 for address in addresses) or count_bytes(call) > LARGEST:
+            return None
+        place = call.device, get_stream(call.device)
+        if place not in self._places:
+            self._places[place] = make_place(call.device)
+        try:
+            replay = Replay(call, given, *self._places[place])
+        except FAILURES:  # recording runs nothing: the call runs as it is
+            return None
+        self._replays[key] = replay
+        if len(self._replays) > MAX_REPLAYS:
+            self._replays.popitem(last=False)
+        return replay
+
+    def forget(self) -> None:
+        """Forget all recordings; memory that is in use is freed when it no longer is."""
+        with self._lock:
+            self._seen.clear()
+            self._replays.clear()
+
+
+RECORDINGS = Recordings()
+
+
+def is_replayable(device: int) -> bool:
+    """Whether calls on this device can be recorded now: not inside another recording."""
+    return device >= 0 and not torch.cuda.is_current_stream_capturing()
+
+
+def get_stream(device: int) -> int:
+    """Return the number of the current stream."""
+    stream: int = torch._C._cuda_getCurrentRawStream(device)
+    return stream
+
+
+def make_place(device: int) -> tuple[Any, Any]:
+    """Return a stream to record on and a pool of memory, which all recordings for one stream share."""
+    with torch.cuda.device(device):
+        return torch.cuda.Stream(), torch.cuda.graph_pool_handle()
+
+
+def count_bytes(call: Call) -> int:
+    """Return the memory of a recording, roughly: the programs' tensors and the inputs."""
+    numbers = sum(math.prod(shape) for shape, _ in build_forward(call).shapes)
+    if call.keeps:
+        given = (True,) * (1 + call.cells * call.form.parts)
+        wanted = (True,) * (1 + call.cells * len(OWN))
+        numbers += sum(math.prod(shape) for shape, _ in build_backward(call, given, wanted).shapes)
+    return (numbers + call.steps * call.batch * call.inputs) * call.kind.size

@@ -1,0 +1,222 @@
+"""Calls replayed from recordings, on the emulated GPU and on a real one."""
+
+from __future__ import annotations
+
+import gc
+from functools import partial
+
+import pytest
+import torch
+from tests.emulated import machine
+from tests.recurrence.test_persistent_layers import assert_near, build, everything, on_gpu, problem
+
+from throughtime.errors import ThroughtimeError
+from throughtime.recurrence import persistent_replay
+from throughtime.recurrence.persistent import forget_programs, run_layers
+from throughtime.recurrence.persistent_replay import RECORDINGS, Replay
+
+emulated = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this machine")
+LENGTHS = torch.tensor([4, 0, 2])
+
+
+@pytest.fixture
+def replays(plan, monkeypatch):
+    """Record every call at its second time, as a function that does the same again; list the recordings."""
+    made = []
+
+    class Watched(Replay):
+        def __init__(self, *given):
+            super().__init__(*given)
+            self.runs = 0
+            made.append(self)
+
+        def run_forward(self, given):
+            self.runs += 1
+            return super().run_forward(given)
+
+    plan(machine.SMALL)
+    monkeypatch.setattr(persistent_replay, "SEEN_BEFORE", 1)
+    monkeypatch.setattr(persistent_replay, "is_replayable", lambda device: True)
+    monkeypatch.setattr(persistent_replay, "get_stream", lambda device: 0)
+    monkeypatch.setattr(persistent_replay, "make_place", lambda device: (None, None))
+    monkeypatch.setattr(persistent_replay, "record", lambda work, *place: work)
+    monkeypatch.setattr(persistent_replay, "Replay", Watched)
+    return made
+
+
+def runner(stack, **options):
+    return partial(run_layers, [layer.cells for layer in stack.layers], **options)
+
+
+@emulated
+@pytest.mark.parametrize(
+    ("name", "hidden", "bidirectional", "lengths"),
+    [
+        ("lstm", 16, False, None),
+        ("gru", 17, True, LENGTHS),
+        ("rnn", 16, True, None),
+        ("gru-before", 5, False, LENGTHS),
+    ],
+)
+def test_a_replay_equals_the_reference(name, hidden, bidirectional, lengths, replays):  # law 1
+    stack = build(name, hidden, layers=2, bidirectional=bidirectional)
+    for seed in range(4):
+        torch.manual_seed(seed)
+        x, state = problem(stack)
+        with torch.no_grad():
+            x += torch.randn(())
+            for weight in stack.parameters():
+                weight += 0.1 * torch.randn(())
+        found = everything(stack, runner(stack), x, state, lengths)
+        assert_near(found, everything(stack, partial(stack, backend="reference"), x, state, lengths), 1e-5)
+    assert [one.runs for one in replays] == [3]
+
+
+@emulated
+def test_two_calls_before_a_backward_pass_do_not_share_memory(replays):
+    stack = build("gru", 16, layers=1)
+    run, reference = runner(stack), partial(stack, backend="reference")
+    weights = list(stack.parameters())
+    inputs = [problem(stack)[0].detach() + number for number in range(3)]
+    run(inputs[0], None, None)
+    first, second = (run(x, None, None).outputs.square().sum() for x in inputs[:2])
+    assert [one.runs for one in replays] == [1]
+    for loss, x in ((second, inputs[1]), (first, inputs[0])):
+        found = torch.autograd.grad(loss, weights)
+        assert_near(found, torch.autograd.grad(reference(x).outputs.square().sum(), weights))
+    run(inputs[2], None, None)
+    assert [one.runs for one in replays] == [2]
+
+
+@emulated
+def test_a_retained_graph_keeps_its_memory(replays):
+    stack = build("lstm", 16, layers=1)
+    run, weights = runner(stack), list(stack.parameters())
+    inputs = [problem(stack)[0].detach() + number for number in range(2)]
+    run(inputs[0], None, None)
+    loss = run(inputs[0], None, None).outputs.square().sum()
+    first = torch.autograd.grad(loss, weights, retain_graph=True)
+    run(inputs[1], None, None)
+    assert [one.runs for one in replays] == [1]
+    again = torch.autograd.grad(loss, weights)
+    assert all(torch.equal(one, other) for one, other in zip(first, again, strict=True))
+    with pytest.raises(RuntimeError, match="second time"):
+        torch.autograd.grad(loss, weights)
+    run(inputs[1], None, None)
+    assert [one.runs for one in replays] == [2]
+
+
+@emulated
+def test_memory_that_nobody_can_ask_for_is_free_again(replays):
+    stack = build("lstm", 16, layers=1)
+    run, x = runner(stack), problem(stack)[0].detach()
+    for _ in range(3):
+        outputs = run(x, None, None).outputs
+        del outputs
+        gc.collect()
+    assert [one.runs for one in replays] == [2]
+
+
+@emulated
+def test_results_are_not_overwritten_by_the_next_replay(replays):
+    stack = build("lstm", 16, layers=1)
+    run = runner(stack)
+    x = problem(stack)[0].detach()
+    with torch.no_grad():
+        run(x, None, None)
+        before = run(x, None, None)
+        kept = [part.clone() for part in (before.outputs, *before.state)]
+        run(x + 1, None, None)
+    assert [one.runs for one in replays] == [2]
+    assert all(
+        torch.equal(one, other) for one, other in zip((before.outputs, *before.state), kept, strict=True)
+    )
+
+
+@emulated
+def test_a_weight_changed_before_the_backward_pass_is_noticed(replays):
+    stack = build("rnn", 16, layers=1)
+    run, x = runner(stack), problem(stack)[0].detach()
+    run(x, None, None)
+    loss = run(x, None, None).outputs.sum()
+    with torch.no_grad():
+        stack.layers[0].cells[0].weight_hh.mul_(2.0)
+    with pytest.raises(RuntimeError, match="inplace"):
+        loss.backward()
+
+
+@emulated
+def test_other_weights_are_another_call(replays):
+    stack, other = build("rnn", 16, layers=1), build("rnn", 16, layers=1)
+    x = problem(stack)[0].detach()
+    with torch.no_grad():
+        for weight in other.parameters():
+            weight.add_(1.0)
+        for _ in range(3):
+            ours, theirs = runner(stack)(x, None, None), runner(other)(x, None, None)
+    assert len(replays) == 2
+    assert not torch.allclose(ours.outputs, theirs.outputs)
+    assert torch.allclose(theirs.outputs, other(x, backend="reference").outputs, atol=1e-5)
+
+
+@emulated
+def test_second_derivatives_are_refused(replays):
+    stack = build("rnn", 16, layers=1)
+    run, x = runner(stack), problem(stack)[0]
+    run(x, None, None)
+    loss = run(x, None, None).outputs.sum()
+    with pytest.raises(ThroughtimeError):
+        torch.autograd.grad(loss, x, create_graph=True)
+
+
+@emulated
+def test_the_number_of_recordings_is_bounded(replays, monkeypatch):
+    monkeypatch.setattr(persistent_replay, "MAX_REPLAYS", 2)
+    stack = build("rnn", 8, layers=1)
+    with torch.no_grad():
+        for steps in (1, 2, 3, 3, 2):
+            x = problem(stack, steps=steps)[0]
+            for _ in range(2):
+                runner(stack)(x, None, None)
+    assert len(replays) == 3
+    assert len(RECORDINGS._replays) == 2
+
+
+@emulated
+def test_large_calls_and_those_that_cannot_be_recorded_run_as_they_are(replays, monkeypatch):
+    stack = build("rnn", 8, layers=1)
+    x = problem(stack)[0]
+    truth = stack(x, backend="reference").outputs
+
+    def fail(*given):
+        raise RuntimeError("cannot be recorded")
+
+    monkeypatch.setattr(persistent_replay, "LARGEST", 8)
+    for _ in range(3):
+        assert torch.allclose(runner(stack)(x, None, None).outputs, truth, atol=1e-5)
+    monkeypatch.setattr(persistent_replay, "LARGEST", 1 << 20)
+    monkeypatch.setattr(persistent_replay, "record", fail)
+    forget_programs()
+    for _ in range(3):
+        assert torch.allclose(runner(stack)(x, None, None).outputs, truth, atol=1e-5)
+    assert replays == []
+
+
+@on_gpu
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("name", ["rnn", "gru", "gru-before", "lstm"])
+def test_on_a_gpu_replays_equal_plain_calls(name, bidirectional, dtype):
+    stack = build(name, 72, layers=2, bidirectional=bidirectional).cuda()
+    run = runner(stack, dtype=None if dtype is torch.float32 else dtype)
+    lengths = torch.tensor([20, 0, 7], device="cuda")
+    found = []
+    for number in range(persistent_replay.SEEN_BEFORE + 4):
+        x, state = problem(stack, steps=20, device="cuda")
+        with torch.no_grad():
+            x += number % 2
+        found.append(everything(stack, run, x, state, lengths))
+    assert len(RECORDINGS._replays) > 0
+    for plain, replayed in zip(found[:4], found[-4:], strict=True):
+        for one, other in zip(plain, replayed, strict=True):
+            torch.testing.assert_close(one, other, rtol=2e-3, atol=2e-3)
