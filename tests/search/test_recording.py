@@ -129,7 +129,7 @@ def recordings(monkeypatch):
 
 def recorded(recordings):
     """Which searches were replayed; those that end at once are not, and a failure would have warned."""
-    return [one.graph is not None for one in recordings.values()]
+    return [one.replay is not None for one in recordings.values()]
 
 
 STRATEGIES = {

@@ -12,13 +12,14 @@ import threading
 import warnings
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from throughtime.interrupt import check_interrupt
+from throughtime.kernels.recording import record
 from throughtime.search.constraints import BarredTokens
 from throughtime.search.fixed import FixedRows, FixedSearch, FixedStrategy, Started, recording_key
 from throughtime.search.generate import Constraint, Finished, StepModel, Strategy
@@ -86,12 +87,12 @@ def round_up_sentences(count: int) -> int:
     return power * 3 // 4 if power >= 8 and count <= power * 3 // 4 else power
 
 
-class Recording:
-    """A search whose step is replayed from a CUDA graph, once a graph has been recorded."""
+class RecordedSearch:
+    """A search whose step is replayed from a CUDA graph, once it has been recorded."""
 
     def __init__(self, search: FixedSearch) -> None:
         self.search = search
-        self.graph: torch.cuda.CUDAGraph | None = None
+        self.replay: Callable[[], None] | None = None
         self.failed = not search.last.is_cuda
         self._flag = LiveFlag(search.rows.live)
 
@@ -100,36 +101,34 @@ class Recording:
         self._flag.reset()
         for step in range(most):
             check_interrupt()
-            if self.graph is None and not self.failed and step >= STEPS_BEFORE:
+            if self.replay is None and not self.failed and step >= STEPS_BEFORE:
                 self._record(model)
-            if self.graph is None:
+            if self.replay is None:
                 self.search.advance(model)
             else:
-                self.graph.replay()
+                self.replay()
             if not self._flag.ask():
                 return step + 1
         return most
 
     def _record(self, model: StepModel) -> None:
         """Record one step; recording runs nothing."""
-        graph, device = torch.cuda.CUDAGraph(), self.search.last.device
+        search, device, reference = self.search, self.search.last.device, weakref.ref(model)
         stream = _stream(device)
         stream.wait_stream(torch.cuda.current_stream(device))
+
+        def advance() -> None:
+            found = reference()  # a recording must not keep its model alive
+            assert found is not None
+            search.advance(found)
+
         try:
-            with torch.cuda.device(device), torch.cuda.stream(stream):
-                # Local to this thread: others may allocate memory meanwhile.
-                graph.capture_begin(pool=_shared_pool(device), capture_error_mode="thread_local")
-                try:
-                    self.search.advance(model)
-                finally:
-                    graph.capture_end()
+            with torch.cuda.device(device):
+                self.replay = record(advance, stream, _shared_pool(device))
         except RuntimeError as error:
             self.failed = True
-            release_generator(device)
             reason = str(error).splitlines()[0]
             warnings.warn(f"a step of this search cannot be recorded in a CUDA graph: {reason}", stacklevel=2)
-        else:
-            self.graph = graph
 
 
 class LiveFlag:
@@ -156,10 +155,11 @@ class LiveFlag:
 
 
 _LOCK = threading.Lock()
-_RECORDINGS: OrderedDict[tuple[Hashable, ...], Recording] = OrderedDict()
+_RECORDINGS: OrderedDict[tuple[Hashable, ...], RecordedSearch] = OrderedDict()
 _GONE: deque[int] = deque()
 """Models that are gone, whose recordings are still to be dropped."""
 _STREAMS: dict[torch.device, torch.cuda.Stream] = {}
+_POOLS: dict[torch.device, Any] = {}
 
 
 @torch.inference_mode()
@@ -199,7 +199,7 @@ def _find_recording(
     rows: FixedRows,
     started: Started,
     steps: int,
-) -> Recording:
+) -> RecordedSearch:
     """The recording for a search that begins so; a new one if there is none."""
     assert isinstance(strategy, FixedStrategy)
     last, state, memory = started
@@ -216,7 +216,7 @@ def _find_recording(
             _RECORDINGS.move_to_end(key)
             return _RECORDINGS[key]
     barred = _select(constraints)
-    recording = Recording(FixedSearch(strategy, barred, strategy.end_id, rows, started, steps))
+    recording = RecordedSearch(FixedSearch(strategy, barred, strategy.end_id, rows, started, steps))
     if key is not None:
         _RECORDINGS[key] = recording
         weakref.finalize(model, _forget, id(model))
@@ -255,11 +255,11 @@ def _describe(weights: Iterable[Tensor]) -> Hashable:
 
 
 def _shared_pool(device: torch.device) -> Any:
-    """The pool of the recordings of a device."""
-    for one in _RECORDINGS.values():
-        if one.graph is not None and one.search.last.device == device:
-            return one.graph.pool()
-    return torch.cuda.graph_pool_handle()
+    """The pool of the recordings of a device; torch gives one up with its last recording."""
+    own = [one for one in _RECORDINGS.values() if one.search.last.device == device]
+    if device not in _POOLS or all(one.replay is None for one in own):
+        _POOLS[device] = torch.cuda.graph_pool_handle()
+    return _POOLS[device]
 
 
 def _stream(device: torch.device) -> torch.cuda.Stream:
@@ -267,13 +267,3 @@ def _stream(device: torch.device) -> torch.cuda.Stream:
     if device not in _STREAMS:
         _STREAMS[device] = torch.cuda.Stream(device)
     return _STREAMS[device]
-
-
-def release_generator(device: torch.device) -> None:
-    """Give the generator of a GPU a new state with the same seed.
-
-    torch leaves the old one marked as recording when a recording fails, and then refuses to draw from it.
-    """
-    generator = torch.cuda.default_generators[device.index]
-    fresh = torch.Generator(generator.device).manual_seed(generator.initial_seed())
-    generator.graphsafe_set_state(fresh)

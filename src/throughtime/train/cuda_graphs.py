@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from throughtime.data.batching.batches import Batch
+from throughtime.kernels.recording import release_generator
 from throughtime.train.objective import State
 
 Step = Callable[[Batch, State], State]
@@ -87,7 +88,7 @@ class CudaGraphs:
             # they draw from the state that the generator had.
             self._failed = True
             self._recordings.clear()
-            _release_generator()
+            release_generator()
             self._say(f"The step cannot be recorded in a CUDA graph ({str(error).splitlines()[0]}).")
             return False
         self._pool = self._pool or graph.pool()
@@ -107,16 +108,6 @@ class CudaGraphs:
                 kept.copy_(new)
         recording.graph.replay()
         return recording.carried
-
-
-def _release_generator() -> None:
-    """Give the GPU's generator a new state with the same seed.
-
-    torch leaves the old one marked as recording when a recording fails, and then refuses to draw from it.
-    """
-    generator = torch.cuda.default_generators[torch.cuda.current_device()]
-    fresh = torch.Generator(generator.device).manual_seed(generator.initial_seed())
-    generator.graphsafe_set_state(fresh)
 
 
 def _key(batch: Batch, carried: State, variant: Hashable) -> Hashable:
