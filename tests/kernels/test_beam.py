@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from throughtime.errors import ThroughtimeError, ThroughtimeWarning
 from throughtime.kernels import beam as kernels
 from throughtime.kernels import driver
 from throughtime.search import beam
@@ -124,6 +125,16 @@ def test_among_equals_the_smallest_ids_are_chosen(emulated_beam):
     search._fused = search._fuse(log_probs)
     search._choose(log_probs)
     assert search.tokens[0].tolist() == [3, 5, 1]
+
+
+def test_kernels_that_do_not_compile_are_done_without(emulated_beam, monkeypatch):
+    def fail(*given, **options):
+        raise ThroughtimeError("a GPU kernel did not compile")
+
+    monkeypatch.setattr(driver, "build", fail)
+    search = begin(Beam(END, 3), [], 2, "cpu")
+    with pytest.warns(ThroughtimeWarning):
+        assert search._fuse(draw(0, 6, 7)) is None
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: the emulated one is too slow")

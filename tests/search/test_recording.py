@@ -10,7 +10,7 @@ import pytest
 import torch
 from tests.search.tables import Pairs
 
-from throughtime.errors import DamagedModelError
+from throughtime.errors import DamagedModelError, ThroughtimeWarning
 from throughtime.interrupt import InterruptError, interruptible
 from throughtime.models.bf16_search import Bf16Model
 from throughtime.models.language import RecurrentLanguageModel
@@ -282,7 +282,7 @@ def test_a_step_that_waits_for_the_gpu_runs_as_it_is(recordings):
 
     model.decoder.step = waiting
     expected = plain(model, PROMPTS, beam())
-    with pytest.warns(UserWarning, match="recorded"):
+    with pytest.warns(ThroughtimeWarning):
         same(generate(model, PROMPTS, beam(), max_new_tokens=CAP), expected)
     same(generate(model, PROMPTS, beam(), max_new_tokens=CAP), expected)
     assert recorded(recordings) == [False]

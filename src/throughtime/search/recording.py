@@ -18,6 +18,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
+from throughtime.errors import ThroughtimeWarning
 from throughtime.interrupt import check_interrupt
 from throughtime.kernels.recording import record
 from throughtime.search.constraints import BarredTokens
@@ -128,7 +129,8 @@ class RecordedSearch:
         except RuntimeError as error:
             self.failed = True
             reason = str(error).splitlines()[0]
-            warnings.warn(f"a step of this search cannot be recorded in a CUDA graph: {reason}", stacklevel=2)
+            problem = f"a step of this search cannot be recorded in a CUDA graph: {reason}"
+            warnings.warn(problem, ThroughtimeWarning, stacklevel=2)
 
 
 class LiveFlag:
