@@ -116,7 +116,7 @@ def test_a_kernel_attends_for_rows_that_share_sentences(name, scaled, emulated_d
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_real_gpu_attends_for_rows_that_share_sentences(name, dtype, allow_tf32):
     allow_tf32(False)
-    compare_kernel(name, [0, 0, 1, 2, 2, 2] * 50, dtype, "cuda", places=33, size=64)
+    compare_kernel(name, [0] * 100 + [1] * 50 + [2] * 150, dtype, "cuda", places=33, size=64)
 
 
 def test_a_kernel_that_does_not_compile_is_done_without(monkeypatch):
