@@ -14,15 +14,18 @@ from throughtime.errors import DamagedModelError, ThroughtimeWarning
 from throughtime.interrupt import InterruptError, interruptible
 from throughtime.models.bf16_search import Bf16Model
 from throughtime.models.language import RecurrentLanguageModel
-from throughtime.search import recording
+from throughtime.models.seq2seq import EncoderDecoder
+from throughtime.search import recording, recording_store
 from throughtime.search.beam import Beam
 from throughtime.search.beam_variants import DiverseBeam, StochasticBeam
 from throughtime.search.candidates import prune_by_token
 from throughtime.search.constraints import minimum_length, no_repeated_ngram, no_token
 from throughtime.search.ensemble import Ensemble
-from throughtime.search.fixed import recording_key
+from throughtime.search.fixed import FixedSearch, recording_key
 from throughtime.search.generate import generate
-from throughtime.search.recording import search_fixed, suits
+from throughtime.search.history import read_results
+from throughtime.search.recording import RecordedSearch, RecordedStart, search_fixed, suits
+from throughtime.search.recording_store import RecordingStore
 from throughtime.search.sampling import Greedy, Sampling
 from throughtime.tasks.translate.network import PRESETS, build
 
@@ -90,6 +93,71 @@ def test_no_step_runs_after_the_last_row_has_ended(seed):
     assert len(steps) == max(len(one.path) for [one] in found) < 90
 
 
+class Custom(EncoderDecoder):
+    """A network of one's own, which reads something else than its prompts."""
+
+    def start(self, prompts):
+        return super().start([[4, 4, 4]] * len(prompts))
+
+
+@pytest.fixture
+def replaying(monkeypatch):
+    """Recordings run their work again, so that they need no GPU."""
+    own = RecordingStore()
+    monkeypatch.setattr(own, "record", lambda work, device: work)
+    monkeypatch.setattr(recording, "RECORDINGS", own)
+
+
+@pytest.mark.parametrize("wrap", [lambda model: model, lambda model: Bf16Model(model.float())])
+def test_prompts_of_one_shape_are_read_from_one_recording(wrap, replaying):
+    model = wrap(network())
+    for number in range(5):
+        prompts = [[3 + number, 4, 5], [6] * (number % 3 + 1), [7, 8, 3 + number % 2]]
+        source, lengths = model.arrange(prompts)
+        if not number:
+            reading = RecordedStart(source, lengths, source.device)
+            reading.failed = False
+        with torch.inference_mode():
+            found, expected = reading(model, source, lengths), model.start(prompts)
+        for own, other in zip((found[0], *found[1], *found[2].kept), flatten(expected), strict=True):
+            torch.testing.assert_close(own, other)
+        assert (reading.replay is None) == (number == 0)
+
+
+def flatten(started):
+    last, state, memory = started
+    return last, *state, *memory.kept
+
+
+def test_a_search_is_recorded_after_some_steps(replaying):
+    model, search = network(), None
+    for number in range(3):
+        prompts = [[3 + number, 4, 5], [6, 4], [7, 8, 3]]
+        with torch.inference_mode():
+            started = model.start(prompts)
+            rows = beam().begin_fixed(3, CAP)
+            if search is None:
+                search = RecordedSearch(FixedSearch(beam(), [], END, rows, started, CAP))
+                search.failed = False
+            search.search.begin(rows, started)
+            steps = search.run(model, CAP)
+            found = read_results(search.search, beam(), rows.live.numpy(), 3, steps)
+        same(found, generate(model, prompts, beam(), max_new_tokens=CAP))
+        assert search.replay is not None
+
+
+def test_a_network_that_starts_otherwise_is_not_recorded_there():
+    model = network()
+    own = Custom(model.encoder, model.decoder, model.head, bos_id=1).eval()
+    given = [[3, 4], [5], [6, 7, 8], [9, 10]]
+    same(
+        search_fixed(own, given, beam(), max_new_tokens=CAP), generate(own, given, beam(), max_new_tokens=CAP)
+    )
+    assert not recording._reads_as_it_starts(own)
+    assert recording._reads_as_it_starts(model)
+    assert recording._reads_as_it_starts(Bf16Model(model))
+
+
 # What follows needs a GPU.
 
 
@@ -120,16 +188,20 @@ def same(found, expected, close=1e-9):
 @pytest.fixture
 def recordings(monkeypatch):
     """The recordings of one test."""
-    own = type(recording._RECORDINGS)()
-    monkeypatch.setattr(recording, "_RECORDINGS", own)
+    own = RecordingStore()
+    monkeypatch.setattr(recording, "RECORDINGS", own)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         yield own
 
 
+def searches(recordings):
+    return [one for one in recordings.list() if isinstance(one, RecordedSearch)]
+
+
 def recorded(recordings):
     """Which searches were replayed; those that end at once are not, and a failure would have warned."""
-    return [one.replay is not None for one in recordings.values()]
+    return [one.replay is not None for one in searches(recordings)]
 
 
 STRATEGIES = {
@@ -151,7 +223,7 @@ def test_every_translator_is_recorded(preset, recordings):
     check(model, [beam], constraints=[no_token(0, 5), minimum_length(4, END)])
     check(model, [beam], prompts=PROMPTS[:1])
     assert recorded(recordings).count(True) > len(STRATEGIES) / 2
-    assert len(recordings) == len(STRATEGIES) + 2
+    assert len(searches(recordings)) == len(STRATEGIES) + 2
 
 
 @on_gpu
@@ -163,7 +235,7 @@ def test_in_float32_kernels_choose(preset, recordings, allow_tf32):
         model = network(preset, seed).float().cuda()
         check(model, STRATEGIES.values(), close=1e-4)
         check(model, [beam, STRATEGIES["eager"]], close=1e-4, constraints=barred)
-    fused = [one.search._fused is not None for one in recordings.values()]
+    fused = [one.search._fused is not None for one in searches(recordings)]
     assert fused.count(True) > len(fused) / 3
 
 
@@ -177,6 +249,21 @@ def test_every_language_model_is_recorded(cell, head, recordings):
     )
     check(model.double().eval().cuda(), STRATEGIES.values(), prompts=[*PROMPTS, []])
     assert recorded(recordings).count(True) > len(STRATEGIES) / 2
+
+
+@on_gpu
+@pytest.mark.parametrize("wrap", [lambda model: model, lambda model: Bf16Model(model.float())])
+@pytest.mark.parametrize("preset", ["attention", "main"])
+def test_other_prompts_of_the_same_shape_are_read(preset, wrap, recordings, allow_tf32):
+    allow_tf32(False)
+    model = wrap(network(preset).cuda())
+    close = 0.05 if isinstance(model, Bf16Model) else 1e-9
+    for number in range(4):
+        prompts = [[3 + (number + 2 * row) % 8] * (1 + (number + row) % 5) for row in range(6)]
+        found = generate(model, prompts, Greedy(None), max_new_tokens=CAP)
+        expected = plain(model, prompts, Greedy(None))
+        for [one], [other] in zip(found, expected, strict=True):
+            assert one.log_prob == pytest.approx(other.log_prob, rel=close)
 
 
 @on_gpu
@@ -194,10 +281,10 @@ def test_a_recording_sees_the_weights_of_now(recordings):
         for weight in model.parameters():
             weight.mul_(-1.5)  # in place: the same recording
     check(model, [beam])
-    assert len(recordings) == 1
+    assert len(searches(recordings)) == 1
     model.load_state_dict({name: 2 * weight for name, weight in model.state_dict().items()}, assign=True)
     check(model, [beam])
-    assert len(recordings) == 2
+    assert len(searches(recordings)) == 2
     before = plain(model, PROMPTS, beam())
     check(model.float().double(), [beam])
     assert plain(model, PROMPTS, beam()) != before
@@ -219,16 +306,16 @@ def test_a_model_in_bf16_is_recorded_once(recordings):
 
 @on_gpu
 def test_few_recordings_are_kept_and_none_of_a_model_that_is_gone(recordings, monkeypatch):
-    monkeypatch.setattr(recording, "MAX_RECORDINGS", 3)
+    monkeypatch.setattr(recording_store, "MAX_RECORDINGS", 4)
     first, second = network(seed=1).cuda(), network(seed=2).cuda()
     for width in range(2, 7):
         check(first, [lambda width=width: Beam(END, width, max_length=CAP)])
-    assert len(recordings) == 3
+    assert len(recordings) == 4
     check(second, [beam])
-    assert len(recordings) == 3
+    assert len(recordings) == 4
     del first
     gc.collect()
-    assert len(recordings) == 1
+    assert len(recordings) == 2
     check(second, [beam, lambda: Greedy(END)])
 
 
