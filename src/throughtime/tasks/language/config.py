@@ -104,7 +104,7 @@ class LanguageConfig(shared.TextConfig):
     )
     embedding_size: shared.TiedEmbeddingSize = 256
     hidden_size: shared.Size = architecture(
-        256, description="number of units of a layer; for the last one see last_size"
+        256, description="number of units of a layer, by default 512 on a GPU; for the last one see last_size"
     )
     last_size: shared.Size | None = architecture(
         None, description="number of units of the last layer; null: embedding_size if tied, else hidden_size"
