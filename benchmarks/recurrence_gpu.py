@@ -44,9 +44,7 @@ from throughtime.recurrence.measuring import (
 CELLS = ("lstm", "gru", "rnn")
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
 STEPS, BATCHES, HIDDEN = (4, 512), (1, 256), (32, 1550)
-"""Smallest and largest; their logarithms are drawn uniformly."""
-LARGEST = 2**28
-"""Maximum number of values of an input."""
+"""Smallest and largest; their logarithms are drawn uniformly. An input has less than 2^28 values."""
 LONG = TimingCase("lstm", torch.bfloat16, 1024, 16, 768)
 NAMED = (
     LONG,
@@ -80,20 +78,18 @@ def draw_cases(seed: int, count: int) -> list[TimingCase]:
         low, high = bounds
         return int(low * ((high + 1) / low) ** source.random())
 
-    cases: list[TimingCase] = []
-    while len(cases) < count:
-        case = TimingCase(
+    return [
+        TimingCase(
             source.choice(CELLS),
-            list(DTYPES.values())[len(cases) % len(DTYPES)],
+            list(DTYPES.values())[number % len(DTYPES)],
             between(STEPS),
             between(BATCHES),
             between(HIDDEN),
             layers=source.choice((1, 2, 3)),
             directions=source.choice((1, 2)),
         )
-        if case.steps * case.batch * case.hidden <= LARGEST:
-            cases.append(case)
-    return cases
+        for number in range(count)
+    ]
 
 
 def time_case(case: TimingCase) -> Row:

@@ -7,7 +7,6 @@ import math
 import pytest
 import torch
 from benchmarks.recurrence_gpu import (
-    LARGEST,
     compute_ratios,
     draw_cases,
     find_worst,
@@ -22,7 +21,7 @@ def test_the_seed_decides_and_every_kind_of_shape_is_drawn():
     assert cases == draw_cases(5, 400)
     assert cases[:50] == draw_cases(5, 50)
     assert cases != draw_cases(6, 400)
-    assert all(case.trains and case.steps * case.batch * case.hidden <= LARGEST for case in cases)
+    assert all(case.trains and case.steps * case.batch * case.hidden < 2**28 for case in cases)
     assert {case.cell for case in cases} == {"lstm", "gru", "rnn"}
     assert {(case.layers, case.directions) for case in cases} == {(a, b) for a in (1, 2, 3) for b in (1, 2)}
     assert sum(case.dtype is torch.bfloat16 for case in cases) == 200
@@ -36,7 +35,7 @@ def test_logarithms_are_uniform_between_the_bounds(name, low, high):
     assert low <= min(values) < 1.1 * low + 1
     assert 0.9 * high < max(values) <= high
     middle = math.sqrt(low * high)
-    assert 0.45 < sum(value < middle for value in values) / len(values) < 0.6  # the largest are too large
+    assert 0.46 < sum(value < middle for value in values) / len(values) < 0.54
 
 
 def test_a_case_is_written_and_read():

@@ -14,7 +14,7 @@ from throughtime.kernels.elements import ElementKind
 from throughtime.recurrence import calibration, torch_costs
 from throughtime.recurrence.choice import choose_backend
 from throughtime.recurrence.comparison import MARGIN, wins
-from throughtime.recurrence.costs import DEFAULTS, H200, Call, Times, predict_ours
+from throughtime.recurrence.costs import DEFAULTS, H200, HALF_RATE, Call, Times, predict_ours
 from throughtime.recurrence.linear_scan import LinearScan
 from throughtime.recurrence.persistent import Persistent, find_form
 from throughtime.recurrence.persistent_plan import Form
@@ -137,6 +137,22 @@ def test_torch_is_slower_where_rows_are_not_aligned(kind, step):
         predict_torch(CALL._replace(kind=kind, hidden=size), H200, DEFAULTS).replayed for size in sizes
     )
     assert 1.15 * aligned < odd
+
+
+def test_products_count_three_times_and_that_of_the_weights_in_training():
+    wide = CALL._replace(steps=500, batch=256, hidden=1024, inputs=1024)
+    entering, recurrent = wide.count_operations(1024)
+    assert entering == recurrent == pytest.approx(2e-6 * 500 * 256 * 4 * 1024 * 1024)
+    slow = replace(DEFAULTS, product=3.0)
+    for call, count in ((wide._replace(trains=False), entering), (wide, 3 * entering + recurrent)):
+        more = predict_ours(call, H200, slow).replayed - predict_ours(call, H200, DEFAULTS).replayed
+        assert more == pytest.approx(2 * count / HALF_RATE, rel=1e-6)
+    odd = wide._replace(hidden=1023)
+    even, uneven = (
+        predict_torch(call, H200, slow).replayed - predict_torch(call, H200, DEFAULTS).replayed
+        for call in (wide, odd)
+    )
+    assert uneven > 2 * even
 
 
 def test_packing_a_ragged_batch_keeps_the_host_busy():

@@ -162,8 +162,7 @@ def _alone(device: int) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.cuda.device(device))
         stack.enter_context(torch.random.fork_rng([device]))
-        stack.enter_context(torch.inference_mode(False))
-        stack.enter_context(torch.enable_grad())
+        stack.enter_context(torch.inference_mode(False))  # which enables gradients too
         stack.enter_context(torch.autocast("cuda", enabled=False))
         stack.enter_context(torch.device("cpu"))  # instead of a default device of the program's
         allowed = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
