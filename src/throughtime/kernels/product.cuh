@@ -21,7 +21,7 @@
 // both share: states, gates and gradients of sums. A launch runs one of them, or both side by side, each in its own
 // blocks. Times are those of the sequence: a row that reads from the right begins at its own end.
 //
-// Constants from the host: CELL, KIND, WIDTH, DIRECTIONS, UNITS, SPLIT, ROWS, PASSES, WARPS, HELD, STAGED, HELD_N, STAGED_N,
+// Constants from the host: CELL, KIND, WIDTH, DIRECTIONS, ALONE, UNITS, SPLIT, ROWS, PASSES, WARPS, HELD, STAGED, HELD_N, STAGED_N,
 // RING, BATCH, SHARED_BYTES.
 
 enum Cells { TANH, RELU, GRU_AFTER, GRU_BEFORE, LSTM };
@@ -92,6 +92,7 @@ struct Product {
     static constexpr int HELD_CHUNKS = IN_REGISTERS < EACH ? IN_REGISTERS : EACH;
     static constexpr int LEFT = EACH - HELD_CHUNKS, STAGED_CHUNKS = IN_SHARED < LEFT ? IN_SHARED : LEFT;
     static constexpr int STREAMED = LEFT - STAGED_CHUNKS, SLOTS_IN_RING = STREAMED > 0 ? RING : 0;
+    static constexpr int SHARE_BYTES = WARPS * TILES * ROW_TILES * 2 * 32 * 8;
     static constexpr int BYTES = (STAGED_CHUNKS + SLOTS_IN_RING) * TILES * 2 * WARPS * 32 * 16;
     static_assert(STREAMED == 0 || RING > 0, "what neither registers nor shared memory hold needs a ring");
     static constexpr int UNROLLED = (HELD_CHUNKS + BATCH - 1) / BATCH * BATCH;
@@ -229,7 +230,7 @@ struct Product {
     }
 
     // This warp's share of the product with the rows last looked for, into shared memory.
-    INLINE void operator()(const char* source, int stride, int count, bool waits, Pair* shares) {
+    INLINE void operator()(const char* source, int stride, int count, bool waits, Pair* shares, int) {
         Rows rows;
         place_rows(rows, source, stride);
         Sums sums = {};
@@ -247,10 +248,12 @@ struct Product {
         }
     }
 
-    // All warps' shares of one gate of a pair of units, always added in the same order; `rows` are those of a task.
-    static INLINE Pair total(const Pair* shares, int gate, int pair, int rows) {
-        const int counted = gate * PAIRS + pair;
-        const Pair* first = shares + (counted / 8 * ROW_TILES * 2 + rows) * 32 + counted % 8 * 4 + lane() % 4;
+    INLINE void keep(Pair*, int, int, int, Pair) {}  // other blocks have what was exchanged
+
+    // All warps' shares of one gate for one task, always added in the same order.
+    template <typename AnyTask> INLINE Pair total(const Pair* shares, int gate, const AnyTask& task, int) const {
+        const int counted = gate * PAIRS + task.pair;
+        const Pair* first = shares + (counted / 8 * ROW_TILES * 2 + task.rows) * 32 + counted % 8 * 4 + lane() % 4;
         Pair sum = {{0, 0}}, other = {{0, 0}};  // two chains of additions, for the latency's sake
         UNROLL for (int warp = 0; warp < WARPS; ++warp) {
             const Pair share = first[warp * TILES * ROW_TILES * 2 * 32];
@@ -271,7 +274,7 @@ template <int COUNT> struct Task {
 
     INLINE Task(int turn, int first_unit, int first_pair) {
         const int lane = thread_number() % 32;
-        number = turn * WARPS + thread_number() / 32;
+        number = ALONE ? thread_number() / 32 * EACH + turn : turn * WARPS + thread_number() / 32;
         rows = number % (ROW_TILES * 2);
         const int own_pair = number / (ROW_TILES * 2) * 8 + lane / 4;
         pair = first_pair + own_pair;
@@ -285,7 +288,6 @@ constexpr int TASKS = OwnTask::ALL, TASKS_EACH = OwnTask::EACH;
 
 // Shared memory: shares | running values, two of each unit and row | ends of rows | staged weights.
 constexpr int RUNNING = PASSES * TASKS * 32;
-template <typename Kind> constexpr int SHARE = WARPS * Kind::TILES * ROW_TILES * 2 * 32 * 8;  // bytes
 constexpr int AFTER_SHARES = 2 * RUNNING * 8 + PASSES * ROWS * 4;   // bytes up to the staged weights
 
 struct Place {
