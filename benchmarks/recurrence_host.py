@@ -21,11 +21,14 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
+from throughtime.kernels.elements import ElementKind, round_up_units
 from throughtime.layers.stack import Stack
 from throughtime.recurrence import persistent, persistent_replay
 from throughtime.recurrence.backend import Backend
 from throughtime.recurrence.choice import BACKENDS
-from throughtime.recurrence.measuring import MODULES, microseconds, record_graph
+from throughtime.recurrence.measuring import MAKERS, MODULES, compile_ahead, microseconds, record_graph
+from throughtime.recurrence.persistent import find_form
+from throughtime.recurrence.persistent_plan import KernelTask
 
 Call = Callable[[], Any]
 T, B, H = 35, 20, 200
@@ -156,11 +159,22 @@ def measure_call(shape: tuple[Any, ...], dtype: torch.dtype, backend: str) -> li
         ]
 
 
+def list_tasks() -> Iterator[KernelTask]:
+    """The kernels of all shapes, which are compiled before."""
+    for cell, _, rows, units, _, both in SHAPES:
+        form = find_form(MAKERS[cell](1, 1))
+        assert form is not None
+        for kind in (ElementKind.BF16, ElementKind.TF32):
+            for backward in (False, True):
+                yield KernelTask(form, kind, round_up_units(units), rows, backward, 1 + both)
+
+
 def main() -> None:
     """Print two tables."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--parts", action="store_true")
     only_parts = parser.parse_args().parts
+    compile_ahead(list_tasks())
     for dtype in (torch.bfloat16, torch.float32):
         for name, found in measure_parts(dtype).items():
             print(f"{str(dtype).removeprefix('torch.'):10}{name:44}{found:9.1f}", flush=True)
