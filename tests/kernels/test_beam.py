@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 
+from throughtime.errors import ThroughtimeError, ThroughtimeWarning
 from throughtime.kernels import beam as kernels
 from throughtime.kernels import driver
 from throughtime.search import beam
@@ -57,7 +58,7 @@ def compare(name, constraints, sentences, words, device, log_probs):
     if constraints and strategy.end_id is None:
         return
     fused, plain = (begin(strategy, constraints, sentences, device) for _ in range(2))
-    plain._asked = True  # and not fused
+    fused._fused = fused._fuse(torch.zeros(len(fused.last), words, device=device))
     for step in range(STEPS):
         given = log_probs(step, len(plain.last), words).to(device)
         fused._choose(given.clone())
@@ -113,14 +114,27 @@ def test_what_is_not_a_number_is_noted(number, emulated_beam):
     log_probs = draw(0, 6, 7)
     log_probs[0, 3] = number
     search = begin(Beam(END, 3), [], 2, "cpu")
+    search._fused = search._fuse(log_probs)
     search._choose(log_probs)
     assert search.log_probs[0].isnan().tolist() == [True, False, False, False, False, False]
 
 
 def test_among_equals_the_smallest_ids_are_chosen(emulated_beam):
     search = begin(Beam(None, 3), [], 1, "cpu")
-    search._choose(torch.tensor([[-2.0, -1.0, -2.0, -0.0, -2.0, 0.0]]).expand(3, 6).clone())
+    log_probs = torch.tensor([[-2.0, -1.0, -2.0, -0.0, -2.0, 0.0]]).expand(3, 6).clone()
+    search._fused = search._fuse(log_probs)
+    search._choose(log_probs)
     assert search.tokens[0].tolist() == [3, 5, 1]
+
+
+def test_kernels_that_do_not_compile_are_done_without(emulated_beam, monkeypatch):
+    def fail(*given, **options):
+        raise ThroughtimeError("a GPU kernel did not compile")
+
+    monkeypatch.setattr(driver, "build", fail)
+    search = begin(Beam(END, 3), [], 2, "cpu")
+    with pytest.warns(ThroughtimeWarning):
+        assert search._fuse(draw(0, 6, 7)) is None
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: the emulated one is too slow")

@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.refusals import refuses
 
+from throughtime.errors import ThroughtimeError, ThroughtimeWarning
 from throughtime.kernels import decoder
+from throughtime.layers import attention as layer
 from throughtime.layers.attention import ATTENTIONS, Additive, attend, build_memory, masked_softmax
 from throughtime.search.generate import Memory
 
@@ -114,7 +116,18 @@ def test_a_kernel_attends_for_rows_that_share_sentences(name, scaled, emulated_d
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_real_gpu_attends_for_rows_that_share_sentences(name, dtype, allow_tf32):
     allow_tf32(False)
-    compare_kernel(name, [0, 0, 1, 2, 2, 2] * 50, dtype, "cuda", places=33, size=64)
+    compare_kernel(name, [0] * 100 + [1] * 50 + [2] * 150, dtype, "cuda", places=33, size=64)
+
+
+def test_a_kernel_that_does_not_compile_is_done_without(monkeypatch):
+    def fail(*given):
+        raise ThroughtimeError("a GPU kernel did not compile")
+
+    monkeypatch.setattr(decoder, "is_available", lambda device: True)
+    monkeypatch.setattr(decoder, "attend", fail)
+    monkeypatch.setattr(layer, "_WITHOUT_KERNEL", set())
+    with pytest.warns(ThroughtimeWarning):
+        compare_kernel("additive", [0, 1, 2], torch.float32, "cpu")
 
 
 def test_an_attention_of_ones_own_needs_no_kernel(emulated_decoder, monkeypatch):

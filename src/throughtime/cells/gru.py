@@ -66,8 +66,9 @@ class GRU(Cell, equations="gru"):
         w = self.weights()
         from_state = linear(h, w["weight_hh"]).to(h.dtype)
         from_state[:, 2 * self.hidden_size :] += w["bias_hn"]
-        fused = torch.ops.aten._thnn_fused_gru_cell
-        return (fused(self.project(x).to(h.dtype), from_state, h)[0],)
+        from_input = self.project(x).to(h.dtype)
+        with torch.autocast("cuda", enabled=False):  # which would round the state
+            return (torch.ops.aten._thnn_fused_gru_cell(from_input, from_state, h)[0],)
 
     def graph_step(self, ops: Ops, projected: str, state: GraphState) -> GraphState:
         """The same in a graph, with one product fewer: n + z (h - n)."""

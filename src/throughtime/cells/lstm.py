@@ -50,8 +50,9 @@ class LSTM(Cell, equations="lstm"):
         if not self._may_fuse(x):
             return super().advance(x, state)
         from_state = linear(h, self.weights()["weight_hh"]).to(c.dtype)
-        fused = torch.ops.aten._thnn_fused_lstm_cell
-        h, c, _ = fused(self.project(x).to(c.dtype), from_state, c)
+        from_input = self.project(x).to(c.dtype)
+        with torch.autocast("cuda", enabled=False):  # which would round the state
+            h, c, _ = torch.ops.aten._thnn_fused_lstm_cell(from_input, from_state, c)
         return h, c
 
     def graph_step(self, ops: Ops, projected: str, state: GraphState) -> GraphState:

@@ -36,7 +36,7 @@ struct AloneProduct {
         ROLLED for (int chunk = 0; chunk < STAGED_CHUNKS; ++chunk)
             UNROLL for (int tile = 0; tile < TILES; ++tile) UNROLL for (int half = 0; half < 2; ++half)
                 own[((chunk * TILES + tile) * 2 + half) * (WARPS * 32)] = load(HELD_CHUNKS + chunk, tile, half);
-        for (int at = thread_number(); at < SHARE_BYTES / 16; at += WARPS * 32)  // what no unit writes counts for nothing
+        for (int at = thread_number(); at < SHARE_BYTES / 16; at += WARPS * 32)  // what is past a row counts for nothing
             reinterpret_cast<Words*>(shared_bytes())[at] = {0, 0, 0, 0};
     }
 

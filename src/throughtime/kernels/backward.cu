@@ -82,7 +82,6 @@ struct Parts {
                 UNROLL for (int from = 0; from < SPLIT; ++from) some |= missing(found[turn][from]);
             if (!in_any_lane(some)) break;
             if (looks == PATIENCE) give_up();
-            rest(looks);
         }
         UNROLL for (int turn = 0; turn < TASKS_EACH; ++turn) {
             Pair sum = {{0.0f, 0.0f}};

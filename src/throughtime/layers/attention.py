@@ -7,6 +7,7 @@ copied for its rows.
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from throughtime.cells.base import GraphState, Ops, no_graph
-from throughtime.errors import InputError
+from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning
 from throughtime.kernels import decoder
 from throughtime.registry import Registry
 from throughtime.search.generate import Memory
@@ -269,16 +270,22 @@ def _attend(attention: Attention, query: Tensor, memory: Memory) -> tuple[Tensor
     return context.flatten(0, 1).index_select(0, places), weights.flatten(0, 1).index_select(0, places)
 
 
+_WITHOUT_KERNEL: set[torch.device] = set()
+"""GPUs on which the kernel did not compile."""
+
+
 def _attend_in_kernel(
     attention: Attention, query: Tensor, memory: Memory, addend: Tensor | None
 ) -> tuple[Tensor, Tensor] | None:
     """`attend` in one kernel, without gradients; None if it does not fit."""
-    if torch.is_grad_enabled() or not decoder.is_available(query.device) or attention._forward_hooks:
+    device = query.device
+    if torch.is_grad_enabled() or not decoder.is_available(device) or device in _WITHOUT_KERNEL:
         return None
     keys, values, padding = memory.kept
     sizes = keys.shape[2], values.shape[2]
     known = decoder.supports(values.dtype, *sizes) and decoder.fits(keys.shape[1], *sizes)
-    asked = attention.ask(query) if known and keys.dtype == torch.float32 else None
+    dense = keys.dtype == torch.float32 and keys.is_contiguous() and values.is_contiguous()
+    asked = attention.ask(query) if known and dense and not attention._forward_hooks else None
     if asked is None:
         return None
     begun = values.new_zeros(len(query), values.shape[2]) if addend is None else addend
@@ -286,5 +293,10 @@ def _attend_in_kernel(
     weights = keys.new_empty(len(query), keys.shape[1])
     hidden = padding * torch.finfo(torch.float32).min
     parts = asked[0].to(values.dtype), keys, values, asked[1], hidden
-    decoder.attend(*parts, weights, context, None, memory.owner)
+    try:
+        decoder.attend(*parts, weights, context, None, memory.owner)
+    except ThroughtimeError as error:
+        _WITHOUT_KERNEL.add(device)
+        warnings.warn(f"attention runs without its kernel: {error}", ThroughtimeWarning, stacklevel=2)
+        return None
     return context, weights

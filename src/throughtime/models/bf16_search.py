@@ -34,9 +34,17 @@ class Bf16Model:
 
     def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
         """Round the weights and read the sources with the model's own encoder."""
+        return self.read(*self.arrange(prompts))
+
+    def arrange(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        """See `EncoderDecoder`."""
+        return self.model.arrange(prompts)
+
+    def read(self, source: Tensor, lengths: Tensor) -> tuple[Tensor, State, Memory]:
+        """Round the weights and read what `arrange` returned."""
         self._twin = self._update_copy()
         with torch.autocast(self._device.type, torch.bfloat16):
-            last, state, memory = self._twin.start(prompts)
+            last, state, memory = self._twin.read(source, lengths)
         return last, tuple(tensor.to(sum_dtype(tensor.dtype)) for tensor in state), memory
 
     def step(self, last: Tensor, state: State, memory: Memory) -> Step:
@@ -55,6 +63,11 @@ class Bf16Model:
     def recorded_modules(self) -> Sequence[nn.Module]:
         """See `EncoderDecoder`; the copy, whose weights are rounded in place."""
         return (self._twin or self.model).recorded_modules
+
+    @property
+    def reading_modules(self) -> Sequence[nn.Module]:
+        """See `EncoderDecoder`: the model, and the copy, into which its weights are rounded."""
+        return (*self.model.reading_modules, *(() if self._twin is None else self._twin.reading_modules))
 
     @property
     def head(self) -> Head:

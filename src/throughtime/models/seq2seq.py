@@ -173,15 +173,24 @@ class EncoderDecoder(nn.Module):
 
     def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
         """Read the sources; every target begins with the same token."""
-        device = next(self.parameters()).device
+        return self.read(*self.arrange(prompts))
+
+    def arrange(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        """The sources as a tensor [T, B], and their lengths [B], on the host."""
         lengths = torch.tensor([len(ids) for ids in prompts])
         # On a GPU a search is recorded for each length of the longest source, so there are few of them.
-        longest, step = int(lengths.max()), LENGTH_STEP if device.type == "cuda" else 1
+        on_gpu = next(self.parameters()).is_cuda
+        longest, step = int(lengths.max()), LENGTH_STEP if on_gpu else 1
         source = np.zeros((-(-longest // step) * step, len(prompts)), dtype=np.int64)
         for column, ids in enumerate(prompts):
             source[: len(ids), column] = ids
-        state, memory = self.encode(torch.from_numpy(source).to(device), lengths)
-        return torch.full((len(prompts),), self.bos_id, device=device), state, memory
+        return torch.from_numpy(source), lengths
+
+    def read(self, source: Tensor, lengths: Tensor) -> tuple[Tensor, State, Memory]:
+        """Read what `arrange` returned, wherever it is; see `start`."""
+        device = next(self.parameters()).device
+        state, memory = self.encode(source.to(device), lengths)
+        return torch.full((len(lengths),), self.bos_id, device=device), state, memory
 
     def step(self, last: Tensor, state: State, memory: Memory) -> Step:
         """Feed one token per row; return ln P of every next token, [rows, V]."""
@@ -196,6 +205,11 @@ class EncoderDecoder(nn.Module):
     def recorded_modules(self) -> Sequence[nn.Module]:
         """The modules that `step` reads; see `throughtime.search.recording`."""
         return (self.decoder, self.head) if self.decoder.recordable else ()
+
+    @property
+    def reading_modules(self) -> Sequence[nn.Module]:
+        """The modules that `read` reads; see `throughtime.search.recording`."""
+        return (self,) if self.decoder.recordable else ()
 
     @torch.no_grad()
     def _predict(self, outputs: Tensor, sample: bool) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import NamedTuple
@@ -9,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning
 from throughtime.kernels.beam import BeamOptions, BeamStep, BeamTensors, Reach, fits
 from throughtime.runtime.search import check_beam
 from throughtime.search.candidates import BeamRows, Candidates, Pruning, best_candidates, prune_by_hypothesis
@@ -183,7 +184,11 @@ class Beam:
             search.ended,
             search.live,
         )
-        return BeamStep(options, tensors, log_probs.shape[1], barred, SMALLEST)
+        try:
+            return BeamStep(options, tensors, log_probs.shape[1], barred, SMALLEST)
+        except ThroughtimeError as error:
+            warnings.warn(f"beam search runs without its kernels: {error}", ThroughtimeWarning, stacklevel=2)
+            return None
 
     def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
         """The best results of each sentence, including those cut at the maximum length."""

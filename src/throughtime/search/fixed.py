@@ -127,10 +127,8 @@ class FixedSearch:
         self.came_from = torch.zeros_like(self.last)
         self.follows = False
         """Whether a row may continue another one."""
-        self._asked, self._fused = (
-            False,
-            cast(Callable[[Tensor], None] | None, None),
-        )  # a faster way to choose
+        self._stepped = False
+        self._fused: Callable[[Tensor], None] | None = None  # a faster way to choose
 
     def begin(self, rows: FixedRows, started: Started) -> None:
         """Take over the beginning of a search."""
@@ -138,7 +136,7 @@ class FixedSearch:
         for own, new in zip((*self.rows, *self.memory.kept), (*rows, *memory.kept), strict=True):
             own.copy_(new)
         for own, new in zip((self.last, *self.state), (last, *state), strict=True):
-            torch.index_select(new, 0, self.rows.sentence, out=own)
+            own.copy_(new.index_select(0, self.rows.sentence))
 
     def advance(self, model: StepModel) -> None:
         """One step: the model, the constraints, the decision of the strategy, and the next states."""
@@ -146,21 +144,24 @@ class FixedSearch:
         # A model may hand back what it was given, which is overwritten here.
         given = {part.untyped_storage().data_ptr() for part in (self.last, *self.state)}
         state = [part.clone() if part.untyped_storage().data_ptr() in given else part for part in step.state]
+        if not self._stepped:  # states may be of another precision than the first one
+            self.state = tuple(own.to(new.dtype) for own, new in zip(self.state, state, strict=True))
+            self._fused = self._fuse(step.log_probs)
+            self._stepped = True
         row = self._choose(step.log_probs)
         for own, reached in zip(self.state, state, strict=True):
             if row is None:
                 own.copy_(reached)
-            elif own.dtype == reached.dtype:
-                torch.index_select(reached, 0, row, out=own)
             else:
-                own.copy_(reached.index_select(0, row))
+                torch.index_select(reached, 0, row, out=own)
         self.rows.length.add_(1)
+
+    def _fuse(self, log_probs: Tensor) -> Callable[[Tensor], None] | None:
+        fuse: Callable[..., Callable[[Tensor], None] | None] | None = getattr(self.strategy, "fuse", None)
+        return None if fuse is None else fuse(self, log_probs)
 
     def _choose(self, log_probs: Tensor) -> Tensor | None:
         """Let the strategy decide, and write down what happens; return the row that each continues."""
-        if not self._asked:
-            self._asked, fuse = True, getattr(self.strategy, "fuse", None)
-            self._fused = None if fuse is None else fuse(self, log_probs)
         if self._fused is not None:
             self.follows = True
             self._fused(log_probs)

@@ -14,6 +14,7 @@ from throughtime.search.fixed import FixedSearch, FixedStrategy
 from throughtime.search.generate import Finished, Strategy
 
 Array = NDArray[Any]
+NOWHERE: tuple[Array, Array] = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
 
 
 def read_results(
@@ -23,7 +24,7 @@ def read_results(
 
     `first` [rows] says which rows lived at the beginning.
     """
-    history = History(search, first, sentences, steps)
+    history = SearchHistory(search, first, sentences, steps)
     if np.isnan(history.log_probs[0]).any():
         raise DamagedModelError
     begun = strategy.begin(sentences, torch.device("cpu"))
@@ -41,7 +42,7 @@ class Ends(NamedTuple):
     score: Array
 
 
-class History:
+class SearchHistory:
     """What happened to the rows of some sentences, up to the step at which the last of them ended.
 
     All arrays are [steps, rows]; see `Decision`.
@@ -49,7 +50,7 @@ class History:
 
     def __init__(self, search: FixedSearch, first: Array, sentences: int, steps: int) -> None:
         self.strategy: FixedStrategy = search.strategy
-        self.each, self.follows = search.memory.rows_each or 1, search.follows
+        self.each, self.follows, self.sentences = search.memory.rows_each or 1, search.follows, sentences
         rows = sentences * self.each
         live = search.live[:steps, :rows].cpu().numpy()
         over = ~live.any(axis=1)
@@ -64,7 +65,7 @@ class History:
 
     def results(self) -> tuple[tuple[Finished, ...], ...]:
         """The results of each sentence that may be returned, in the order in which they were found."""
-        found: list[list[Finished]] = [[] for _ in range(self.tokens.shape[1] // self.each)]
+        found: list[list[Finished]] = [[] for _ in range(self.sentences)]
         ends = self._select(self._find_ends())
         tokens, paths = self._trace(ends)
         columns = (tokens, paths, *ends)
@@ -76,8 +77,10 @@ class History:
 
     def _find_ends(self) -> Ends:
         """All results: of sentences that got stuck, by the end token, and cut at the maximum length."""
-        (cut,) = np.nonzero(self.live[-1])
-        places = (self._find_stuck(), np.nonzero(self.ended), (np.full(len(cut), len(self.live) - 1), cut))
+        (cut,), ended = np.nonzero(self.live[-1]), np.nonzero(self.ended)
+        answered = np.bincount(np.concatenate([cut, ended[1]]) // self.each, minlength=self.sentences)
+        stuck = self._find_stuck() if self.follows and not answered.all() else NOWHERE
+        places = (stuck, ended, (np.full(len(cut), len(self.live) - 1), cut))
         step, row = (np.concatenate(parts) for parts in zip(*places, strict=True))
         by_end = np.repeat([False, True, False], [len(steps) for steps, _ in places])
         log_prob = np.where(step < 0, 0.0, self.log_probs[step, row])
@@ -93,8 +96,6 @@ class History:
 
         The step is -1 if nothing can be said at all.
         """
-        if not self.follows:
-            return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
         shape = (len(self.live), -1, self.each)
         lived, possible, ended = (
             part.reshape(shape).any(axis=2)

@@ -8,24 +8,23 @@ of a device share one pool of memory, so one search runs at a time, whatever the
 
 from __future__ import annotations
 
-import threading
 import warnings
 import weakref
-from collections import OrderedDict, deque
-from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
+from throughtime.errors import ThroughtimeWarning
 from throughtime.interrupt import check_interrupt
 from throughtime.search.constraints import BarredTokens
 from throughtime.search.fixed import FixedRows, FixedSearch, FixedStrategy, Started, recording_key
 from throughtime.search.generate import Constraint, Finished, StepModel, Strategy
 from throughtime.search.history import read_results
+from throughtime.search.recording_store import RECORDINGS, describe_shapes, describe_weights
 
-MAX_RECORDINGS = 16
-"""Each keeps the tensors of a search."""
 MAX_HISTORY = 2**22
 """Rows times steps; longer searches use the plain loop."""
 STEPS_AHEAD = 2
@@ -61,7 +60,7 @@ def suits(
         round_up_sentences(sentences) * each * steps <= MAX_HISTORY
         and not torch.is_autocast_enabled("cuda")
         and not torch.cuda.is_current_stream_capturing()
-        and not any(is_watched(one) or one.training for one in model.recorded_modules)
+        and all(map(may_record, model.recorded_modules))
     )
 
 
@@ -70,10 +69,12 @@ def _select(constraints: Sequence[Constraint]) -> list[BarredTokens]:
     return [one for one in constraints if isinstance(one, BarredTokens)]
 
 
-def is_watched(module: nn.Module) -> bool:
-    """Whether a hook wants to be called at each step."""
-    hooks = ("_forward_hooks", "_forward_pre_hooks")
-    return any(getattr(one, name) for one in module.modules() for name in hooks)
+def may_record(module: nn.Module) -> bool:
+    """Whether nothing in a module wants to be called each time or draws random numbers."""
+    return not any(
+        one._forward_hooks or one._forward_pre_hooks or (one.training and not one._modules)
+        for one in module.modules()
+    )
 
 
 def round_up_sentences(count: int) -> int:
@@ -86,12 +87,65 @@ def round_up_sentences(count: int) -> int:
     return power * 3 // 4 if power >= 8 and count <= power * 3 // 4 else power
 
 
-class Recording:
-    """A search whose step is replayed from a CUDA graph, once a graph has been recorded."""
+@runtime_checkable
+class ReadingModel(RecordableModel, Protocol):
+    """A model that turns prompts into tensors first: what it does with these can be recorded, too."""
+
+    @property
+    def reading_modules(self) -> Sequence[nn.Module]:
+        """The modules that `read` reads or writes; none if it cannot be recorded."""
+        ...
+
+    def arrange(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        """The prompts [T, B], and their lengths [B]."""
+        ...
+
+    def read(self, source: Tensor, lengths: Tensor) -> Started:
+        """Read what `arrange` returned, on any device; return what `start` returns."""
+        ...
+
+
+class RecordedStart:
+    """How a model reads prompts of one shape: the first time as it is, and then from a CUDA graph."""
+
+    def __init__(self, source: Tensor, lengths: Tensor, device: torch.device) -> None:
+        self.source, self.lengths = (torch.empty_like(part, device=device) for part in (source, lengths))
+        self.device, self.failed, self._called = device, device.type != "cuda", False
+        self.replay: Callable[[], None] | None = None
+        self._started: list[Started] = []
+
+    def __call__(self, model: ReadingModel, source: Tensor, lengths: Tensor) -> Started:
+        """Read the prompts; the next call overwrites what this one returns."""
+        if self.failed:
+            return model.read(source, lengths)
+        self.source.copy_(source)
+        self.lengths.copy_(lengths)
+        if not self._called:
+            self._called = True
+            return model.read(self.source, self.lengths)
+        if self.replay is None:
+            own, reference, started = (self.source, self.lengths), weakref.ref(model), self._started
+
+            def read() -> None:
+                found = reference()  # a recording must not keep its model alive
+                assert found is not None
+                started.append(found.read(*own))
+
+            try:
+                self.replay = RECORDINGS.record(read, self.device)
+            except RuntimeError:  # an encoder whose kernel asks the host for lengths runs as it is
+                self.failed = True
+                return model.read(source, lengths)
+        self.replay()
+        return self._started[-1]
+
+
+class RecordedSearch:
+    """A search whose step is replayed from a CUDA graph, once it has been recorded."""
 
     def __init__(self, search: FixedSearch) -> None:
-        self.search = search
-        self.graph: torch.cuda.CUDAGraph | None = None
+        self.search, self.device = search, search.last.device
+        self.replay: Callable[[], None] | None = None
         self.failed = not search.last.is_cuda
         self._flag = LiveFlag(search.rows.live)
 
@@ -100,36 +154,32 @@ class Recording:
         self._flag.reset()
         for step in range(most):
             check_interrupt()
-            if self.graph is None and not self.failed and step >= STEPS_BEFORE:
+            if self.replay is None and not self.failed and step >= STEPS_BEFORE:
                 self._record(model)
-            if self.graph is None:
+            if self.replay is None:
                 self.search.advance(model)
             else:
-                self.graph.replay()
+                self.replay()
             if not self._flag.ask():
                 return step + 1
         return most
 
     def _record(self, model: StepModel) -> None:
         """Record one step; recording runs nothing."""
-        graph, device = torch.cuda.CUDAGraph(), self.search.last.device
-        stream = _stream(device)
-        stream.wait_stream(torch.cuda.current_stream(device))
+        search, reference = self.search, weakref.ref(model)
+
+        def advance() -> None:
+            found = reference()  # a recording must not keep its model alive
+            assert found is not None
+            search.advance(found)
+
         try:
-            with torch.cuda.device(device), torch.cuda.stream(stream):
-                # Local to this thread: others may allocate memory meanwhile.
-                graph.capture_begin(pool=_shared_pool(device), capture_error_mode="thread_local")
-                try:
-                    self.search.advance(model)
-                finally:
-                    graph.capture_end()
+            self.replay = RECORDINGS.record(advance, self.device)
         except RuntimeError as error:
             self.failed = True
-            release_generator(device)
             reason = str(error).splitlines()[0]
-            warnings.warn(f"a step of this search cannot be recorded in a CUDA graph: {reason}", stacklevel=2)
-        else:
-            self.graph = graph
+            problem = f"a step of this search cannot be recorded in a CUDA graph: {reason}"
+            warnings.warn(problem, ThroughtimeWarning, stacklevel=2)
 
 
 class LiveFlag:
@@ -155,13 +205,6 @@ class LiveFlag:
         return bool(self._flag)
 
 
-_LOCK = threading.Lock()
-_RECORDINGS: OrderedDict[tuple[Hashable, ...], Recording] = OrderedDict()
-_GONE: deque[int] = deque()
-"""Models that are gone, whose recordings are still to be dropped."""
-_STREAMS: dict[torch.device, torch.cuda.Stream] = {}
-
-
 @torch.inference_mode()
 def search_fixed(
     model: StepModel,
@@ -179,8 +222,8 @@ def search_fixed(
     rows = strategy.begin_fixed(count, steps)
     real = len(rows.sentence) // count * len(prompts)
     rows.live[real:], rows.log_prob[real:] = False, -torch.inf
-    with _LOCK:
-        started = model.start([*prompts, *[prompts[-1]] * (count - len(prompts))])
+    with RECORDINGS:
+        started = _start(model, [*prompts, *[prompts[-1]] * (count - len(prompts))])
         recording = _find_recording(model, strategy, constraints, rows, started, steps)
         recording.search.begin(rows, started)
         try:
@@ -189,7 +232,32 @@ def search_fixed(
         finally:
             if started[0].is_cuda:
                 torch.cuda.current_stream(started[0].device).synchronize()
-            _drop_gone()
+
+
+def _start(model: StepModel, prompts: Sequence[Sequence[int]]) -> Started:
+    """What `model.start` returns, from a recording where there is one."""
+    if not isinstance(model, ReadingModel) or not _reads_as_it_starts(model):
+        return model.start(prompts)
+    source, lengths = model.arrange(prompts)
+    modules = model.reading_modules
+    device = next((weight.device for one in modules for weight in one.parameters()), source.device)
+    if device.type != "cuda" or not all(map(may_record, modules)):
+        return model.read(source, lengths)
+    key = ("start", describe_shapes(source, lengths), describe_weights(modules), device)
+    found = RECORDINGS.find(model, key)
+    if found is None:
+        found = RecordedStart(source, lengths, device)
+        RECORDINGS.keep(model, key, found)
+    assert isinstance(found, RecordedStart)
+    return found(model, source, lengths)
+
+
+def _reads_as_it_starts(model: StepModel) -> bool:
+    """Whether `start` is still the one that calls `arrange` and `read`, which a subclass may have changed."""
+    if "start" in vars(model):
+        return False
+    kind = next(one for one in type(model).__mro__ if {"arrange", "start"} & vars(one).keys())
+    return "arrange" in vars(kind)
 
 
 def _find_recording(
@@ -199,81 +267,20 @@ def _find_recording(
     rows: FixedRows,
     started: Started,
     steps: int,
-) -> Recording:
+) -> RecordedSearch:
     """The recording for a search that begins so; a new one if there is none."""
     assert isinstance(strategy, FixedStrategy)
     last, state, memory = started
-    key = None
+    key: tuple[Hashable, ...] = ()
     if last.is_cuda and isinstance(model, RecordableModel):
-        key = (
-            id(model),
-            _describe(weight for one in model.recorded_modules for weight in _weights(one)),
-            tuple((part.shape, part.dtype) for part in (*rows, last, *state, *memory.kept)),
-            (strategy.recording_key, tuple(constraints), steps, last.device),
-            (torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32),
-        )
-        if key in _RECORDINGS:
-            _RECORDINGS.move_to_end(key)
-            return _RECORDINGS[key]
+        shapes = describe_shapes(*rows, last, *state, *memory.kept)
+        options = strategy.recording_key, tuple(constraints), steps
+        key = ("search", shapes, describe_weights(model.recorded_modules), options, last.device)
+        found = RECORDINGS.find(model, key)
+        if isinstance(found, RecordedSearch):
+            return found
     barred = _select(constraints)
-    recording = Recording(FixedSearch(strategy, barred, strategy.end_id, rows, started, steps))
-    if key is not None:
-        _RECORDINGS[key] = recording
-        weakref.finalize(model, _forget, id(model))
-        while len(_RECORDINGS) > MAX_RECORDINGS:
-            _RECORDINGS.popitem(last=False)
+    recording = RecordedSearch(FixedSearch(strategy, barred, strategy.end_id, rows, started, steps))
+    if key:
+        RECORDINGS.keep(model, key, recording)
     return recording
-
-
-def _forget(model: int) -> None:
-    """Drop the recordings of a model that is gone: now, or after a search that runs at this moment.
-
-    The garbage collector may call this anywhere, even in the middle of a search in this thread.
-    """
-    _GONE.append(model)
-    if _LOCK.acquire(blocking=False):
-        try:
-            _drop_gone()
-        finally:
-            _LOCK.release()
-
-
-def _drop_gone() -> None:
-    while _GONE:
-        model = _GONE.popleft()
-        for key in [key for key in _RECORDINGS if key[0] == model]:
-            del _RECORDINGS[key]
-
-
-def _weights(module: nn.Module) -> Iterable[Tensor]:
-    yield from module.parameters()
-    yield from module.buffers()
-
-
-def _describe(weights: Iterable[Tensor]) -> Hashable:
-    return tuple((weight.data_ptr(), weight.shape, weight.dtype) for weight in weights)
-
-
-def _shared_pool(device: torch.device) -> Any:
-    """The pool of the recordings of a device."""
-    for one in _RECORDINGS.values():
-        if one.graph is not None and one.search.last.device == device:
-            return one.graph.pool()
-    return torch.cuda.graph_pool_handle()
-
-
-def _stream(device: torch.device) -> torch.cuda.Stream:
-    """The stream that steps are recorded on."""
-    if device not in _STREAMS:
-        _STREAMS[device] = torch.cuda.Stream(device)
-    return _STREAMS[device]
-
-
-def release_generator(device: torch.device) -> None:
-    """Give the generator of a GPU a new state with the same seed.
-
-    torch leaves the old one marked as recording when a recording fails, and then refuses to draw from it.
-    """
-    generator = torch.cuda.default_generators[device.index]
-    fresh = torch.Generator(generator.device).manual_seed(generator.initial_seed())
-    generator.graphsafe_set_state(fresh)

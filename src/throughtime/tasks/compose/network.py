@@ -11,12 +11,10 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from throughtime.cells.base import State
 from throughtime.layers.embedding import initialise_network_
 from throughtime.models.decoders import ContextDecoder
 from throughtime.models.heads import SoftmaxHead
 from throughtime.models.seq2seq import Bridge, Encoder, EncoderDecoder, EncoderOutput
-from throughtime.search.generate import Memory
 from throughtime.tasks.compose.config import ComposeConfig
 
 
@@ -78,11 +76,10 @@ class ConditionedLanguageModel(EncoderDecoder):
             return torch.tensor([one[0] for one in given], dtype=torch.long, device=device)[None]
         return torch.tensor([list(one) for one in given], device=device)[None]
 
-    def start(self, prompts: Sequence[Sequence[float]]) -> tuple[Tensor, State, Memory]:
-        """Encode the conditions; every text begins with the same token."""
+    def arrange(self, prompts: Sequence[Sequence[float]]) -> tuple[Tensor, Tensor]:
+        """The conditions as a source of one step."""
         source = self.conditions(prompts)
-        state, memory = self.encode(source, torch.ones(len(prompts), dtype=torch.long, device=source.device))
-        return torch.full((len(prompts),), self.bos_id, device=source.device), state, memory
+        return source, torch.ones(len(prompts), dtype=torch.long, device=source.device)
 
 
 def build_composer(

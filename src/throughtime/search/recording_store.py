@@ -1,0 +1,128 @@
+"""The recordings of all searches: few of them, none of a model that is gone, one pool of memory."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Protocol, Self
+
+import torch
+from torch import Tensor, nn
+
+from throughtime.kernels.recording import record
+
+MAX_RECORDINGS = 24
+"""Each keeps the tensors of a search."""
+
+Key = tuple[Hashable, ...]
+
+
+class Replayed(Protocol):
+    """What is replayed from a CUDA graph, once it has been recorded."""
+
+    device: torch.device
+    replay: Callable[[], None] | None
+
+
+class RecordingStore:
+    """Keeps the newest recordings by model and key. A `with` block gives it to one thread at a time.
+
+    All recordings of a device share one pool of memory, so only one search may run.
+    """
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[Key, Replayed] = OrderedDict()
+        self._gone: deque[int] = deque()  # models whose recordings are still to be dropped
+        self._lock = threading.Lock()
+        self._streams: dict[torch.device, torch.cuda.Stream] = {}
+        self._pools: dict[torch.device, Any] = {}
+
+    def __len__(self) -> int:
+        """The number of recordings."""
+        return len(self._found)
+
+    def __enter__(self) -> Self:
+        """Wait until no other thread searches."""
+        self._lock.acquire()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Let other threads search."""
+        self._drop_gone()
+        self._lock.release()
+
+    def list(self) -> list[Replayed]:
+        """All recordings, the oldest first."""
+        return [*self._found.values()]
+
+    def find(self, model: object, key: Key) -> Replayed | None:
+        """The recording of this model and key, if there is one."""
+        own = (id(model), *key)
+        if own in self._found:
+            self._found.move_to_end(own)
+        return self._found.get(own)
+
+    def keep(self, model: object, key: Key, recording: Replayed) -> None:
+        """Keep a recording as long as its model lives and few others are newer."""
+        self._found[(id(model), *key)] = recording
+        weakref.finalize(model, self._forget, id(model))
+        while len(self._found) > MAX_RECORDINGS:
+            self._found.popitem(last=False)
+
+    def record(self, work: Callable[[], None], device: torch.device) -> Callable[[], None]:
+        """Record this work of a GPU, which draws no random numbers."""
+        if device not in self._streams:
+            self._streams[device] = torch.cuda.Stream(device)
+        stream = self._streams[device]
+        stream.wait_stream(torch.cuda.current_stream(device))
+        generator = torch.cuda.default_generators[stream.device_index]
+        # A recording that fails spoils the state of the generator. Recordings of others may draw from it.
+        drawn_from = generator.graphsafe_get_state()
+        generator.graphsafe_set_state(torch.Generator(generator.device))
+        try:
+            with torch.cuda.device(device):
+                return record(work, stream, self._find_pool(device))
+        finally:
+            generator.graphsafe_set_state(drawn_from)
+
+    def _find_pool(self, device: torch.device) -> Any:
+        """The pool of the recordings of a device; torch gives one up with its last recording."""
+        own = [one for one in self._found.values() if one.device == device]
+        if device not in self._pools or all(one.replay is None for one in own):
+            self._pools[device] = torch.cuda.graph_pool_handle()
+        return self._pools[device]
+
+    def _forget(self, model: int) -> None:
+        """Drop the recordings of a model that is gone: now, or after a search that runs at this moment.
+
+        The garbage collector may call this anywhere, even in the middle of a search in this thread.
+        """
+        self._gone.append(model)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._drop_gone()
+            finally:
+                self._lock.release()
+
+    def _drop_gone(self) -> None:
+        while self._gone:
+            model = self._gone.popleft()
+            for key in [key for key in self._found if key[0] == model]:
+                del self._found[key]
+
+
+RECORDINGS = RecordingStore()
+
+
+def describe_shapes(*tensors: Tensor) -> Hashable:
+    """The shapes and types of tensors."""
+    return tuple((tensor.shape, tensor.dtype) for tensor in tensors)
+
+
+def describe_weights(modules: Sequence[nn.Module]) -> Hashable:
+    """Where the weights of modules are, and how products are computed."""
+    weights = [weight for one in modules for weight in (*one.parameters(), *one.buffers())]
+    precision = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+    return tuple((weight.data_ptr(), weight.shape, weight.dtype) for weight in weights), precision
