@@ -288,10 +288,8 @@ class Stack(nn.Module):
 
     def _lay_out_weights(self) -> None:
         """On a GPU, put the weights into memory as torch's kernels want them."""
-        layers = [layer.cells for layer in self._layers()]
-        apart = not self._alike or self.dropout or self.residual or self.norms
-        for together in [[layer] for layer in layers] if apart else [layers]:
-            flatten(together)
+        together = not (self.dropout or self.residual or self.norms)
+        flatten([layer.cells for layer in self._layers()], together)
 
     def _layers(self) -> list[Layer]:
         return cast(list[Layer], list(self._list_modules("layers")))
