@@ -28,12 +28,21 @@ class Graph:
         self.told.append("replay")
 
 
+@contextlib.contextmanager
+def spare():
+    Graph.told.append("spare")
+    try:
+        yield
+    finally:
+        Graph.told.append("own")
+
+
 @pytest.fixture
 def told(monkeypatch):
     monkeypatch.setattr(Graph, "told", [])
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: contextlib.nullcontext())
-    monkeypatch.setattr(recording, "release_generator", lambda: Graph.told.append("release"))
+    monkeypatch.setattr(recording, "_spare_generator", spare)
     return Graph.told
 
 
@@ -43,7 +52,7 @@ def test_work_is_done_once_without_gradients_and_replayed(told):
     replay()
     replay()
     assert modes == [False]
-    assert told == ["begin pool thread_local", "end", "replay", "replay"]
+    assert told == ["spare", "begin pool thread_local", "end", "own", "replay", "replay"]
 
 
 def test_what_it_works_with_stays_alive_with_the_recording(told):
@@ -58,18 +67,46 @@ def test_what_it_works_with_stays_alive_with_the_recording(told):
     assert seen() is None
 
 
-def fail(*given):
+def fail(*given, **options):
     raise RuntimeError("no")
 
 
 def test_work_that_fails_ends_the_recording(told):
     with pytest.raises(RuntimeError, match="no"):
         recording.record(fail, None, None)
-    assert told[1:] == ["end"]
+    assert told[2:] == ["end", "own"]
 
 
-def test_a_recording_that_cannot_be_ended_frees_the_generator(told, monkeypatch):
-    monkeypatch.setattr(Graph, "capture_end", fail)
+@pytest.mark.parametrize("part", ["capture_begin", "capture_end"])
+def test_a_recording_that_fails_leaves_the_generator_alone(part, told, monkeypatch):
+    monkeypatch.setattr(Graph, part, fail)
     with pytest.raises(RuntimeError, match="no"):
         recording.record(lambda: None, None, None)
-    assert told[1:] == ["release"]
+    assert (told[0], told[-1]) == ("spare", "own")
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_no_garbage_is_collected_meanwhile(collects, told):
+    seen, before = [], gc.isenabled()
+    (gc.enable if collects else gc.disable)()
+    try:
+        recording.record(lambda: seen.append(gc.isenabled()), None, None)
+        with pytest.raises(RuntimeError):
+            recording.record(fail, None, None)
+        assert gc.isenabled() == collects
+    finally:
+        (gc.enable if before else gc.disable)()
+    assert seen == [False]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_recording_that_fails_spoils_no_random_numbers():
+    stream, drawn = torch.cuda.Stream(), []
+    for fails in (False, True):
+        torch.cuda.manual_seed(3)
+        torch.rand(2, device="cuda")
+        if fails:
+            with pytest.raises(recording.FAILURES):
+                recording.record(lambda: torch.ones(1, device="cuda").item(), stream, None)
+        drawn.append(torch.rand(2, device="cuda"))
+    assert torch.equal(*drawn)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import gc
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+
+from throughtime.errors import ThroughtimeError
+
+FAILURES = (RuntimeError, ThroughtimeError)
+"""What torch and the driver raise where something cannot be recorded."""
 
 
 class Recording:
@@ -20,27 +27,46 @@ class Recording:
 
 
 def record(work: Callable[[], None], stream: Any, pool: Any) -> Callable[[], None]:
-    """Record what this function does on the GPU, without doing it.
+    """Record what this function does on the GPU, without doing it; it draws no random numbers.
 
     Everything that it reads and writes must stay where it is. Memory that it allocates comes from `pool`.
     """
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.stream(stream), torch.no_grad():
+    with torch.cuda.stream(stream), torch.no_grad(), without_collection(), _spare_generator():
         # Local to this thread: others may allocate memory meanwhile.
         graph.capture_begin(pool, capture_error_mode="thread_local")
         try:
             work()
         finally:
-            _end(graph)
+            graph.capture_end()
     return Recording(graph, work)
 
 
-def _end(graph: torch.cuda.CUDAGraph) -> None:
+@contextlib.contextmanager
+def without_collection() -> Iterator[None]:
+    """Collect no garbage inside this block: to free a graph or an event of a GPU would spoil a recording."""
+    collects = gc.isenabled()
+    gc.disable()
     try:
-        graph.capture_end()
-    except RuntimeError:
-        release_generator()
-        raise
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+@contextlib.contextmanager
+def _spare_generator() -> Iterator[None]:
+    """Let the GPU's generator have another state inside this block.
+
+    A recording that fails spoils the state of the generator, from which other recordings may draw.
+    """
+    generator = torch.cuda.default_generators[torch.cuda.current_device()]
+    own = generator.graphsafe_get_state()
+    generator.graphsafe_set_state(torch.Generator(generator.device))
+    try:
+        yield
+    finally:
+        generator.graphsafe_set_state(own)
 
 
 def release_generator() -> None:

@@ -19,8 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from throughtime.errors import ThroughtimeError
-from throughtime.kernels.recording import record
+from throughtime.kernels.recording import FAILURES, record
 from throughtime.recurrence.backend import first_order
 from throughtime.recurrence.batched_copies import At, Copies, Launch, Rows
 from throughtime.recurrence.persistent_backward import build_backward
@@ -38,8 +37,6 @@ ROW = 1 << 10
 """Elements in a row, where a copy takes a tensor for a matrix."""
 STATE = OWN.index("h")
 """Where the weights of a cell end and its state begins."""
-FAILURES = (RuntimeError, ThroughtimeError)
-"""What torch and the driver raise where something cannot be recorded."""
 
 
 class Transfer:

@@ -77,15 +77,8 @@ class RecordingStore:
             self._streams[device] = torch.cuda.Stream(device)
         stream = self._streams[device]
         stream.wait_stream(torch.cuda.current_stream(device))
-        generator = torch.cuda.default_generators[stream.device_index]
-        # A recording that fails spoils the state of the generator. Recordings of others may draw from it.
-        drawn_from = generator.graphsafe_get_state()
-        generator.graphsafe_set_state(torch.Generator(generator.device))
-        try:
-            with torch.cuda.device(device):
-                return record(work, stream, self._find_pool(device))
-        finally:
-            generator.graphsafe_set_state(drawn_from)
+        with torch.cuda.device(device):
+            return record(work, stream, self._find_pool(device))
 
     def _find_pool(self, device: torch.device) -> Any:
         """The pool of the recordings of a device; torch gives one up with its last recording."""

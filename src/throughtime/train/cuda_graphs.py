@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from throughtime.data.batching.batches import Batch
-from throughtime.kernels.recording import release_generator
+from throughtime.kernels.recording import FAILURES, release_generator, without_collection
 from throughtime.train.objective import State
 
 Step = Callable[[Batch, State], State]
@@ -77,18 +77,21 @@ class CudaGraphs:
         try:
             # Local to this thread: another one of the program may use the GPU meanwhile.
             stream, mode = torch.cuda.current_stream(), "thread_local"
-            with torch.cuda.graph(graph, pool=self._pool, stream=stream, capture_error_mode=mode):
+            recording = torch.cuda.graph(graph, pool=self._pool, stream=stream, capture_error_mode=mode)
+            with without_collection(), recording:
                 reached_state = self._step(still, entering)
                 passed_state = entering if len(entering) == len(reached_state) else reached_state
                 for kept, reached in zip(passed_state, reached_state, strict=True):
                     if kept is not reached:
                         kept.copy_(reached)
-        except RuntimeError as error:
+        except BaseException as error:
             # Recording executes nothing, so the weights have not changed. Other graphs are given up, too:
             # they draw from the state that the generator had.
             self._failed = True
             self._recordings.clear()
             release_generator()
+            if not isinstance(error, FAILURES):
+                raise
             self._say(f"The step cannot be recorded in a CUDA graph ({str(error).splitlines()[0]}).")
             return False
         self._pool = self._pool or graph.pool()

@@ -30,6 +30,7 @@ from throughtime.train.optimizers import first_trigger
 from throughtime.train.prefetch import PreparedBatch, own_stream, prefetch
 from throughtime.train.processes import Meetings, Processes, listen_for_interrupts
 from throughtime.train.progress import Reporter
+from throughtime.train.saved_run import restore_run, save_run
 from throughtime.train.schedules import Standing, rate
 from throughtime.train.time_plan import TimePlan
 from throughtime.train.timing import Clock, Report
@@ -99,7 +100,7 @@ class Trainer:
                 self._validate_and_save()
         epochs, best = self.position["epoch"], self.record.best
         best_epoch, skipped = self.record.best_epoch, self.learner.tally.skips
-        return Summary(self.step, epochs, self._seconds(), self.last_train, best, best_epoch, why, skipped)
+        return Summary(self.step, epochs, self.seconds(), self.last_train, best, best_epoch, why, skipped)
 
     def _epoch(self) -> None:
         self.objective.model.train()
@@ -128,7 +129,7 @@ class Trainer:
         asked, self.out_of_time, due = self.meetings.hold(self.step, now, flags, self.device)
         if self.plan is not None:
             # All processes plan with the mean of their clocks, so that their rates are the same.
-            (seconds,) = self.processes.sum([self._seconds()], self.device)
+            (seconds,) = self.processes.sum([self.seconds()], self.device)
             self.plan.observe(self.step, seconds / self.processes.world_size)
             self.reporter.plan(self.epochs, self.plan.last)
         if asked:
@@ -175,14 +176,14 @@ class Trainer:
         self.guard.add_update(self.position, self.rate)
         # Updates that the device has not finished are not counted; this does not wait for them.
         ahead = self.clock.count_unfinished()
-        epoch, inside = self._place()
+        epoch, inside = self.place()
         self.reporter.advance(epoch, max(inside - ahead, 0), self.step - ahead, count)
 
     def _report(self) -> None:
         """Report the updates since the last report. Only here the host waits for the device."""
         lap = self.learner.tally.lap(self.processes)
         self.guard.check_numbers(self.step, self.resumed_at)
-        epoch, step_in_epoch = self._place()
+        epoch, step_in_epoch = self.place()
         rate = self.rate * float(self.learner.tally.rate_factor)
         if lap.skipped:
             self.reporter.say(describe_skips(lap.skipped, rate))
@@ -216,7 +217,7 @@ class Trainer:
         )
         self.guard.check_loss("training", loss, self.step, epoch)
 
-    def _place(self) -> tuple[int, int]:
+    def place(self) -> tuple[int, int]:
         """Return the epoch, counted from 1, and the number of its completed updates."""
         return self.position["epoch"] + 1, -(-self.position["batch"] // self.config.accumulate)
 
@@ -245,7 +246,7 @@ class Trainer:
         if self.plan is None:
             return epoch % self.config.validate_every == 0 or epoch >= self.epochs
         # Each process has its own clock.
-        allowed = self.plan.allows_validation(self._seconds()) and epoch % self.config.validate_every == 0
+        allowed = self.plan.allows_validation(self.seconds()) and epoch % self.config.validate_every == 0
         return self.processes.sum([float(allowed)], self.device)[0] == self.processes.world_size
 
     def _end_inside(self, why: str) -> None:
@@ -256,7 +257,7 @@ class Trainer:
         """
         self._save()
         self._report()
-        epoch, _ = self._place()
+        epoch, _ = self.place()
         self.reporter.say(f"{why}: stopped in epoch {epoch}, after update {self.step:,}.")
         if self.record.best and self.plan is None:
             return
@@ -305,49 +306,11 @@ class Trainer:
 
     def _save(self) -> Path | None:
         """Write a checkpoint of all that the rest of the run depends on; never after divergence."""
-        self.guard.check_numbers(self.step, self.resumed_at)
-        self.saved_at = time.monotonic()
-        tensors, tally = self.learner.tensors(), self.learner.tally.state(self.processes)
-        _, _, total, targets, *_ = tally
-        if targets and "training" in self.guard.limits.first:
-            self.guard.check_loss("training", total / targets, self.step, self._place()[0])
-        if not self.processes.first:
-            return None
-        values = {
-            "position": self.position,
-            **self.record.values(),
-            "train": self.last_train,
-            "tally": tally,
-            "clock": self.clock.state(),
-            "rate": self.rate,
-            "lr": self.config.lr,
-            "first_losses": self.guard.limits.first,
-            "seconds": self._seconds(),
-            "plan": self.plan and self.plan.state(),
-            "data": self.checksums,
-        }
-        return self.checkpoints.save(self.step, tensors, values)
+        return save_run(self)
 
     def restore(self, checkpoint: Checkpoint, same_data: bool = True) -> None:
         """Resume exactly from this checkpoint; with other data, from the beginning of its epoch."""
-        values, position = checkpoint.values, checkpoint.values["position"]
-        self.learner.restore(checkpoint.tensors, str(checkpoint.path))
-        self.learner.tally.restore(values["tally"], self.processes)
-        if values["lr"] != self.config.lr:
-            self.learner.tally.forget_skips()
-        self.clock_before, self.rate = values["clock"], values["rate"]
-        self.guard.limits.first = values["first_losses"]
-        self.position = position if same_data else {**self.position, "epoch": position["epoch"]}
-        self.batches.restore(self.position)
-        self.record.restore(values, checkpoint.step)
-        self.last_train, self.seconds_before = values["train"], values["seconds"]
-        self.step = self.resumed_at = checkpoint.step
-        if self.plan is not None and values["plan"] is not None:
-            self.plan.restore(values["plan"], self.seconds_before, self.step)
-        if self.metrics is not None:
-            # Ctrl-C may have come after the last update of an epoch, before it was reported and validated.
-            later = ["epoch", "valid"] if position["batch"] else []
-            self.metrics.rewind(checkpoint.step, [*later, *["train"] * self.learner.tally.pending])
+        restore_run(self, checkpoint, same_data)
 
     def expect(self, spent: float, per_update: float | None) -> None:
         """Begin after `spent` seconds of preparation; updates are expected to take `per_update` seconds."""
@@ -377,8 +340,9 @@ class Trainer:
         """Whether the time limit is reached; not before the first update, so that a model is saved."""
         minutes = self.config.minutes
         if self.plan is not None:
-            return self.step > 0 and self.plan.is_over(self.step, self._seconds())
-        return minutes is not None and self.step > 0 and self._seconds() > 60 * minutes
+            return self.step > 0 and self.plan.is_over(self.step, self.seconds())
+        return minutes is not None and self.step > 0 and self.seconds() > 60 * minutes
 
-    def _seconds(self) -> float:
+    def seconds(self) -> float:
+        """Return the seconds of the whole run, those before it was resumed included."""
         return self.seconds_before + time.monotonic() - self.began
