@@ -73,3 +73,24 @@ def test_a_recording_that_cannot_be_ended_frees_the_generator(told, monkeypatch)
     with pytest.raises(RuntimeError, match="no"):
         recording.record(lambda: None, None, None)
     assert told[1:] == ["release"]
+
+
+def test_a_recording_that_cannot_be_begun_frees_the_generator(told, monkeypatch):
+    monkeypatch.setattr(Graph, "capture_begin", fail)
+    with pytest.raises(RuntimeError, match="no"):
+        recording.record(lambda: None, None, None)
+    assert told == ["release"]
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_no_garbage_is_collected_while_work_is_recorded(told, enabled):
+    """It may hold older recordings, and to destroy one spoils another that is being made."""
+    before, seen = gc.isenabled(), []
+    gc.enable() if enabled else gc.disable()
+    try:
+        recording.record(lambda: seen.append(gc.isenabled()), None, None)
+        with pytest.raises(RuntimeError, match="no"):
+            recording.record(fail, None, None)
+        assert (seen, gc.isenabled()) == ([False], enabled)
+    finally:
+        gc.enable() if before else gc.disable()

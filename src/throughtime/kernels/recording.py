@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import gc
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -25,29 +27,45 @@ def record(work: Callable[[], None], stream: Any, pool: Any) -> Callable[[], Non
     Everything that it reads and writes must stay where it is. Memory that it allocates comes from `pool`.
     """
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.stream(stream), torch.no_grad():
-        # Local to this thread: others may allocate memory meanwhile.
-        graph.capture_begin(pool, capture_error_mode="thread_local")
+    with keep_garbage(), torch.cuda.stream(stream), torch.no_grad():
+        with _mend_generator():
+            # Local to this thread: others may allocate memory meanwhile.
+            graph.capture_begin(pool, capture_error_mode="thread_local")
         try:
             work()
         finally:
-            _end(graph)
+            with _mend_generator():
+                graph.capture_end()
     return Recording(graph, work)
 
 
-def _end(graph: torch.cuda.CUDAGraph) -> None:
+@contextlib.contextmanager
+def _mend_generator() -> Iterator[None]:
+    """Release the generator if what begins or ends a recording fails."""
     try:
-        graph.capture_end()
+        yield
     except RuntimeError:
         release_generator()
         raise
 
 
+@contextlib.contextmanager
+def keep_garbage() -> Iterator[None]:
+    """Collect no garbage inside the block: an older recording, destroyed meanwhile, would spoil a new one."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 def release_generator() -> None:
     """Give the GPU's generator a new state with the same seed.
 
-    torch leaves the old one marked as recording when a recording cannot be ended, and then refuses to draw
-    from it. Graphs that were recorded before keep on drawing from the old one.
+    torch leaves the old one marked as recording when a recording cannot be begun or ended, and then refuses
+    to draw from it. Graphs that were recorded before keep on drawing from the old one.
     """
     generator = torch.cuda.default_generators[torch.cuda.current_device()]
     fresh = torch.Generator(generator.device).manual_seed(generator.initial_seed())

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from throughtime.data.batching.batches import Batch
-from throughtime.kernels.recording import release_generator
+from throughtime.errors import ThroughtimeError
+from throughtime.kernels.recording import keep_garbage, release_generator
 from throughtime.train.objective import State
 
 Step = Callable[[Batch, State], State]
@@ -77,13 +78,14 @@ class CudaGraphs:
         try:
             # Local to this thread: another one of the program may use the GPU meanwhile.
             stream, mode = torch.cuda.current_stream(), "thread_local"
-            with torch.cuda.graph(graph, pool=self._pool, stream=stream, capture_error_mode=mode):
+            recording = torch.cuda.graph(graph, pool=self._pool, stream=stream, capture_error_mode=mode)
+            with keep_garbage(), recording:
                 reached_state = self._step(still, entering)
                 passed_state = entering if len(entering) == len(reached_state) else reached_state
                 for kept, reached in zip(passed_state, reached_state, strict=True):
                     if kept is not reached:
                         kept.copy_(reached)
-        except RuntimeError as error:
+        except (RuntimeError, ThroughtimeError) as error:
             # Recording executes nothing, so the weights have not changed. Other graphs are given up, too:
             # they draw from the state that the generator had.
             self._failed = True
