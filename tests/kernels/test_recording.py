@@ -58,7 +58,7 @@ def test_what_it_works_with_stays_alive_with_the_recording(told):
     assert seen() is None
 
 
-def fail(*given):
+def fail(*given, **options):
     raise RuntimeError("no")
 
 
