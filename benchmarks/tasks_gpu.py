@@ -36,7 +36,7 @@ from throughtime.train.trainer import Trainer
 SPEED, IDLE, MEMORY = 3.0, 0.15, 1.25
 """The aims: times the speed of the plain loop, at most this idle, and at most this much more memory."""
 PLAIN_BATCHES = 500
-LONGEST = 30
+LONGEST = 15
 """Seconds after which a measurement begins at the latest."""
 WAIT_EVERY = 50
 """Updates after which the host waits for the device, as for the reports of the trainer."""

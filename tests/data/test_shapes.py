@@ -18,7 +18,7 @@ from throughtime.data.batching.sequences import (
     TaggedBatches,
     TaggedRows,
 )
-from throughtime.data.batching.shapes import MERGED_AT_MOST, PaddedShapes, merge_shapes
+from throughtime.data.batching.shapes import MERGED_AT_MOST, PaddedShapes, merge_shapes, round_rows
 from throughtime.data.batching.text import SequentialPartition
 from throughtime.data.records import Specials
 from throughtime.models import heads
@@ -47,6 +47,24 @@ def batches_of(kind, **options):
 
 
 KINDS = ("pairs", "conditioned", "labelled", "masked", "tagged")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_few_numbers_of_rows_occur(kind):
+    """As GPU kernels are compiled for each of them."""
+    seen = batches_of(kind, batch_size=None, max_tokens=200).sample(10**6)
+    shapes = PaddedShapes.choose(seen, 24)
+    for axis in seen[0].row_axes:
+        given, padded = ([batch.sizes[axis] for batch in some] for some in (seen, map(shapes.pad, seen)))
+        assert len(set(padded)) <= 2 * np.log2(2 * max(given) / min(given)) + 1
+        assert len(set(padded)) < len(set(given))
+        assert max(padded) == max(given)
+
+
+@pytest.mark.parametrize("number", range(1, 70))
+def test_rows_are_rounded_up_by_at_most_half_of_them(number):
+    found = int(round_rows(np.array([number, 69]))[0])
+    assert number <= found < 1.5 * number + 1
 
 
 @pytest.mark.parametrize("kind", KINDS)

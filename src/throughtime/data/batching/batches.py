@@ -37,6 +37,8 @@ class Batch:
     """The names of the leading axes of each tensor; axes of one name have one size."""
     fillings: ClassVar[Mapping[str, int]] = {}
     """What fills the padding of a tensor, if it is not 0."""
+    row_axes: ClassVar[tuple[str, ...]] = ("rows",)
+    """Axes of rows that layers read side by side: GPU kernels are compiled for each number of them."""
 
     count: int
 

@@ -116,6 +116,7 @@ class TaggedBatch(Batch):
         "indices": ("rows",),
     }
     fillings: ClassVar = {"labels": NO_LABEL}  # a row without words has no tags
+    row_axes: ClassVar = ("rows", "forms")
 
     words: Tensor  # [T, B]
     lengths: Tensor  # [B]

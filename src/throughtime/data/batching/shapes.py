@@ -8,7 +8,6 @@ the two whose union costs the least are merged, again and again.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -36,14 +35,17 @@ class PaddedShapes:
         """Return at most `most` shapes that hold all of these batches; None if their shapes are fixed."""
         if not batches or not batches[0].axes:
             return None
-        counts = Counter(tuple(batch.sizes.values()) for batch in batches)
-        axes, found = tuple(batches[0].sizes), np.array(list(counts), dtype=np.int64)
+        axes = tuple(batches[0].sizes)
+        sizes = np.array([tuple(batch.sizes.values()) for batch in batches], dtype=np.int64)
+        for axis in batches[0].row_axes:
+            sizes[:, axes.index(axis)] = round_rows(sizes[:, axes.index(axis)])
+        found, counts = np.unique(sizes, axis=0, return_counts=True)
         tensors = [[axes.index(axis) for axis in own] for own in batches[0].axes.values()]
 
         def count_elements(shapes: Sizes) -> NDArray[np.int64]:
             return np.asarray(sum(shapes[..., own].prod(-1) for own in tensors))
 
-        shapes = merge_shapes(found, np.array(list(counts.values())), count_elements, most)
+        shapes = merge_shapes(found, counts, count_elements, most)
         return cls(axes, shapes[np.argsort(count_elements(shapes), kind="stable")])
 
     def pad(self, batch: BatchType) -> BatchType:
@@ -53,6 +55,20 @@ class PaddedShapes:
         if not len(fitting):
             return batch
         return batch.pad(dict(zip(self.axes, self.shapes[fitting[0]].tolist(), strict=True)))
+
+
+def round_rows(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Round numbers of rows up to the largest, or to 3/4, 1/2, 3/8, ... of it.
+
+    Kernels are compiled for a number of rows, which takes a second; so few of them occur, with at most half
+    as many rows again.
+
+    >>> round_rows(np.array([64, 63, 40, 30, 8]))
+    array([64, 64, 48, 32,  8])
+    """
+    halves = float(numbers.max()) / 2.0 ** np.arange(64)
+    grid = np.unique(np.ceil(np.concatenate([halves, 0.75 * halves])).astype(np.int64))
+    return np.where(numbers > 0, grid[np.searchsorted(grid, numbers)], 0)
 
 
 def merge_shapes(
