@@ -9,7 +9,7 @@ import torch
 
 from throughtime.kernels.elements import KINDS
 from throughtime.recurrence.linear_scan import Scan, ScanSettings
-from throughtime.recurrence.measuring import Call, microseconds, record_graph
+from throughtime.recurrence.measuring import Step, microseconds, record_graph
 
 BANDWIDTH, TARGET = 4.3e12, 1.5
 """Bytes a second that a copy moves on an H200, and how many times their time the kernels may take."""
@@ -52,7 +52,7 @@ def ratios(dtype: torch.dtype, warps: int, taken: int, stages: int) -> tuple[flo
     return there / (3 * unit), back / (6 * unit)
 
 
-def _alone(call: Call) -> float:
+def _alone(call: Step) -> float:
     """Microseconds of a call's kernel, without the Python around it."""
 
     def launch_all() -> None:

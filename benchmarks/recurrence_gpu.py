@@ -1,13 +1,14 @@
 """Recurrences on a GPU beside torch's own modules, called and replayed from a CUDA graph, in one run.
 
-    python -m benchmarks.recurrence_gpu --check --tune 60     equality with the reference, then the best plans
-    python -m benchmarks.recurrence_gpu --budget 500          the table, evenly sampled to fit so many seconds
-    python -m benchmarks.recurrence_gpu --json FILE           all figures as JSON as well
+    python -m benchmarks.recurrence_gpu --shapes 120 --seed 7    shapes drawn at random, and a summary
+    python -m benchmarks.recurrence_gpu --named                  the shapes of docs/gpu-notes.md
+    python -m benchmarks.recurrence_gpu --check                  equality with the reference
+    python -m benchmarks.recurrence_gpu --plans 60               how good the chosen plans are, for 60 seconds
+    python -m benchmarks.recurrence_gpu --json FILE              all figures as JSON as well
 
-Ours is what `auto` takes: a GPU that is not in `recurrence/costs.json` wants `throughtime doctor --measure`
-first.
-Microseconds a step and layer, the input's product inside. A shape that fails is recorded, and the next one
-goes on, in a new process if need be.
+"Ours" is a `Stack` with the backend that `auto` chooses. Figures are the median microseconds of a training
+step without the optimiser, per step and layer, including the product with the input. A shape that fails is
+recorded, and the next one runs, in a new process if need be.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ import json
 import math
 import random
 import select
+import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -27,126 +30,110 @@ from typing import Any
 import torch
 
 from benchmarks.linear_scan_gpu import over_bytes
-from throughtime.kernels import driver
-from throughtime.kernels.elements import ElementKind, round_up_units
 from throughtime.layers.stack import Stack
-from throughtime.recurrence.choice import choose_backend
-from throughtime.recurrence.measuring import MAKERS, TimingCase, compile_ahead, microseconds, record_graph
-from throughtime.recurrence.persistent import find_form
-from throughtime.recurrence.persistent_plan import KernelTask, best
-from throughtime.recurrence.persistent_plan import microseconds as expected
+from throughtime.recurrence.choice import choose_for_layers
+from throughtime.recurrence.measuring import (
+    MAKERS,
+    TimingCase,
+    call_microseconds,
+    compile_ahead,
+    microseconds,
+    record_graph,
+)
 
 CELLS = ("lstm", "gru", "rnn")
-FORMS = {name: form for name in CELLS if (form := find_form(MAKERS[name](1, 1))) is not None}
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
-HIDDEN, BATCHES, STEPS, LAYERS = (
-    (200, 256, 512, 650, 768, 1024, 1150, 1500),
-    (8, 16, 20, 64, 128),
-    (35, 128, 1024),
-    (1, 2, 3),
-)
+STEPS, BATCHES, HIDDEN = (4, 512), (1, 256), (32, 1550)
+"""Smallest and largest; their logarithms are drawn uniformly. An input has less than 2^28 values."""
 LONG = TimingCase("lstm", torch.bfloat16, 1024, 16, 768)
-AWD = TimingCase("lstm", torch.bfloat16, 70, 20, 1150, layers=3)
 NAMED = (
     LONG,
     replace(LONG, trains=False),
-    AWD,
+    TimingCase("lstm", torch.bfloat16, 35, 20, 200),
+    TimingCase("lstm", torch.bfloat16, 70, 20, 1150, layers=3),
     TimingCase("lstm", torch.bfloat16, 128, 64, 512),
     TimingCase("lstm", torch.bfloat16, 128, 64, 1024),
     TimingCase("gru", torch.bfloat16, 512, 8, 1024),
+    TimingCase("gru", torch.bfloat16, 30, 64, 256, directions=2),
     TimingCase("lstm", torch.float32, 128, 64, 512),
+    TimingCase("lstm", torch.float32, 35, 20, 1500, layers=2),
 )
+AIMS = {"called": 5.0, "replayed": 3.0}
+"""Geometric means of torch's time divided by ours."""
+SLOWER, LEFT_TO_TORCH = 0.95, 0.98
+"""No shape may be slower than this share of torch's speed; the median of those that torch's kernels run."""
+PEAK, TF32_PEAK = 780e12, 390e12
+"""Operations a second of an H200 in bf16 and tf32, which `benchmarks.softmax_gpu` compares with."""
 SILENCE = 90.0
-"""Seconds without a word after which a worker is taken to hang."""
-PEAK, TF32_PEAK, L2, ROUND = 780e12, 390e12, 5.5e12, 0.55
-"""Operations a second in bf16 and tf32, bytes a second from L2, microseconds of an exchange."""
+"""Seconds without a line of output after which a worker is taken to hang."""
+
+Row = dict[str, Any]
 
 
-def table() -> list[TimingCase]:
-    """Every case, in an order of which any beginning is an even sample; training before inference."""
-    grid = [
-        TimingCase(cell, dtype, steps, batch, hidden, layers, trains)
-        for cell in CELLS
-        for dtype in DTYPES.values()
-        for hidden in HIDDEN
-        for batch in BATCHES
-        for steps in STEPS
-        for layers in LAYERS
-        for trains in (True, False)
-        if steps * layers * batch * hidden < 2**28  # what nn modules keep for a backward pass must fit
+def draw_cases(seed: int, count: int) -> list[TimingCase]:
+    """Draw shapes of trained stacks, in bf16 and float32 in turn."""
+    source = random.Random(seed)
+
+    def between(bounds: tuple[int, int]) -> int:
+        low, high = bounds
+        return int(low * ((high + 1) / low) ** source.random())
+
+    return [
+        TimingCase(
+            source.choice(CELLS),
+            list(DTYPES.values())[number % len(DTYPES)],
+            between(STEPS),
+            between(BATCHES),
+            between(HIDDEN),
+            layers=source.choice((1, 2, 3)),
+            directions=source.choice((1, 2)),
+        )
+        for number in range(count)
     ]
-    random.Random(0).shuffle(grid)
-    trained, forward = ([case for case in grid if case.trains == trains] for trains in (True, False))
-    mixed = [case for pair in zip(*[iter(trained)] * 2, forward, strict=False) for case in pair]
-    return [*NAMED, *(case for case in mixed if case not in NAMED)]
 
 
-def floor(case: TimingCase) -> float:
-    """Microseconds a step that no version can beat: an exchange, the bytes through L2, the products."""
-    products = 2 * case.batch * case.hidden**2 * FORMS[case.cell].gates
-    rate = PEAK if case.dtype is torch.bfloat16 else TF32_PEAK
-    total = 0.0
-    for task in tasks_of(case):
-        plan = best(task, *_limits())
-        assert plan is not None
-        came = sum(task.depths()) * task.batch * plan.unit_blocks(task)
-        total += ROUND + 1e6 * max(came / L2, products / rate)
-    return total + 1e6 * products * (4 if case.trains else 1) / rate
-
-
-def tasks_of(case: TimingCase) -> list[KernelTask]:
-    kind = ElementKind.BF16 if case.dtype is torch.bfloat16 else ElementKind.TF32
-    ways = (False, True) if case.trains else (False,)
-    return [KernelTask(FORMS[case.cell], kind, round_up_units(case.hidden), case.batch, way) for way in ways]
-
-
-def _limits() -> tuple[int, int]:
-    return driver.limits(0) if torch.cuda.is_available() else (132, 227 * 1024)
-
-
-def clock(case: TimingCase) -> dict[str, Any]:
-    """Microseconds a step and layer, called and replayed: a `Stack` by what `auto` takes, and theirs."""
+def time_case(case: TimingCase) -> Row:
+    """Time a `Stack` with what `auto` chooses, and torch's module."""
+    stack = Stack(MAKERS[case.cell], case.hidden, case.hidden, case.layers, bidirectional=case.directions > 1)
+    figures: Row = {}
     per = case.steps * case.layers
-    stack = Stack.of(cells := case.cells())
-    ours, theirs = case.step(stack, stack), case.build_theirs()
+    for name, call in (("ours", case.build_step(stack, stack)), ("theirs", case.build_theirs())):
+        figures[name] = call_microseconds(call, least=3) / per
+        figures[f"{name}_replayed"] = microseconds(record_graph(call)) / per
+        torch.cuda.empty_cache()  # what one of them keeps may not leave room for the other
     with torch.set_grad_enabled(case.trains):
-        backend = choose_backend(cells[-1], case.data()[0], None, None, case.layers).name
-    return {
-        "backend": backend,
-        "ours": microseconds(ours) / per,
-        "theirs": microseconds(theirs) / per,
-        "ours_replayed": microseconds(record_graph(ours)) / per,
-        "theirs_replayed": microseconds(record_graph(theirs)) / per,
-    }
+        layers = [layer.cells for layer in stack._layers()]
+        figures["backend"] = choose_for_layers(layers, case.build_data()[0]).name
+    return figures
 
 
-def plain(case: TimingCase) -> dict[str, Any]:
+def write_case(case: TimingCase) -> Row:
     return {**asdict(case), "dtype": str(case.dtype).removeprefix("torch.")}
 
 
-def case_of(numbers: dict[str, Any]) -> TimingCase:
+def read_case(numbers: Row) -> TimingCase:
     return TimingCase(**{**numbers, "dtype": getattr(torch, numbers["dtype"])})
 
 
 def work() -> None:
-    """The worker: a case a line on stdin, its figures or its fault a line on stdout."""
+    """Run as the worker: a case per line on stdin, its figures or its error per line on stdout."""
     for line in sys.stdin:
         try:
-            found: dict[str, Any] = clock(case_of(json.loads(line)))
-        except Exception as fault:  # recorded; a fault of the GPU ends the worker below
-            found = {"error": f"{type(fault).__name__}: {str(fault).splitlines()[0] if str(fault) else ''}"}
+            found: Row = time_case(read_case(json.loads(line)))
+        except Exception as error:  # recorded; an error of the GPU ends the worker below
+            found = {"error": f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"}
         print(json.dumps(found), flush=True)
         torch.cuda.empty_cache()
 
 
 class Worker:
-    """A process that clocks, so that what goes wrong in it is gone with it."""
+    """A process that times cases, so that an error of the GPU ends with it."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[str] | None = None
 
-    def clock(self, case: TimingCase) -> dict[str, Any]:
-        """Its figures, or an error; after an error the next case has a new process."""
+    def time_case(self, case: TimingCase) -> Row:
+        """Return the figures of a case, or an error; after an error the next case has a new process."""
         if self.process is None:
             command = [sys.executable, "-m", "benchmarks.recurrence_gpu", "--worker"]
             self.process = subprocess.Popen(
@@ -154,15 +141,14 @@ class Worker:
             )
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(plain(case)) + "\n")
+        self.process.stdin.write(json.dumps(write_case(case)) + "\n")
         self.process.stdin.flush()
         ready, _, _ = select.select([self.process.stdout], [], [], SILENCE)
         line = self.process.stdout.readline() if ready else ""
-        found = (
-            json.loads(line)
-            if line
-            else {"error": "the process died" if ready else f"no word for {SILENCE:.0f} s"}
-        )
+        if line:
+            found = json.loads(line)
+        else:
+            found = {"error": "the process died" if ready else f"no answer for {SILENCE:.0f} s"}
         if "error" in found:
             self.end()
         return dict(found)
@@ -175,121 +161,128 @@ class Worker:
         self.process = None
 
 
-def clocked(budget: float) -> list[dict[str, Any]]:
-    """As much of the table as fits the budget, each case said as it is found."""
-    start, cases, worker, rows = time.monotonic(), table(), Worker(), []
-    compile_ahead(task for case in cases[: int(budget)] for task in tasks_of(case))
+def time_cases(cases: Iterable[TimingCase], budget: float) -> list[Row]:
+    """Time these cases, each printed as it is found, until so many seconds have passed."""
+    cases, start, worker, rows = list(cases), time.monotonic(), Worker(), []
+    compile_ahead(task for case in cases for task in case.list_tasks())
     print(
-        f"{'':36}{'ours':>8}{'replay':>8}{'torch':>8}{'replay':>8}{'times':>7}{'replay':>7}{'model':>8}{'floor':>7}",
-        file=sys.stderr,
+        f"{'':52}{'ours':>8}{'replay':>8}{'torch':>8}{'replay':>8}{'times':>7}{'replay':>7}", file=sys.stderr
     )
     for case in cases:
         if time.monotonic() - start > budget:
+            print(f"stopped after {budget:.0f} s", file=sys.stderr)
             break
-        row = {**plain(case), **worker.clock(case), "floor": floor(case)}
-        row["model"] = sum(
-            expected(task, plan) for task in tasks_of(case) if (plan := best(task, *_limits()))
-        )
-        rows.append(row)
-        print(_shown(case, row), file=sys.stderr, flush=True)
+        rows.append({**write_case(case), **worker.time_case(case)})
+        print(_describe(case, rows[-1]), file=sys.stderr, flush=True)
     worker.end()
     return rows
 
 
-def _shown(case: TimingCase, row: dict[str, Any]) -> str:
-    shape = f"T{case.steps} B{case.batch} H{case.hidden} L{case.layers}"
-    name = f"{case.cell} {row['dtype']:8} {shape} {'trained' if case.trains else 'forward'}"
+def _describe(case: TimingCase, row: Row) -> str:
     if "error" in row:
-        return f"{name:36} FAILED: {row['error']}"
+        return f"{case.title:52} FAILED: {row['error']}"
     figures = [row[key] for key in ("ours", "ours_replayed", "theirs", "theirs_replayed")]
-    ratios = figures[2] / figures[0], figures[3] / figures[1]
     return (
-        f"{name:44}"
+        f"{case.title:52}"
         + "".join(f"{figure:8.2f}" for figure in figures)
-        + "".join(f"{ratio:7.2f}" for ratio in ratios)
-        + f"{row['model']:8.2f}{row['floor']:7.2f}  {row['backend']}"
+        + "".join(f"{ratio:7.2f}" for ratio in compute_ratios(row).values())
+        + f"  {row['backend']}"
     )
 
 
-def mean(values: list[float]) -> float:
-    """The geometric mean."""
-    return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
+def compute_ratios(row: Row) -> dict[str, float]:
+    """Return how many times as fast as torch ours is, called and replayed."""
+    return {
+        "called": row["theirs"] / row["ours"],
+        "replayed": row["theirs_replayed"] / row["ours_replayed"],
+    }
 
 
-def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What was promised and what was measured."""
-    good, found = [row for row in rows if "error" not in row], []
+def summarise(rows: list[Row]) -> list[Row]:
+    """Return the aims and what was measured, for each precision, called and replayed."""
+    found = []
     for dtype in DTYPES:
-        for trains in (True, False):
-            some = [row for row in good if row["dtype"] == dtype and row["trains"] == trains]
-            called = [row["theirs"] / row["ours"] for row in some]
-            again = [row["theirs_replayed"] / row["ours_replayed"] for row in some]
-            name = f"{dtype} {'trained' if trains else 'forward'}, {len(some)} shapes"
-            wanted = (4.0, 2.0, 1.0) if trains else (1.0, 1.0, 1.0)
+        some = [row for row in rows if row["dtype"] == dtype and row["trains"] and "error" not in row]
+        for way, aim in AIMS.items():
+            ratios = [compute_ratios(row)[way] for row in some]
+            torch_s = [compute_ratios(row)[way] for row in some if row["backend"] == "native"]
+            name = f"{dtype} {way}, {len(some)} shapes:"
             found += [
-                _target(f"{name}: times nn modules called", mean(called), at_least=wanted[0]),
-                _target(f"{name}: times nn modules replayed", mean(again), at_least=wanted[1]),
-                _target(f"{name}: worst", min([*called, *again], default=math.nan), at_least=wanted[2]),
+                _judge(f"{name} geometric mean", compute_mean(ratios), at_least=aim),
+                _judge(f"{name} worst", min(ratios, default=math.nan), at_least=SLOWER),
+                _judge(
+                    f"{name} share below {SLOWER}",
+                    sum(ratio < SLOWER for ratio in ratios) / max(1, len(ratios)),
+                    at_most=0.0,
+                ),
             ]
-    by_case = {case_of({key: row[key] for key in plain(LONG)}): row for row in good}
-    if LONG in by_case:
-        found.append(_target("LSTM B16 H768 T1024 trained, us", by_case[LONG]["ours_replayed"], at_most=7.0))
-    if (forward := replace(LONG, trains=False)) in by_case:
-        found.append(
-            _target("LSTM B16 H768 T1024 forward, us", by_case[forward]["ours_replayed"], at_most=2.5)
-        )
-    if AWD in by_case:
-        ratio = by_case[AWD]["theirs_replayed"] / by_case[AWD]["ours_replayed"]
-        found.append(_target("AWD-LSTM's shape, times replayed", ratio, at_least=2.5))
-    found.append(
-        {"name": "shapes that failed", "value": len(rows) - len(good), "met": len(rows) == len(good)}
-    )
+            if torch_s:
+                median = statistics.median(torch_s)
+                found.append(_judge(f"{name} median of {len(torch_s)} left to torch", median, LEFT_TO_TORCH))
     return found
 
 
-def _target(
-    name: str, value: float, *, at_least: float | None = None, at_most: float | None = None
-) -> dict[str, Any]:
+def compute_mean(values: list[float]) -> float:
+    """Return the geometric mean."""
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
+
+
+def _judge(name: str, value: float, at_least: float | None = None, at_most: float | None = None) -> Row:
     met = value >= at_least if at_least is not None else value <= (at_most or 0.0)
     return {"name": name, "value": round(value, 3), "target": at_least or at_most, "met": met}
 
 
-def run(budget: float = 500.0) -> dict[str, Any]:
-    """The whole benchmark, where there is a GPU."""
+def find_worst(rows: list[Row], count: int = 6) -> list[Row]:
+    """Return the shapes at which ours is slowest compared with torch, called or replayed."""
+    good = [row for row in rows if "error" not in row]
+    return sorted(good, key=lambda row: min(compute_ratios(row).values()))[:count]
+
+
+def run(
+    seed: int = 0, shapes: int = 120, budget: float = 500.0, cases: Iterable[TimingCase] | None = None
+) -> Row:
+    """Run the whole benchmark, where there is a GPU."""
     if not torch.cuda.is_available():
-        print("no GPU on this machine: nothing to clock", file=sys.stderr)
+        print("no GPU on this machine: nothing to time", file=sys.stderr)
         return {"skipped": "no GPU"}
-    rows = clocked(budget)
-    targets = [*summary(rows), *over_bytes()]
+    rows = time_cases(draw_cases(seed, shapes) if cases is None else cases, budget)
+    targets = summarise(rows) if cases is None else over_bytes()
     for target in targets:
-        sign = "met" if target["met"] else "MISSED"
-        line = f"{target['name']:58} {target['value']:8.3f}  {target.get('target', '')}  {sign}"
+        verdict = "met" if target["met"] else "MISSED"
+        line = f"{target['name']:58} {target['value']:8.3f}  {target.get('target', '')}  {verdict}"
         print(line, file=sys.stderr)
-    return {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "rows": rows, "targets": targets}
+    print("slowest compared with torch:", file=sys.stderr)
+    for row in find_worst(rows):
+        case = read_case({key: row[key] for key in asdict(LONG)})
+        print(f"  {_describe(case, row)}", file=sys.stderr)
+    gpu = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}
+    return {**gpu, "seed": seed, "rows": rows, "targets": targets}
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="compare with the reference instead of clocking")
-    parser.add_argument("--tune", type=float, default=0.0, metavar="SECONDS", help="look for better plans")
-    parser.add_argument("--budget", type=float, default=500.0, metavar="SECONDS")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--shapes", type=int, default=120, metavar="N")
+    parser.add_argument("--budget", type=float, default=500.0, metavar="SECONDS", help="stop after these")
+    parser.add_argument("--named", action="store_true", help="time the shapes of docs/gpu-notes.md instead")
+    parser.add_argument("--check", action="store_true", help="compare with the reference instead")
+    parser.add_argument("--plans", type=float, default=0.0, metavar="SECONDS", help="compare plans instead")
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
         work()
         return 0
-    found: dict[str, Any] = {}
-    if options.check or options.tune:
+    found: Row = {}
+    if options.check or options.plans:
         from benchmarks import recurrence_gpu_check
 
         if options.check:
             found["failures"] = recurrence_gpu_check.check()
-        if options.tune:
-            found["plans"] = recurrence_gpu_check.tune(options.tune)
-            print(json.dumps(found["plans"]))
+        if options.plans:
+            found["plans"] = recurrence_gpu_check.compare_plans(options.plans)
     else:
-        found = run(options.budget)
+        found = run(options.seed, options.shapes, options.budget, NAMED if options.named else None)
     if options.json:
         options.json.write_text(json.dumps(found), encoding="utf-8")
     return 1 if found.get("failures") else 0

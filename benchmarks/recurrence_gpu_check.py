@@ -1,16 +1,17 @@
-"""The GPU kernels against the loop of the equations in float64, and which plan is best for which shape.
+"""The GPU kernels against the loop of the equations in float64, and how good the chosen plans are.
 
-`python -m benchmarks.recurrence_gpu --check [--tune SECONDS]` runs both.
+`python -m benchmarks.recurrence_gpu --check` and `--plans SECONDS` run them.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 import statistics
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import astuple, replace
 from functools import partial
 from typing import Any
 
@@ -20,11 +21,10 @@ from torch import Tensor
 from throughtime.cells import Cell
 from throughtime.kernels import driver
 from throughtime.kernels.elements import ElementKind, round_up_units
-from throughtime.recurrence import costs, scan
-from throughtime.recurrence.measuring import MAKERS, compile_ahead, find_backend
+from throughtime.recurrence import scan
+from throughtime.recurrence.measuring import MAKERS, compile_ahead
 from throughtime.recurrence.persistent import find_form, forget_programs, run_layers
-from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan, best, candidates
-from throughtime.recurrence.persistent_plan import microseconds as expected
+from throughtime.recurrence.persistent_plan import KernelTask, Plan, best, candidates, microseconds
 
 TOLERANCE = {"float32": 2e-5, "tf32": 5e-3, "bfloat16": 4e-2, "float16": 6e-3}
 """Of the norm of the difference, relative to float64, where numbers are not near zero altogether; the half
@@ -33,22 +33,6 @@ LOSSES = 6
 """Random functions whose gradients tell how large a gradient is. With few units, the gradient of a weight is
 a sum of many terms of both signs that may cancel by chance; each of them is rounded all the same."""
 SHAPES = ((1, 1, 1), (9, 3, 5), (7, 17, 40), (33, 16, 256), (11, 20, 650), (5, 64, 1024), (3, 20, 2056))
-NAMED = (
-    (16, 768),
-    (20, 1150),
-    (64, 512),
-    (64, 1024),
-    (16, 256),
-    (8, 1024),
-    (20, 650),
-    (64, 1500),
-    (128, 512),
-)
-TUNED = dict.fromkeys(
-    (*NAMED, *itertools.product((20, 64, 8, 128, 16), (200, 256, 512, 650, 768, 1024, 1150, 1500)))
-)
-"""Batch and hidden size, those of the targets first."""
-PAUSES = (0, 200, 400, 700)
 FORMS = {name: form for name, make in MAKERS.items() if (form := find_form(make(1, 1))) is not None}
 
 Everything = dict[str, Tensor]
@@ -168,7 +152,7 @@ def check() -> list[dict[str, Any]]:
     )
     failures, count = [], 0
     for name, precision, shape, ragged in itertools.product(MAKERS, TOLERANCE, SHAPES, (False, True)):
-        backend = find_backend(name)
+        backend = "persistent" if name in FORMS else "linear"
         if backend == "linear" and (precision == "tf32" or shape[2] % 2):
             continue
         count += 1
@@ -236,45 +220,48 @@ def clocked(task: KernelTask, plans: tuple[Plan, Plan], steps: int = 128, times:
     return statistics.median(1e3 * float(start.elapsed_time(end)) / steps for start, end in taken[2:])
 
 
-def tasks() -> list[KernelTask]:
-    """Shapes by their weight in the targets: the first are tuned even in little time."""
-    return [
-        KernelTask(form, kind, round_up_units(hidden), batch, backward)
-        for kind in (ElementKind.BF16, ElementKind.TF32)
-        for form in (Form.LSTM, Form.GRU_AFTER, Form.TANH)
-        for batch, hidden in TUNED
-        for backward in (False, True)
-    ]
+def compare_plans(seconds: float, tried: int = 4, seed: int = 0) -> list[dict[str, Any]]:
+    """Time the first plans of drawn tasks for so many seconds; say how far the first is from the fastest."""
+    from benchmarks.recurrence_gpu import draw_cases
 
-
-def tune(seconds: float, tried: int = 6) -> dict[str, Any]:
-    """The best plan of each task, as `recurrence/costs.json` wants it, until the time is over."""
-    compile_ahead(tasks()[: max(4, int(seconds))], plans=tried)
-    limits, end, plans = driver.limits(torch.cuda.current_device()), time.monotonic() + seconds, {}
-    for task in tasks():
+    tasks = list(dict.fromkeys(task for case in draw_cases(seed, 200) for task in case.list_tasks()))
+    tasks = tasks[: max(4, int(seconds))]
+    compile_ahead(tasks, plans=tried)
+    limits, end = driver.limits(torch.cuda.current_device()), time.monotonic() + seconds
+    rows: list[dict[str, Any]] = []
+    for task in tasks:
         if time.monotonic() > end or lost():
             break
-        usual = {way: best(replace(task, backward=way), *limits) for way in (False, True)}
-
-        def clock(plan: Plan, task: KernelTask = task, usual: dict[bool, Plan | None] = usual) -> float:
+        usual = [best(replace(task, backward=way), *limits) for way in (False, True)]
+        if None in usual:
+            continue
+        for rank, plan in enumerate(candidates(task, *limits)[:tried]):
             both = (usual[False], plan) if task.backward else (plan, usual[True])
             try:
-                return clocked(task, both)  # type: ignore[arg-type]
-            except Exception as fault:
-                print(f"{costs.plan_name(task)} {plan}: {fault}", file=sys.stderr, flush=True)
-                return float("inf")
-
-        found = {plan: clock(plan) for plan in candidates(task, *limits)[:tried]}
-        fastest = min(found, key=found.__getitem__)
-        found |= {plan: 0.0 for pause in PAUSES if (plan := replace(fastest, pause=pause)) not in found}
-        found |= {plan: clock(plan) for plan, known in found.items() if not known}
-        winner = min(found, key=found.__getitem__)
-        plans[costs.plan_name(task)] = asdict(winner)
-        first = next(iter(found))
+                step = clocked(task, both, steps=64, times=5)  # type: ignore[arg-type]
+            except Exception as error:
+                print(f"{task} {plan}: {error}", file=sys.stderr, flush=True)
+                break
+            rows.append(
+                {
+                    "task": [int(part) for part in astuple(task)],
+                    "rank": rank,
+                    "plan": astuple(plan),
+                    "microseconds": step,
+                    "expected": microseconds(task, plan),
+                }
+            )
+    times: dict[tuple[int, ...], list[float]] = {}
+    for row in rows:
+        times.setdefault(tuple(row["task"]), []).append(row["microseconds"])
+    losses = [found[0] / min(found) for found in times.values()]
+    errors = [math.log(row["expected"] / row["microseconds"]) for row in rows]
+    if rows:
         print(
-            f"{costs.plan_name(task):34} {found[winner]:6.2f} us a step, expected first {found[first]:6.2f} "
-            f"(model {expected(task, first):5.2f})  {winner}",
+            f"{len(losses)} tasks: the chosen plan takes {statistics.mean(losses):.3f} times as long as the "
+            f"fastest of {tried} (at most {max(losses):.2f}); the expected time of {len(rows)} plans is "
+            f"{math.exp(statistics.mean(errors)):.2f} of the measured, with a spread of "
+            f"{statistics.pstdev(errors):.0%}",
             file=sys.stderr,
-            flush=True,
         )
-    return {torch.cuda.get_device_name(): {"plans": plans}}
+    return rows

@@ -82,18 +82,18 @@ def corpora() -> Path:
 
 @pytest.fixture
 def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The kernels of losses run on a GPU that is none."""
+    """The kernels of losses and updates run on a GPU that is none."""
     from tests.emulated import machine
 
-    from throughtime.kernels import chain, driver, softmax
+    from throughtime.kernels import chain, driver, softmax, tally
 
     if machine.COMPILER is None:
         pytest.skip("no g++ on this machine")
     monkeypatch.setattr(driver, "build", machine.build)
-    for kernels in (chain, softmax):
+    for kernels in (chain, softmax, tally):
         kernels._prepare_kernel.cache_clear()
     yield
-    for kernels in (chain, softmax):
+    for kernels in (chain, softmax, tally):
         kernels._prepare_kernel.cache_clear()
 
 

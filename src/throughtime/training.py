@@ -178,7 +178,7 @@ class Training:
         chosen = config.settings_on(choose_device(config.device).type)
         if not chosen:
             return config
-        self.notes.append(f"For the speed of a GPU: {show_settings(chosen)}.")
+        self.notes.append(f"Chosen for a GPU: {show_settings(chosen)}.")
         return config.model_copy(update=chosen)
 
     def _plan(self, processes: Processes) -> None:

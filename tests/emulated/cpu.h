@@ -100,7 +100,6 @@ inline float across_lanes(float value, int distance) {
 
 inline void give_up() { std::fprintf(stderr, "a block waits for what never comes\n"), std::abort(); }
 inline void pause(int) {}
-inline void sleep(int) {}
 inline void fetch(const void*) {}
 inline long long times(int count, int bytes) { return static_cast<long long>(count) * bytes; }
 
@@ -212,11 +211,14 @@ static void run_blocks(int count, int shared, void (*kernel)(const void*), const
         fiber.context.uc_link = nullptr;
         makecontext(&fiber.context, enter, 0);
     }
-    for (bool going = true; going;) {
+    int sweep = 0;
+    for (bool going = true; going; ++sweep) {
         going = false;
         for (Fiber& fiber : fibers) {
             if (fiber.done) continue;
             going = true;
+            // Warps run at different speeds, so that one that does not wait for another gets ahead of it.
+            if (sweep % (1 + (fiber.block + fiber.thread / LANES * 5) % 7)) continue;
             current = &fiber;
             swapcontext(&scheduler, &fiber.context);
         }

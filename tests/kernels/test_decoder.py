@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 
-from throughtime.kernels import decoder
+from throughtime.errors import ThroughtimeError
+from throughtime.kernels import decoder, driver
 from throughtime.kernels.elements import KINDS
 from throughtime.models.gate_steps import GRUGates, LSTMGates
 
@@ -181,6 +184,27 @@ def test_what_the_kernels_know():
     assert not decoder.fits(20_000, 512, 256)
     assert not decoder.is_available(torch.device("cpu"))
     assert set(KINDS) == set(ROUNDING)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_kernels_that_do_not_compile_are_left_out_with_one_warning(fails, emulated_decoder, monkeypatch):
+    built, gpu, build = [], torch.device("cuda", 0), driver.build
+
+    def watched(name, *rest):
+        built.append(name)
+        if fails and name == "attend_backward":
+            raise ThroughtimeError("a GPU kernel did not compile: too new\nand more")
+        return build(name, *rest)
+
+    monkeypatch.setattr(driver, "unavailable", lambda device: None)
+    monkeypatch.setattr(driver, "build", watched)
+    decoder._compiles.cache_clear()
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        assert [decoder.is_available(gpu) for _ in range(2)] == [not fails] * 2
+    decoder._compiles.cache_clear()
+    assert set(built) == {"gates_forward", "gates_backward", "attend_forward", "attend_backward"}
+    assert [str(one.message).endswith("too new") for one in given] == [True] * fails
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: the emulated one is too slow")

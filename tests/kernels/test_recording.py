@@ -58,10 +58,18 @@ def test_what_it_works_with_stays_alive_with_the_recording(told):
     assert seen() is None
 
 
-def test_work_that_fails_ends_the_recording_and_frees_the_generator(told):
-    def fail():
-        raise RuntimeError("no")
+def fail(*given):
+    raise RuntimeError("no")
 
+
+def test_work_that_fails_ends_the_recording(told):
     with pytest.raises(RuntimeError, match="no"):
         recording.record(fail, None, None)
-    assert told[1:] == ["end", "release"]
+    assert told[1:] == ["end"]
+
+
+def test_a_recording_that_cannot_be_ended_frees_the_generator(told, monkeypatch):
+    monkeypatch.setattr(Graph, "capture_end", fail)
+    with pytest.raises(RuntimeError, match="no"):
+        recording.record(lambda: None, None, None)
+    assert told[1:] == ["release"]

@@ -21,7 +21,6 @@ def plan(monkeypatch):
 
     monkeypatch.setattr(driver, "build", machine.build)
     monkeypatch.setattr(persistent_call, "best", lambda task, *limits: chosen[task.backward])
-    monkeypatch.setattr(persistent_call.costs, "plan", lambda device, task: None)
     monkeypatch.setattr(driver, "limits", lambda device: (machine.MULTIPROCESSORS, machine.SHARED))
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     monkeypatch.setattr(batched_copies, "WARPS", 1)  # a fiber is dearer than a thread

@@ -95,5 +95,11 @@ print(*(name for name in sys.modules if name.startswith("throughtime.")))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     gpu = ("kernels", "recurrence.persistent", "recurrence.linear_scan", "recurrence.costs")
-    gpu = (*gpu, "recurrence.batched_copies", "train.cuda_graphs")
+    gpu = (
+        *gpu,
+        "recurrence.calibration",
+        "recurrence.trials",
+        "recurrence.batched_copies",
+        "train.cuda_graphs",
+    )
     assert [name for name in done.stdout.split() if name.removeprefix("throughtime.").startswith(gpu)] == []

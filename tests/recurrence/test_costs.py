@@ -1,24 +1,172 @@
-"""`auto` on a GPU follows what was measured there, and nothing else."""
+"""The model of costs: what it depends on, in which direction, and how `auto` uses it."""
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from throughtime.cells import GRU, LSTM, MinGRU
+from throughtime.cells import GRU, LSTM, RNN, MinGRU
 from throughtime.kernels.elements import ElementKind
-from throughtime.recurrence import costs
-from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan
+from throughtime.recurrence import calibration, torch_costs
+from throughtime.recurrence.choice import choose_backend
+from throughtime.recurrence.comparison import MARGIN, wins
+from throughtime.recurrence.costs import DEFAULTS, H200, HALF_RATE, Call, Times, predict_ours
+from throughtime.recurrence.linear_scan import LinearScan
+from throughtime.recurrence.persistent import Persistent, find_form
+from throughtime.recurrence.persistent_plan import Form
+from throughtime.recurrence.torch_costs import predict_loop, predict_torch
 
-TASK = KernelTask(Form.LSTM, ElementKind.BF16, 256, 16, backward=True)
+CALL = Call(Form.LSTM, ElementKind.BF16, steps=35, batch=20, hidden=200, inputs=200)
+
+calls = st.builds(
+    Call,
+    form=st.sampled_from(Form),
+    kind=st.sampled_from(ElementKind),
+    steps=st.integers(1, 2000),
+    batch=st.integers(1, 512),
+    hidden=st.integers(1, 2056),
+    inputs=st.integers(1, 4000),
+    layers=st.integers(1, 8),
+    directions=st.integers(1, 2),
+    trains=st.booleans(),
+    ragged=st.booleans(),
+)
+
+
+@given(calls)
+def test_every_call_has_times_and_more_work_takes_longer(call):
+    before = [
+        predict_ours(call, H200, DEFAULTS),
+        predict_torch(call, H200, DEFAULTS),
+        predict_loop(call, DEFAULTS),
+    ]
+    for change in (
+        {"steps": 2 * call.steps},
+        {"layers": call.layers + 1},
+        {"inputs": call.inputs + 64},
+    ):
+        more = call._replace(**change)
+        after = [
+            predict_ours(more, H200, DEFAULTS),
+            predict_torch(more, H200, DEFAULTS),
+            predict_loop(more, DEFAULTS),
+        ]
+        for times, longer in zip(before, after, strict=True):
+            if times is not None:
+                assert 0 < times.replayed <= times.called
+                assert times.called <= longer.called
+                assert times.replayed <= longer.replayed
+
+
+@given(calls)
+def test_a_backward_pass_takes_time(call):
+    forward, trained = call._replace(trains=False), call._replace(trains=True)
+    for predict in (
+        lambda call: predict_ours(call, H200, DEFAULTS),
+        lambda call: predict_torch(call, H200, DEFAULTS),
+    ):
+        if predict(trained) is not None:
+            assert predict(forward).replayed < predict(trained).replayed
+
+
+def test_what_does_not_fit_has_no_time():
+    small = H200._replace(multiprocessors=10)
+    assert predict_ours(CALL._replace(hidden=1024), small, DEFAULTS) is None
+    assert not wins(None, Times(1e9, 1e9))
+
+
+@pytest.mark.parametrize(
+    ("ours", "others", "won"),
+    [
+        (Times(10.0, 10.0), Times(20.0, 20.0), True),
+        (Times(10.0, 10.0), Times(20.0, 9.0), False),
+        (Times(10.0, 5.0), Times(9.0, 20.0), False),
+        (Times(10.0, 10.0), Times(10.0 * MARGIN - 0.01, 20.0), False),
+        (Times(10.0, 10.0), Times(10.0 * MARGIN + 0.01, 10.0 * MARGIN + 0.01), True),
+    ],
+)
+def test_ours_must_be_faster_called_and_replayed(ours, others, won):
+    assert wins(ours, others) is won
+
+
+def test_a_slow_host_makes_calls_slower_but_not_replays():
+    slow = replace(DEFAULTS, host=5000.0, torch_host=9000.0)
+    ours, torch_s = predict_ours(CALL, H200, slow), predict_torch(CALL, H200, slow)
+    assert ours.called == 5000.0
+    assert ours.replayed == predict_ours(CALL, H200, DEFAULTS).replayed
+    assert torch_s.called > 9000.0
+    assert torch_s.replayed == predict_torch(CALL, H200, DEFAULTS).replayed
+
+
+def test_torch_runs_layers_side_by_side_and_we_do_not():
+    def grow(predict):
+        return predict(CALL._replace(layers=3)).replayed / predict(CALL).replayed
+
+    assert grow(lambda call: predict_torch(call, H200, DEFAULTS)) < 0.9 * grow(
+        lambda call: predict_ours(call, H200, DEFAULTS)
+    )
+
+
+@pytest.mark.parametrize(
+    ("form", "hidden", "ways"),
+    [
+        (Form.LSTM, 128, (True, True)),
+        (Form.LSTM, 129, (True, False)),
+        (Form.GRU_AFTER, 192, (True, False)),
+        (Form.GRU_AFTER, 193, (False, False)),
+        (Form.TANH, 256, (True, True)),
+        (Form.RELU, 384, (True, False)),
+        (Form.TANH, 385, (False, False)),
+    ],
+)
+def test_torch_s_single_launch_for_small_layers(form, hidden, ways):
+    call = CALL._replace(form=form, kind=ElementKind.TF32, hidden=hidden)
+    assert tuple(torch_costs.is_small(call, backward) for backward in (False, True)) == ways
+    assert not torch_costs.is_small(call._replace(kind=ElementKind.BF16), False)
+    assert not torch_costs.is_small(call._replace(ragged=True), False)
+
+
+@pytest.mark.parametrize(("kind", "step"), [(ElementKind.BF16, 8), (ElementKind.TF32, 4)])
+def test_torch_is_slower_where_rows_are_not_aligned(kind, step):
+    sizes = [512, 512 + step // 2]
+    aligned, odd = (
+        predict_torch(CALL._replace(kind=kind, hidden=size), H200, DEFAULTS).replayed for size in sizes
+    )
+    assert 1.15 * aligned < odd
+
+
+def test_products_count_three_times_and_that_of_the_weights_in_training():
+    wide = CALL._replace(steps=500, batch=256, hidden=1024, inputs=1024)
+    entering, recurrent = wide.count_operations(1024)
+    assert entering == recurrent == pytest.approx(2e-6 * 500 * 256 * 4 * 1024 * 1024)
+    slow = replace(DEFAULTS, product=3.0)
+    for call, count in ((wide._replace(trains=False), entering), (wide, 3 * entering + recurrent)):
+        more = predict_ours(call, H200, slow).replayed - predict_ours(call, H200, DEFAULTS).replayed
+        assert more == pytest.approx(2 * count / HALF_RATE, rel=1e-6)
+    odd = wide._replace(hidden=1023)
+    even, uneven = (
+        predict_torch(call, H200, slow).replayed - predict_torch(call, H200, DEFAULTS).replayed
+        for call in (wide, odd)
+    )
+    assert uneven > 2 * even
+
+
+def test_packing_a_ragged_batch_keeps_the_host_busy():
+    ragged = predict_torch(CALL._replace(ragged=True), H200, DEFAULTS)
+    assert ragged.called > predict_torch(CALL, H200, DEFAULTS).called + 1000
 
 
 class OnGpu:
     """What the choice asks of a tensor."""
 
-    device, dtype, shape = torch.device("cuda"), torch.bfloat16, (64, 16, 3)
+    device, dtype, requires_grad = torch.device("cuda"), torch.bfloat16, True
+
+    def __init__(self, *shape):
+        self.shape = shape
 
     @staticmethod
     def get_device():
@@ -26,67 +174,59 @@ class OnGpu:
 
 
 @pytest.fixture
-def measured(monkeypatch, tmp_path):
-    """Write figures for the GPU of this test."""
-    monkeypatch.setattr(costs, "gpu", lambda device: "Test GPU")
-    monkeypatch.setenv("THROUGHTIME_CACHE", str(tmp_path))
-    costs.forget()
-
-    def write(found):
-        costs.own_file().parent.mkdir(parents=True, exist_ok=True)
-        costs.own_file().write_text(json.dumps({"Test GPU": found}))
-        costs.forget()
-
-    yield write
-    costs.forget()
-
-
-def test_where_nothing_was_measured_our_kernels_wait(measured):
-    assert costs.find_break_even("persistent", LSTM(3, 4), OnGpu, trains=True) == costs.NEVER
-    assert costs.find_break_even("linear", MinGRU(3, 4), OnGpu, trains=True) == costs.NEVER
-    assert costs.find_break_even("native", LSTM(3, 4), OnGpu, trains=True) == 0
-
-
-def test_the_nearest_shape_decides(measured):
-    measured({"persistent": {"lstm bfloat16 trained": [[256, 16, 35], [1500, 16, None]]}})
-    assert costs.find_break_even("persistent", LSTM(3, 200), OnGpu, trains=True) == 35
-    assert costs.find_break_even("persistent", LSTM(3, 1100), OnGpu, trains=True) == costs.NEVER
-    assert costs.find_break_even("persistent", LSTM(3, 200), OnGpu, trains=False) == costs.NEVER
-    assert costs.find_break_even("persistent", GRU(3, 200), OnGpu, trains=True) == costs.NEVER
-
-
-@pytest.mark.parametrize(("layers", "steps"), [(1, 35), (2, 128), (3, costs.NEVER), (8, costs.NEVER)])
-def test_the_number_of_layers_takes_its_column(measured, layers, steps):
-    measured({"persistent": {"lstm bfloat16 trained": [[256, 16, 35, 128, None]]}})
-    assert costs.find_break_even("persistent", LSTM(3, 256), OnGpu, trains=True, layers=layers) == steps
-    assert costs.find_break_even("native", LSTM(3, 256), OnGpu, trains=True, layers=layers) == 0
-
-
-@pytest.mark.parametrize("layers", [1, 2, 3, 8])
-def test_figures_from_before_layers_counted_serve_any_number(measured, layers):
-    measured({"persistent": {"lstm bfloat16 trained": [[256, 16, 35], [1500, 16, None]]}})
-    assert costs.find_break_even("persistent", LSTM(3, 256), OnGpu, trains=True, layers=layers) == 35
-    assert (
-        costs.find_break_even("persistent", LSTM(3, 1500), OnGpu, trains=True, layers=layers) == costs.NEVER
+def auto(monkeypatch):
+    """Choose for a GPU that is none, whose kernels all work."""
+    monkeypatch.setattr(calibration, "find_gpu", lambda device: H200)
+    monkeypatch.setattr(calibration, "get_rates", lambda device: DEFAULTS)
+    monkeypatch.setattr("throughtime.recurrence.choice._works", lambda *_: True)
+    monkeypatch.setattr(
+        Persistent, "refuses", lambda self, cell, *_: "unknown" if find_form(cell) is None else None
+    )
+    monkeypatch.setattr(
+        LinearScan, "refuses", lambda self, cell, *_: None if cell.equations == "mingru" else "unknown"
     )
 
+    def choose(cell, *shape, dtype=torch.bfloat16, lengths=None, carry=None, **others):
+        x = OnGpu(*shape)
+        x.dtype = dtype
+        return choose_backend(cell, x, lengths, carry, **others).name
 
-def test_a_plan_that_was_measured_to_be_best_is_taken(measured):
-    assert costs.plan(0, TASK) is None
-    measured({"plans": {costs.plan_name(TASK): {"units": 32, "rows": 16, "pause": 200}}})
-    assert costs.plan(0, TASK) == Plan(units=32, rows=16, pause=200)
+    return choose
 
 
-def test_the_figures_that_come_along_can_be_read():
-    from pathlib import Path
+@pytest.mark.parametrize("steps", [4, 30, 1024])
+def test_sentences_of_a_translator_run_in_our_kernels(auto, steps):
+    assert auto(GRU(256, 256), steps, 64, 256) == "persistent"
+    assert auto(LSTM(256, 300), steps, 64, 256) == "persistent"
 
-    table = json.loads(Path(costs.__file__).with_name("costs.json").read_text())
-    for found in table.values():
-        assert set(found) <= {*costs.GPU_ONLY, "plans"}
-        for numbers in found.get("plans", {}).values():
-            Plan(**numbers)
-        for backend in costs.GPU_ONLY:
-            for row in (row for rows in found[backend].values() for row in rows):
-                steps = [costs.NEVER if number is None else number for number in row[2:]]
-                assert len(steps) == 3
-                assert steps == sorted(steps)  # what pays with three layers pays with one
+
+def test_what_torch_does_better_is_left_to_torch(auto):
+    assert auto(LSTM(64, 64), 20, 65, 64, dtype=torch.float32) == "native"
+    assert auto(LSTM(64, 64), 20, 65, 64) == "persistent"  # cuDNN has no single launch in bf16
+    assert auto(RNN(1536, 1536), 53, 256, 1536) == "native"
+
+
+def test_without_torch_s_kernel_ours_is_compared_with_a_loop(auto):
+    assert auto(GRU(1536, 1536, reset="before"), 200, 64, 1536) == "persistent"
+    assert auto(RNN(1536, 1536), 53, 256, 1536, carry=torch.ones(53, 256)) == "persistent"
+    assert auto(RNN(1536, 1536, torch.sin), 1, 64, 1536) == "reference"
+
+
+@pytest.mark.parametrize("steps", [1, 8, 500])
+def test_linear_cells_run_in_one_launch(auto, steps):
+    assert auto(MinGRU(64, 64), steps, 3, 64) == "linear"
+
+
+def test_the_choice_is_the_same_while_a_graph_is_recorded(auto, monkeypatch):
+    shapes = [(steps, batch, 256) for steps in (1, 10, 100) for batch in (1, 30, 250)]
+    cell = LSTM(256, 256)
+    before = [auto(cell, *shape, dtype=torch.float32) for shape in shapes]
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+    assert [auto(cell, *shape, dtype=torch.float32) for shape in shapes] == before
+
+
+def test_rates_that_change_change_the_choice(auto, monkeypatch):
+    assert auto(LSTM(512, 512), 35, 20, 512) == "persistent"
+    slow = replace(DEFAULTS, exchange=20.0)
+    monkeypatch.setattr(calibration, "get_rates", lambda device: slow)
+    assert auto(LSTM(512, 512), 35, 20, 512) == "native"

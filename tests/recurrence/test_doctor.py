@@ -6,9 +6,10 @@ import json
 
 import pytest
 import torch
+from tests.refusals import refuses
 
 from throughtime.cells import CELLS
-from throughtime.cli.doctor import _cpu_flags, doctor
+from throughtime.cli.doctor import _cpu_flags, _measure, doctor
 from throughtime.recurrence import BACKENDS, scan
 
 
@@ -53,3 +54,33 @@ def test_the_processor_s_flags_are_read(tmp_path):
     info.write_text("flags : fpu avx2 avx512_bf16\n")
     assert _cpu_flags(info) == ["avx2", "avx512_bf16"]
     assert _cpu_flags(tmp_path / "none") == []
+
+
+def test_without_a_gpu_there_is_nothing_to_measure_or_predict(told):
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU on this machine")
+    assert told["predictions"] == []
+    with refuses("--measure"):
+        doctor(measure=True)
+
+
+def test_predictions_stand_beside_measurements(capsys, monkeypatch):
+    times = {name: {"predicted": 1234.4, "measured": 99.6} for name in ("ours, called", "torch, replayed")}
+    rows = [{"shape": "lstm bfloat16 T35", "times": times, "auto": "persistent"}]
+    monkeypatch.setattr("throughtime.cli.doctor._predictions", lambda: rows)
+    doctor()
+    out = capsys.readouterr().out
+    assert "lstm bfloat16 T35" in out
+    assert out.count("1,234 / 100") == 2
+    doctor(json=True)
+    assert json.loads(capsys.readouterr().out)["predictions"] == rows
+
+
+def test_measuring_measures_every_gpu(monkeypatch, capsys):
+    measured = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda number: f"GPU {number}")
+    monkeypatch.setattr("throughtime.recurrence.calibration.measure_again", measured.append)
+    _measure()
+    assert measured == [0, 1]

@@ -171,6 +171,7 @@ def test_on_a_cpu_nothing_moves():
 @every_cell
 def test_on_a_gpu_torch_has_nothing_to_copy(name, bidirectional, dtype, monkeypatch):
     monkeypatch.setattr(native, "_hush", lambda: None)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     torch.set_warn_always(True)
     try:
         stack = build(name, bidirectional=bidirectional)

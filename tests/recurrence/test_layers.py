@@ -14,7 +14,7 @@ from tests.refusals import refuses
 from throughtime.cells import GRU, LSTM, RNN, ProjectedLSTM
 from throughtime.layers import stack as stack_module
 from throughtime.layers.stack import Stack
-from throughtime.recurrence import costs, native
+from throughtime.recurrence import comparison, native
 from throughtime.recurrence.choice import BACKENDS, are_alike, choose_for_layers
 from throughtime.recurrence.native import run_layers
 from throughtime.recurrence.persistent import Persistent
@@ -153,16 +153,21 @@ def test_alike_are_cells_of_one_kind_and_size(layers, same):
 
 
 @pytest.fixture
-def figures(monkeypatch):
-    """Make up what was measured."""
-    monkeypatch.setattr(costs, "gpu", lambda device: "Test GPU")
+def asked(monkeypatch):
+    """Collect what the model of costs is asked, and answer that our kernels are faster where it says so."""
 
-    def write(found):
-        monkeypatch.setattr(costs, "figures", lambda name: found)
-        costs._steps.cache_clear()
+    class Calls(list):
+        answer = True
 
-    yield write
-    costs._steps.cache_clear()
+    calls = Calls()
+
+    def is_faster(cell, x, lengths, carry, trains, layers, directions):
+        calls.append((layers, directions, lengths is not None, trains))
+        return calls.answer and trains
+
+    monkeypatch.setattr(comparison, "is_faster", is_faster)
+    monkeypatch.setattr("throughtime.recurrence.choice._works", lambda *_: True)
+    return calls
 
 
 class OnGpu:
@@ -175,23 +180,18 @@ class OnGpu:
         return 0
 
 
-@pytest.mark.parametrize(
-    ("layers", "directions", "steps"),
-    [(1, 1, 35), (2, 1, 128), (3, 1, 512), (5, 1, 512), (1, 2, 128), (4, 2, 128)],
-)
-def test_the_figures_for_so_many_side_by_side_decide(layers, directions, steps, figures, monkeypatch):
-    figures({"persistent": {"gru bfloat16 trained": [[256, 16, 35, 128, 512]]}})
+@pytest.mark.parametrize(("layers", "directions"), [(1, 1), (2, 1), (5, 1), (1, 2), (4, 2)])
+def test_the_number_of_cells_that_run_at_once_is_known(layers, directions, asked, monkeypatch):
     monkeypatch.setattr(Persistent, "refuses", lambda *_: None)
     cells = cells_of(build("gru", layers, directions))
-    for few, taken in ((steps - 1, True), (steps, False)):
-        monkeypatch.setattr(OnGpu, "shape", (few, 16, 3))
-        assert (choose_for_layers(cells, OnGpu).name == "native") is taken
+    assert choose_for_layers(cells, OnGpu).name == "persistent"
+    assert choose_for_layers(cells, OnGpu, LENGTHS).name == "persistent"
+    assert asked == [(layers, directions, False, True), (layers, directions, True, True)]
     monkeypatch.setattr(Persistent, "refuses", lambda *_: "no room")
     assert choose_for_layers(cells, OnGpu).name == "native"
 
 
-def test_where_the_top_is_trained_the_figures_are_those_of_training(figures, monkeypatch):
-    figures({"persistent": {"gru bfloat16 trained": [[256, 16, 35, 35, 35]]}})
+def test_where_the_top_is_trained_the_time_is_that_of_training(asked, monkeypatch):
     monkeypatch.setattr(Persistent, "refuses", lambda *_: None)
     monkeypatch.setattr(OnGpu, "requires_grad", False)
     lower, upper = build("gru").layers
@@ -201,8 +201,8 @@ def test_where_the_top_is_trained_the_figures_are_those_of_training(figures, mon
     assert choose_for_layers([lower.cells, upper.cells], OnGpu).name == "native"
 
 
-def test_what_torch_has_no_kernel_for_is_never_left_to_it(figures):
-    figures({})
+def test_what_torch_has_no_kernel_for_is_never_left_to_it(asked):
+    asked.answer = False
     assert (
         choose_for_layers([[GRU(3, 4, reset="before")], [GRU(4, 4, reset="before")]], OnGpu).name == "fused"
     )
@@ -214,10 +214,9 @@ def test_what_torch_has_no_kernel_for_is_never_left_to_it(figures):
 @pytest.mark.parametrize("lengths", [None, LENGTHS, LENGTHS.clamp(max=4)])
 @pytest.mark.parametrize("lengths_on", ["cpu", "cuda"])
 def test_three_layers_left_to_torch_on_a_gpu_equal_the_reference(
-    name, directions, lengths, lengths_on, figures, monkeypatch
+    name, directions, lengths, lengths_on, asked, monkeypatch
 ):
-    calls = []
-    figures({})
+    calls, asked.answer = [], False
     monkeypatch.setattr(native, "run_layers", lambda *a: calls.append(a) or run_layers(*a))
     stack = build(name, 3, directions, device="cuda")
     rows = None if lengths is None else lengths.to(lengths_on)

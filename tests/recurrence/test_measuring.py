@@ -1,82 +1,86 @@
-"""The survey of a GPU: which steps are written down, from clocks that are made up."""
+"""Probes: each constant follows from its measurement; cases are described as the model sees them."""
 
 from __future__ import annotations
+
+from dataclasses import asdict, replace
 
 import pytest
 import torch
 
-from throughtime.recurrence import measuring
-from throughtime.recurrence.measuring import TimingCase, measure_break_even
+from throughtime.kernels.elements import ElementKind
+from throughtime.recurrence import probes
+from throughtime.recurrence.costs import DEFAULTS, H200, Rates
+from throughtime.recurrence.measuring import TimingCase
+from throughtime.recurrence.persistent_plan import Form
+from throughtime.recurrence.probes import PROBES, fit_rates
 
-SHAPE = (torch.bfloat16, 256, 8, True)
-
-
-@pytest.fixture
-def clocks(monkeypatch):
-    """Make ours so many times as fast at so many steps, called and replayed; hear what was asked."""
-    asked = []
-
-    def set_clocks(times):
-        monkeypatch.setattr(TimingCase, "build_ours", lambda case, backend: ("ours", case.steps, "called"))
-        monkeypatch.setattr(TimingCase, "build_theirs", lambda case: ("theirs", case.steps, "called"))
-        monkeypatch.setattr(measuring, "record_graph", lambda call: (*call[:2], "replayed"))
-
-        def microseconds(call, seconds):
-            whose, steps, way = call
-            asked.append((whose, steps, way))
-            return 100.0 if whose == "ours" else 100.0 * times[steps][way == "replayed"]
-
-        monkeypatch.setattr(measuring, "microseconds", microseconds)
-        return asked
-
-    return set_clocks
+PARTS = ("product", "product32", "memory", "launch")
 
 
-@pytest.mark.parametrize(
-    ("times", "columns"),
-    [
-        ({35: (2.0, 2.0)}, [35, 35, 35]),
-        ({35: (2.0, 1.4), 128: (3.0, 1.8), 1024: (4.0, 2.5)}, [35, 35, 1024]),
-        ({35: (2.0, 1.1), 128: (3.0, 1.4), 1024: (4.0, 1.6)}, [35, 128, None]),
-        ({35: (1.02, 9.0), 128: (1.5, 2.0)}, [128, 128, 128]),
-        ({35: (2.0, 1.02), 128: (2.0, 1.02), 1024: (2.0, 1.02)}, [None, None, None]),
-        ({35: (0.5, 2.0), 128: (0.7, 2.0), 1024: (0.9, 2.0)}, [None, None, None]),
-    ],
-)
-def test_each_number_of_layers_has_the_fewest_steps_that_pay(times, columns, clocks):
-    clocks(times)
-    assert measure_break_even("lstm", *SHAPE) == columns
+def test_every_constant_is_measured():
+    assert {*PARTS, *(probe.constant for probe in PROBES)} == set(asdict(DEFAULTS))
 
 
-def test_one_clocking_serves_all_columns_and_stops_when_they_are_full(clocks):
-    asked = clocks({35: (2.0, 1.4), 128: (3.0, 2.0)})
-    measure_break_even("gru", *SHAPE)
-    assert len(asked) == len(set(asked)) == 6
-    # called, the longer sequence pays because the shorter one did
-    assert ("ours", 128, "called") not in asked
-    assert max(steps for _, steps, _ in asked) == 128
+@pytest.mark.parametrize("factors", [(1.3, 0.8), (0.6, 1.7)])
+def test_the_constants_are_found_again(factors):
+    scaled = {
+        name: value * factors[number % 2] for number, (name, value) in enumerate(asdict(DEFAULTS).items())
+    }
+    truth = Rates(**scaled)
+    measured = {probe: probe.predict(H200, truth) for probe in PROBES}
+    parts = replace(DEFAULTS, **{name: scaled[name] for name in PARTS})
+    assert asdict(fit_rates(H200, parts, DEFAULTS, measured)) == pytest.approx(scaled, rel=0.02)
 
 
-def test_where_torch_has_no_module_its_layers_run_in_turn_too(clocks):
-    clocks({35: (2.0, 1.1)})
-    assert measure_break_even("mingru", *SHAPE) == [35, 35, 35]
+def test_nonsense_stays_within_bounds():
+    measured = {probe: 1e-3 if number % 2 else 1e9 for number, probe in enumerate(PROBES)}
+    found = asdict(fit_rates(H200, DEFAULTS, DEFAULTS, measured))
+    for name, value in asdict(DEFAULTS).items():
+        assert value / 4.001 < found[name] < value * 4.001
 
 
-def test_what_is_too_large_is_not_tried(clocks):
-    asked = clocks({35: (0.5, 0.5), 128: (0.5, 0.5)})
-    assert measure_break_even("lstm", torch.bfloat16, 1536, 128, True) == [None, None, None]
-    assert {steps for _, steps, _ in asked} == {35, 128}
+def test_settings_of_the_program_stay(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device", lambda device: torch.no_grad())
+    monkeypatch.setattr(torch.random, "fork_rng", lambda devices: torch.no_grad())
+    owners = torch.backends.cudnn, torch.backends.cuda.matmul
+    before = [owner.allow_tf32 for owner in owners]
+    try:
+        for wanted in (False, True):
+            torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = wanted
+            with torch.no_grad():
+                with pytest.raises(ZeroDivisionError), probes._alone(0):
+                    assert all(owner.allow_tf32 for owner in owners)
+                    assert torch.is_grad_enabled()
+                    raise ZeroDivisionError
+                assert not torch.is_grad_enabled()
+            assert [owner.allow_tf32 for owner in owners] == [wanted, wanted]
+    finally:
+        torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = before
 
 
-def test_the_survey_has_a_row_for_each_shape(clocks, monkeypatch):
-    clocks({35: (2.0, 1.5), 128: (2.0, 1.5), 1024: (2.0, 1.5)})
-    monkeypatch.setattr(measuring, "SIZES", (256,))
-    monkeypatch.setattr(measuring, "COARSE", (256,))
-    monkeypatch.setattr(measuring, "BATCHES", (8, 20))
-    found = {(backend, name_use): rows for backend, name_use, rows in measuring.survey()}
-    assert found["persistent", "lstm float16 forward"] == [[256, 8, 35, 35, None], [256, 20, 35, 35, None]]
-    assert found["linear", "mingru bfloat16 trained"] == [[256, 8, 35, 35, 35], [256, 20, 35, 35, 35]]
+def test_a_case_is_described_as_the_model_sees_it():
+    case = TimingCase("gru", torch.bfloat16, 7, 3, 20, layers=2, directions=2, trains=False)
+    call = case.describe()
+    assert (call.form, call.kind) == (Form.GRU_AFTER, ElementKind.BF16)
+    assert (call.steps, call.batch, call.hidden, call.inputs) == (7, 3, 20, 20)
+    assert (call.layers, call.directions, call.trains, call.ragged) == (2, 2, False, False)
+    (task,) = case.list_tasks()
+    assert (task.width, task.batch, task.backward) == (24, 3, False)
+    assert [task.backward for task in replace(case, trains=True).list_tasks()] == [False, True]
 
 
-def test_margins_grow_with_the_layers():
-    assert list(measuring.REPLAYED) == sorted(measuring.REPLAYED)
+def test_predictions_are_compared_with_measurements(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(probes.calibration, "find_gpu", lambda device: H200)
+    monkeypatch.setattr(probes.calibration, "get_rates", lambda device: DEFAULTS)
+    monkeypatch.setattr(probes, "_alone", lambda device: torch.no_grad())
+    monkeypatch.setattr(probes.Probe, "measure", lambda probe: 100.0 + probe.ours + 2 * probe.replayed)
+    rows = probes.compare_predictions()
+    assert len(rows) == len(probes.SHOWN)
+    for row, case in zip(rows, probes.SHOWN, strict=True):
+        assert str(case.hidden) in row["shape"]
+        assert [time["measured"] for time in row["times"].values()] == [101.0, 103.0, 100.0, 102.0]
+        assert list(row["times"]) == ["ours, called", "ours, replayed", "torch, called", "torch, replayed"]
+        assert all(time["predicted"] > 0 for time in row["times"].values())
+        assert row["auto"] in ("persistent", "native")
+    assert {row["auto"] for row in rows} == {"persistent", "native"}

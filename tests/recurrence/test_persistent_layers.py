@@ -33,7 +33,7 @@ def stays(plan, monkeypatch):
     plan(machine.SMALL)
     monkeypatch.setattr(Persistent, "refuses", lambda *_: None)
     monkeypatch.setattr(stack_module, "LAYERED", ("cpu",))
-    monkeypatch.setattr("throughtime.recurrence.choice._find_break_even", lambda *_: 0)
+    monkeypatch.setattr("throughtime.recurrence.choice._pays", lambda *_: True)
     monkeypatch.setattr("throughtime.recurrence.choice.SPEED", {})
 
 

@@ -183,6 +183,21 @@ def test_the_number_of_recordings_is_bounded(replays, monkeypatch):
 
 
 @emulated
+def test_the_memory_of_recordings_is_bounded(replays, monkeypatch):
+    stack = build("rnn", 8, layers=1)
+    with torch.no_grad():
+        for steps in (4, 5, 6):
+            x = problem(stack, steps=steps)[0]
+            for _ in range(2):
+                runner(stack)(x, None, None)
+            if steps == 4:
+                monkeypatch.setattr(
+                    persistent_replay, "MAX_BYTES", int(2.9 * persistent_replay.count_bytes(replays[0].call))
+                )
+    assert [one.call.steps for one in RECORDINGS._replays.values()] == [5, 6]
+
+
+@emulated
 def test_large_calls_and_those_that_cannot_be_recorded_run_as_they_are(replays, monkeypatch):
     stack = build("rnn", 8, layers=1)
     x = problem(stack)[0]

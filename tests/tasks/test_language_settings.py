@@ -52,6 +52,22 @@ def test_the_text_that_is_trained_on_decides(monkeypatch, limits, tokens):
     assert windows.suit(900).batch_size != suggest_settings(41)["batch_size"]
 
 
+@pytest.mark.parametrize("cell", ["lstm", "gru", "mingru"])
+def test_a_model_is_larger_on_a_gpu(cell):
+    chosen = LanguageConfig(data="x", cell=cell).settings_on("cuda")
+    assert chosen["hidden_size"] == chosen["embedding_size"] == 512
+    assert ("weight_drop" in chosen) == ("weight_hh" in build_cell(cell, 8, 8).weights())
+    config = LanguageConfig(data="x", cell=cell).model_copy(update=chosen).suit(10)
+    RecurrentLanguageModel(9, **config.arguments_for(RecurrentLanguageModel))
+
+
+@pytest.mark.parametrize("given", [{"hidden_size": 8}, {"tied": False}, {"last_size": 9}, {"experts": 2}])
+def test_on_a_gpu_sizes_that_are_given_stay(given):
+    assert LanguageConfig(data="x", **given).settings_on("cuda") == {}
+    assert LanguageConfig(data="x").settings_on("cpu") == {}
+    assert "output_dropout" not in LanguageConfig(data="x", output_dropout=0.1).settings_on("cuda")
+
+
 def test_what_is_given_stays():
     given = {"batch_size": 7, "weight_drop": 0.0, "weight_decay": 0.0, "forget_bias": 0.0}
     assert chosen(LanguageConfig(data="x", **given).suit(10)) == given

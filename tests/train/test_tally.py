@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from throughtime.train.learner import Tally
 from throughtime.train.processes import Processes
+from throughtime.train.tally import Tally
 
 CPU = torch.device("cpu")
 FINITE, NAN = torch.tensor(True), torch.tensor(float("nan"))

@@ -13,7 +13,7 @@ CPU_FLAGS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "amx_int8")
 SIZE, STEPS, BATCH = 8, 64, 3
 Measure = Annotated[
     bool,
-    option("Compare the speed of our GPU kernels with torch's; backend `auto` uses the result.", "--measure"),
+    option("Measure the GPUs again; backend `auto` chooses by the result.", "--measure"),
 ]
 
 
@@ -23,17 +23,16 @@ def doctor(measure: Measure = False) -> Outcome:
 
     A backend is a way to run a cell through time; the table shows the one that `auto` chooses. The rows of a
     ragged batch have different lengths. With carry, gradients are cut or scaled between steps, as in
-    truncated back-propagation.
+    truncated back-propagation. On a GPU, `auto` compares the time that our kernels and torch's are predicted
+    to take; a second table shows predictions beside measurements for a few shapes.
 
     [bold]Example[/bold]
 
       throughtime doctor
     """
     if measure:
-        from throughtime.recurrence.measuring import measure as clock
-
-        clock(say)
-    machine, cells = _machine(), _cells()
+        _measure()
+    machine, cells, predictions = _machine(), _cells(), _predictions()
     facts = [
         (name.replace("_", " "), ", ".join(value) if isinstance(value, list) else str(value))
         for name, value in machine.items()
@@ -48,7 +47,47 @@ def doctor(measure: Measure = False) -> Outcome:
             reasons.setdefault(refusal, []).append(cell["cell"])
     refusals = [(backend, ", ".join(names), reason) for (backend, reason), names in sorted(reasons.items())]
     refused = build_table("backend", "refuses", "because", rows=refusals, **BOLD)
-    return Outcome({**machine, "cells": cells}, [about, "", served, "", refused])
+    shown: list[Any] = [about, "", served, "", refused]
+    if predictions:
+        rows = [(row["shape"], *map(_pair, row["times"].values()), row["auto"]) for row in predictions]
+        ways = [name.replace(", ", ",\n") for name in predictions[0]["times"]]
+        shown += ["", build_table("microseconds, predicted / measured", *ways, "auto", rows=rows, **BOLD)]
+    return Outcome({**machine, "cells": cells, "predictions": predictions}, shown)
+
+
+def _pair(time: dict[str, float]) -> str:
+    return f"{time['predicted']:,.0f} / {time['measured']:,.0f}"
+
+
+def _measure() -> None:
+    """Measure every GPU now."""
+    import torch
+
+    from throughtime.errors import InputError
+
+    if not torch.cuda.is_available():
+        raise InputError("measure", "there is no GPU on this machine to measure")
+    from throughtime.recurrence.calibration import measure_again
+
+    for number in range(torch.cuda.device_count()):
+        say(f"measuring GPU {number} ({torch.cuda.get_device_name(number)}) ...")
+        measure_again(number)
+
+
+def _predictions() -> list[dict[str, Any]]:
+    """Predicted and measured times of a few shapes; none without a GPU that runs our kernels."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return []
+    from throughtime.kernels import driver
+
+    if driver.unavailable(torch.cuda.current_device()) is not None:
+        return []
+    from throughtime.recurrence.probes import compare_predictions
+
+    say("comparing predictions with measurements ...")
+    return compare_predictions()
 
 
 def _machine() -> dict[str, Any]:

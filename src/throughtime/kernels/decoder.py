@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
+from throughtime.errors import ThroughtimeError, ThroughtimeWarning
 from throughtime.kernels.elements import KINDS, ElementKind
 
 if TYPE_CHECKING:
@@ -47,12 +49,28 @@ class _Gates(ctypes.Structure):
 
 
 def is_available(device: torch.device) -> bool:
-    """Whether this is an NVIDIA GPU on which the kernels can be compiled."""
-    if device.type != "cuda":
-        return False
+    """Whether this is an NVIDIA GPU for which the kernels compile."""
+    return device.type == "cuda" and _compiles(device.index)
+
+
+@functools.cache
+def _compiles(device: int) -> bool:
+    """Compile small ones; the reason of a failure is given once, as a warning."""
     from throughtime.kernels import driver
 
-    return driver.unavailable(device.index) is None
+    if driver.unavailable(device) is not None:
+        return False
+    try:
+        for way, warps in (("forward", FORWARD_WARPS), ("backward", BACKWARD_WARPS)):
+            _prepare_gates(f"gates_{way}", ElementKind.FLOAT, GATE_WARPS, False, device)
+            sizes = FEWEST_PLACES, 2, 2
+            _build_attention(f"attend_{way}", ElementKind.FLOAT, warps, sizes, (True, True), device)
+    except ThroughtimeError as error:
+        reason = str(error).splitlines()[0]
+        problem = "the kernels of decoders do not compile for this GPU, so that torch computes their steps"
+        warnings.warn(f"{problem}: {reason}", ThroughtimeWarning, stacklevel=2)
+        return False
+    return True
 
 
 def supports(dtype: torch.dtype, *sizes: int) -> bool:

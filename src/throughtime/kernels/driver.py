@@ -41,12 +41,26 @@ def unavailable(device: int) -> str | None:
 @functools.cache
 def limits(device: int) -> tuple[int, int]:
     """Return the number of multiprocessors of the GPU, and the bytes of shared memory a block may have."""
+    multiprocessors, shared = read_attributes(device, 16, 97)  # as the driver numbers them
+    return multiprocessors, shared
+
+
+def read_attributes(device: int, *numbers: int) -> list[int]:
+    """Return the attributes of a GPU with these numbers of the driver (`CUdevice_attribute`)."""
     torch.cuda.init()
-    handle, values = ctypes.c_int(), (ctypes.c_int(), ctypes.c_int())
+    handle, value, values = ctypes.c_int(), ctypes.c_int(), []
     _check(_driver().cuDeviceGet(ctypes.byref(handle), device))
-    for value, attribute in zip(values, (16, 97), strict=True):  # as the driver numbers them
-        _check(_driver().cuDeviceGetAttribute(ctypes.byref(value), attribute, handle))
-    return values[0].value, values[1].value
+    for number in numbers:
+        _check(_driver().cuDeviceGetAttribute(ctypes.byref(value), number, handle))
+        values.append(value.value)
+    return values
+
+
+def find_version() -> str:
+    """Return the version of the interface of the driver."""
+    value = ctypes.c_int()
+    _check(_driver().cuDriverGetVersion(ctypes.byref(value)))
+    return str(value.value)
 
 
 def build(

@@ -25,8 +25,6 @@ INLINE void pause(int cycles) {
     while (clock64() - start < cycles) {}
 }
 
-INLINE void sleep(int nanoseconds) { asm volatile("nanosleep.u32 %0;" :: "r"(nanoseconds)); }
-
 // A product whose sum with an address is one instruction; the compiler would add up step by step, in two each.
 INLINE long long times(int count, int bytes) {
     long long found;

@@ -21,8 +21,8 @@
 // both share: states, gates and gradients of sums. A launch runs one of them, or both side by side, each in its own
 // blocks. Times are those of the sequence: a row that reads from the right begins at its own end.
 //
-// Constants from the host: CELL, KIND, WIDTH, DIRECTIONS, UNITS, SPLIT, ROWS, PASSES, WARPS, HELD, STAGED, HELD_N, STAGED_N,
-// RING, BATCH, SHARED_BYTES.
+// Constants from the host: CELL, KIND, WIDTH, DIRECTIONS, ALONE, UNITS, SPLIT, ROWS, PASSES, WARPS, HELD, STAGED, HELD_N,
+// STAGED_N, RING, BATCH, SHARED_BYTES.
 
 enum Cells { TANH, RELU, GRU_AFTER, GRU_BEFORE, LSTM };
 
@@ -45,11 +45,6 @@ INLINE word never_void(word value) { return value == VOID ? 0x7fffffffu : value;
 INLINE void exchange(char* base, long long index, Pair pair) {
     if constexpr (ELEMENT == 2) show(base + 2 * index, never_void(packed(pair)));
     else show(base + 4 * index, never_void(as_word(pair.v[0])), never_void(as_word(pair.v[1])));
-}
-
-// Between looks in vain: blocks that look without a rest keep the cache from those that write.
-INLINE void rest(int looks) {
-    if (looks > 0) sleep(looks < 4 ? 16 << looks : 256);
 }
 
 INLINE bool missing(Words f) { return (f.x == VOID) | (f.y == VOID) | (f.z == VOID) | (f.w == VOID); }
@@ -92,6 +87,7 @@ struct Product {
     static constexpr int HELD_CHUNKS = IN_REGISTERS < EACH ? IN_REGISTERS : EACH;
     static constexpr int LEFT = EACH - HELD_CHUNKS, STAGED_CHUNKS = IN_SHARED < LEFT ? IN_SHARED : LEFT;
     static constexpr int STREAMED = LEFT - STAGED_CHUNKS, SLOTS_IN_RING = STREAMED > 0 ? RING : 0;
+    static constexpr int SHARE_BYTES = WARPS * TILES * ROW_TILES * 2 * 32 * 8;
     static constexpr int BYTES = (STAGED_CHUNKS + SLOTS_IN_RING) * TILES * 2 * WARPS * 32 * 16;
     static_assert(STREAMED == 0 || RING > 0, "what neither registers nor shared memory hold needs a ring");
     static constexpr int UNROLLED = (HELD_CHUNKS + BATCH - 1) / BATCH * BATCH;
@@ -173,7 +169,6 @@ struct Product {
                 UNROLL for (int j = 0; j < ROW_TILES; ++j) some |= missing(found[i][j]);
             if (!in_any_lane(some)) return;
             if (looks == PATIENCE) give_up();
-            rest(looks);
             UNROLL for (int i = 0; i < BATCH; ++i) UNROLL for (int j = 0; j < ROW_TILES; ++j)
                 if (missing(found[i][j])) found[i][j] = look_words(rows[j] + (first + i) * STRIDE);
         }
@@ -229,7 +224,7 @@ struct Product {
     }
 
     // This warp's share of the product with the rows last looked for, into shared memory.
-    INLINE void operator()(const char* source, int stride, int count, bool waits, Pair* shares) {
+    INLINE void operator()(const char* source, int stride, int count, bool waits, Pair* shares, int) {
         Rows rows;
         place_rows(rows, source, stride);
         Sums sums = {};
@@ -247,10 +242,12 @@ struct Product {
         }
     }
 
-    // All warps' shares of one gate of a pair of units, always added in the same order; `rows` are those of a task.
-    static INLINE Pair total(const Pair* shares, int gate, int pair, int rows) {
-        const int counted = gate * PAIRS + pair;
-        const Pair* first = shares + (counted / 8 * ROW_TILES * 2 + rows) * 32 + counted % 8 * 4 + lane() % 4;
+    INLINE void keep(Pair*, int, int, int, Pair) {}  // other blocks have what was exchanged
+
+    // All warps' shares of one gate for one task, always added in the same order.
+    template <typename AnyTask> INLINE Pair total(const Pair* shares, int gate, const AnyTask& task, int) const {
+        const int counted = gate * PAIRS + task.pair;
+        const Pair* first = shares + (counted / 8 * ROW_TILES * 2 + task.rows) * 32 + counted % 8 * 4 + lane() % 4;
         Pair sum = {{0, 0}}, other = {{0, 0}};  // two chains of additions, for the latency's sake
         UNROLL for (int warp = 0; warp < WARPS; ++warp) {
             const Pair share = first[warp * TILES * ROW_TILES * 2 * 32];
@@ -261,77 +258,3 @@ struct Product {
         return sum;
     }
 };
-
-// What a lane finishes: two neighbouring units of one row. A task is 8 pairs of units, 8 rows and the parity of the
-// row; COUNT pairs begin at `first_pair` of the block.
-template <int COUNT> struct Task {
-    static constexpr int ALL = (COUNT + 7) / 8 * ROW_TILES * 2, EACH = (ALL + WARPS - 1) / WARPS;
-    int number, pair, rows, unit, row;  // row within the pass
-    bool mine;
-
-    INLINE Task(int turn, int first_unit, int first_pair) {
-        const int lane = thread_number() % 32;
-        number = turn * WARPS + thread_number() / 32;
-        rows = number % (ROW_TILES * 2);
-        const int own_pair = number / (ROW_TILES * 2) * 8 + lane / 4;
-        pair = first_pair + own_pair;
-        unit = first_unit + pair * 2;
-        row = rows / 2 * 8 + lane % 4 * 2 + rows % 2;
-        mine = number < ALL && own_pair < COUNT && unit < WIDTH;
-    }
-};
-typedef Task<OWN_PAIRS> OwnTask;
-constexpr int TASKS = OwnTask::ALL, TASKS_EACH = OwnTask::EACH;
-
-// Shared memory: shares | running values, two of each unit and row | ends of rows | staged weights.
-constexpr int RUNNING = PASSES * TASKS * 32;
-template <typename Kind> constexpr int SHARE = WARPS * Kind::TILES * ROW_TILES * 2 * 32 * 8;  // bytes
-constexpr int AFTER_SHARES = 2 * RUNNING * 8 + PASSES * ROWS * 4;   // bytes up to the staged weights
-
-struct Place {
-    int group_row, rows;    // the block's rows begin at group_row; of them `rows` are in the batch
-    int first_unit, slice;  // of the units whose sums it computes; which of the blocks that share them it is
-    int direction;          // among those of the launch
-    Pair* shares;
-    Pair* running[2];
-    int* ends;
-
-    INLINE Place(int batch, int share_size) {
-        const int groups = (batch + PASSES * ROWS - 1) / (PASSES * ROWS), group = block_number() / BLOCKS;
-        direction = group / groups;
-        group_row = group % groups * (PASSES * ROWS);
-        first_unit = block_number() % BLOCKS / SPLIT * UNITS;
-        slice = block_number() % SPLIT;
-        rows = batch - group_row < PASSES * ROWS ? batch - group_row : PASSES * ROWS;
-        shares = reinterpret_cast<Pair*>(shared_bytes());
-        running[0] = reinterpret_cast<Pair*>(shared_bytes() + share_size);
-        running[1] = running[0] + RUNNING;
-        ends = reinterpret_cast<int*>(running[1] + RUNNING);
-    }
-
-    // Where each row ends, and where the longest does.
-    INLINE int longest(const int* lengths, int steps) const {
-        for (int row = thread_number(); row < PASSES * ROWS; row += WARPS * 32) {
-            const int length = row >= rows ? 0 : lengths == nullptr ? steps : lengths[group_row + row];
-            ends[row] = length < 0 ? 0 : length > steps ? steps : length;
-        }
-        join_block();
-        int last = 0;
-        ROLLED for (int row = 0; row < PASSES * ROWS; ++row) last = ends[row] > last ? ends[row] : last;
-        return last;
-    }
-
-    INLINE int count(int pass) const {
-        const int left = rows - pass * ROWS;
-        return left < 0 ? 0 : left > ROWS ? ROWS : left;
-    }
-    INLINE Pair& value(int which, int pass, const OwnTask& task) const {
-        return running[which][(pass * TASKS + task.number) * 32 + thread_number() % 32];
-    }
-};
-
-// Every task of this warp whose cells are in the batch.
-#define EACH_TASK(place, pass)                                        \
-    UNROLL for (int turn = 0; turn < TASKS_EACH; ++turn)              \
-        if (const OwnTask task(turn, place.first_unit, place.slice * OWN_PAIRS);                                 \
-            task.mine && task.row < place.count(pass))

@@ -25,24 +25,29 @@ def record(work: Callable[[], None], stream: Any, pool: Any) -> Callable[[], Non
     Everything that it reads and writes must stay where it is. Memory that it allocates comes from `pool`.
     """
     graph = torch.cuda.CUDAGraph()
+    with torch.cuda.stream(stream), torch.no_grad():
+        # Local to this thread: others may allocate memory meanwhile.
+        graph.capture_begin(pool, capture_error_mode="thread_local")
+        try:
+            work()
+        finally:
+            _end(graph)
+    return Recording(graph, work)
+
+
+def _end(graph: torch.cuda.CUDAGraph) -> None:
     try:
-        with torch.cuda.stream(stream), torch.no_grad():
-            # Local to this thread: others may allocate memory meanwhile.
-            graph.capture_begin(pool, capture_error_mode="thread_local")
-            try:
-                work()
-            finally:
-                graph.capture_end()
-    except Exception:
+        graph.capture_end()
+    except RuntimeError:
         release_generator()
         raise
-    return Recording(graph, work)
 
 
 def release_generator() -> None:
     """Give the GPU's generator a new state with the same seed.
 
-    torch leaves the old one marked as recording when a recording fails, and then refuses to draw from it.
+    torch leaves the old one marked as recording when a recording cannot be ended, and then refuses to draw
+    from it. Graphs that were recorded before keep on drawing from the old one.
     """
     generator = torch.cuda.default_generators[torch.cuda.current_device()]
     fresh = torch.Generator(generator.device).manual_seed(generator.initial_seed())

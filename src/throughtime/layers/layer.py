@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
 import torch
@@ -161,13 +161,12 @@ class Layer(nn.Module):
 
 def are_bare(layers: Sequence[Layer]) -> bool:
     """Whether calling these layers only scans their cells: no weights are dropped, and no hook watches."""
-    return are_unwatched(layers) and not any(
-        type(layer) is not Layer or (layer.training and layer.weight_drop) or not are_unwatched(layer.cells)
-        for layer in layers
-    )
+    if any(type(layer) is not Layer or (layer.training and layer.weight_drop) for layer in layers):
+        return False
+    return are_unwatched([module for layer in layers for module in (layer, *layer.cells)])
 
 
-def are_unwatched(modules: Iterable[nn.Module]) -> bool:
+def are_unwatched(modules: Sequence[nn.Module]) -> bool:
     """Whether no hook watches these modules."""
     return not nn.modules.module._has_any_global_hook() and not any(
         module._forward_pre_hooks

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 import torch
@@ -56,18 +55,28 @@ ASSOCIATIVE_FROM = 8
 
 
 def choose_backend(
-    cell: Cell, x: Tensor, lengths: Tensor | None, carry: Tensor | None, layers: int = 1
+    cell: Cell,
+    x: Tensor,
+    lengths: Tensor | None,
+    carry: Tensor | None,
+    layers: int = 1,
+    directions: int = 1,
 ) -> Backend:
     """Return the fastest backend that can run this call and whose fixed costs pay off for its steps.
 
-    `layers` is the number of such cells that torch would run side by side.
+    `layers` and `directions` say how many such cells run in one call. A kernel of ours that does not compile
+    or start is passed over, with a warning.
     """
-    trains = x.device.type != "cpu" and _trains(cell, x)  # on a CPU only the ranking asks
+    on_gpu = x.device.type == "cuda"
+    trains = on_gpu and _trains(cell, x)  # on a CPU only the ranking asks
     for name in rank_backends(cell, x, lengths):
-        if x.shape[0] >= _find_break_even(name, cell, x, trains, layers):
-            backend = BACKENDS[name]
-            if backend.refuses(cell, x, lengths, carry) is None:
-                return backend
+        if not _pays(name, cell, x, lengths, carry, trains, layers, directions):
+            continue
+        backend = BACKENDS[name]
+        if backend.refuses(cell, x, lengths, carry) is None and (
+            not on_gpu or name not in GPU_ONLY or _works(backend, cell, x, carry, trains)
+        ):
+            return backend
     raise AssertionError("the reference refuses nothing")
 
 
@@ -77,14 +86,9 @@ def choose_for_layers(
     lengths: Tensor | None = None,
     carry: Tensor | None = None,
 ) -> Backend:
-    """Return the backend for layers that are `are_alike`; `x` has the precision of the run.
-
-    Torch runs all layers of a stack side by side, each some steps behind the one below, or the two directions
-    of one layer: the next layer then needs the outputs of both.
-    """
-    side_by_side = len(layers) if len(layers[0]) == 1 else 2
+    """Return the backend for layers that are `are_alike`; `x` has the precision of the run."""
     # The top cell decides: where some cells are frozen and some are trained, those on top are trained.
-    return choose_backend(layers[-1][-1], x, lengths, carry, side_by_side)
+    return choose_backend(layers[-1][-1], x, lengths, carry, len(layers), len(layers[0]))
 
 
 def are_alike(layers: Sequence[Sequence[Cell]]) -> bool:
@@ -117,17 +121,35 @@ def rank_backends(cell: Cell, x: Tensor, lengths: Tensor | None) -> Sequence[str
     return sorted(BACKENDS.own, key=lambda name: speed[name][column] if name in speed else 0.0, reverse=True)
 
 
-def _find_break_even(name: str, cell: Cell, x: Tensor, trains: bool, layers: int) -> int:
-    """Return the number of steps from which a backend repays its fixed costs; measured with 1 to 8 steps."""
-    if x.device.type != "cpu":
-        from throughtime.recurrence import costs
-
-        return costs.find_break_even(name, cell, x, trains, layers)
+def _pays(
+    name: str,
+    cell: Cell,
+    x: Tensor,
+    lengths: Tensor | None,
+    carry: Tensor | None,
+    trains: bool,
+    layers: int,
+    directions: int,
+) -> bool:
+    """Whether a backend repays its fixed costs: as predicted on a GPU, as measured on a CPU."""
+    device = x.device.type
     if name in GPU_ONLY:
-        return sys.maxsize
+        if device != "cuda":
+            return False
+        from throughtime.recurrence import comparison
+
+        return comparison.is_faster(cell, x, lengths, carry, trains, layers, directions)
+    if device != "cpu":
+        return True
     if name == "associative":
-        return ASSOCIATIVE_FROM
-    return FEW if name == "fused" or (name == "native" and cell.equations == "lstm") else 0
+        return x.shape[0] >= ASSOCIATIVE_FROM
+    return x.shape[0] >= FEW or not (name == "fused" or (name == "native" and cell.equations == "lstm"))
+
+
+def _works(backend: Backend, cell: Cell, x: Tensor, carry: Tensor | None, trains: bool) -> bool:
+    from throughtime.recurrence import trials
+
+    return trials.works(backend, cell, x, carry, trains)
 
 
 def _trains(cell: Cell, x: Tensor) -> bool:

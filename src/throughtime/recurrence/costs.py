@@ -1,115 +1,164 @@
-"""Measurements on GPUs: where our kernels are faster than torch's, and which plan suits them best.
+"""The time that a call takes on a GPU in our kernels; `torch_costs` has that of torch's.
 
-`costs.json` has the figures of known GPUs. `throughtime doctor --measure` writes those of this machine into
-the user's cache folder, and they take precedence. Without measurements, `auto` leaves a call to torch.
+A call of ours takes one launch per layer and pass, in which the blocks exchange the state once per step,
+and a few large products. Its time follows from the numbers of steps, exchanges, bytes, operations and
+launches. The coefficients were fitted on an H200; `Rates` are the few that differ between machines (see
+`calibration`). Only an H200 was measured: on other GPUs the model is an estimate.
+
+A call is predicted twice: *called*, where Python launches every operation and the host may be the slower
+one, and *replayed* from a CUDA graph, where only the GPU counts.
 """
 
 from __future__ import annotations
 
-import functools
-import json
-import math
-import sys
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from typing import NamedTuple
 
-import torch
-from torch import Tensor
-
-from throughtime.cells.base import Cell
-from throughtime.files import cache_folder
-from throughtime.recurrence.choice import GPU_ONLY
-from throughtime.recurrence.persistent_plan import KernelTask, Plan
-
-NEVER = sys.maxsize
-ALIGNED = 8
+from throughtime.kernels.elements import ElementKind, round_up_units
+from throughtime.recurrence.persistent_plan import (
+    Form,
+    KernelTask,
+    best,
+    estimate_start,
+    estimate_step,
+)
 
 
-def find_break_even(backend: str, cell: Cell, x: Tensor, trains: bool, layers: int = 1) -> int:
-    """Return the number of steps from which this backend is faster than torch, at the nearest measured shape.
+class Gpu(NamedTuple):
+    """The properties of a GPU that the model uses."""
 
-    `layers` is the number of layers that torch would run side by side.
-    """
-    if backend not in GPU_ONLY:
-        return 0
-    if x.device.type != "cuda":
-        return NEVER
-    name = name_use(cell, x.dtype, trains)
-    return _steps(gpu(x.get_device()), backend, name, cell.hidden_size, x.shape[1], layers)
+    capability: tuple[int, int]
+    multiprocessors: int
+    shared: int  # bytes of shared memory that a block may have
+    clock: float  # MHz
+    memory: float  # bytes per microsecond
+    l2: int  # bytes
 
 
-@functools.cache
-def _steps(name: str, backend: str, name_use: str, hidden: int, batch: int, layers: int) -> int:
-    """Look up `find_break_even` once: every call of `scan` asks."""
-    return nearest(figures(name).get(backend, {}).get(name_use, []), hidden, batch, layers)
+H200 = Gpu((9, 0), 132, 232448, clock=1980.0, memory=4.9e6, l2=60 << 20)
 
 
-def nearest(rows: list[list[Any]], hidden: int, batch: int, layers: int = 1) -> int:
-    """Return the steps of the row whose shape is nearest.
+@dataclass(frozen=True)
+class Rates:
+    """The constants of a machine. Times are in microseconds; the others are relative to an H200."""
 
-    A row is hidden size, batch, and the steps with one layer, with two, and with three or more (null: at no
-    length). In rows of three numbers the steps hold for any number of layers. Sizes that are not a multiple
-    of 8 are far from those that are, as torch is much slower there.
-
-    >>> rows = [[256, 16, 35, 128, None], [1024, 16, 128, 128, 128]]
-    >>> nearest(rows, hidden=300, batch=20), nearest(rows, hidden=300, batch=20, layers=2)
-    (35, 128)
-    >>> nearest([], hidden=300, batch=20) == NEVER
-    True
-    """
-
-    def distance(row: list[Any]) -> float:
-        apart = 0.5 if (row[0] % ALIGNED == 0) != (hidden % ALIGNED == 0) else 0.0
-        return abs(math.log(row[0] / hidden)) + abs(math.log(row[1] / batch)) + apart
-
-    if not rows:
-        return NEVER
-    row = min(rows, key=distance)
-    steps = row[min(1 + layers, len(row) - 1)]
-    return NEVER if steps is None else int(steps)
+    exchange: float  # latencies inside our kernels
+    traffic: float  # bytes and products inside our kernels
+    product: float  # products over all steps in bf16 and float16
+    product32: float  # the same in tf32
+    memory: float  # bytes of memory
+    launch: float  # time of a small kernel, replayed
+    host: float  # time in which the host launches one of our layers and its backward pass
+    host_layer: float  # and every further layer
+    torch_latency: float  # latencies of torch's kernels
+    torch_traffic: float  # bytes and products inside torch's kernels
+    torch_small: float  # torch's single launch for small layers
+    torch_host: float  # time in which the host launches one layer of torch's and its backward pass
+    torch_host_step: float  # and every step of it
 
 
-def name_use(cell: Cell, dtype: torch.dtype, trains: bool) -> str:
-    """Return the name under which figures of such calls are stored."""
-    reset = getattr(cell, "reset", "after")
-    name = (cell.equations or type(cell).__name__) + ("-before" if reset == "before" else "")
-    return f"{name} {str(dtype).removeprefix('torch.')} {'trained' if trains else 'forward'}"
+DEFAULTS = Rates(
+    exchange=1.0,
+    traffic=1.0,
+    product=1.0,
+    product32=1.0,
+    memory=1.0,
+    launch=1.25,
+    host=670.0,
+    host_layer=200.0,
+    torch_latency=1.0,
+    torch_traffic=1.0,
+    torch_small=1.0,
+    torch_host=1160.0,
+    torch_host_step=46.0,
+)
+"""Those of an H200."""
 
 
-def plan(device: int, task: KernelTask) -> Plan | None:
-    """Return the plan measured as the best for exactly this task on this GPU, or None."""
-    numbers = figures(gpu(device)).get("plans", {}).get(plan_name(task))
-    return None if numbers is None else Plan(**numbers)
+class Call(NamedTuple):
+    """What a prediction depends on."""
+
+    form: Form
+    kind: ElementKind
+    steps: int
+    batch: int
+    hidden: int
+    inputs: int
+    layers: int = 1
+    directions: int = 1
+    trains: bool = True
+    ragged: bool = False
+
+    @property
+    def cells(self) -> int:
+        """Number of cells."""
+        return self.layers * self.directions
+
+    def count_operations(self, hidden: int) -> tuple[float, float]:
+        """Return the operations, in millions, of the products with all inputs, and with all states.
+
+        `hidden` is the number of units with padding.
+        """
+        above = hidden * self.directions
+        widths = self.directions * (self.inputs + (self.layers - 1) * above)
+        per_input = 2e-6 * self.steps * self.batch * self.form.gates * hidden
+        return per_input * widths, per_input * self.cells * hidden
 
 
-def plan_name(task: KernelTask) -> str:
-    """Return the name under which the best plan of a task is stored."""
-    way = "backward" if task.backward else "forward"
-    return f"{task.form.name} {task.kind.name} {way} {task.width} {task.batch}"
+class Times(NamedTuple):
+    """Predicted microseconds."""
+
+    called: float
+    replayed: float
 
 
-@functools.cache
-def gpu(device: int) -> str:
-    """Return the name of a GPU."""
-    return torch.cuda.get_device_name(device)
+HALF_RATE, TF32_RATE, FLOAT_RATE = 640.0, 195.0, 50.0
+"""Millions of operations per microsecond of the products over all steps."""
+MEMORY_RATE = 1.6e6
+"""Bytes per microsecond of copies and sums."""
+REPLAY, FORWARD_LAUNCHES, BACKWARD_LAUNCHES = 9.2, 3.4, 15.7
+"""Times of a small kernel that a call takes, and each layer beside its recurrence, bytes and operations."""
+FORWARD_HOST = 0.2
+"""Share of the host's time that a call without a backward pass takes."""
 
 
-@functools.cache
-def figures(name: str) -> dict[str, Any]:
-    """Return all measurements on GPUs of this name; the user's own take precedence."""
-    result: dict[str, Any] = {}
-    for path in (Path(__file__).with_name("costs.json"), own_file()):
-        if path.exists():
-            result.update(json.loads(path.read_text(encoding="utf-8")).get(name, {}))
-    return result
+def predict_ours(call: Call, gpu: Gpu, rates: Rates) -> Times | None:
+    """Return the times of our kernels, which run one layer after the other; None if they do not fit."""
+    width, size = round_up_units(call.hidden), call.kind.size
+    layer = 0.0
+    for backward in (False, True)[: 1 + call.trains]:
+        launches = _time_launches(
+            call, KernelTask(call.form, call.kind, width, call.batch, backward, call.directions), gpu, rates
+        )
+        if launches is None:
+            return None
+        layer += launches + rates.launch * (BACKWARD_LAUNCHES if backward else FORWARD_LAUNCHES)
+        filled = call.steps * call.batch * width * (2 * call.form.slots if backward else 1)
+        copied = 2 * call.form.gates * width * width if backward else 0
+        if width > call.hidden:
+            copied = 2 * copied + call.steps * call.batch * width
+        layer += call.directions * rates.memory * size * (filled + copied) / MEMORY_RATE
+    entering, recurrent = call.count_operations(width)
+    operations = (3 * entering + recurrent) if call.trains else entering
+    device = rates.launch * REPLAY + call.layers * layer + scale_product(rates, call.kind) * operations
+    host = (rates.host + rates.host_layer * (call.cells - 1)) * (1.0 if call.trains else FORWARD_HOST)
+    return Times(max(host, device), device)
 
 
-def forget() -> None:
-    """Read the files again at the next use, after a new measurement."""
-    figures.cache_clear()
-    _steps.cache_clear()
+def _time_launches(call: Call, task: KernelTask, gpu: Gpu, rates: Rates) -> float | None:
+    """Return the microseconds of a pass of a layer: both directions side by side, or one after the other."""
+    found = []
+    for beside in (1, 2)[: call.directions]:
+        plan = best(task, gpu.multiprocessors // beside, gpu.shared)
+        if plan is not None:
+            step = estimate_step(task, plan)
+            time = call.steps * (rates.exchange * step.latency + rates.traffic * step.traffic)
+            found.append(call.directions // beside * (time + rates.traffic * estimate_start(task, plan)))
+    return min(found, default=None)
 
 
-def own_file() -> Path:
-    """Return the file that `throughtime doctor --measure` writes."""
-    return cache_folder() / "costs.json"
+def scale_product(rates: Rates, kind: ElementKind) -> float:
+    """Return the microseconds of a million operations."""
+    if kind >= ElementKind.BF16:
+        return rates.product / HALF_RATE
+    return rates.product32 / (TF32_RATE if kind is ElementKind.TF32 else FLOAT_RATE)

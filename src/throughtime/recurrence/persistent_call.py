@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from throughtime.kernels.elements import ElementKind, round_up_units
-from throughtime.recurrence import costs
 from throughtime.recurrence.batched_copies import FROM_FLOAT, NO_CONVERSION, TO_FLOAT, At
 from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan, best, microseconds
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from throughtime.kernels import driver
 
 
-FILES = ("primitives.cuh", "elements.cuh", "product.cuh")
+FILES = ("primitives.cuh", "elements.cuh", "product.cuh", "tasks.cuh", "alone.cuh")
 AS_IT_IS = contextlib.nullcontext()
 
 
@@ -148,7 +147,7 @@ def choose_plan(task: KernelTask, device: int) -> tuple[Plan | None, bool]:
     from throughtime.kernels import driver
 
     multiprocessors, shared = driver.limits(device)
-    alone = costs.plan(device, task) or best(task, multiprocessors, shared)
+    alone = best(task, multiprocessors, shared)
     if task.directions == 1 or alone is None:
         return alone, False
     half = best(task, multiprocessors // task.directions, shared)

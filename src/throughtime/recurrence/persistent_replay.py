@@ -25,16 +25,19 @@ from throughtime.recurrence.backend import first_order
 from throughtime.recurrence.batched_copies import At, Copies, Launch, Rows
 from throughtime.recurrence.persistent_backward import build_backward
 from throughtime.recurrence.persistent_call import Call
-from throughtime.recurrence.persistent_forward import FIRST_OWN, OWN, X, build_forward
+from throughtime.recurrence.persistent_forward import CARRY, FIRST_OWN, LENGTHS, OWN, X, build_forward
 from throughtime.recurrence.persistent_memory import allocate
 
 SEEN_BEFORE = 8
 """Calls before one is recorded; the trainer records its updates as a whole after fewer."""
 MAX_REPLAYS = 16
-LARGEST = 64 << 20
-"""Bytes of memory of one recording: calls that need more keep the GPU busy for longer than the host."""
+LARGEST, MAX_BYTES = 64 << 20, 256 << 20
+"""Bytes of memory of one recording and of all: calls that need more keep the GPU busy for longer than the
+host."""
 ROW = 1 << 10
 """Elements in a row, where a copy takes a tensor for a matrix."""
+STATE = OWN.index("h")
+"""Where the weights of a cell end and its state begins."""
 FAILURES = (RuntimeError, ThroughtimeError)
 """What torch and the driver raise where something cannot be recorded."""
 
@@ -72,11 +75,14 @@ class Replay:
         self.call, self.busy = call, threading.Lock()
         self._stream, self._pool = stream, pool
         program = build_forward(call)
-        tensors: list[Any] = [
-            one.new_empty(one.shape) if one is not None and _moves(number) else one
+        tensors: list[Any] = list(given)
+        self._moved = [
+            number
             for number, one in enumerate(given)
+            if one is not None and (number < FIRST_OWN or (number - FIRST_OWN) % len(OWN) >= STATE)
         ]
-        self._moved = [number for number, one in enumerate(given) if one is not None and _moves(number)]
+        for number in self._moved:
+            tensors[number] = tensors[number].new_empty(tensors[number].shape)
         self._inputs = [tensors[number] for number in self._moved]
         tensors[X] = self._like = tensors[X].view(-1, call.inputs)
         tensors += allocate(program.shapes, self._like, call.kind)
@@ -131,9 +137,14 @@ class Replay:
         return run
 
 
-def _moves(number: int) -> bool:
-    """Whether a given tensor is copied into a recording; weights are read where they lie."""
-    return number < FIRST_OWN or OWN[(number - FIRST_OWN) % len(OWN)] in ("h", "c")
+def _select_weights(given: Sequence[Tensor | None]) -> list[Tensor]:
+    """Return the weights among the tensors that a call gives; a recording reads them where they lie."""
+    return [
+        weight
+        for first in range(FIRST_OWN, len(given), len(OWN))
+        for weight in given[first : first + STATE]
+        if weight is not None
+    ]
 
 
 class Lease:
@@ -165,7 +176,7 @@ class Replayed(torch.autograd.Function):
         if replay.call.keeps:
             ctx.lease = lease
             # Not for their values: torch then notices a weight that is changed before the backward pass.
-            ctx.save_for_backward(*[one for number, one in enumerate(given) if not _moves(number)])
+            ctx.save_for_backward(*_select_weights(given))
             ctx.set_materialize_grads(False)
         else:
             lease.end()
@@ -197,12 +208,11 @@ class Recordings:
         """Return the right to use the recording of a call; None if it has none yet, or it is not free."""
         if call.plans is not None or not is_replayable(call.device):
             return None
-        weights = [one for number, one in enumerate(given) if one is not None and not _moves(number)]
+        weights = _select_weights(given)
         if not all(one.is_contiguous() for one in weights):
             return None
-        stream = get_stream(call.device)
         addresses = [one.data_ptr() for one in weights]
-        key = call, given[0] is None, given[1] is None, stream, *addresses
+        key = call, given[LENGTHS] is None, given[CARRY] is None, get_stream(call.device), *addresses
         with self._lock:
             replay = self._replays.get(key)
             if replay is not None:
@@ -220,7 +230,8 @@ class Recordings:
             if len(self._seen) > 64 * MAX_REPLAYS:
                 self._seen.clear()
             return None
-        if any(address % 16 for address in addresses) or count_bytes(call) > LARGEST:
+        size = count_bytes(call)
+        if any(address % 16 for address in addresses) or size > LARGEST:
             return None
         place = call.device, get_stream(call.device)
         if place not in self._places:
@@ -229,10 +240,13 @@ class Recordings:
             replay = Replay(call, given, *self._places[place])
         except FAILURES:  # recording runs nothing: the call runs as it is
             return None
-        self._replays[key] = replay
-        if len(self._replays) > MAX_REPLAYS:
+        while self._replays and (len(self._replays) >= MAX_REPLAYS or size + self._count_bytes() > MAX_BYTES):
             self._replays.popitem(last=False)
+        self._replays[key] = replay
         return replay
+
+    def _count_bytes(self) -> int:
+        return sum(count_bytes(replay.call) for replay in self._replays.values())
 
     def forget(self) -> None:
         """Forget all recordings; memory that is in use is freed when it no longer is."""

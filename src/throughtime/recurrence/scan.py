@@ -66,21 +66,31 @@ def scan(
         )
         return Result(_append_zeros(outputs, steps), last)
     entering = cell.initial_state(x.shape[1]) if state is None else state
-
-    def run(x: Tensor, state: State, carry: Tensor | None) -> Result:
-        if not reverse:
-            return chosen.run(cell, x, state, lengths, carry)
-        order = reversal(x, lengths)
-        factors = None if carry is None else _reorder(carry, order)
-        outputs, last = chosen.run(cell, _reorder(x, order), state, lengths, factors)
-        return Result(_reorder(outputs, order), last)
-
-    if narrow is None:
-        outputs, last = run(x, entering, carry)
+    if narrow is None and not reverse:
+        outputs, last = chosen.run(cell, x, entering, lengths, carry)
+    elif narrow is None:
+        outputs, last = _run_reversed(chosen, cell, x, entering, lengths, carry)
     else:
         factors = None if carry is None else carry.to(narrow)
-        outputs, last = _autocast([cell], x, entering, narrow, partial(run, carry=factors))
+        run = partial(_run_reversed if reverse else _run, chosen, cell, lengths=lengths, carry=factors)
+        outputs, last = _autocast([cell], x, entering, narrow, run)
     return Result(_append_zeros(outputs, steps), last)
+
+
+def _run(
+    backend: Backend, cell: Cell, x: Tensor, state: State, lengths: Tensor | None, carry: Tensor | None
+) -> Result:
+    return backend.run(cell, x, state, lengths, carry)
+
+
+def _run_reversed(
+    backend: Backend, cell: Cell, x: Tensor, state: State, lengths: Tensor | None, carry: Tensor | None
+) -> Result:
+    """Run a cell on rows that are swapped inside their lengths, and swap the outputs back."""
+    order = reversal(x, lengths)
+    factors = None if carry is None else _reorder(carry, order)
+    outputs, last = backend.run(cell, _reorder(x, order), state, lengths, factors)
+    return Result(_reorder(outputs, order), last)
 
 
 def scan_layers(

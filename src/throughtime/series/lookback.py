@@ -68,10 +68,8 @@ class RidgeChoice:
             if self.chosen == first:
                 why += f"none has a better ridge regression than {first} on every part of the data"
             else:
-                why += (
-                    f"{self.chosen} have a better ridge regression than {first} on every part of the data, "
-                )
-                why += "and the mean of both is used"
+                why += f"{self.chosen} have a better ridge regression than {first} on every part of the data"
+                why += ", and the mean of both is used"
         subtracted = {"last": "its last value", "mean": "its mean", "none": "nothing"}[self.normalise]
         error = f"validation error {self.errors[self.chosen]:.4g}"
         return f"{why} ({error}); {subtracted} is subtracted from a window, penalty {self.penalty:g}."
@@ -192,13 +190,12 @@ def _try_parts(
     horizon: int,
 ) -> list[_Trial]:
     """The parts on which maps are tried, the last one first; none if that has no windows."""
-    quarters = [
-        sum_windows(series, [_cut(part, *ends) for part in training], lookback, horizon) for ends in QUARTERS
-    ]
-    whole = sum_windows(series, training, lookback, horizon)
-    trials = [_Trial(whole, sum_windows(series, validation, lookback, horizon))]
-    trials.append(_Trial(quarters[0].add(quarters[1]), quarters[2]))
-    trials.append(_Trial(quarters[0], quarters[1]))
+    stride = choose_stride(training, lookback, horizon)
+    first, third, fourth, whole, last = (
+        sum_windows(series, part, lookback, horizon, stride)
+        for part in (*([_cut(each, *ends) for each in training] for ends in QUARTERS), training, validation)
+    )
+    trials = [_Trial(whole, last), _Trial(first.add(third), fourth), _Trial(first, third)]
     usable = [bool(trial.fitted.windows and trial.tested.windows) for trial in trials]
     return [trial for trial, use in zip(trials, usable, strict=True) if use] if usable[0] else []
 
@@ -215,11 +212,20 @@ def _best_penalty(trial: _Trial, lookback: int, offset: Offset) -> tuple[float, 
     return min((new.squared_error(known.weights(penalty)) / values, penalty) for penalty in PENALTIES)
 
 
-def sum_windows(series: Sequence[Array], parts: Sequence[range], lookback: int, horizon: int) -> Moments:
-    """Sum over all windows whose horizon lies in the part of its series, or over every n-th of many."""
-    products = sum(map(len, parts)) * lookback * (lookback + horizon)
-    stride = max(1, round(products / MAX_PRODUCTS))
+def sum_windows(
+    series: Sequence[Array], parts: Sequence[range], lookback: int, horizon: int, stride: int | None = None
+) -> Moments:
+    """Sum over every n-th window (`stride`) whose horizon lies in the part of its series.
+
+    By default these are all windows, or some of very many.
+    """
+    stride = stride or choose_stride(parts, lookback, horizon)
     return Moments.of(series, parts, lookback, horizon, subtract_last=False, stride=stride)
+
+
+def choose_stride(parts: Sequence[range], lookback: int, horizon: int) -> int:
+    """Return n, to use every n-th window of many, and all of fewer."""
+    return max(1, round(sum(map(len, parts)) * lookback * (lookback + horizon) / MAX_PRODUCTS))
 
 
 def normalise(moments: Moments, lookback: int, offset: Offset) -> Moments:

@@ -101,15 +101,16 @@ def measure_speed(model: Predictor, dataset: Dataset, seconds: float, processes:
         trainer = Trainer(objective, model.config, Path(folder), Reporter(), **options)
         steps = trainer.steps_per_epoch
         objective.model.train()
-        for group in itertools.chain.from_iterable(trainer.groups() for _ in itertools.count()):
-            trainer.update(group)
-            done += 1
-            if done == WARM_UP:
-                read_clock()  # wait for a GPU
-                began = time.perf_counter()
-            # Processes wait for each other in each update, so all must stop after the same one.
-            if done > WARM_UP and (elapsed := mean_clock()) >= limit:
-                break
+        with trainer.computing():
+            for group in itertools.chain.from_iterable(trainer.groups() for _ in itertools.count()):
+                trainer.update(group)
+                done += 1
+                if done == WARM_UP:
+                    read_clock()  # wait for a GPU
+                    began = time.perf_counter()
+                # Processes wait for each other in each update, so all must stop after the same one.
+                if done > WARM_UP and (elapsed := mean_clock()) >= limit:
+                    break
         per_update = elapsed / (done - WARM_UP)
     objective.model.load_state_dict(before)
     return Speed(per_update, per_update * steps)

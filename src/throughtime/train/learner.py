@@ -7,9 +7,10 @@ loss or its gradient is NaN or infinite, it changes nothing, and halves the rate
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +24,7 @@ from throughtime.train import optimizers
 from throughtime.train.config import TrainingConfig
 from throughtime.train.objective import Loss, Objective, State
 from throughtime.train.processes import Processes
+from throughtime.train.tally import Tally
 
 if TYPE_CHECKING:
     from throughtime.train.cuda_graphs import CudaGraphs
@@ -95,7 +97,7 @@ class Learner:
         """Run forward, backward, clip and step, without waiting for the device."""
         self._optimizer.zero_grad(set_to_none=True)
         before = carried
-        total = torch.zeros((), device=self.device)
+        totals: list[Tensor] = []
         # DistributedDataParallel gives the mean of the processes' gradients; the loss is a sum over them.
         share = self._processes.world_size / count
         for number, batch in enumerate(batches):
@@ -104,13 +106,24 @@ class Learner:
             with _exchange(self._loss, last=number == len(batches) - 1):
                 with autocast(self.device, self.precision):
                     loss, carried = self._loss(batch, carried)
-                (share * (loss.total if loss.penalty is None else loss.total + loss.penalty)).backward()
-            total += loss.total.detach()
+                whole = loss.total if loss.penalty is None else loss.total + loss.penalty
+                whole.backward(share.to(whole) if isinstance(share, Tensor) else whole.new_full((), share))
+            totals.append(loss.total.detach())
+        total = functools.reduce(torch.add, totals)
         norm = optimizers.clip_gradients(self._parameters, self._clip)
-        finite = self._processes.all_agree(torch.isfinite(total) & torch.isfinite(norm))
-        optimizers.step_if_finite(self._optimizer, finite, wait=self.device.type != "cuda")
-        self.tally.add(total, norm, count, finite)
+        if isinstance(count, Tensor) and self._has_kernels():
+            finite, stopped = self.tally.add_at_once(total, norm, count)
+            optimizers.step_unless(self._optimizer, stopped)
+        else:
+            finite = self._processes.all_agree(torch.isfinite(total) & torch.isfinite(norm))
+            optimizers.step_if_finite(self._optimizer, finite, wait=self.device.type != "cuda")
+            self.tally.add(total, norm, count, finite)
         return _finite_state(finite, carried, before)
+
+    def _has_kernels(self) -> bool:
+        from throughtime.kernels import driver
+
+        return self.device.type == "cuda" and driver.unavailable(self.device.index) is None
 
     def is_finite(self) -> bool:
         """Whether all weights are finite. This waits for the device."""
@@ -137,126 +150,6 @@ class Learner:
         self.averaging.restore(tensors)
         carried = itertools.takewhile(tensors.__contains__, map("carried.{}".format, itertools.count()))
         self._carried = tuple(self._processes.own_rows(tensors[name]).to(self.device) for name in carried)
-
-
-class Lap(NamedTuple):
-    """What was measured since the last report."""
-
-    total: float
-    targets: int
-    gradient_norm: float  # mean over the updates, before clipping
-    clipped: float  # share of updates whose gradient was clipped
-    skipped: int  # number of updates that were skipped, which are not counted in the others
-
-
-class Tally:
-    """Sums losses and gradient norms on the device, and counts the updates that were skipped.
-
-    Losses are summed since the last report and since the epoch began. `add` never waits for the device.
-    """
-
-    rate_factor: Tensor
-    """The factor on the learning rate: each skipped update halves it."""
-    stepped: Tensor
-    """Whether the last update changed the weights."""
-
-    def __init__(self, device: torch.device, clip: float | None = None) -> None:
-        self._clip = clip
-        self._totals = torch.zeros(2, dtype=torch.float64, device=device)  # since the last lap, in the epoch
-        self._targets = [0, 0]
-        self._gradients = torch.zeros(2, dtype=torch.float64, device=device)  # sum of norms, clipped updates
-        self._lap_updates = 0
-        self._updates = torch.zeros((), dtype=torch.int64, device=device)
-        self._last_skip = torch.full((), -1, dtype=torch.int64, device=device)
-        # Skipped updates of the run and since the last lap; their targets since the last lap, in the epoch.
-        self._skipped = torch.zeros(4, dtype=torch.int64, device=device)
-        self.rate_factor = torch.ones((), device=device)
-        self.stepped = torch.ones((), dtype=torch.bool, device=device)
-
-    def add(self, total: Tensor, norm: Tensor, targets: int | Tensor, finite: Tensor) -> None:
-        """Add the loss of one update and the norm of its gradient. May be recorded in a CUDA graph.
-
-        `targets` is the number of targets over all processes. If not `finite`, the update is skipped.
-        """
-        self._totals += torch.where(finite, total, 0.0)
-        self._gradients[0] += torch.where(finite, norm, 0.0)
-        if self._clip is not None:
-            self._gradients[1] += finite & (norm > self._clip)
-        self._last_skip.copy_(torch.where(finite, self._last_skip, self._updates))
-        self._skipped[:2] += ~finite
-        self._skipped[2:] += targets * ~finite
-        self.rate_factor.copy_(torch.where(finite, self.rate_factor, self.rate_factor / 2))
-        self.stepped.copy_(finite)
-        self._updates += 1
-
-    def count(self, targets: int) -> None:
-        """Count the update, and its number of targets over all processes."""
-        self._targets = [before + targets for before in self._targets]
-        self._lap_updates += 1
-
-    @property
-    def skips(self) -> int:
-        """The number of skipped updates. This waits for the device."""
-        return int(self._skipped[0])
-
-    @property
-    def last_skip(self) -> int:
-        """The number of the last skipped update, counted from 0 since training began or was resumed."""
-        return int(self._last_skip)
-
-    def forget_skips(self) -> None:
-        """Count skipped updates from 0 again, and give up the lower rate."""
-        self._skipped[0] = 0
-        self.rate_factor.fill_(1.0)
-
-    @property
-    def pending(self) -> bool:
-        """Whether there was an update since the last lap."""
-        return self._lap_updates > 0
-
-    def lap(self, processes: Processes) -> Lap:
-        """Return what was measured since the last lap, and begin the next."""
-        (total,) = processes.sum([float(self._totals[0])], self._totals.device)
-        # All processes have the same gradients: these need not be summed over them.
-        _, skipped, skipped_targets, _ = self._skipped.tolist()
-        updates = max(self._lap_updates - skipped, 1)
-        norm, clipped = (value / updates for value in self._gradients.tolist())
-        lap = Lap(total, self._targets[0] - skipped_targets, norm, clipped, skipped)
-        self._totals[0], self._targets[0] = 0, 0
-        self._skipped[1:3] = 0
-        self._gradients.zero_()
-        self._lap_updates = 0
-        return lap
-
-    def end_epoch(self, processes: Processes) -> tuple[float, int]:
-        """Return the sum and the targets of the epoch, and begin the next."""
-        (total,) = processes.sum([float(self._totals[1])], self._totals.device)
-        targets = self._targets[1] - int(self._skipped[3])
-        self._totals.zero_()
-        self._skipped[1:] = 0
-        self._targets = [0, 0]
-        return total, targets
-
-    def state(self, processes: Processes) -> list[float]:
-        """For a checkpoint: sum and targets of the epoch and of the lap; norms, clipped updates, updates.
-
-        Then follow the skipped updates of the run and of the lap.
-        """
-        lap, epoch = processes.sum(self._totals.tolist(), self._totals.device)
-        gradients = [*self._gradients.tolist(), self._lap_updates]
-        skips, lap_skips, lap_skipped, epoch_skipped = self._skipped.tolist()
-        targets = self._targets[1] - epoch_skipped, self._targets[0] - lap_skipped
-        return [epoch, targets[0], lap, targets[1], *gradients, skips, lap_skips]
-
-    def restore(self, state: list[float], processes: Processes) -> None:
-        """Resume an epoch that was interrupted."""
-        epoch, epoch_targets, lap, lap_targets, norms, clipped, updates, skips, lap_skips = state
-        self._totals[0], self._totals[1] = lap / processes.world_size, epoch / processes.world_size
-        self._targets = [int(lap_targets), int(epoch_targets)]
-        self._gradients[0], self._gradients[1] = norms, clipped
-        self._lap_updates = int(updates)
-        self._skipped[:2] = torch.tensor([int(skips), int(lap_skips)])
-        self.rate_factor.fill_(0.5**skips)
 
 
 def _finite_state(finite: Tensor, reached: State, before: State) -> State:

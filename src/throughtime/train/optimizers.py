@@ -73,10 +73,15 @@ def step_if_finite(optimizer: Optimizer, finite: Tensor, *, wait: bool) -> None:
     it on the device.
     """
     if not wait:
-        # The attribute through which torch's gradient scaler tells a fused step to do nothing.
-        optimizer.found_inf = (~finite).float()  # type: ignore[attr-defined]
-    elif not finite:
-        return
+        step_unless(optimizer, (~finite).float())
+    elif finite:
+        optimizer.step()
+
+
+def step_unless(optimizer: Optimizer, stopped: Tensor) -> None:
+    """Take a fused step, which does nothing if the number `stopped`, on the device, is 1 and not 0."""
+    # The attribute through which torch's gradient scaler tells it so.
+    optimizer.found_inf = stopped  # type: ignore[attr-defined]
     optimizer.step()
 
 

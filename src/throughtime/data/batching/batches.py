@@ -29,7 +29,7 @@ class Batch:
     over its own rows by this count; the gradients of all processes then add up to that of a single process.
 
     A batch whose tensors have different shapes in each batch names their axes in `axes`, so that it can be
-    padded to larger sizes. Padding adds steps past the end of each row and rows of length zero: the sum of
+    padded to larger sizes. Padding adds steps past the end of each row, and rows without targets: the sum of
     the losses stays the same.
     """
 
@@ -78,7 +78,7 @@ class Batch:
         start, storage = 0, memory.untyped_storage()
         for name, tensor in self.tensors().items():
             empty = torch.empty(0, dtype=tensor.dtype, device=memory.device)
-            placed[name] = empty.set_(storage, start // tensor.itemsize, tensor.shape)
+            placed[name] = empty.set_(storage, start // tensor.itemsize, tensor.shape)  # type: ignore[call-overload]
             start += tensor.nbytes + -tensor.nbytes % ALIGNMENT
         return replace(self, **placed)
 

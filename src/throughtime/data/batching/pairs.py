@@ -55,6 +55,7 @@ class PairBatch(Batch):
         "target_lengths": ("rows",),
         "indices": ("rows",),
     }
+    fillings: ClassVar = {"source_lengths": 1}  # an encoder need not know what an empty sentence is
 
     source: Tensor
     source_lengths: Tensor

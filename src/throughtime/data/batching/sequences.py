@@ -34,7 +34,7 @@ class LabelledBatch(Batch):
         "labels": ("rows",),
         "indices": ("rows",),
     }
-    fillings: ClassVar = {"labels": IGNORED}
+    fillings: ClassVar = {"labels": IGNORED, "lengths": 1}
 
     ids: Tensor
     lengths: Tensor
@@ -115,7 +115,7 @@ class TaggedBatch(Batch):
         "read_places": ("readers", "placed", "rows"),  # as many as words, or none
         "indices": ("rows",),
     }
-    fillings: ClassVar = {"labels": NO_LABEL}
+    fillings: ClassVar = {"labels": NO_LABEL}  # a row without words has no tags
 
     words: Tensor  # [T, B]
     lengths: Tensor  # [B]
@@ -191,7 +191,7 @@ class MaskedBatch(Batch):
         "asked": ("targets",),
         "labels": ("targets",),
     }
-    fillings: ClassVar = {"labels": IGNORED}
+    fillings: ClassVar = {"labels": IGNORED, "lengths": 1}
 
     ids: Tensor
     lengths: Tensor

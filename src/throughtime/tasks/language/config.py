@@ -24,6 +24,16 @@ SHORT_TEXT = 500_000
 
 WIDER_PASSES = 6
 """Epochs of 256 units from which on 384 units are better in the same time."""
+SIZES = frozenset("hidden_size embedding_size embedding tied last_size experts".split())
+"""Settings that decide the size of a model: if one of them is given, no other size is chosen."""
+LARGE = {
+    "hidden_size": 512,
+    "embedding_size": 512,
+    "weight_drop": 0.3,
+    "input_dropout": 0.4,
+    "output_dropout": 0.5,
+}
+"""The settings of a larger model, which needs more dropout."""
 
 
 class LanguageConfig(shared.TextConfig):
@@ -94,7 +104,7 @@ class LanguageConfig(shared.TextConfig):
     )
     embedding_size: shared.TiedEmbeddingSize = 256
     hidden_size: shared.Size = architecture(
-        256, description="number of units of a layer; for the last one see last_size"
+        256, description="number of units of a layer, by default 512 on a GPU; for the last one see last_size"
     )
     last_size: shared.Size | None = architecture(
         None, description="number of units of the last layer; null: embedding_size if tied, else hidden_size"
@@ -257,10 +267,18 @@ class LanguageConfig(shared.TextConfig):
 
     def settings_for(self, passes: float) -> dict[str, Any]:
         """Wider layers if there is time for several epochs, unless sizes were given."""
-        sizes = ("hidden_size", "embedding_size")
-        if passes < WIDER_PASSES or self.model_fields_set & {*sizes, "embedding", "tied", "last_size"}:
+        if passes < WIDER_PASSES or self.model_fields_set & SIZES:
             return {}
-        return dict.fromkeys(sizes, 384)
+        return dict.fromkeys(("hidden_size", "embedding_size"), 384)
+
+    def settings_on(self, device: str) -> dict[str, Any]:
+        """A larger model on a GPU, where the steps of a small one take as long."""
+        if device != "cuda" or self.model_fields_set & SIZES:
+            return {}
+        chosen = {key: value for key, value in LARGE.items() if key not in self.model_fields_set}
+        if not has_recurrent_weights(self.cell, self.embedding_size, self.widths[0]):
+            chosen.pop("weight_drop", None)
+        return chosen
 
     def frame(self, codec: Codec) -> Framing:
         """The framing with which a model with this vocabulary reads text."""

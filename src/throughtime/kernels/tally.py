@@ -1,0 +1,67 @@
+"""The end of an update on an NVIDIA GPU, in one launch: is it finite, and what is counted of it?"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from throughtime.kernels import driver
+
+FILES = ("primitives.cuh", "tally.cu")
+
+
+class Counts(NamedTuple):
+    """What is counted of all updates, on the device; `tally.cu` says what each number is."""
+
+    totals: Tensor
+    gradients: Tensor
+    updates: Tensor
+    last_skip: Tensor
+    skipped: Tensor
+    rate_factor: Tensor
+    stepped: Tensor
+    stopped: Tensor
+
+    @classmethod
+    def start(cls, device: torch.device) -> Counts:
+        """Count from zero."""
+        return cls(
+            totals=torch.zeros(2, dtype=torch.float64, device=device),
+            gradients=torch.zeros(2, dtype=torch.float64, device=device),
+            updates=torch.zeros((), dtype=torch.int64, device=device),
+            last_skip=torch.full((), -1, dtype=torch.int64, device=device),
+            skipped=torch.zeros(4, dtype=torch.int64, device=device),
+            rate_factor=torch.ones((), device=device),
+            stepped=torch.ones((), dtype=torch.bool, device=device),
+            stopped=torch.zeros((), device=device),
+        )
+
+
+class _Tally(ctypes.Structure):
+    _fields_ = [
+        *((name, ctypes.c_void_p) for name in ("total", "norm", "count", *Counts._fields)),
+        ("clip", ctypes.c_float),
+    ]
+
+
+def count_update(counts: Counts, total: Tensor, norm: Tensor, targets: Tensor, clip: float | None) -> None:
+    """Add the loss of an update, the norm of its gradient and its number of targets; skip it if not finite.
+
+    All three are tensors on the device: two in float32, the last in int64.
+    """
+    given = total.to(torch.float32), norm.to(torch.float32), targets
+    addresses = [tensor.data_ptr() for tensor in (*given, *counts)]
+    _prepare_kernel(total.get_device())(1, _Tally(*addresses, math.inf if clip is None else clip))
+
+
+@functools.cache
+def _prepare_kernel(device: int) -> driver.Kernel:
+    from throughtime.kernels import driver
+
+    return driver.build("tally", FILES, {"WARPS": 1}, device)

@@ -1,0 +1,56 @@
+"""Whether our kernels are predicted to be faster on a GPU than what else could run a call.
+
+Ours must be faster both called from Python and replayed from a CUDA graph. The choice therefore does not
+depend on whether a graph is being recorded: a training run computes the same before and after its updates are
+recorded.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from torch import Tensor
+
+from throughtime.cells.base import Cell
+from throughtime.recurrence import calibration, native
+from throughtime.recurrence.costs import Call, Gpu, Rates, Times, predict_ours
+from throughtime.recurrence.persistent import find_form, find_kind
+from throughtime.recurrence.torch_costs import predict_loop, predict_torch
+
+MARGIN = 1.1
+"""How many times as fast ours must be predicted to be: predictions are off by about a tenth."""
+
+
+def is_faster(
+    cell: Cell,
+    x: Tensor,
+    lengths: Tensor | None,
+    carry: Tensor | None,
+    trains: bool,
+    layers: int = 1,
+    directions: int = 1,
+) -> bool:
+    """Return whether our kernels are predicted to be faster than what else could run this call."""
+    form, kind = find_form(cell), find_kind(x)
+    if form is None or kind is None:
+        return True  # minGRU and minLSTM take one launch each way, where others take several per step
+    steps, batch, inputs = x.shape
+    call = Call(
+        form, kind, steps, batch, cell.hidden_size, inputs, layers, directions, trains, lengths is not None
+    )
+    loops = native.BACKEND.refuses(cell, x, lengths, carry) is not None
+    device = x.get_device()
+    return _compare(call, calibration.find_gpu(device), calibration.get_rates(device), loops)
+
+
+@functools.lru_cache(maxsize=4096)
+def _compare(call: Call, gpu: Gpu, rates: Rates, loops: bool) -> bool:
+    return wins(
+        predict_ours(call, gpu, rates),
+        predict_loop(call, rates) if loops else predict_torch(call, gpu, rates),
+    )
+
+
+def wins(ours: Times | None, others: Times) -> bool:
+    """Return whether ours is predicted to be faster both ways, by more than predictions are off."""
+    return ours is not None and all(MARGIN * own < other for own, other in zip(ours, others, strict=True))

@@ -1,0 +1,174 @@
+"""The measurements that calibrate the model of costs on a GPU: one for each constant, in about a second."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+
+from throughtime.recurrence import calibration
+from throughtime.recurrence.comparison import wins
+from throughtime.recurrence.costs import Gpu, Rates, predict_ours
+from throughtime.recurrence.measuring import (
+    Step,
+    TimingCase,
+    call_microseconds,
+    compile_kernel,
+    list_kernels,
+    microseconds,
+    record_graph,
+)
+from throughtime.recurrence.torch_costs import predict_torch
+
+SECONDS = 0.02
+"""Time for which each call is measured."""
+
+
+class Probe(NamedTuple):
+    """A call whose time yields a constant, if those of the probes before it are known."""
+
+    constant: str
+    case: TimingCase
+    ours: bool  # or torch's
+    replayed: bool  # or called
+
+    def measure(self) -> float:
+        """Return the microseconds of the call."""
+        step = self.case.build_ours() if self.ours else self.case.build_theirs()
+        return (
+            microseconds(record_graph(step), SECONDS) if self.replayed else call_microseconds(step, SECONDS)
+        )
+
+    def predict(self, gpu: Gpu, rates: Rates) -> float:
+        """Return what the model says."""
+        call = self.case.describe()
+        times = predict_ours(call, gpu, rates) if self.ours else predict_torch(call, gpu, rates)
+        assert times is not None
+        return times.replayed if self.replayed else times.called
+
+    def solve(self, gpu: Gpu, rates: Rates, measured: float) -> Rates:
+        """Return the constants with this one such that the prediction, linear in it, is what was measured."""
+        usual = getattr(rates, self.constant)
+        without = self.predict(gpu, replace(rates, **{self.constant: 0.0}))
+        value = usual * (measured - without) / (self.predict(gpu, rates) - without)
+        return replace(rates, **{self.constant: value})
+
+
+TINY = TimingCase("lstm", torch.bfloat16, 2, 8, 128)
+PROBES = (
+    Probe("exchange", TimingCase("lstm", torch.bfloat16, 128, 8, 128, trains=False), True, True),
+    Probe("traffic", TimingCase("lstm", torch.bfloat16, 32, 64, 1024, trains=False), True, True),
+    Probe("host", TINY, True, False),
+    Probe("host_layer", replace(TINY, layers=3), True, False),
+    Probe("torch_latency", TimingCase("lstm", torch.bfloat16, 32, 8, 256), False, True),
+    Probe("torch_traffic", TimingCase("lstm", torch.bfloat16, 16, 64, 1024), False, True),
+    Probe("torch_small", TimingCase("lstm", torch.float32, 64, 8, 64), False, True),
+    Probe("torch_host", TINY, False, False),
+    Probe("torch_host_step", replace(TINY, steps=16), False, False),
+)
+ROWS, SIZE, COPIED, LAUNCHES = 4096, 1024, 1 << 26, 32
+"""Sizes of the other measurements: a product of ROWS x SIZE and SIZE x 4 SIZE, a copy, small kernels."""
+HALF_RATE, TF32_RATE, MEMORY_RATE = 655.0, 323.0, 3.6e6
+"""What they yield on an H200: millions of operations per microsecond, and bytes per microsecond."""
+
+
+def measure_rates(device: int, derived: Rates) -> Rates:
+    """Measure all constants of a GPU, starting from those that its properties imply."""
+    gpu = calibration.find_gpu(device)
+    with _alone(device):
+        kernels = list_kernels(task for probe in PROBES if probe.ours for task in probe.case.list_tasks())
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(compile_kernel, kernels))
+        rates = calibration.bound_rates(_measure_parts(derived), derived)
+        measured = {probe: probe.measure() for probe in PROBES}
+    return fit_rates(gpu, rates, derived, measured)
+
+
+def fit_rates(gpu: Gpu, rates: Rates, derived: Rates, measured: Mapping[Probe, float]) -> Rates:
+    """Return the constants that explain what was measured, each within its bounds."""
+    for _ in range(3):  # a probe depends a little on the constants of those after it
+        for probe, time in measured.items():
+            rates = calibration.bound_rates(probe.solve(gpu, rates, time), derived)
+    return rates
+
+
+SHOWN = (
+    TimingCase("lstm", torch.bfloat16, 35, 20, 200),
+    TimingCase("gru", torch.float32, 30, 64, 256),
+    TimingCase("lstm", torch.bfloat16, 70, 20, 1150, layers=3),
+    TimingCase("rnn", torch.float32, 20, 16, 64),
+    TimingCase("lstm", torch.float32, 35, 20, 1500),
+    TimingCase("gru", torch.bfloat16, 8, 1, 512, trains=False),
+)
+
+
+def compare_predictions(cases: Iterable[TimingCase] = SHOWN) -> list[dict[str, Any]]:
+    """Return the predicted and the measured times of these calls on the current GPU, ours and torch's."""
+    device = torch.cuda.current_device()
+    gpu, rates, rows = calibration.find_gpu(device), calibration.get_rates(device), []
+    for case in cases:
+        call, times = case.describe(), {}
+        predicted = {
+            "ours": predict_ours(call, gpu, rates),
+            "torch": predict_torch(call, gpu, rates),
+        }
+        for whose, expected in predicted.items():
+            if expected is None:
+                continue
+            with _alone(device):
+                for way, time in expected._asdict().items():
+                    probe = Probe("", case, ours=whose == "ours", replayed=way == "replayed")
+                    times[f"{whose}, {way}"] = {"predicted": time, "measured": probe.measure()}
+        chosen = "persistent" if wins(predicted["ours"], predict_torch(call, gpu, rates)) else "native"
+        rows.append({"shape": case.title, "times": times, "auto": chosen})
+    return rows
+
+
+def _measure_parts(derived: Rates) -> Rates:
+    """Measure what both sides use: products, copies and small kernels."""
+    operations = 2e-6 * ROWS * SIZE * 4 * SIZE
+    small, copied = torch.zeros(64, 64, device="cuda"), torch.zeros(COPIED, dtype=torch.uint8, device="cuda")
+    into = torch.empty_like(copied)
+
+    def launch_many() -> None:
+        for _ in range(LAUNCHES):
+            small.add_(1.0)
+
+    return replace(
+        derived,
+        product=_replay(_build_product(torch.bfloat16)) * HALF_RATE / operations,
+        product32=_replay(_build_product(torch.float32)) * TF32_RATE / operations,
+        memory=_replay(lambda: into.copy_(copied)) * MEMORY_RATE / (2 * COPIED),
+        launch=_replay(launch_many) / LAUNCHES,
+    )
+
+
+def _build_product(dtype: torch.dtype) -> Step:
+    a, b = (torch.zeros(shape, dtype=dtype, device="cuda") for shape in ((ROWS, SIZE), (SIZE, 4 * SIZE)))
+    return lambda: a @ b
+
+
+def _replay(step: Step) -> float:
+    return microseconds(record_graph(step), SECONDS)
+
+
+@contextlib.contextmanager
+def _alone(device: int) -> Iterator[None]:
+    """Measure with settings of our own, and leave those of the program and its random numbers as they are."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.cuda.device(device))
+        stack.enter_context(torch.random.fork_rng([device]))
+        stack.enter_context(torch.inference_mode(False))  # which enables gradients too
+        stack.enter_context(torch.autocast("cuda", enabled=False))
+        stack.enter_context(torch.device("cpu"))  # instead of a default device of the program's
+        allowed = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+        try:
+            yield
+        finally:
+            torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = allowed
+            torch.cuda.empty_cache()
