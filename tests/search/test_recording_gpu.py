@@ -116,8 +116,8 @@ def test_other_prompts_of_the_same_shape_are_read(preset, wrap, recordings, allo
         expected = plain(model, prompts, Greedy(None))
         for [one], [other] in zip(found, expected, strict=True):
             assert one.log_prob == pytest.approx(other.log_prob, rel=close)
-    [reading] = [one for one in recordings.list() if isinstance(one, RecordedStart)]
-    assert reading.replay is not None
+    readings = [one for one in recordings.list() if isinstance(one, RecordedStart)]
+    assert any(one.replay is not None for one in readings)
 
 
 def test_an_ensemble_is_recorded(recordings):
