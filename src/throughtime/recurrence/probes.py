@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -165,6 +166,8 @@ def _alone(device: int) -> Iterator[None]:
         stack.enter_context(torch.inference_mode(False))  # which enables gradients too
         stack.enter_context(torch.autocast("cuda", enabled=False))
         stack.enter_context(torch.device("cpu"))  # instead of a default device of the program's
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")  # torch warns of its own modules in bf16, which it does not lay out
         allowed = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
         try:
