@@ -32,7 +32,7 @@ from throughtime.tasks.translate.network import build
 
 PAD, BOS, EOS, UNK, WORDS = 0, 1, 2, 3, 8_000
 BATCH, BEAMS, LONGEST = 64, 5, 48
-UPDATES, LEARNED_AT_ONCE = 300, 256
+UPDATES, LESSONS, LEARNED_AT_ONCE = 300, 40, 256
 
 Prompts = list[list[int]]
 
@@ -49,21 +49,28 @@ def translate(prompt: list[int]) -> list[int]:
     return [4 + (word * 7 + 5) % (WORDS - 4) for word in prompt[:-1]]
 
 
+def build_lesson(prompts: Prompts, device: str) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Sources and their lengths, and targets as they are shown and expected."""
+    targets = [translate(one) for one in prompts]
+    inputs = pad_sequence([torch.tensor(one) for one in prompts])
+    shown = pad_sequence([torch.tensor([BOS, *one]) for one in targets])
+    labels = pad_sequence([torch.tensor([*one, EOS]) for one in targets], padding_value=-100)
+    lengths = torch.tensor([len(one) for one in prompts])
+    return inputs.to(device), lengths, shown.to(device), labels.to(device)
+
+
 def build_model(device: str = "cuda", updates: int = UPDATES) -> EncoderDecoder:
     """A translator that has learned for some seconds."""
     torch.manual_seed(0)
     model = build("attention", WORDS, WORDS, bos_id=BOS, embedding_size=256, hidden_size=512).to(device)
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
     source = torch.Generator().manual_seed(1)
-    for _ in range(updates):
-        prompts = draw_prompts(LEARNED_AT_ONCE, source)
-        inputs, lengths = pad_sequence([torch.tensor(one) for one in prompts]), list(map(len, prompts))
-        targets = [translate(one) for one in prompts]
-        shown = pad_sequence([torch.tensor([BOS, *one]) for one in targets])
-        labels = pad_sequence([torch.tensor([*one, EOS]) for one in targets], padding_value=-100)
+    lessons = [build_lesson(draw_prompts(LEARNED_AT_ONCE, source), device) for _ in range(LESSONS)]
+    for update in range(updates):
+        inputs, lengths, shown, labels = lessons[update % LESSONS]
         with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
-            outputs = model(inputs.to(device), torch.tensor(lengths), shown.to(device)).outputs
-            loss = model.head.loss(outputs, labels.to(device)) / sum(map(len, targets))
+            outputs = model(inputs, lengths, shown).outputs
+            loss = model.head.loss(outputs, labels) / int(lengths.sum())
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)

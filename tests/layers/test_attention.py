@@ -93,7 +93,7 @@ def compare_kernel(name, owner, dtype, device, places=5, size=6, scaled=False):
         alone, _ = attend(attention, query, memory)
     assert not found.requires_grad
     assert found.dtype == dtype
-    close = {"rtol": 2e-5, "atol": 2e-5} if dtype == torch.float32 else {"rtol": 2e-2, "atol": 2e-2}
+    close = {"rtol": 2e-5, "atol": 2e-5} if dtype == torch.float32 else {"rtol": 2e-2, "atol": 6e-2}
     torch.testing.assert_close(found, context, **close)
     torch.testing.assert_close(alone + addend, context, **close)
     torch.testing.assert_close(looks, weights, **close)

@@ -19,7 +19,7 @@ from throughtime.search.beam_variants import DiverseBeam
 from throughtime.search.constraints import minimum_length, no_repeated_ngram, no_token
 from throughtime.search.ensemble import Ensemble
 from throughtime.search.generate import generate
-from throughtime.search.recording import RecordedSearch, suits
+from throughtime.search.recording import RecordedSearch, RecordedStart, suits
 from throughtime.search.recording_store import RecordingStore
 from throughtime.search.sampling import Greedy, Sampling
 from throughtime.tasks.translate.network import PRESETS
@@ -116,6 +116,8 @@ def test_other_prompts_of_the_same_shape_are_read(preset, wrap, recordings, allo
         expected = plain(model, prompts, Greedy(None))
         for [one], [other] in zip(found, expected, strict=True):
             assert one.log_prob == pytest.approx(other.log_prob, rel=close)
+    readings = [one for one in recordings.list() if isinstance(one, RecordedStart)]
+    assert any(one.replay is not None for one in readings)
 
 
 def test_an_ensemble_is_recorded(recordings):

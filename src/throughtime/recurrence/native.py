@@ -44,6 +44,8 @@ class Native:
             return "torch's plain network knows the activations tanh and relu only"
         if own.get("reset", "after") != "after":
             return "torch's GRU resets after the product only"
+        if lengths is not None and lengths.is_cuda and torch.cuda.is_current_stream_capturing():
+            return "torch's packing asks the host for lengths, which a CUDA graph cannot"
         return None
 
     def run(

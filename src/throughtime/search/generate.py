@@ -218,9 +218,10 @@ def apply_constraints(
     left = log_probs
     for constraint in constraints:
         left = constraint(left, hypotheses)
-    # Most rows have something left among the first tokens: a CPU checks all tokens only for the others, and a
-    # GPU checks them always, because it would have to wait for the answer.
-    if left.device.type == "cpu" and not bool((left[:, :FEW].amax(dim=1) == -torch.inf).any()):
+    # Most rows have something left among the first tokens: all tokens are checked only for the others, or if
+    # the step must not wait for an answer, as in `throughtime.search.fixed`.
+    waits = not isinstance(hypotheses.length, Tensor)
+    if waits and not bool((left[:, :FEW].amax(dim=1) == -torch.inf).any()):
         return left
     stuck = left.amax(dim=1) == -torch.inf
     if end_id is None:

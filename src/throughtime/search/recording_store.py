@@ -19,7 +19,7 @@ MAX_RECORDINGS = 24
 Key = tuple[Hashable, ...]
 
 
-class Replayed(Protocol):
+class RecordedWork(Protocol):
     """What is replayed from a CUDA graph, once it has been recorded."""
 
     device: torch.device
@@ -33,7 +33,7 @@ class RecordingStore:
     """
 
     def __init__(self) -> None:
-        self._found: OrderedDict[Key, Replayed] = OrderedDict()
+        self._found: OrderedDict[Key, RecordedWork] = OrderedDict()
         self._gone: deque[int] = deque()  # models whose recordings are still to be dropped
         self._lock = threading.Lock()
         self._streams: dict[torch.device, torch.cuda.Stream] = {}
@@ -53,18 +53,18 @@ class RecordingStore:
         self._drop_gone()
         self._lock.release()
 
-    def list(self) -> list[Replayed]:
+    def list(self) -> list[RecordedWork]:
         """All recordings, the oldest first."""
         return [*self._found.values()]
 
-    def find(self, model: object, key: Key) -> Replayed | None:
+    def find(self, model: object, key: Key) -> RecordedWork | None:
         """The recording of this model and key, if there is one."""
         own = (id(model), *key)
         if own in self._found:
             self._found.move_to_end(own)
         return self._found.get(own)
 
-    def keep(self, model: object, key: Key, recording: Replayed) -> None:
+    def keep(self, model: object, key: Key, recording: RecordedWork) -> None:
         """Keep a recording as long as its model lives and few others are newer."""
         self._found[(id(model), *key)] = recording
         weakref.finalize(model, self._forget, id(model))
