@@ -160,7 +160,7 @@ def test_processes_measure_the_batches_that_they_share(monkeypatch, training):
     monkeypatch.setattr(planning.Trainer, "update", note_rows)
     found = measure_speed(run.model, run.dataset, 10.0, Two(0, 2))
     assert max(rows) == TINY["batch_size"] // 2
-    assert found.per_update < 0.05
+    assert found.per_epoch > found.per_update > 0
 
 
 def test_words_are_counted_once(monkeypatch):
