@@ -108,6 +108,10 @@ def test_what_takes_the_place_of_weights_is_used(name, piece):
     torch.testing.assert_close(run().outputs, stack(x, backend="reference").outputs)
 
 
+def test_a_new_stack_lies_in_one_piece(piece):
+    assert is_flat(Stack("gru", 3, 4, 2))
+
+
 def test_what_lies_in_one_piece_is_not_moved_again(piece):
     stack = build("gru")
     before = [weight.data_ptr() for weight in stack.parameters()]

@@ -85,6 +85,7 @@ class Stack(nn.Module):
         self.input_size, self.batch_first = input_size, batch_first
         self.bidirectional, self.residual = bidirectional, residual
         self.dropout, self.variational = check_probability("dropout", dropout), variational
+        self._lay_out_weights()
 
     @classmethod
     def of(cls, cells: Sequence[Cell], backward: Sequence[Cell] = (), **options: Any) -> Self:
@@ -281,13 +282,14 @@ class Stack(nn.Module):
         return ", ".join(f"{option}={getattr(self, option)}" for option in options)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """Move or convert all parameters; on a GPU, in memory as torch's kernels want it."""
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        layers = [layer.cells for layer in self._layers()]
-        apart = not self._alike or self.dropout or self.residual or self.norms
-        for together in [[layer] for layer in layers] if apart else [layers]:
-            flatten(together)
+        self._lay_out_weights()
         return self
+
+    def _lay_out_weights(self) -> None:
+        """On a GPU, put the weights into memory as torch's kernels want them."""
+        together = not (self.dropout or self.residual or self.norms)
+        flatten([layer.cells for layer in self._layers()], together)
 
     def _layers(self) -> list[Layer]:
         return cast(list[Layer], list(self._list_modules("layers")))

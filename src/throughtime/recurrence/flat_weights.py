@@ -93,13 +93,18 @@ class _Link(torch.autograd.Function):
         return None, *(gradient[-ctx.size :] for gradient in gradients)
 
 
-def flatten(layers: Sequence[Sequence[Cell]]) -> None:
-    """Put the weights of layers that run in one call of cuDNN into one piece of memory.
+def flatten(layers: Sequence[Sequence[Cell]], together: bool = True) -> None:
+    """Put the weights of all cells that run in one call of cuDNN into one piece of memory.
 
+    These are all layers, if they run `together` and are alike; otherwise those of a layer, or single cells.
     Only moves of a module may call this: a CUDA graph that was recorded before holds the old addresses.
     """
     cells = [cell for layer in layers for cell in layer]
-    if not are_alike(layers):  # each cell runs in a call of its own
+    if len(layers) > 1 and not (together and are_alike(layers)):
+        for layer in layers:
+            flatten([layer])
+        return
+    if not are_alike(layers):
         for cell in cells:
             flatten([[cell]])
         return

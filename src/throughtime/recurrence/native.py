@@ -39,9 +39,10 @@ class Native:
             return "torch's kernels cannot multiply the gradient between steps (carry)"
         if cell.equations not in FUNCTIONS:
             return "torch has no kernel for this cell"
-        if getattr(cell, "activation", "tanh") not in ("tanh", "relu"):
+        own = vars(cell)  # without the lookups of `nn.Module`, which are slow for what is not there
+        if own.get("activation", "tanh") not in ("tanh", "relu"):
             return "torch's plain network knows the activations tanh and relu only"
-        if getattr(cell, "reset", "after") != "after":
+        if own.get("reset", "after") != "after":
             return "torch's GRU resets after the product only"
         return None
 

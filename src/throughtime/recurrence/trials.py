@@ -23,7 +23,8 @@ def works(backend: Backend, cell: Cell, x: Tensor, carry: Tensor | None, trains:
     once. The reason of a failure is given once, as a warning. While a CUDA graph is recorded nothing is
     tried, as the trial would be recorded too.
     """
-    variant = getattr(cell, "activation", None) or getattr(cell, "reset", "")
+    own = vars(cell)  # without the lookups of `nn.Module`, which are slow for what is not there
+    variant = own.get("activation") or own.get("reset", "")
     size = (cell.equations, variant, cell.hidden_size, x.shape[1])
     precision = x.dtype, torch.backends.cudnn.allow_tf32
     key = (backend.name, x.device, *size, *precision, carry is None, trains)
