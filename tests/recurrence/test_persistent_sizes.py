@@ -13,12 +13,11 @@ from tests.recurrence.test_persistent import CELLS, assert_equals_reference, bui
 from tests.recurrence.test_persistent import problem as small_problem
 
 from throughtime.cells import RNN
-from throughtime.kernels.elements import KINDS, round_up_units
 from throughtime.recurrence import scan
 from throughtime.recurrence.backend import Reference
 from throughtime.recurrence.backpropagation import scan_in_chunks
-from throughtime.recurrence.persistent import Persistent, find_form, run_layers
-from throughtime.recurrence.persistent_plan import KernelTask, Plan, fit_alone
+from throughtime.recurrence.persistent import Persistent, run_layers
+from throughtime.recurrence.persistent_plan import Plan
 
 pytestmark = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this machine")
 
@@ -120,28 +119,3 @@ def test_chunks_of_ragged_rows_with_factors_equal_the_reference(name, reverse, p
         loss = outputs.square().sum() + sum(part.sin().sum() for part in last)
         found[backend] = [outputs, *last, *torch.autograd.grad(loss, wanted)]
     torch.testing.assert_close(*found.values(), rtol=2e-5, atol=2e-6)
-
-
-@pytest.mark.parametrize(
-    ("name", "hidden", "dtype"),
-    [
-        ("rnn", 40, torch.float32),
-        ("rnn-relu", 9, torch.float32),
-        ("gru", 31, torch.float32),
-        ("lstm", 40, torch.float32),
-        ("lstm", 1, torch.float32),
-        ("gru", 33, torch.bfloat16),
-        ("lstm", 40, torch.float16),
-    ],
-)
-def test_a_block_that_has_all_units_equals_the_reference(name, hidden, dtype, plan):  # law 1
-    kind, form = KINDS[dtype], find_form(CELLS[name](1, 1))
-    plans = [
-        fit_alone(KernelTask(form, kind, round_up_units(hidden), 9, way), machine.SHARED)
-        for way in (False, True)
-    ]
-    plan(*plans)
-    precision = str(dtype).removeprefix("torch.")
-    for shape, ragged in (((5, 9, hidden), False), ((6, 20, hidden), True), ((1, 1, hidden), False)):
-        part, error = worst_error(CELLS[name], shape, precision, ragged=ragged, device="cpu")
-        assert error < TOLERANCE[precision], (part, shape)

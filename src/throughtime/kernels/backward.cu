@@ -28,10 +28,9 @@ struct Backward {
 };
 
 constexpr int DEPTH = FED * STATE_BYTES / SPLIT;  // bytes of the inner dimension that a block multiplies
-using Main = Products<ALONE>::Kind<1, DEPTH, FED * STATE_BYTES, HELD, STAGED>;
+using Main = Product<1, DEPTH, FED * STATE_BYTES, HELD, STAGED>;
 using Second = Product<1, STATE_BYTES, STATE_BYTES, HELD_N, CELL == GRU_BEFORE ? STAGED_N : STATE_BYTES>;
 constexpr int SHARES = Main::SHARE_BYTES, STAGED_AT = SHARES + AFTER_SHARES;
-static_assert(!ALONE || (CELL != GRU_BEFORE && SPLIT == 1 && PASSES == 1 && ROWS == 8), "as in forward");
 static_assert(FED % SPLIT == 0 && (SPLIT == 1 || CELL != GRU_BEFORE), "blocks split a product between gates");
 static_assert(STAGED_AT + Main::BYTES + (CELL == GRU_BEFORE ? Second::BYTES : 0) == SHARED_BYTES,
               "the host and the kernel disagree about shared memory");
@@ -58,11 +57,11 @@ struct Parts {
     INLINE word marked(float value) const { return (as_word(value) & ~1u) | round(); }
     INLINE bool missing(Two words) const { return ((words.a ^ round()) | (words.b ^ round())) & 1; }
 
-    INLINE void give(const Place& place, const Main& product, int pass) const {
+    INLINE void give(const Place& place, int pass) const {
         UNROLL for (int turn = 0; turn < Task<PAIRS>::EACH; ++turn) {
             const Task<PAIRS> task(turn, place.first_unit, 0);
             if (!task.mine || task.row >= place.count(pass) || task.pair / OWN_PAIRS == slice) continue;
-            const Pair sum = product.total(place.shares, 0, task, turn);
+            const Pair sum = Main::total(place.shares, 0, task);
             const long long row = place.group_row + pass * ROWS + task.row;
             show(at(row, slice, task.unit), marked(sum.v[0]), marked(sum.v[1]));
         }
@@ -157,17 +156,17 @@ KERNEL backward(const Backward all) {
         if (fed) {
             if (!AHEAD) look(step, pass, all.pause);
             product(a.sums + after * SLOTS_BYTES + place.slice * DEPTH, SLOTS_BYTES, place.count(pass), true,
-                    place.shares, step + 1);
+                    place.shares);
         }
         if (AHEAD && fed && pass + 1 < PASSES) look(step, pass + 1, 0);
         else if (AHEAD && step >= 0 && pass + 1 == PASSES) look(step - 1, 0, 0);
         if (fed) {
-            if (!ALONE) join_block();
+            join_block();
             const Parts parts{a.parts, batch, place.slice, longest - 2 - step};
-            if constexpr (SPLIT > 1) parts.give(place, product, pass);
+            if constexpr (SPLIT > 1) parts.give(place, pass);
             Pair totals[TASKS_EACH];
-            EACH_TASK(place, pass) totals[turn] = product.total(place.shares, 0, task, turn);
-            if (!ALONE) join_block();
+            EACH_TASK(place, pass) totals[turn] = Main::total(place.shares, 0, task);
+            join_block();
             if constexpr (SPLIT > 1) parts.take(place, pass, totals);
             EACH_TASK(place, pass) if (later < place.ends[pass * ROWS + task.row]) {
                 const float scale = factor(all, after + task.row);
@@ -211,19 +210,15 @@ KERNEL backward(const Backward all) {
                 }
             }
             if (inside) place.value(0, pass, task) = d_state;
-            UNROLL for (int slot = CELL == GRU_BEFORE; slot < SLOTS; ++slot) {
-                const Pair shown = inside ? d_sums[slot] : Pair{{0.0f, 0.0f}};
-                exchange(a.sums, at + slot * WIDTH, shown);
-                if (slot < FED) product.keep(place.shares, step, task.row, slot * WIDTH + task.unit, shown);
-            }
+            UNROLL for (int slot = CELL == GRU_BEFORE; slot < SLOTS; ++slot)
+                exchange(a.sums, at + slot * WIDTH, inside ? d_sums[slot] : Pair{{0.0f, 0.0f}});
         }
-        if (ALONE) join_block();
         if constexpr (CELL == GRU_BEFORE) {
             const char* d_n = a.sums + row * SLOTS_BYTES + 2 * STATE_BYTES;
             second.look(d_n, SLOTS_BYTES, place.count(pass), all.pause);
-            second(d_n, SLOTS_BYTES, place.count(pass), true, place.shares, 0);
+            second(d_n, SLOTS_BYTES, place.count(pass), true, place.shares);
             join_block();
-            EACH_TASK(place, pass) partial[turn] = second.total(place.shares, 0, task, turn);
+            EACH_TASK(place, pass) partial[turn] = Second::total(place.shares, 0, task);
             join_block();
             EACH_TASK(place, pass) {
                 const bool inside = t < place.ends[pass * ROWS + task.row];

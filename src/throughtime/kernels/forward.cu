@@ -24,12 +24,11 @@ struct Forward {
     ForwardDirection directions[DIRECTIONS];
 };
 
-using Main = Products<ALONE>::Kind<FED, STATE_BYTES, STATE_BYTES, HELD, STAGED>;
+using Main = Product<FED, STATE_BYTES, STATE_BYTES, HELD, STAGED>;
 using Second = Product<1, STATE_BYTES, STATE_BYTES, HELD_N, CELL == GRU_BEFORE ? STAGED_N : STATE_BYTES>;
 constexpr int GATES_PITCH = DIRECTIONS * GATES * WIDTH;  // from one row of gates to the next
 constexpr int SHARES = Main::SHARE_BYTES, STAGED_AT = SHARES + AFTER_SHARES;
 static_assert(SPLIT == 1, "only a backward pass is worth a second exchange");
-static_assert(!ALONE || (CELL != GRU_BEFORE && PASSES == 1 && ROWS == 8), "one product a step, of eight rows");
 static_assert(STAGED_AT + Main::BYTES + (CELL == GRU_BEFORE ? Second::BYTES : 0) == SHARED_BYTES,
               "the host and the kernel disagree about shared memory");
 
@@ -52,9 +51,7 @@ KERNEL forward(const Forward all) {
             store_pair(a.states, (t * batch + row) * PITCH + task.unit, a.reads_back ? h : none);
             if constexpr (CELL == GRU_BEFORE) store_pair(a.extra, (t * batch + row) * WIDTH + task.unit, none);
         }
-        product.keep(place.shares, 0, task.row, task.unit, h);
     }
-    if (ALONE) join_block();
     const auto time = [&](int step) { return a.reads_back ? longest - 1 - step : step; };
     const auto before = [&](int step, int pass) {  // the state before a step, from the pass's first row on
         const long long row = place.group_row + pass * ROWS;
@@ -75,14 +72,14 @@ KERNEL forward(const Forward all) {
             fetch(a.projected + (next * GATES_PITCH + gate * WIDTH + task.unit) * ELEMENT);
         }
         if (!AHEAD) look(step, pass, step > 0 ? all.pause : 0);
-        product(before(step, pass), PITCH_BYTES, place.count(pass), step > 0, place.shares, step);
+        product(before(step, pass), PITCH_BYTES, place.count(pass), step > 0, place.shares);
         if (AHEAD && pass + 1 < PASSES) look(step, pass + 1, 0);
         else if (AHEAD && step + 1 < longest) look(step + 1, 0, 0);
-        if (!ALONE) join_block();
+        join_block();
         Pair sums[TASKS_EACH][FED];
         EACH_TASK(place, pass) UNROLL for (int gate = 0; gate < FED; ++gate) sums[turn][gate] =
-            product.total(place.shares, gate, task, turn);
-        if (!ALONE) join_block();
+            Main::total(place.shares, gate, task);
+        join_block();
         Pair update[TASKS_EACH], sums_n[TASKS_EACH];
         if constexpr (CELL == GRU_BEFORE) {
             EACH_TASK(place, pass) {
@@ -98,9 +95,9 @@ KERNEL forward(const Forward all) {
                 if (all.keeps) store_pair(a.projected, (row + task.row) * GATES_PITCH + task.unit, r);
             }
             second.look(a.extra + row * STATE_BYTES, STATE_BYTES, place.count(pass), all.pause);
-            second(a.extra + row * STATE_BYTES, STATE_BYTES, place.count(pass), true, place.shares, 0);
+            second(a.extra + row * STATE_BYTES, STATE_BYTES, place.count(pass), true, place.shares);
             join_block();
-            EACH_TASK(place, pass) sums_n[turn] = second.total(place.shares, 0, task, turn);
+            EACH_TASK(place, pass) sums_n[turn] = Second::total(place.shares, 0, task);
             join_block();
         }
         EACH_TASK(place, pass) {
@@ -144,7 +141,6 @@ KERNEL forward(const Forward all) {
             // Past a row's end the outputs are zero, but what reads from the right has yet to begin with its state.
             const Pair shown = inside ? following : a.reads_back ? h : Pair{{0.0f, 0.0f}};
             exchange(a.states, (row + task.row) * PITCH + task.unit, shown);
-            product.keep(place.shares, step + 1, task.row, task.unit, shown);
             if (inside) {
                 place.value(0, pass, task) = following;
                 if constexpr (CELL == LSTM) place.value(1, pass, task) = memory;
@@ -156,7 +152,6 @@ KERNEL forward(const Forward all) {
                 }
             }
         }
-        if (ALONE) join_block();
     }
     ROLLED for (int pass = 0; pass < PASSES; ++pass) EACH_TASK(place, pass) {
         const long long row = place.group_row + pass * ROWS + task.row;

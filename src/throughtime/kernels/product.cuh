@@ -21,7 +21,7 @@
 // both share: states, gates and gradients of sums. A launch runs one of them, or both side by side, each in its own
 // blocks. Times are those of the sequence: a row that reads from the right begins at its own end.
 //
-// Constants from the host: CELL, KIND, WIDTH, DIRECTIONS, ALONE, UNITS, SPLIT, ROWS, PASSES, WARPS, HELD, STAGED, HELD_N,
+// Constants from the host: CELL, KIND, WIDTH, DIRECTIONS, UNITS, SPLIT, ROWS, PASSES, WARPS, HELD, STAGED, HELD_N,
 // STAGED_N, RING, BATCH, SHARED_BYTES.
 
 enum Cells { TANH, RELU, GRU_AFTER, GRU_BEFORE, LSTM };
@@ -224,7 +224,7 @@ struct Product {
     }
 
     // This warp's share of the product with the rows last looked for, into shared memory.
-    INLINE void operator()(const char* source, int stride, int count, bool waits, Pair* shares, int) {
+    INLINE void operator()(const char* source, int stride, int count, bool waits, Pair* shares) {
         Rows rows;
         place_rows(rows, source, stride);
         Sums sums = {};
@@ -242,10 +242,8 @@ struct Product {
         }
     }
 
-    INLINE void keep(Pair*, int, int, int, Pair) {}  // other blocks have what was exchanged
-
     // All warps' shares of one gate for one task, always added in the same order.
-    template <typename AnyTask> INLINE Pair total(const Pair* shares, int gate, const AnyTask& task, int) const {
+    template <typename AnyTask> static INLINE Pair total(const Pair* shares, int gate, const AnyTask& task) {
         const int counted = gate * PAIRS + task.pair;
         const Pair* first = shares + (counted / 8 * ROW_TILES * 2 + task.rows) * 32 + counted % 8 * 4 + lane() % 4;
         Pair sum = {{0, 0}}, other = {{0, 0}};  // two chains of additions, for the latency's sake

@@ -9,7 +9,7 @@ template <int COUNT> struct Task {
 
     INLINE Task(int turn, int first_unit, int first_pair) {
         const int lane = thread_number() % 32;
-        number = ALONE ? thread_number() / 32 * EACH + turn : turn * WARPS + thread_number() / 32;
+        number = turn * WARPS + thread_number() / 32;
         rows = number % (ROW_TILES * 2);
         const int own_pair = number / (ROW_TILES * 2) * 8 + lane / 4;
         pair = first_pair + own_pair;

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from throughtime.kernels import driver
 
 
-FILES = ("primitives.cuh", "elements.cuh", "product.cuh", "tasks.cuh", "alone.cuh")
+FILES = ("primitives.cuh", "elements.cuh", "product.cuh", "tasks.cuh")
 AS_IT_IS = contextlib.nullcontext()
 
 

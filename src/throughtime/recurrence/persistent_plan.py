@@ -86,7 +86,6 @@ class Plan:
     batch: int = 2  # chunks of the state under way at a time
     pause: int = 0  # clock cycles before a block first looks for what the others give
     split: int = 1  # blocks that share their units, each for some of the gates (backward only)
-    alone: bool = False  # whether a block has all units, 16 in each warp, and exchanges nothing
 
     def blocks(self, task: KernelTask) -> int:
         """Number of blocks of a launch."""
@@ -103,7 +102,7 @@ class Plan:
 
     def tiles(self, gates: int) -> int:
         """Number of instructions with 16 rows of weights that the units of a block need for some gates."""
-        return gates if self.alone else -(-gates * self.units // 16)
+        return -(-gates * self.units // 16)
 
     @property
     def own_tiles(self) -> int:
@@ -112,7 +111,7 @@ class Plan:
 
     def chunks_per_warp(self, depth: int) -> int:
         """Number of chunks of the inner dimension per warp."""
-        return -(-depth // (CHUNK * (1 if self.alone else self.warps)))
+        return -(-depth // (CHUNK * self.warps))
 
     def chunk_bytes(self, gates: int) -> int:
         """Bytes of shared memory for one chunk of the weights of every warp."""
@@ -122,8 +121,6 @@ class Plan:
         """Bytes of shared memory without weights: partial sums of the warps, running values, row lengths."""
         row_tiles = self.rows // 8
         shares = self.warps * self.tiles(task.tiles) * row_tiles * 2 * LANES * 8
-        if self.alone:  # two copies of the rows, an odd number of chunks each
-            shares = 2 * self.rows * (self.chunks_per_warp(task.depths()[0]) // 2 * 2 + 1) * CHUNK
         return (
             shares
             + 2 * self.passes * self.own_tiles * row_tiles * 2 * LANES * 8
@@ -148,7 +145,7 @@ class Plan:
 
     def constants(self, task: KernelTask) -> dict[str, int]:
         """The constants that the source of the kernel needs."""
-        own = {name.upper(): int(value) for name, value in asdict(self).items() if name != "pause"}
+        own = {name.upper(): value for name, value in asdict(self).items() if name != "pause"}
         values = {"CELL": int(task.form), "KIND": int(task.kind), "WIDTH": task.width}
         values["DIRECTIONS"] = task.directions
         return {**values, **own, "SHARED_BYTES": self.shared_bytes(task)}
@@ -158,7 +155,6 @@ REGISTERS = 65536
 WORKING, WORKING_PER_TILE, WORKING_ROLLED, WORKING_AHEAD = 56, 6, 8, 12
 """Registers a thread needs beside weights, sums and loads; for each 8 rows; for a loop over what registers do
 not hold; for looking ahead with three passes or more. With these few plans spill, and some words only."""
-MAX_WARPS = 16
 LOADS = (48, 24, 12)
 """Registers for the part of the state that is being loaded: the fewer, the more weights can be held."""
 RING_BYTES = 32768
@@ -205,19 +201,6 @@ def fit_plan(
         if room < 0:
             return None
     return replace(plan, held=held, staged=staged, held_n=held_n, staged_n=staged_n, ring=ring, batch=batch)
-
-
-def fit_alone(task: KernelTask, shared_limit: int) -> Plan | None:
-    """Return a plan in which each block has all units, or None if their weights do not fit."""
-    warps = -(-task.width // 16)
-    if warps > MAX_WARPS or task.form is Form.GRU_BEFORE:
-        return None
-    plan = Plan(units=16 * warps, warps=warps, alone=True)
-    chunks, tiles = plan.chunks_per_warp(task.depths()[0]), plan.tiles(task.tiles)
-    free = min(255, REGISTERS // (LANES * warps) // 8 * 8) - WORKING - 16 * tiles
-    held = min(chunks, max(0, free) // (tiles * 8))
-    plan = replace(plan, held=held, staged=chunks - held)
-    return plan if plan.shared_bytes(task) <= shared_limit else None
 
 
 def _loads(batch: int, row_tiles: int, each: int) -> int:
@@ -281,7 +264,7 @@ class StepCost(NamedTuple):
     traffic: float  # bytes and products
 
 
-PASS, GATE, ROUNDING, SPLITTING, UNFILLED = 0.097, 0.0305, 0.015, 0.78, 0.1
+PASS, GATE, ROUNDING, SPLITTING, UNFILLED = 0.097, 0.0305, 0.015, 0.98, 0.15
 """Microseconds of a pass, of a gate that a thread computes, of rounding 8 rows of a chunk to tf32, of what
 blocks that share their units give each other, and of units that are no multiple of 16."""
 WAITING = {1: 0.58, 2: 0.30}
@@ -293,8 +276,8 @@ shares; of a matrix instruction of a quarter of a multiprocessor; of a byte that
 LAUNCH, OWN_WEIGHT, ALL_WEIGHTS = 1.53, 2.1e-6, 4.3e-7
 """Microseconds of a launch, and of a byte of weights that a block and that all blocks read at the start.
 
-All of them are fitted to 720 kernels measured on an H200. The time of a kernel is predicted within 11 % (one
-standard deviation), and the plan that would be chosen among the first few is 4 % slower than the fastest.
+All of them are fitted to 770 kernels measured on an H200. The time of a kernel is predicted within 11 % (one
+standard deviation), and the plan that would be chosen among the first few is 3 % slower than the fastest.
 """
 PAUSES = ((1.7, 200), (3.0, 400), (math.inf, 700))
 """Clock cycles to pause, by the upper bound on the microseconds of a step."""
