@@ -27,9 +27,24 @@ def test_the_constants_are_found_again(factors):
         name: value * factors[number % 2] for number, (name, value) in enumerate(asdict(DEFAULTS).items())
     }
     truth = Rates(**scaled)
-    measured = {probe: probe.predict(H200, truth) for probe in PROBES}
+    measured = {}
+    for probe in PROBES:
+        time = probe.predict(H200, truth)
+        measured[probe] = time * probe.fitted / probe.predict(H200, DEFAULTS) if probe.fitted else time
     parts = replace(DEFAULTS, **{name: scaled[name] for name in PARTS})
     assert asdict(fit_rates(H200, parts, DEFAULTS, measured)) == pytest.approx(scaled, rel=0.02)
+
+
+def test_the_h200_of_the_fit_has_the_constants_of_the_fit():
+    measured = {probe: probe.fitted or probe.predict(H200, DEFAULTS) for probe in PROBES}
+    found = fit_rates(H200, DEFAULTS, DEFAULTS, measured)
+    assert asdict(found) == pytest.approx(asdict(DEFAULTS))
+
+
+def test_a_constant_that_does_not_matter_is_left_as_it_is():
+    (host,) = (probe for probe in PROBES if probe.constant == "host")
+    slow = replace(DEFAULTS, exchange=1e4)  # the GPU takes longer than the host
+    assert host.solve(H200, slow, 5.0) == slow
 
 
 def test_nonsense_stays_within_bounds():

@@ -172,11 +172,12 @@ def test_on_a_gpu_a_kernel_that_does_not_compile_is_passed_over(monkeypatch):
 
     monkeypatch.setattr(driver, "machine_code", fail)
     monkeypatch.setattr(calibration, "get_rates", lambda device: DEFAULTS)
-    cell, x = GRU(16, 27).cuda(), torch.randn(40, 5, 16, device="cuda", requires_grad=True)
+    cell = GRU(16, 27).to("cuda", torch.bfloat16)  # in float32 torch is faster for such small layers
+    x = torch.randn(40, 5, 16, device="cuda").bfloat16().requires_grad_()
     with pytest.warns(ThroughtimeWarning, match="did not compile"):
         outputs, _ = scan(cell, x)
     expected, _ = scan(cell, x, backend="reference")
-    torch.testing.assert_close(outputs, expected, rtol=1e-2, atol=1e-2)
+    torch.testing.assert_close(outputs, expected, rtol=0.1, atol=0.05)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ThroughtimeWarning)
         (gradient,) = torch.autograd.grad(scan(cell, x).outputs.sum(), x)

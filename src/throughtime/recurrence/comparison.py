@@ -17,8 +17,8 @@ from throughtime.recurrence.costs import Call, Gpu, Rates, Times, predict_ours
 from throughtime.recurrence.persistent import find_form, find_kind
 from throughtime.recurrence.torch_costs import predict_loop, predict_torch
 
-MARGIN = 1.1
-"""How many times as fast ours must be predicted to be: predictions are off by about a tenth."""
+MARGIN = 1.2
+"""How many times as fast ours must be predicted to be, as predictions are off by a tenth or two."""
 
 
 def is_faster(

@@ -64,8 +64,8 @@ DEFAULTS = Rates(
     product32=1.0,
     memory=1.0,
     launch=1.25,
-    host=670.0,
-    host_layer=200.0,
+    host=500.0,
+    host_layer=100.0,
     torch_latency=1.0,
     torch_traffic=1.0,
     torch_small=1.0,
@@ -114,35 +114,44 @@ class Times(NamedTuple):
 
 HALF_RATE, TF32_RATE, FLOAT_RATE = 640.0, 195.0, 50.0
 """Millions of operations per microsecond of the products over all steps."""
-MEMORY_RATE = 1.6e6
-"""Bytes per microsecond of copies and sums."""
-REPLAY, FORWARD_LAUNCHES, BACKWARD_LAUNCHES = 9.2, 3.4, 15.7
+FILL_RATE, WEIGHT_RATE = 1.42e6, 2.88e6
+"""Bytes per microsecond of what is filled, copied and summed over all steps, and of copied weights."""
+REPLAY, FORWARD_LAUNCHES, BACKWARD_LAUNCHES = 8.3, 3.9, 15.1
 """Times of a small kernel that a call takes, and each layer beside its recurrence, bytes and operations."""
+BESIDE = 1.1
+"""How many times as long steps take if both directions run side by side and share the cache."""
 FORWARD_HOST = 0.2
 """Share of the host's time that a call without a backward pass takes."""
 
 
 def predict_ours(call: Call, gpu: Gpu, rates: Rates) -> Times | None:
     """Return the times of our kernels, which run one layer after the other; None if they do not fit."""
-    width, size = round_up_units(call.hidden), call.kind.size
-    layer = 0.0
+    width, device = round_up_units(call.hidden), rates.launch * REPLAY
     for backward in (False, True)[: 1 + call.trains]:
-        launches = _time_launches(
-            call, KernelTask(call.form, call.kind, width, call.batch, backward, call.directions), gpu, rates
-        )
-        if launches is None:
+        task = KernelTask(call.form, call.kind, width, call.batch, backward, call.directions)
+        steps = _time_launches(call, task, gpu, rates)
+        if steps is None:
             return None
-        layer += launches + rates.launch * (BACKWARD_LAUNCHES if backward else FORWARD_LAUNCHES)
-        filled = call.steps * call.batch * width * (2 * call.form.slots if backward else 1)
-        copied = 2 * call.form.gates * width * width if backward else 0
-        if width > call.hidden:
-            copied = 2 * copied + call.steps * call.batch * width
-        layer += call.directions * rates.memory * size * (filled + copied) / MEMORY_RATE
+        launches = rates.launch * (BACKWARD_LAUNCHES if backward else FORWARD_LAUNCHES)
+        device += call.layers * (steps + launches)
     entering, recurrent = call.count_operations(width)
     operations = (3 * entering + recurrent) if call.trains else entering
-    device = rates.launch * REPLAY + call.layers * layer + scale_product(rates, call.kind) * operations
+    device += scale_product(rates, call.kind) * operations + rates.memory * _time_bytes(call, width)
     host = (rates.host + rates.host_layer * (call.cells - 1)) * (1.0 if call.trains else FORWARD_HOST)
     return Times(max(host, device), device)
+
+
+def _time_bytes(call: Call, width: int) -> float:
+    """Return the microseconds of all bytes that are filled and copied, and of weights that products read."""
+    rows, padded = call.steps * call.batch, width > call.hidden
+    filled = 1 + (2 * call.form.slots if call.trains else 0) + (2 * (1 + call.trains) if padded else 0)
+    into, hidden = (operations / (2e-6 * rows) for operations in call.count_operations(width))
+    joined = padded or call.directions > 1  # the weights of both directions become one matrix
+    weights = into * (1 + 2 * joined) + hidden * 2 * padded
+    if call.trains:
+        weights += into * (2 + 2 * joined) + hidden * (3 + 2 * padded)
+    size = call.kind.size
+    return size * (call.cells * rows * width * filled / FILL_RATE + weights / WEIGHT_RATE)
 
 
 def _time_launches(call: Call, task: KernelTask, gpu: Gpu, rates: Rates) -> float | None:
@@ -153,6 +162,7 @@ def _time_launches(call: Call, task: KernelTask, gpu: Gpu, rates: Rates) -> floa
         if plan is not None:
             step = estimate_step(task, plan)
             time = call.steps * (rates.exchange * step.latency + rates.traffic * step.traffic)
+            time *= BESIDE if beside > 1 else 1.0
             found.append(call.directions // beside * (time + rates.traffic * estimate_start(task, plan)))
     return min(found, default=None)
 
