@@ -68,15 +68,15 @@ def test_a_run_repeats_to_the_bit(name):
         assert all(torch.equal(first[part], again[part]) for part in first)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(16))
 def test_random_shapes_and_plans_end_and_are_right(seed):
-    """A soak: each seed compiles one shape and launches it many times, among other work on the GPU."""
+    """Each seed compiles one shape and launches it many times; `benchmarks.recurrence_gpu_soak` runs more."""
     case = draw_case(seed, driver.limits(torch.cuda.current_device()))
     assert run_case(case) is None, case
 
 
 @pytest.mark.parametrize("precision", TOLERANCE)
-@pytest.mark.parametrize("hidden", [*range(1, 32, 3), 31])
+@pytest.mark.parametrize("hidden", [1, 17, 31])
 @pytest.mark.parametrize("name", CELLS)
 def test_few_units_equal_the_reference(name, hidden, precision):  # law 1
     if name == "rnn-relu" and precision != "float32":
