@@ -13,7 +13,7 @@ from throughtime.cells import GRU, LSTM, RNN, MinGRU
 from throughtime.kernels.elements import ElementKind
 from throughtime.recurrence import calibration, torch_costs
 from throughtime.recurrence.choice import choose_backend
-from throughtime.recurrence.comparison import MARGIN, wins
+from throughtime.recurrence.comparison import MARGIN, _compare, wins
 from throughtime.recurrence.costs import DEFAULTS, H200, HALF_RATE, Call, Times, predict_ours
 from throughtime.recurrence.linear_scan import LinearScan
 from throughtime.recurrence.persistent import Persistent, find_form
@@ -158,6 +158,19 @@ def test_products_count_three_times_and_that_of_the_weights_in_training():
 def test_packing_a_ragged_batch_keeps_the_host_busy():
     ragged = predict_torch(CALL._replace(ragged=True), H200, DEFAULTS)
     assert ragged.called > predict_torch(CALL, H200, DEFAULTS).called + 1000
+
+
+def test_a_ragged_batch_is_recorded_only_with_our_kernels():
+    """Packing reads the lengths on the host: if a call chose it, no update could be replayed.
+
+    A GPU that was busy while it was measured may seem to have a fast cuDNN.
+    """
+    rates = replace(DEFAULTS, torch_latency=0.25)
+    for steps, batch, hidden in ((1, 1, 8), (2, 3, 8), (30, 64, 256), (8, 16, 1024)):
+        for form in (Form.GRU_AFTER, Form.LSTM, Form.TANH):
+            for kind in (ElementKind.BF16, ElementKind.TF32):
+                call = Call(form, kind, steps, batch, hidden, hidden, ragged=True)
+                assert _compare(call, H200, rates, False), call
 
 
 class OnGpu:
