@@ -13,9 +13,9 @@ import torch
 from throughtime.errors import ThroughtimeError, ThroughtimeWarning
 from throughtime.kernels import driver
 from throughtime.recurrence import calibration, probes
-from throughtime.recurrence.costs import DEFAULTS, H200, Rates
+from throughtime.recurrence.costs import DEFAULTS, H200, CostRates
 
-MEASURED = Rates(**{name: 1.25 * value for name, value in asdict(DEFAULTS).items()})
+MEASURED = CostRates(**{name: 1.25 * value for name, value in asdict(DEFAULTS).items()})
 A100 = H200._replace(
     capability=(8, 0), multiprocessors=108, shared=166912, clock=1410.0, memory=1.555e6, l2=40 << 20
 )
@@ -160,7 +160,7 @@ def test_threads_wait_for_one_measurement(gpu):
 
 
 def test_measurements_far_from_the_expected_are_bounded():
-    names = [field.name for field in fields(Rates)]
+    names = [field.name for field in fields(CostRates)]
     wild = replace(DEFAULTS, **{names[0]: 1e9, names[1]: 1e-9, names[2]: float("nan")})
     found = asdict(calibration.bound_rates(wild, DEFAULTS))
     usual = asdict(DEFAULTS)

@@ -14,16 +14,16 @@ from throughtime.kernels.elements import ElementKind
 from throughtime.recurrence import calibration, torch_costs
 from throughtime.recurrence.choice import choose_backend
 from throughtime.recurrence.comparison import MARGIN, _compare, wins
-from throughtime.recurrence.costs import DEFAULTS, H200, HALF_RATE, Call, Times, predict_ours
+from throughtime.recurrence.costs import DEFAULTS, H200, HALF_RATE, TimedCall, Times, predict_ours
 from throughtime.recurrence.linear_scan import LinearScan
 from throughtime.recurrence.persistent import Persistent, find_form
 from throughtime.recurrence.persistent_plan import Form
 from throughtime.recurrence.torch_costs import predict_loop, predict_torch
 
-CALL = Call(Form.LSTM, ElementKind.BF16, steps=35, batch=20, hidden=200, inputs=200)
+CALL = TimedCall(Form.LSTM, ElementKind.BF16, steps=35, batch=20, hidden=200, inputs=200)
 
 calls = st.builds(
-    Call,
+    TimedCall,
     form=st.sampled_from(Form),
     kind=st.sampled_from(ElementKind),
     steps=st.integers(1, 2000),
@@ -169,7 +169,7 @@ def test_a_ragged_batch_is_recorded_only_with_our_kernels():
     for steps, batch, hidden in ((1, 1, 8), (2, 3, 8), (30, 64, 256), (8, 16, 1024)):
         for form in (Form.GRU_AFTER, Form.LSTM, Form.TANH):
             for kind in (ElementKind.BF16, ElementKind.TF32):
-                call = Call(form, kind, steps, batch, hidden, hidden, ragged=True)
+                call = TimedCall(form, kind, steps, batch, hidden, hidden, ragged=True)
                 assert _compare(call, H200, rates, False), call
 
 

@@ -9,7 +9,7 @@ import torch
 
 from throughtime.kernels.elements import ElementKind
 from throughtime.recurrence import probes
-from throughtime.recurrence.costs import DEFAULTS, H200, Rates
+from throughtime.recurrence.costs import DEFAULTS, H200, CostRates
 from throughtime.recurrence.measuring import TimingCase
 from throughtime.recurrence.persistent_plan import Form
 from throughtime.recurrence.probes import PROBES, fit_rates
@@ -26,7 +26,7 @@ def test_the_constants_are_found_again(factors):
     scaled = {
         name: value * factors[number % 2] for number, (name, value) in enumerate(asdict(DEFAULTS).items())
     }
-    truth = Rates(**scaled)
+    truth = CostRates(**scaled)
     measured = {}
     for probe in PROBES:
         time = probe.predict(H200, truth)

@@ -10,7 +10,7 @@ from torch.nn.functional import pad
 from throughtime.kernels import driver
 from throughtime.kernels.elements import KINDS
 from throughtime.recurrence import batched_copies as copies_module
-from throughtime.recurrence.batched_copies import FROM_FLOAT, MOST, TO_FLOAT, At, Copies, Launch, Rows
+from throughtime.recurrence.batched_copies import FROM_FLOAT, MOST, TO_FLOAT, At, Copies, Launch, Matrix
 
 pytestmark = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this machine")
 
@@ -46,16 +46,16 @@ def test_what_is_made_wide_is_padded_with_zeros_and_comes_back(size, width, dtyp
         torch.full((3 * width, 72), 7.0, dtype=dtype),
     )
     copies = Copies(KINDS[dtype], -1)
-    copies.copy(Rows(At(0), 69, width, width), Rows(At(1), 69, size, size))
-    copies.copy(Rows(At(2), width, 72, 72), Rows(At(3), size, 67, 67), groups=3)
+    copies.copy(Matrix(At(0), 69, width, width), Matrix(At(1), 69, size, size))
+    copies.copy(Matrix(At(2), width, 72, 72), Matrix(At(3), size, 67, 67), groups=3)
     run(copies, wide, rows, wide_weight, weight)
     missing = width - size
     assert torch.equal(wide, pad(rows, (0, missing)))
     assert torch.equal(wide_weight, pad(weight.view(3, size, 67), (0, 5, 0, missing)).flatten(0, 1))
     back, back_weight = torch.empty_like(rows), torch.empty_like(weight)
     copies = Copies(KINDS[dtype], -1)
-    copies.copy(Rows(At(0), 69, size, size), Rows(At(1), 69, width, width))
-    copies.copy(Rows(At(2), size, 67, 67), Rows(At(3), width, 72, 72), groups=3)
+    copies.copy(Matrix(At(0), 69, size, size), Matrix(At(1), 69, width, width))
+    copies.copy(Matrix(At(2), size, 67, 67), Matrix(At(3), width, 72, 72), groups=3)
     run(copies, back, wide, back_weight, wide_weight)
     assert torch.equal(back, rows)
     assert torch.equal(back_weight, weight)
@@ -68,11 +68,11 @@ def test_numbers_are_converted_on_the_way(dtype):
     )
     narrow, wide = torch.empty(70, 72, dtype=dtype), torch.empty(70, 72)
     copies = Copies(KINDS[dtype], -1)
-    copies.copy(Rows(At(0), 70, 72, 72), Rows(At(1), 70, 72, 72), conversion=FROM_FLOAT)
+    copies.copy(Matrix(At(0), 70, 72, 72), Matrix(At(1), 70, 72, 72), conversion=FROM_FLOAT)
     run(copies, narrow, exact)
     assert torch.equal(narrow, exact.to(dtype))
     copies = Copies(KINDS[dtype], -1)
-    copies.copy(Rows(At(0), 70, 72, 72), Rows(At(1), 70, 72, 72), conversion=TO_FLOAT)
+    copies.copy(Matrix(At(0), 70, 72, 72), Matrix(At(1), 70, 72, 72), conversion=TO_FLOAT)
     run(copies, wide, narrow)
     assert torch.equal(wide, narrow.float())
 
@@ -82,9 +82,11 @@ def test_rows_become_columns_beside_others(dtype):
     size, width = 70, 72
     weight, into = numbers(dtype, 3 * size, size), torch.full((width, 4 * width), 7.0, dtype=dtype)
     copies = Copies(KINDS[dtype], -1)
-    last = Rows(At(1, 2 * size * size * dtype.itemsize), size, size, size)
+    last = Matrix(At(1, 2 * size * size * dtype.itemsize), size, size, size)
     copies.transpose(At(0), 4 * width, width, last)
-    copies.transpose(At(0, width * dtype.itemsize), 4 * width, width, Rows(At(1), size, size, size), groups=2)
+    copies.transpose(
+        At(0, width * dtype.itemsize), 4 * width, width, Matrix(At(1), size, size, size), groups=2
+    )
     run(copies, into, weight)
     expected = torch.full((width, 4, width), 7.0, dtype=dtype)
     gates = pad(weight.view(3, size, size), (0, 2, 0, 2))
@@ -96,7 +98,7 @@ def test_rows_become_columns_beside_others(dtype):
 def test_float32_weights_are_transposed_and_converted_at_once():
     weight, into = numbers(torch.float32, 40, 40), torch.empty(40, 40, dtype=torch.bfloat16)
     copies = Copies(KINDS[torch.bfloat16], -1)
-    copies.transpose(At(0), 40, 40, Rows(At(1), 40, 40, 40), conversion=FROM_FLOAT)
+    copies.transpose(At(0), 40, 40, Matrix(At(1), 40, 40, 40), conversion=FROM_FLOAT)
     run(copies, into, weight)
     assert torch.equal(into, weight.t().to(torch.bfloat16))
 
@@ -105,7 +107,7 @@ def test_void_is_as_long_as_asked_for_and_zeros_lie_where_they_should():
     memory = torch.ones(1000, dtype=torch.int32)
     copies = Copies(KINDS[torch.float32], -1)
     copies.mark_unwritten(At(0, 16), 3 * 1024 + 16)
-    copies.clear(Rows(At(0, 4 * 800), 3, 5, 10))
+    copies.clear(Matrix(At(0, 4 * 800), 3, 5, 10))
     run(copies, memory)
     assert memory[4:776].eq(-1).all()
     assert memory[:4].eq(1).all()
@@ -118,7 +120,7 @@ def test_more_copies_than_one_launch_takes():
     source, into = numbers(torch.float32, MOST + 3, 4), torch.zeros(MOST + 3, 4)
     copies = Copies(KINDS[torch.float32], -1)
     for row in range(MOST + 3):
-        copies.copy(Rows(At(0, 16 * row), 1, 4, 4), Rows(At(1, 16 * row), 1, 4, 4))
+        copies.copy(Matrix(At(0, 16 * row), 1, 4, 4), Matrix(At(1, 16 * row), 1, 4, 4))
     assert len(copies.prepare()) == 2
     run(copies, into, source)
     assert torch.equal(into, source)

@@ -55,7 +55,7 @@ class Launch:
         self._kernel(self._blocks, arguments)
 
 
-class Rows(NamedTuple):
+class Matrix(NamedTuple):
     """A matrix in memory: where it begins, how many rows and columns it has, and how far apart rows lie."""
 
     at: At
@@ -79,11 +79,11 @@ class Copies:
         """Mark this number of bytes, a multiple of 16, as not written yet."""
         self._all.append((-(-size // FILLED), to, 0, size // 16, *[0] * 9))
 
-    def clear(self, into: Rows) -> None:
+    def clear(self, into: Matrix) -> None:
         """Set a matrix to zero."""
-        self.copy(into, Rows(into.at, 0, 0, 0))
+        self.copy(into, Matrix(into.at, 0, 0, 0))
 
-    def copy(self, into: Rows, source: Rows, groups: int = 1, conversion: int = NO_CONVERSION) -> None:
+    def copy(self, into: Matrix, source: Matrix, groups: int = 1, conversion: int = NO_CONVERSION) -> None:
         """Copy a matrix, or several that follow each other on both sides without a gap."""
         steps = into.rows * into.pitch, into.pitch, 1, source.rows * source.pitch, source.pitch
         self._add(into, source, groups, steps, conversion)
@@ -93,7 +93,7 @@ class Copies:
         into: At,
         pitch: int,
         extent: int,
-        source: Rows,
+        source: Matrix,
         groups: int = 1,
         conversion: int = NO_CONVERSION,
     ) -> None:
@@ -102,9 +102,11 @@ class Copies:
         Both are padded with zeros to `extent`.
         """
         steps = extent, 1, pitch, source.rows * source.pitch, source.pitch
-        self._add(Rows(into, extent, extent, 1), source, groups, steps, conversion)
+        self._add(Matrix(into, extent, extent, 1), source, groups, steps, conversion)
 
-    def _add(self, into: Rows, source: Rows, groups: int, steps: tuple[int, ...], conversion: int) -> None:
+    def _add(
+        self, into: Matrix, source: Matrix, groups: int, steps: tuple[int, ...], conversion: int
+    ) -> None:
         blocks = groups * -(-into.rows // TILE) * -(-into.columns // TILE)
         given = min(source.rows, into.rows), min(source.columns, into.columns)
         self._all.append((blocks, into.at, source.at, into.rows, into.columns, *given, *steps, conversion))

@@ -23,7 +23,7 @@ import torch
 from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning
 from throughtime.files import cache_entry, whole_file, writable_cache
 from throughtime.kernels import driver
-from throughtime.recurrence.costs import DEFAULTS, H200, Gpu, Rates
+from throughtime.recurrence.costs import DEFAULTS, H200, CostRates, Gpu
 from throughtime.version import __version__
 
 REVISION = 1
@@ -36,10 +36,10 @@ HALF_TENSOR_CORES = {8: (6, 7, 9), 12: (0, 1)}
 """Minor versions of the compute capability, by major ones, whose multiprocessors multiply half as fast."""
 
 _lock = threading.Lock()
-_known: dict[int, Rates] = {}
+_known: dict[int, CostRates] = {}
 
 
-def get_rates(device: int) -> Rates:
+def get_rates(device: int) -> CostRates:
     """Return the constants of a GPU, measured at its first use."""
     found = _known.get(device)
     if found is not None:
@@ -52,7 +52,7 @@ def get_rates(device: int) -> Rates:
         return _known[device]
 
 
-def measure_again(device: int) -> Rates:
+def measure_again(device: int) -> CostRates:
     """Measure a GPU now, whatever is stored."""
     with _lock:
         _known[device] = _measure_and_store(device)
@@ -81,7 +81,7 @@ def find_gpu(device: int) -> Gpu:
     )
 
 
-def derive_rates(gpu: Gpu) -> Rates:
+def derive_rates(gpu: Gpu) -> CostRates:
     """Return the constants of an H200, scaled by the properties of another GPU.
 
     Only an H200 was measured; what the properties of other GPUs imply is an estimate that the first
@@ -104,17 +104,17 @@ def derive_rates(gpu: Gpu) -> Rates:
     )
 
 
-def bound_rates(measured: Rates, derived: Rates) -> Rates:
+def bound_rates(measured: CostRates, derived: CostRates) -> CostRates:
     """Return the measured constants, none of them farther than `FARTHEST` from the derived ones."""
     bounded = {}
-    for field in fields(Rates):
+    for field in fields(CostRates):
         value, usual = getattr(measured, field.name), getattr(derived, field.name)
         value = value if math.isfinite(value) and value > 0 else usual
         bounded[field.name] = min(max(value, usual / FARTHEST), usual * FARTHEST)
-    return Rates(**bounded)
+    return CostRates(**bounded)
 
 
-def _measure_and_store(device: int) -> Rates:
+def _measure_and_store(device: int) -> CostRates:
     derived = derive_rates(find_gpu(device))
     if (reason := driver.unavailable(device)) is not None:
         return derived
@@ -134,13 +134,13 @@ def _measure_and_store(device: int) -> Rates:
     return measured
 
 
-def _load(device: int) -> Rates | None:
+def _load(device: int) -> CostRates | None:
     """Return the stored constants; None if there are none, or if they cannot be used."""
     try:
         stored = json.loads(cache_entry(_name(device)).read_text(encoding="utf-8"))
         if stored["gpu"] != _describe(device):
             return None
-        rates = Rates(**{name: float(value) for name, value in stored["rates"].items()})
+        rates = CostRates(**{name: float(value) for name, value in stored["rates"].items()})
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return rates if all(0 < value < math.inf for value in asdict(rates).values()) else None

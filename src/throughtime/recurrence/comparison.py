@@ -14,7 +14,7 @@ from torch import Tensor
 
 from throughtime.cells.base import Cell
 from throughtime.recurrence import calibration, native
-from throughtime.recurrence.costs import Call, Gpu, Rates, Times, predict_ours
+from throughtime.recurrence.costs import CostRates, Gpu, TimedCall, Times, predict_ours
 from throughtime.recurrence.persistent import find_form, find_kind
 from throughtime.recurrence.torch_costs import predict_loop, predict_torch
 
@@ -36,7 +36,7 @@ def is_faster(
     if form is None or kind is None:
         return True  # minGRU and minLSTM take one launch each way, where others take several per step
     steps, batch, inputs = x.shape
-    call = Call(
+    call = TimedCall(
         form, kind, steps, batch, cell.hidden_size, inputs, layers, directions, trains, lengths is not None
     )
     loops = native.BACKEND.refuses(cell, x, lengths, carry) is not None
@@ -45,7 +45,7 @@ def is_faster(
 
 
 @functools.lru_cache(maxsize=4096)
-def _compare(call: Call, gpu: Gpu, rates: Rates, loops: bool) -> bool:
+def _compare(call: TimedCall, gpu: Gpu, rates: CostRates, loops: bool) -> bool:
     others = predict_loop(call, rates) if loops else predict_torch(call, gpu, rates)
     if call.ragged and not loops:
         # To pack a ragged batch, the host looks at its lengths, which no CUDA graph can replay.

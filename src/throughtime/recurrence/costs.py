@@ -2,7 +2,7 @@
 
 A call of ours takes one launch per layer and pass, in which the blocks exchange the state once per step,
 and a few large products. Its time follows from the numbers of steps, exchanges, bytes, operations and
-launches. The coefficients were fitted on an H200; `Rates` are the few that differ between machines (see
+launches. The coefficients were fitted on an H200; `CostRates` are the few that differ between machines (see
 `calibration`). Only an H200 was measured: on other GPUs the model is an estimate.
 
 A call is predicted twice: *called*, where Python launches every operation and the host may be the slower
@@ -39,7 +39,7 @@ H200 = Gpu((9, 0), 132, 232448, clock=1980.0, memory=4.9e6, l2=60 << 20)
 
 
 @dataclass(frozen=True)
-class Rates:
+class CostRates:
     """The constants of a machine. Times are in microseconds; the others are relative to an H200."""
 
     exchange: float  # latencies inside our kernels
@@ -57,7 +57,7 @@ class Rates:
     torch_host_step: float  # and every step of it
 
 
-DEFAULTS = Rates(
+DEFAULTS = CostRates(
     exchange=1.0,
     traffic=1.0,
     product=1.0,
@@ -75,7 +75,7 @@ DEFAULTS = Rates(
 """Those of an H200."""
 
 
-class Call(NamedTuple):
+class TimedCall(NamedTuple):
     """What a prediction depends on."""
 
     form: Form
@@ -124,7 +124,7 @@ FORWARD_HOST = 0.2
 """Share of the host's time that a call without a backward pass takes."""
 
 
-def predict_ours(call: Call, gpu: Gpu, rates: Rates) -> Times | None:
+def predict_ours(call: TimedCall, gpu: Gpu, rates: CostRates) -> Times | None:
     """Return the times of our kernels, which run one layer after the other; None if they do not fit."""
     width, device = round_up_units(call.hidden), rates.launch * REPLAY
     for backward in (False, True)[: 1 + call.trains]:
@@ -141,7 +141,7 @@ def predict_ours(call: Call, gpu: Gpu, rates: Rates) -> Times | None:
     return Times(max(host, device), device)
 
 
-def _time_bytes(call: Call, width: int) -> float:
+def _time_bytes(call: TimedCall, width: int) -> float:
     """Return the microseconds of all bytes that are filled and copied, and of weights that products read."""
     rows, padded = call.steps * call.batch, width > call.hidden
     filled = 1 + (2 * call.form.slots if call.trains else 0) + (2 * (1 + call.trains) if padded else 0)
@@ -154,7 +154,7 @@ def _time_bytes(call: Call, width: int) -> float:
     return size * (call.cells * rows * width * filled / FILL_RATE + weights / WEIGHT_RATE)
 
 
-def _time_launches(call: Call, task: KernelTask, gpu: Gpu, rates: Rates) -> float | None:
+def _time_launches(call: TimedCall, task: KernelTask, gpu: Gpu, rates: CostRates) -> float | None:
     """Return the microseconds of a pass of a layer: both directions side by side, or one after the other."""
     found = []
     for beside in (1, 2)[: call.directions]:
@@ -167,7 +167,7 @@ def _time_launches(call: Call, task: KernelTask, gpu: Gpu, rates: Rates) -> floa
     return min(found, default=None)
 
 
-def scale_product(rates: Rates, kind: ElementKind) -> float:
+def scale_product(rates: CostRates, kind: ElementKind) -> float:
     """Return the microseconds of a million operations."""
     if kind >= ElementKind.BF16:
         return rates.product / HALF_RATE

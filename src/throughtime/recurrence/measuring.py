@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from throughtime.cells import GRU, LSTM, RNN, Cell, MinGRU, MinLSTM
 from throughtime.kernels.elements import round_up_units
-from throughtime.recurrence.costs import Call
+from throughtime.recurrence.costs import TimedCall
 from throughtime.recurrence.persistent import find_form, find_kind, run_layers
 from throughtime.recurrence.persistent_call import FILES
 from throughtime.recurrence.persistent_plan import KernelTask, candidates
@@ -89,13 +89,13 @@ class TimingCase:
 
         return step
 
-    def describe(self) -> Call:
+    def describe(self) -> TimedCall:
         """Return the call as the model of costs sees it."""
         form, kind = find_form(MAKERS[self.cell](1, 1)), find_kind(torch.empty(0, dtype=self.dtype))
         assert form is not None
         assert kind is not None
         shape = self.steps, self.batch, self.hidden, self.hidden
-        return Call(form, kind, *shape, self.layers, self.directions, self.trains)
+        return TimedCall(form, kind, *shape, self.layers, self.directions, self.trains)
 
     def list_tasks(self) -> list[KernelTask]:
         """Return the tasks of the kernels that such a case runs."""

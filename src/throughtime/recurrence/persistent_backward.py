@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from throughtime.kernels.elements import ElementKind
-from throughtime.recurrence.batched_copies import At, Copies, Launch, Rows
+from throughtime.recurrence.batched_copies import At, Copies, Launch, Matrix
 from throughtime.recurrence.persistent_call import Call, StateLayout, prepare_kernel, set_precision
 from throughtime.recurrence.persistent_forward import (
     CARRY,
@@ -19,7 +19,7 @@ from throughtime.recurrence.persistent_forward import (
     find_candidate_weights,
     view_outputs,
 )
-from throughtime.recurrence.persistent_memory import Memory, Shape, View, find_addresses
+from throughtime.recurrence.persistent_memory import Allocations, Shape, View, find_addresses
 from throughtime.recurrence.persistent_plan import Form
 from throughtime.recurrence.persistent_products import Product, multiply_back, multiply_rows, multiply_states
 
@@ -80,7 +80,7 @@ class _Builder:
         self.first_layer = FIRST_RECURRENT + call.cells
         self.first_gradient = self.first_layer + 4 * call.layers
         self.copies, self.closing = Copies(call.kind, call.device), Copies(call.kind, call.device)
-        self.memory = Memory(self.first_gradient + len(given))
+        self.memory = Allocations(self.first_gradient + len(given))
         self.results: list[View | None] = [None] * len(wanted)
 
     def build(self) -> BackwardProgram:
@@ -113,9 +113,9 @@ class _Builder:
         if self.given[0] and call.size == call.width:
             return self.first_gradient
         outputs = self.memory.allocate(call.steps, call.batch, call.row)
-        into = Rows(At(outputs), rows, call.width, call.width)
+        into = Matrix(At(outputs), rows, call.width, call.width)
         if self.given[0]:
-            self.copies.copy(into, Rows(At(self.first_gradient), rows, call.size, call.size))
+            self.copies.copy(into, Matrix(At(self.first_gradient), rows, call.size, call.size))
         else:
             self.copies.clear(into)
         return outputs
@@ -130,8 +130,8 @@ class _Builder:
             return At(given)
         end = self.memory.allocate(call.batch, call.width)
         self.copies.copy(
-            Rows(At(end), call.batch, call.width, call.width),
-            Rows(At(given), call.batch, call.size, call.size),
+            Matrix(At(end), call.batch, call.width, call.width),
+            Matrix(At(given), call.batch, call.size, call.size),
             conversion=call.convert_weights(),
         )
         return At(end)
@@ -188,7 +188,7 @@ class _Builder:
         given = 4 if call.float_weights else element
         conversion, weights = call.convert_weights(), self.memory.allocate(form.gates * width, width)
         two, all_gates = 2 * width, form.gates * width
-        square = Rows(At(recurrent), call.size, call.size, call.size)
+        square = Matrix(At(recurrent), call.size, call.size, call.size)
         last = square._replace(at=At(recurrent, 2 * call.size**2 * given))
         if form is Form.GRU_AFTER:  # from r, z, n to q, r, z
             self.copies.transpose(At(weights), all_gates, width, last, 1, conversion)
@@ -210,8 +210,8 @@ class _Builder:
         if call.size < call.width or call.float_weights:
             tight = self.memory.allocate(call.batch, call.size, float32=call.float_weights)
             self.closing.copy(
-                Rows(At(tight), call.batch, call.size, call.size),
-                Rows(At(wide), call.batch, call.width, call.width),
+                Matrix(At(tight), call.batch, call.size, call.size),
+                Matrix(At(wide), call.batch, call.width, call.width),
                 conversion=call.convert_weights(back=True),
             )
             self.results[number] = View(tight)
@@ -254,8 +254,8 @@ class _Builder:
         for block in range(blocks):
             source = At(wide, (direction * gates * width * blocks * padded + block * padded) * element)
             self.closing.copy(
-                Rows(At(tight, block * given * own), call.size, given, blocks * given),
-                Rows(source, width, padded, blocks * padded),
+                Matrix(At(tight, block * given * own), call.size, given, blocks * given),
+                Matrix(source, width, padded, blocks * padded),
                 gates,
                 call.convert_weights(back=True),
             )
@@ -269,7 +269,7 @@ class _Builder:
         tight = self.memory.allocate(gates * size, size, float32=call.float_weights)
         own, conversion = 4 if call.float_weights else call.kind.size, call.convert_weights(back=True)
         first = At(wide, direction * gates * width * width * call.kind.size)
-        into, source = Rows(At(tight), size, size, size), Rows(first, width, width, width)
+        into, source = Matrix(At(tight), size, size, size), Matrix(first, width, width, width)
         if not after:
             self.closing.copy(into, source, gates, conversion)
         else:  # from q, r, z to r, z, n
@@ -293,8 +293,8 @@ class _Builder:
             return View(wide) if whole else View(wide, (gates * width,), (1,), begin * width)
         tight = self.memory.allocate(gates * call.size, float32=call.float_weights)
         self.closing.copy(
-            Rows(At(tight), gates, call.size, call.size),
-            Rows(At(wide, begin * width * call.kind.size), gates, width, width),
+            Matrix(At(tight), gates, call.size, call.size),
+            Matrix(At(wide, begin * width * call.kind.size), gates, width, width),
             conversion=call.convert_weights(back=True),
         )
         return View(tight)
@@ -311,8 +311,8 @@ class _Builder:
             return View(wide, size, stride)
         tight = self.memory.allocate(rows, given, float32=call.float_x)
         self.closing.copy(
-            Rows(At(tight), rows, given, given),
-            Rows(At(wide), rows, padded, padded),
+            Matrix(At(tight), rows, given, given),
+            Matrix(At(wide), rows, padded, padded),
             conversion=call.convert_x(back=True),
         )
         return View(tight, size, stride)

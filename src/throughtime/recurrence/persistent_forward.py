@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import torch
 
 from throughtime.kernels.elements import ElementKind
-from throughtime.recurrence.batched_copies import At, Copies, Launch, Rows
+from throughtime.recurrence.batched_copies import At, Copies, Launch, Matrix
 from throughtime.recurrence.persistent_call import Call, StateLayout, prepare_kernel, set_precision
-from throughtime.recurrence.persistent_memory import Memory, Shape, View, find_addresses
+from throughtime.recurrence.persistent_memory import Allocations, Shape, View, find_addresses
 from throughtime.recurrence.persistent_plan import Form
 
 OWN = ("weight_ih", "weight_hh", "bias", "bias_hn", "h", "c")
@@ -68,7 +68,7 @@ class _Cell(NamedTuple):
 @functools.lru_cache(1024)
 def build_forward(call: Call) -> ForwardProgram:
     """Work out the forward pass of this call."""
-    copies, memory = Copies(call.kind, call.device), Memory(FIRST_OWN + call.cells * len(OWN))
+    copies, memory = Copies(call.kind, call.device), Allocations(FIRST_OWN + call.cells * len(OWN))
     entering = _enter(call, copies, memory)
     tensors = []
     for layer in range(call.layers):
@@ -121,7 +121,7 @@ def _cells_of(call: Call, layer: int) -> range:
     return range(layer * call.directions, (layer + 1) * call.directions)
 
 
-def _enter(call: Call, copies: Copies, memory: Memory) -> int:
+def _enter(call: Call, copies: Copies, memory: Allocations) -> int:
     """Pad the rows of the input: those that are not aligned are multiplied at half the speed."""
     _, given, width = call.input_blocks(0)
     if given == width and not call.float_x:
@@ -129,12 +129,14 @@ def _enter(call: Call, copies: Copies, memory: Memory) -> int:
     rows = call.steps * call.batch
     entering = memory.allocate(rows, width)
     copies.copy(
-        Rows(At(entering), rows, width, width), Rows(At(X), rows, given, given), conversion=call.convert_x()
+        Matrix(At(entering), rows, width, width),
+        Matrix(At(X), rows, given, given),
+        conversion=call.convert_x(),
     )
     return entering
 
 
-def _join_weights(call: Call, layer: int, copies: Copies, memory: Memory) -> tuple[int, int]:
+def _join_weights(call: Call, layer: int, copies: Copies, memory: Allocations) -> tuple[int, int]:
     """Make the input's weights and biases of all directions one matrix and one row, padded with zeros."""
     gates, size, width, element = call.form.gates, call.size, call.width, call.kind.size
     blocks, given, padded = call.input_blocks(layer)
@@ -150,20 +152,20 @@ def _join_weights(call: Call, layer: int, copies: Copies, memory: Memory) -> tup
             into = At(weight, (direction * rows * columns + block * padded) * element)
             source = At(_own(cell, "weight_ih"), block * given * given_element)
             copies.copy(
-                Rows(into, width, padded, columns),
-                Rows(source, size, given, blocks * given),
+                Matrix(into, width, padded, columns),
+                Matrix(source, size, given, blocks * given),
                 gates,
                 conversion,
             )
         copies.copy(
-            Rows(At(bias, direction * rows * element), gates, width, width),
-            Rows(At(_own(cell, "bias")), gates, size, size),
+            Matrix(At(bias, direction * rows * element), gates, width, width),
+            Matrix(At(_own(cell, "bias")), gates, size, size),
             conversion=conversion,
         )
     return weight, bias
 
 
-def _prepare_cell(call: Call, cell: int, copies: Copies, memory: Memory) -> _Cell:
+def _prepare_cell(call: Call, cell: int, copies: Copies, memory: Allocations) -> _Cell:
     """Pad what the kernel itself reads of a cell's weights, and allocate its last state."""
     gates, size, width, conversion = call.form.gates, call.size, call.width, call.convert_weights()
     ends = [memory.allocate(call.batch, width) for _ in range(call.form.parts)]
@@ -172,17 +174,17 @@ def _prepare_cell(call: Call, cell: int, copies: Copies, memory: Memory) -> _Cel
     if size < width or call.float_weights:
         given, recurrent = recurrent, memory.allocate(gates * width, width)
         copies.copy(
-            Rows(At(recurrent), width, width, width), Rows(At(given), size, size, size), gates, conversion
+            Matrix(At(recurrent), width, width, width), Matrix(At(given), size, size, size), gates, conversion
         )
         if bias_hn is not None:
             given, bias_hn = bias_hn, memory.allocate(width)
             copies.copy(
-                Rows(At(bias_hn), 1, width, width), Rows(At(given), 1, size, size), conversion=conversion
+                Matrix(At(bias_hn), 1, width, width), Matrix(At(given), 1, size, size), conversion=conversion
             )
     return _Cell(recurrent, bias_hn, ends)
 
 
-def _prepare_states(call: Call, layer: int, copies: Copies, memory: Memory) -> tuple[int, int | None]:
+def _prepare_states(call: Call, layer: int, copies: Copies, memory: Allocations) -> tuple[int, int | None]:
     """Allocate the states of a layer, and memories or what only GRUs keep; fill in the first of them."""
     form, steps, batch, width, element = call.form, call.steps, call.batch, call.width, call.kind.size
     layout, one = StateLayout.of(call), call.batch * call.width * call.kind.size
@@ -196,18 +198,18 @@ def _prepare_states(call: Call, layer: int, copies: Copies, memory: Memory) -> t
             copies.mark_unwritten(At(kept), call.directions * steps * one)
     for direction, cell in enumerate(_cells_of(call, layer)):
         first = layout.first(states, direction, call.reads_backwards(direction))
-        _write_first(call, copies, Rows(first, batch, width, call.row), _own(cell, "h"))
+        _write_first(call, copies, Matrix(first, batch, width, call.row), _own(cell, "h"))
         if form is Form.LSTM:
             assert kept is not None
-            memory_rows = Rows(_memory(call, kept, direction), batch, width, width)
+            memory_rows = Matrix(_memory(call, kept, direction), batch, width, width)
             _write_first(call, copies, memory_rows, _own(cell, "c"))
     return states, kept
 
 
-def _write_first(call: Call, copies: Copies, into: Rows, given: int) -> None:
+def _write_first(call: Call, copies: Copies, into: Matrix, given: int) -> None:
     """Fill in a first state, as given or with zeros."""
     if call.stateful:
-        source = Rows(At(given), call.batch, call.size, call.size)
+        source = Matrix(At(given), call.batch, call.size, call.size)
         copies.copy(into, source, conversion=call.convert_weights())
     else:
         copies.clear(into)
@@ -262,26 +264,26 @@ def _prepare_launches(
     ]
 
 
-def _tighten_outputs(call: Call, states: int, copies: Copies, memory: Memory) -> View:
+def _tighten_outputs(call: Call, states: int, copies: Copies, memory: Allocations) -> View:
     """Remove the padding of the outputs, if there is any."""
     if call.size == call.width:
         layout, size = StateLayout.of(call), (call.steps, call.batch, call.row)
         return View(states, size, (call.batch * call.row, call.row, 1), layout.offset(layout.first_output))
     rows = call.steps * call.batch * call.directions
     outputs = memory.allocate(call.steps, call.batch, call.directions * call.size)
-    source = Rows(StateLayout.of(call).outputs(states), rows, call.width, call.width)
-    copies.copy(Rows(At(outputs), rows, call.size, call.size), source)
+    source = Matrix(StateLayout.of(call).outputs(states), rows, call.width, call.width)
+    copies.copy(Matrix(At(outputs), rows, call.size, call.size), source)
     return View(outputs)
 
 
-def _tighten_end(call: Call, end: int, copies: Copies, memory: Memory) -> int:
+def _tighten_end(call: Call, end: int, copies: Copies, memory: Allocations) -> int:
     """Remove the padding of a last state, and convert it to the type of the first."""
     if call.size == call.width and not call.float_weights:
         return end
     tight = memory.allocate(call.batch, call.size, float32=call.float_weights)
     copies.copy(
-        Rows(At(tight), call.batch, call.size, call.size),
-        Rows(At(end), call.batch, call.width, call.width),
+        Matrix(At(tight), call.batch, call.size, call.size),
+        Matrix(At(end), call.batch, call.width, call.width),
         conversion=call.convert_weights(back=True),
     )
     return tight

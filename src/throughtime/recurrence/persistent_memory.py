@@ -15,7 +15,7 @@ Shape = tuple[tuple[int, ...], bool]
 """The shape of a tensor to allocate, and whether it is float32 in any case."""
 
 
-class Memory:
+class Allocations:
     """Numbers the tensors that a program allocates, behind those that it is given."""
 
     def __init__(self, given: int) -> None:
@@ -50,7 +50,7 @@ class View(NamedTuple):
         tensor: Tensor = tensors[self.tensor]
         return tensor if self.size is None else tensor.as_strided(self.size, self.stride, self.offset)
 
-    def transposed(self) -> View:
+    def transpose(self) -> View:
         """The same with rows and columns exchanged."""
         assert self.size is not None
         return View(self.tensor, self.size[::-1], self.stride[::-1], self.offset)

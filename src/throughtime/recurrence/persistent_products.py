@@ -62,7 +62,7 @@ def multiply_rows(call: Call, layer: int, sums: int, entering: View, into: int) 
     return [
         Product(
             torch.mm,
-            one.transposed(),
+            one.transpose(),
             entering,
             View(into) if len(fed) == 1 else _part(call, layer, into, part),
         )

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from throughtime.kernels.recording import FAILURES, record
 from throughtime.recurrence.backend import first_order
-from throughtime.recurrence.batched_copies import At, Copies, Launch, Rows
+from throughtime.recurrence.batched_copies import At, Copies, Launch, Matrix
 from throughtime.recurrence.persistent_backward import build_backward
 from throughtime.recurrence.persistent_call import Call
 from throughtime.recurrence.persistent_forward import CARRY, FIRST_OWN, LENGTHS, OWN, X, build_forward
@@ -49,11 +49,11 @@ class Transfer:
             into, source = At(number), At(len(tensors) + number)
             rows = count // ROW
             if rows:
-                copies.copy(Rows(into, rows, ROW, ROW), Rows(source, rows, ROW, ROW))
+                copies.copy(Matrix(into, rows, ROW, ROW), Matrix(source, rows, ROW, ROW))
             if left := count % ROW:
                 behind = rows * ROW * element
                 copies.copy(
-                    Rows(into.behind(behind), 1, left, left), Rows(source.behind(behind), 1, left, left)
+                    Matrix(into.behind(behind), 1, left, left), Matrix(source.behind(behind), 1, left, left)
                 )
         self._launches: list[Launch] = copies.prepare()
 

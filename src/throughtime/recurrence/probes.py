@@ -13,7 +13,7 @@ import torch
 
 from throughtime.recurrence import calibration
 from throughtime.recurrence.comparison import wins
-from throughtime.recurrence.costs import DEFAULTS, H200, Gpu, Rates, predict_ours
+from throughtime.recurrence.costs import DEFAULTS, H200, CostRates, Gpu, predict_ours
 from throughtime.recurrence.measuring import (
     Step,
     TimingCase,
@@ -45,14 +45,14 @@ class Probe(NamedTuple):
             return _replay(step)
         return min(call_microseconds(step, SECONDS) for _ in range(2))  # the first may find the host busy
 
-    def predict(self, gpu: Gpu, rates: Rates) -> float:
+    def predict(self, gpu: Gpu, rates: CostRates) -> float:
         """Return what the model says."""
         call = self.case.describe()
         times = predict_ours(call, gpu, rates) if self.ours else predict_torch(call, gpu, rates)
         assert times is not None
         return times.replayed if self.replayed else times.called
 
-    def solve(self, gpu: Gpu, rates: Rates, measured: float) -> Rates:
+    def solve(self, gpu: Gpu, rates: CostRates, measured: float) -> CostRates:
         """Return the constants with this one such that the prediction, linear in it, is what was measured.
 
         The model is a little wrong for every call. So that the constants are not, they are relative to what
@@ -86,7 +86,7 @@ HALF_RATE, TF32_RATE, MEMORY_RATE = 655.0, 323.0, 3.6e6
 """What they yield on an H200: millions of operations per microsecond, and bytes per microsecond."""
 
 
-def measure_rates(device: int, derived: Rates) -> Rates:
+def measure_rates(device: int, derived: CostRates) -> CostRates:
     """Measure all constants of a GPU, starting from those that its properties imply."""
     gpu = calibration.find_gpu(device)
     with _alone(device):
@@ -98,7 +98,7 @@ def measure_rates(device: int, derived: Rates) -> Rates:
     return fit_rates(gpu, rates, derived, measured)
 
 
-def fit_rates(gpu: Gpu, rates: Rates, derived: Rates, measured: Mapping[Probe, float]) -> Rates:
+def fit_rates(gpu: Gpu, rates: CostRates, derived: CostRates, measured: Mapping[Probe, float]) -> CostRates:
     """Return the constants that explain what was measured, each within its bounds."""
     for _ in range(3):  # a probe depends a little on the constants of those after it
         for probe, time in measured.items():
@@ -138,7 +138,7 @@ def compare_predictions(cases: Iterable[TimingCase] = SHOWN) -> list[dict[str, A
     return rows
 
 
-def _measure_parts(derived: Rates) -> Rates:
+def _measure_parts(derived: CostRates) -> CostRates:
     """Measure what both sides use: products, copies and small kernels."""
     operations = 2e-6 * ROWS * SIZE * 4 * SIZE
     small, copied = torch.zeros(64, 64, device="cuda"), torch.zeros(COPIED, dtype=torch.uint8, device="cuda")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from throughtime.kernels.elements import ElementKind
-from throughtime.recurrence.costs import Call, Gpu, Rates, Times, scale_product
+from throughtime.recurrence.costs import CostRates, Gpu, TimedCall, Times, scale_product
 from throughtime.recurrence.persistent_plan import Form
 
 
@@ -55,7 +55,7 @@ FORWARD_SMALL, BACKWARD_SMALL = {True: 384, False: 192}, {True: 256, False: 128}
 """The most units of a plain network, and of others, for which torch asks cuDNN for the single launch."""
 
 
-def predict_torch(call: Call, gpu: Gpu, rates: Rates) -> Times:
+def predict_torch(call: TimedCall, gpu: Gpu, rates: CostRates) -> Times:
     """Return the times of torch's kernels, in which layers and directions run side by side."""
     aligned = call.hidden * call.kind.size % 16 == 0
     product = scale_product(rates, call.kind) * (1.0 if aligned else UNALIGNED_PRODUCT)
@@ -83,13 +83,13 @@ def predict_torch(call: Call, gpu: Gpu, rates: Rates) -> Times:
     return Times(max(host, device), device)
 
 
-def is_small(call: Call, backward: bool) -> bool:
+def is_small(call: TimedCall, backward: bool) -> bool:
     """Whether torch asks cuDNN for its launch for small layers, and cuDNN has one: it has none in bf16."""
     most = (BACKWARD_SMALL if backward else FORWARD_SMALL)[call.form <= Form.RELU]
     return call.kind is not ElementKind.BF16 and not call.ragged and call.hidden <= most
 
 
-def is_static(call: Call, gpu: Gpu) -> bool:
+def is_static(call: TimedCall, gpu: Gpu) -> bool:
     """Whether torch asks cuDNN to keep the weights on the chip, which it does in float16 only."""
     plain, few = call.form <= Form.RELU, call.batch <= 128 and call.batch % 8 == 0
     return (
@@ -105,16 +105,16 @@ def is_static(call: Call, gpu: Gpu) -> bool:
     )
 
 
-def _time_single_step(call: Call, terms: SingleTerms) -> float:
+def _time_single_step(call: TimedCall, terms: SingleTerms) -> float:
     return terms.step + terms.operations * 2e-6 * call.batch * call.form.gates * call.hidden**2
 
 
-def _time_small_step(call: Call, terms: SingleTerms) -> float:
+def _time_small_step(call: TimedCall, terms: SingleTerms) -> float:
     over = max(0.0, call.form.gates * call.hidden**2 * call.kind.size / 1e3 - RESIDENT)
     return _time_single_step(call, terms) + OVERFLOW * over * -(-call.batch // 16)
 
 
-def _time_step(call: Call, rates: Rates, terms: StepTerms, product: float) -> float:
+def _time_step(call: TimedCall, rates: CostRates, terms: StepTerms, product: float) -> float:
     """Return the microseconds of a step of all cells."""
     slower = 1.0 if call.hidden * call.kind.size % 16 == 0 else UNALIGNED
     single = terms.single if call.kind <= ElementKind.TF32 else 1.0
@@ -131,7 +131,7 @@ LOOP_LAUNCHES, LOOP_HOST = 12.0, 150.0
 """Kernels per step of the loops in Python, and microseconds of the host in which it launches them."""
 
 
-def predict_loop(call: Call, rates: Rates) -> Times:
+def predict_loop(call: TimedCall, rates: CostRates) -> Times:
     """Return the times of the backends that launch every operation of every step from Python."""
     steps = call.steps * call.cells * (3 if call.trains else 1)
     device = steps * LOOP_LAUNCHES * rates.launch
