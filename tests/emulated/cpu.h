@@ -1,14 +1,5 @@
 // The kernels' primitives on a CPU: every thread of every block is a fiber, and all of them take turns, so that
 // what one block waits for another can write. Groups of threads meet as on a GPU; memory is read as it is.
-#include <ucontext.h>
-
-#include <cmath>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <vector>
-
 typedef unsigned int word;
 struct alignas(16) Words { word x, y, z, w; };
 struct alignas(8) Pair { float v[2]; };
@@ -42,7 +33,9 @@ struct Copy {
     int bytes, group;
 };
 struct Fiber {
-    ucontext_t context;
+    ucontext_t context;  // to begin with
+    jmp_buf place;       // to go on from
+    bool begun = false;
     std::vector<char> stack;
     int block, thread;
     bool done = false;
@@ -52,12 +45,22 @@ struct Fiber {
 
 static std::vector<Block> blocks;
 static std::vector<Fiber> fibers;
-static ucontext_t scheduler;
+static jmp_buf scheduler;
 static Fiber* current;
 static void (*body)(const void*);
 static const void* given;
 
-inline void yield_turn() { swapcontext(&current->context, &scheduler); }
+// Jumps, not swapcontext, which asks the system for the signal mask at each turn.
+inline void yield_turn() {
+    if (!_setjmp(current->place)) _longjmp(scheduler, 1);
+}
+static void give_turn(Fiber& fiber) {
+    current = &fiber;
+    if (_setjmp(scheduler)) return;
+    if (fiber.begun) _longjmp(fiber.place, 1);
+    fiber.begun = true;
+    setcontext(&fiber.context);
+}
 inline int thread_number() { return current->thread; }
 inline int block_number() { return current->block; }
 inline Block& own_block() { return blocks[current->block]; }
@@ -219,8 +222,7 @@ static void run_blocks(int count, int shared, void (*kernel)(const void*), const
             going = true;
             // Warps run at different speeds, so that one that does not wait for another gets ahead of it.
             if (sweep % (1 + (fiber.block + fiber.thread / LANES * 5) % 7)) continue;
-            current = &fiber;
-            swapcontext(&scheduler, &fiber.context);
+            give_turn(fiber);
         }
     }
     fibers.clear(), blocks.clear();

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import functools
 import hashlib
+import os
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 from throughtime.kernels import driver
@@ -21,11 +20,32 @@ SMALL = Plan(units=16, rows=8, warps=2, held=1, staged=1, held_n=1, ring=2, batc
 """Few threads, and weights in all three places: registers, shared memory, and streaming through the ring."""
 
 
+FOLDER = HERE.parents[1] / "build" / "emulated"
+"""What was compiled stays here for the other processes of the tests and for their next run."""
+COMMAND = (COMPILER, "-std=c++17", "-O0", "-w", "-fPIC")
+
+
+def compile_once(source: Path, into: Path, *options: str) -> Path:
+    """Compile a file, unless that was done before."""
+    if not into.exists():
+        part = into.with_name(f"{into.name}.{os.getpid()}.part")
+        done = subprocess.run([*COMMAND, *options, "-o", part, source], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        part.replace(into)
+    return into
+
+
 @functools.cache
 def folder() -> Path:
-    path = tempfile.mkdtemp(prefix="throughtime-emulated-")
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
-    return Path(path)
+    """The folder of this compiler, in which the system's headers are compiled."""
+    version = subprocess.run([COMPILER, "--version"], capture_output=True, text=True, check=True).stdout
+    headers = (HERE / "system.h").read_text()
+    key = hashlib.sha256("\n".join([version, *COMMAND, headers]).encode()).hexdigest()[:12]
+    path = FOLDER / key
+    path.mkdir(parents=True, exist_ok=True)
+    (path / "system.h").write_text(headers)
+    compile_once(path / "system.h", path / "system.h.gch", "-x", "c++-header")
+    return path
 
 
 def build(name, files, constants, device, *, together=False):
@@ -47,6 +67,7 @@ def _library(name, files, constants) -> ctypes.CDLL:
     arguments = name.split("_")[0].capitalize()
     source = "\n".join(
         [
+            '#include "system.h"',
             given,
             (HERE / "cpu.h").read_text(),
             driver.text(files),
@@ -58,7 +79,5 @@ def _library(name, files, constants) -> ctypes.CDLL:
     )
     path = folder() / hashlib.sha256(source.encode()).hexdigest()[:24]
     path.with_suffix(".cpp").write_text(source)
-    command = [COMPILER, "-std=c++17", "-O0", "-w", "-shared", "-fPIC", "-o", path.with_suffix(".so")]
-    done = subprocess.run([*command, path.with_suffix(".cpp")], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return ctypes.CDLL(str(path.with_suffix(".so")))
+    library = compile_once(path.with_suffix(".cpp"), path.with_suffix(".so"), "-shared")
+    return ctypes.CDLL(str(library))
