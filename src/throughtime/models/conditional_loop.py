@@ -67,7 +67,7 @@ class ConditionalLoop(torch.autograd.Function):
         w, steps, size = ConditionalWeights(*flat_weights), len(projected), h.shape[1]  # type: ignore[arg-type]
         first = Columns(gates, 0, 0, size)
         second = Columns(gates, 0 if w.query is None else len(w.query), 0, size)
-        sums = _first_sums(gates, first, second, projected, w)
+        sums = _first_sums(first, second, projected, w)
         into_first, into_second = _recurrent_weights(gates, w, size)
         states = [allocate_states(part, steps) for part in (h, c) if part is not None]
         between = [scratch((steps, *part.shape[1:]), like=part) for part in states]
@@ -143,7 +143,7 @@ class ConditionalLoop(torch.autograd.Function):
 
 
 def _first_sums(
-    gates: Gates, first: Columns, second: Columns, projected: Tensor, w: ConditionalWeights
+    first: Columns, second: Columns, projected: Tensor, w: ConditionalWeights
 ) -> tuple[Tensor, Tensor]:
     """The sums of all steps of both cells, with the parts that need no state."""
     (steps, batch, _), size = projected.shape, w.first_hh.shape[1]

@@ -214,11 +214,6 @@ def find_kind(x: Tensor, dtype: torch.dtype | None = None) -> ElementKind | None
     return KINDS.get(dtype)
 
 
-def build_task(form: Form, kind: ElementKind, cell: Cell, batch: int, backward: bool) -> KernelTask:
-    """Return the task to plan for this call."""
-    return KernelTask(form, kind, round_up_units(cell.hidden_size), batch, backward)
-
-
 @functools.cache
 def _fits(form: Form, kind: ElementKind, size: int, batch: int, limits: tuple[int, int]) -> bool:
     """Whether there is a plan for both the forward and the backward pass."""

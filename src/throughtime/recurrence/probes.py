@@ -122,18 +122,15 @@ def compare_predictions(cases: Iterable[TimingCase] = SHOWN) -> list[dict[str, A
     gpu, rates, rows = calibration.find_gpu(device), calibration.get_rates(device), []
     for case in cases:
         call, times = case.describe(), {}
-        predicted = {
-            "ours": predict_ours(call, gpu, rates),
-            "torch": predict_torch(call, gpu, rates),
-        }
-        for whose, expected in predicted.items():
+        ours, theirs = predict_ours(call, gpu, rates), predict_torch(call, gpu, rates)
+        for whose, expected in (("ours", ours), ("torch", theirs)):
             if expected is None:
                 continue
             with _alone(device):
                 for way, time in expected._asdict().items():
                     probe = Probe("", case, ours=whose == "ours", replayed=way == "replayed")
                     times[f"{whose}, {way}"] = {"predicted": time, "measured": probe.measure()}
-        chosen = "persistent" if wins(predicted["ours"], predict_torch(call, gpu, rates)) else "native"
+        chosen = "persistent" if wins(ours, theirs) else "native"
         rows.append({"shape": case.title, "times": times, "auto": chosen})
     return rows
 
