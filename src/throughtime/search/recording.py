@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from throughtime.errors import ThroughtimeWarning
 from throughtime.interrupt import check_interrupt
+from throughtime.kernels.recording import FAILURES
 from throughtime.search.constraints import BarredTokens
 from throughtime.search.fixed import FixedRows, FixedSearch, FixedStrategy, Started, recording_key
 from throughtime.search.generate import Constraint, Finished, StepModel, Strategy
@@ -133,7 +134,7 @@ class RecordedStart:
 
             try:
                 self.replay = RECORDINGS.record(read, self.device)
-            except RuntimeError:  # an encoder whose kernel asks the host for lengths runs as it is
+            except FAILURES:  # such as an encoder whose kernels need the lengths on the host
                 self.failed = True
                 return model.read(source, lengths)
         self.replay()
@@ -175,7 +176,7 @@ class RecordedSearch:
 
         try:
             self.replay = RECORDINGS.record(advance, self.device)
-        except RuntimeError as error:
+        except FAILURES as error:
             self.failed = True
             reason = str(error).splitlines()[0]
             problem = f"a step of this search cannot be recorded in a CUDA graph: {reason}"
