@@ -87,6 +87,21 @@ def gradients(given: ChainInputs, sums: ChainSums, outer: Tensor) -> ChainGradie
     return ChainGradients(scores, summed[:tags].t(), summed[tags:])
 
 
+@functools.cache
+def is_available(device: int, tags: int) -> bool:
+    """Whether the kernels for this number of tags compile for a GPU."""
+    from throughtime.kernels import driver
+
+    if tags > MOST_TAGS or driver.unavailable(device) is not None:
+        return False
+
+    def build() -> None:
+        for name in ("chain_forward", "chain_backward"):
+            _prepare_kernel(name, tags, device)
+
+    return driver.try_build(build, "the CRF runs without its GPU kernels")
+
+
 def _launch(name: str, given: ChainInputs, sums: ChainSums, **others: Tensor) -> None:
     steps, batch, tags = given.scores.shape
     blocks = _count_blocks(batch, tags)

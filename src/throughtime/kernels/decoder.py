@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from throughtime.errors import ThroughtimeError, ThroughtimeWarning
 from throughtime.kernels.elements import KINDS, ElementKind
 
 if TYPE_CHECKING:
@@ -55,22 +53,19 @@ def is_available(device: torch.device) -> bool:
 
 @functools.cache
 def _compiles(device: int) -> bool:
-    """Compile small ones; the reason of a failure is given once, as a warning."""
+    """Compile small kernels, to find out whether the others will compile."""
     from throughtime.kernels import driver
 
     if driver.unavailable(device) is not None:
         return False
-    try:
+
+    def build() -> None:
         for way, warps in (("forward", FORWARD_WARPS), ("backward", BACKWARD_WARPS)):
             _prepare_gates(f"gates_{way}", ElementKind.FLOAT, GATE_WARPS, False, device)
             sizes = FEWEST_PLACES, 2, 2
             _build_attention(f"attend_{way}", ElementKind.FLOAT, warps, sizes, (True, True), device)
-    except ThroughtimeError as error:
-        reason = str(error).splitlines()[0]
-        problem = "the kernels of decoders do not compile for this GPU, so that torch computes their steps"
-        warnings.warn(f"{problem}: {reason}", ThroughtimeWarning, stacklevel=2)
-        return False
-    return True
+
+    return driver.try_build(build, "decoders run without their GPU kernels")
 
 
 def supports(dtype: torch.dtype, *sizes: int) -> bool:

@@ -61,6 +61,16 @@ def count_update(counts: Counts, total: Tensor, norm: Tensor, targets: Tensor, c
 
 
 @functools.cache
+def is_available(device: int) -> bool:
+    """Whether the kernel compiles for a GPU."""
+    from throughtime.kernels import driver
+
+    if driver.unavailable(device) is not None:
+        return False
+    return driver.try_build(lambda: _prepare_kernel(device), "updates are counted without a GPU kernel")
+
+
+@functools.cache
 def _prepare_kernel(device: int) -> driver.Kernel:
     from throughtime.kernels import driver
 
