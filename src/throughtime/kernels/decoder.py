@@ -1,6 +1,6 @@
 """One step of a decoder on an NVIDIA GPU: attention, and the gates of a GRU or an LSTM.
 
-Torch launches ten kernels for the attention of a step and four or more for its gates, each of which takes
+torch launches ten kernels for the attention of a step and four or more for its gates, each of which takes
 longer to start than to run.
 """
 
@@ -24,7 +24,7 @@ State = tuple[Tensor, ...]
 HEADERS = ("primitives.cuh", "elements.cuh")
 FORWARD_WARPS, BACKWARD_WARPS, GATE_WARPS = 16, 8, 4
 FEWEST_PLACES, MOST_SHARED = 64, 48 * 1024
-"""Positions of a sentence for which a block reserves shared memory, and bytes of it that every GPU has."""
+"""Minimum number of positions that a block has shared memory for, and its bytes on every GPU."""
 
 
 class _Attend(ctypes.Structure):
@@ -69,7 +69,7 @@ def _compiles(device: int) -> bool:
 
 
 def supports(dtype: torch.dtype, *sizes: int) -> bool:
-    """Whether rows of these sizes are read in pairs of a known type."""
+    """Whether the kernels support this type and rows of these sizes, which they read in pairs."""
     return dtype in KINDS and all(size % 2 == 0 for size in sizes)
 
 
@@ -120,8 +120,8 @@ def attend_backward(
 ) -> None:
     """Write the gradients of `attend`.
 
-    `from_shown` are gradients of what was shown, whose sum counts: `into_sums` [B, V] holds the slopes there
-    and is multiplied by it. If nothing was shown, `into_sums` holds the gradients of the sums. With an
+    `from_shown` are two gradients of what was shown, which are added up: `into_sums` [B, V] holds the slopes
+    there and is multiplied by the sum. If nothing was shown, `into_sums` holds the gradients of the sums. With an
     energy, `into_query` [B, D] is written, and `into_keys` [B, T, D], which still lacks the factor e, and
     `into_energy` [B, D] are added to. Without one, `into_query` is added to. The gradients of the values and,
     if scores are products, of the keys are left to the caller: each is one product for all steps.

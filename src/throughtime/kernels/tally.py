@@ -1,4 +1,4 @@
-"""The end of an update on an NVIDIA GPU, in one launch: is it finite, and what is counted of it?"""
+"""The end of an update on an NVIDIA GPU in one launch: check that it is finite, and count it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FILES = ("primitives.cuh", "tally.cu")
 
 
 class Counts(NamedTuple):
-    """What is counted of all updates, on the device; `tally.cu` says what each number is."""
+    """The counts of all updates, on the device; `tally.cu` says what each number is."""
 
     totals: Tensor
     gradients: Tensor

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from throughtime.train.cuda_graphs import CudaGraphs
 
 SAMPLED_BATCHES = 512
-"""Batches whose shapes are looked at; so many are collated in a tenth of a second."""
+"""Maximum number of batches whose shapes are examined; collating them takes a tenth of a second."""
 LARGE = 128 * 2**20
 """Bytes of weights above which an update takes so long that returning memory costs nothing in comparison."""
 
