@@ -31,7 +31,7 @@ TOLERANCE = {"float32": 2e-5, "tf32": 5e-3, "bfloat16": 4e-2, "float16": 6e-3}
 types round what is exchanged at each step."""
 LOSSES = 6
 """Random functions whose gradients tell how large a gradient is. With few units, the gradient of a weight is
-a sum of many terms of both signs that may cancel by chance; each of them is rounded all the same."""
+a sum of many terms of both signs that may cancel by chance, though each of them is rounded."""
 SHAPES = ((1, 1, 1), (9, 3, 5), (7, 17, 40), (33, 16, 256), (11, 20, 650), (5, 64, 1024), (3, 20, 2056))
 FORMS = {name: form for name, make in MAKERS.items() if (form := find_form(make(1, 1))) is not None}
 
@@ -221,7 +221,7 @@ def clocked(task: KernelTask, plans: tuple[Plan, Plan], steps: int = 128, times:
 
 
 def compare_plans(seconds: float, tried: int = 4, seed: int = 0) -> list[dict[str, Any]]:
-    """Time the first plans of drawn tasks for so many seconds; say how far the first is from the fastest."""
+    """Time the first plans of random tasks for some seconds; compare the first with the fastest."""
     from benchmarks.recurrence_gpu import draw_cases
 
     tasks = list(dict.fromkeys(task for case in draw_cases(seed, 200) for task in case.list_tasks()))

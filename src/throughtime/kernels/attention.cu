@@ -8,7 +8,8 @@
 
 constexpr int THREADS = WARPS * 32, KEY = SIZE / 2, VALUE = WIDTH / 2;  // in pairs
 constexpr int AT_ONCE = 8;                                              // positions that are loaded together
-static_assert(4 * (PLACES + (2 * SIZE > WIDTH ? 2 * SIZE : WIDTH)) == SHARED_BYTES, "the host and the kernel disagree about shared memory");
+static_assert(4 * (PLACES + (2 * SIZE > WIDTH ? 2 * SIZE : WIDTH)) == SHARED_BYTES,
+              "the host and the kernel disagree about shared memory");
 
 struct Attend {
     const char* query;          // [rows, query_pitch]

@@ -24,7 +24,7 @@ State = tuple[Tensor, ...]
 HEADERS = ("primitives.cuh", "elements.cuh")
 FORWARD_WARPS, BACKWARD_WARPS, GATE_WARPS = 16, 8, 4
 FEWEST_PLACES, MOST_SHARED = 64, 48 * 1024
-"""Minimum number of positions that a block has shared memory for, and its bytes on every GPU."""
+"""Minimum number of positions that a kernel is compiled for, and bytes of shared memory on every GPU."""
 
 
 class _Attend(ctypes.Structure):
@@ -121,10 +121,10 @@ def attend_backward(
     """Write the gradients of `attend`.
 
     `from_shown` are two gradients of what was shown, which are added up: `into_sums` [B, V] holds the slopes
-    there and is multiplied by the sum. If nothing was shown, `into_sums` holds the gradients of the sums. With an
-    energy, `into_query` [B, D] is written, and `into_keys` [B, T, D], which still lacks the factor e, and
-    `into_energy` [B, D] are added to. Without one, `into_query` is added to. The gradients of the values and,
-    if scores are products, of the keys are left to the caller: each is one product for all steps.
+    there and is multiplied by the sum. If nothing was shown, `into_sums` holds the gradients of the sums.
+    With an energy, `into_query` [B, D] is written, and `into_keys` [B, T, D], which still lacks the factor e,
+    and `into_energy` [B, D] are added to. Without one, `into_query` is added to. The gradients of the values
+    and, if scores are products, of the keys are left to the caller: each is one product for all steps.
     """
     first, second = from_shown or (None, None)
     tensors = (query, keys, values, energy, None, weights, None, None, first, second, from_weights)

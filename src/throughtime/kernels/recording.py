@@ -29,7 +29,7 @@ class Recording:
 def record(work: Callable[[], None], stream: Any, pool: Any) -> Callable[[], None]:
     """Record what a function does on the GPU, without running it; it must not draw random numbers.
 
-    The tensors that it reads and writes must keep their addresses. Memory that it allocates comes from `pool`.
+    The tensors that it reads and writes must keep their addresses. Its allocations come from `pool`.
     """
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.stream(stream), torch.no_grad(), without_collection(), _spare_generator():

@@ -169,7 +169,7 @@ class Stack(nn.Module):
             own: State | None = None
             if states is not None:
                 own = states[len(last) : len(last) + len(layer.state_sizes)]
-            elif type(layer) is not Layer:  # one of the user's may not know how to begin
+            elif type(layer) is not Layer:  # a layer of the user's own may need a first state
                 own = layer.initial_state(x.shape[1])
             y, reached = layer(self._drop(number, x), own, lengths, carry, backend)
             x = self._finish_layer(number, x, y)

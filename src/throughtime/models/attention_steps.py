@@ -22,13 +22,13 @@ from throughtime.recurrence.layout import scratch
 
 
 class SavedAttention(NamedTuple):
-    """What the backward pass needs."""
+    """What the backward pass of the attention needs."""
 
     keys: Tensor
     values: Tensor
     energy: Tensor | None
     weights: Tensor  # [L, B, T]
-    seen: Tensor  # [L, B, T, D]: the sigmoids, if torch compares
+    seen: Tensor  # [L, B, T, D]: the sigmoids, if torch computes them
 
 
 Given = tuple[Tensor, Tensor | None]
@@ -140,7 +140,7 @@ class KernelAttentionGradients:
 
 
 class KernelAttention:
-    """The same, one launch for each step; nothing is kept but the weights."""
+    """The same as `TorchAttention`, with one launch for each step; only the weights are kept."""
 
     gradients = KernelAttentionGradients
 

@@ -193,7 +193,7 @@ def run_layers(
 
 
 def forget_programs() -> None:
-    """Work out all programs again, with other kernels."""
+    """Forget all programs and recordings, so that they are built again."""
     build_forward.cache_clear()
     build_backward.cache_clear()
     RECORDINGS.forget()

@@ -55,8 +55,8 @@ class Probe(NamedTuple):
     def solve(self, gpu: Gpu, rates: CostRates, measured: float) -> CostRates:
         """Return the constants with this one such that the prediction, linear in it, is what was measured.
 
-        The model is a little wrong for every call. So that the constants are not, they are relative to what
-        the fitted H200 takes for the same call.
+        The model has a small error for every call. To keep it out of the constants, the time is taken
+        relative to that of the same call on the H200 to which the model was fitted.
         """
         if self.fitted is not None:
             measured *= self.predict(H200, DEFAULTS) / self.fitted
@@ -165,7 +165,7 @@ def _replay(step: Step) -> float:
 
 @contextlib.contextmanager
 def _alone(device: int) -> Iterator[None]:
-    """Measure with settings of our own, and leave those of the program and its random numbers as they are."""
+    """Use our own settings inside this block; restore those of the program and its random state."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.cuda.device(device))
         stack.enter_context(torch.random.fork_rng([device]))
@@ -173,7 +173,7 @@ def _alone(device: int) -> Iterator[None]:
         stack.enter_context(torch.autocast("cuda", enabled=False))
         stack.enter_context(torch.device("cpu"))  # instead of a default device of the program's
         stack.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("ignore")  # torch warns of its own modules in bf16, which it does not lay out
+        warnings.simplefilter("ignore")  # torch's own modules in bf16 are not flat, of which it warns
         allowed = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
         try:

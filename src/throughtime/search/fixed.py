@@ -1,4 +1,4 @@
-"""One step of a search with shapes that never change, so that a GPU can replay it without being asked.
+"""One step of a search with shapes that never change, so that a GPU can replay it from a recording.
 
 In the plain loop of `throughtime.search.generate`, rows leave the batch when they end, and at every step the
 host waits for the device to learn how many are left. Here every sentence keeps all its rows to the end: a row
@@ -97,6 +97,7 @@ def recording_key(strategy: object) -> Hashable | None:
 
 
 CHOOSING = {"advance", "candidates", "score", "ceiling", "alone", "choose", "probabilities", "finish"}
+"""The attributes of a strategy that decide what it finds."""
 
 
 class FixedSearch:
@@ -166,8 +167,8 @@ class FixedSearch:
             self.follows = True
             self._fused(log_probs)
             return self.came_from
-        told = cast(Any, self.rows)  # barred tokens look at the length alone
-        log_probs = apply_constraints(log_probs, told, self.constraints, self.end_id)
+        hypotheses = cast(Any, self.rows)  # barred tokens need only the length
+        log_probs = apply_constraints(log_probs, hypotheses, self.constraints, self.end_id)
         decision, rows = self.strategy.decide(log_probs, self.rows), self.rows
         self.follows = decision.row is not None
         kept = (self.tokens, self.log_probs, self.ended, self.live)

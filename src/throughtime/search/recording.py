@@ -1,9 +1,9 @@
 """Searches in fixed shapes on an NVIDIA GPU: the first steps run as they are, the others from a CUDA graph.
 
 A recording belongs to a model, the addresses of its weights, the shapes of its tensors and the options of the
-strategy. Weights that change in place are seen by it; weights that are replaced make a new one. The number of
-sentences is rounded up, so that few shapes occur, and the oldest recordings are dropped. All recordings
-of a device share one pool of memory, so one search runs at a time, whatever the thread.
+strategy. It sees weights that change in place; for weights that are replaced, a new one is made. The number
+of sentences is rounded up, so that few shapes occur, and the oldest recordings are dropped. All recordings of
+a device share one pool of memory, so only one thread searches at a time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from throughtime.search.recording_store import RECORDINGS, describe_shapes, desc
 MAX_HISTORY = 2**22
 """Rows times steps; longer searches use the plain loop."""
 STEPS_AHEAD = 2
-"""Steps that a GPU is given before it has said whether they are needed, so that it never waits."""
+"""Steps that are launched before the GPU has reported whether they are needed, so that it never waits."""
 STEPS_BEFORE = 2
 """Steps that run before one is recorded: libraries allocate memory and load kernels in their first calls."""
 LENGTH_STEP = 64
@@ -71,7 +71,7 @@ def _select(constraints: Sequence[Constraint]) -> list[BarredTokens]:
 
 
 def may_record(module: nn.Module) -> bool:
-    """Whether nothing in a module wants to be called each time or draws random numbers."""
+    """Whether a module has no hooks, which must be called each time, and draws no random numbers."""
     return not any(
         one._forward_hooks or one._forward_pre_hooks or (one.training and not one._modules)
         for one in module.modules()
@@ -107,7 +107,7 @@ class ReadingModel(RecordableModel, Protocol):
 
 
 class RecordedStart:
-    """How a model reads prompts of one shape: the first time as it is, and then from a CUDA graph."""
+    """Reads prompts of one shape with a model: directly the first time, then from a CUDA graph."""
 
     def __init__(self, source: Tensor, lengths: Tensor, device: torch.device) -> None:
         self.source, self.lengths = (torch.empty_like(part, device=device) for part in (source, lengths))
@@ -254,7 +254,7 @@ def _start(model: StepModel, prompts: Sequence[Sequence[int]]) -> Started:
 
 
 def _reads_as_it_starts(model: StepModel) -> bool:
-    """Whether `start` is still the one that calls `arrange` and `read`, which a subclass may have changed."""
+    """Whether `start` only calls `arrange` and `read`; a subclass may have changed it."""
     if "start" in vars(model):
         return False
     kind = next(one for one in type(model).__mro__ if {"arrange", "start"} & vars(one).keys())
