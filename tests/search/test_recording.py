@@ -126,10 +126,10 @@ def test_a_search_is_recorded_after_some_steps(replaying):
         assert search.replay is not None
 
 
-@pytest.mark.parametrize("kind", [RuntimeError, ThroughtimeError])
-def test_what_cannot_be_recorded_runs_step_by_step(kind, monkeypatch):
+@pytest.mark.parametrize("error", [RuntimeError(), ThroughtimeError("the CUDA driver failed")])
+def test_what_cannot_be_recorded_runs_step_by_step(error, monkeypatch):
     def fail(work, device):
-        raise kind("the CUDA driver failed")
+        raise error
 
     own, model, prompts = RecordingStore(), network(), [[3, 4, 5], [6, 4]]
     monkeypatch.setattr(own, "record", fail)

@@ -89,15 +89,14 @@ def _predictions() -> list[dict[str, Any]]:
 
     if driver.unavailable(torch.cuda.current_device()) is not None:
         return []
-    from throughtime.errors import ThroughtimeError
+    from throughtime.errors import ThroughtimeError, first_line
     from throughtime.recurrence.probes import compare_predictions
 
     say("comparing predictions with measurements ...")
     try:
         return compare_predictions()
     except (RuntimeError, ThroughtimeError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        say(f"the GPU cannot be measured: {reason}")
+        say(f"the GPU cannot be measured: {first_line(error)}")
         return []
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from throughtime.errors import ThroughtimeError, ThroughtimeWarning
+from throughtime.errors import ThroughtimeError, ThroughtimeWarning, first_line
 from throughtime.kernels.cache import load_or_build
 
 FOLDER = Path(__file__).parent
@@ -83,7 +83,7 @@ def try_build(build: Callable[[], object], consequence: str) -> bool:
     try:
         build()
     except ThroughtimeError as error:
-        warnings.warn(f"{consequence}: {str(error).splitlines()[0]}", ThroughtimeWarning, stacklevel=3)
+        warnings.warn(f"{consequence}: {first_line(error)}", ThroughtimeWarning, stacklevel=3)
         return False
     return True
 

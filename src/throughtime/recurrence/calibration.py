@@ -20,7 +20,7 @@ from pathlib import Path
 
 import torch
 
-from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning
+from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning, first_line
 from throughtime.files import cache_entry, whole_file, writable_cache
 from throughtime.kernels import driver
 from throughtime.recurrence.costs import DEFAULTS, H200, CostRates, Gpu
@@ -116,15 +116,14 @@ def bound_rates(measured: CostRates, derived: CostRates) -> CostRates:
 
 def _measure_and_store(device: int) -> CostRates:
     derived = derive_rates(find_gpu(device))
-    if (reason := driver.unavailable(device)) is not None:
+    if driver.unavailable(device) is not None:
         return derived
     from throughtime.recurrence.probes import measure_rates
 
     try:
         measured = bound_rates(measure_rates(device, derived), derived)
     except (RuntimeError, ThroughtimeError, OSError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        problem = f"GPU {device} cannot be measured ({reason})"
+        problem = f"GPU {device} cannot be measured ({first_line(error)})"
         warnings.warn(
             f"{problem}; `auto` uses estimates from its properties", ThroughtimeWarning, stacklevel=2
         )

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from throughtime.cells.base import Cell
-from throughtime.errors import ThroughtimeError, ThroughtimeWarning
+from throughtime.errors import ThroughtimeError, ThroughtimeWarning, first_line
 from throughtime.recurrence.backend import Backend
 
 _found: dict[Hashable, bool] = {}
@@ -66,7 +66,7 @@ def _run_one_step(backend: Backend, cell: Cell, x: Tensor, carry: Tensor | None,
 
 
 def _report(problem: str, error: Exception) -> None:
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    reason = first_line(error)
     if reason in _reported:
         return
     _reported.add(reason)

@@ -17,7 +17,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from throughtime.errors import ThroughtimeWarning
+from throughtime.errors import ThroughtimeWarning, first_line
 from throughtime.interrupt import check_interrupt
 from throughtime.kernels.recording import FAILURES
 from throughtime.search.constraints import BarredTokens
@@ -178,8 +178,7 @@ class RecordedSearch:
             self.replay = RECORDINGS.record(advance, self.device)
         except FAILURES as error:
             self.failed = True
-            reason = str(error).splitlines()[0]
-            problem = f"a step of this search cannot be recorded in a CUDA graph: {reason}"
+            problem = f"a step of this search cannot be recorded in a CUDA graph: {first_line(error)}"
             warnings.warn(problem, ThroughtimeWarning, stacklevel=2)
 
 

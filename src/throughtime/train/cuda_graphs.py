@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from throughtime.data.batching.batches import Batch
+from throughtime.errors import first_line
 from throughtime.kernels.recording import FAILURES, release_generator, without_collection
 from throughtime.train.objective import State
 
@@ -93,7 +94,7 @@ class CudaGraphs:
             release_generator()
             if not isinstance(error, FAILURES):
                 raise
-            self._say(f"The step cannot be recorded in a CUDA graph ({str(error).splitlines()[0]}).")
+            self._say(f"The step cannot be recorded in a CUDA graph ({first_line(error)}).")
             return False
         self._pool = self._pool or graph.pool()
         memory = still.memory
