@@ -30,8 +30,8 @@ TOLERANCE = {"float32": 2e-5, "tf32": 5e-3, "bfloat16": 4e-2, "float16": 6e-3}
 """Of the norm of the difference, relative to float64, where numbers are not near zero altogether; the half
 types round what is exchanged at each step."""
 LOSSES = 6
-"""Random functions whose gradients tell how large a gradient is. With few units, the gradient of a weight is
-a sum of many terms of both signs that may cancel by chance, though each of them is rounded."""
+"""Random functions whose gradients show how large a gradient usually is. With few units, the gradient of a
+weight is a sum of many terms of both signs that may cancel by chance, though each of them is rounded."""
 SHAPES = ((1, 1, 1), (9, 3, 5), (7, 17, 40), (33, 16, 256), (11, 20, 650), (5, 64, 1024), (3, 20, 2056))
 FORMS = {name: form for name, make in MAKERS.items() if (form := find_form(make(1, 1))) is not None}
 

@@ -130,7 +130,7 @@ def measure_side(start: Callable[[], Any], device: torch.device, seconds: float)
 
 
 def warm_up(training: Any, device: torch.device, seconds: float) -> None:
-    """Train for this time, and until each batch of ours has come twice: then all shapes are recorded."""
+    """Train for this time, and for two epochs of ours, after which all shapes are recorded."""
     updates, began = 0, time.perf_counter()
     while (spent := time.perf_counter() - began) < seconds or updates < training.warm_up_updates:
         if spent > LONGEST:

@@ -61,7 +61,7 @@ BACKEND = Native()
 def run_layers(
     layers: Sequence[Sequence[Cell]], x: Tensor, state: State | None, lengths: Tensor | None
 ) -> Result:
-    """Run a stack of layers that are `are_alike` in one call of torch's kernel.
+    """Run a stack of layers that `are_alike` accepts in one call of torch's kernel.
 
     A layer is a cell that reads from the left, with or without a second one that reads from the right. The
     state is flat, cell after cell; None means zeros.

@@ -134,7 +134,7 @@ def run_layers(
     reverse: bool = False,
     plans: tuple[Plan, Plan] | None = None,
 ) -> Result:
-    """Run a stack of layers that are `are_alike`, whose cells `Persistent` does not refuse.
+    """Run a stack of layers that `are_alike` accepts, whose cells `Persistent` does not refuse.
 
     A layer is a cell that reads from the left, with or without a second one that reads from the right;
     `reverse` is for a single cell that reads from the right. The state is flat, cell after cell; None means

@@ -91,7 +91,7 @@ class _Builder:
         call = self.call
         flowing = self._take_outputs()
         layers = []
-        free: int | None = None  # what the layer above has read by now
+        free: int | None = None  # memory that the layer above no longer needs
         for layer in reversed(range(call.layers)):
             blocks, _, padded = call.input_blocks(layer)
             into_rows: int | None = None

@@ -40,7 +40,7 @@ STATE = OWN.index("h")
 
 
 class Transfer:
-    """One launch that copies tensors as they are into others of the same shapes and types."""
+    """One launch that copies tensors into others of the same shapes and types."""
 
     def __init__(self, call: Call, tensors: Sequence[Tensor]) -> None:
         copies, element = Copies(call.kind, call.device), call.kind.size
@@ -120,7 +120,7 @@ class Replay:
         def replay() -> None:
             program.run(tensors)
 
-        # If it cannot be recorded, it runs as it is.
+        # If it cannot be recorded, it runs without a recording.
         with contextlib.suppress(*FAILURES):
             replay = record(replay, self._stream, self._pool)
 
@@ -235,7 +235,7 @@ class Recordings:
             self._places[place] = make_place(call.device)
         try:
             replay = Replay(call, given, *self._places[place])
-        except FAILURES:  # recording runs nothing: the call runs as it is
+        except FAILURES:  # recording runs nothing, so the call can run without one
             return None
         while self._replays and (len(self._replays) >= MAX_REPLAYS or size + self._count_bytes() > MAX_BYTES):
             self._replays.popitem(last=False)

@@ -1,4 +1,4 @@
-"""Searches in fixed shapes on an NVIDIA GPU: the first steps run as they are, the others from a CUDA graph.
+"""Searches in fixed shapes on an NVIDIA GPU: after the first steps, they are replayed from a CUDA graph.
 
 A recording belongs to a model, the addresses of its weights, the shapes of its tensors and the options of the
 strategy. It sees weights that change in place; for weights that are replaced, a new one is made. The number

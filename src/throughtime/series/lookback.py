@@ -34,7 +34,7 @@ MULTIPLES = (1, 2, 4)
 SHARE = 3
 """The longest look-back is at most a third of the training rows before the last horizon."""
 QUARTERS = ((0, 2), (2, 3), (3, 4))
-"""The parts of the training rows: the first only fits maps, and those after it try them, too."""
+"""Parts of the training rows, in quarters: maps are tried on the last two, fitted to the rows before each."""
 MAX_PRODUCTS = 2e11
 """Multiplications of a pass over the windows, some seconds; of more windows, only every n-th is used."""
 MAX_HORIZON = 10_000

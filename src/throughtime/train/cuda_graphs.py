@@ -41,7 +41,7 @@ class _Recording:
 
 
 class CudaGraphs:
-    """Runs a step, replayed from a CUDA graph if its shape recurs; if recording fails, it runs as it is.
+    """Runs a step, replayed from a CUDA graph if its shape recurs; if recording fails, without a graph.
 
     All graphs share one pool of memory: each update is done before the next one begins, so that the pool is
     about as large as the largest of them. `variant` returns whatever else a step depends on, besides tensors.
@@ -87,8 +87,8 @@ class CudaGraphs:
                     if kept is not reached:
                         kept.copy_(reached)
         except BaseException as error:
-            # Recording executes nothing, so the weights have not changed. Other graphs are given up, too:
-            # they draw from the state that the generator had.
+            # Recording executes nothing, so the weights have not changed. The other graphs are dropped, too:
+            # they draw from the old state of the generator.
             self._failed = True
             self._recordings.clear()
             release_generator()

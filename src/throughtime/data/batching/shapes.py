@@ -49,7 +49,7 @@ class PaddedShapes:
         return cls(axes, shapes[np.argsort(count_elements(shapes), kind="stable")])
 
     def pad(self, batch: BatchType) -> BatchType:
-        """Return the batch in the smallest shape that holds it; as it is if none does."""
+        """Return the batch padded to the smallest shape that holds it; unchanged if none does."""
         sizes = batch.sizes
         fitting = np.flatnonzero(np.all(self.shapes >= [sizes[axis] for axis in self.axes], axis=1))
         if not len(fitting):
@@ -86,7 +86,7 @@ def merge_shapes(
     totals = cost(shapes) * counts
 
     def compare(number: int) -> NDArray[np.float64]:
-        """Return what it adds to merge one shape with each of the others."""
+        """Return the cost that merging one shape with each of the others adds."""
         together = cost(np.maximum(shapes[number], shapes)) * (counts[number] + counts)
         added = np.where(counts > 0, together - totals[number] - totals, math.inf)
         added[number] = math.inf
