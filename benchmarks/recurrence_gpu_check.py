@@ -182,7 +182,7 @@ def lost() -> bool:
     return False
 
 
-def clocked(task: KernelTask, plans: tuple[Plan, Plan], steps: int = 128, times: int = 7) -> float:
+def time_kernel(task: KernelTask, plans: tuple[Plan, Plan], steps: int = 128, times: int = 7) -> float:
     """Microseconds a step of the kernel alone."""
     make = next(MAKERS[name] for name, form in FORMS.items() if form is task.form)
     dtype = {ElementKind.BF16: torch.bfloat16, ElementKind.F16: torch.float16}.get(task.kind, torch.float32)
@@ -238,7 +238,7 @@ def compare_plans(seconds: float, tried: int = 4, seed: int = 0) -> list[dict[st
         for rank, plan in enumerate(candidates(task, *limits)[:tried]):
             both = (usual[False], plan) if task.backward else (plan, usual[True])
             try:
-                step = clocked(task, both, steps=64, times=5)  # type: ignore[arg-type]
+                step = time_kernel(task, both, steps=64, times=5)  # type: ignore[arg-type]
             except Exception as error:
                 print(f"{task} {plan}: {error}", file=sys.stderr, flush=True)
                 break

@@ -31,7 +31,7 @@ class SavedAttention(NamedTuple):
     seen: Tensor  # [L, B, T, D]: the sigmoids, if torch computes them
 
 
-Given = tuple[Tensor, Tensor | None]
+ShownGradients = tuple[Tensor, Tensor | None]
 """Two gradients of what is shown; the second may be missing. The first may be overwritten by their sum."""
 
 
@@ -50,7 +50,7 @@ class TorchAttentionGradients:
         self,
         t: int,
         into_sums: Tensor,
-        given: Given | None,
+        given: ShownGradients | None,
         from_weights: Tensor | None,
         into_query: Tensor,
         into_state: Tensor,
@@ -119,7 +119,7 @@ class KernelAttentionGradients:
         self,
         t: int,
         into_sums: Tensor,
-        given: Given | None,
+        given: ShownGradients | None,
         from_weights: Tensor | None,
         into_query: Tensor,
         into_state: Tensor,

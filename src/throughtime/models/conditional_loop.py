@@ -53,7 +53,7 @@ class ConditionalLoop(torch.autograd.Function):
     def forward(
         ctx: Any,
         gates: Gates,
-        steps_of: type[TorchAttention | KernelAttention],
+        attention_type: type[TorchAttention | KernelAttention],
         differentiable: bool,
         hidden: Tensor,
         projected: Tensor,
@@ -71,7 +71,7 @@ class ConditionalLoop(torch.autograd.Function):
         into_first, into_second = _recurrent_weights(gates, w, size)
         states = [allocate_states(part, steps) for part in (h, c) if part is not None]
         between = [scratch((steps, *part.shape[1:]), like=part) for part in states]
-        attention = steps_of(keys, values, w.energy, hidden, steps, differentiable)
+        attention = attention_type(keys, values, w.energy, hidden, steps, differentiable)
         for t in range(steps):
             own, other = sums[0][t], sums[1][t]
             entering, asking = (tuple(part[t] for part in parts) for parts in (states, between))
@@ -81,7 +81,12 @@ class ConditionalLoop(torch.autograd.Function):
             query = asking[0] if w.query is None else other[:, second.query]
             attention.advance(t, query, other[:, second.from_input], None)
             gates.advance(other[:, second.gates], asking, tuple(part[t + 1] for part in states))
-        ctx.gates, ctx.steps_of, ctx.columns, ctx.device = gates, steps_of, (first, second), h.device.type
+        ctx.gates, ctx.attention_type, ctx.columns, ctx.device = (
+            gates,
+            attention_type,
+            (first, second),
+            h.device.type,
+        )
         ctx.set_materialize_grads(False)
         kept = (*sums, into_first, into_second, *attention.saved, *flat_weights, *states, *between)
         ctx.save_for_backward(*kept)
@@ -118,7 +123,7 @@ class ConditionalLoop(torch.autograd.Function):
             gates.slopes(sums[1][..., second.gates], tuple(between), after, slopes[1][..., second.gates]),
         )
         queries = between[0] if w.query is None else sums[1][..., second.query]
-        attention = ctx.steps_of.gradients(saved, queries)
+        attention = ctx.attention_type.gradients(saved, queries)
         flowing = tuple(
             torch.zeros_like(part[0]) if given is None else given.clone()
             for part, given in zip(states, from_last, strict=False)
@@ -220,18 +225,18 @@ def run_conditional(
     values = linear(outputs, other["weight_ih"])
     with torch.autocast(device, enabled=False):
         keys, query, energy = prepare_scores(attention, keys, wide)
-        steps_of = find_attention(narrow, keys, values.shape[2])
+        attention_type = find_attention(narrow, keys, values.shape[2])
         weights = ConditionalWeights(
             *(w["weight_hh"], w.get("bias_hn"), query, energy),
             *(other["weight_hh"], other["bias"], other.get("bias_hn")),
         )
         states, looks, *last = ConditionalLoop.apply(  # type: ignore[no-untyped-call]
             gates,
-            steps_of,
+            attention_type,
             torch.is_grad_enabled(),
             padding.to(wide) * torch.finfo(wide).min,
             *(None if part is None else part.to(narrow) for part in (projected, *state, None)[:3]),
-            *(keys.to(wide), values.to(narrow if steps_of is KernelAttention else wide)),
+            *(keys.to(wide), values.to(narrow if attention_type is KernelAttention else wide)),
             *(part if part is None or part is energy else part.to(narrow) for part in weights),
         )
     return states, looks, tuple(part.to(own) for part in last if part is not None)

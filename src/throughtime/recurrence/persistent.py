@@ -17,7 +17,7 @@ from throughtime.recurrence.persistent_call import Call
 from throughtime.recurrence.persistent_forward import build_forward
 from throughtime.recurrence.persistent_memory import allocate
 from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan, best
-from throughtime.recurrence.persistent_replay import RECORDINGS, Replayed
+from throughtime.recurrence.persistent_replay import RECORDINGS, ReplayedRecurrence
 
 
 class Recurrence(torch.autograd.Function):
@@ -184,7 +184,7 @@ def run_layers(
     if lease is None:
         outputs, *last = Recurrence.apply(call, *given)  # type: ignore[no-untyped-call]
     else:
-        outputs, *last = Replayed.apply(lease, *given)  # type: ignore[no-untyped-call]
+        outputs, *last = ReplayedRecurrence.apply(lease, *given)  # type: ignore[no-untyped-call]
     if lengths is not None and state is not None and (call.directions > 1 or reverse):
         # A row that reads from the right waits with its first state until the others have come to its end.
         inside = torch.arange(steps, device=x.device)[:, None] < lengths

@@ -161,7 +161,7 @@ class Lease:
         self.end()
 
 
-class Replayed(torch.autograd.Function):
+class ReplayedRecurrence(torch.autograd.Function):
     """The same function as `Recurrence`, replayed."""
 
     @staticmethod

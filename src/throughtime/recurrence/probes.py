@@ -106,7 +106,7 @@ def fit_rates(gpu: Gpu, rates: CostRates, derived: CostRates, measured: Mapping[
     return rates
 
 
-SHOWN = (
+SHOWN_CASES = (
     TimingCase("lstm", torch.bfloat16, 35, 20, 200),
     TimingCase("gru", torch.float32, 30, 64, 256),
     TimingCase("lstm", torch.bfloat16, 70, 20, 1150, layers=3),
@@ -116,7 +116,7 @@ SHOWN = (
 )
 
 
-def compare_predictions(cases: Iterable[TimingCase] = SHOWN) -> list[dict[str, Any]]:
+def compare_predictions(cases: Iterable[TimingCase] = SHOWN_CASES) -> list[dict[str, Any]]:
     """Return the predicted and the measured times of these calls on the current GPU, ours and torch's."""
     device = torch.cuda.current_device()
     gpu, rates, rows = calibration.find_gpu(device), calibration.get_rates(device), []

@@ -22,7 +22,7 @@ from torch import Tensor
 from throughtime.search.constraints import BarredTokens
 from throughtime.search.generate import Memory, State, StepModel, apply_constraints
 
-Started = tuple[Tensor, State, Memory]
+SearchStart = tuple[Tensor, State, Memory]
 """What `StepModel.start` returns."""
 
 
@@ -109,7 +109,7 @@ class FixedSearch:
         constraints: Sequence[BarredTokens],
         end_id: int | None,
         rows: FixedRows,
-        started: Started,
+        started: SearchStart,
         steps: int,
     ) -> None:
         self.strategy, self.constraints, self.end_id = strategy, constraints, end_id
@@ -131,7 +131,7 @@ class FixedSearch:
         self._stepped = False
         self._fused: Callable[[Tensor], None] | None = None  # a faster way to choose
 
-    def begin(self, rows: FixedRows, started: Started) -> None:
+    def begin(self, rows: FixedRows, started: SearchStart) -> None:
         """Take over the beginning of a search."""
         last, state, memory = started
         for own, new in zip((*self.rows, *self.memory.kept), (*rows, *memory.kept), strict=True):

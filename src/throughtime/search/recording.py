@@ -21,7 +21,7 @@ from throughtime.errors import ThroughtimeWarning, first_line
 from throughtime.interrupt import check_interrupt
 from throughtime.kernels.recording import FAILURES
 from throughtime.search.constraints import BarredTokens
-from throughtime.search.fixed import FixedRows, FixedSearch, FixedStrategy, Started, recording_key
+from throughtime.search.fixed import FixedRows, FixedSearch, FixedStrategy, SearchStart, recording_key
 from throughtime.search.generate import Constraint, Finished, StepModel, Strategy
 from throughtime.search.history import read_results
 from throughtime.search.recording_store import RECORDINGS, describe_shapes, describe_weights
@@ -101,7 +101,7 @@ class ReadingModel(RecordableModel, Protocol):
         """The prompts [T, B], and their lengths [B]."""
         ...
 
-    def read(self, source: Tensor, lengths: Tensor) -> Started:
+    def read(self, source: Tensor, lengths: Tensor) -> SearchStart:
         """Read what `arrange` returned, on any device; return what `start` returns."""
         ...
 
@@ -113,9 +113,9 @@ class RecordedStart:
         self.source, self.lengths = (torch.empty_like(part, device=device) for part in (source, lengths))
         self.device, self.failed, self._called = device, device.type != "cuda", False
         self.replay: Callable[[], None] | None = None
-        self._started: list[Started] = []
+        self._started: list[SearchStart] = []
 
-    def __call__(self, model: ReadingModel, source: Tensor, lengths: Tensor) -> Started:
+    def __call__(self, model: ReadingModel, source: Tensor, lengths: Tensor) -> SearchStart:
         """Read the prompts; the next call overwrites what this one returns."""
         if self.failed:
             return model.read(source, lengths)
@@ -234,7 +234,7 @@ def search_fixed(
                 torch.cuda.current_stream(started[0].device).synchronize()
 
 
-def _start(model: StepModel, prompts: Sequence[Sequence[int]]) -> Started:
+def _start(model: StepModel, prompts: Sequence[Sequence[int]]) -> SearchStart:
     """What `model.start` returns, from a recording where there is one."""
     if not isinstance(model, ReadingModel) or not _reads_as_it_starts(model):
         return model.start(prompts)
@@ -265,7 +265,7 @@ def _find_recording(
     strategy: Strategy,
     constraints: Sequence[Constraint],
     rows: FixedRows,
-    started: Started,
+    started: SearchStart,
     steps: int,
 ) -> RecordedSearch:
     """The recording for a search that begins so; a new one if there is none."""
