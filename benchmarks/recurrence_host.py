@@ -4,7 +4,7 @@
     python -m benchmarks.recurrence_host --parts    the parts alone
 
 Microseconds of the host for the parts: medians of loops that wait for the GPU only at their ends. Whole calls
-are clocked by the GPU, one at a time: *plain*, as they are replayed when they recur, and from a CUDA graph.
+are timed by the GPU, one at a time: *plain*, *called* (replayed if they recur), and from a CUDA graph.
 """
 
 from __future__ import annotations

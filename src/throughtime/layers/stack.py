@@ -288,8 +288,9 @@ class Stack(nn.Module):
 
     def _lay_out_weights(self) -> None:
         """On a GPU, put the weights into memory as torch's kernels want them."""
-        together = not (self.dropout or self.residual or self.norms)
-        flatten([layer.cells for layer in self._layers()], together)
+        layers, together = self._layers(), not (self.dropout or self.residual or self.norms)
+        if all(isinstance(layer, Layer) for layer in layers):  # a user may have replaced one
+            flatten([layer.cells for layer in layers], together)
 
     def _layers(self) -> list[Layer]:
         return cast(list[Layer], list(self._list_modules("layers")))

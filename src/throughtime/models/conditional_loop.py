@@ -81,12 +81,8 @@ class ConditionalLoop(torch.autograd.Function):
             query = asking[0] if w.query is None else other[:, second.query]
             attention.advance(t, query, other[:, second.from_input], None)
             gates.advance(other[:, second.gates], asking, tuple(part[t + 1] for part in states))
-        ctx.gates, ctx.attention_type, ctx.columns, ctx.device = (
-            gates,
-            attention_type,
-            (first, second),
-            h.device.type,
-        )
+        ctx.gates, ctx.attention_type = gates, attention_type
+        ctx.columns, ctx.device = (first, second), h.device.type
         ctx.set_materialize_grads(False)
         kept = (*sums, into_first, into_second, *attention.saved, *flat_weights, *states, *between)
         ctx.save_for_backward(*kept)
