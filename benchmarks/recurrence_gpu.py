@@ -162,7 +162,7 @@ class Worker:
 
 
 def time_cases(cases: Iterable[TimingCase], budget: float) -> list[Row]:
-    """Time these cases, each printed as it is found, until so many seconds have passed."""
+    """Time these cases, and print each result, until this number of seconds has passed."""
     cases, start, worker, rows = list(cases), time.monotonic(), Worker(), []
     compile_ahead(task for case in cases for task in case.list_tasks())
     print(

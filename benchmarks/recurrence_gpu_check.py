@@ -30,8 +30,8 @@ TOLERANCE = {"float32": 2e-5, "tf32": 5e-3, "bfloat16": 4e-2, "float16": 6e-3}
 """Of the norm of the difference, relative to float64, where numbers are not near zero altogether; the half
 types round what is exchanged at each step."""
 LOSSES = 6
-"""Random functions whose gradients tell how large a gradient is. With few units, the gradient of a weight is
-a sum of many terms of both signs that may cancel by chance; each of them is rounded all the same."""
+"""Random functions whose gradients show how large a gradient usually is. With few units, the gradient of a
+weight is a sum of many terms of both signs that may cancel by chance, though each of them is rounded."""
 SHAPES = ((1, 1, 1), (9, 3, 5), (7, 17, 40), (33, 16, 256), (11, 20, 650), (5, 64, 1024), (3, 20, 2056))
 FORMS = {name: form for name, make in MAKERS.items() if (form := find_form(make(1, 1))) is not None}
 
@@ -182,7 +182,7 @@ def lost() -> bool:
     return False
 
 
-def clocked(task: KernelTask, plans: tuple[Plan, Plan], steps: int = 128, times: int = 7) -> float:
+def time_kernel(task: KernelTask, plans: tuple[Plan, Plan], steps: int = 128, times: int = 7) -> float:
     """Microseconds a step of the kernel alone."""
     make = next(MAKERS[name] for name, form in FORMS.items() if form is task.form)
     dtype = {ElementKind.BF16: torch.bfloat16, ElementKind.F16: torch.float16}.get(task.kind, torch.float32)
@@ -221,7 +221,7 @@ def clocked(task: KernelTask, plans: tuple[Plan, Plan], steps: int = 128, times:
 
 
 def compare_plans(seconds: float, tried: int = 4, seed: int = 0) -> list[dict[str, Any]]:
-    """Time the first plans of drawn tasks for so many seconds; say how far the first is from the fastest."""
+    """Time the first plans of random tasks for some seconds; compare the first with the fastest."""
     from benchmarks.recurrence_gpu import draw_cases
 
     tasks = list(dict.fromkeys(task for case in draw_cases(seed, 200) for task in case.list_tasks()))
@@ -238,7 +238,7 @@ def compare_plans(seconds: float, tried: int = 4, seed: int = 0) -> list[dict[st
         for rank, plan in enumerate(candidates(task, *limits)[:tried]):
             both = (usual[False], plan) if task.backward else (plan, usual[True])
             try:
-                step = clocked(task, both, steps=64, times=5)  # type: ignore[arg-type]
+                step = time_kernel(task, both, steps=64, times=5)  # type: ignore[arg-type]
             except Exception as error:
                 print(f"{task} {plan}: {error}", file=sys.stderr, flush=True)
                 break

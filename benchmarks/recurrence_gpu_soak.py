@@ -86,7 +86,7 @@ def run_case(case: SoakCase, repeats: int = REPEATS) -> str | None:
 
 
 def soak(seconds: float, seed: int = 0) -> list[str]:
-    """Run cases for so long; print and return what is wrong."""
+    """Run cases for this number of seconds; print and return what is wrong."""
     end, limits = time.monotonic() + seconds, driver.limits(torch.cuda.current_device())
     cases = [draw_case(seed * 1000 + number, limits) for number in range(max(4, int(seconds)))]
     capability = torch.cuda.get_device_capability()
@@ -99,7 +99,7 @@ def soak(seconds: float, seed: int = 0) -> list[str]:
             break
         try:
             said = run_case(case)
-        except Exception as error:  # whatever it is, the others are to be tried too
+        except Exception as error:  # the other cases run after any error
             said = f"{type(error).__name__}: {error}"
         done += 1
         if said is not None:

@@ -4,7 +4,7 @@
     python -m benchmarks.recurrence_host --parts    the parts alone
 
 Microseconds of the host for the parts: medians of loops that wait for the GPU only at their ends. Whole calls
-are clocked by the GPU, one at a time: *plain*, as they are replayed when they recur, and from a CUDA graph.
+are timed by the GPU, one at a time: *plain*, *called* (replayed if they recur), and from a CUDA graph.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SHAPES = (
     ("lstm", 128, 64, 512, 1, True),
 )
 """Cell, steps, rows, units, layers, and whether both directions."""
-LEFT = (
+NATIVE_SHAPES = (
     ("lstm", 35, 20, 1500, 2, False),
     ("lstm", 8, 20, 1500, 1, True),
     ("rnn", 30, 64, 256, 1, False),
@@ -52,7 +52,7 @@ LEFT = (
 LOOPS, EACH = 9, 30
 
 
-class Nothing(torch.autograd.Function):
+class EmptyFunction(torch.autograd.Function):
     """What torch itself takes for a function with as many inputs and outputs as an LSTM layer."""
 
     @staticmethod
@@ -81,7 +81,7 @@ def host_time(call: Call) -> float:
 
 
 @contextmanager
-def plainly() -> Iterator[None]:
+def without_replays() -> Iterator[None]:
     """Replay nothing in the block."""
 
     def refuse(device: int) -> bool:
@@ -92,7 +92,7 @@ def plainly() -> Iterator[None]:
 
 
 @contextmanager
-def forced(backend: str) -> Iterator[None]:
+def force_backend(backend: str) -> Iterator[None]:
     """Run all stacks on this backend in the block."""
     scan = importlib.import_module("throughtime.recurrence.scan")
 
@@ -103,7 +103,7 @@ def forced(backend: str) -> Iterator[None]:
         yield
 
 
-def trained(module: nn.Module, x: Tensor, gradient: Tensor) -> Call:
+def build_step(module: nn.Module, x: Tensor, gradient: Tensor) -> Call:
     """A forward and a backward pass."""
     inputs = [x, *module.parameters()]
     return lambda: torch.autograd.grad(module(x)[0], inputs, gradient)
@@ -116,20 +116,20 @@ def measure_parts(dtype: torch.dtype) -> dict[str, float]:
     gradient, rows = torch.randn_like(x), torch.randn(T * B, 4 * H, device="cuda", dtype=dtype)
     inputs = [x, *stack.parameters()]
     layers = [layer.cells for layer in stack._layers()]
-    step = trained(stack, x, gradient)
+    step = build_step(stack, x, gradient)
     parts = {
         "an allocation": lambda: x.new_empty(8),
         "a product": lambda: rows.t().mm(rows),
         "a sum": lambda: rows.sum(0),
         "an empty function, forward and backward": lambda: torch.autograd.grad(
-            Nothing.apply(*inputs),  # type: ignore[no-untyped-call]
+            EmptyFunction.apply(*inputs),  # type: ignore[no-untyped-call]
             inputs,
             gradient,
         ),
     }
     found = {name: host_time(call) for name, call in parts.items()}
-    with forced("persistent"):
-        for name, context in (("plain", plainly), ("replayed", nullcontext)):
+    with force_backend("persistent"):
+        for name, context in (("plain", without_replays), ("replayed", nullcontext)):
             with context():
                 found[f"{name}: the layers, forward"] = host_time(
                     lambda: persistent.run_layers(layers, x, None, None)
@@ -146,9 +146,9 @@ def measure_call(shape: tuple[Any, ...], dtype: torch.dtype, backend: str) -> li
     module = MODULES[cell](units, units, layers, bidirectional=both).to("cuda", dtype)
     x = torch.randn(steps, rows, units, device="cuda", dtype=dtype, requires_grad=True)
     gradient = torch.randn(steps, rows, units * (1 + both), device="cuda", dtype=dtype)
-    ours, theirs = trained(stack, x, gradient), trained(module, x, gradient)
-    with forced(backend):
-        with plainly():
+    ours, theirs = build_step(stack, x, gradient), build_step(module, x, gradient)
+    with force_backend(backend):
+        with without_replays():
             plain = microseconds(ours, 0.04)
         return [
             plain,
@@ -182,7 +182,7 @@ def main() -> None:
         return
     print(f"{'':52}{'plain':>8}{'called':>8}{'torch':>8}{'times':>7}{'graph':>8}{'torch':>8}{'times':>7}")
     cases = [(shape, dtype, "persistent") for dtype in (torch.bfloat16, torch.float32) for shape in SHAPES]
-    cases += [(shape, torch.float32, "native") for shape in LEFT]
+    cases += [(shape, torch.float32, "native") for shape in NATIVE_SHAPES]
     for shape, dtype, backend in cases:
         plain, called, torch_called, graph, torch_graph = measure_call(shape, dtype, backend)
         cell, steps, rows, units, layers, both = shape

@@ -4,8 +4,8 @@
 
 Ours is the trainer itself: its batches, updates, clipping and optimiser. The plain loop (`tasks_plain.py`)
 has torch's modules, the same batches, ready in pinned memory, and the same bf16. A row has the targets per
-second of both, the share of time in which no kernel runs, and the peaks of memory. Where a corpus is not
-here, an embedded one takes its place, and the row says so.
+second of both, the share of time in which no kernel runs, and the peaks of memory. If a corpus is not on this
+machine, an embedded one takes its place, and the row says so.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def measure_side(start: Callable[[], Any], device: torch.device, seconds: float)
 
 
 def warm_up(training: Any, device: torch.device, seconds: float) -> None:
-    """Train for this time, and until each batch of ours has come twice: then all shapes are recorded."""
+    """Train for this time, and for two epochs of ours, after which all shapes are recorded."""
     updates, began = 0, time.perf_counter()
     while (spent := time.perf_counter() - began) < seconds or updates < training.warm_up_updates:
         if spent > LONGEST:
@@ -223,7 +223,7 @@ def run(names: tuple[str, ...] = (), seconds: float = 3.0) -> dict[str, Any]:
             continue
         try:
             rows.append(measure(case, device, seconds))
-        except Exception:  # the other tasks are measured all the same
+        except Exception:  # the other tasks are still measured
             print(f"{case.name}: failed\n{traceback.format_exc()}", file=sys.stderr, flush=True)
             continue
         print(describe(rows[-1]), file=sys.stderr, flush=True)

@@ -95,6 +95,15 @@ def import_optional(package: str, *, feature: str, extra: str) -> Any:
         raise MissingPackageError(feature, package, extra=extra) from None
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, or the name of its type if it has none.
+
+    >>> first_line(RuntimeError("out of memory\\nsee the manual")), first_line(RuntimeError())
+    ('out of memory', 'RuntimeError')
+    """
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
+
+
 MOST_NAMES = 100
 """The maximum number of known names that an error lists."""
 

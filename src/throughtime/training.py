@@ -169,7 +169,7 @@ class Training:
             self._say(f"Texts are read from the column {text!r}, labels from {label!r}.")
 
     def _suit_device(self, config: Any) -> Any:
-        """If the number of epochs is known, complete the settings with those that suit the device."""
+        """If the number of epochs is known, choose the settings that suit the device, of those not given."""
         if not self.declaration.uses_trainer or config.num_epochs is None or config.network is not None:
             return config
         from throughtime.layers.devices import choose_device

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import warnings
 from contextlib import contextmanager
 
 import pytest
 import torch
 
-from throughtime.kernels import driver
+from throughtime.errors import ThroughtimeError
+from throughtime.kernels import chain, driver, tally
 
 STREAM = 1 << 40
 
@@ -87,3 +89,28 @@ def test_every_thread_enters_a_context_once(recorder):
     thread.join()
     assert len(recorder.named("cuCtxSetCurrent")) == 2
     assert len(recorder.named("cuLaunchKernel")) == 4
+
+
+@pytest.mark.parametrize("ask", [lambda: chain.is_available(0, 5), lambda: tally.is_available(0)])
+@pytest.mark.parametrize("fails", [False, True])
+def test_kernels_that_do_not_compile_are_left_out_with_one_warning(ask, fails, monkeypatch):
+    def build(name, *rest):
+        if fails:
+            raise ThroughtimeError("a GPU kernel did not compile: too new\nand more")
+
+    caches = [part for one in (chain, tally) for part in (one.is_available, one._prepare_kernel)]
+    monkeypatch.setattr(driver, "unavailable", lambda device: None)
+    monkeypatch.setattr(driver, "build", build)
+    for cache in caches:
+        cache.cache_clear()
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        assert [ask(), ask()] == [not fails] * 2
+    for cache in caches:
+        cache.cache_clear()
+    assert [str(one.message).endswith("too new") for one in given] == [True] * fails
+
+
+def test_no_kernel_has_room_for_very_many_tags(monkeypatch):
+    monkeypatch.setattr(driver, "unavailable", lambda device: None)
+    assert not chain.is_available(0, chain.MOST_TAGS + 1)

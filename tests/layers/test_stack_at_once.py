@@ -309,3 +309,25 @@ def test_a_single_layer_drops_weights_and_takes_a_carry():
     weight = stack.layers[0].from_left.weight_ih
     ours, whole = (torch.autograd.grad(one, weight)[0] for one in (stopped, through))
     assert not torch.allclose(ours, whole)
+
+
+class Doubled(torch.nn.Module):
+    """A module of another kind in the place of a layer."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer, self.state_sizes = layer, layer.state_sizes
+
+    def initial_state(self, batch):
+        return self.layer.initial_state(batch)
+
+    def forward(self, *given):
+        outputs, state = self.layer(*given)
+        return 2 * outputs, state
+
+
+def test_a_stack_with_a_module_of_another_kind_can_be_moved():
+    stack, x = Stack("gru", 3, 4, 2), torch.randn(5, 2, 3)
+    wanted = stack(x).outputs
+    stack.layers[1] = Doubled(stack.layers[1])
+    assert torch.allclose(stack.double()(x.double()).outputs.float(), 2 * wanted, atol=1e-5)

@@ -9,7 +9,8 @@ import torch
 from tests.refusals import refuses
 
 from throughtime.cells import CELLS
-from throughtime.cli.doctor import _cpu_flags, _measure, doctor
+from throughtime.cli.doctor import _cpu_flags, _measure, _predictions, doctor
+from throughtime.errors import ThroughtimeError
 from throughtime.recurrence import BACKENDS, scan
 
 
@@ -74,6 +75,34 @@ def test_predictions_stand_beside_measurements(capsys, monkeypatch):
     assert out.count("1,234 / 100") == 2
     doctor(json=True)
     assert json.loads(capsys.readouterr().out)["predictions"] == rows
+
+
+def test_a_shape_that_does_not_fit_our_kernels_leaves_their_columns_empty(capsys, monkeypatch):
+    ours, theirs = ({"predicted": time, "measured": time} for time in (1111.0, 2222.0))
+    rows = [
+        {"shape": "large", "times": {"torch, called": theirs}, "auto": "native"},
+        {"shape": "small", "times": {"ours, called": ours, "torch, called": theirs}, "auto": "persistent"},
+    ]
+    monkeypatch.setattr("throughtime.cli.doctor._predictions", lambda: rows)
+    doctor()
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.split()}
+    for cell in ("2,222 / 2,222", "native"):
+        same = "persistent" if cell == "native" else cell
+        assert lines["large"].index(cell) == lines["small"].index(same)
+    assert "1,111" not in lines["large"]
+
+
+@pytest.mark.parametrize("error", [ThroughtimeError("a GPU kernel did not compile: x"), RuntimeError("")])
+def test_a_gpu_that_cannot_be_measured_has_no_predictions(capsys, monkeypatch, error):
+    def fail():
+        raise error
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr("throughtime.kernels.driver.unavailable", lambda device: None)
+    monkeypatch.setattr("throughtime.recurrence.probes.compare_predictions", fail)
+    assert _predictions() == []
+    assert (str(error) or "RuntimeError") in capsys.readouterr().err
 
 
 def test_measuring_measures_every_gpu(monkeypatch, capsys):

@@ -91,8 +91,8 @@ def test_predictions_are_compared_with_measurements(monkeypatch):
     monkeypatch.setattr(probes, "_alone", lambda device: torch.no_grad())
     monkeypatch.setattr(probes.Probe, "measure", lambda probe: 100.0 + probe.ours + 2 * probe.replayed)
     rows = probes.compare_predictions()
-    assert len(rows) == len(probes.SHOWN)
-    for row, case in zip(rows, probes.SHOWN, strict=True):
+    assert len(rows) == len(probes.SHOWN_CASES)
+    for row, case in zip(rows, probes.SHOWN_CASES, strict=True):
         assert str(case.hidden) in row["shape"]
         assert [time["measured"] for time in row["times"].values()] == [101.0, 103.0, 100.0, 102.0]
         assert list(row["times"]) == ["ours, called", "ours, replayed", "torch, called", "torch, replayed"]

@@ -7,6 +7,7 @@ import torch
 from tests.search.networks import CAP, END, PROMPTS, beam, network, same
 from tests.search.tables import Pairs
 
+from throughtime.errors import ThroughtimeError, ThroughtimeWarning
 from throughtime.interrupt import InterruptError, interruptible
 from throughtime.models.bf16_search import Bf16Model
 from throughtime.models.seq2seq import EncoderDecoder
@@ -123,6 +124,32 @@ def test_a_search_is_recorded_after_some_steps(replaying):
             found = read_results(search.search, beam(), rows.live.numpy(), 3, steps)
         same(found, generate(model, prompts, beam(), max_new_tokens=CAP))
         assert search.replay is not None
+
+
+@pytest.mark.parametrize("error", [RuntimeError(), ThroughtimeError("the CUDA driver failed")])
+def test_what_cannot_be_recorded_runs_step_by_step(error, monkeypatch):
+    def fail(work, device):
+        raise error
+
+    own, model, prompts = RecordingStore(), network(), [[3, 4, 5], [6, 4]]
+    monkeypatch.setattr(own, "record", fail)
+    monkeypatch.setattr(recording, "RECORDINGS", own)
+    source, lengths = model.arrange(prompts)
+    reading = RecordedStart(source, lengths, source.device)
+    reading.failed = False
+    with torch.inference_mode():
+        for _ in range(3):
+            started = reading(model, source, lengths)
+        rows = beam().begin_fixed(2, CAP)
+        search = RecordedSearch(FixedSearch(beam(), [], END, rows, started, CAP))
+        search.failed = False
+        search.search.begin(rows, started)
+        with pytest.warns(ThroughtimeWarning, match="cannot be recorded"):
+            steps = search.run(model, CAP)
+        found = read_results(search.search, beam(), rows.live.numpy(), 2, steps)
+    same(found, generate(model, prompts, beam(), max_new_tokens=CAP))
+    assert reading.failed
+    assert search.failed
 
 
 def test_a_network_that_starts_otherwise_is_not_recorded_there():

@@ -49,14 +49,19 @@ def doctor(measure: Measure = False) -> Outcome:
     refused = build_table("backend", "refuses", "because", rows=refusals, **BOLD)
     shown: list[Any] = [about, "", served, "", refused]
     if predictions:
-        rows = [(row["shape"], *map(_pair, row["times"].values()), row["auto"]) for row in predictions]
-        ways = [name.replace(", ", ",\n") for name in predictions[0]["times"]]
-        shown += ["", build_table("microseconds, predicted / measured", *ways, "auto", rows=rows, **BOLD)]
+        # A shape that does not fit our kernels has no times for them.
+        ways = list(dict.fromkeys(way for row in predictions for way in row["times"]))
+        rows = [
+            (row["shape"], *(_pair(row["times"].get(way)) for way in ways), row["auto"])
+            for row in predictions
+        ]
+        headings = [way.replace(", ", ",\n") for way in ways]
+        shown += ["", build_table("microseconds, predicted / measured", *headings, "auto", rows=rows, **BOLD)]
     return Outcome({**machine, "cells": cells, "predictions": predictions}, shown)
 
 
-def _pair(time: dict[str, float]) -> str:
-    return f"{time['predicted']:,.0f} / {time['measured']:,.0f}"
+def _pair(time: dict[str, float] | None) -> str:
+    return "" if time is None else f"{time['predicted']:,.0f} / {time['measured']:,.0f}"
 
 
 def _measure() -> None:
@@ -84,10 +89,15 @@ def _predictions() -> list[dict[str, Any]]:
 
     if driver.unavailable(torch.cuda.current_device()) is not None:
         return []
+    from throughtime.errors import ThroughtimeError, first_line
     from throughtime.recurrence.probes import compare_predictions
 
     say("comparing predictions with measurements ...")
-    return compare_predictions()
+    try:
+        return compare_predictions()
+    except (RuntimeError, ThroughtimeError) as error:
+        say(f"the GPU cannot be measured: {first_line(error)}")
+        return []
 
 
 def _machine() -> dict[str, Any]:

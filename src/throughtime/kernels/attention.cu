@@ -1,14 +1,15 @@
 // One step of attention, forward and backward: a launch each, where torch needs ten.
 //
-// A block owns a row: its query, its sentence, and what is added up of it. A warp scores a position of the sentence, a
-// thread adds up two columns. What was compared is not kept: the backward pass compares again.
+// A block owns a row: its query, its sentence and their weighted sum. A warp scores a position of the sentence, a
+// thread adds up two columns. The terms of the scores are not kept: the backward pass computes them again.
 //
 // Constants from the host: KIND, WARPS, SIZE (of a key), WIDTH (of a value), PLACES (of a sentence, at most), ADDITIVE
 // (else scores are products), SHOWN (whether tanh follows the sum), SHARED_BYTES. SIZE and WIDTH are even.
 
 constexpr int THREADS = WARPS * 32, KEY = SIZE / 2, VALUE = WIDTH / 2;  // in pairs
 constexpr int AT_ONCE = 8;                                              // positions that are loaded together
-static_assert(4 * (PLACES + (2 * SIZE > WIDTH ? 2 * SIZE : WIDTH)) == SHARED_BYTES, "the host counts otherwise");
+static_assert(4 * (PLACES + (2 * SIZE > WIDTH ? 2 * SIZE : WIDTH)) == SHARED_BYTES,
+              "the host and the kernel disagree about shared memory");
 
 struct Attend {
     const char* query;          // [rows, query_pitch]

@@ -11,10 +11,10 @@ struct BackwardDirection {
     const char* weight;    // [WIDTH, FED * WIDTH], in the order of the slots
     const char* weight_n;  // GRU_BEFORE [WIDTH, WIDTH]
     const char* outputs;   // gradients that come in [T, B, DIRECTIONS, WIDTH]
-    const char* last;      // and of the last state [B, WIDTH], perhaps none
+    const char* last;      // and of the last state [B, WIDTH]; may be missing
     const char* last_memory;
     char* sums;     // gradients that go out, the first exchanged
-    char* initial;  // [B, WIDTH], perhaps not wanted
+    char* initial;  // [B, WIDTH]; missing if not wanted
     char* initial_memory;
     char* parts;  // SPLIT > 1: float [2, B, SPLIT, WIDTH], void at first
 };

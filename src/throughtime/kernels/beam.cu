@@ -1,6 +1,6 @@
 // One step of a beam search: of all continuations of a sentence's rows, the best continue. A block owns a sentence.
 //
-// What is computed is said in throughtime/search/beam.py; sums are in double precision there, too.
+// It computes what throughtime/search/beam.py defines, and like it adds up in double precision.
 //
 // Constants from the host: WARPS, SHARED_BYTES.
 
@@ -13,12 +13,12 @@ struct Beam {
     const float* values;      // [rows, count], what the likeliest continuations of each row gain
     const int* ids;           // [rows, count]
     const long long* length;  // []
-    double* log_prob;         // [rows], as the next four: of the rows of now
+    double* log_prob;         // [rows]: this and the next three describe the current rows
     char* live;
     long long* last;
     long long* came_from;
     double* best;        // [sentences, results], falling
-    long long* tokens;   // [steps, rows], as the next four: the history
+    long long* tokens;   // [steps, rows]: this and the next four are the history
     long long* parents;
     double* log_probs;
     char* ended;
@@ -35,7 +35,7 @@ struct Shared {
 };
 static_assert(sizeof(Shared) == SHARED_BYTES, "the host and the kernel disagree about shared memory");
 
-// What is not a number comes first, and among equals the earlier one.
+// NaN comes first, and among equals the earlier one.
 INLINE bool precedes(double a, int i, double b, int j) {
     const bool odd_a = a != a, odd_b = b != b;
     if (odd_a || odd_b) return odd_a && (!odd_b || i < j);

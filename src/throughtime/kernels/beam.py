@@ -1,6 +1,6 @@
 """One step of a beam search on an NVIDIA GPU, from log-probabilities to the next rows, in two kernels.
 
-In torch these are some sixty small operations, which take longer than the network itself.
+In torch these are about sixty small operations, which take longer than the network itself.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ALWAYS = 2**31 - 1
 
 
 class Reach(IntEnum):
-    """The score that a row may reach, at most."""
+    """The highest score that a row may still reach."""
 
     NEXT = 0  # what it would score if its next token ended it at no cost
     BOUND = 1  # what it would score at the greatest length
@@ -86,9 +86,9 @@ def fits(options: BeamOptions, log_probs: Tensor) -> bool:
 class BeamStep:
     """One step of a search over these tensors.
 
-    `barred` are tokens, each with the length from which on it may come, or None. A row of which all tokens
-    are barred takes the end token, with a log-probability of `smallest` or more; without barred tokens it
-    takes none.
+    `barred` lists tokens, each with the length from which it is allowed, or None if it never is. If all
+    tokens of a row are barred, the row takes the end token, with a log-probability of at least `smallest`.
+    Without barred tokens, a row that has no possible token takes none.
     """
 
     def __init__(
@@ -107,7 +107,8 @@ class BeamStep:
         self._barred = torch.tensor(pairs, dtype=torch.int32).to(device)
         self._values = torch.empty(rows, count, dtype=torch.float32, device=device)
         self._ids = torch.empty(rows, count, dtype=torch.int32, device=device)
-        self._tensors, self._rows, self._sentences = tensors, rows, rows // options.width
+        self._tensors = tensors  # kept alive, as the kernels have their addresses
+        self._rows, self._sentences = rows, rows // options.width
         own = self._values.data_ptr(), self._ids.data_ptr()
         self._likeliest_arguments = _Likeliest(
             None,

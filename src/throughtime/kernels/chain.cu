@@ -3,7 +3,7 @@
 // A block takes one row after another, and each of its threads some of the tags. Step by step the log-sums over all
 // sequences that end in a tag pass through shared memory, forward and then backward; each log-sum is taken relative to
 // its highest term, so that none overflows or vanishes. What the rows of a block add to the gradients of the
-// transitions lies in memory of its own: the sum over all blocks is the same each time.
+// transitions lies in memory of its own, so that the sum over all blocks is the same each time.
 //
 // Constants from the host: WARPS, SHARED_BYTES.
 

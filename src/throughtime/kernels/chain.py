@@ -1,6 +1,6 @@
 """The surprisals of tags under a linear-chain CRF and their gradients on an NVIDIA GPU, one launch each way.
 
-Torch launches two dozen kernels for each step, each of which does next to nothing.
+torch launches about two dozen tiny kernels for each step.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 FILES = ("primitives.cuh", "chain.cu")
 MOST_WARPS = 32
 MOST_TAGS = 4096
-"""Tags of which two rows of sums fit into the shared memory of every block."""
+"""Maximum number of tags: two rows of sums must fit into the shared memory of a block."""
 MOST_COUNTS = 2**22
-"""Numbers of transitions that all blocks together sum up apart: 16 MB."""
+"""Maximum number of values in the sums of transitions of all blocks together: 16 MB."""
 
 
 class _Chain(ctypes.Structure):
@@ -35,7 +35,7 @@ class _Chain(ctypes.Structure):
 
 
 class ChainInputs(NamedTuple):
-    """What the kernels read: each in one piece, numbers in float32, whole ones in int64."""
+    """What the kernels read: contiguous tensors, in float32 or, for tags and lengths, in int64."""
 
     scores: Tensor  # [T, B, S]
     path: Tensor  # [T, B]
@@ -85,6 +85,21 @@ def gradients(given: ChainInputs, sums: ChainSums, outer: Tensor) -> ChainGradie
     _launch("chain_backward", given, sums, outer=outer.contiguous(), d_scores=scores, d_weights=weights)
     summed = weights.sum(0)
     return ChainGradients(scores, summed[:tags].t(), summed[tags:])
+
+
+@functools.cache
+def is_available(device: int, tags: int) -> bool:
+    """Whether the kernels for this number of tags compile for a GPU."""
+    from throughtime.kernels import driver
+
+    if tags > MOST_TAGS or driver.unavailable(device) is not None:
+        return False
+
+    def build() -> None:
+        for name in ("chain_forward", "chain_backward"):
+            _prepare_kernel(name, tags, device)
+
+    return driver.try_build(build, "the CRF runs without its GPU kernels")
 
 
 def _launch(name: str, given: ChainInputs, sums: ChainSums, **others: Tensor) -> None:

@@ -1,6 +1,6 @@
 """One step of a decoder on an NVIDIA GPU: attention, and the gates of a GRU or an LSTM.
 
-Torch launches ten kernels for the attention of a step and four or more for its gates, each of which takes
+torch launches ten kernels for the attention of a step and four or more for its gates, each of which takes
 longer to start than to run.
 """
 
@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from throughtime.errors import ThroughtimeError, ThroughtimeWarning
 from throughtime.kernels.elements import KINDS, ElementKind
 
 if TYPE_CHECKING:
@@ -26,7 +24,7 @@ State = tuple[Tensor, ...]
 HEADERS = ("primitives.cuh", "elements.cuh")
 FORWARD_WARPS, BACKWARD_WARPS, GATE_WARPS = 16, 8, 4
 FEWEST_PLACES, MOST_SHARED = 64, 48 * 1024
-"""Positions of a sentence for which a block reserves shared memory, and bytes of it that every GPU has."""
+"""Minimum number of positions that a kernel is compiled for, and bytes of shared memory on every GPU."""
 
 
 class _Attend(ctypes.Structure):
@@ -55,26 +53,23 @@ def is_available(device: torch.device) -> bool:
 
 @functools.cache
 def _compiles(device: int) -> bool:
-    """Compile small ones; the reason of a failure is given once, as a warning."""
+    """Compile small kernels, to find out whether the others will compile."""
     from throughtime.kernels import driver
 
     if driver.unavailable(device) is not None:
         return False
-    try:
+
+    def build() -> None:
         for way, warps in (("forward", FORWARD_WARPS), ("backward", BACKWARD_WARPS)):
             _prepare_gates(f"gates_{way}", ElementKind.FLOAT, GATE_WARPS, False, device)
             sizes = FEWEST_PLACES, 2, 2
             _build_attention(f"attend_{way}", ElementKind.FLOAT, warps, sizes, (True, True), device)
-    except ThroughtimeError as error:
-        reason = str(error).splitlines()[0]
-        problem = "the kernels of decoders do not compile for this GPU, so that torch computes their steps"
-        warnings.warn(f"{problem}: {reason}", ThroughtimeWarning, stacklevel=2)
-        return False
-    return True
+
+    return driver.try_build(build, "decoders run without their GPU kernels")
 
 
 def supports(dtype: torch.dtype, *sizes: int) -> bool:
-    """Whether rows of these sizes are read in pairs of a known type."""
+    """Whether the kernels support this type and rows of these sizes, which they read in pairs."""
     return dtype in KINDS and all(size % 2 == 0 for size in sizes)
 
 
@@ -125,11 +120,11 @@ def attend_backward(
 ) -> None:
     """Write the gradients of `attend`.
 
-    `from_shown` are gradients of what was shown, whose sum counts: `into_sums` [B, V] holds the slopes there
-    and is multiplied by it. If nothing was shown, `into_sums` holds the gradients of the sums. With an
-    energy, `into_query` [B, D] is written, and `into_keys` [B, T, D], which still lacks the factor e, and
-    `into_energy` [B, D] are added to. Without one, `into_query` is added to. The gradients of the values and,
-    if scores are products, of the keys are left to the caller: each is one product for all steps.
+    `from_shown` are two gradients of what was shown, which are added up: `into_sums` [B, V] holds the slopes
+    there and is multiplied by the sum. If nothing was shown, `into_sums` holds the gradients of the sums.
+    With an energy, `into_query` [B, D] is written, and `into_keys` [B, T, D], which still lacks the factor e,
+    and `into_energy` [B, D] are added to. Without one, `into_query` is added to. The gradients of the values
+    and, if scores are products, of the keys are left to the caller: each is one product for all steps.
     """
     first, second = from_shown or (None, None)
     tensors = (query, keys, values, energy, None, weights, None, None, first, second, from_weights)

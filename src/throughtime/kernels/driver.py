@@ -7,13 +7,14 @@ import functools
 import hashlib
 import os
 import threading
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from throughtime.errors import ThroughtimeError
+from throughtime.errors import ThroughtimeError, ThroughtimeWarning, first_line
 from throughtime.kernels.cache import load_or_build
 
 FOLDER = Path(__file__).parent
@@ -72,6 +73,19 @@ def build(
     so that no block waits for one that never starts.
     """
     return _build_once(name, files, tuple(sorted(constants.items())), device, together)
+
+
+def try_build(build: Callable[[], object], consequence: str) -> bool:
+    """Whether this function compiles and loads its kernels; if not, warn with the consequence and the reason.
+
+    Callers cache the answer, so that the warning is given once.
+    """
+    try:
+        build()
+    except ThroughtimeError as error:
+        warnings.warn(f"{consequence}: {first_line(error)}", ThroughtimeWarning, stacklevel=3)
+        return False
+    return True
 
 
 @functools.cache

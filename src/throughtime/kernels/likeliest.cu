@@ -10,17 +10,17 @@ constexpr int AT_ONCE = 8;  // values that are loaded together
 
 struct Likeliest {
     float* scores;            // [rows, pitch]; -inf overwrites what is barred
-    const long long* length;  // [], of what is said so far
-    const int* barred;        // [bars, 2]: a token, and the length from which on it may come
+    const long long* length;  // [], the number of tokens so far
+    const int* barred;        // [bars, 2]: a token, and the length from which it is allowed
     float* values;            // [rows, count]
     int* ids;                 // [rows, count]
     long long pitch, words;
     int count, bars;
     int end;         // the token that a row takes at its own score if it may take no other; -1: none
-    float smallest;  // of all scores that the end may have then
+    float smallest;  // the lowest score that the end token has then
 };
 
-// Falls with the place among equals; what is not a number is higher than all numbers, and 0 is lower.
+// Orders values; among equals, that at the smallest place is highest. NaN is above all numbers, the key 0 below them.
 typedef unsigned long long Key;
 
 struct Shared {

@@ -27,7 +27,7 @@
 enum Cells { TANH, RELU, GRU_AFTER, GRU_BEFORE, LSTM };
 
 constexpr word VOID = 0xffffffffu;  // no conversion or operation makes this NaN; `exchange` keeps copies from it
-constexpr int PATIENCE = 1 << 23;   // looks in vain, some seconds, before a fault is taken to be one
+constexpr int PATIENCE = 1 << 23;   // looks at a value that does not come (some seconds) before a block gives up
 constexpr int CHUNK = 64;  // bytes of the inner dimension for two matrix instructions
 constexpr int BLOCKS = (WIDTH + UNITS - 1) / UNITS * SPLIT;  // of one group of rows
 constexpr int PAIRS = UNITS / 2, OWN_PAIRS = PAIRS / SPLIT, ROW_TILES = ROWS / 8;

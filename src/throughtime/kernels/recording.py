@@ -1,4 +1,4 @@
-"""Record work on a GPU in a CUDA graph, so that it can be done again with one launch."""
+"""Record the work of a function on a GPU in a CUDA graph, to replay it with one launch."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ import torch
 from throughtime.errors import ThroughtimeError
 
 FAILURES = (RuntimeError, ThroughtimeError)
-"""What torch and the driver raise where something cannot be recorded."""
+"""The errors that torch and the driver raise if work cannot be recorded."""
 
 
 class Recording:
-    """Work that was recorded; what it refers to stays alive as long as the recording."""
+    """Recorded work; everything that it refers to stays alive as long as the recording."""
 
     def __init__(self, graph: torch.cuda.CUDAGraph, work: Callable[[], None]) -> None:
         self._graph, self._work = graph, work
 
     def __call__(self) -> None:
-        """Do it again."""
+        """Replay the work."""
         self._graph.replay()
 
 
 def record(work: Callable[[], None], stream: Any, pool: Any) -> Callable[[], None]:
-    """Record what this function does on the GPU, without doing it; it draws no random numbers.
+    """Record what a function does on the GPU, without running it; it must not draw random numbers.
 
-    Everything that it reads and writes must stay where it is. Memory that it allocates comes from `pool`.
+    The tensors that it reads and writes must keep their addresses. Its allocations come from `pool`.
     """
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.stream(stream), torch.no_grad(), without_collection(), _spare_generator():
@@ -44,7 +44,7 @@ def record(work: Callable[[], None], stream: Any, pool: Any) -> Callable[[], Non
 
 @contextlib.contextmanager
 def without_collection() -> Iterator[None]:
-    """Collect no garbage inside this block: to free a graph or an event of a GPU would spoil a recording."""
+    """Disable garbage collection inside this block: freeing a CUDA graph or event breaks a recording."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -56,9 +56,9 @@ def without_collection() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _spare_generator() -> Iterator[None]:
-    """Let the GPU's generator have another state inside this block.
+    """Replace the state of the GPU's random generator inside this block.
 
-    A recording that fails spoils the state of the generator, from which other recordings may draw.
+    A recording that fails makes this state unusable, and other recordings may draw from the original one.
     """
     generator = torch.cuda.default_generators[torch.cuda.current_device()]
     own = generator.graphsafe_get_state()

@@ -1,4 +1,4 @@
-// The end of an update: whether its loss and the norm of its gradient are finite, and what is counted of it.
+// The end of an update: check that its loss and the norm of its gradient are finite, and count it.
 //
 // One thread does it all; torch would launch thirty kernels, which take longer than a small model's backward pass.
 //

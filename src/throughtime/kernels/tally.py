@@ -1,4 +1,4 @@
-"""The end of an update on an NVIDIA GPU, in one launch: is it finite, and what is counted of it?"""
+"""The end of an update on an NVIDIA GPU in one launch: check that it is finite, and count it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FILES = ("primitives.cuh", "tally.cu")
 
 
 class Counts(NamedTuple):
-    """What is counted of all updates, on the device; `tally.cu` says what each number is."""
+    """The counts of all updates, on the device; `tally.cu` says what each number is."""
 
     totals: Tensor
     gradients: Tensor
@@ -58,6 +58,16 @@ def count_update(counts: Counts, total: Tensor, norm: Tensor, targets: Tensor, c
     given = total.to(torch.float32), norm.to(torch.float32), targets
     addresses = [tensor.data_ptr() for tensor in (*given, *counts)]
     _prepare_kernel(total.get_device())(1, _Tally(*addresses, math.inf if clip is None else clip))
+
+
+@functools.cache
+def is_available(device: int) -> bool:
+    """Whether the kernel compiles for a GPU."""
+    from throughtime.kernels import driver
+
+    if driver.unavailable(device) is not None:
+        return False
+    return driver.try_build(lambda: _prepare_kernel(device), "updates are counted without a GPU kernel")
 
 
 @functools.cache

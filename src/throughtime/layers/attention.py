@@ -63,7 +63,7 @@ class Attention(nn.Module, ABC):
     def ask(self, query: Tensor) -> tuple[Tensor, Tensor | None] | None:
         """Queries q [rows, D] and an energy e, for a kernel whose scores are e' sigmoid(q + key), or q' key.
 
-        They may differ from `scores` by a number that is the same for all keys. None: they are others.
+        They may differ from `scores` by a number that is the same for all keys. None: there is none.
         """
         return None
 

@@ -148,12 +148,10 @@ class ChainSurprisals(torch.autograd.Function):
 
 
 def _has_kernels(scores: Tensor) -> bool:
-    """Whether our own kernels run for these scores; they know neither float64 nor thousands of tags."""
-    if not scores.is_cuda or scores.dtype == torch.float64 or scores.shape[2] > chain.MOST_TAGS:
+    """Whether our own kernels support these scores: neither float64 nor thousands of tags."""
+    if not scores.is_cuda or scores.dtype == torch.float64:
         return False
-    from throughtime.kernels import driver
-
-    return driver.unavailable(scores.get_device()) is None
+    return chain.is_available(scores.get_device(), scores.shape[2])
 
 
 def _precise(scores: Tensor) -> Tensor:

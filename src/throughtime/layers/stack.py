@@ -169,7 +169,7 @@ class Stack(nn.Module):
             own: State | None = None
             if states is not None:
                 own = states[len(last) : len(last) + len(layer.state_sizes)]
-            elif type(layer) is not Layer:  # one of the user's may not know how to begin
+            elif type(layer) is not Layer:  # a layer of the user's own may need a first state
                 own = layer.initial_state(x.shape[1])
             y, reached = layer(self._drop(number, x), own, lengths, carry, backend)
             x = self._finish_layer(number, x, y)
@@ -288,8 +288,9 @@ class Stack(nn.Module):
 
     def _lay_out_weights(self) -> None:
         """On a GPU, put the weights into memory as torch's kernels want them."""
-        together = not (self.dropout or self.residual or self.norms)
-        flatten([layer.cells for layer in self._layers()], together)
+        layers, together = self._layers(), not (self.dropout or self.residual or self.norms)
+        if all(isinstance(layer, Layer) for layer in layers):  # a user may have replaced one
+            flatten([layer.cells for layer in layers], together)
 
     def _layers(self) -> list[Layer]:
         return cast(list[Layer], list(self._list_modules("layers")))

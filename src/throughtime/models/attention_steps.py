@@ -22,16 +22,16 @@ from throughtime.recurrence.layout import scratch
 
 
 class SavedAttention(NamedTuple):
-    """What the backward pass needs."""
+    """What the backward pass of the attention needs."""
 
     keys: Tensor
     values: Tensor
     energy: Tensor | None
     weights: Tensor  # [L, B, T]
-    seen: Tensor  # [L, B, T, D]: the sigmoids, if torch compares
+    seen: Tensor  # [L, B, T, D]: the sigmoids, if torch computes them
 
 
-Given = tuple[Tensor, Tensor | None]
+ShownGradients = tuple[Tensor, Tensor | None]
 """Two gradients of what is shown; the second may be missing. The first may be overwritten by their sum."""
 
 
@@ -50,7 +50,7 @@ class TorchAttentionGradients:
         self,
         t: int,
         into_sums: Tensor,
-        given: Given | None,
+        given: ShownGradients | None,
         from_weights: Tensor | None,
         into_query: Tensor,
         into_state: Tensor,
@@ -119,7 +119,7 @@ class KernelAttentionGradients:
         self,
         t: int,
         into_sums: Tensor,
-        given: Given | None,
+        given: ShownGradients | None,
         from_weights: Tensor | None,
         into_query: Tensor,
         into_state: Tensor,
@@ -140,7 +140,7 @@ class KernelAttentionGradients:
 
 
 class KernelAttention:
-    """The same, one launch for each step; nothing is kept but the weights."""
+    """The same as `TorchAttention`, with one launch for each step; only the weights are kept."""
 
     gradients = KernelAttentionGradients
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from throughtime.models.heads import SoftmaxHead
 
 FEW_LOGITS = 2**16
-"""Number of logits up to which the time of a GPU goes into starting kernels."""
+"""Up to this number of logits, a GPU spends its time on starting kernels."""
 
 
 class SoftmaxWeights(NamedTuple):
@@ -82,7 +82,7 @@ def smoothed_surprisal(
 def surprisal_at_once(
     head: SoftmaxHead | SoftmaxWeights, hidden: Tensor, labels: Tensor, smoothing: float
 ) -> SurprisalSums:
-    """The same sums by torch's own operations: of few logits, which a GPU computes faster than it starts."""
+    """The same sums by torch's own operations, for few logits: this starts fewer kernels."""
     check_labels(labels, hidden)
     check_states(hidden, head.weight)
     scores = logits(hidden.to(head.weight.dtype), head.weight, head.bias)

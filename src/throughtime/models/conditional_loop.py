@@ -53,7 +53,7 @@ class ConditionalLoop(torch.autograd.Function):
     def forward(
         ctx: Any,
         gates: Gates,
-        steps_of: type[TorchAttention | KernelAttention],
+        attention_type: type[TorchAttention | KernelAttention],
         differentiable: bool,
         hidden: Tensor,
         projected: Tensor,
@@ -67,11 +67,11 @@ class ConditionalLoop(torch.autograd.Function):
         w, steps, size = ConditionalWeights(*flat_weights), len(projected), h.shape[1]  # type: ignore[arg-type]
         first = Columns(gates, 0, 0, size)
         second = Columns(gates, 0 if w.query is None else len(w.query), 0, size)
-        sums = _first_sums(gates, first, second, projected, w)
+        sums = _first_sums(first, second, projected, w)
         into_first, into_second = _recurrent_weights(gates, w, size)
         states = [allocate_states(part, steps) for part in (h, c) if part is not None]
         between = [scratch((steps, *part.shape[1:]), like=part) for part in states]
-        attention = steps_of(keys, values, w.energy, hidden, steps, differentiable)
+        attention = attention_type(keys, values, w.energy, hidden, steps, differentiable)
         for t in range(steps):
             own, other = sums[0][t], sums[1][t]
             entering, asking = (tuple(part[t] for part in parts) for parts in (states, between))
@@ -81,7 +81,8 @@ class ConditionalLoop(torch.autograd.Function):
             query = asking[0] if w.query is None else other[:, second.query]
             attention.advance(t, query, other[:, second.from_input], None)
             gates.advance(other[:, second.gates], asking, tuple(part[t + 1] for part in states))
-        ctx.gates, ctx.steps_of, ctx.columns, ctx.device = gates, steps_of, (first, second), h.device.type
+        ctx.gates, ctx.attention_type = gates, attention_type
+        ctx.columns, ctx.device = (first, second), h.device.type
         ctx.set_materialize_grads(False)
         kept = (*sums, into_first, into_second, *attention.saved, *flat_weights, *states, *between)
         ctx.save_for_backward(*kept)
@@ -118,7 +119,7 @@ class ConditionalLoop(torch.autograd.Function):
             gates.slopes(sums[1][..., second.gates], tuple(between), after, slopes[1][..., second.gates]),
         )
         queries = between[0] if w.query is None else sums[1][..., second.query]
-        attention = ctx.steps_of.gradients(saved, queries)
+        attention = ctx.attention_type.gradients(saved, queries)
         flowing = tuple(
             torch.zeros_like(part[0]) if given is None else given.clone()
             for part, given in zip(states, from_last, strict=False)
@@ -143,7 +144,7 @@ class ConditionalLoop(torch.autograd.Function):
 
 
 def _first_sums(
-    gates: Gates, first: Columns, second: Columns, projected: Tensor, w: ConditionalWeights
+    first: Columns, second: Columns, projected: Tensor, w: ConditionalWeights
 ) -> tuple[Tensor, Tensor]:
     """The sums of all steps of both cells, with the parts that need no state."""
     (steps, batch, _), size = projected.shape, w.first_hh.shape[1]
@@ -220,18 +221,18 @@ def run_conditional(
     values = linear(outputs, other["weight_ih"])
     with torch.autocast(device, enabled=False):
         keys, query, energy = prepare_scores(attention, keys, wide)
-        steps_of = find_attention(narrow, keys, values.shape[2])
+        attention_type = find_attention(narrow, keys, values.shape[2])
         weights = ConditionalWeights(
             *(w["weight_hh"], w.get("bias_hn"), query, energy),
             *(other["weight_hh"], other["bias"], other.get("bias_hn")),
         )
         states, looks, *last = ConditionalLoop.apply(  # type: ignore[no-untyped-call]
             gates,
-            steps_of,
+            attention_type,
             torch.is_grad_enabled(),
             padding.to(wide) * torch.finfo(wide).min,
             *(None if part is None else part.to(narrow) for part in (projected, *state, None)[:3]),
-            *(keys.to(wide), values.to(narrow if steps_of is KernelAttention else wide)),
+            *(keys.to(wide), values.to(narrow if attention_type is KernelAttention else wide)),
             *(part if part is None or part is energy else part.to(narrow) for part in weights),
         )
     return states, looks, tuple(part.to(own) for part in last if part is not None)

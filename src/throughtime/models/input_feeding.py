@@ -77,7 +77,7 @@ class InputFeedingLoop(torch.autograd.Function):
     def forward(
         ctx: Any,
         gates: Gates,
-        steps_of: type[TorchAttention | KernelAttention],
+        attention_type: type[TorchAttention | KernelAttention],
         differentiable: bool,
         hidden: Tensor,
         x: Tensor,
@@ -97,7 +97,7 @@ class InputFeedingLoop(torch.autograd.Function):
         from_fed = w.weight_ih[:, embedded:].t()
         states = [allocate_states(first, steps) for first in (h, c) if first is not None]
         outputs = allocate_states(fed, steps)
-        attention = steps_of(keys, values, w.energy, hidden, steps, differentiable)
+        attention = attention_type(keys, values, w.energy, hidden, steps, differentiable)
         sums[0, :, columns.from_state].addmm_(h, from_state[:, columns.from_state])
         for t in range(steps):
             own, following = sums[t], sums[t + 1]
@@ -108,7 +108,7 @@ class InputFeedingLoop(torch.autograd.Function):
             following[:, read].addmm_(reached[0], from_state[:, read])
             query = reached[0] if w.query is None else following[:, columns.query]
             attention.advance(t, query, following[:, columns.output], outputs[t + 1])
-        ctx.gates, ctx.steps_of, ctx.columns, ctx.device = gates, steps_of, columns, x.device.type
+        ctx.gates, ctx.attention_type, ctx.columns, ctx.device = gates, attention_type, columns, x.device.type
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(x, sums, outputs, from_state, *attention.saved, *flat_weights, *states)
         last = [part[-1].clone() for part in states]
@@ -139,7 +139,7 @@ class InputFeedingLoop(torch.autograd.Function):
         steps, embedded = len(x), x.shape[2]
         slopes, rest = _slopes(gates, columns, sums, outputs, states)
         queries = states[0][1:] if w.query is None else sums[1:, :, columns.query]
-        attention = ctx.steps_of.gradients(saved, queries)
+        attention = ctx.attention_type.gradients(saved, queries)
         flowing = tuple(
             torch.zeros_like(part[0]) if given is None else given.clone()
             for part, given in zip(states, from_last, strict=False)
@@ -261,7 +261,7 @@ def run_input_feeding(
         raise InputError("fused", f"does not support {type(cell).__name__}")
     with torch.autocast(device, enabled=False):
         keys, query, energy = prepare_scores(attention, keys, wide)
-        steps_of = find_attention(narrow, keys, values.shape[2])
+        attention_type = find_attention(narrow, keys, values.shape[2])
         w = cell.weights()
         inputs = (x, fed, first[0], first[1] if len(first) > 1 else None)
         weights = LoopWeights(
@@ -270,11 +270,11 @@ def run_input_feeding(
         )
         outputs, looks, *last = InputFeedingLoop.apply(  # type: ignore[no-untyped-call]
             gates,
-            steps_of,
+            attention_type,
             torch.is_grad_enabled(),
             padding.to(wide) * torch.finfo(wide).min,
             *(None if part is None else part.to(narrow) for part in inputs),
-            *(keys.to(wide), values.to(narrow if steps_of is KernelAttention else wide)),
+            *(keys.to(wide), values.to(narrow if attention_type is KernelAttention else wide)),
             *(part if part is None or part is energy else part.to(narrow) for part in weights),
         )
     return outputs, looks, (*(part.to(own) for part in last if part is not None), outputs[-1])

@@ -141,7 +141,7 @@ class EncoderDecoder(nn.Module):
 
         Otherwise a row reads its own prediction: the likeliest token, or with `sample` a drawn one. With a
         ratio of 1 this is `forward`; the first token is always the given one. A ratio in a tensor is not
-        looked at, so that the host need not wait for its device.
+        checked, so that the host does not wait for the device.
         """
         if not isinstance(ratio, Tensor):
             if not 0 <= ratio <= 1:

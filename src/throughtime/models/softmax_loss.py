@@ -252,7 +252,7 @@ def _add_gradients(
 
 
 def _add(into: Tensor, part: Tensor, rows: slice) -> None:
-    """Add what a chunk contributes; the first one is there without a sum."""
+    """Add what a chunk contributes; the first chunk overwrites what was there."""
     if rows.start:
         into.add_(part)
     else:

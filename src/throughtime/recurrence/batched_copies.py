@@ -28,7 +28,7 @@ NO_CONVERSION, FROM_FLOAT, TO_FLOAT = range(3)
 
 
 class At(NamedTuple):
-    """An address that is known at the call only: so many bytes into the tensor of this number."""
+    """An address that is known only at the call: an offset in bytes into the tensor of this number."""
 
     tensor: int
     offset: int = 0
@@ -39,7 +39,7 @@ class At(NamedTuple):
 
 
 class Launch:
-    """A launch whose arguments are known, but for the addresses of tensors."""
+    """A launch whose arguments are known, except for the addresses of tensors."""
 
     def __init__(self, kernel: driver.Kernel, blocks: int, arguments: Sequence[int | At]) -> None:
         self._kernel, self._blocks = kernel, blocks
@@ -67,8 +67,8 @@ class Matrix(NamedTuple):
 class Copies:
     """Collects copies of matrices on one GPU, to be made together and in any order.
 
-    Their elements are of this kind, but for those that are said to be float32. A matrix is padded with zeros
-    where it has more rows or columns than what is copied into it, and cropped where it has fewer.
+    Their elements are of this kind; with a conversion, those of one side are float32. A matrix is padded with
+    zeros where it has more rows or columns than what is copied into it, and cropped where it has fewer.
     """
 
     def __init__(self, kind: ElementKind, device: int) -> None:

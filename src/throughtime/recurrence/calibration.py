@@ -20,16 +20,16 @@ from pathlib import Path
 
 import torch
 
-from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning
+from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning, first_line
 from throughtime.files import cache_entry, whole_file, writable_cache
 from throughtime.kernels import driver
 from throughtime.recurrence.costs import DEFAULTS, H200, CostRates, Gpu
 from throughtime.version import __version__
 
 REVISION = 1
-"""To be raised when the meaning of a constant changes: what was stored before is measured again."""
+"""Raise this when the meaning of a constant changes, so that stored constants are measured again."""
 FARTHEST = 4.0
-"""A measured constant is at most so many times, and at least this fraction of, the derived one: on a GPU that
+"""A measured constant is at most this number of times larger or smaller than the derived one: on a GPU that
 others use at the same time, measurements can be far off."""
 
 HALF_TENSOR_CORES = {8: (6, 7, 9), 12: (0, 1)}
@@ -53,7 +53,7 @@ def get_rates(device: int) -> CostRates:
 
 
 def measure_again(device: int) -> CostRates:
-    """Measure a GPU now, whatever is stored."""
+    """Measure a GPU now, even if there are stored measurements."""
     with _lock:
         _known[device] = _measure_and_store(device)
         return _known[device]
@@ -116,17 +116,16 @@ def bound_rates(measured: CostRates, derived: CostRates) -> CostRates:
 
 def _measure_and_store(device: int) -> CostRates:
     derived = derive_rates(find_gpu(device))
-    if (reason := driver.unavailable(device)) is not None:
+    if driver.unavailable(device) is not None:
         return derived
     from throughtime.recurrence.probes import measure_rates
 
     try:
         measured = bound_rates(measure_rates(device, derived), derived)
     except (RuntimeError, ThroughtimeError, OSError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        problem = f"GPU {device} cannot be measured ({reason})"
+        problem = f"GPU {device} cannot be measured ({first_line(error)})"
         warnings.warn(
-            f"{problem}; `auto` chooses by what its properties imply", ThroughtimeWarning, stacklevel=2
+            f"{problem}; `auto` uses estimates from its properties", ThroughtimeWarning, stacklevel=2
         )
         return derived
     with contextlib.suppress(OSError, InputError), whole_file(writable_cache() / _name(device)) as file:
@@ -154,7 +153,7 @@ def _name(device: int) -> str:
 
 @functools.cache
 def _describe(device: int) -> dict[str, str]:
-    """Return all that the constants depend on."""
+    """Return everything that the constants depend on."""
     return {
         "name": torch.cuda.get_device_name(device),
         "multiprocessors": str(driver.limits(device)[0]),  # a part of a GPU has the name of the whole
@@ -166,7 +165,7 @@ def _describe(device: int) -> dict[str, str]:
 
 
 def _find_driver(path: Path = Path("/proc/driver/nvidia/version")) -> str:
-    """Return the version of the driver; where the system does not tell it, that of its interface."""
+    """Return the version of the driver, or that of its interface if the system does not report it."""
     try:
         return path.read_text(encoding="utf-8").splitlines()[0]
     except (OSError, IndexError, UnicodeDecodeError):

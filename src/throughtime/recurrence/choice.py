@@ -86,7 +86,7 @@ def choose_for_layers(
     lengths: Tensor | None = None,
     carry: Tensor | None = None,
 ) -> Backend:
-    """Return the backend for layers that are `are_alike`; `x` has the precision of the run."""
+    """Return the backend for layers that `are_alike` accepts; `x` has the precision of the run."""
     # The top cell decides: where some cells are frozen and some are trained, those on top are trained.
     return choose_backend(layers[-1][-1], x, lengths, carry, len(layers), len(layers[0]))
 

@@ -1,4 +1,4 @@
-"""Whether our kernels are predicted to be faster on a GPU than what else could run a call.
+"""Whether our kernels are predicted to be faster on a GPU than the backends that would run a call instead.
 
 Ours must be faster both called from Python and replayed from a CUDA graph. The choice therefore does not
 depend on whether a graph is being recorded: a training run computes the same before and after its updates are
@@ -19,7 +19,7 @@ from throughtime.recurrence.persistent import find_form, find_kind
 from throughtime.recurrence.torch_costs import predict_loop, predict_torch
 
 MARGIN = 1.2
-"""How many times as fast ours must be predicted to be, as predictions are off by a tenth or two."""
+"""How many times as fast our kernels must be predicted to be: predictions are off by 10 to 20 %."""
 
 
 def is_faster(
@@ -31,7 +31,7 @@ def is_faster(
     layers: int = 1,
     directions: int = 1,
 ) -> bool:
-    """Return whether our kernels are predicted to be faster than what else could run this call."""
+    """Return whether our kernels are predicted to be faster than the backend that would run this call."""
     form, kind = find_form(cell), find_kind(x)
     if form is None or kind is None:
         return True  # minGRU and minLSTM take one launch each way, where others take several per step
@@ -54,5 +54,5 @@ def _compare(call: TimedCall, gpu: Gpu, rates: CostRates, loops: bool) -> bool:
 
 
 def wins(ours: Times | None, others: Times) -> bool:
-    """Return whether ours is predicted to be faster both ways, by more than predictions are off."""
+    """Return whether ours is predicted to be faster both called and replayed, by more than `MARGIN`."""
     return ours is not None and all(MARGIN * own < other for own, other in zip(ours, others, strict=True))

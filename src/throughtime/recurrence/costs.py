@@ -72,7 +72,7 @@ DEFAULTS = CostRates(
     torch_host=1160.0,
     torch_host_step=46.0,
 )
-"""Those of an H200."""
+"""The constants of an H200."""
 
 
 class TimedCall(NamedTuple):

@@ -1,8 +1,8 @@
-"""Weights in one piece of memory, as cuDNN wants them: it copies those that are not at each call.
+"""Weights in one piece of memory, as cuDNN needs them: others are copied at each call.
 
 The parameters of a stack on a GPU become views of that piece when the stack is moved there, as those of
-torch's own modules do. Their names and shapes stay. Whatever puts other memory in their place, such as weight
-drop, autocast or a transform, is noticed by its addresses, and torch copies.
+torch's own modules do. Their names and shapes stay. If something else replaces their memory, such as weight
+drop, autocast or a transform, their addresses have changed, and torch copies them.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def _list(own: Sequence[dict[str, Tensor]], second_biases: Sequence[Tensor]) -> 
 
 
 def _make_second_biases(own: Sequence[dict[str, Tensor]]) -> Sequence[Tensor]:
-    """Torch has two biases where ours is one: its second is zero, but for what a GRU resets.
+    """Make the second bias of torch, where ours is one: zero, except for the part that a GRU resets.
 
-    The zeros are made in each call, once for all cells. Kept ones must not come from inference mode, from a
-    CUDA graph's memory, from another stream or from a transform: too much to watch for one small tensor.
+    The zeros are made in each call, once for all cells. Cached ones must not come from inference mode, from a
+    CUDA graph's memory, from another stream or from a transform: too much to check for one small tensor.
     """
     bias = own[0]["bias"]
     if "bias_hn" not in own[0]:
@@ -97,7 +97,7 @@ def flatten(layers: Sequence[Sequence[Cell]], together: bool = True) -> None:
     """Put the weights of all cells that run in one call of cuDNN into one piece of memory.
 
     These are all layers, if they run `together` and are alike; otherwise those of a layer, or single cells.
-    Only moves of a module may call this: a CUDA graph that was recorded before holds the old addresses.
+    Call this only when a module is moved: a CUDA graph that was recorded before holds the old addresses.
     """
     cells = [cell for layer in layers for cell in layer]
     if len(layers) > 1 and not (together and are_alike(layers)):

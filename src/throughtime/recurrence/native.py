@@ -45,7 +45,7 @@ class Native:
         if own.get("reset", "after") != "after":
             return "torch's GRU resets after the product only"
         if lengths is not None and lengths.is_cuda and torch.cuda.is_current_stream_capturing():
-            return "torch's packing asks the host for lengths, which a CUDA graph cannot"
+            return "torch's packing reads the lengths on the host, which a CUDA graph cannot do"
         return None
 
     def run(
@@ -61,7 +61,7 @@ BACKEND = Native()
 def run_layers(
     layers: Sequence[Sequence[Cell]], x: Tensor, state: State | None, lengths: Tensor | None
 ) -> Result:
-    """Run a stack of layers that are `are_alike` in one call of torch's kernel.
+    """Run a stack of layers that `are_alike` accepts in one call of torch's kernel.
 
     A layer is a cell that reads from the left, with or without a second one that reads from the right. The
     state is flat, cell after cell; None means zeros.
@@ -107,8 +107,8 @@ def _kernel(cell: Cell, layers: int, bidirectional: bool) -> Kernel:
 # cuDNN wants all weights in one piece (`flat_weights`) and copies them where they are not; oneDNN knows no
 # projections, and torch's own loop is still the faster one.
 MESSAGES = re.compile("RNN module weights are not part of single|LSTM with projections", re.IGNORECASE)
-# From here, or from what torch puts between its function and who called it: a default device, for one. What
-# torch says of its own modules is not ours to hide.
+# Calls from here, or from code that torch puts in between, such as that of a default device. Warnings about
+# torch's own modules stay visible.
 CALLERS = re.compile(rf"{re.escape(__name__)}$|torch\.(utils|overrides)\b")
 HUSHED = ("ignore", MESSAGES, UserWarning, CALLERS, 0)
 """The filter of warnings for what torch says of the calls made here."""

@@ -17,7 +17,7 @@ from throughtime.recurrence.persistent_call import Call
 from throughtime.recurrence.persistent_forward import build_forward
 from throughtime.recurrence.persistent_memory import allocate
 from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan, best
-from throughtime.recurrence.persistent_replay import RECORDINGS, Replayed
+from throughtime.recurrence.persistent_replay import RECORDINGS, ReplayedRecurrence
 
 
 class Recurrence(torch.autograd.Function):
@@ -134,7 +134,7 @@ def run_layers(
     reverse: bool = False,
     plans: tuple[Plan, Plan] | None = None,
 ) -> Result:
-    """Run a stack of layers that are `are_alike`, whose cells `Persistent` does not refuse.
+    """Run a stack of layers that `are_alike` accepts, whose cells `Persistent` does not refuse.
 
     A layer is a cell that reads from the left, with or without a second one that reads from the right;
     `reverse` is for a single cell that reads from the right. The state is flat, cell after cell; None means
@@ -184,7 +184,7 @@ def run_layers(
     if lease is None:
         outputs, *last = Recurrence.apply(call, *given)  # type: ignore[no-untyped-call]
     else:
-        outputs, *last = Replayed.apply(lease, *given)  # type: ignore[no-untyped-call]
+        outputs, *last = ReplayedRecurrence.apply(lease, *given)  # type: ignore[no-untyped-call]
     if lengths is not None and state is not None and (call.directions > 1 or reverse):
         # A row that reads from the right waits with its first state until the others have come to its end.
         inside = torch.arange(steps, device=x.device)[:, None] < lengths
@@ -193,7 +193,7 @@ def run_layers(
 
 
 def forget_programs() -> None:
-    """Work out all programs again, with other kernels."""
+    """Forget all programs and recordings, so that they are built again."""
     build_forward.cache_clear()
     build_backward.cache_clear()
     RECORDINGS.forget()
@@ -212,11 +212,6 @@ def find_kind(x: Tensor, dtype: torch.dtype | None = None) -> ElementKind | None
     if dtype is torch.float32:
         return ElementKind.TF32 if torch.backends.cudnn.allow_tf32 else ElementKind.FLOAT
     return KINDS.get(dtype)
-
-
-def build_task(form: Form, kind: ElementKind, cell: Cell, batch: int, backward: bool) -> KernelTask:
-    """Return the task to plan for this call."""
-    return KernelTask(form, kind, round_up_units(cell.hidden_size), batch, backward)
 
 
 @functools.cache

@@ -54,7 +54,7 @@ class BackwardProgram(NamedTuple):
     copies: list[Launch]
     layers: list[LayerGradients]
     closing_copies: list[Launch]
-    results: list[View | None]  # the gradients of x and of all of OWN
+    results: list[View | None]  # the gradients of x and of the tensors named in OWN of each cell
 
     def run(self, tensors: Sequence[Any]) -> None:
         """Run it with these tensors, those that it allocates among them."""
@@ -70,7 +70,11 @@ class BackwardProgram(NamedTuple):
 
 @functools.lru_cache(1024)
 def build_backward(call: Call, given: tuple[bool, ...], wanted: tuple[bool, ...]) -> BackwardProgram:
-    """Work out the backward pass: which gradients come in, and which of x and all of OWN are wanted."""
+    """Work out the backward pass.
+
+    `given` says which gradients come in, `wanted` which are needed: of x, and of the tensors named in OWN of
+    each cell.
+    """
     return _Builder(call, given, wanted).build()
 
 
@@ -87,7 +91,7 @@ class _Builder:
         call = self.call
         flowing = self._take_outputs()
         layers = []
-        free: int | None = None  # what the layer above has read by now
+        free: int | None = None  # memory that the layer above no longer needs
         for layer in reversed(range(call.layers)):
             blocks, _, padded = call.input_blocks(layer)
             into_rows: int | None = None

@@ -2,9 +2,9 @@
 
 A call with short sequences keeps the host busy for longer than the GPU. One that recurs is therefore
 recorded, forward and backward, with memory of its own: its inputs are copied there, and its results from
-there, with one launch each. The recording reads weights where they lie, so it serves whoever has weights at
-these addresses. Its memory belongs to one call at a time, from the forward pass until the backward pass has
-run or nobody can ask for it any more; other calls of the same shape meanwhile run as they are.
+there, with one launch each. The recording reads weights where they lie, so it serves every call with weights
+at these addresses. Its memory belongs to one call at a time: from the forward pass until the backward pass
+has run, or can no longer run. Meanwhile, other calls of the same shape run without it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ LARGEST, MAX_BYTES = 64 << 20, 256 << 20
 """Bytes of memory of one recording and of all: calls that need more keep the GPU busy for longer than the
 host."""
 ROW = 1 << 10
-"""Elements in a row, where a copy takes a tensor for a matrix."""
+"""Number of elements in a row of the matrices as which tensors are copied."""
 STATE = OWN.index("h")
 """Where the weights of a cell end and its state begins."""
 
 
 class Transfer:
-    """One launch that copies tensors as they are into others of the same shapes and types."""
+    """One launch that copies tensors into others of the same shapes and types."""
 
     def __init__(self, call: Call, tensors: Sequence[Tensor]) -> None:
         copies, element = Copies(call.kind, call.device), call.kind.size
@@ -120,7 +120,7 @@ class Replay:
         def replay() -> None:
             program.run(tensors)
 
-        # If it cannot be recorded, it runs as it is.
+        # If it cannot be recorded, it runs without a recording.
         with contextlib.suppress(*FAILURES):
             replay = record(replay, self._stream, self._pool)
 
@@ -161,7 +161,7 @@ class Lease:
         self.end()
 
 
-class Replayed(torch.autograd.Function):
+class ReplayedRecurrence(torch.autograd.Function):
     """The same function as `Recurrence`, replayed."""
 
     @staticmethod
@@ -172,7 +172,7 @@ class Replayed(torch.autograd.Function):
         results = replay.run_forward(given)
         if replay.call.keeps:
             ctx.lease = lease
-            # Not for their values: torch then notices a weight that is changed before the backward pass.
+            # Not for their values, but so that torch notices weights that change before the backward pass.
             ctx.save_for_backward(*_select_weights(given))
             ctx.set_materialize_grads(False)
         else:
@@ -193,7 +193,7 @@ class Replayed(torch.autograd.Function):
 
 
 class Recordings:
-    """The recordings of a process, those used last behind the others."""
+    """The recordings of a process, the most recently used last."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -202,7 +202,7 @@ class Recordings:
         self._places: dict[Hashable, tuple[Any, Any]] = {}
 
     def borrow(self, call: Call, given: Sequence[Tensor | None]) -> Lease | None:
-        """Return the right to use the recording of a call; None if it has none yet, or it is not free."""
+        """Return the right to use the recording of a call; None if there is none yet, or it is in use."""
         if call.plans is not None or not is_replayable(call.device):
             return None
         weights = _select_weights(given)
@@ -235,7 +235,7 @@ class Recordings:
             self._places[place] = make_place(call.device)
         try:
             replay = Replay(call, given, *self._places[place])
-        except FAILURES:  # recording runs nothing: the call runs as it is
+        except FAILURES:  # recording runs nothing, so the call can run without one
             return None
         while self._replays and (len(self._replays) >= MAX_REPLAYS or size + self._count_bytes() > MAX_BYTES):
             self._replays.popitem(last=False)
@@ -246,7 +246,7 @@ class Recordings:
         return sum(count_bytes(replay.call) for replay in self._replays.values())
 
     def forget(self) -> None:
-        """Forget all recordings; memory that is in use is freed when it no longer is."""
+        """Forget all recordings; the memory of a call that is still running is freed after it."""
         with self._lock:
             self._seen.clear()
             self._replays.clear()

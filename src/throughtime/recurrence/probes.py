@@ -55,8 +55,8 @@ class Probe(NamedTuple):
     def solve(self, gpu: Gpu, rates: CostRates, measured: float) -> CostRates:
         """Return the constants with this one such that the prediction, linear in it, is what was measured.
 
-        The model is a little wrong for every call. So that the constants are not, they are relative to what
-        the fitted H200 takes for the same call.
+        The model has a small error for every call. To keep it out of the constants, the time is taken
+        relative to that of the same call on the H200 to which the model was fitted.
         """
         if self.fitted is not None:
             measured *= self.predict(H200, DEFAULTS) / self.fitted
@@ -106,7 +106,7 @@ def fit_rates(gpu: Gpu, rates: CostRates, derived: CostRates, measured: Mapping[
     return rates
 
 
-SHOWN = (
+SHOWN_CASES = (
     TimingCase("lstm", torch.bfloat16, 35, 20, 200),
     TimingCase("gru", torch.float32, 30, 64, 256),
     TimingCase("lstm", torch.bfloat16, 70, 20, 1150, layers=3),
@@ -116,24 +116,21 @@ SHOWN = (
 )
 
 
-def compare_predictions(cases: Iterable[TimingCase] = SHOWN) -> list[dict[str, Any]]:
+def compare_predictions(cases: Iterable[TimingCase] = SHOWN_CASES) -> list[dict[str, Any]]:
     """Return the predicted and the measured times of these calls on the current GPU, ours and torch's."""
     device = torch.cuda.current_device()
     gpu, rates, rows = calibration.find_gpu(device), calibration.get_rates(device), []
     for case in cases:
         call, times = case.describe(), {}
-        predicted = {
-            "ours": predict_ours(call, gpu, rates),
-            "torch": predict_torch(call, gpu, rates),
-        }
-        for whose, expected in predicted.items():
+        ours, theirs = predict_ours(call, gpu, rates), predict_torch(call, gpu, rates)
+        for whose, expected in (("ours", ours), ("torch", theirs)):
             if expected is None:
                 continue
             with _alone(device):
                 for way, time in expected._asdict().items():
                     probe = Probe("", case, ours=whose == "ours", replayed=way == "replayed")
                     times[f"{whose}, {way}"] = {"predicted": time, "measured": probe.measure()}
-        chosen = "persistent" if wins(predicted["ours"], predict_torch(call, gpu, rates)) else "native"
+        chosen = "persistent" if wins(ours, theirs) else "native"
         rows.append({"shape": case.title, "times": times, "auto": chosen})
     return rows
 
@@ -168,7 +165,7 @@ def _replay(step: Step) -> float:
 
 @contextlib.contextmanager
 def _alone(device: int) -> Iterator[None]:
-    """Measure with settings of our own, and leave those of the program and its random numbers as they are."""
+    """Use our own settings inside this block; restore those of the program and its random state."""
     with contextlib.ExitStack() as stack:
         stack.enter_context(torch.cuda.device(device))
         stack.enter_context(torch.random.fork_rng([device]))
@@ -176,7 +173,7 @@ def _alone(device: int) -> Iterator[None]:
         stack.enter_context(torch.autocast("cuda", enabled=False))
         stack.enter_context(torch.device("cpu"))  # instead of a default device of the program's
         stack.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("ignore")  # torch warns of its own modules in bf16, which it does not lay out
+        warnings.simplefilter("ignore")  # torch's own modules in bf16 are not flat, of which it warns
         allowed = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
         try:

@@ -102,8 +102,9 @@ def scan_layers(
 ) -> Result | None:
     """Run all layers through all steps in one call; return None if one scan after another is faster.
 
-    The layers must be `are_alike`. Each is a cell that reads from the left, with or without a second one that
-    reads from the right. States are flat, cell after cell; without one, each cell starts from its own.
+    `are_alike` must hold for the layers. Each is a cell that reads from the left, with or without a second
+    one that reads from the right. States are flat, cell after cell; without one, each cell starts from its
+    own.
     """
     if 0 in x.shape:
         return None

@@ -2,9 +2,9 @@
 
 torch's cuDNN launches several kernels per step, so that each step takes the latency of the launches, and
 the host may be slower still. It runs the layers of a stack side by side, each some steps behind the one
-below. For small layers, and for some in float16, all steps are one launch: which, torch decides by the rules
-that are repeated here (RNN.cpp). The coefficients were fitted to 227 calls on an H200; they are met within
-a sixth in the median.
+below. For small layers, and for some in float16, all steps are one launch; torch decides for which by rules
+(in RNN.cpp) that are repeated here. The coefficients were fitted to 227 calls on an H200, with a median error
+of a sixth.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ without a backward pass."""
 RAGGED_HOST = 7000.0
 """Microseconds in which the host packs a ragged batch: it waits for the lengths and sorts the rows."""
 FORWARD_SMALL, BACKWARD_SMALL = {True: 384, False: 192}, {True: 256, False: 128}
-"""The most units of a plain network, and of others, for which torch asks cuDNN for the single launch."""
+"""Maximum number of units for which torch asks cuDNN for a single launch: plain networks, and others."""
 
 
 def predict_torch(call: TimedCall, gpu: Gpu, rates: CostRates) -> Times:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from throughtime.cells.base import Cell
-from throughtime.errors import ThroughtimeError, ThroughtimeWarning
+from throughtime.errors import ThroughtimeError, ThroughtimeWarning, first_line
 from throughtime.recurrence.backend import Backend
 
 _found: dict[Hashable, bool] = {}
@@ -20,7 +20,7 @@ def works(backend: Backend, cell: Cell, x: Tensor, carry: Tensor | None, trains:
     """Return whether one step of such a call runs, forward and, for training, backward.
 
     Kernels are compiled for a cell, its size, the number of rows and the precision; each combination is tried
-    once. The reason of a failure is given once, as a warning. While a CUDA graph is recorded nothing is
+    once. The reason for a failure is reported once, as a warning. While a CUDA graph is recorded nothing is
     tried, as the trial would be recorded too.
     """
     own = vars(cell)  # without the lookups of `nn.Module`, which are slow for what is not there
@@ -66,8 +66,8 @@ def _run_one_step(backend: Backend, cell: Cell, x: Tensor, carry: Tensor | None,
 
 
 def _report(problem: str, error: Exception) -> None:
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    reason = first_line(error)
     if reason in _reported:
         return
     _reported.add(reason)
-    warnings.warn(f"{problem}, so that `auto` uses another: {reason}", ThroughtimeWarning, stacklevel=2)
+    warnings.warn(f"{problem}, so `auto` uses another one: {reason}", ThroughtimeWarning, stacklevel=2)

@@ -1,4 +1,4 @@
-"""One step of a search with shapes that never change, so that a GPU can replay it without being asked.
+"""One step of a search with shapes that never change, so that a GPU can replay it from a recording.
 
 In the plain loop of `throughtime.search.generate`, rows leave the batch when they end, and at every step the
 host waits for the device to learn how many are left. Here every sentence keeps all its rows to the end: a row
@@ -22,7 +22,7 @@ from torch import Tensor
 from throughtime.search.constraints import BarredTokens
 from throughtime.search.generate import Memory, State, StepModel, apply_constraints
 
-Started = tuple[Tensor, State, Memory]
+SearchStart = tuple[Tensor, State, Memory]
 """What `StepModel.start` returns."""
 
 
@@ -97,6 +97,7 @@ def recording_key(strategy: object) -> Hashable | None:
 
 
 CHOOSING = {"advance", "candidates", "score", "ceiling", "alone", "choose", "probabilities", "finish"}
+"""The attributes of a strategy that decide what it finds."""
 
 
 class FixedSearch:
@@ -108,7 +109,7 @@ class FixedSearch:
         constraints: Sequence[BarredTokens],
         end_id: int | None,
         rows: FixedRows,
-        started: Started,
+        started: SearchStart,
         steps: int,
     ) -> None:
         self.strategy, self.constraints, self.end_id = strategy, constraints, end_id
@@ -130,7 +131,7 @@ class FixedSearch:
         self._stepped = False
         self._fused: Callable[[Tensor], None] | None = None  # a faster way to choose
 
-    def begin(self, rows: FixedRows, started: Started) -> None:
+    def begin(self, rows: FixedRows, started: SearchStart) -> None:
         """Take over the beginning of a search."""
         last, state, memory = started
         for own, new in zip((*self.rows, *self.memory.kept), (*rows, *memory.kept), strict=True):
@@ -166,8 +167,8 @@ class FixedSearch:
             self.follows = True
             self._fused(log_probs)
             return self.came_from
-        told = cast(Any, self.rows)  # barred tokens look at the length alone
-        log_probs = apply_constraints(log_probs, told, self.constraints, self.end_id)
+        hypotheses = cast(Any, self.rows)  # barred tokens need only the length
+        log_probs = apply_constraints(log_probs, hypotheses, self.constraints, self.end_id)
         decision, rows = self.strategy.decide(log_probs, self.rows), self.rows
         self.follows = decision.row is not None
         kept = (self.tokens, self.log_probs, self.ended, self.live)

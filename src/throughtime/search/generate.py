@@ -136,7 +136,7 @@ class Hypotheses:
         The result takes over the buffer, so call this only once on a set of hypotheses.
         """
         tokens, path, sentence = self._tokens, self._path, self.sentence
-        # On a GPU asking costs more than copying.
+        # On a GPU, waiting for the comparison takes longer than copying.
         same = len(rows) == self.rows and rows.device.type == "cpu"
         if not (same and torch.equal(rows, torch.arange(self.rows))):
             tokens, path, sentence = (x.index_select(0, rows) for x in (tokens, path, sentence))

@@ -94,7 +94,7 @@ class SearchHistory:
     def _find_stuck(self) -> tuple[Array, Array]:
         """For sentences that cannot continue and have no result, their best row and its last step.
 
-        The step is -1 if nothing can be said at all.
+        The step is -1 if no first token is possible.
         """
         shape = (len(self.live), -1, self.each)
         lived, possible, ended = (

@@ -1,9 +1,9 @@
-"""Searches in fixed shapes on an NVIDIA GPU: the first steps run as they are, the others from a CUDA graph.
+"""Searches in fixed shapes on an NVIDIA GPU: after the first steps, they are replayed from a CUDA graph.
 
 A recording belongs to a model, the addresses of its weights, the shapes of its tensors and the options of the
-strategy. Weights that change in place are seen by it; weights that are replaced make a new one. The number of
-sentences is rounded up, so that few shapes occur, and the oldest recordings are dropped. All recordings
-of a device share one pool of memory, so one search runs at a time, whatever the thread.
+strategy. It sees weights that change in place; for weights that are replaced, a new one is made. The number
+of sentences is rounded up, so that few shapes occur, and the oldest recordings are dropped. All recordings of
+a device share one pool of memory, so only one thread searches at a time.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from throughtime.errors import ThroughtimeWarning
+from throughtime.errors import ThroughtimeWarning, first_line
 from throughtime.interrupt import check_interrupt
+from throughtime.kernels.recording import FAILURES
 from throughtime.search.constraints import BarredTokens
-from throughtime.search.fixed import FixedRows, FixedSearch, FixedStrategy, Started, recording_key
+from throughtime.search.fixed import FixedRows, FixedSearch, FixedStrategy, SearchStart, recording_key
 from throughtime.search.generate import Constraint, Finished, StepModel, Strategy
 from throughtime.search.history import read_results
 from throughtime.search.recording_store import RECORDINGS, describe_shapes, describe_weights
@@ -28,7 +29,7 @@ from throughtime.search.recording_store import RECORDINGS, describe_shapes, desc
 MAX_HISTORY = 2**22
 """Rows times steps; longer searches use the plain loop."""
 STEPS_AHEAD = 2
-"""Steps that a GPU is given before it has said whether they are needed, so that it never waits."""
+"""Steps that are launched before the GPU has reported whether they are needed, so that it never waits."""
 STEPS_BEFORE = 2
 """Steps that run before one is recorded: libraries allocate memory and load kernels in their first calls."""
 LENGTH_STEP = 64
@@ -70,7 +71,7 @@ def _select(constraints: Sequence[Constraint]) -> list[BarredTokens]:
 
 
 def may_record(module: nn.Module) -> bool:
-    """Whether nothing in a module wants to be called each time or draws random numbers."""
+    """Whether a module has no hooks, which must be called each time, and draws no random numbers."""
     return not any(
         one._forward_hooks or one._forward_pre_hooks or (one.training and not one._modules)
         for one in module.modules()
@@ -100,21 +101,21 @@ class ReadingModel(RecordableModel, Protocol):
         """The prompts [T, B], and their lengths [B]."""
         ...
 
-    def read(self, source: Tensor, lengths: Tensor) -> Started:
+    def read(self, source: Tensor, lengths: Tensor) -> SearchStart:
         """Read what `arrange` returned, on any device; return what `start` returns."""
         ...
 
 
 class RecordedStart:
-    """How a model reads prompts of one shape: the first time as it is, and then from a CUDA graph."""
+    """Reads prompts of one shape with a model: directly the first time, then from a CUDA graph."""
 
     def __init__(self, source: Tensor, lengths: Tensor, device: torch.device) -> None:
         self.source, self.lengths = (torch.empty_like(part, device=device) for part in (source, lengths))
         self.device, self.failed, self._called = device, device.type != "cuda", False
         self.replay: Callable[[], None] | None = None
-        self._started: list[Started] = []
+        self._started: list[SearchStart] = []
 
-    def __call__(self, model: ReadingModel, source: Tensor, lengths: Tensor) -> Started:
+    def __call__(self, model: ReadingModel, source: Tensor, lengths: Tensor) -> SearchStart:
         """Read the prompts; the next call overwrites what this one returns."""
         if self.failed:
             return model.read(source, lengths)
@@ -133,7 +134,7 @@ class RecordedStart:
 
             try:
                 self.replay = RECORDINGS.record(read, self.device)
-            except RuntimeError:  # an encoder whose kernel asks the host for lengths runs as it is
+            except FAILURES:  # such as an encoder whose kernels need the lengths on the host
                 self.failed = True
                 return model.read(source, lengths)
         self.replay()
@@ -175,10 +176,9 @@ class RecordedSearch:
 
         try:
             self.replay = RECORDINGS.record(advance, self.device)
-        except RuntimeError as error:
+        except FAILURES as error:
             self.failed = True
-            reason = str(error).splitlines()[0]
-            problem = f"a step of this search cannot be recorded in a CUDA graph: {reason}"
+            problem = f"a step of this search cannot be recorded in a CUDA graph: {first_line(error)}"
             warnings.warn(problem, ThroughtimeWarning, stacklevel=2)
 
 
@@ -234,7 +234,7 @@ def search_fixed(
                 torch.cuda.current_stream(started[0].device).synchronize()
 
 
-def _start(model: StepModel, prompts: Sequence[Sequence[int]]) -> Started:
+def _start(model: StepModel, prompts: Sequence[Sequence[int]]) -> SearchStart:
     """What `model.start` returns, from a recording where there is one."""
     if not isinstance(model, ReadingModel) or not _reads_as_it_starts(model):
         return model.start(prompts)
@@ -253,7 +253,7 @@ def _start(model: StepModel, prompts: Sequence[Sequence[int]]) -> Started:
 
 
 def _reads_as_it_starts(model: StepModel) -> bool:
-    """Whether `start` is still the one that calls `arrange` and `read`, which a subclass may have changed."""
+    """Whether `start` only calls `arrange` and `read`; a subclass may have changed it."""
     if "start" in vars(model):
         return False
     kind = next(one for one in type(model).__mro__ if {"arrange", "start"} & vars(one).keys())
@@ -265,7 +265,7 @@ def _find_recording(
     strategy: Strategy,
     constraints: Sequence[Constraint],
     rows: FixedRows,
-    started: Started,
+    started: SearchStart,
     steps: int,
 ) -> RecordedSearch:
     """The recording for a search that begins so; a new one if there is none."""

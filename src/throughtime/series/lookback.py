@@ -5,11 +5,11 @@ from one pass over the windows. With :math:`X` the windows of the longest look-b
 after them, :math:`X^T X`, :math:`X^T Y` and :math:`\sum Y^2` suffice: a shorter look-back is a block of these
 matrices, and subtracting the last value or the mean of a window is a linear map of it.
 
-The rows at the end of the data alone decide badly: they may hold no change of the level, or one cycle of many
-years. So each candidate is tried on three parts, one after the other: the third and the fourth quarter of the
-training rows and the validation rows, each with a map that is fitted to the training rows before it. One that
-is at least as good as the baseline on every part is used together with it: the mean of two maps is often
-better than both, and never as bad as the worse one.
+The rows at the end of the data alone are a poor basis for a choice: they may contain no change of the level,
+or a single cycle of several years. So each candidate is tried on three parts, one after the other: the third
+and the fourth quarter of the training rows and the validation rows, each with a map that is fitted to the
+training rows before it. One that is at least as good as the baseline on every part is used together with it:
+the mean of two maps is often better than both, and never as bad as the worse one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MULTIPLES = (1, 2, 4)
 SHARE = 3
 """The longest look-back is at most a third of the training rows before the last horizon."""
 QUARTERS = ((0, 2), (2, 3), (3, 4))
-"""The parts of the training rows: the first only fits maps, and those after it try them, too."""
+"""Parts of the training rows, in quarters: maps are tried on the last two, fitted to the rows before each."""
 MAX_PRODUCTS = 2e11
 """Multiplications of a pass over the windows, some seconds; of more windows, only every n-th is used."""
 MAX_HORIZON = 10_000

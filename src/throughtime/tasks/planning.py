@@ -78,7 +78,7 @@ def show_settings(settings: Mapping[str, Any]) -> str:
 
 
 def measure_speed(model: Predictor, dataset: Dataset, seconds: float, processes: Processes) -> Speed:
-    """Train the model for a moment, all processes together, and put its weights back."""
+    """Train the model for a moment, in all processes together, and restore its weights."""
     import torch
 
     low, high = SECONDS

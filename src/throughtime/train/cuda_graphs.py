@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from throughtime.data.batching.batches import Batch
+from throughtime.errors import first_line
 from throughtime.kernels.recording import FAILURES, release_generator, without_collection
 from throughtime.train.objective import State
 
@@ -26,9 +27,10 @@ WARM_UP = 3
 SEEN_BEFORE = 1
 """Updates of a shape before it is recorded: its kernels are compiled and chosen in the first one."""
 MAX_SHAPES = 24
-"""Shapes to which batches of texts are padded: 6 % more positions on Multi30k; 12 shapes are 11 % more."""
+"""Maximum number of shapes to which batches of texts are padded: on Multi30k they add 6 % of positions, 12
+shapes would add 11 %."""
 MAX_GRAPHS = 32
-"""Where shapes keep changing, the others are not recorded."""
+"""Maximum number of recorded shapes; others run without a graph."""
 
 
 @dataclass
@@ -39,7 +41,7 @@ class _Recording:
 
 
 class CudaGraphs:
-    """Runs a step, replayed from a CUDA graph if its shape recurs; if recording fails, it runs as it is.
+    """Runs a step, replayed from a CUDA graph if its shape recurs; if recording fails, without a graph.
 
     All graphs share one pool of memory: each update is done before the next one begins, so that the pool is
     about as large as the largest of them. `variant` returns whatever else a step depends on, besides tensors.
@@ -85,14 +87,14 @@ class CudaGraphs:
                     if kept is not reached:
                         kept.copy_(reached)
         except BaseException as error:
-            # Recording executes nothing, so the weights have not changed. Other graphs are given up, too:
-            # they draw from the state that the generator had.
+            # Recording executes nothing, so the weights have not changed. The other graphs are dropped, too:
+            # they draw from the old state of the generator.
             self._failed = True
             self._recordings.clear()
             release_generator()
             if not isinstance(error, FAILURES):
                 raise
-            self._say(f"The step cannot be recorded in a CUDA graph ({str(error).splitlines()[0]}).")
+            self._say(f"The step cannot be recorded in a CUDA graph ({first_line(error)}).")
             return False
         self._pool = self._pool or graph.pool()
         memory = still.memory

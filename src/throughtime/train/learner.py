@@ -18,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from throughtime.data.batching.batches import Batch, Batches
 from throughtime.data.batching.shapes import PaddedShapes
+from throughtime.kernels import tally as tally_kernel
 from throughtime.layers.devices import autocast, choose_precision, trim_memory
 from throughtime.models.weights import load_weights, named_weights
 from throughtime.train import optimizers
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from throughtime.train.cuda_graphs import CudaGraphs
 
 SAMPLED_BATCHES = 512
-"""Batches whose shapes are looked at; so many are collated in a tenth of a second."""
+"""Maximum number of batches whose shapes are examined; collating them takes a tenth of a second."""
 LARGE = 128 * 2**20
 """Bytes of weights above which an update takes so long that returning memory costs nothing in comparison."""
 
@@ -121,9 +122,7 @@ class Learner:
         return _finite_state(finite, carried, before)
 
     def _has_kernels(self) -> bool:
-        from throughtime.kernels import driver
-
-        return self.device.type == "cuda" and driver.unavailable(self.device.index) is None
+        return self.device.type == "cuda" and tally_kernel.is_available(self.device.index)
 
     def is_finite(self) -> bool:
         """Whether all weights are finite. This waits for the device."""

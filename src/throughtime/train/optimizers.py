@@ -79,8 +79,8 @@ def step_if_finite(optimizer: Optimizer, finite: Tensor, *, wait: bool) -> None:
 
 
 def step_unless(optimizer: Optimizer, stopped: Tensor) -> None:
-    """Take a fused step, which does nothing if the number `stopped`, on the device, is 1 and not 0."""
-    # The attribute through which torch's gradient scaler tells it so.
+    """Take a fused step, which does nothing if the number `stopped` on the device is 1; otherwise it is 0."""
+    # The attribute that torch's gradient scaler sets.
     optimizer.found_inf = stopped  # type: ignore[attr-defined]
     optimizer.step()
 

@@ -24,9 +24,9 @@ def prefetch(
 ) -> Iterator[PreparedBatch]:
     """Yield the rest of the current epoch; for a GPU in pinned memory, from which the learner copies it.
 
-    There batches are padded to `shapes`, if they are given, and packed, so that each moves in one copy. This
-    takes place while the GPU computes the updates before. A thread of its own would not do it sooner: the two
-    would wait for Python's lock at each of their calls, which takes longer than to prepare a batch.
+    For a GPU, batches are padded to `shapes`, if they are given, and packed, so that each moves in one copy,
+    while the GPU computes the updates before. A separate thread would not be faster: the two threads would
+    wait for Python's lock at each of their calls, which takes longer than preparing a batch.
     """
     for batch in batches:
         if device.type == "cuda":

@@ -1,4 +1,4 @@
-"""What is counted of the updates of a training, on their device: losses, gradient norms, skipped updates."""
+"""The counts of a training, on its device: losses, gradient norms, skipped updates."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ class Tally:
         self._updates += 1
 
     def add_at_once(self, total: Tensor, norm: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Do the same with one kernel on an NVIDIA GPU.
+        """Do the same as `add` with one kernel on an NVIDIA GPU.
 
-        Returns whether the update is finite, and the opposite as a number.
+        Returns whether the update is finite, and as a number whether it is not: 0 or 1.
         """
         count_update(self._counts, total, norm, targets, self._clip)
         return self.stepped, self._counts.stopped

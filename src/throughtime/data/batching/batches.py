@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 from throughtime.errors import InputError
 
 ALIGNMENT = 16
-"""Bytes at a multiple of which each tensor of a packed batch begins, as fast copies need."""
+"""Each tensor of a packed batch begins at a multiple of this number of bytes, as fast copies need."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Batch:
 
     @property
     def memory(self) -> Tensor | None:
-        """The bytes of a batch that is packed; None if its tensors lie apart."""
+        """The bytes of a packed batch; None if its tensors are not in one piece of memory."""
         start, storage = 0, next(iter(self.tensors().values())).untyped_storage()
         for tensor in self.tensors().values():
             own = tensor.untyped_storage().data_ptr() == storage.data_ptr() and tensor.is_contiguous()
@@ -228,7 +228,7 @@ class Batches(ABC, Generic[Plan, BatchType]):
         self._position = 0
 
     def sample(self, most: int) -> list[BatchType]:
-        """Return at most this number of batches from all over the current epoch, without taking them."""
+        """Return at most this number of batches, spread over the current epoch, without advancing in it."""
         plan = self.plan()
         return [self._collate(plan, index) for index in range(0, len(plan), -(-len(plan) // most))]
 

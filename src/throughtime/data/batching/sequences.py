@@ -16,7 +16,7 @@ from throughtime.data.batching.buckets import BucketedBatches, BucketOptions, Ra
 from throughtime.errors import InputError
 
 IGNORED = -100
-"""The label of what is no target, as in `models.heads`, which predictions import without any batches."""
+"""The label of positions without a target, as in `models.heads`, which must not import batches."""
 NO_LABEL = -1
 """The label of a sentence that has none."""
 

@@ -1,8 +1,8 @@
 """A few shapes for batches of many lengths: a GPU replays the update of a shape that it has seen before.
 
-Batches of texts are as long as their longest text, so that hardly two of them have the same shape. Padded to
-one of a few shapes, they recur. The shapes are chosen so that little is padding: of all shapes that occur,
-the two whose union costs the least are merged, again and again.
+A batch of texts is as long as its longest text, so hardly two batches have the same shape. Padded to one of a
+few shapes, they do. The shapes are chosen so that there is little padding: of all shapes that occur, the two
+whose union adds the least are merged, again and again.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PaddedShapes:
         return cls(axes, shapes[np.argsort(count_elements(shapes), kind="stable")])
 
     def pad(self, batch: BatchType) -> BatchType:
-        """Return the batch in the smallest shape that holds it; as it is if none does."""
+        """Return the batch padded to the smallest shape that holds it; unchanged if none does."""
         sizes = batch.sizes
         fitting = np.flatnonzero(np.all(self.shapes >= [sizes[axis] for axis in self.axes], axis=1))
         if not len(fitting):
@@ -60,8 +60,8 @@ class PaddedShapes:
 def round_rows(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """Round numbers of rows up to the largest, or to 3/4, 1/2, 3/8, ... of it.
 
-    Kernels are compiled for a number of rows, which takes a second; so few of them occur, with at most half
-    as many rows again.
+    Kernels are compiled for each number of rows, which takes a second. Rounding leaves few numbers, and adds
+    at most half of the rows.
 
     >>> round_rows(np.array([64, 63, 40, 30, 8]))
     array([64, 64, 48, 32,  8])
@@ -86,7 +86,7 @@ def merge_shapes(
     totals = cost(shapes) * counts
 
     def compare(number: int) -> NDArray[np.float64]:
-        """Return what it adds to merge one shape with each of the others."""
+        """Return the cost that merging one shape with each of the others adds."""
         together = cost(np.maximum(shapes[number], shapes)) * (counts[number] + counts)
         added = np.where(counts > 0, together - totals[number] - totals, math.inf)
         added[number] = math.inf
@@ -104,7 +104,7 @@ def merge_shapes(
 
 
 def _round_up(shapes: Sizes, counts: NDArray[np.int64]) -> tuple[Sizes, NDArray[np.int64]]:
-    """Return distinct shapes and how often each occurs; sizes are rounded up if there are too many."""
+    """Return distinct shapes and the number of times each occurs; round sizes up if there are too many."""
     unit = 1
     while True:
         distinct, which = np.unique(-(-shapes // unit) * unit, axis=0, return_inverse=True)

@@ -85,7 +85,7 @@ class ClassifyObjective(TextObjective):
             for batch in batches
             if batch.rows
         ]
-        for scores, labels in found:  # read when a GPU has all of them to do, not one by one
+        for scores, labels in found:  # read after all batches have been launched, not one by one
             log_probs, known = scores.cpu(), labels >= 0
             nats -= float(log_probs[known, labels[known]].double().sum())
             guesses.append(log_probs.argmax(1))

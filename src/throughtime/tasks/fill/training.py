@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SAMPLES = 3
 WORDS_PER_SAMPLE = 3
 ASKED_SHARE = 0.5
-"""Share of the tokens that a pass of structure=beside predicts: more of them take too long."""
+"""Share of the tokens that a pass of structure=beside predicts: predicting more takes too long."""
 
 
 class GuessCounts(NamedTuple):

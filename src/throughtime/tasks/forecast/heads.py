@@ -16,11 +16,11 @@ from throughtime.runtime.forecast import GRID, LEAST_SCALE
 
 MAX_DEGREES = 100.0
 MAX_ERROR = 1e6
-"""A squared error grows linearly beyond this, so that no error overflows it."""
+"""A squared error grows linearly beyond this, so that errors of up to 1e30 do not overflow."""
 MAX_DEVIATIONS = 1e4
-"""Beyond this number of deviations, the loss of a normal distribution grows with a logarithm."""
+"""Beyond this number of deviations, the loss of a normal distribution grows logarithmically."""
 MAX_ROOT = 1e9
-"""Numbers up to this are squared; of larger ones a logarithm is used, which in float32 is the same here."""
+"""Numbers up to this are squared; for larger ones log(1 + x^2) is 2 log(x) in float32."""
 
 
 class ForecastHead(nn.Module):
@@ -303,7 +303,7 @@ def _squared_error(outputs: Tensor, target: Tensor, *, reduction: str = "none") 
 
 
 def _split(values: Tensor, largest: float) -> tuple[Tensor, Tensor]:
-    """Clamp the values to `largest`, and return also how many times larger their sizes are, at least 1."""
+    """Return the values clamped to `largest`, and the ratio of their sizes to it, at least 1."""
     return values.clamp(-largest, largest), (values.abs() / largest).clamp(min=1.0)
 
 

@@ -178,7 +178,7 @@ def _divide_windows(windows: PanelWindows | None) -> torch.Tensor:
 def _smallest_share(squares: list[list[float]]) -> int:
     """Return the first row of squared errors by part whose mean is within a standard error of the lowest.
 
-    A single part has no standard error: it is too little to prefer another row than the first.
+    A single part has no standard error: it is too little evidence to prefer a row to the first.
 
     >>> _smallest_share([[4.0, 4.1, 4.0], [3.0, 3.1, 3.1], [2.9, 3.2, 3.0]]), _smallest_share([[4.0], [3.0]])
     (1, 0)
