@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 import torch
 from tests.search.networks import CAP, END, PROMPTS, beam, network, same
@@ -162,3 +164,21 @@ def test_a_network_that_starts_otherwise_is_not_recorded_there():
     assert not recording._reads_as_it_starts(own)
     assert recording._reads_as_it_starts(model)
     assert recording._reads_as_it_starts(Bf16Model(model))
+
+
+class Work:
+    device, replay = torch.device("cpu"), None
+
+
+def test_a_model_is_watched_once_however_many_recordings_it_has(monkeypatch):
+    own, watched, finalize = RecordingStore(), [], weakref.finalize
+    monkeypatch.setattr(weakref, "finalize", lambda *given: watched.append(finalize(*given)))
+    for _ in range(2):
+        model = Work()
+        with own:
+            for number in range(30):
+                own.keep(model, ("search", number), Work())
+        assert len(own) == 24
+        del model
+        assert len(own) == 0
+    assert len(watched) == 2

@@ -10,7 +10,7 @@ from torch import nn
 
 import throughtime as tt
 from throughtime.cli.main import app
-from throughtime.layers.devices import choose_device
+from throughtime.layers.devices import choose_device, seed_generators
 from throughtime.tasks import TASKS
 
 
@@ -65,3 +65,14 @@ def test_models_are_trained_and_opened_there(throughtime, tmp_path, two_gpus, mo
     ran = throughtime(*training("language", data, tmp_path / "other", epochs=1, device="auto"))
     assert ran.code == 1
     assert "MovedError: cuda:0" in ran.err
+
+
+@pytest.mark.parametrize("name", ["cpu", "mps"])
+def test_the_generators_of_every_kind_of_device_are_seeded(name, monkeypatch):
+    asked, seed = [], torch.manual_seed
+    monkeypatch.setattr(torch, "manual_seed", lambda number: asked.append(number) or seed(number))
+    seed_generators(torch.device(name), 7)
+    first = torch.rand(3)
+    seed(7)
+    assert torch.equal(torch.rand(3), first)
+    assert asked == ([] if name == "cpu" else [7])

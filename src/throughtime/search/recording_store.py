@@ -34,6 +34,7 @@ class RecordingStore:
 
     def __init__(self) -> None:
         self._found: OrderedDict[Key, RecordedWork] = OrderedDict()
+        self._watched: set[int] = set()  # models whose end drops their recordings
         self._gone: deque[int] = deque()  # models whose recordings are still to be dropped
         self._lock = threading.Lock()
         self._streams: dict[torch.device, torch.cuda.Stream] = {}
@@ -67,7 +68,9 @@ class RecordingStore:
     def keep(self, model: object, key: Key, recording: RecordedWork) -> None:
         """Keep a recording as long as its model lives and few others are newer."""
         self._found[(id(model), *key)] = recording
-        weakref.finalize(model, self._forget, id(model))
+        if id(model) not in self._watched:
+            self._watched.add(id(model))
+            weakref.finalize(model, self._forget, id(model))
         while len(self._found) > MAX_RECORDINGS:
             self._found.popitem(last=False)
 
@@ -102,6 +105,7 @@ class RecordingStore:
     def _drop_gone(self) -> None:
         while self._gone:
             model = self._gone.popleft()
+            self._watched.discard(model)
             for key in [key for key in self._found if key[0] == model]:
                 del self._found[key]
 

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from throughtime.errors import InterruptedRunError
-from throughtime.layers.devices import autocast, matmul_precision
+from throughtime.layers.devices import autocast, matmul_precision, seed_generators
 from throughtime.train.checkpoint import Checkpoint, Checkpoints
 from throughtime.train.config import TrainingConfig
 from throughtime.train.divergence import Guard, describe_skips, validation_loss
@@ -152,10 +152,7 @@ class Trainer:
         """Take one step of the optimiser."""
         numbers = [self.config.seed, self.step, self.processes.rank]
         seed = int(np.random.SeedSequence(numbers).generate_state(1)[0])
-        # torch.manual_seed would seed all kinds of devices, which takes a tenth of a millisecond.
-        torch.default_generator.manual_seed(seed)
-        if self.device.type == "cuda":
-            torch.cuda.default_generators[self.device.index].manual_seed(seed)
+        seed_generators(self.device, seed)
         planned = None if self.plan is None else self.plan.progress(self.step)
         scores = tuple(self.record.scores)
         standing = Standing(self.step, self.steps_per_epoch, self.epochs, scores, planned)
