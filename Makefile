@@ -52,8 +52,8 @@ test: $(VENV)/.dev ## lint, and run every test and doctest, one process for each
 	$(BIN)/python -m pytest --numprocesses logical --dist worksteal --durations 15; tests=$$?; \
 	wait $$lint; failed=$$?; cat $(VENV)/lint.log; [ $$tests -eq 0 ] && [ $$failed -eq 0 ]
 
-coverage: $(VENV)/.dev ## run the tests and fail below the smallest share of lines allowed in pyproject.toml
-	$(BIN)/python -m pytest --numprocesses logical --dist worksteal --quiet --cov --cov-report=
+coverage: $(VENV)/.dev ## run the tests, property tests on more examples, and fail below the share of lines allowed in pyproject.toml
+	THROUGHTIME_EXAMPLES=40 $(BIN)/python -m pytest --numprocesses logical --dist worksteal --quiet --cov --cov-report=
 
 matrix: ## run the tests on each Python from 3.11 on that this machine has
 	$(PYTHON) tools/matrix.py

@@ -21,7 +21,7 @@ settings.register_profile(
     "untimed",
     settings.default,
     deadline=None,
-    max_examples=int(os.environ.get("THROUGHTIME_EXAMPLES", "20")),
+    max_examples=int(os.environ.get("THROUGHTIME_EXAMPLES", "10")),
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("untimed")

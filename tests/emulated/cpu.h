@@ -36,7 +36,6 @@ struct Fiber {
     ucontext_t context;  // to begin with
     jmp_buf place;       // to go on from
     bool begun = false;
-    std::vector<char> stack;
     int block, thread;
     bool done = false;
     std::vector<Copy> copies;
@@ -45,6 +44,8 @@ struct Fiber {
 
 static std::vector<Block> blocks;
 static std::vector<Fiber> fibers;
+constexpr size_t STACK = 1 << 16;
+static std::vector<char*> stacks;  // kept for the next launch: to clear them would take longer than most kernels
 static jmp_buf scheduler;
 static Fiber* current;
 static void (*body)(const void*);
@@ -207,10 +208,10 @@ static void run_blocks(int count, int shared, void (*kernel)(const void*), const
     for (size_t i = 0; i < fibers.size(); ++i) {
         Fiber& fiber = fibers[i];
         fiber.block = i / (LANES * WARPS), fiber.thread = i % (LANES * WARPS);
-        fiber.stack.resize(1 << 16);
+        if (i == stacks.size()) stacks.push_back(static_cast<char*>(std::malloc(STACK)));
         getcontext(&fiber.context);
-        fiber.context.uc_stack.ss_sp = fiber.stack.data();
-        fiber.context.uc_stack.ss_size = fiber.stack.size();
+        fiber.context.uc_stack.ss_sp = stacks[i];
+        fiber.context.uc_stack.ss_size = STACK;
         fiber.context.uc_link = nullptr;
         makecontext(&fiber.context, enter, 0);
     }

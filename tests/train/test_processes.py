@@ -165,8 +165,10 @@ def test_only_the_first_writes_and_talks(two):
     assert json.loads((folder / "no time" / "training.json").read_text())["steps"] == 1
     lines = [line for line in measured(folder / "odd") if line["kind"] == "valid"]
     assert [line["epoch"] for line in lines] == [1, 2]
-    assert ran.stdout.count("Trained 2 epochs") == 2  # the run that goes on is one of them
-    assert ran.stderr.count("epoch 2/2") == 2
+    # The run that goes on is one of them, and the one that is planned by time may be another. If both
+    # processes talked, there would be twice as many.
+    assert 2 <= ran.stdout.count("Trained 2 epochs") <= 3
+    assert 2 <= ran.stderr.count("epoch 2/2") <= 3
     assert "Traceback" not in ran.stderr
     assert "find_unused_parameters" not in ran.stderr  # torch's advice is wrong here, see objective_of
 
