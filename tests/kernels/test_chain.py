@@ -58,7 +58,7 @@ def assert_right(steps, lengths, tags, device="cpu", spread=2.0):
         torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=10 * rounding)
 
 
-@pytest.mark.parametrize("tags", [1, 2, 5, 31, 32, 33, 70])
+@pytest.mark.parametrize("tags", [1, 5, 32, 33, 70])
 def test_surprisals_and_gradients_are_those_of_the_equations(tags, emulated):
     assert_right(6, [6, 1, 4, 0, 2], tags)
 

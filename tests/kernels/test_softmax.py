@@ -49,7 +49,7 @@ def assert_right(rows, words, dtype, smoothing, device="cpu"):
 
 @every_type
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("words", [1, 2, 7, 8, 13, 1023, 1151, 4099])
+@pytest.mark.parametrize("words", [1, 2, 7, 8, 13, 1151])
 def test_surprisals_and_their_gradients_are_those_of_the_equation(words, smoothing, dtype, emulated):
     assert_right(3, words, dtype, smoothing)
 

@@ -87,12 +87,10 @@ def test_many_blocks_and_groups_equal_the_reference(name, ragged, carry, plan): 
 @pytest.mark.parametrize(
     ("name", "hidden", "batch"),
     [
-        ("rnn", 1, 1),
         ("rnn-relu", 5, 3),
         ("gru", 17, 17),
         ("gru-before", 5, 3),
         ("lstm", 17, 1),
-        ("lstm", 1, 3),
     ],
 )
 def test_odd_sizes_equal_the_reference(name, hidden, batch, plan):  # law 1
