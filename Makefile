@@ -18,8 +18,10 @@ $(BIN)/python:
 # torch is installed by version, as its builds differ from place to place; beside it, all else with hashes. Modules are
 # compiled when they are first imported: compiling all of them would take as long as the rest of the installation.
 PIP = $(BIN)/python -m pip install --quiet --no-compile --no-deps
+# A package index may fail for a moment: what fails is tried once more.
 define install
-$(PIP) --require-hashes --requirement requirements/$(1).txt & others=$$!; $(PIP) torch --constraint constraints.txt && wait $$others
+pip() { $(PIP) "$$@" || { sleep 5; $(PIP) "$$@"; }; }; \
+pip --require-hashes --requirement requirements/$(1).txt & others=$$!; pip torch --constraint constraints.txt && wait $$others
 $(PIP) --no-build-isolation --editable .
 endef
 

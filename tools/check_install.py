@@ -15,6 +15,7 @@ import pkgutil
 import subprocess
 import sys
 import tempfile
+import time
 import venv
 import zipfile
 from collections.abc import Sequence
@@ -124,7 +125,14 @@ def install(environment: Path, what: str) -> Path:
     if not python.exists():
         venv.create(environment, with_pip=True)
     constraints = str(ROOT / "constraints.txt")
-    call([str(python), "-m", "pip", "install", "--quiet", "--constraint", constraints, what])
+    words = [str(python), "-m", "pip", "install", "--quiet", "--constraint", constraints, what]
+    for pause in (5, 30):  # a package index may fail for a moment
+        if subprocess.run(words, check=False).returncode == 0:
+            break
+        print(f"pip failed; it is tried again in {pause} s", flush=True)
+        time.sleep(pause)
+    else:
+        call(words)
     call([str(python), "-m", "pip", "check"])
     return python
 
