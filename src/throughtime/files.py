@@ -39,6 +39,9 @@ LONGEST_LINE = 1 << 27
 TOO_MUCH = "is nested too deeply, or holds a number with too many digits"
 """The problem of a file that the JSON parser gives up on, although it may be well-formed."""
 
+PAGE = Path(__file__).with_name("page")
+"""The files of the page on which a person sees inside a model; `serve` and `export` use them."""
+
 
 def cache_folder() -> Path:
     """The folder for what was downloaded or computed: `THROUGHTIME_CACHE`, or the platform's cache folder."""

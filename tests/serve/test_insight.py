@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 from tests.refusals import lacks
 
+from throughtime.files import PAGE
 from throughtime.folder import ModelFolder
 from throughtime.series.history import load_history
-from throughtime.serve.app import PAGE, create_app
+from throughtime.serve.app import create_app
 from throughtime.serve.models import Models
 from throughtime.serve.requests import Options
 from throughtime.tasks import TASKS

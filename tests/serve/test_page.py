@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from throughtime.serve.app import PAGE, create_app
+from throughtime.files import PAGE
+from throughtime.serve.app import create_app
 from throughtime.serve.models import Models
 from throughtime.serve.requests import Options
 from throughtime.serve.server import Server, format_address, listen

@@ -6,7 +6,6 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from html import escape
-from pathlib import Path
 from typing import Any, TextIO
 
 from fastapi import APIRouter, Depends, FastAPI, Request
@@ -20,6 +19,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from throughtime.errors import DamagedModelError, InputError
+from throughtime.files import PAGE
 from throughtime.serve import insight
 from throughtime.serve.bodies import explain
 from throughtime.serve.middleware import AccessLog, Limits
@@ -30,7 +30,6 @@ from throughtime.serve.service import Service, get_service
 from throughtime.tasks import TASKS
 from throughtime.version import __version__
 
-PAGE = Path(__file__).with_name("page")
 ERRORS: dict[int | str, dict[str, Any]] = {
     400: {"description": "Bad request; the error says what is wrong"},
     401: {"description": "The API key is missing or wrong (under /v1)"},
@@ -74,7 +73,7 @@ def create_app(
 ) -> FastAPI:
     """Build an ASGI application that serves these models.
 
-    Files under `serve/page` are served at `/`. The access log goes to `log`, or to stderr.
+    Files under `page` are served at `/`. The access log goes to `log`, or to stderr.
     """
     service = Service(models, options)
 
