@@ -17,6 +17,7 @@ KINDS = {
     "translate": untrained.translator,
     "language": untrained.language,
     "fill": untrained.filler,
+    "compose": untrained.composer,
     "classify": untrained.classifier,
     "tag": untrained.tagger,
     "forecast": untrained.forecaster,
