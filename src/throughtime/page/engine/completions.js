@@ -100,7 +100,8 @@ function readRequest(framing, body, defaults) {
 }
 
 function listPrompts(prompt) {
-  const list = typeof prompt === "string" || (Array.isArray(prompt) && typeof prompt[0] === "number") ? [prompt] : prompt;
+  const alone = typeof prompt === "string" || typeof prompt?.[0] === "number";
+  const list = alone ? [prompt] : prompt;
   const areIds = (one) => Array.isArray(one) && one.length > 0 && one.every(Number.isInteger);
   const good = (one) => typeof one === "string" || areIds(one);
   if (!Array.isArray(list) || !list.length || !list.every(good)) {
