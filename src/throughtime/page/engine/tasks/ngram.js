@@ -10,7 +10,7 @@ const MISSING = -1;
 export function openNgram(model) {
   const { settings } = model;
   const codec = openCodec(model.files);
-  const framing = new Framing(codec, settings.begin_id !== null, settings.backward);
+  const framing = new Framing(codec, { marked: settings.begin_id !== null, backward: settings.backward });
   const tables = openTables(model.graphs.tables, settings);
   const words = Math.max(0, settings.order - 1);
   const reader = {
