@@ -1,0 +1,3 @@
+// A problem that the reader is told in one sentence.
+
+export class Problem extends Error {}
