@@ -75,7 +75,7 @@ def build_export(forecaster: SeriesForecaster) -> ModelExport:
 
 
 def describe_for_page(forecaster: SeriesForecaster) -> dict[str, Any]:
-    """What a page needs besides the settings: dates, saved intervals, and the last rows of the first series."""
+    """Return what a page reads besides the settings: dates, saved intervals, the last rows of a series."""
     scaling, config = forecaster.scaling, forecaster.config
     found: dict[str, Any] = {
         "frequency": None if scaling.frequency is None else asdict(scaling.frequency),
