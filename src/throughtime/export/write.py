@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from throughtime.errors import ThroughtimeError
+from throughtime.errors import InputError, ThroughtimeError
 from throughtime.export.graph import Array, Graph
 from throughtime.export.onnx import to_onnx
 from throughtime.files import check_new
@@ -55,6 +55,10 @@ class ModelExport:
     cases: Callable[[], Iterable[Case]]
     usage: str
     """A line of Python that shows how to use the runner."""
+    page: Callable[[], dict[str, Any]] = dict
+    """Gives the settings that only a page in a browser reads, besides those of the runner."""
+    refusal: InputError | None = None
+    """Why the runner cannot use this model, although a page in a browser can."""
 
 
 def number_names(stem: str, values: Iterable[Any]) -> dict[str, Any]:
@@ -84,6 +88,8 @@ def write_export(
     `int8` stores weights in one byte each: the model is smaller and faster, but a little less exact. `name`
     is the title of its card.
     """
+    if exported.refusal is not None:
+        raise exported.refusal
     check_new(out)
     models, checks = {}, {}
     for precision in ("float32", "int8")[: 1 + int8]:
