@@ -95,11 +95,11 @@ def tagger(folder: Path, **settings) -> Path:
     return saved(folder, "tag", data, **{**given, **settings})
 
 
-def forecaster(folder: Path, *, helped: bool = False, **settings) -> Path:
-    """One of two series; `helped` by columns named sale and heat."""
+def forecaster(folder: Path, *, helped: bool = False, lift: float = 0.0, **settings) -> Path:
+    """One of two series, this much higher; `helped` by columns named sale and heat."""
     data = folder / "series.csv"
     rows = [
-        f"{name},{place},{float(np.sin(place / 3) * size + place / 50)!r}{',1,2' * helped}\n"
+        f"{name},{place},{float(np.sin(place / 3) * size + place / 50 + lift)!r}{',1,2' * helped}\n"
         for name, size in (("north", 1.0), ("south", 7.0))
         for place in range(120)
     ]

@@ -325,6 +325,19 @@ def test_forecasts_are_the_same(tmp_path, settings):
             runner.forecast(values, level=[level])
 
 
+@pytest.mark.parametrize("transform", ["log", "box-cox"])
+def test_transformed_values_are_forecast_the_same(tmp_path, transform):
+    run = untrained.forecaster(tmp_path, lift=9.0, model="linear", head="gaussian", transform=transform)
+    values = {name: np.exp(np.sin(np.arange(40) / 3)) for name in ("north", "new")}
+    model, runner = both(run, tmp_path / "exported")
+    told, ours = (one.forecast(values, level=[80]) for one in (model, runner))
+    for mine, theirs in zip(ours, told, strict=True):
+        assert mine.mean == pytest.approx(theirs.mean, rel=1e-3)
+        assert mine.quantiles[0.9] == pytest.approx(theirs.quantiles[0.9], rel=1e-3)
+    with refuses("series 'new'", "positive"):
+        runner.forecast({"new": -values["new"]})
+
+
 def test_plain_values_are_forecast_the_same(tmp_path):
     run = untrained.forecaster(tmp_path, model="recurrent", head="gaussian", cell="lstm")
     times = np.arange(60)
