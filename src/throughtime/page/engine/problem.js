@@ -1,0 +1,3 @@
+// What went wrong, as one sentence for the reader.
+
+export class Problem extends Error {}
