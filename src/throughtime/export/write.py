@@ -63,6 +63,10 @@ class ModelExport:
     cases: Callable[[], Iterable[Case]]
     usage: str
     """A line of Python that shows how to use the runner."""
+    page: Callable[[bool], dict[str, Any]] = lambda sample: {}
+    """Gives the settings that only a page in a browser reads; with True, with a sample of the data."""
+    refusal: InputError | None = None
+    """Why the runner cannot use this model, although a page in a browser can."""
 
 
 def number_names(stem: str, values: Iterable[Any]) -> dict[str, Any]:
@@ -92,6 +96,8 @@ def write_export(
     `int8` stores weights in one byte each: the model is smaller and faster, but a little less exact. `name`
     is the title of its card.
     """
+    if exported.refusal is not None:
+        raise exported.refusal
     check_new(out)
     models, checks = {}, {}
     for precision in ("float32", "int8")[: 1 + int8]:
