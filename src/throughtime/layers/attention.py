@@ -7,9 +7,11 @@ copied for its rows.
 
 from __future__ import annotations
 
+import threading
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -57,7 +59,10 @@ class Attention(nn.Module, ABC):
         `padding` [S, T] is true past a sentence's end: weights are zero there, and sum to one over the rest.
         For an empty sentence all weights are zero.
         """
-        weights = masked_softmax(self.scores(query, keys) * self.scale, padding[:, None])
+        scores = self.scores(query, keys) * self.scale
+        if (kept := _kept_scores()) is not None:
+            kept.append(scores)
+        weights = masked_softmax(scores, padding[:, None])
         return torch.bmm(weights.to(values.dtype), values), weights
 
     def ask(self, query: Tensor) -> tuple[Tensor, Tensor | None] | None:
@@ -237,6 +242,27 @@ def graph_masked_softmax(ops: Ops, scores: str, padding: str) -> str:
     return ops.op("Where", padding, ops.constant(0.0), ops.op("Softmax", shown, axis=-1))
 
 
+_KEPT = threading.local()
+
+
+def _kept_scores() -> list[Tensor] | None:
+    """The list for scores of this thread, if somebody keeps them."""
+    kept: list[Tensor] | None = getattr(_KEPT, "scores", None)
+    return kept
+
+
+@contextmanager
+def keep_scores(wanted: bool = True) -> Iterator[list[Tensor]]:
+    """Collect the scores of all attention of this thread before the softmax; those of `attend` [rows, T]."""
+    kept: list[Tensor] = []
+    before = _kept_scores()
+    _KEPT.scores = kept if wanted else before
+    try:
+        yield kept
+    finally:
+        _KEPT.scores = before
+
+
 def build_memory(attention: Attention, outputs: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """What is kept per sentence of an encoder's outputs [T, S, H]: keys, values and padding, [S, T, ...]."""
     values = outputs.transpose(0, 1).contiguous()
@@ -262,12 +288,20 @@ def _attend(attention: Attention, query: Tensor, memory: Memory) -> tuple[Tensor
     keys, values, padding = memory.kept
     if memory.rows_each is not None:
         context, weights = attention(query.view(len(keys), -1, query.shape[-1]), keys, values, padding)
+        _sort_kept(lambda scores: scores.flatten(0, 1))
         return context.flatten(0, 1), weights.flatten(0, 1)
     # Empty queries fill up sentences with fewer rows, so that no sentence is copied for its rows.
     places, most = memory.places
     table = query.new_zeros(len(keys) * most, query.shape[-1]).index_copy(0, places, query)
     context, weights = attention(table.view(len(keys), most, -1), keys, values, padding)
+    _sort_kept(lambda scores: scores.flatten(0, 1).index_select(0, places))
     return context.flatten(0, 1).index_select(0, places), weights.flatten(0, 1).index_select(0, places)
+
+
+def _sort_kept(by_row: Callable[[Tensor], Tensor]) -> None:
+    """Turn the scores that were kept last, [S, n, T], into those of the rows."""
+    if kept := _kept_scores():
+        kept[-1] = by_row(kept[-1])
 
 
 _WITHOUT_KERNEL: set[torch.device] = set()
@@ -279,6 +313,8 @@ def _attend_in_kernel(
 ) -> tuple[Tensor, Tensor] | None:
     """`attend` in one kernel, without gradients; None if it does not fit."""
     device = query.device
+    if _kept_scores() is not None:  # the kernel does not return them
+        return None
     if torch.is_grad_enabled() or not decoder.is_available(device) or device in _WITHOUT_KERNEL:
         return None
     keys, values, padding = memory.kept

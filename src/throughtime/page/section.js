@@ -46,7 +46,7 @@ export class Section {
       make("div", { class: "notes" }, this.problem, this.warning),
     );
     const answering = make("div", { class: "answering" }, this.view, this.code.element);
-    this.panel = make("div", { class: "panel" }, make("div", { class: "parts" }, asking, answering));
+    this.panel = make("div", { class: "panel" }, make("div", { class: "halves" }, asking, answering));
     this.columns = make("div", { class: "columns" }, this.panel);
     this.element = make(
       "section",
