@@ -10,9 +10,9 @@ from typing import Any
 
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.folder import ModelFolder
-from throughtime.inspection.gates import check_gates
 from throughtime.serve.requests import RefusalError
 from throughtime.tasks import TASKS
+from throughtime.tasks.about import describe_model, find_abilities, source_of, target_of
 from throughtime.tasks.base import load
 
 
@@ -27,36 +27,22 @@ class Served:
 
     @cached_property
     def abilities(self) -> tuple[str, ...]:
-        """What it can do: the command of its task, such as "translate", and "gates" if it has any to show."""
-        try:
-            check_gates(self.model)
-        except InputError:
-            return (TASKS[self.task].command,)
-        return (TASKS[self.task].command, "gates")
+        """What it can do; see `find_abilities`."""
+        return find_abilities(self.task, self.model)
 
     @property
     def source(self) -> str:
         """The code of the language that it translates from."""
-        return self.model.config.source or "source"
+        return source_of(self.model)
 
     @property
     def target(self) -> str:
         """The code of the language that it translates to."""
-        return self.model.config.target or "target"
+        return target_of(self.model)
 
     def values(self) -> dict[str, Any]:
         """Its description for clients."""
-        values: dict[str, Any] = {"name": self.name, "task": self.task, "abilities": list(self.abilities)}
-        match self.abilities[0]:
-            case "translate":
-                values |= {"source": self.source, "target": self.target}
-            case "forecast":
-                values |= {"horizon": self.model.model.horizon, "lookback": self.model.model.lookback}
-            case "compose" if self.model.labels is None:
-                values["vector_size"] = self.model.width
-            case "compose":
-                values["labels"] = list(self.model.labels.names)
-        return values
+        return describe_model(self.name, self.task, self.model, self.abilities)
 
 
 @dataclass(frozen=True)
