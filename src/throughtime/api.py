@@ -183,16 +183,18 @@ def export(
     format: str = "onnx",  # noqa: A002 - the option's name
     int8: bool = False,
     weights: str | None = None,
+    sample: bool = True,
     trust_changed: bool = False,
 ) -> dict[str, Any]:
     """Write the model of a run to a folder that runs without torch; see `Predictor.export`.
 
     With `format="arpa"`, `out` is the file to write for an n-gram model. With `format="html"`, it is one
-    HTML file, and `run` may be a list of runs: the file holds all their models.
+    HTML file, and `run` may be a list of runs: the file holds all their models, and a few
+    of their data unless `sample` is False.
     """
     runs = [run] if isinstance(run, str | Path) else list(run)
     if format == "html":
-        return _export_html(runs, out, int8, weights, trust_changed)
+        return _export_html(runs, out, int8, weights, sample, trust_changed)
     if len(runs) != 1:
         raise InputError("run", f"has {len(runs)} runs; only the html format holds several models")
     [run] = runs
@@ -210,7 +212,12 @@ def export(
 
 
 def _export_html(
-    runs: Sequence[Path | str], out: Path | str, int8: bool, weights: str | None, trust_changed: bool
+    runs: Sequence[Path | str],
+    out: Path | str,
+    int8: bool,
+    weights: str | None,
+    sample: bool,
+    trust_changed: bool,
 ) -> dict[str, Any]:
     from throughtime.export.write import check_options
     from throughtime.tasks.pages import export_html
@@ -221,7 +228,7 @@ def _export_html(
         if TASKS[task].exporter is None:
             raise _no_export(run, task)
     models = [open_model(run, "cpu", trust_changed=trust_changed) for run in runs]
-    return export_html(models, out, weights=weights or "int8")
+    return export_html(models, out, weights=weights or "int8", sample=sample)
 
 
 def _no_export(run: Path | str, task: str) -> InputError:

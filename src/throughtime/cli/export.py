@@ -23,6 +23,10 @@ def export(
     weights: Annotated[
         str | None, option("For html: weights in int8 (the default), float16 or float32.", "--weights")
     ] = None,
+    sample: Annotated[
+        bool,
+        option("For html: with a few texts or rows of the data, to try the model.", "--sample/--no-sample"),
+    ] = True,
 ) -> Outcome:
     """Write a trained model as ONNX graphs, checked against torch at several shapes, or as an ARPA file.
 
@@ -47,7 +51,7 @@ def export(
 
     check_options(format, int8, weights)
     if format == "html":
-        return _export_html(run, out, weights)
+        return _export_html(run, out, weights, sample)
     if len(run) > 1:
         raise InputError(
             "RUN", f"names {len(run)} folders; only --format html writes several models to one file"
@@ -72,11 +76,13 @@ def export(
     return Outcome({"out": str(out), **values}, [text])
 
 
-def _export_html(runs: list[Path], out: Path, weights: str | None) -> Outcome:
+def _export_html(runs: list[Path], out: Path, weights: str | None, sample: bool) -> Outcome:
     from throughtime import api
 
     say(f"Writing {', '.join(str(run) for run in runs)} to one HTML file.")
-    values = api.export(runs, out, format="html", weights=weights, trust_changed=flags.trust_changed)
+    values = api.export(
+        runs, out, format="html", weights=weights, sample=sample, trust_changed=flags.trust_changed
+    )
     names = ", ".join(one["name"] for one in values["models"])
     text = (
         f"[bold]{out}[/bold]: {values['bytes'] / 1e6:.2f} MB with {names}, weights in {values['weights']}\n"

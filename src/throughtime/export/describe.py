@@ -31,9 +31,16 @@ WEIGHTS = ("int8", "float16", "float32")
 
 
 def pack_model(
-    exported: ModelExport, about: Mapping[str, Any], titles: Mapping[int, str], weights: str = "int8"
+    exported: ModelExport,
+    about: Mapping[str, Any],
+    titles: Mapping[int, str],
+    weights: str = "int8",
+    sample: bool = True,
 ) -> bytes:
-    """The block of a model. `about` is what lists of models say; `titles` names cells by their `id`."""
+    """The block of a model. `about` is what lists of models say; `titles` names cells by their `id`.
+
+    With `sample`, it holds a few rows of the training data if pages of its task can show them.
+    """
     constants = Constants(weights)
     graphs = {part: describe(graph, constants, titles) for part, graph in build_graphs(exported).items()}
     with tempfile.TemporaryDirectory() as folder:
@@ -41,7 +48,7 @@ def pack_model(
         files = read_files(Path(folder))
     values = {
         "about": about,
-        "settings": exported.settings,
+        "settings": {**exported.settings, **exported.page(sample)},
         "files": files,
         "graphs": graphs,
         "constants": constants.places,

@@ -63,8 +63,8 @@ class ModelExport:
     cases: Callable[[], Iterable[Case]]
     usage: str
     """A line of Python that shows how to use the runner."""
-    page: Callable[[], dict[str, Any]] = dict
-    """Gives the settings that only a page in a browser reads, besides those of the runner."""
+    page: Callable[[bool], dict[str, Any]] = lambda sample: {}
+    """Gives the settings that only a page in a browser reads; with True, with a sample of the data."""
     refusal: InputError | None = None
     """Why the runner cannot use this model, although a page in a browser can."""
 

@@ -14,6 +14,10 @@ from throughtime.serve.requests import RefusalError
 from throughtime.tasks import TASKS
 from throughtime.tasks.about import describe_model, find_abilities, source_of, target_of
 from throughtime.tasks.base import load
+from throughtime.tasks.examples import find_examples
+
+EXAMPLE_BYTES = 1_000_000
+"""Bytes of a model's data that are read for examples when a server starts: some ten milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,7 @@ class Served:
     task: str
     model: Any
     intervals: Any = None  # those that were saved with a forecaster
+    examples: tuple[str, ...] = ()  # texts to try it with
 
     @cached_property
     def abilities(self) -> tuple[str, ...]:
@@ -42,7 +47,7 @@ class Served:
 
     def values(self) -> dict[str, Any]:
         """Its description for clients."""
-        return describe_model(self.name, self.task, self.model, self.abilities)
+        return describe_model(self.name, self.task, self.model, self.abilities, self.examples)
 
 
 @dataclass(frozen=True)
@@ -141,7 +146,7 @@ def _open(run: Path, device: str, trust_changed: bool) -> Served:
         raise InputError(str(run), f"holds a model of the task {task!r}, which is not served yet")
     name, model = folder.path.resolve().name, load(run, device, trust_changed=trust_changed)
     if task != "forecast":
-        return Served(name, task, model)
+        return Served(name, task, model, examples=tuple(find_examples(model, most_bytes=EXAMPLE_BYTES)))
     from throughtime.series.conformal import load_intervals
 
     if columns := ", ".join((*model.config.known, *model.config.past)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from throughtime.errors import InputError
@@ -19,9 +20,13 @@ def find_abilities(task: str, model: Any) -> tuple[str, ...]:
 
 
 def describe_model(
-    name: str, task: str, model: Any, abilities: tuple[str, ...] | None = None
+    name: str,
+    task: str,
+    model: Any,
+    abilities: tuple[str, ...] | None = None,
+    examples: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Its description for clients."""
+    """Its description for clients; `examples` are texts to try it with."""
     found = find_abilities(task, model) if abilities is None else abilities
     values: dict[str, Any] = {"name": name, "task": task, "abilities": list(found)}
     match found[0]:
@@ -33,6 +38,8 @@ def describe_model(
             values["vector_size"] = model.width
         case "compose":
             values["labels"] = list(model.labels.names)
+    if examples:
+        values["examples"] = list(examples)
     return values
 
 

@@ -320,6 +320,7 @@ class Predictor(TaskModel):
         format: str = "onnx",  # noqa: A002
         int8: bool = False,
         weights: str | None = None,
+        sample: bool = True,
     ) -> dict[str, Any]:
         """Write the model to a folder that `throughtime.runtime.load` runs without torch.
 
@@ -327,7 +328,8 @@ class Predictor(TaskModel):
         `int8`, each weight is stored in one byte: smaller and faster, but slightly less accurate.
 
         With `format="html"`, `out` is one HTML file that runs the model in a browser and shows how it works;
-        `weights` are "int8" (if it is not given), "float16" or "float32".
+        `weights` are "int8" (if it is not given), "float16" or "float32". The file also holds a
+        few of the data, to try the model with, unless `sample` is False.
         """
         from throughtime.export.write import FORMATS, check_options, write_export
 
@@ -338,7 +340,7 @@ class Predictor(TaskModel):
         if format == "html":
             from throughtime.tasks.pages import export_html
 
-            return export_html([self], out, weights=weights or "int8")
+            return export_html([self], out, weights=weights or "int8", sample=sample)
         if declaration.exporter is None:
             raise InputError("task", f"{self.task!r} has no export")
         check_new(out)

@@ -14,12 +14,16 @@ from throughtime.files import check_file
 from throughtime.models.cell_titles import find_titles
 from throughtime.tasks import TASKS
 from throughtime.tasks.about import describe_model
+from throughtime.tasks.examples import find_examples
 
 
-def export_html(models: Sequence[Any], out: Path | str, *, weights: str = "int8") -> dict[str, Any]:
+def export_html(
+    models: Sequence[Any], out: Path | str, *, weights: str = "int8", sample: bool = True
+) -> dict[str, Any]:
     """Write trained models to one file; return its size and what it holds.
 
-    `weights` is "int8", "float16" or "float32": smaller files are a little less exact.
+    `weights` is "int8", "float16" or "float32": smaller files are a little less exact. With
+    `sample`, the file holds a few of the data: texts to try a model with, or the last rows of a series.
     """
     if weights not in WEIGHTS:
         raise unknown("weights", weights, WEIGHTS)
@@ -29,7 +33,7 @@ def export_html(models: Sequence[Any], out: Path | str, *, weights: str = "int8"
     if Path(out).exists():
         raise InputError(str(out), "exists already; choose another name or remove it")
     names = name_models(models)
-    blocks = [pack(model, name, weights) for model, name in zip(models, names, strict=True)]
+    blocks = [pack(model, name, weights, sample) for model, name in zip(models, names, strict=True)]
     sizes = write_html(Path(out), blocks)
     listed = [{"name": name, "task": model.task} for model, name in zip(models, names, strict=True)]
     return {"weights": weights, **sizes, "models": listed}
@@ -46,7 +50,7 @@ def name_models(models: Sequence[Any]) -> list[str]:
     return names
 
 
-def pack(model: Any, name: str, weights: str = "int8") -> bytes:
+def pack(model: Any, name: str, weights: str = "int8", sample: bool = True) -> bytes:
     """One model as a block of bytes; see `export.describe`."""
     declaration = TASKS[model.task]
     if declaration.exporter is None:
@@ -57,4 +61,5 @@ def pack(model: Any, name: str, weights: str = "int8") -> bytes:
         own = copy.copy(model)
         own.model = network = copy.deepcopy(network).cpu()
     exported = declaration.part("exporter")(own)
-    return pack_model(exported, describe_model(name, model.task, own), find_titles(network), weights)
+    about = describe_model(name, model.task, own, examples=find_examples(model) if sample else ())
+    return pack_model(exported, about, find_titles(network), weights, sample)
