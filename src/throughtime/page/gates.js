@@ -30,6 +30,7 @@ export function gatesSection(models) {
   section.controls.append(form);
 
   function take(answer) {
+    if (picture.answer === answer) return; // the matrix follows the width and the theme itself
     const before = gate.value;
     options(
       layer,

@@ -63,7 +63,10 @@ class Alignments {
     );
   }
 
-  show({ source, translations, parts }) {
+  show(answer) {
+    if (this.answer === answer) return; // matrices follow the width and the theme themselves
+    this.answer = answer;
+    const { source, translations, parts } = answer;
     this.parts = parts?.length ? parts : [{ source, translations }];
     const buttons = translations.map((one, number) =>
       make(
