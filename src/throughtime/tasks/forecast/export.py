@@ -69,12 +69,12 @@ def build_export(forecaster: SeriesForecaster) -> ModelExport:
         lambda folder: None,
         lambda: _cases(model, known, past, scaling.numbered),
         f'forecast({{"my series": [1.0, 2.0, ...]}}, h={model.horizon}, level=[80])[0].mean',
-        lambda: describe_for_page(forecaster),
+        lambda sample: describe_for_page(forecaster, sample),
         refusal,
     )
 
 
-def describe_for_page(forecaster: SeriesForecaster) -> dict[str, Any]:
+def describe_for_page(forecaster: SeriesForecaster, sample: bool) -> dict[str, Any]:
     """Return what a page reads besides the settings: dates, saved intervals, the last rows of a series."""
     scaling, config = forecaster.scaling, forecaster.config
     found: dict[str, Any] = {
@@ -90,7 +90,7 @@ def describe_for_page(forecaster: SeriesForecaster) -> dict[str, Any]:
         scores = {name: _plain(values) for name, values in intervals.scores.items()}
         about = {"kind": intervals.kind, "series": list(intervals.series), "season": intervals.season}
         found["intervals"] = {**about, "scores": scores}
-    if forecaster.history is not None:
+    if sample and forecaster.history is not None:
         found["history"] = last_rows(forecaster.history.series[0], PAGE_ROWS)
     return found
 

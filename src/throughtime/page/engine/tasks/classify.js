@@ -1,6 +1,6 @@
 // Labels of whole texts: the path "classify".
 
-import { answerTexts, batches, likeliest, normalise, pad, readCount, readTexts } from "../texts.js";
+import { answerTexts, batches, likeliest, normalise, pad, readCount, readTexts } from "../batches.js";
 import { openCodec } from "../text/codec.js";
 
 const TEXTS_AT_ONCE = 32;

@@ -1,11 +1,12 @@
 // Fills blanks with the likeliest words, several blanks together: the path "fill".
 
-import { BLANK, fillBlanks, readBlanks, tokenText } from "../text/blanks.js";
-import { openCodec } from "../text/codec.js";
+import { answerTexts, likeliest, normalise, pad, readCount, readTexts } from "../batches.js";
 import { tensor } from "../tensor.js";
-import { answerTexts, likeliest, normalise, pad, readCount, readTexts } from "../texts.js";
+import { fillBlanks, readBlanks, tokenText } from "../text/blanks.js";
+import { openCodec } from "../text/codec.js";
 
 const [ROWS_AT_ONCE, BLANKS_AT_ONCE] = [256, 1024];
+const BLANKS = /_{2,}|\[MASK\]/g;
 const BEAMS = 10;
 const MOST_RESULTS = 100;
 
@@ -27,7 +28,7 @@ class Filler {
       if (text.trim()) results.push(await this.fill(text, k, context));
       else results.push({ text, tokens: [], probability: 1, alternatives: [] });
     }
-    const around = texts.map((text) => text.replace(BLANK, " "));
+    const around = texts.map((text) => text.replace(BLANKS, " "));
     return answerTexts(this.model, results, this.codec.warnings(around));
   }
 

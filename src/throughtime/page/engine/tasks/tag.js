@@ -1,17 +1,13 @@
 // Tags of words, and a label of the whole sentence if the model gives one: the path "tag".
 
+import { answerTexts, batches, likeliest, pad, readTexts } from "../batches.js";
 import { bestTags, marginals, softmax } from "../chain.js";
 import { Problem } from "../problem.js";
-import { openCharacters } from "../text/characters.js";
-import { openCodec } from "../text/codec.js";
-import { openRule, RULE_NAMES } from "../text/rules.js";
-import { readVocabulary } from "../text/vocabulary.js";
-import { InputWarnings } from "../text/warnings.js";
-import { answerTexts, batches, likeliest, pad, readTexts } from "../texts.js";
+import { RULE_NAMES } from "../text/rules.js";
+import { numberForms, openTagWords } from "../text/words.js";
 
 const SENTENCES_AT_ONCE = 32;
 const LIKELY = 3;
-const NOTHING = -1; // the id before the first token of a text without a beginning mark
 
 export function openTag(model) {
   const tagger = new Tagger(model);
@@ -20,16 +16,7 @@ export function openTag(model) {
 
 class Tagger {
   constructor(model) {
-    const { files, settings } = model;
-    Object.assign(this, { model, settings, characters: openCharacters(files) });
-    const read = (name) => readVocabulary(files[`${name}.txt`]);
-    [this.words, this.letters, this.tags] = ["words", "characters", "tags"].map(read);
-    this.labels = settings.labelled ? read("labels").list : [];
-    this.languages = settings.languages.map((options, number) => ({
-      ...options,
-      codec: openCodec(files, `language-${number}/`),
-    }));
-    this.known = new InputWarnings(openRule("char", {}, this.characters), this.letters, this.characters);
+    Object.assign(this, { model, settings: model.settings, words: openTagWords(model.files, model.settings) });
   }
 
   async answer(body, context) {
@@ -39,8 +26,7 @@ class Tagger {
       const known = [...RULE_NAMES].sort().join(", ");
       throw new Problem(`tokenize: unknown tokenizer '${name}'; known are ${known}`);
     }
-    const rule = openRule(name, {}, this.characters);
-    const sentences = texts.map((text) => rule.tokenize(text));
+    const sentences = texts.map((text) => this.words.split(text, name));
     const results = sentences.map(() => buildAnswer([]));
     for (const batch of batches(sentences, SENTENCES_AT_ONCE)) {
       const chosen = batch.filter((number) => sentences[number].length);
@@ -49,12 +35,12 @@ class Tagger {
       const found = this.read(chosen.map((number) => sentences[number]));
       chosen.forEach((number, row) => (results[number] = found[row]));
     }
-    return answerTexts(this.model, results, this.known.of(texts));
+    return answerTexts(this.model, results, this.words.warnings(texts));
   }
 
   /** The answers for some sentences, each a list of words. */
   read(sentences) {
-    const names = this.labels.length ? ["tags", "labels"] : ["tags"];
+    const names = this.words.labels.length ? ["tags", "labels"] : ["tags"];
     const { tags, labels } = this.model.graphs.model.run(this.inputs(sentences), names);
     const width = tags.dims[2];
     return sentences.map((words, row) => {
@@ -62,7 +48,7 @@ class Tagger {
         const at = (step * sentences.length + row) * width;
         return Array.from(tags.data.subarray(at, at + width));
       });
-      const size = this.labels.length;
+      const size = this.words.labels.length;
       const label = labels ? this.label(labels.data.subarray(row * size, (row + 1) * size)) : null;
       return buildAnswer(this.tagWords(words, scores), label);
     });
@@ -71,7 +57,7 @@ class Tagger {
   tagWords(words, scores) {
     const { chain } = this.settings;
     const shares = marginals(scores, chain);
-    const names = this.tags.list;
+    const names = this.words.tags;
     return bestTags(scores, chain).map((tag, place) => ({
       word: words[place],
       tag: names[tag],
@@ -82,54 +68,27 @@ class Tagger {
 
   label(scores) {
     const [best] = likeliest(scores, 1);
-    return { label: this.labels[best], label_probability: softmax(scores)[best] };
+    return { label: this.words.labels[best], label_probability: softmax(scores)[best] };
   }
 
   /** The inputs of the graph; the letters of each distinct word are given once. */
   inputs(sentences) {
-    const forms = [...new Set(sentences.flat())];
-    const numbers = new Map(forms.map((form, number) => [form, number]));
-    const ids = forms.map((form) => this.wordId(form));
-    const numbered = sentences.map((words) => words.map((word) => numbers.get(word)));
+    const [forms, numbered] = numberForms(sentences);
+    const ids = forms.map((form) => this.words.wordId(form));
     const { ids: words, lengths } = pad(numbered.map((row) => row.map((form) => ids[form])));
     const given = { words, lengths };
     if (this.settings.spelled) {
-      const spelling = pad(forms.map((form) => this.letterIds(form)));
+      const spelling = pad(forms.map((form) => this.words.letterIds(form)));
       given.spelled = pad(numbered).ids;
       [given.characters, given.character_lengths] = [spelling.ids, spelling.lengths];
     }
-    this.languages.forEach((language, number) => {
-      const read = sentences.map((one) => readLanguage(language, one));
-      given[`read_${number}`] = pad(read.map((one) => one.ids)).ids;
-      given[`places_${number}`] = pad(read.map((one) => one.places)).ids;
+    this.words.languages.forEach((read, number) => {
+      const found = sentences.map(read);
+      given[`read_${number}`] = pad(found.map(([own]) => own)).ids;
+      given[`places_${number}`] = pad(found.map(([, places]) => places)).ids;
     });
     return given;
   }
-
-  wordId(form) {
-    const id = this.words.id(this.settings.lowercase ? this.characters.lower(form) : form);
-    return id < this.settings.vectors ? id : 0;
-  }
-
-  /** The ids of a word's letters; the middle of a long word is left out. */
-  letterIds(form) {
-    const letters = [...form];
-    const most = this.settings.max_characters;
-    if (letters.length > most) letters.splice(Math.floor(most / 2), letters.length - most);
-    return letters.map((letter) => this.letters.id(letter));
-  }
-}
-
-/** The ids of a sentence in the direction of a language model, and for each word the place of its last id. */
-function readLanguage({ codec, begin_id: begin, backward, between }, words) {
-  const ids = [begin ?? NOTHING];
-  const ordered = backward ? [...words].reverse() : words;
-  const places = ordered.map((word, number) => {
-    const own = codec.encode(word);
-    ids.push(...(number ? between : []), ...(backward ? own.reverse() : own));
-    return ids.length - 1;
-  });
-  return { ids, places: backward ? places.reverse() : places };
 }
 
 function buildAnswer(words, label) {

@@ -2,16 +2,12 @@
 
 import { Problem } from "./problem.js";
 import { tensor } from "./tensor.js";
+import { checkTexts } from "./text/texts.js";
 
 /** The texts of a request, whose field q is a text or a list of texts. */
 export function readTexts({ q }) {
-  const texts = typeof q === "string" ? [q] : q;
-  if (!Array.isArray(texts) || texts.some((text) => typeof text !== "string"))
-    throw new Problem("q: is missing or is no text; give a text or a list of texts");
-  texts.forEach((text, place) => {
-    if (/\p{Cs}/u.test(text)) throw new Problem(`texts[${place}]: is not valid text: it has half a surrogate pair`);
-  });
-  return texts;
+  if (typeof q !== "string" && !Array.isArray(q)) throw new Problem("q: is missing; give a text or a list of texts");
+  return checkTexts(q);
 }
 
 /** A whole number of a request within bounds, or the default if it is left out. */
