@@ -51,6 +51,7 @@ export function openLanguage(model) {
       };
     },
     score(ids) {
+      if (!ids.length) return [];
       const scores = [read([NOTHING], 1, first).log_probs.data[ids[0]]];
       let state = first;
       for (let at = 0; at < ids.length - 1; at += STEPS_AT_ONCE) {
