@@ -6,8 +6,9 @@ import { Problem } from "../problem.js";
 import { chooseCount, Shortlist } from "../shortlist.js";
 import { quote, strip } from "../text/characters.js";
 import { joinParts, openCodecs } from "../text/codecs.js";
-import { readTexts } from "../texts.js";
+import { readTexts } from "../batches.js";
 import { Tree } from "../tree.js";
+import { watchTranslation } from "../watching.js";
 
 const [MOST_BEAMS, MOST_ALTERNATIVES, MOST_TEXT, MOST_TOKENS, MOST_WORDS, MOST_LETTERS] = [20, 10, 2000, 120, 20, 200];
 const GROUP_WIDTH = 3; // hypotheses for each result of diverse search
@@ -19,6 +20,7 @@ export function openTranslate(model) {
     translate: (body, context) => translator.answer(body, context),
     "inspect/attention": (body, context) => translator.showAttention(body, context),
     "inspect/beam": (body, context) => translator.showBeam(body, context),
+    ...watchTranslation(model, translator.codecs, (prompt, context) => translator.findBest(prompt, context)),
   };
 }
 
@@ -100,6 +102,14 @@ class Translator {
       steps: Math.max(0, ...tree.nodes.map((node) => node.step)),
       ...this.warnings([text]),
     };
+  }
+
+  /** The tokens of the best translation of a sentence. */
+  async findBest(prompt, context) {
+    const rules = readConstraints(this.codecs.target);
+    const options = this.options(this.chooseSearch({}), prompt, rules);
+    const found = await new Decoding(this.graphs, prompt, null, false).search(options, this.bars(rules), context);
+    return found[0].tokens;
   }
 
   readInspected({ q, prefix, forbid }) {
