@@ -90,6 +90,7 @@ class TreeView {
   }
 
   show(tree) {
+    if (this.tree === tree) return; // another width or theme changes nothing here
     this.stop();
     this.tree = tree;
     const name = say("The tree of a beam search of width {width}", { width: tree.width });
@@ -112,7 +113,9 @@ class TreeView {
     this.explanation.tell(...tellBeam(tree, place));
     const ends = node.label === END;
     const text = joinPieces(tree.nodes, ends ? node.parent : place);
-    this.bar.choose({ label: node.label, prefix: text || null, forbid: ends ? null : wordOf(tree.nodes, place) });
+    const word = ends ? null : wordOf(tree.nodes, place);
+    const whole = (one) => (one && !one.endsWith("\ufffd") ? one : null);
+    this.bar.choose({ label: node.label, prefix: whole(text), forbid: whole(word) });
   }
 
   go(step, follow = false) {
@@ -314,7 +317,8 @@ function reasonOf(tree, { status, reason, score }) {
 function joinPieces(nodes, place) {
   if (place === null) return "";
   const pieces = pathTo(nodes, place).map((at) => (nodes[at].label === END ? ` ${END}` : nodes[at].piece));
-  return pieces.join("").trim();
+  // A character of several tokens is unknown until its last one.
+  return pieces.join("").replace(/\ufffd+(?=.)/gu, "").trim();
 }
 
 /** The word that a token belongs to, as far as it is written: a token inside a word has a dot before it. */
@@ -322,5 +326,5 @@ function wordOf(nodes, place) {
   const path = pathTo(nodes, place);
   let first = path.length - 1;
   while (first > 0 && nodes[path[first]].label.startsWith("·")) first -= 1;
-  return path.slice(first).map((at) => nodes[at].piece).join("").trim() || null;
+  return path.slice(first).map((at) => nodes[at].piece).join("").replace(/\ufffd+(?=.)/gu, "").trim() || null;
 }

@@ -23,7 +23,7 @@ function inside(value, curve) {
 
 const gate = (letter, value, curve = "σ") => ({
   letter,
-  symbols: `${curve}(…)`,
+  symbols: null,
   numbers: `${curve}(${inside(value, curve)})`,
   value,
 });

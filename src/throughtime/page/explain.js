@@ -55,13 +55,14 @@ export function formula(text) {
   });
 }
 
-function equation({ letter, symbols, numbers, value }) {
+function equation({ letter, symbols, numbers, value }, said = "") {
   const line = (text) => (text === null || text === undefined ? null : make("span", { class: "side" }, "= ", formula(text)));
   return make(
     "div",
     { class: "equation" },
     make("span", { class: "left" }, formula(letter)),
     make("span", { class: "right" }, line(symbols), line(numbers), make("span", { class: "side" }, "= ", make("b", {}, figure(value)))),
+    said ? make("span", { class: "words" }, said) : null,
   );
 }
 
@@ -104,10 +105,10 @@ export function tellUnit(answer, row, step) {
   return [
     make("h3", {}, say("Unit {unit} at “{token}”", where)),
     INTRODUCTIONS[form] ? text(say(INTRODUCTIONS[form])) : null,
-    make("div", { class: "equations" }, lines.map(equation)),
+    make("div", { class: "equations" }, lines.map((line) => equation(line, meaning(line.letter, answer.gates)))),
     share ? make("p", { class: "so" }, share) : null,
     ...notes.map((note) => make("p", { class: "hint" }, note)),
-    form && form !== "rnn" ? make("p", { class: "hint" }, say("The dots stand for the weighted sum; its value was computed back from the gate.")) : null,
+    form && form !== "rnn" ? make("p", { class: "hint" }, say("The number inside σ or tanh is the weighted sum; it was computed back from the result.")) : null,
   ];
 }
 
@@ -156,7 +157,7 @@ export function tellAttention(steps, row) {
         make(
           "span",
           { class: "right" },
-          make("span", { class: "side" }, "= e", make("sup", {}, say("score")), " / ", say("sum of all e"), make("sup", {}, say("score"))),
+          make("span", { class: "side" }, "= e", make("sup", {}, say("score")), " / ", say("sum")),
           make("span", { class: "side" }, `= ${figure(cells[best].power)} / ${figure(sum)}`),
           make("span", { class: "side" }, "= ", make("b", {}, figure(cells[best].weight)), " ", say("for “{token}”", { token: steps.source[best].trim() || "␣" })),
         ),

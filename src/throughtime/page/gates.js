@@ -30,6 +30,7 @@ export function gatesSection(models) {
   section.controls.append(form);
 
   function take(answer) {
+    if (picture.answer === answer) return; // the matrix follows the width and the theme itself
     const before = gate.value;
     options(
       layer,
@@ -63,7 +64,8 @@ function layerName(name) {
   const found = /^(encoder layer|decoder layer|layer)(?: (\d+)|, (.+) cell)?( from the left| from the right)?$/.exec(name);
   if (!found) return name;
   const [, part, number, cell, way] = found;
-  const which = number ?? cell ?? "";
+  if (cell) return say("decoder layer, {cell} cell", { cell });
+  const which = number ?? "";
   const said =
     part === "encoder layer"
       ? say("encoder layer {which}", { which })

@@ -5,6 +5,7 @@ import { make, within } from "./dom.js";
 import { scroller } from "./scroller.js";
 
 const SIZE = 13;
+const EDGE = 4; // pixels around the picture, for the frame of a focused or chosen cell
 const TILT = (50 * Math.PI) / 180;
 const MOST = 16000; // pixels of a canvas, the limit of some browsers
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
@@ -85,7 +86,7 @@ export function matrix({ name, rows, columns, values, kind = "open", most = 1, h
   function paint() {
     const room = element.clientWidth;
     if (!room) return;
-    grid = layOut(room);
+    grid = layOut(room - 2 * EDGE);
     const { left, top, wide, flat, width, height } = grid;
     const look = getComputedStyle(plane);
     const ratio = Math.min(devicePixelRatio || 1, MOST / width, MOST / height);
