@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import zlib
 
 from throughtime.files import PAGE
 
@@ -25,12 +26,12 @@ answer(found);
 
 def ask_model(node, model, asked, weights="float32"):
     """What the engine answers to each (path, body) for a model; `{"problem": sentence}` where it refuses."""
-    from throughtime.export.html import pack_block
     from throughtime.tasks.pages import pack
 
+    block = pack(model, "model", weights)
     products = PAGE / "engine" / "products.wasm"
     given = {
-        "blocks": [pack_block(pack(model, "model", weights))],
+        "blocks": [base64.b64encode(zlib.compress(block, 9, -zlib.MAX_WBITS)).decode()],
         "products": base64.b64encode(products.read_bytes()).decode(),
         "asked": list(asked),
     }

@@ -9,6 +9,8 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 from tests.browser.answers import differences
+from tests.browser.blocks import ask_model
+from tests.export import untrained
 
 READ = """
 import { readPanel } from "page/engine/histories.js";
@@ -189,3 +191,89 @@ def test_distributions_are_read_as_python_does(node, head):
         "drawn": own.draw(outputs, chances).tolist(),
     }
     assert not differences(node(script, given), expected, 1e-5)
+
+
+MODELS = {
+    "recurrent-gaussian": {"model": "recurrent", "head": "gaussian", "normalise": "standard", "cell": "lstm"},
+    "segment-quantiles": {"model": "segment", "segment": 5, "normalise": "last", "highway": "ridge"},
+    "mlp-student": {"model": "mlp", "head": "student", "normalise": "mean"},
+    "linear-quantiles": {"model": "linear", "scaling": "robust", "transform": "box-cox"},
+    "mlp-log": {"model": "mlp", "head": "gaussian", "transform": "log"},
+    "linear-recursive": {"model": "linear", "strategy": "recursive", "head": "point", "normalise": "mean"},
+    "mlp-recursive": {"model": "mlp", "strategy": "recursive", "paths": 30},
+    "state-point": {"model": "recurrent", "strategy": "recursive", "head": "point", "warm_up": 4},
+    "state-gaussian": {"model": "recurrent", "strategy": "recursive", "head": "gaussian", "paths": 40},
+    "state-student": {"model": "recurrent", "strategy": "recursive", "head": "student", "paths": 9},
+}
+
+
+def draw_series(dice, size, names):
+    """Positive series, some with gaps, of known and of new names."""
+    series = []
+    for name in names:
+        times = np.arange(size + dice.integers(0, 9)) / dice.uniform(2, 6)
+        y = np.exp(
+            np.sin(times) * dice.uniform(0.1, 1) + dice.normal(0, 0.2, len(times)) + dice.uniform(0, 2)
+        )
+        missing = dice.random(len(y)) < dice.choice([0, 0.1])
+        series.append(
+            {"unique_id": name, "y": [None if gap else float(v) for gap, v in zip(missing, y, strict=True)]}
+        )
+    return series
+
+
+def draw_forecasts(dice, count, farthest, levels):
+    """Bodies of requests for one series or several."""
+    for _ in range(count):
+        names = dice.permutation(["north", "south", "new", "other"])[: dice.integers(1, 4)].tolist()
+        body = {"series": draw_series(dice, int(dice.integers(24, 60)), names)}
+        if dice.random() < 0.8:
+            body["h"] = int(dice.integers(1, farthest + 1))
+        if levels and dice.random() < 0.8:
+            body["level"] = dice.choice([50, 80, 90, 95], dice.integers(1, 4), replace=False).tolist()
+        yield body
+
+
+def answer_in_python(runner, body):
+    """The forecasts of an exported model in the server's words."""
+    from throughtime.runtime.forecast import ends
+
+    values = {one["unique_id"]: [np.nan if v is None else v for v in one["y"]] for one in body["series"]}
+    levels = sorted(body.get("level", ()))
+    return [
+        {
+            "unique_id": one.unique_id,
+            "mean": one.mean.tolist(),
+            "intervals": {
+                f"{level:g}": {
+                    name: one.quantiles[end].tolist()
+                    for name, end in zip(("lo", "hi"), ends(level), strict=True)
+                }
+                for level in levels
+            },
+        }
+        for one in runner.forecast(values, h=body.get("h"), level=levels)
+    ]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_forecasts_are_those_of_the_python_runner(node, tmp_path, inputs, name):
+    import throughtime as tt
+    from throughtime import runtime
+    from throughtime.api import export
+
+    settings = MODELS[name]
+    run = untrained.forecaster(tmp_path, lift=9.0, **settings)
+    export(run, tmp_path / "exported")
+    runner, model = runtime.load(tmp_path / "exported"), tt.load(run, device="cpu")
+    recursive, point = settings.get("strategy") == "recursive", settings.get("head") == "point"
+    dice = np.random.default_rng(len(name))
+    bodies = list(draw_forecasts(dice, max(5, inputs // 5), 14 if recursive else 6, not point))
+    found = ask_model(node, model, [("forecast", body) for body in bodies])
+    for body, mine in zip(bodies, found, strict=True):
+        expected = {"model": "model", "forecasts": answer_in_python(runner, body)}
+        assert not differences(mine, expected, 1e-3, absent=("ds", "notes"))
+        first = len(body["series"][0]["y"])
+        assert mine["forecasts"][0]["ds"][0] == str(first)
+        gaps = sum(None in one["y"] for one in body["series"])
+        assert len(mine["notes"]) == gaps
