@@ -6,7 +6,7 @@ MINUTES ?= 10
 # Some images forbid Python to store compiled modules: each of the hundreds of processes of the tests would compile torch again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help lock lock-check demo test test-browser coverage matrix test-install test-docs fuzz lint bench results clean
+.PHONY: help lock lock-check demo test test-browser coverage matrix test-install test-docs fuzz lint bench results wasm clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -83,6 +83,13 @@ bench: $(VENV)/.dev ## measure speed and memory beside other libraries, in one r
 
 results: $(VENV)/.dev ## measure the figures of RESULTS.md again
 	$(BIN)/python -m recipes
+
+# Any clang makes working code; the committed bytes are those of Debian 12's clang and lld 14.
+ENGINE = src/throughtime/page/engine
+wasm: ## compile the products of exported pages from C to WebAssembly, with clang and lld
+	clang --target=wasm32-unknown-unknown -O2 -msimd128 -ffreestanding -nostdlib -fno-vectorize -Wall -Wextra -Werror \
+		-Wl,--no-entry,--import-memory,--strip-all,-z,stack-size=16384 -o $(ENGINE)/products.wasm $(ENGINE)/products.c
+	chmod 644 $(ENGINE)/products.wasm
 
 clean: ## remove everything that the other targets made
 	rm -rf $(VENV) $(PACKAGES) .matrix .coverage build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

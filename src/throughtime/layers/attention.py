@@ -93,6 +93,9 @@ class Attention(nn.Module, ABC):
         scores = self.graph_scores(ops, by_sentence, keys)  # [S, n, T]
         if self.scaled:
             scores = ops.op("Mul", scores, ops.constant(self.scale))
+        if ops.for_page:
+            by_query = ops.op("Reshape", scores, ops.sizes(-1, ops.size(scores, 2)))
+            ops.show(by_query, "attention_scores", "float32", ["rows", "time"])
         weights = graph_masked_softmax(ops, scores, ops.op("Unsqueeze", padding, ops.axes(1)))
         context = ops.op("MatMul", weights, values)
         by_row = [ops.op("Reshape", each, ops.sizes(-1, ops.size(each, 2))) for each in (context, weights)]
@@ -155,14 +158,17 @@ class Additive(Attention):
         return ops.op("Mul", ops.constant(2.0), ops.linear(outputs, self.key.weight, self.key.bias))
 
     def graph_scores(self, ops: Ops, query: str, keys: str) -> str:
-        """2 v' sigmoid(2 W q + key): less the sum of v, which a softmax does not see."""
+        """2 v' sigmoid(2 W q + key): less the sum of v, which a softmax does not see but a page shows."""
         asked = ops.op("Mul", ops.constant(2.0), ops.linear(query, self.query.weight))
         pairs = ops.op(
             "Add", ops.op("Unsqueeze", asked, ops.axes(2)), ops.op("Unsqueeze", keys, ops.axes(1))
         )  # [S, n, T, D]
         # A column, not a vector: onnxruntime takes six times as long for a vector.
         energy = ops.constant(2 * self.energy.detach().cpu()[:, None])
-        return ops.op("Squeeze", ops.op("MatMul", ops.op("Sigmoid", pairs), energy), ops.axes(-1))
+        scores = ops.op("Squeeze", ops.op("MatMul", ops.op("Sigmoid", pairs), energy), ops.axes(-1))
+        return (
+            ops.op("Sub", scores, ops.constant(float(self.energy.detach().sum()))) if ops.for_page else scores
+        )
 
 
 class ProductAttention(Attention):

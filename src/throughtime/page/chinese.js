@@ -12,7 +12,10 @@ export const CHINESE = {
   "All answers are computed in this page; nothing is sent anywhere.": "所有结果都在本页内计算，不会向任何地方发送数据。",
   "All answers are computed by this server; nothing is sent to another one.":
     "所有结果都由本服务器计算，不会发送给其他服务器。",
-  Endpoints: "接口说明",
+  "This file was made by throughtime. It needs no network: keep it, copy it, send it on.":
+    "本文件由 throughtime 生成，无需网络：可以保存、复制或转发。",
+  "Other programs can ask the same questions:": "其他程序也可以提出同样的请求：",
+  "all endpoints": "全部接口",
   "API key": "API 密钥",
   "Use it": "使用",
   "The server does not answer; is it still running?": "服务器没有响应，它还在运行吗？",
@@ -29,6 +32,7 @@ export const CHINESE = {
   Compose: "创作",
   Forecast: "预测",
   Gates: "门",
+  Model: "模型",
   "Model for: {title}": "模型（{title}）",
   Examples: "例子",
   Text: "文本",
@@ -42,7 +46,7 @@ export const CHINESE = {
   "Python, with the library": "Python，直接使用程序库",
   "Compare two models": "比较两个模型",
   "Compare two settings": "比较两种设置",
-  "Close the comparison": "结束比较",
+  Compare: "比较",
   "Second column": "第二栏",
   temperature: "温度",
   "top k": "前 k 个",

@@ -7,20 +7,13 @@ const SHARED = "textarea, [data-shared]";
 
 /** Give a section a button for a second column; `build` builds the section again. */
 export function addComparison(section, build) {
+  if (section.models.length === 1 && !section.controls.querySelector("select, input")) return;
   let second = null;
-  const button = make("button", { type: "button", class: "quiet", "aria-expanded": "false", onclick: change });
-  section.top.append(button);
-  tell();
-
-  function tell() {
-    const several = section.models.length > 1;
-    button.setAttribute("aria-expanded", String(second !== null));
-    button.textContent = second
-      ? say("Close the comparison")
-      : several
-        ? say("Compare two models")
-        : say("Compare two settings");
-  }
+  const name = section.models.length > 1 ? say("Compare two models") : say("Compare two settings");
+  const button = make("button", { type: "button", class: "quiet", title: name, onclick: change }, say("Compare"));
+  button.setAttribute("aria-label", name);
+  button.setAttribute("aria-pressed", "false");
+  section.head.append(button);
 
   function change() {
     if (second) {
@@ -32,13 +25,17 @@ export function addComparison(section, build) {
       second.panel.classList.add("second");
       second.panel.setAttribute("role", "group");
       second.panel.setAttribute("aria-label", say("Second column"));
+      for (const box of second.controls.querySelectorAll("textarea")) {
+        box.readOnly = true; // it shows what the first column was asked
+        box.tabIndex = -1;
+      }
       chooseOther(second, section.model);
       section.columns.append(second.panel);
       share();
       second.chooser ? second.chooser.dispatchEvent(new Event("change")) : second.begin?.();
     }
     section.columns.classList.toggle("two", second !== null);
-    tell();
+    button.setAttribute("aria-pressed", String(second !== null));
   }
 
   /** Copy the input of the first column to the second. */

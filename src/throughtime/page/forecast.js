@@ -80,7 +80,6 @@ export function forecastSection(models) {
       const line = (value, at) => `${answer.ds[at]},${value === null ? "" : Number(value.toPrecision(7))}`;
       box.value = ["ds,y", ...answer.y.map(line)].join("\n");
       section.drawings = {};
-      form.requestSubmit();
     });
   }
   async function read(chosen) {
@@ -108,17 +107,32 @@ export function forecastSection(models) {
     forecast();
   });
   which.addEventListener("change", () => form.requestSubmit());
-  own.addEventListener("click", history);
+  own.addEventListener("click", async () => {
+    await history();
+    if (!section.problem.textContent) form.requestSubmit();
+  });
   const fit = () => {
     steps.input.value = String(section.model.horizon);
   };
   fit();
   section.onModel(() => {
     fit();
-    box.value ? form.requestSubmit() : history();
+    section.begin();
   });
-  section.begin = () => (box.value ? form.requestSubmit() : history());
+  section.begin = async () => {
+    if (!box.value) await history();
+    if (!box.value) box.value = exampleSeries(section.model);
+    form.requestSubmit();
+  };
   return section;
+}
+
+/** A series with a season and a trend, for a model whose own data are not available. */
+function exampleSeries({ lookback }) {
+  const rows = Array.from({ length: Math.max(96, lookback) }, (_, row) =>
+    (100 + 0.2 * row + 12 * Math.sin((row * Math.PI) / 6) + 3 * Math.cos(row * 1.7)).toFixed(1),
+  );
+  return ["y", ...rows].join("\n");
 }
 
 /** Ask for intervals; a model without them is asked again without, and the reason stands below the picture. */

@@ -32,25 +32,26 @@ export class Section {
         models.map((one) => make("option", { value: one.name }, describeModel(one))),
       );
     this.code = new RequestPanel();
-    this.panel = make(
+    this.head = make(
       "div",
-      { class: "panel" },
-      make(
-        "div",
-        { class: "asking" },
-        make("div", { class: "head" }, this.chooser ?? make("span", { class: "model" }, describeModel(models[0]))),
-        this.controls,
-        this.problem,
-        this.warning,
-      ),
-      make("div", { class: "answering" }, this.view, this.code.element),
+      { class: "head" },
+      say("Model"),
+      this.chooser ?? make("strong", {}, describeModel(models[0])),
     );
-    this.top = make("div", { class: "top" }, make("h2", { id: heading }, title));
+    const asking = make(
+      "div",
+      { class: "asking" },
+      this.head,
+      this.controls,
+      make("div", { class: "notes" }, this.problem, this.warning),
+    );
+    const answering = make("div", { class: "answering" }, this.view, this.code.element);
+    this.panel = make("div", { class: "panel" }, make("div", { class: "halves" }, asking, answering));
     this.columns = make("div", { class: "columns" }, this.panel);
     this.element = make(
       "section",
       { id, "aria-labelledby": heading, tabindex: -1 },
-      this.top,
+      make("h2", { id: heading }, title),
       make("p", { class: "hint" }, hint),
       this.columns,
     );

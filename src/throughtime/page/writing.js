@@ -25,20 +25,22 @@ export function writingSection(models) {
   const again = make("button", { type: "button" }, say("Another one"));
   const next = make("div", {});
   const written = make("div", { class: "written" });
-  section.view.append(next, written);
+  section.view.append(next);
   const { form, box } = textForm({
     section,
     label: say("Text"),
     button: say("Continue the text"),
     rows: 3,
     live: expect,
-    extra: [again, tokens.label, temperature.label, top.label, seed.label, make("label", {}, say("stop at"), stop)],
+    extra: [again],
     send: () => {
       expect();
       write();
     },
   });
-  section.controls.append(form);
+  const until = make("label", {}, say("stop at"), stop);
+  form.append(make("div", { class: "row" }, tokens.label, temperature.label, top.label, seed.label, until));
+  section.controls.append(form, written);
 
   function expect() {
     return section.ask("inspect/next", { q: box.value, k: SHOWN }, (answer) => {
@@ -68,14 +70,8 @@ export function writingSection(models) {
     seed.input.value = String((seed.read() ?? 0) + 1);
     form.requestSubmit();
   });
-  section.onModel(() => {
-    written.replaceChildren();
-    expect();
-  });
-  section.begin = () => {
-    expect();
-    write();
-  };
+  section.begin = () => form.requestSubmit();
+  section.onModel(section.begin);
   return section;
 }
 

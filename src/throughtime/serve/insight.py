@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any
 
-import numpy as np
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
@@ -15,7 +14,7 @@ from throughtime.errors import InputError, ThroughtimeError
 from throughtime.inspection.gates import unit_gates
 from throughtime.inspection.next_tokens import next_tokens
 from throughtime.inspection.translation import attention_view, beam_tree
-from throughtime.results import format_times
+from throughtime.series.history import last_rows
 from throughtime.serve.bodies import answer, body_schema, read_body
 from throughtime.serve.cost import MOST_BEAMS
 from throughtime.serve.requests import RefusalError, Text, TextsRequest
@@ -149,11 +148,8 @@ async def history(request: Request) -> Response:
         except (ThroughtimeError, OSError):
             sentence = f"the training data of {served.name} are not available; paste some data"
             raise RefusalError(404, sentence) from None
-        one = panel.series[0]
-        last = one.ds[-asked.rows :]
-        ds = format_times(last) if last.dtype.kind == "M" else last.tolist()
-        y = [float(value) if np.isfinite(value) else None for value in one.y[-asked.rows :]]
-        return [{"model": served.name, "unique_id": one.unique_id, "ds": ds, "y": y}] * len(items)
+        rows = last_rows(panel.series[0], asked.rows)
+        return [{"model": served.name, **rows}] * len(items)
 
     (rows,) = await service.compute(request, served, ("history", asked.rows), compute, [None])
     return await answer(request, rows)

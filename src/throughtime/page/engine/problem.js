@@ -1,3 +1,3 @@
-// A problem that the reader is told in one sentence.
+// What went wrong, as one sentence for the reader.
 
 export class Problem extends Error {}
