@@ -7,7 +7,7 @@ import { Problem } from "../problem.js";
 import { chooseCount, Shortlist } from "../shortlist.js";
 import { quote, strip } from "../text/characters.js";
 import { openCodecs } from "../text/codecs.js";
-import { readTexts } from "../texts.js";
+import { readTexts } from "../batches.js";
 import { Tree } from "../tree.js";
 
 const [MOST_BEAMS, MOST_ALTERNATIVES, MOST_TEXT, MOST_TOKENS, MOST_WORDS, MOST_LETTERS] = [20, 10, 2000, 120, 20, 200];
