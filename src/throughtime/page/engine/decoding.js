@@ -4,8 +4,6 @@ import { barTokens, pathOf, searchBeam } from "./beam.js";
 import { takeRows, tensor } from "./tensor.js";
 
 const LENGTH_STEP = 16;
-/** Milliseconds between two pauses of a search. */
-const BETWEEN_PAUSES = 30;
 
 // The maximum number of tokens of a translation, which depends on the length of the source alone.
 export function mostTokens(prompt) {
@@ -66,16 +64,13 @@ export class Decoding {
   }
 
   // Search with the options of `searchBeam`, without the tokens that `bars` names.
-  async search(options, bars, context, watch) {
-    let last = performance.now();
-    const pause = async () => {
-      if (performance.now() - last > BETWEEN_PAUSES) {
-        await context.pause();
-        last = performance.now();
-      }
-    };
+  search(options, bars, context, watch) {
     const { end } = options;
-    return searchBeam((rows) => this.step(rows), options, { bar: barTokens({ ...bars, end }), watch, pause });
+    return searchBeam((rows) => this.step(rows), options, {
+      bar: barTokens({ ...bars, end }),
+      watch,
+      pause: () => context.pause(),
+    });
   }
 
   // The weights of a result and the scores before the softmax, one row for each token; null without attention.

@@ -1,14 +1,14 @@
 // Translations, their alignments and the tree of the search: "translate", "inspect/attention", "inspect/beam".
 
-import { alignWords, joinAlignments } from "../alignment.js";
 import { readConstraints } from "../constraints.js";
 import { Decoding, mostTokens } from "../decoding.js";
 import { Problem } from "../problem.js";
 import { chooseCount, Shortlist } from "../shortlist.js";
 import { quote, strip } from "../text/characters.js";
-import { openCodecs } from "../text/codecs.js";
+import { joinParts, openCodecs } from "../text/codecs.js";
 import { readTexts } from "../batches.js";
 import { Tree } from "../tree.js";
+import { watchTranslation } from "../watching.js";
 
 const [MOST_BEAMS, MOST_ALTERNATIVES, MOST_TEXT, MOST_TOKENS, MOST_WORDS, MOST_LETTERS] = [20, 10, 2000, 120, 20, 200];
 const GROUP_WIDTH = 3; // hypotheses for each result of diverse search
@@ -20,6 +20,7 @@ export function openTranslate(model) {
     translate: (body, context) => translator.answer(body, context),
     "inspect/attention": (body, context) => translator.showAttention(body, context),
     "inspect/beam": (body, context) => translator.showBeam(body, context),
+    ...watchTranslation(model, translator.codecs, (prompt, context) => translator.findBest(prompt, context)),
   };
 }
 
@@ -103,6 +104,14 @@ class Translator {
     };
   }
 
+  /** The tokens of the best translation of a sentence. */
+  async findBest(prompt, context) {
+    const rules = readConstraints(this.codecs.target);
+    const options = this.options(this.chooseSearch({}), prompt, rules);
+    const found = await new Decoding(this.graphs, prompt, null, false).search(options, this.bars(rules), context);
+    return found[0].tokens;
+  }
+
   readInspected({ q, prefix, forbid }) {
     const [text] = readTexts({ q: readText("q", q, MOST_TEXT) });
     const words = forbid ?? [];
@@ -165,7 +174,7 @@ class Translator {
   }
 
   split(text) {
-    return this.codecs.split(text, this.settings.generation.max_source_tokens);
+    return this.codecs.splitTexts([text], this.settings.generation.max_source_tokens)[0];
   }
 
   // The translations of each part of a text, best first: [{source, translations}].
@@ -192,7 +201,7 @@ class Translator {
     const own = { text: bare ? strip(text) : text, score, log_prob: logProb, ended, alignment: null, steps: null };
     if (looks) {
       const words = tokens.map((id) => codecs.target.vocabulary.token(id));
-      own.alignment = alignWords(codecs, looks.weights, codecs.source.tokenizer.tokenize(source), words);
+      own.alignment = codecs.alignWords(looks.weights, codecs.source.tokenizer.tokenize(source), words);
     }
     if (looks?.scores) {
       const round = (rows) => rows.map((row) => Array.from(row, (value) => Math.round(value * DIGITS) / DIGITS));
@@ -208,19 +217,9 @@ class Translator {
 
   // The best translations of all parts as one; the second best ones form the first alternative, and so on.
   join(parts) {
-    const many = Math.max(1, ...parts.map(({ translations }) => translations.length));
-    return Array.from({ length: many }, (_, rank) => {
-      const own = parts.map(({ translations }) => translations[Math.min(rank, translations.length - 1)]);
-      const sum = (name) => own.reduce((total, one) => total + one[name], 0);
-      return {
-        text: this.codecs.join(own.map((one) => one.text)),
-        score: sum("score"),
-        log_prob: sum("log_prob"),
-        ended: own.every((one) => one.ended),
-        alignment: own.length && own.every((one) => one.alignment) ? joinAlignments(own.map((one) => one.alignment)) : null,
-        steps: null,
-      };
-    });
+    const named = (own) => own.translations.map((one) => ({ ...one, logProb: one.log_prob }));
+    const { alternatives, ...best } = joinParts(parts.map(named));
+    return [best, ...alternatives].map(({ logProb, ...one }) => ({ ...one, log_prob: logProb, steps: null }));
   }
 }
 
