@@ -19,15 +19,14 @@ function numbered(stem, values) {
 
 export class Decoding {
   // `candidates` are the ids of the target tokens that may be used, rising; null allows all. With `attends` the
-  // attention of each step is kept, with `watches` the gates of the encoder and of each step.
-  constructor({ encoder, decoder }, prompt, { candidates = null, attends = false, watches = false } = {}) {
-    Object.assign(this, { decoder, watches, gates: [], steps: [] });
+  // attention of each step is kept.
+  constructor({ encoder, decoder }, prompt, candidates = null, attends = false) {
+    Object.assign(this, { decoder, steps: [] });
     this.names = numbered("state", encoder.outputs);
     const kept = numbered("kept", encoder.outputs);
     const { length } = prompt;
     const source = { source: tensor("int64", [length, 1], prompt), lengths: tensor("int64", [1], [length]) };
-    const found = encoder.run(source, [...this.names, ...kept], watches);
-    this.encoderGates = found.watched;
+    const found = encoder.run(source, [...this.names, ...kept]);
     this.state = this.names.map((name) => found[name]);
     this.given = Object.fromEntries(kept.map((name) => [name, found[name]]));
     this.ids = candidates;
@@ -48,8 +47,7 @@ export class Decoding {
     this.names.forEach((name, number) => (given[name] = takeRows(this.state[number], from)));
     given.k = tensor("int64", [1], [this.ids?.length ?? 1]);
     const own = this.ids ? ["candidate_log_probs", "candidate_ids"] : ["log_probs"];
-    const found = this.decoder.run(given, [...own, ...this.following, ...this.shown], this.watches);
-    this.gates.push(found.watched);
+    const found = this.decoder.run(given, [...own, ...this.following, ...this.shown]);
     this.state = this.following.map((name) => found[name]);
     this.steps.push(this.shown.map((name) => found[name]));
     const values = found[own[0]];

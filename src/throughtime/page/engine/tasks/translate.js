@@ -5,12 +5,12 @@ import { readNumber, readText, warn } from "../asked.js";
 import { readTexts } from "../batches.js";
 import { readConstraints } from "../constraints.js";
 import { Decoding, mostTokens } from "../decoding.js";
-import { joinSteps, openGates } from "../gates.js";
 import { Problem } from "../problem.js";
 import { chooseCount, Shortlist } from "../shortlist.js";
 import { quote, strip } from "../text/characters.js";
 import { joinParts, openCodecs } from "../text/codecs.js";
 import { Tree } from "../tree.js";
+import { watchTranslation } from "../watching.js";
 
 const [MOST_BEAMS, MOST_ALTERNATIVES, MOST_TOKENS, MOST_WORDS, MOST_LETTERS] = [20, 10, 120, 20, 200];
 const GROUP_WIDTH = 3; // hypotheses for each result of diverse search
@@ -22,7 +22,7 @@ export function openTranslate(model) {
     translate: (body, context) => translator.answer(body, context),
     "inspect/attention": (body, context) => translator.showAttention(body, context),
     "inspect/beam": (body, context) => translator.showBeam(body, context),
-    ...openGates(model, translator.codecs.source, (text) => translator.readGates(text)),
+    ...watchTranslation(model, translator.codecs, (prompt, context) => translator.findBest(prompt, context)),
   };
 }
 
@@ -105,23 +105,12 @@ class Translator {
     };
   }
 
-  // The gates of the encoder, and of the decoder while it reads its best translation.
-  readGates(text) {
-    const prompt = this.codecs.prompt(text);
-    const look = async (context) => {
-      const { source, target } = this.codecs;
-      const rules = readConstraints(target);
-      const options = this.options(this.chooseSearch({}), prompt, rules);
-      const [best] = await new Decoding(this.graphs, prompt).search(options, this.bars(rules), context);
-      const again = new Decoding(this.graphs, prompt, { watches: true });
-      const written = [options.begin, ...best.tokens];
-      written.forEach((token) => again.step([{ token, from: 0 }]));
-      return [
-        { tokens: source.labels(source.pieces(prompt)), watched: again.encoderGates },
-        { tokens: target.labels(target.pieces(written)), watched: joinSteps(again.gates) },
-      ];
-    };
-    return { size: prompt.length, look };
+  // The tokens of the best translation of a sentence.
+  async findBest(prompt, context) {
+    const rules = readConstraints(this.codecs.target);
+    const options = this.options(this.chooseSearch({}), prompt, rules);
+    const [best] = await new Decoding(this.graphs, prompt).search(options, this.bars(rules), context);
+    return best.tokens;
   }
 
   readInspected(body) {
@@ -195,7 +184,7 @@ class Translator {
     for (const source of this.split(text)) {
       const prompt = this.codecs.prompt(source);
       const candidates = count ? this.shortlist.candidates(prompt, count, rules.prefix) : null;
-      const decoding = new Decoding(this.graphs, prompt, { candidates, attends });
+      const decoding = new Decoding(this.graphs, prompt, candidates, attends);
       const found = await decoding.search(this.options(search, prompt, rules), this.bars(rules), context);
       const translations = found.map((one) => this.describe(one, decoding, source, prompt, rules.any));
       parts.push({ source, translations });
