@@ -123,4 +123,160 @@ export const CHINESE = {
   "{time}: forecast {value}": "{time}：预测值 {value}",
   "{level} % within {low} and {high}": "{level} % 的区间为 {low} 至 {high}",
   // The pictures
+  // The pictures, their explanations and interventions
+  ", ": "，",
+  "1 keeps the state": "为 1 时保持状态",
+  "A model with attention looks back at all source words before it writes a word; a model without it reads the source into one vector.":
+    "有注意力的模型在写每个词之前都会回看所有源词；没有注意力的模型则把原文读成一个向量。",
+  "A unit of a GRU holds one number, its state h. At each token, r, z and n are sums over the token and all old states, each with its own weights. The curve σ squeezes a sum to a number between 0 (shut) and 1 (open), tanh to one between −1 and 1. Then h becomes a mixture: z says how much of the old state stays.":
+    "GRU 的一个单元保存一个数，即它的状态 h。每读一个词元，r、z 和 n 各用自己的权重，对这个词元和所有旧状态求和。曲线 σ 把和压缩到 0（关）与 1（开）之间，tanh 把它压缩到 −1 与 1 之间。然后 h 成为一个混合：z 决定旧状态保留多少。",
+  "A unit of a plain network has no gates. At each token, its state h is computed anew from the token and all old states.":
+    "普通网络的单元没有门。每读一个词元，状态 h 都由这个词元和所有旧状态重新算出。",
+  "A unit of an LSTM has a memory c, and shows part of it as its state h. At each token, f, i, g and o are sums over the token and all old states, each with its own weights. The curve σ squeezes a sum to a number between 0 (shut) and 1 (open), tanh to one between −1 and 1. f says how much of the memory stays, i how much of g is added, o how much is shown.":
+    "LSTM 的一个单元有一份记忆 c，并把其中一部分作为状态 h 显示出来。每读一个词元，f、i、g 和 o 各用自己的权重，对这个词元和所有旧状态求和。曲线 σ 把和压缩到 0（关）与 1（开）之间，tanh 把它压缩到 −1 与 1 之间。f 决定记忆保留多少，i 决定加入多少 g，o 决定显示多少。",
+  "A unit of this cell holds one number, its state h. Its gate z sees only the token, not the past. The new state is a mixture of the old one and of a new value, computed from the token alone.":
+    "这种单元保存一个数，即它的状态 h。门 z 只看当前词元，不看过去。新状态是旧状态与一个新值的混合，新值只由当前词元算出。",
+  "A unit of this cell holds one number, its state h. Its gates f and i see only the token, not the past, and add up to 1. The new state is a mixture of the old one and of a new value, computed from the token alone.":
+    "这种单元保存一个数，即它的状态 h。门 f 和 i 只看当前词元，不看过去，两者之和为 1。新状态是旧状态与一个新值的混合，新值只由当前词元算出。",
+  "Alignment: a row for each word of the translation, a column for each source word. Choose a row with the arrow keys.":
+    "对齐图：每行是译文的一个词，每列是原文的一个词。用方向键选择一行。",
+  "All powers are divided by the largest one, so that they stay small; this changes no weight.":
+    "所有的幂都除以其中最大的一个，使数字不致过大；这不会改变任何权重。",
+  "At each step, every hypothesis is continued with every token, and only the best are kept. Move the slider or press play; choose a token to see why it was kept or cut, to force it, or to forbid it.":
+    "每一步都用所有词元续写每个候选译文，只保留最好的几个。拖动滑块或点击播放；选择一个词元，可以看它为何被保留或舍弃，也可以强制使用或禁止它。",
+  "At its first step, a layer has nothing to remember: the value before is 0.": "在第一步，这一层还没有可记的内容：之前的值为 0。",
+  "Before it writes a word, the model gives each source word a weight. The weights of a row add up to 1: they say how much each source word counts for this word of the translation.":
+    "在写一个词之前，模型给每个源词一个权重。一行的权重之和为 1，表示每个源词对译文中这个词有多重要。",
+  "Before it writes this token, the model compares what it has written so far with each source token. A high score means: this fits. Then e is raised to each score, everything is added up, and each part is divided by the sum: now all are positive and add up to 1.":
+    "在写这个词元之前，模型把已写的内容与每个源词元比较。得分高表示相配。然后以 e 为底、以得分为指数求幂，全部相加，再把每一项除以总和：这样各项都是正数，且总和为 1。",
+  "Begin with this": "以此开头",
+  "Choose a token to force or forbid it.": "选择一个词元，即可强制使用或禁止它。",
+  "Each further token makes the sum smaller, so long texts would always lose. Dividing by a power of the length makes up for it; α = {alpha} is the exponent of this model.":
+    "每多一个词元，总和就更小，长译文因此总会吃亏。除以长度的幂可以弥补这一点；α = {alpha} 是本模型的指数。",
+  "Each row is a unit, each column a token. Units that remember longest are at the top, those that forget fastest at the bottom. Choose a cell to see how its value comes about.":
+    "每行是一个单元，每列是一个词元。记得最久的单元在最上面，忘得最快的在最下面。选择一个格子，看它的值是怎样得来的。",
+  "Forbid this": "禁止使用",
+  "From scores to weights": "从得分到权重",
+  "From scores to weights, for “{token}”": "“{token}”：从得分到权重",
+  "In the matrix, weights are added up over the tokens of a source word, and averaged over those of a word of the translation.":
+    "在矩阵中，同一源词各词元的权重相加，同一译词各词元的权重取平均。",
+  Intervene: "干预",
+  Interventions: "当前的干预",
+  "Numbers on the left: half-life in tokens": "左侧数字：半衰期（词元数）",
+  "Numbers on the left: units": "左侧数字：单元编号",
+  "Play the search": "播放搜索过程",
+  "Point at a word of the translation, or move to it with the keyboard: the source words that it attended to light up.":
+    "指向译文中的一个词，或用键盘移到它上面：它所关注的源词会亮起来。",
+  "Read it": "读入",
+  "See which units remember": "看看哪些单元在记忆",
+  "Sentence {number}": "第 {number} 句",
+  "Showing all {all} units, from the longest memory to the shortest.": "显示全部 {all} 个单元，从记忆最长到最短。",
+  "Showing {some} of {all} units, evenly spaced from the longest memory to the shortest.":
+    "显示 {all} 个单元中的 {some} 个，从记忆最长到最短均匀选取。",
+  "So at “{token}” unit {unit} keeps {share} of what it held before.":
+    "所以在“{token}”处，单元 {unit} 保留了之前内容的 {share}。",
+  Source: "原文",
+  "Source words": "源词",
+  "Step of the search": "搜索的步数",
+  "Step {step}: {kept} kept, {ended} ended; of the others, which were cut, {cut} are shown.":
+    "第 {step} 步：保留 {kept} 个，结束 {ended} 个；其余被舍弃，图中显示其中 {cut} 个。",
+  "Take back: begins with “{text}”": "撤销：以“{text}”开头",
+  "Take back: without “{text}”": "撤销：不含“{text}”",
+  "The best translation did not change.": "最佳译文没有变化。",
+  "The best: “{text}”, score {score}.": "最佳：“{text}”，得分 {score}。",
+  "The equations of this cell are its own; these are the values of its letters.": "这种单元有自己的公式；以下是各字母的值。",
+  "The model finds this translation less likely than its own choice.": "模型认为这个译文不如它自己选的可能性大。",
+  "The number inside σ or tanh is the weighted sum; it was computed back from the result.":
+    "σ 或 tanh 括号里的数是加权和，由结果反推得出。",
+  "The probability of a text is the product of the probabilities of its tokens. Logarithms turn the product into a sum, which stays easy to read: each token adds a number below 0, and the nearer to 0, the better.":
+    "一段文字的概率是其中各词元概率的乘积。取对数后乘积变成和，更容易读：每个词元加上一个小于 0 的数，越接近 0 越好。",
+  "The score of “{token}” at step {step}": "第 {step} 步“{token}”的得分",
+  "The sum of log-probabilities": "对数概率之和",
+  "The tree of a beam search of width {width}": "束宽为 {width} 的束搜索树",
+  "The value before this step came from another part of the model and is not in the picture; it was computed back from the equation.":
+    "这一步之前的值来自模型的其他部分，不在图中；它是由公式反推出来的。",
+  "The value before this step is unknown (?), but so little of it is kept that it does not count.":
+    "这一步之前的值未知（?），但它保留得极少，可以忽略。",
+  "There are no words to align, or this model has no attention.": "没有可以对齐的词，或者这个模型没有注意力。",
+  "This cell normalises the memory over all units before it is shown.": "这种单元在显示记忆之前，会先在所有单元上做归一化。",
+  "This cell then mixes the products of all units by a matrix; here the state became h = {h}.":
+    "随后，这种单元用一个矩阵把所有单元的乘积混合；这里的状态成为 h = {h}。",
+  "This text has ended, so its score counts: the best score wins.": "这段译文已经结束，所以它的得分算数：得分最好的获胜。",
+  "This translation has a better score: the search had missed it.": "这个译文得分更好：之前的搜索错过了它。",
+  "Tokens of this word": "这个词的词元",
+  "Translate, and see what each word looked at": "翻译，并看看每个词关注了什么",
+  Translations: "译文",
+  "Unit {unit} at “{token}”": "单元 {unit}，在“{token}”处",
+  "Values of {letter}: {units} units by {tokens} tokens. Choose a cell with the arrow keys.":
+    "{letter} 的值：{units} 个单元 × {tokens} 个词元。用方向键选择一个格子。",
+  "Watch the search": "观看搜索过程",
+  "What am I seeing?": "我看到的是什么？",
+  "What “{word}” looked at": "“{word}”关注了什么",
+  "Within a step all texts have the same length, so ln P alone decides which are kept; scores decide between texts that have ended.":
+    "同一步中所有文字一样长，所以只由 ln P 决定保留哪些；已经结束的译文之间再由得分决定。",
+  "Words of the translation": "译文的词",
+  "a complete translation, but its score {own} is below the best found, {found}":
+    "完整的译文，但得分 {own} 低于已找到的最好得分 {found}",
+  "a complete translation, with the score {score}": "完整的译文，得分 {score}",
+  alternatives: "备选译文",
+  beams: "束宽",
+  before: "之前",
+  "begins with “{text}”": "以“{text}”开头",
+  "candidate: what may be added": "候选值：可能加入的内容",
+  "candidate: what the state may become": "候选值：状态可能变成的值",
+  "cannot win: it can reach at most {reach}, and {found} was found already":
+    "不可能获胜：最多达到 {reach}，而已经找到 {found}",
+  "cut ✕": "舍弃 ✕",
+  "decoder layer {which}": "解码器第 {which} 层",
+  "decoder layer, {cell} cell": "解码器层的 {cell} 单元",
+  "encoder layer {which}": "编码器第 {which} 层",
+  ended: "结束",
+  "for “{token}”": "（“{token}”）",
+  "forget gate: 1 keeps the memory": "遗忘门：为 1 时保持记忆",
+  gate: "门",
+  "half-life {life} tokens": "半衰期 {life} 个词元",
+  "input gate: 1 lets the input in": "输入门：为 1 时让输入进来",
+  kept: "保留",
+  layer: "层",
+  "layer {which}": "第 {which} 层",
+  length: "长度",
+  "ln P / length^alpha; nearer to 0 is better": "ln P / 长度^α；越接近 0 越好",
+  logarithm: "对数",
+  memory: "记忆",
+  "memory between −1 and 1": "压缩到 −1 与 1 之间的记忆",
+  new: "新",
+  normalised: "归一化",
+  "not among the {width} best of this step: ln P {own}, the last has {last}":
+    "不在这一步最好的 {width} 个之中：ln P 为 {own}，而第 {width} 名为 {last}",
+  now: "现在",
+  "of the attention of a word": "——一个词的注意力分配",
+  "one of the {width} best of this step": "这一步最好的 {width} 个之一",
+  "output gate: 1 shows the memory": "输出门：为 1 时显示记忆",
+  pause: "暂停",
+  play: "播放",
+  probability: "概率",
+  "reset gate: 0 ignores the past": "重置门：为 0 时忽略过去",
+  score: "得分",
+  "source token": "源词元",
+  "state: what the unit tells": "状态：单元输出的值",
+  "step {step} of {steps}": "第 {step} 步，共 {steps} 步",
+  sum: "总和",
+  "sum: ln P": "总和：ln P",
+  "the best": "最佳",
+  "the best of this step": "这一步最好的",
+  "to the beginning": "到开头",
+  "to the end": "到结尾",
+  token: "词元",
+  "unit {unit} at “{token}”: {letter} = {value}": "单元 {unit}，在“{token}”处：{letter} = {value}",
+  "update gate: 1 keeps the state": "更新门：为 1 时保持状态",
+  "update gate: 1 takes the new value": "更新门：为 1 时采用新值",
+  weight: "权重",
+  "without “{text}”": "不含“{text}”",
+  "{count} others": "其余 {count} 个",
+  "{layer} from the left": "{layer}，从左往右",
+  "{layer} from the right": "{layer}，从右往左",
+  "{word} looked at no word in particular": "{word} 没有特别关注哪个词",
+  "{word} looked at {looks}": "{word} 关注了 {looks}",
+  "“{text}”: {reason}. Probability of the token: {share}; of the whole text: ln P {total}, score {score}.":
+    "“{text}”：{reason}。该词元的概率：{share}；整段文字：ln P {total}，得分 {score}。",
 };

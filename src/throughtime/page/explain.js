@@ -157,7 +157,7 @@ export function tellAttention(steps, row) {
         make(
           "span",
           { class: "right" },
-          make("span", { class: "side" }, "= e", make("sup", {}, say("score")), " / ", say("sum of all e"), make("sup", {}, say("score"))),
+          make("span", { class: "side" }, "= e", make("sup", {}, say("score")), " / ", say("sum")),
           make("span", { class: "side" }, `= ${figure(cells[best].power)} / ${figure(sum)}`),
           make("span", { class: "side" }, "= ", make("b", {}, figure(cells[best].weight)), " ", say("for “{token}”", { token: steps.source[best].trim() || "␣" })),
         ),

@@ -64,7 +64,8 @@ function layerName(name) {
   const found = /^(encoder layer|decoder layer|layer)(?: (\d+)|, (.+) cell)?( from the left| from the right)?$/.exec(name);
   if (!found) return name;
   const [, part, number, cell, way] = found;
-  const which = number ?? cell ?? "";
+  if (cell) return say("decoder layer, {cell} cell", { cell });
+  const which = number ?? "";
   const said =
     part === "encoder layer"
       ? say("encoder layer {which}", { which })

@@ -38,13 +38,8 @@ export class Section {
       say("Model"),
       this.chooser ?? make("strong", {}, describeModel(models[0])),
     );
-    const asking = make(
-      "div",
-      { class: "asking" },
-      this.head,
-      this.controls,
-      make("div", { class: "notes" }, this.problem, this.warning),
-    );
+    this.notes = make("div", { class: "notes" }, this.problem, this.warning);
+    const asking = make("div", { class: "asking" }, this.head, this.controls, this.notes);
     const answering = make("div", { class: "answering" }, this.view, this.code.element);
     this.panel = make("div", { class: "panel" }, make("div", { class: "halves" }, asking, answering));
     this.columns = make("div", { class: "columns" }, this.panel);
@@ -126,18 +121,20 @@ export class Section {
   /** Forget how the answers of another model were drawn. */
   forget() {
     this.drawings = {};
-    this.view.style.minHeight = "";
+    for (const part of [this.view, this.notes]) part.style.minHeight = "";
   }
 
-  /** The view does not shrink while one types: what stands below it stays where it is. */
+  /** Notes and the view do not shrink while one types: what stands below them stays where it is. */
   keepHeight() {
-    const most = Math.min(this.view.offsetHeight, innerHeight);
-    if (most > (parseFloat(this.view.style.minHeight) || 0)) this.view.style.minHeight = `${most}px`;
+    for (const part of [this.view, this.notes]) {
+      const most = Math.min(part.offsetHeight, innerHeight);
+      if (most > (parseFloat(part.style.minHeight) || 0)) part.style.minHeight = `${most}px`;
+    }
   }
 
   /** Draw the newest answers again. */
   redraw() {
-    this.view.style.minHeight = "";
+    for (const part of [this.view, this.notes]) part.style.minHeight = "";
     for (const again of Object.values(this.drawings)) again();
     this.keepHeight();
   }

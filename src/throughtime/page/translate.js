@@ -1,7 +1,7 @@
 // Translate while one types, with alternatives: a matrix of the attention for every sentence, and interventions.
 
 import { scale, strip } from "./colours.js";
-import { copyButton, make, percent, short } from "./dom.js";
+import { copyButton, make, percent, short, within } from "./dom.js";
 import { Explanation, tellAttention } from "./explain.js";
 import { choiceBar, Interventions } from "./intervene.js";
 import { fromRight, matrix } from "./matrix.js";
@@ -182,7 +182,7 @@ class Alignments {
       rows: target,
       columns: source,
       values: weights,
-      high: count > 1 ? 24 : 28,
+      high: count > 1 ? 24 : within(360 / target.length, 28, 40),
       write: (weight) => (weight >= 0.1 ? String(Math.round(100 * weight)) : null),
       onPoint: (row, column, chosen) => {
         if (chosen) choose(row);
@@ -224,7 +224,8 @@ class Alignments {
           ),
         );
       const merged = say("In the matrix, weights are added up over the tokens of a source word, and averaged over those of a word of the translation.");
-      this.explanation.tell(others, ...tellAttention(one.steps, token), make("p", { class: "hint" }, merged));
+      const same = one.steps.target.length === target.length && one.steps.source.length === one.alignment.source.length;
+      this.explanation.tell(others, ...tellAttention(one.steps, token), !same && make("p", { class: "hint" }, merged));
     };
     tell(tokens[0]);
   }
