@@ -20,6 +20,7 @@ from throughtime.files import PAGE
 HERE = Path(__file__).parent
 PATIENCE = 20_000
 """How many milliseconds a page may take for one thing, on a machine that may be busy."""
+TASKS = ("translate", "language", "ngram", "tag", "fill", "classify", "compose", "forecast")
 EPOCHS = {
     "translate": 25,
     "language": 10,
@@ -101,6 +102,14 @@ def exported(runs, shared_folder):
         return made_once(shared_folder, name, write)
 
     return export
+
+
+@pytest.fixture(params=["server", "file"])
+def place(request):
+    """The page of a server with a model of each task, and a file with the same models."""
+    if request.param == "server":
+        return request.getfixturevalue("trained_site")
+    return request.getfixturevalue("exported")(*TASKS, weights="int8")
 
 
 @contextlib.contextmanager

@@ -9,14 +9,14 @@ import { Framing } from "../../src/throughtime/page/engine/text/framing.js";
 const [asked, answered] = process.argv.slice(2);
 
 function read(codec, text) {
-  const ids = codec.encode(text), pieces = codec.pieces(ids.slice(0, 40));
+  const ids = codec.encode(text), pieces = codec.pieces(ids.slice(0, 12));
   return {
     ids,
     text: codec.decode(ids),
     normal: codec.tokenizer.normalise(text),
     pieces,
     labels: codec.labels(pieces),
-    additions: new Framing(codec, { marked: false, backward: true }).pieces(ids.slice(0, 40)),
+    additions: new Framing(codec, { marked: false, backward: true }).pieces(ids.slice(0, 12)),
     warnings: codec.warnings([text], { dropped: true }),
   };
 }

@@ -17,13 +17,14 @@ KINDS = {
     "translate": untrained.translator,
     "language": untrained.language,
     "fill": untrained.filler,
+    "compose": untrained.composer,
     "classify": untrained.classifier,
     "tag": untrained.tagger,
     "forecast": untrained.forecaster,
 }
 
 
-@pytest.mark.parametrize("task", [name for name in TASKS if TASKS[name].exporter])
+@pytest.mark.parametrize("task", [name for name in TASKS if TASKS[name].runner])
 def test_every_task_is_exported_in_both_precisions(throughtime, tmp_path, task):
     run, sizes = KINDS[task](tmp_path), {}
     for precision in ("float32", "int8"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
@@ -61,6 +62,19 @@ def classifier(folder: Path, **settings) -> Path:
     rows = [f"{one},{('city', 'country', 'sea')[number % 3]}\n" for number, one in enumerate(sentences(80))]
     data.write_text("text,label\n" + "".join(rows))
     return saved(folder, "classify", data, **{**SIZES, **settings})
+
+
+def composer(folder: Path, *, vectors: bool = False, **settings) -> Path:
+    """From the labels of a table, or from vectors of two numbers of very different sizes."""
+    data = folder / ("described.jsonl" if vectors else "labels.csv")
+    rows = [(one, ("city", "sea")[number % 2], number) for number, one in enumerate(sentences(80))]
+    if vectors:
+        lines = [json.dumps({"text": one, "vector": [900 * number, 0.1]}) for one, _, number in rows]
+    else:
+        lines = ["text,label", *(f"{one},{label}" for one, label, _ in rows)]
+    data.write_text("".join(f"{line}\n" for line in lines))
+    given = {**SIZES, "condition_size": 6, "embedding_size": 16}
+    return saved(folder, "compose", data, **{**given, **settings})
 
 
 def tagger(folder: Path, *, chunked: bool = False, **settings) -> Path:

@@ -55,7 +55,7 @@ def pack(model: Any, name: str, weights: str = "int8", sample: bool = True) -> b
     declaration = TASKS[model.task]
     if declaration.exporter is None:
         raise InputError("task", f"{model.task!r} has no export")
-    network = getattr(model, "model", None)
+    network: Any = getattr(model, "model", None)
     own = model
     if getattr(getattr(model, "device", None), "type", "cpu") != "cpu":
         own = copy.copy(model)

@@ -16,49 +16,49 @@ from throughtime.text.texts import find_script
 from throughtime.text.unicode import find_class
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
-LAST = 0x110000
-ASSIGNED = (range(0x33480), range(0xE0000, 0xE0FFF))
-"""The code points that Unicode has given a character; the others are alike, but for private use."""
-_PRIVATE = 0xF0000
+_ENDS = {
+    0x3347F: 0xE0000,
+    0xE0FFF: 0xF0000,
+    0xF0000: 0xFFFFE,
+    0xFFFFE: 0x100000,
+    0x100000: 0x10FFFE,
+    0x10FFFE: 0x110000,
+}
+"""Behind each of these code points, those before the second one are like it: free or for private use."""
+
+
+@cache
+def _codes() -> tuple[int, ...]:
+    """The code points that may differ from the one before them."""
+    codes = [0]
+    while (following := _ENDS.get(codes[-1], codes[-1] + 1)) < 0x110000:
+        codes.append(following)
+    return tuple(codes)
 
 
 @cache
 def all_characters() -> str:
-    """Return every character that may differ from its neighbours, in order, without surrogates."""
-    codes = [*ASSIGNED[0], *ASSIGNED[1], _PRIVATE, _PRIVATE + 0xFFFE, _PRIVATE + 0x10000]
-    return "".join(chr(code) for code in codes if not 0xD800 <= code <= 0xDFFF)
+    """Return every character that may differ from the one before it, in order, without surrogates."""
+    return "".join(chr(code) for code in _codes() if not 0xD800 <= code <= 0xDFFF)
 
 
 def write_ranges(characters: Iterable[str]) -> str:
     """Write a set of characters as lengths of runs, outside and inside by turns, with the base 36.
 
-    Characters that are alike (see `all_characters`) follow the last one before them.
+    The set may leave out characters that are not among `all_characters`.
 
     >>> write_ranges("0123456789a")
     '1c a 13 1'
     """
-    codes = sorted(map(ord, characters))
-    own = set(codes)
+    own = set(map(ord, characters))
     lengths, place = [], 0
-    for start in codes:
-        if start < place:
-            continue
-        end = start + 1
-        while end in own:
-            end += 1
-        if end == ASSIGNED[0].stop:
-            end = ASSIGNED[1].start
-        elif end == ASSIGNED[1].stop:
-            end = _PRIVATE
-        elif start == _PRIVATE:
-            end = _PRIVATE + 0xFFFE
-        elif start == _PRIVATE + 0x10000:
-            end = LAST - 2
-        if start == place and lengths:
-            lengths[-1] += end - start
-        else:
+    for start in sorted(own):
+        if start >= place:
+            end = start
+            while end in own:
+                end = _ENDS.get(end, end + 1)
             lengths += [start - place, end - start]
-        place = end
+            place = end
     return " ".join(map(_number, lengths))
 
 
@@ -70,21 +70,12 @@ def python_table() -> str:
     number, 8 decimal digit, 16 printable, 32 not assigned, 64 combining) and the script of letters.
     """
     kinds: dict[tuple[str, int, str], int] = {}
-    runs: list[tuple[int, int]] = []
-    for start, stop in ((0, ASSIGNED[0].stop), (ASSIGNED[1].start, ASSIGNED[1].stop), (_PRIVATE, _PRIVATE)):
-        own = [_kind(chr(code)) for code in range(start, stop)] or [_kind(chr(start))]
-        grouped = [(kind, len(list(group))) for kind, group in groupby(own)]
-        runs += [(kinds.setdefault(kind, len(kinds)), length) for kind, length in grouped]
-        following = {0: ASSIGNED[1].start, ASSIGNED[1].start: _PRIVATE}.get(start, LAST)
-        runs[-1] = runs[-1][0], runs[-1][1] + following - max(stop, start + 1)
-    return json.dumps(
-        {
-            "kinds": [list(kind) for kind in kinds],
-            "runs": " ".join(f"{_number(kind)} {_number(length)}" for kind, length in runs),
-        },
-        ensure_ascii=False,
-        separators=(",", ":"),
-    )
+    runs = []
+    for kind, group in groupby(_codes(), lambda code: _kind(chr(code))):
+        length = sum(_ENDS.get(code, code + 1) - code for code in group)
+        runs.append(f"{_number(kinds.setdefault(kind, len(kinds)))} {_number(length)}")
+    table = {"kinds": [list(kind) for kind in kinds], "runs": " ".join(runs)}
+    return json.dumps(table, ensure_ascii=False, separators=(",", ":"))
 
 
 def _kind(one: str) -> tuple[str, int, str]:

@@ -38,10 +38,11 @@ def portable_files(folder: Path) -> dict[str, str]:
     }
     for path in [path for path in files if path.endswith("tokenizer_config.json")]:
         codec = Codec.load(folder / Path(path).parent)
-        check_portable(codec)
         if isinstance(codec.tokenizer, SubwordTokenizer):
             place = path.removesuffix("tokenizer_config.json") + "tokenizer.json"
             files[place] = _to_json(describe_subword(codec.tokenizer))
+        else:
+            check_portable(codec)
     return files | {CHARACTERS: python_table()}
 
 
