@@ -84,11 +84,11 @@ def describe(graph: Graph, constants: Constants, titles: Mapping[int, str]) -> d
     >>> graph.output(graph.op("Mul", x, graph.constant(2.0)), "y", "float32", ["batch"])
     >>> found = describe(graph, Constants(), {})
     >>> found["nodes"]
-    [['Mul', ['x', 'weight_1'], ['y'], {}]]
+    [['Mul', ['x', 'weight_1'], ['mul_2'], {}], ['Identity', ['mul_2'], ['y'], {}]]
     >>> found["constants"]
     {'weight_1': 0}
     """
-    nodes = graph.program()
+    nodes = graph.nodes  # as marks name their values
     return {
         "inputs": [[one.name, one.dtype, list(one.shape)] for one in graph.inputs],
         "outputs": [[one.name, one.dtype, list(one.shape)] for one in graph.outputs],
