@@ -20,6 +20,7 @@ import numpy as np
 from throughtime.errors import InputError
 from throughtime.export.graph import Array, Graph, Mark, Node, for_page
 from throughtime.export.write import ModelExport
+from throughtime.text.portable import portable_files
 
 LEVELS = 127
 """The largest int8 weight: products are in float32, so that nothing can overflow."""
@@ -45,7 +46,7 @@ def pack_model(
     graphs = {part: describe(graph, constants, titles) for part, graph in build_graphs(exported).items()}
     with tempfile.TemporaryDirectory() as folder:
         exported.save(Path(folder))
-        files = read_files(Path(folder))
+        files = portable_files(Path(folder))
     values = {
         "about": about,
         "settings": {**exported.settings, **exported.page(sample)},
@@ -75,12 +76,6 @@ def round_weights(graphs: Mapping[str, Graph], weights: str) -> None:
             graph.constants[name] = _restore(*encode(array, weights), array)
 
 
-def read_files(folder: Path) -> dict[str, str]:
-    """The texts of all files in a folder, by their names."""
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in paths}
-
-
 def describe(graph: Graph, constants: Constants, titles: Mapping[int, str]) -> dict[str, Any]:
     """A graph in lists and numbers; its constants are added to `constants`.
 
@@ -99,7 +94,7 @@ def describe(graph: Graph, constants: Constants, titles: Mapping[int, str]) -> d
         "outputs": [[one.name, one.dtype, list(one.shape)] for one in graph.outputs],
         "nodes": [_describe_node(node, titles) for node in nodes],
         "constants": {name: constants.add(array) for name, array in graph.constants.items()},
-        "marks": _describe_marks(graph.marks, titles),
+        "marks": _describe_marks(graph.marks, titles, graph.renamed()),
     }
 
 
@@ -114,13 +109,15 @@ def _describe_node(node: Node, titles: Mapping[int, str]) -> list[Any]:
                 "inputs": [one.name for one in body.inputs],
                 "outputs": [one.name for one in body.outputs],
                 "nodes": [_describe_node(each, titles) for each in body.nodes],
-                "marks": _describe_marks(body.marks, titles),
+                "marks": _describe_marks(body.marks, titles, {}),
             }
         )
     return values
 
 
-def _describe_marks(marks: list[Mark], titles: Mapping[int, str]) -> list[dict[str, Any]]:
+def _describe_marks(
+    marks: list[Mark], titles: Mapping[int, str], renamed: Mapping[str, str]
+) -> list[dict[str, Any]]:
     """Where each cell with a title has its gates; the letters are those of `inspection.gates`."""
     return [
         {
@@ -128,8 +125,8 @@ def _describe_marks(marks: list[Mark], titles: Mapping[int, str]) -> list[dict[s
             "cell": type(mark.cell).__name__,
             "keep": mark.cell.keeping_gate,
             "values": [
-                *([value, list(parts)] for value, parts in mark.gates),
-                *([value, [letter]] for letter, value in zip("hc", mark.state, strict=False)),
+                [renamed.get(value, value), list(parts)]
+                for value, parts in (*mark.gates, *zip(mark.state, "hc", strict=False))
             ],
         }
         for mark in marks
