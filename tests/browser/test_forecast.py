@@ -132,7 +132,7 @@ def draw_requests(count, seed=1):
 
 
 def test_series_are_read_as_the_server_reads_them(node, inputs):
-    # The server refuses formats in its own words, and reads %G and %V only together; a page has fewer formats.
+    # A page has fewer formats than strptime.
     bodies = [one for one in draw_requests(8 * inputs) if "%G" not in one.get("date_format", "")]
     found, expected = node(READ, bodies), [read_in_python(body) for body in bodies]
     told = [

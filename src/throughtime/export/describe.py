@@ -46,7 +46,7 @@ def pack_model(
     graphs = {part: describe(graph, constants, titles) for part, graph in build_graphs(exported).items()}
     with tempfile.TemporaryDirectory() as folder:
         exported.save(Path(folder))
-        files = portable_files(Path(folder))
+        files = portable_files(Path(folder)) if any(Path(folder).iterdir()) else {}
     values = {
         "about": about,
         "settings": {**exported.settings, **exported.page(sample)},
