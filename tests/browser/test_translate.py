@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import random
+from itertools import pairwise
 
 import pytest
 from starlette.testclient import TestClient
@@ -86,14 +87,28 @@ def draw_texts(count, seed, longest=7):
 
 def compare(page, client, path, bodies):
     """Where the answers of the page differ from those of the server, and how many of these are refusals."""
-    told, refused = [], 0
+    told, refused, ties = [], 0, 0
     for body, found in zip(bodies, ask_all(page, path, bodies), strict=True):
         answer = client.post(f"/{path}", json=body)
         expected = answer.json()
         if answer.status_code != 200:
             expected, refused = {"problem": expected["error"]}, refused + 1
-        told += [f"{body}: {one}" for one in differences(found, expected)]
+        wrong = differences(found, expected)
+        if wrong and path == "inspect/beam" and has_ties(expected):
+            ties += 1
+            continue
+        told += [f"{body}: {one}" for one in wrong]
+    assert ties <= len(bodies) // 10
     return told, refused
+
+
+def has_ties(tree):
+    """Whether two tokens of a step are equally likely, so that their order is left to rounding."""
+    steps = {}
+    for node in tree["nodes"]:
+        steps.setdefault(node["step"], []).append(node["log_prob"])
+    near = [abs(one - other) for own in steps.values() for one, other in pairwise(sorted(own))]
+    return min(near, default=1.0) < 1e-5
 
 
 def spread(texts, **fields):
@@ -150,6 +165,15 @@ def test_constraints_are_equal(page, client, inputs, path):
     told, refused = compare(page, client, path, bodies)
     assert told == []
     assert 0 < refused < inputs
+
+
+def test_gates_are_equal(page, client, inputs):
+    gated = [name for name, settings in KINDS.items() if settings.get("cell") != "rnn"]
+    bodies = [
+        {"q": text, "model": gated[place % len(gated)], "layer": place % 2, "units": 2 + place % 20}
+        for place, text in enumerate(draw_texts(inputs, "gates"))
+    ]
+    assert compare(page, client, "inspect/gates", bodies) == ([], 0)
 
 
 def test_texts_in_lists(page, client):

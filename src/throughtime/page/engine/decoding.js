@@ -20,11 +20,12 @@ function numbered(stem, values) {
 export class Decoding {
   // `candidates` are the ids of the target tokens that may be used, rising; null allows all. With `attends` the
   // attention of each step is kept.
-  constructor({ encoder, decoder }, prompt, candidates, attends) {
-    this.decoder = decoder;
+  constructor({ encoder, decoder }, prompt, candidates = null, attends = false) {
+    Object.assign(this, { decoder, steps: [] });
     this.names = numbered("state", encoder.outputs);
     const kept = numbered("kept", encoder.outputs);
-    const source = { source: tensor("int64", [prompt.length, 1], prompt), lengths: tensor("int64", [1], [prompt.length]) };
+    const { length } = prompt;
+    const source = { source: tensor("int64", [length, 1], prompt), lengths: tensor("int64", [1], [length]) };
     const found = encoder.run(source, [...this.names, ...kept]);
     this.state = this.names.map((name) => found[name]);
     this.given = Object.fromEntries(kept.map((name) => [name, found[name]]));
@@ -37,7 +38,6 @@ export class Decoding {
     }
     this.following = numbered("next", decoder.outputs);
     this.shown = ["attention", "attention_scores"].filter((name) => attends && has(name, decoder.outputs));
-    this.steps = [];
   }
 
   // One step of the decoder for rows of a search: ln P of each token.
