@@ -46,7 +46,7 @@ def pack_model(
     graphs = {part: describe(graph, constants, titles) for part, graph in build_graphs(exported).items()}
     with tempfile.TemporaryDirectory() as folder:
         exported.save(Path(folder))
-        files = portable_files(Path(folder))
+        files = portable_files(Path(folder)) if any(Path(folder).iterdir()) else {}
     values = {
         "about": about,
         "settings": {**exported.settings, **exported.page(sample)},
@@ -123,8 +123,7 @@ def _describe_marks(marks: list[Mark], titles: Mapping[int, str]) -> list[dict[s
             "cell": type(mark.cell).__name__,
             "keep": mark.cell.keeping_gate,
             "values": [
-                *([value, list(parts)] for value, parts in mark.gates),
-                *([value, [letter]] for letter, value in zip("hc", mark.state, strict=False)),
+                [value, list(parts)] for value, parts in (*mark.gates, *zip(mark.state, "hc", strict=False))
             ],
         }
         for mark in marks

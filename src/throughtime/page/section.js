@@ -4,6 +4,7 @@ import { copyButton, debounce, endSentence, make } from "./dom.js";
 import { engine } from "./engine.js";
 import { Problem } from "./engine/problem.js";
 import { examplesOf } from "./examples.js";
+import { sayWarning } from "./notes.js";
 import { describeRequest } from "./requests.js";
 import { say } from "./words.js";
 
@@ -98,7 +99,7 @@ export class Section {
 
   /** Show the warnings of an answer. */
   warn(warnings) {
-    const sentences = warnings.map(endSentence).join(" ");
+    const sentences = warnings.map(sayWarning).join(" ");
     this.warning.textContent = sentences && say("Note: {warnings}", { warnings: sentences });
   }
 

@@ -7,6 +7,7 @@ other program needs tables of its own.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 from throughtime.errors import InputError
@@ -49,9 +50,15 @@ class CharacterSets:
 
     def find(self, expression: str) -> int:
         """Add the set of single characters that an expression matches."""
-        from tokenizers import Regex, pre_tokenizers
+        return self.add(_matched(expression))
 
-        return self.add(removed_by(pre_tokenizers.Split(Regex(f"(?:{expression})+"), "removed")))
+
+@cache
+def _matched(expression: str) -> str:
+    """The characters that an expression matches."""
+    from tokenizers import Regex, pre_tokenizers
+
+    return removed_by(pre_tokenizers.Split(Regex(f"(?:{expression})+"), "removed"))
 
 
 def removed_by(cutter: Any) -> str:

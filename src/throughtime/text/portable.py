@@ -205,7 +205,8 @@ class _Description:
             if step.get("split", True):
                 yield self.cut(literal, "MergedWithNext")
         elif kind == "Whitespace":
-            yield self.cut(translate_pattern({"Regex": r"\w+|[^\w\s]+"}, self.sets), "Removed", invert=True)
+            word, other = (self.sets.add(part) for part in _words_and_signs())
+            yield self.cut([word, "+|", other, "+"], "Removed", invert=True)
         elif kind == "WhitespaceSplit":
             yield self.cut([self.white_space()], "Removed")
         elif kind == "BertPreTokenizer":
@@ -283,6 +284,15 @@ class _Description:
             tokenizer_label(self.tokenizer),
             f"has {what}, which a page does not support; use another tokenizer",
         )
+
+
+def _words_and_signs() -> tuple[str, str]:
+    """The characters of words, and all others but spaces, as the pre-tokenizer Whitespace sees them."""
+    from tokenizers import pre_tokenizers as library
+
+    everything = " ".join(f"a{one}" for one in all_characters())
+    found = [piece for piece, _ in library.Whitespace().pre_tokenize_str(everything)]
+    return "".join(one[1:] for one in found if one[0] == "a"), "".join(one for one in found if one[0] != "a")
 
 
 def _digits() -> Iterator[str]:

@@ -11,8 +11,8 @@ export function watchText(model, codec, warner = codec) {
   return openGates(model, warner, (text) => {
     const ids = codec.encode(text);
     const look = () => {
-      // Models that fill blanks are asked about some place; any will do.
-      const given = { ids: tensor("int64", [ids.length, 1], ids), lengths: vector([ids.length]), places: vector([0]) };
+      // Models that fill blanks are asked about no place: they would hide it.
+      const given = { ids: tensor("int64", [ids.length, 1], ids), lengths: vector([ids.length]), places: vector([]) };
       const { watched } = graph.run(given, ["log_probs"], true);
       return [{ tokens: codec.labels(codec.pieces(ids)), watched }];
     };
