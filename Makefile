@@ -6,7 +6,7 @@ MINUTES ?= 10
 # Some images forbid Python to store compiled modules: each of the hundreds of processes of the tests would compile torch again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help lock lock-check demo test coverage matrix test-install test-docs fuzz lint bench results clean
+.PHONY: help lock lock-check demo test test-browser coverage matrix test-install test-docs fuzz lint bench results wasm clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -66,6 +66,15 @@ test-install: ## install the wheel without extras into a fresh environment and u
 test-docs: $(VENV)/.dev ## run every command and every Python line of README.md and docs/*.md
 	$(BIN)/python -m tools.docs
 
+# Where npm is missing, the tests that need its packages are skipped and say so.
+PACKAGES = tests/browser/node_modules
+$(PACKAGES)/.installed: tests/browser/package.json tests/browser/package-lock.json
+	@if command -v npm > /dev/null; then \
+	npm ci --prefix tests/browser --ignore-scripts --no-audit --no-fund --loglevel error && touch $@; fi
+
+test-browser: $(VENV)/.dev $(PACKAGES)/.installed ## test the page and exported HTML files in Chromium, Firefox and node, THROUGHTIME_INPUTS=50 inputs a task
+	$(BIN)/python -m pytest tests/browser --numprocesses logical --dist loadfile --durations 15
+
 fuzz: $(VENV)/.dev ## feed every reader and every HTTP endpoint with odd input for MINUTES=10, and count failures
 	$(BIN)/python -m tools.fuzz --minutes $(MINUTES)
 
@@ -75,6 +84,13 @@ bench: $(VENV)/.dev ## measure speed and memory beside other libraries, in one r
 results: $(VENV)/.dev ## measure the figures of RESULTS.md again
 	$(BIN)/python -m recipes
 
+# Any clang makes working code; the committed bytes are those of Debian 12's clang and lld 14.
+ENGINE = src/throughtime/page/engine
+wasm: ## compile the products of exported pages from C to WebAssembly, with clang and lld
+	clang --target=wasm32-unknown-unknown -O2 -msimd128 -ffreestanding -nostdlib -fno-vectorize -Wall -Wextra -Werror \
+		-Wl,--no-entry,--import-memory,--strip-all,-z,stack-size=16384 -o $(ENGINE)/products.wasm $(ENGINE)/products.c
+	chmod 644 $(ENGINE)/products.wasm
+
 clean: ## remove everything that the other targets made
-	rm -rf $(VENV) .matrix .coverage build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PACKAGES) .matrix .coverage build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
@@ -176,30 +177,63 @@ def load(
 
 
 def export(
-    run: Path | str,
+    run: Path | str | Sequence[Path | str],
     out: Path | str,
     *,
     format: str = "onnx",  # noqa: A002 - the option's name
     int8: bool = False,
+    weights: str | None = None,
+    sample: bool = True,
     trust_changed: bool = False,
 ) -> dict[str, Any]:
     """Write the model of a run to a folder that runs without torch; see `Predictor.export`.
 
-    With `format="arpa"`, `out` is the file to write for an n-gram model.
+    With `format="arpa"`, `out` is the file to write for an n-gram model. With `format="html"`, it is one
+    HTML file, and `run` may be a list of runs: the file holds all their models, and a few
+    of their data unless `sample` is False.
     """
+    runs = [run] if isinstance(run, str | Path) else list(run)
+    if format == "html":
+        return _export_html(runs, out, int8, weights, sample, trust_changed)
+    if len(runs) != 1:
+        raise InputError("run", f"has {len(runs)} runs; only the html format holds several models")
+    [run] = runs
     task, _ = ModelFolder.at(run).read_config()
     if (own := TASKS[task].formats) and format not in own:
         raise InputError(
             "format", f"is {format!r}, but {run} holds a model of the task {task!r}; give {own[0]!r}"
         )
     if TASKS[task].exporter is None and not own:
-        known = ", ".join(sorted(name for name, one in TASKS.available().items() if one.exporter))
-        raise InputError(
-            str(run), f"holds a model of the task {task!r}, which cannot be exported; {known} can"
-        )
+        raise _no_export(run, task)
     model = open_model(run, "cpu", trust_changed=trust_changed)
-    values: dict[str, Any] = model.export(out, format=format, int8=int8)
+    options = {} if weights is None else {"weights": weights}
+    values: dict[str, Any] = model.export(out, format=format, int8=int8, **options)
     return values
+
+
+def _export_html(
+    runs: Sequence[Path | str],
+    out: Path | str,
+    int8: bool,
+    weights: str | None,
+    sample: bool,
+    trust_changed: bool,
+) -> dict[str, Any]:
+    from throughtime.export.write import check_options
+    from throughtime.tasks.pages import export_html
+
+    check_options("html", int8, weights)
+    for run in runs:
+        task, _ = ModelFolder.at(run).read_config()
+        if TASKS[task].exporter is None:
+            raise _no_export(run, task)
+    models = [open_model(run, "cpu", trust_changed=trust_changed) for run in runs]
+    return export_html(models, out, weights=weights or "int8", sample=sample)
+
+
+def _no_export(run: Path | str, task: str) -> InputError:
+    known = ", ".join(sorted(name for name, one in TASKS.available().items() if one.exporter))
+    return InputError(str(run), f"holds a model of the task {task!r}, which cannot be exported; {known} can")
 
 
 def import_arpa(path: Path | str, *, tokens: str = "space") -> NgramLanguageModel:

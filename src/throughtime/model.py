@@ -175,6 +175,13 @@ class Model(Protocol):
         """Write the model to a new folder, completely or not at all."""
         ...
 
-    def export(self, out: Path | str, *, format: str = "onnx", int8: bool = False) -> dict[str, Any]:  # noqa: A002
-        """Write the model to a folder that runs without torch."""
+    def export(
+        self,
+        out: Path | str,
+        *,
+        format: str = "onnx",  # noqa: A002
+        int8: bool = False,
+        weights: str | None = None,
+    ) -> dict[str, Any]:
+        """Write the model to a folder that runs without torch, or to one HTML file that runs in a browser."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
@@ -63,12 +64,29 @@ def classifier(folder: Path, **settings) -> Path:
     return saved(folder, "classify", data, **{**SIZES, **settings})
 
 
-def tagger(folder: Path, **settings) -> Path:
+def composer(folder: Path, *, vectors: bool = False, **settings) -> Path:
+    """From the labels of a table, or from vectors of two numbers of very different sizes."""
+    data = folder / ("described.jsonl" if vectors else "labels.csv")
+    rows = [(one, ("city", "sea")[number % 2], number) for number, one in enumerate(sentences(80))]
+    if vectors:
+        lines = [json.dumps({"text": one, "vector": [900 * number, 0.1]}) for one, _, number in rows]
+    else:
+        lines = ["text,label", *(f"{one},{label}" for one, label, _ in rows)]
+    data.write_text("".join(f"{line}\n" for line in lines))
+    given = {**SIZES, "condition_size": 6, "embedding_size": 16}
+    return saved(folder, "compose", data, **{**given, **settings})
+
+
+def tagger(folder: Path, *, chunked: bool = False, **settings) -> Path:
+    """A tagger of classes of words, or of chunks of them."""
     data = folder / "orders"
     data.mkdir()
     lines = sentences(80)
     (data / "seq.in").write_text("".join(f"{line}\n" for line in lines))
-    tags = [" ".join("NOUN" if len(word) > 4 else "OTHER" for word in line.split()) for line in lines]
+    names = ("B-thing", "I-thing", "O") if chunked else ("NOUN", "NOUN", "OTHER")
+    short = 3 if chunked else 4
+    numbers = [[2 if len(word) <= short else len(word) % 2 for word in line.split()] for line in lines]
+    tags = [" ".join(names[number] for number in line) for line in numbers]
     (data / "seq.out").write_text("".join(f"{line}\n" for line in tags))
     (data / "label").write_text("".join(f"{('ask', 'order')[len(line) % 2]}\n" for line in lines))
     given = {
@@ -81,11 +99,11 @@ def tagger(folder: Path, **settings) -> Path:
     return saved(folder, "tag", data, **{**given, **settings})
 
 
-def forecaster(folder: Path, *, helped: bool = False, **settings) -> Path:
-    """One of two series; `helped` by columns named sale and heat."""
+def forecaster(folder: Path, *, helped: bool = False, lift: float = 0.0, **settings) -> Path:
+    """One of two series, this much higher; `helped` by columns named sale and heat."""
     data = folder / "series.csv"
     rows = [
-        f"{name},{place},{float(np.sin(place / 3) * size + place / 50)!r}{',1,2' * helped}\n"
+        f"{name},{place},{float(np.sin(place / 3) * size + place / 50 + lift)!r}{',1,2' * helped}\n"
         for name, size in (("north", 1.0), ("south", 7.0))
         for place in range(120)
     ]

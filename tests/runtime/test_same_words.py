@@ -31,6 +31,7 @@ MAKERS = {
     "tag": untrained.tagger,
     "classify": untrained.classifier,
     "fill": untrained.filler,
+    "compose": untrained.composer,
     "forecast": untrained.forecaster,
 }
 
@@ -166,6 +167,23 @@ def test_a_seed_draws_the_same_texts_from_a_model_and_its_export(tmp_path, setti
         assert [texts(one) for one in ours] == [texts(one) for one in told]
         alone = model.generate("the old", **{**how, "num_return_sequences": 1})[0]
         assert alone.text in texts(told[0])  # neither other prompts nor other texts change a draw
+
+
+@pytest.mark.parametrize(
+    "settings", [{"num_layers": 2}, {"vectors": True, "fed": False, "cell": "gru"}, {"vectors": True}]
+)
+def test_a_composer_writes_the_same(tmp_path, settings):
+    model, runner = both(untrained.composer(tmp_path, **settings), tmp_path / "exported")
+    given = [[-3.5, 0.0], [40_000.0, 0.1]] if settings.get("vectors") else ["sea", "city"]
+    ways = ({"greedy": True}, {"seed": 4, "num_return_sequences": 3}, {"seed": 1, "top_k": 4, "top_p": 0.9})
+    for how in ways:
+        told, ours = (one.compose(given, max_new_tokens=8, **how) for one in (model, runner))
+        assert [texts(one) for one in ours] == [texts(one) for one in told]
+        assert [one.log_prob for one in ours] == pytest.approx([one.log_prob for one in told], abs=1e-4)
+    with refuses("label" if isinstance(given[0], str) else "conditions"):
+        runner.compose("mountain")
+    with refuses("prefix"):
+        runner.compose(given, prefix="the")
 
 
 def texts(answer):
@@ -305,6 +323,19 @@ def test_forecasts_are_the_same(tmp_path, settings):
             model.forecast(level=[level])
         with refuses(*facts):
             runner.forecast(values, level=[level])
+
+
+@pytest.mark.parametrize("transform", ["log", "box-cox"])
+def test_transformed_values_are_forecast_the_same(tmp_path, transform):
+    run = untrained.forecaster(tmp_path, lift=9.0, model="linear", head="gaussian", transform=transform)
+    values = {name: np.exp(np.sin(np.arange(40) / 3)) for name in ("north", "new")}
+    model, runner = both(run, tmp_path / "exported")
+    told, ours = (one.forecast(values, level=[80]) for one in (model, runner))
+    for mine, theirs in zip(ours, told, strict=True):
+        assert mine.mean == pytest.approx(theirs.mean, rel=1e-3)
+        assert mine.quantiles[0.9] == pytest.approx(theirs.quantiles[0.9], rel=1e-3)
+    with refuses("series 'new'", "positive"):
+        runner.forecast({"new": -values["new"]})
 
 
 def test_plain_values_are_forecast_the_same(tmp_path):

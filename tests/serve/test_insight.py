@@ -8,6 +8,7 @@ import re
 import shutil
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -52,6 +53,48 @@ def test_translations_come_with_alignments(client):
     plain = client.post("/translate", json={"q": "the cat sleeps", "source": "en", "target": "fr"}).json()
     alone = told(client, "/inspect/attention", q="the cat sleeps")["translations"]
     assert alone[0]["text"] == plain["translatedText"]
+
+
+def test_attention_is_shown_from_scores_to_weights(client):
+    found = told(client, "/inspect/attention", q="the cat sleeps")
+    (part,) = found["parts"]
+    assert (part["source"], part["translations"]) == ("the cat sleeps", found["translations"])
+    (one,) = found["translations"]
+    steps, end = one["steps"], ["⟨end⟩"] if one["ended"] else []
+    assert steps["source"][-1] == "⟨end⟩"
+    assert "".join(steps["target"]) == "".join([one["text"], *end])
+    assert len(steps["weights"]) == len(steps["target"])
+    for scores, weights in zip(steps["scores"], steps["weights"], strict=True):
+        powers = np.exp(np.array(scores))
+        assert weights == pytest.approx(powers / powers.sum(), abs=1e-4)
+    assert np.ptp(steps["scores"]) > 0
+
+
+def test_every_part_of_a_long_text_has_its_own_attention(client):
+    text = "the cat sleeps . " * 12
+    found = told(client, "/inspect/attention", q=text, alternatives=1)
+    assert len(found["parts"]) > 1
+    assert " ".join(part["source"] for part in found["parts"]) == text.strip()
+    best = [part["translations"][0] for part in found["parts"]]
+    assert " ".join(one["text"] for one in best) == found["translations"][0]["text"]
+    assert all(len(one["steps"]["source"]) < 60 for one in best)
+    assert found["translations"][0]["steps"] is None
+    words = [word for one in best for word in one["alignment"]["source"]]
+    assert found["translations"][0]["alignment"]["source"] == words
+
+
+def test_a_search_is_forced_and_forbidden(client):
+    usual = told(client, "/inspect/beam", q="the cat sleeps")
+    first = next(node for node in usual["nodes"] if node["best"])["piece"]
+    other = next(node for node in usual["nodes"] if node["step"] == 1 and node["status"] == "cut")["piece"]
+    for path in ("/inspect/beam", "/inspect/attention"):
+        forced = told(client, path, q="the cat sleeps", prefix=other)
+        assert forced.get("results", forced.get("translations"))[0]["text"].startswith(other)
+        without = told(client, path, q="the cat sleeps", forbid=[first])
+        assert first not in without.get("results", without.get("translations"))[0]["text"]
+    assert {node["piece"] for node in told(client, "/inspect/beam", q="a", prefix=other)["nodes"][:1]} == {
+        other
+    }
 
 
 def test_the_tree_of_a_search(client):
@@ -120,6 +163,11 @@ def test_a_history_is_that_of_the_folder(runs, tmp_path):
         ),
         ("beam", {"q": " "}, 400, ("sentence",)),
         ("beam", {"q": "a bird", "num_beams": 0}, 400, ("num_beams",)),
+        ("beam", {"q": "a bird", "prefix": " "}, 400, ("prefix",)),
+        ("beam", {"q": "a bird", "forbid": ["x"] * 21}, 400, ("forbid", "20")),
+        ("attention", {"q": "a bird", "forbid": [""]}, 400, ("forbid",)),
+        ("attention", {"q": "a bird", "prefix": "x" * 201}, 400, ("prefix", "200")),
+        ("attention", {"q": "a cat . " * 99, "prefix": "le"}, 400, ("prefix", "parts")),
         (
             "gates",
             {"q": "the", "model": "waves"},

@@ -48,6 +48,7 @@ manners = st.builds(
     SamplingOptions,
     max_tokens=st.integers(1, 12),
     temperature=st.sampled_from([0.0, 0.7, 1.0, 1.5]),
+    top_k=st.sampled_from([None, 1, 3, 500]),
     top_p=st.sampled_from([0.3, 0.9, 1.0]),
     stop=st.sampled_from([(), (".",), ("cat", "og s")]),
     seed=st.integers(0, 99),

@@ -182,7 +182,7 @@ class Cell(nn.Module, ABC):
     def graph_advance(self, ops: Ops, x: str, state: GraphState) -> GraphState:
         """One whole step in a graph: from x [B, I] and the state to the next state."""
         self.check_graph()
-        return self.graph_step(ops, self.graph_project(ops, x), state)
+        return ops.step(self, self.graph_project(ops, x), state)
 
     def check_graph(self) -> None:
         """Raise an error if the cell cannot be exported."""

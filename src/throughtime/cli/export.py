@@ -5,17 +5,28 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from throughtime.cli.options import Out, Run, option
+from throughtime.cli.options import Runs, option
 from throughtime.cli.output import Outcome, as_command, flags, say
-from throughtime.errors import import_optional
+from throughtime.errors import InputError, import_optional
 
 
 @as_command
 def export(
-    run: Run,
-    out: Out,
-    format: Annotated[str, option("Format: onnx, or arpa for n-grams.", "--format")] = "onnx",  # noqa: A002
-    int8: Annotated[bool, option("Use 8-bit weights: smaller, faster, less precise.", "--int8")] = False,
+    run: Runs,
+    out: Annotated[Path, option("Folder to write, or a file for html and arpa; it must not exist.", "--out")],
+    format: Annotated[  # noqa: A002
+        str, option("Format: onnx, html (one file for a browser), or arpa for n-grams.", "--format")
+    ] = "onnx",
+    int8: Annotated[
+        bool, option("For onnx: 8-bit weights; smaller, faster, less precise.", "--int8")
+    ] = False,
+    weights: Annotated[
+        str | None, option("For html: weights in int8 (the default), float16 or float32.", "--weights")
+    ] = None,
+    sample: Annotated[
+        bool,
+        option("For html: with a few texts or rows of the data, to try the model.", "--sample/--no-sample"),
+    ] = True,
 ) -> Outcome:
     """Write a trained model as ONNX graphs, checked against torch at several shapes, or as an ARPA file.
 
@@ -23,6 +34,8 @@ def export(
     two. To run the folder you need only onnxruntime, numpy and tokenizers:
     `throughtime.runtime.load("DIR").translate(["..."])`.
     An n-gram model becomes one ARPA file, which KenLM and SRILM read; a name that ends in .gz is packed.
+    With --format html, one or several models become one HTML file: it runs them in a browser without a
+    network, and shows how they work.
 
     [bold]Examples[/bold]
 
@@ -30,16 +43,27 @@ def export(
 
       throughtime export runs/en-fr --format onnx --int8 --out exported/en-fr-int8
 
+      throughtime export runs/en-fr runs/fr-en --format html --out translator.html
+
       throughtime export runs/ptb-5gram --format arpa --out ptb.arpa.gz
     """
+    from throughtime.export.write import check_options
+
+    check_options(format, int8, weights)
+    if format == "html":
+        return _export_html(run, out, weights, sample)
+    if len(run) > 1:
+        raise InputError(
+            "RUN", f"names {len(run)} folders; only --format html writes several models to one file"
+        )
     if format == "arpa":
-        return _export_arpa(run, out, int8)
+        return _export_arpa(run[0], out, int8)
     for package in ("onnx", "onnxruntime"):
         import_optional(package, feature="exporting a model", extra="onnx")
     from throughtime import api
 
-    say(f"Exporting {run}, and checking it against torch.")
-    values = api.export(run, out, format=format, int8=int8, trust_changed=flags.trust_changed)
+    say(f"Exporting {run[0]}, and checking it against torch.")
+    values = api.export(run[0], out, format=format, int8=int8, trust_changed=flags.trust_changed)
     checks = values["verified"][values["precision"]]
     worst = max(checks, key=lambda check: check["off"])
     sizes = ", ".join(f"{name}.onnx {size / 1e6:.2f} MB" for name, size in values["bytes"].items())
@@ -48,6 +72,21 @@ def export(
         f"checked against torch: {len(checks)} outputs, relative error at most {worst['off']:.2g} "
         f"({worst['output']} of the {worst['part']} at {worst['shape']})\n"
         f'[dim]In Python: throughtime.runtime.load("{out}")[/dim]'
+    )
+    return Outcome({"out": str(out), **values}, [text])
+
+
+def _export_html(runs: list[Path], out: Path, weights: str | None, sample: bool) -> Outcome:
+    from throughtime import api
+
+    say(f"Writing {', '.join(str(run) for run in runs)} to one HTML file.")
+    values = api.export(
+        runs, out, format="html", weights=weights, sample=sample, trust_changed=flags.trust_changed
+    )
+    names = ", ".join(one["name"] for one in values["models"])
+    text = (
+        f"[bold]{out}[/bold]: {values['bytes'] / 1e6:.2f} MB with {names}, weights in {values['weights']}\n"
+        "[dim]Open it in a browser: it needs no server and no network.[/dim]"
     )
     return Outcome({"out": str(out), **values}, [text])
 

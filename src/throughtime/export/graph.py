@@ -6,7 +6,9 @@ strings, constants are numpy arrays, and the body of a loop is another graph.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,7 +24,39 @@ LARGEST = 63
 """Seven of the eight bits: processors without int8 instructions add two products in 16 bits, where two of
 127 times 255 would not fit."""
 
+ACTIVATIONS = ("Sigmoid", "Tanh", "Relu")
+"""The operators whose results `Cell.activations` names."""
+
 Array = NDArray[Any]
+_FOR_PAGE: ContextVar[bool] = ContextVar("for_page", default=False)
+
+
+@contextmanager
+def for_page() -> Iterator[None]:
+    """Inside the block, graphs are built for a page that shows how a model works.
+
+    Cells always run in loops over their own steps, never in ONNX's RNN, GRU and LSTM; graphs note where the
+    gates of the cells are; and the scores of attention are an output.
+
+    >>> with for_page():
+    ...     Graph("one").for_page
+    True
+    """
+    token = _FOR_PAGE.set(True)
+    try:
+        yield
+    finally:
+        _FOR_PAGE.reset(token)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Where one step of a cell has its gates and its next state."""
+
+    cell: Cell
+    gates: tuple[tuple[str, tuple[str, ...]], ...]
+    """The values that hold gates, each with the names of its equal parts; see `Cell.activations`."""
+    state: GraphState
 
 
 @dataclass(frozen=True)
@@ -73,6 +107,9 @@ class Graph:
         self.outputs: list[Value] = []
         self.constants: dict[str, Array] = {}
         """By name; those of the body of a loop are in the graph around it."""
+        self.marks: list[Mark] = []
+        """The steps of cells in this graph, if it is built for a page."""
+        self.for_page: bool = _FOR_PAGE.get() if around is None else around.for_page
         self._root: Graph = self if around is None else around._root
         self._known: dict[tuple[Any, ...], str] = {}
         self._alive: list[Tensor] = []  # weights are identified by their address, which must not be reused
@@ -210,23 +247,29 @@ class Graph:
 
         return add_recurrence(self, cells, x, state, lengths)
 
+    def step(self, cell: Cell, projected: str, state: GraphState) -> GraphState:
+        """One step of a cell. A graph for a page notes its gates: results of activations, in their order."""
+        begun = len(self.nodes)
+        reached = cell.graph_step(self, projected, state)
+        if self.for_page:
+            found = [node.outputs[0] for node in self.nodes[begun:] if node.kind in ACTIVATIONS]
+            named = len(found) == len(cell.activations)
+            gates = [pair for pair in zip(found, cell.activations, strict=True) if pair[1]] if named else []
+            self.marks.append(Mark(cell, tuple(gates), reached))
+        return reached
+
+    def show(self, value: str, name: str, dtype: str, shape: Sequence[int | str]) -> None:
+        """Make a value an output of this name, if the graph is for a page and has no such output yet."""
+        if self.for_page and all(name != output.name for output in self.outputs):
+            self.output(value, name, dtype, shape)
+
     def loop_body(self, name: str) -> Graph:
         """The body of a loop in this graph; it sees all values of this graph, which holds its weights."""
         return Graph(name, around=self)
 
     def program(self) -> list[Node]:
-        """The nodes to run, in order; nodes that compute an output write it under the name of the output.
-
-        Graphs with a loop keep the copies, because the loop may use the old name.
-        """
-        if any(node.body is not None for node in self.nodes):
-            return self.nodes
-        computed = {name for node in self.nodes for name in node.outputs if node.kind != "Identity"}
-        outputs = {output.name for output in self.outputs}
-        renamed: dict[str, str] = {}
-        for node in self.nodes:
-            if node.kind == "Identity" and node.outputs[0] in outputs and node.inputs[0] in computed:
-                renamed.setdefault(node.inputs[0], node.outputs[0])
+        """The nodes to run, in order; nodes that compute an output write it under the name of the output."""
+        renamed = self.renamed()
 
         def rename(names: Sequence[str]) -> tuple[str, ...]:
             return tuple(renamed.get(name, name) for name in names)
@@ -237,6 +280,21 @@ class Graph:
             for node in self.nodes
             if node.kind != "Identity" or (node.inputs[0], node.outputs[0]) not in copies
         ]
+
+    def renamed(self) -> dict[str, str]:
+        """The values that `program` writes under the name of an output, with that name.
+
+        Graphs with a loop keep the copies, because the loop may use the old name.
+        """
+        if any(node.body is not None for node in self.nodes):
+            return {}
+        computed = {name for node in self.nodes for name in node.outputs if node.kind != "Identity"}
+        outputs = {output.name for output in self.outputs}
+        renamed: dict[str, str] = {}
+        for node in self.nodes:
+            if node.kind == "Identity" and node.outputs[0] in outputs and node.inputs[0] in computed:
+                renamed.setdefault(node.inputs[0], node.outputs[0])
+        return renamed
 
     def fresh(self, kind: str) -> str:
         """A new name."""

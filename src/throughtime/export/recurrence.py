@@ -27,7 +27,7 @@ def add_recurrence(
         state = tuple(part for cell in cells for part in cell.graph_initial_state(graph, batch))
     operators = [_find_operator(cell) for cell in cells]
     alike = all(one == operators[0] for one in operators) and len({cell.hidden_size for cell in cells}) == 1
-    if operators[0] is not None and alike:
+    if operators[0] is not None and alike and not graph.for_page:
         return _run_operator(graph, operators[0], cells, x, state, lengths)
     outputs: list[str] = []
     reached: list[str] = []
@@ -142,7 +142,7 @@ def _loop(
     if lengths is not None:
         scanned.append(graph.steps(x, 0))
         time = body.input(graph.fresh("time"), "int64", [])
-    after = cell.graph_step(body, projected, before)
+    after = body.step(cell, projected, before)
     shown = after[0]
     if lengths is not None:
         real = body.op("Unsqueeze", body.op("Less", time, lengths), body.axes(-1))

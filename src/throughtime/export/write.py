@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from throughtime.errors import ThroughtimeError
+from throughtime.errors import InputError, ThroughtimeError
 from throughtime.export.graph import Array, Graph
 from throughtime.export.onnx import to_onnx
 from throughtime.files import check_new
@@ -19,9 +19,17 @@ from throughtime.folder import ModelFolder
 from throughtime.runtime.session import FORMAT, VERSION, import_onnxruntime
 from throughtime.version import __version__
 
-FORMATS = ("onnx",)
+FORMATS = ("onnx", "html")
 TOLERANCE = {"float32": 1e-4, "int8": 0.15}
 """Maximum relative error: see `difference`."""
+
+
+def check_options(format: str, int8: bool, weights: str | None) -> None:  # noqa: A002
+    """Refuse an option that this format does not have."""
+    if int8 and format == "html":
+        raise InputError("int8", "is an option of the onnx format; for html give weights=int8")
+    if weights is not None and format != "html":
+        raise InputError("weights", f"is an option of the html format, not of {format}")
 
 
 class Case(NamedTuple):
@@ -55,6 +63,10 @@ class ModelExport:
     cases: Callable[[], Iterable[Case]]
     usage: str
     """A line of Python that shows how to use the runner."""
+    page: Callable[[bool], dict[str, Any]] = lambda sample: {}
+    """Gives the settings that only a page in a browser reads; with True, with a sample of the data."""
+    refusal: InputError | None = None
+    """Why the runner cannot use this model, although a page in a browser can."""
 
 
 def number_names(stem: str, values: Iterable[Any]) -> dict[str, Any]:
@@ -84,6 +96,8 @@ def write_export(
     `int8` stores weights in one byte each: the model is smaller and faster, but a little less exact. `name`
     is the title of its card.
     """
+    if exported.refusal is not None:
+        raise exported.refusal
     check_new(out)
     models, checks = {}, {}
     for precision in ("float32", "int8")[: 1 + int8]:

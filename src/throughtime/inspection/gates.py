@@ -19,6 +19,7 @@ from torch.overrides import TorchFunctionMode
 from throughtime.cells.base import Cell, State
 from throughtime.errors import InputError
 from throughtime.layers.stack import Stack
+from throughtime.models.cell_titles import find_reader, title_cells
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.text.codec import labels, pieces
 
@@ -166,7 +167,7 @@ def unit_gates(model: Any, text: str) -> list[LayerGates]:
         return _watch_translator(model, network, text)
     if tags(model):
         return _watch_tagger(model, network, text)
-    stack, embedding = _reader(network)
+    stack, embedding = find_reader(network)
     framing = getattr(model, "framing", None)
     codec = model.codec if framing is None else framing.codec
     ids = codec.encode(text) if framing is None else framing.ids(text, end=False)
@@ -181,7 +182,7 @@ def check_gates(model: Any) -> None:
     network = getattr(model, "model", None)
     translates = isinstance(network, EncoderDecoder) and hasattr(model, "codecs")
     if not translates and not tags(model):
-        stack, embedding = _reader(network)
+        stack, embedding = find_reader(network)
         if not isinstance(stack, Stack) or not isinstance(embedding, nn.Embedding):
             raise InputError("model", "has no recurrent layers that read tokens, so it has no gates to show")
     assert isinstance(network, nn.Module)
@@ -194,12 +195,6 @@ def check_gates(model: Any) -> None:
 def tags(model: Any) -> bool:
     """Whether a loaded model is a tagger, which reads whole words instead of tokens of a codec."""
     return hasattr(model, "tag_words")
-
-
-def _reader(network: Any) -> tuple[Any, Any]:
-    """Return the layers that read tokens and the embedding of the tokens; None for what is missing."""
-    reader = getattr(network, "encoder", network)
-    return getattr(reader, "stack", None), getattr(reader, "embedding", None)
 
 
 def _watch_stack(stack: Stack, x: Tensor, tokens: Sequence[str], part: str = "layer") -> list[LayerGates]:
@@ -275,18 +270,12 @@ def _step_and_note(cell: Cell, rows: list[dict[str, Tensor]], projected: Tensor,
 
 def _layers(module: nn.Module, seen: Seen, part: str, tokens: Sequence[str]) -> list[LayerGates]:
     cells = [(name, module.get_submodule(name)) for name, rows in seen.items() if rows]
-    both = any(name.endswith("from_right") for name, _ in cells)
     layers = []
-    for name, cell in cells:
+    for (name, cell), title in zip(cells, title_cells([name for name, _ in cells], part), strict=True):
         assert isinstance(cell, Cell)
-        rows = seen[name]
-        if from_right := name.endswith("from_right"):
-            rows = rows[::-1]
+        rows = seen[name][::-1] if name.endswith("from_right") else seen[name]
         values = {
             letter: torch.cat([row[letter] for row in rows]).float().cpu().numpy() for letter in rows[0]
         }
-        number = next((int(word) + 1 for word in name.split(".") if word.isdigit()), None)
-        title = f"{part} {number}" if number is not None else f"{part}, {name} cell"
-        way = (" from the right" if from_right else " from the left") if both else ""
-        layers.append(LayerGates(title + way, type(cell).__name__, tuple(tokens), values, cell.keeping_gate))
+        layers.append(LayerGates(title, type(cell).__name__, tuple(tokens), values, cell.keeping_gate))
     return layers

@@ -15,14 +15,19 @@ from throughtime.results import Answer
 from throughtime.search.beam import Beam
 from throughtime.search.generate import Finished, Moment, Strategy
 from throughtime.search.trace import Trace, TraceNode
-from throughtime.text.codec import label, piece
+from throughtime.tasks.texts import DecodingConstraints
+from throughtime.text.codec import label, piece, pieces
 from throughtime.text.texts import format_signed
 
 if TYPE_CHECKING:
-    from throughtime.results import Translation
-    from throughtime.tasks.translate.translation import SentenceTranslator
+    from torch import Tensor
+
+    from throughtime.results import Alignment, Translation
+    from throughtime.tasks.translate.texts import Codecs
+    from throughtime.tasks.translate.translation import Part, SentenceTranslator
     from throughtime.text.codec import Codec
 
+DIGITS = 5  # of scores and weights of single tokens
 CUT = 3  # number of rejected candidates to show per step, the likeliest ones
 MOST_TOKENS = 120
 
@@ -36,6 +41,106 @@ def attention(translator: SentenceTranslator, text: str, **options: Any) -> Tran
     if answer.alignment is None:
         raise InputError("attention", "this translator has none: it reads the source into one vector")
     return answer
+
+
+@dataclass(frozen=True)
+class AttentionSteps(Answer):
+    """The attention of a translation, token by token: [target tokens][source tokens], with both end marks.
+
+    A row of `weights` is the softmax of the row of `scores`.
+    """
+
+    source: tuple[str, ...]  # what each token adds to the text
+    target: tuple[str, ...]
+    scores: tuple[tuple[float, ...], ...]
+    weights: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class PartTranslation(Answer):
+    """A translation of a part of a text; alignment and steps are None for a model without attention."""
+
+    text: str
+    score: float
+    log_prob: float
+    ended: bool
+    alignment: Alignment | None
+    steps: AttentionSteps | None
+
+
+@dataclass(frozen=True)
+class TextPart(Answer):
+    """A part of a text that is translated on its own, usually a sentence; translations are best first."""
+
+    source: str
+    translations: tuple[PartTranslation, ...]
+
+
+@dataclass(frozen=True)
+class AttentionView(Answer):
+    """The translations of a text, best first, and those of each of its parts.
+
+    The translations of a text of one part are those of the part; others have no steps of their own.
+    """
+
+    source: str
+    translations: tuple[PartTranslation, ...]
+    parts: tuple[TextPart, ...]
+
+
+def attention_view(
+    translator: SentenceTranslator,
+    text: str,
+    *,
+    prefix: str = "",
+    forbid: Sequence[str] = (),
+    **options: Any,
+) -> AttentionView:
+    """Translate a text and show the attention of each of its parts; options are those of `translate`.
+
+    Translations begin with `prefix`, which needs a text of one part, and contain none of the words of
+    `forbid`.
+    """
+    require_translator(translator)
+    codecs, parts = translator.codecs, []
+    count = len(codecs.split(text, translator.generation.max_source_tokens))
+    if prefix and count > 1:
+        raise InputError(
+            "prefix", f"is for one sentence, but this text is translated in {count} parts; give one of them"
+        )
+
+    def watch(part: Part) -> None:
+        check_interrupt()
+        parts.append(_describe_part(codecs, part))
+
+    constraints: dict[str, Any] = {"prefix": prefix, "forbid": forbid}
+    (best,) = translator.translate([text], align=True, watch=watch, **constraints, **options)
+    if len(parts) == 1:
+        return AttentionView(text, parts[0].translations, tuple(parts))
+    whole = (best, *best.alternatives)
+    found = [
+        PartTranslation(one.text, one.score, one.log_prob, one.ended, one.alignment, None) for one in whole
+    ]
+    return AttentionView(text, tuple(found), tuple(parts))
+
+
+def _describe_part(codecs: Codecs, part: Part) -> TextPart:
+    translations = []
+    for rank, (own, one) in enumerate(zip(part.translations, part.found.results, strict=True)):
+        steps = None
+        if part.found.scores:
+            end = [codecs.end_id] if one.ended else []
+            tables = (part.found.scores[rank], part.found.attention[rank])
+            scores, weights = (_round_rows(table[:, : len(part.prompt)]) for table in tables)
+            target = pieces(codecs.target, [*one.tokens, *end])
+            steps = AttentionSteps(tuple(pieces(codecs.source, part.prompt)), tuple(target), scores, weights)
+        figures = (own.text, own.score, own.log_prob, own.ended, own.alignment)
+        translations.append(PartTranslation(*figures, steps))
+    return TextPart(part.source, tuple(translations))
+
+
+def _round_rows(table: Tensor) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(round(value, DIGITS) for value in row) for row in table.tolist())
 
 
 def require_translator(model: Any) -> None:
@@ -105,13 +210,20 @@ def beam_tree(
     *,
     num_return_sequences: int = 1,
     cut: int = CUT,
+    prefix: str = "",
+    forbid: Sequence[str] = (),
 ) -> BeamTree:
-    """Search as the translator does for one sentence, and return the tree of the search."""
+    """Search as the translator does for one sentence, and return the tree of the search.
+
+    Translations begin with `prefix`, and contain none of the words of `forbid`.
+    """
     require_translator(translator)
     prompt = translator.codecs.prompt(text)
     if not text.strip() or len(prompt) > MOST_TOKENS:
         problem = "is empty" if not text.strip() else f"has {len(prompt)} tokens, more than {MOST_TOKENS}"
         raise InputError("sentence", f"{problem}; give one sentence to translate")
+    constraints = DecodingConstraints(prefix, forbid)
+    constraints.check(translator.codecs.target)
     alpha = translator.generation.length_penalty
     num_beams = num_beams or max(translator.generation.num_beams, num_return_sequences)
     watchers: list[_Reasons] = []
@@ -130,7 +242,7 @@ def beam_tree(
     def watch(moment: Moment) -> None:
         watchers[-1](moment)  # the others were only asked for their width
 
-    [finished] = translator.run_search([prompt], search, watch=watch)
+    [finished] = translator.run_search([prompt], search, constraints=constraints, watch=watch)
     watcher = watchers[-1]
     target = translator.codecs.target
     paths = [_path(watcher.nodes, one, watcher.end_id) for one in finished.results]

@@ -7,9 +7,11 @@ copied for its rows.
 
 from __future__ import annotations
 
+import threading
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -57,7 +59,10 @@ class Attention(nn.Module, ABC):
         `padding` [S, T] is true past a sentence's end: weights are zero there, and sum to one over the rest.
         For an empty sentence all weights are zero.
         """
-        weights = masked_softmax(self.scores(query, keys) * self.scale, padding[:, None])
+        scores = self.scores(query, keys) * self.scale
+        if (kept := _kept_scores()) is not None:
+            kept.append(scores)
+        weights = masked_softmax(scores, padding[:, None])
         return torch.bmm(weights.to(values.dtype), values), weights
 
     def ask(self, query: Tensor) -> tuple[Tensor, Tensor | None] | None:
@@ -88,6 +93,9 @@ class Attention(nn.Module, ABC):
         scores = self.graph_scores(ops, by_sentence, keys)  # [S, n, T]
         if self.scaled:
             scores = ops.op("Mul", scores, ops.constant(self.scale))
+        if ops.for_page:
+            by_query = ops.op("Reshape", scores, ops.sizes(-1, ops.size(scores, 2)))
+            ops.show(by_query, "attention_scores", "float32", ["rows", "time"])
         weights = graph_masked_softmax(ops, scores, ops.op("Unsqueeze", padding, ops.axes(1)))
         context = ops.op("MatMul", weights, values)
         by_row = [ops.op("Reshape", each, ops.sizes(-1, ops.size(each, 2))) for each in (context, weights)]
@@ -150,14 +158,17 @@ class Additive(Attention):
         return ops.op("Mul", ops.constant(2.0), ops.linear(outputs, self.key.weight, self.key.bias))
 
     def graph_scores(self, ops: Ops, query: str, keys: str) -> str:
-        """2 v' sigmoid(2 W q + key): less the sum of v, which a softmax does not see."""
+        """2 v' sigmoid(2 W q + key): less the sum of v, which a softmax does not see but a page shows."""
         asked = ops.op("Mul", ops.constant(2.0), ops.linear(query, self.query.weight))
         pairs = ops.op(
             "Add", ops.op("Unsqueeze", asked, ops.axes(2)), ops.op("Unsqueeze", keys, ops.axes(1))
         )  # [S, n, T, D]
         # A column, not a vector: onnxruntime takes six times as long for a vector.
         energy = ops.constant(2 * self.energy.detach().cpu()[:, None])
-        return ops.op("Squeeze", ops.op("MatMul", ops.op("Sigmoid", pairs), energy), ops.axes(-1))
+        scores = ops.op("Squeeze", ops.op("MatMul", ops.op("Sigmoid", pairs), energy), ops.axes(-1))
+        return (
+            ops.op("Sub", scores, ops.constant(float(self.energy.detach().sum()))) if ops.for_page else scores
+        )
 
 
 class ProductAttention(Attention):
@@ -237,6 +248,27 @@ def graph_masked_softmax(ops: Ops, scores: str, padding: str) -> str:
     return ops.op("Where", padding, ops.constant(0.0), ops.op("Softmax", shown, axis=-1))
 
 
+_KEPT = threading.local()
+
+
+def _kept_scores() -> list[Tensor] | None:
+    """The list for scores of this thread, if somebody keeps them."""
+    kept: list[Tensor] | None = getattr(_KEPT, "scores", None)
+    return kept
+
+
+@contextmanager
+def keep_scores(wanted: bool = True) -> Iterator[list[Tensor]]:
+    """Collect the scores of all attention of this thread before the softmax; those of `attend` [rows, T]."""
+    kept: list[Tensor] = []
+    before = _kept_scores()
+    _KEPT.scores = kept if wanted else before
+    try:
+        yield kept
+    finally:
+        _KEPT.scores = before
+
+
 def build_memory(attention: Attention, outputs: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """What is kept per sentence of an encoder's outputs [T, S, H]: keys, values and padding, [S, T, ...]."""
     values = outputs.transpose(0, 1).contiguous()
@@ -262,12 +294,20 @@ def _attend(attention: Attention, query: Tensor, memory: Memory) -> tuple[Tensor
     keys, values, padding = memory.kept
     if memory.rows_each is not None:
         context, weights = attention(query.view(len(keys), -1, query.shape[-1]), keys, values, padding)
+        _sort_kept(lambda scores: scores.flatten(0, 1))
         return context.flatten(0, 1), weights.flatten(0, 1)
     # Empty queries fill up sentences with fewer rows, so that no sentence is copied for its rows.
     places, most = memory.places
     table = query.new_zeros(len(keys) * most, query.shape[-1]).index_copy(0, places, query)
     context, weights = attention(table.view(len(keys), most, -1), keys, values, padding)
+    _sort_kept(lambda scores: scores.flatten(0, 1).index_select(0, places))
     return context.flatten(0, 1).index_select(0, places), weights.flatten(0, 1).index_select(0, places)
+
+
+def _sort_kept(by_row: Callable[[Tensor], Tensor]) -> None:
+    """Turn the scores that were kept last, [S, n, T], into those of the rows."""
+    if kept := _kept_scores():
+        kept[-1] = by_row(kept[-1])
 
 
 _WITHOUT_KERNEL: set[torch.device] = set()
@@ -279,6 +319,8 @@ def _attend_in_kernel(
 ) -> tuple[Tensor, Tensor] | None:
     """`attend` in one kernel, without gradients; None if it does not fit."""
     device = query.device
+    if _kept_scores() is not None:  # the kernel does not return them
+        return None
     if torch.is_grad_enabled() or not decoder.is_available(device) or device in _WITHOUT_KERNEL:
         return None
     keys, values, padding = memory.kept

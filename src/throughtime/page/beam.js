@@ -1,105 +1,151 @@
-// The tree of a beam search, step by step: what was kept, what was cut, and why.
+// The tree of a beam search, step by step: what was kept, what was cut, why, and what if.
 
-import { draw, make, percent, short, within } from "./dom.js";
+import { draw, make, percent, short } from "./dom.js";
+import { pathTo } from "./equations.js";
+import { Explanation, tellBeam } from "./explain.js";
+import { choiceBar, Interventions } from "./intervene.js";
+import { measure, shorten } from "./matrix.js";
+import { scroller } from "./scroller.js";
 import { Section, textForm } from "./section.js";
-import { EXAMPLE } from "./translate.js";
+import { say } from "./words.js";
 
-const ROW = 40;
+const ROW = 46;
+const HEIGHT = 36; // of a node
 const PAUSE = 700;
+const LONGEST = 240; // pixels of a token's text
+const END = "⟨end⟩";
 
 export function beamSection(models) {
   const section = new Section(
     "search",
-    "Watch the search",
-    "At each step, every hypothesis is continued with every token, and only the best are kept. Move the slider or press play; point at a token to see why it was kept or cut.",
+    say("Watch the search"),
+    say("At each step, every hypothesis is continued with every token, and only the best are kept. Move the slider or press play; choose a token to see why it was kept or cut, to force it, or to forbid it."),
     models,
   );
   const width = make("input", { type: "number", min: 1, max: 20, value: 4, inputmode: "numeric" });
+  const interventions = new Interventions(() => form.requestSubmit());
+  const view = new TreeView(section, interventions);
   const { form, box } = textForm({
-    label: "Source",
-    value: EXAMPLE[section.model.source] ?? "",
-    button: "Search",
-    extra: [make("label", {}, "beams ", width)],
+    section,
+    label: say("Source"),
+    button: say("Search"),
+    extra: [make("label", {}, say("beams"), width)],
     send: (q) => {
-      const beams = Math.round(Number(width.value)) || 1;
-      section.ask("inspect/beam", { q, num_beams: Math.min(20, Math.max(1, beams)) }, (tree) =>
-        show(section, tree),
-      );
+      const beams = Math.min(20, Math.max(1, Math.round(Number(width.value)) || 1));
+      interventions.begin(`${section.model.name}\n${beams}\n${q}`);
+      section.ask("inspect/beam", { q, num_beams: beams, ...interventions.fields() }, (tree) => view.show(tree));
     },
   });
+  width.addEventListener("change", () => form.requestSubmit());
   section.controls.append(form);
   section.onModel(() => form.requestSubmit());
   section.begin = () => box.value && form.requestSubmit();
+  section.stop = () => view.stop();
   return section;
 }
 
-function show(section, tree) {
-  section.stop?.();
-  const readout = make("p", { class: "readout tall", "aria-live": "polite" });
-  const room = section.view.clientWidth;
-  const picture = drawTree(tree, room, (sentence) => {
-    readout.textContent = sentence;
-  });
-  const slider = make("input", {
-    type: "range",
-    min: 1,
-    max: tree.steps,
-    value: tree.steps,
-    "aria-label": "Step of the search",
-  });
-  const at = make("output", { class: "at" });
-  const play = make("button", { type: "button", "aria-label": "Play the search" }, "▶ play");
-  const scroll = make("div", { class: "scroll" }, picture.svg);
-  let timer = 0;
+class TreeView {
+  constructor(section, interventions) {
+    this.section = section;
+    this.interventions = interventions;
+    this.explanation = new Explanation();
+    this.bar = choiceBar(interventions);
+    this.readout = make("p", { class: "readout tall", "aria-live": "polite" });
+    this.slider = make("input", { type: "range", min: 1, max: 1, value: 1, "aria-label": say("Step of the search") });
+    this.at = make("output", { class: "at" });
+    this.button = make("button", { type: "button", "aria-label": say("Play the search") });
+    this.place = make("div", { class: "tree" });
+    this.timer = 0;
+    this.stop();
+    this.slider.addEventListener("input", () => {
+      this.stop();
+      this.go(Number(this.slider.value), true);
+    });
+    this.button.addEventListener("click", () => (this.timer ? this.stop() : this.play()));
+    const key = (kind, words) => make("span", { class: `key ${kind}` }, words);
+    section.view.append(
+      interventions.element,
+      make("div", { class: "row" }, this.button, this.slider, this.at),
+      make(
+        "div",
+        { class: "duo" },
+        make(
+          "div",
+          { class: "picture" },
+          this.place,
+          make(
+            "p",
+            { class: "legend" },
+            key("best", say("the best")),
+            key("kept", say("kept")),
+            key("ended", say("ended")),
+            key("cut", say("cut ✕")),
+          ),
+          this.bar.element,
+          this.readout,
+        ),
+        this.explanation.element,
+      ),
+    );
+  }
 
-  function go(step, follow = false) {
+  show(tree) {
+    if (this.tree === tree) return; // another width or theme changes nothing here
+    this.stop();
+    this.tree = tree;
+    const name = say("The tree of a beam search of width {width}", { width: tree.width });
+    this.picture = drawTree(tree, name, (place) => this.choose(place));
+    this.scroll = scroller(this.picture.svg, name, true);
+    this.place.replaceChildren(this.scroll.element);
+    this.slider.max = String(tree.steps);
+    this.interventions.compare(tree.results[0]);
+    this.choose(tree.results[0].node);
+    this.go(tree.steps);
+    this.scroll.update();
+  }
+
+  /** Choose a token: tell why it was kept or cut, and how its score comes about. */
+  choose(place) {
+    const { tree } = this;
+    const node = tree.nodes[place];
+    this.picture.choose(place);
+    this.readout.textContent = describeNode(tree, place);
+    this.explanation.tell(...tellBeam(tree, place));
+    const ends = node.label === END;
+    const text = joinPieces(tree.nodes, ends ? node.parent : place);
+    const word = ends ? null : wordOf(tree.nodes, place);
+    const whole = (one) => (one && !one.endsWith("\ufffd") ? one : null);
+    this.bar.choose({ label: node.label, prefix: whole(text), forbid: whole(word) });
+  }
+
+  go(step, follow = false) {
+    const { tree, slider, at } = this;
     slider.value = String(step);
-    at.textContent = `step ${step} of ${tree.steps}`;
+    at.textContent = say("step {step} of {steps}", { step, steps: tree.steps });
     slider.setAttribute("aria-valuetext", at.textContent);
-    picture.upTo(step);
-    readout.textContent = picture.summary(step);
-    if (follow) scroll.scrollLeft = picture.column * (step + 1) - scroll.clientWidth;
+    this.picture.upTo(step);
+    this.readout.textContent = describeStep(tree, step);
+    if (follow) this.scroll.box.scrollLeft = this.picture.ends[step] - this.scroll.box.clientWidth + 40;
   }
-  function stop() {
-    clearInterval(timer);
-    timer = 0;
-    play.textContent = "▶ play";
+
+  stop() {
+    clearInterval(this.timer);
+    this.timer = 0;
+    this.button.textContent = `▶ ${say("play")}`;
   }
-  slider.addEventListener("input", () => {
-    stop();
-    go(Number(slider.value), true);
-  });
-  play.addEventListener("click", () => {
-    if (timer) return stop();
-    let step = Number(slider.value) >= tree.steps ? 0 : Number(slider.value);
-    play.textContent = "❚❚ pause";
+
+  play() {
+    let step = Number(this.slider.value) >= this.tree.steps ? 0 : Number(this.slider.value);
+    this.button.textContent = `❚❚ ${say("pause")}`;
     const next = () => {
       step += 1;
-      go(step, true);
-      if (step >= tree.steps) stop();
+      this.go(step, true);
+      if (step >= this.tree.steps) this.stop();
     };
-    timer = setInterval(next, PAUSE);
+    this.timer = setInterval(next, PAUSE);
     next();
-    return undefined;
-  });
-  section.stop = stop;
-  section.view.replaceChildren(
-    make("div", { class: "row" }, play, slider, at),
-    scroll,
-    make(
-      "p",
-      { class: "legend" },
-      key("best", "the best"),
-      key("kept", "kept"),
-      key("ended", "ended"),
-      key("cut", "cut ✕"),
-    ),
-    readout,
-  );
-  go(tree.steps);
+  }
 }
-
-const key = (kind, words) => make("span", { class: `key ${kind}` }, words);
 
 /** The row of each node: in each step, first the hypotheses that were kept, best first, then those that were cut. */
 function rowsOf(nodes) {
@@ -109,94 +155,176 @@ function rowsOf(nodes) {
   for (const places of steps.values()) {
     places.sort(
       (one, other) =>
-        (nodes[one].status === "cut") - (nodes[other].status === "cut") ||
-        nodes[other].log_prob - nodes[one].log_prob,
+        (nodes[one].status === "cut") - (nodes[other].status === "cut") || nodes[other].log_prob - nodes[one].log_prob,
     );
     places.forEach((place, row) => {
       rows[place] = row;
     });
   }
-  return rows;
+  return { rows, steps };
 }
 
-function drawTree(tree, room, tell) {
-  const rows = rowsOf(tree.nodes);
-  const column = within(room / (tree.steps + 0.4), 100, 122);
-  const width = column * (tree.steps + 0.4);
-  const height = ROW * (Math.max(...rows) + 1) + 30;
-  const x = (step) => column * (step - 0.15);
-  const y = (row) => 40 + ROW * row;
+/** Draw the tree; each column is as wide as its widest token, which is measured. */
+function drawTree(tree, name, onChoose) {
+  const { nodes } = tree;
+  const { rows, steps } = rowsOf(nodes);
+  const labels = nodes.map((node) => shorten(node.label, LONGEST, 14, 700) + (node.status === "cut" ? " ✕" : ""));
+  const wide = labels.map((label) => Math.max(52, Math.ceil(measure(label, 14, 700)) + 18));
+  const centre = [0];
+  const ends = [18];
+  for (let step = 1; step <= tree.steps; step += 1) {
+    const own = Math.max(52, ...(steps.get(step) ?? []).map((place) => wide[place]));
+    centre.push(ends[step - 1] + 34 + own / 2);
+    ends.push(ends[step - 1] + 34 + own);
+  }
+  const width = ends.at(-1) + 12;
+  const height = ROW * (Math.max(0, ...rows) + 1) + 32;
+  const y = (place) => 50 + ROW * rows[place];
   const lines = [];
-  const marks = tree.nodes.map((node, place) => {
-    const parent = node.parent === null ? null : tree.nodes[node.parent];
-    const from = parent ? [x(parent.step) + 34, y(rows[node.parent])] : [10, y(0)];
+  const marks = nodes.map((node, place) => {
+    const x = centre[node.step];
+    const left = x - wide[place] / 2;
+    const [fromX, fromY] =
+      node.parent === null ? [8, 50] : [centre[nodes[node.parent].step] + wide[node.parent] / 2, y(node.parent)];
+    const bend = (left - fromX) / 2;
     const kind = node.best ? `best ${node.status}` : node.status;
     lines.push(
       draw("path", {
         class: `edge ${kind}`,
-        d: `M${from[0]} ${from[1]}C${from[0] + 22} ${from[1]} ${x(node.step) - 58} ${y(rows[place])} ${x(node.step) - 36} ${y(rows[place])}`,
+        d: `M${fromX} ${fromY}C${fromX + bend} ${fromY} ${left - bend} ${y(place)} ${left} ${y(place)}`,
       }),
     );
-    const sentence = `“${joinPieces(tree.nodes, place)}”: ${node.reason}. Probability of the token: ${percent(node.probability)}; of the whole text: ln P ${short(node.log_prob)}, score ${short(node.score)}.`;
-    const label = node.label.length > 11 ? `${node.label.slice(0, 10)}…` : node.label;
-    const mark = draw(
+    return draw(
       "g",
       {
         class: `node ${kind}`,
-        tabindex: 0,
-        role: "img",
-        "aria-label": `step ${node.step}, ${node.status}: ${sentence}`,
-        transform: `translate(${x(node.step)} ${y(rows[place])})`,
+        tabindex: -1,
+        role: "button",
+        "aria-label": `${say("step {step} of {steps}", { step: node.step, steps: tree.steps })}: ${describeNode(tree, place)}`,
+        transform: `translate(${x} ${y(place)})`,
+        onfocus: () => onChoose(place),
+        onclick: () => onChoose(place),
       },
-      draw("rect", { x: -36, y: -15, width: 72, height: 30, rx: 6 }),
-      draw("text", { class: "token", y: -1 }, node.status === "cut" ? `${label} ✕` : label),
-      draw("text", { class: "small", y: 11 }, short(node.log_prob)),
+      draw("rect", { x: -wide[place] / 2, y: -HEIGHT / 2, width: wide[place], height: HEIGHT, rx: 8 }),
+      draw("text", { class: "token", y: -1 }, labels[place]),
+      draw("text", { class: "small", y: 13 }, short(node.log_prob)),
     );
-    mark.addEventListener("pointerenter", () => tell(sentence));
-    mark.addEventListener("focus", () => tell(sentence));
-    return mark;
   });
-  const heads = Array.from({ length: tree.steps }, (_, i) =>
-    draw("text", { class: "axis middle", x: x(i + 1), y: 16 }, String(i + 1)),
-  );
-  const svg = draw(
-    "svg",
-    {
-      viewBox: `0 0 ${width} ${height}`,
-      width,
-      height,
-      role: "group",
-      "aria-label": `The tree of a beam search of width ${tree.width}`,
-    },
-    heads,
-    lines,
-    marks,
-  );
+  const heads = centre.slice(1).map((x, i) => draw("text", { class: "axis middle", x, y: 16 }, String(i + 1)));
+  const begin = draw("circle", { class: "begin", cx: 8, cy: 50, r: 4 });
+  const size = { viewBox: `0 0 ${width} ${height}`, width, height };
+  const svg = draw("svg", { ...size, role: "group", "aria-label": name }, heads, begin, lines, marks);
+  let chosen = 0;
+  let last = tree.steps;
+
+  svg.addEventListener("keydown", (event) => {
+    const move = neighbour(event.key);
+    if (event.key === "Enter" || event.key === " ") onChoose(chosen);
+    else if (move === undefined) return;
+    event.preventDefault();
+    if (move !== undefined && move !== null) {
+      marks[move].focus({ preventScroll: true });
+      marks[move].scrollIntoView({ block: "nearest", inline: "nearest" });
+    }
+  });
+  /** The node that a key leads to: undefined for other keys, null if there is none. */
+  function neighbour(key) {
+    const inColumn = (step, row) => (steps.get(step) ?? []).find((place) => rows[place] === row) ?? null;
+    const { step, parent } = nodes[chosen];
+    const children = nodes.map((_, place) => place).filter((place) => nodes[place].parent === chosen && nodes[place].step <= last);
+    switch (key) {
+      case "ArrowLeft":
+        return parent;
+      case "ArrowRight":
+        return children.sort((one, other) => rows[one] - rows[other])[0] ?? null;
+      case "ArrowUp":
+        return inColumn(step, rows[chosen] - 1);
+      case "ArrowDown":
+        return inColumn(step, rows[chosen] + 1);
+      case "Home":
+        return inColumn(1, 0);
+      case "End":
+        return inColumn(last, 0);
+      default:
+        return undefined;
+    }
+  }
   return {
     svg,
-    column,
-    upTo(step) {
-      tree.nodes.forEach((node, place) => {
-        for (const one of [marks[place], lines[place]]) one.classList.toggle("later", node.step > step);
-        marks[place].setAttribute("tabindex", node.step > step ? "-1" : "0");
+    ends,
+    choose(place) {
+      chosen = place;
+      const path = new Set(pathTo(nodes, place));
+      marks.forEach((mark, at) => {
+        mark.classList.toggle("chosen", at === place);
+        mark.setAttribute("tabindex", at === place ? "0" : "-1");
+        lines[at].classList.toggle("path", path.has(at));
       });
     },
-    summary(step) {
-      const own = tree.nodes.filter((node) => node.step === step);
-      const kept = own.filter((node) => node.status === "kept").length;
-      const ended = own.filter((node) => node.status === "ended").length;
-      const end =
-        step === tree.steps
-          ? ` The best: “${tree.results[0].text}”, score ${short(tree.results[0].score)}.`
-          : "";
-      return `Step ${step}: ${kept} kept${ended ? `, ${ended} ended` : ""}; of the others, which were cut, ${own.length - kept - ended} are shown.${end}`;
+    upTo(step) {
+      last = step;
+      nodes.forEach((node, place) => {
+        for (const one of [marks[place], lines[place]]) one.classList.toggle("later", node.step > step);
+      });
+      if (nodes[chosen].step > step) this.choose(pathTo(nodes, chosen)[step - 1]);
     },
   };
 }
 
+/** What happened at a step. */
+function describeStep(tree, step) {
+  const own = tree.nodes.filter((node) => node.step === step);
+  const kept = own.filter((node) => node.status === "kept").length;
+  const ended = own.filter((node) => node.status === "ended").length;
+  const told = say("Step {step}: {kept} kept, {ended} ended; of the others, which were cut, {cut} are shown.", {
+    step,
+    kept,
+    ended,
+    cut: own.length - kept - ended,
+  });
+  const { text, score } = tree.results[0];
+  return step < tree.steps ? told : `${told} ${say("The best: “{text}”, score {score}.", { text, score: short(score) })}`;
+}
+
+function describeNode(tree, place) {
+  const node = tree.nodes[place];
+  return say("“{text}”: {reason}. Probability of the token: {share}; of the whole text: ln P {total}, score {score}.", {
+    text: joinPieces(tree.nodes, place),
+    reason: reasonOf(tree, node),
+    share: percent(node.probability),
+    total: short(node.log_prob),
+    score: short(node.score),
+  });
+}
+
+/** The reason of a node in the language of the page; the answer has it in English. */
+function reasonOf(tree, { status, reason, score }) {
+  const width = tree.width;
+  const numbers = (reason.match(/[−-]?\d+(\.\d+)?/g) ?? []).map((one) => one.replace("-", "−"));
+  if (status === "ended") return say("a complete translation, with the score {score}", { score: short(score) });
+  if (status === "kept")
+    return width > 1 ? say("one of the {width} best of this step", { width }) : say("the best of this step");
+  const [first, second, third] = numbers;
+  if (/^not among the \d+ best of this step: ln P/.test(reason))
+    return say("not among the {width} best of this step: ln P {own}, the last has {last}", { width, own: second, last: third });
+  if (reason.startsWith("a complete translation, but"))
+    return say("a complete translation, but its score {own} is below the best found, {found}", { own: first, found: second });
+  if (reason.startsWith("cannot win"))
+    return say("cannot win: it can reach at most {reach}, and {found} was found already", { reach: first, found: second });
+  return reason;
+}
+
 function joinPieces(nodes, place) {
-  const pieces = [];
-  for (let at = place; at !== null; at = nodes[at].parent)
-    pieces.unshift(nodes[at].label === "⟨end⟩" ? " ⟨end⟩" : nodes[at].piece);
-  return pieces.join("").trim();
+  if (place === null) return "";
+  const pieces = pathTo(nodes, place).map((at) => (nodes[at].label === END ? ` ${END}` : nodes[at].piece));
+  // A character of several tokens is unknown until its last one.
+  return pieces.join("").replace(/\ufffd+(?=.)/gu, "").trim();
+}
+
+/** The word that a token belongs to, as far as it is written: a token inside a word has a dot before it. */
+function wordOf(nodes, place) {
+  const path = pathTo(nodes, place);
+  let first = path.length - 1;
+  while (first > 0 && nodes[path[first]].label.startsWith("·")) first -= 1;
+  return path.slice(first).map((at) => nodes[at].piece).join("").replace(/\ufffd+(?=.)/gu, "").trim() || null;
 }

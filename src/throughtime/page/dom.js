@@ -1,5 +1,7 @@
 // Making elements. Text only ever becomes text: nothing here parses HTML.
 
+import { say } from "./words.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 function fill(element, attributes, children) {
@@ -47,4 +49,66 @@ export function percent(share) {
   const hundredths = 100 * share;
   if (share > 0 && share < 0.001) return `${hundredths.toPrecision(2).replace("-", "−")} %`;
   return `${hundredths.toFixed(share < 0.0995 ? 1 : 0)} %`;
+}
+
+/** Words that begin like a sentence and end like one. */
+export function endSentence(words) {
+  const sentence = words.charAt(0).toUpperCase() + words.slice(1);
+  return /[.!?。！？]$/.test(sentence) ? sentence : `${sentence}.`;
+}
+
+/** A field for a number; `read` gives the number, kept between its ends, or null if it is empty. */
+export function numberField(label, { min, max, value, step = 1, ...more }) {
+  const input = make("input", { type: "number", min, max, step, value, ...more });
+  const read = () => {
+    if (input.value.trim() === "" || !Number.isFinite(Number(input.value))) return null;
+    const number = within(Number(input.value), min, max);
+    return step === 1 ? Math.round(number) : number;
+  };
+  return { label: make("label", {}, label, input), input, read };
+}
+
+/** A bar as long as a share of its track. */
+export function shareBar(share) {
+  const bar = make("span", { class: "bar" });
+  bar.style.setProperty("--share", String(share));
+  return make("span", { class: "track" }, bar);
+}
+
+let pen = null;
+
+/** How wide a text gets in a picture, in pixels. */
+export function textWidth(text, size = 12) {
+  pen ??= document.createElement("canvas").getContext("2d");
+  pen.font = `${size}px ${getComputedStyle(document.body).fontFamily}`;
+  return pen.measureText(text).width;
+}
+
+/** A button that copies the text that `text()` gives. */
+export function copyButton(text) {
+  const button = make("button", { type: "button", class: "copy" }, say("Copy"));
+  const back = debounce(1500, () => {
+    button.textContent = say("Copy");
+  });
+  button.addEventListener("click", async () => {
+    button.textContent = (await copy(text())) ? say("Copied") : say("Not allowed");
+    back();
+  });
+  return button;
+}
+
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    // Without a safe connection there is no clipboard, but a selected field can be copied.
+    const field = make("textarea", { class: "unseen", readonly: true });
+    field.value = text;
+    document.body.append(field);
+    field.select();
+    const done = document.execCommand("copy");
+    field.remove();
+    return done;
+  }
 }

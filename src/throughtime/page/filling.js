@@ -1,25 +1,29 @@
 // Fill in blanks, the likeliest fillings first.
 
-import { make, percent } from "./dom.js";
+import { copyButton, make, numberField, percent, shareBar } from "./dom.js";
 import { Section, textForm } from "./section.js";
+import { say } from "./words.js";
 
 export function fillSection(models) {
   const section = new Section(
     "fill",
-    "Fill in the blanks",
-    "Write ___ where a word is missing; several blanks are filled together.",
+    say("Fill in the blanks"),
+    say("Write ___ where a word is missing; several blanks are filled together."),
     models,
   );
-  const many = make("input", { type: "number", min: 1, max: 20, value: 5, inputmode: "numeric" });
+  section.element.classList.add("split");
+  const many = numberField(say("fillings"), { min: 1, max: 20, value: 5, inputmode: "numeric" });
+  const send = (q) =>
+    section.ask("fill", { q, k: many.read() ?? 5 }, ({ results: [best] }) =>
+      show(section, [best, ...best.alternatives]),
+    );
   const { form } = textForm({
-    label: "Text with blanks",
-    value: "My ___ is reading a ___.",
-    button: "Fill in",
-    extra: [make("label", {}, "fillings ", many)],
-    send: (q) => {
-      const k = Math.min(20, Math.max(1, Math.round(Number(many.value)) || 1));
-      section.ask("fill", { q, k }, ({ results: [best] }) => show(section, [best, ...best.alternatives]));
-    },
+    section,
+    label: say("Text with blanks"),
+    button: say("Fill in"),
+    extra: [many.label],
+    live: (q) => /_{2,}|\[MASK\]/.test(q) && send(q), // a text without blanks is not finished yet
+    send,
   });
   section.controls.append(form);
   section.onModel(() => form.requestSubmit());
@@ -28,18 +32,19 @@ export function fillSection(models) {
 }
 
 function show(section, fillings) {
-  const rows = fillings.map((one) => {
-    const bar = make("span", { class: "bar" });
-    bar.style.setProperty("--share", String(one.probability));
-    return make(
+  const rows = fillings.map((one) =>
+    make(
       "li",
       { class: "filling" },
       make("span", { class: "said" }, highlight(one)),
-      make("span", { class: "track" }, bar),
+      shareBar(one.probability),
       make("span", { class: "share" }, percent(one.probability)),
-    );
-  });
-  section.view.replaceChildren(make("ol", { class: "fillings" }, rows));
+    ),
+  );
+  section.view.replaceChildren(
+    make("ol", { class: "fillings" }, rows),
+    make("div", { class: "row" }, copyButton(() => fillings[0].text)),
+  );
 }
 
 /** The text, with the words that fill its blanks highlighted. */

@@ -1,45 +1,54 @@
-// A forecast with its intervals, which look like a fan, after the model's own data or pasted data.
+// A forecast with its intervals, which look like a fan, after the model's own data, pasted data or a file.
 
 import { parseSeries } from "./csv.js";
-import { draw, make, short } from "./dom.js";
+import { copyButton, draw, make, numberField, short, textWidth, within } from "./dom.js";
+import { Problem } from "./engine/problem.js";
 import { Section } from "./section.js";
+import { say } from "./words.js";
 
 const LEVELS = [50, 80, 95];
-const HEIGHT = 290;
-const LETTER = 7.6; // pixels: as wide as a digit gets in any font at 12 px
+const HEIGHT = 320;
+const MOST_BYTES = 5e6;
 const GAP = 8;
 const EDGE = { left: 56, right: 14, top: 14, bottom: 30 };
 
 export function forecastSection(models) {
   const section = new Section(
     "forecast",
-    "Forecast",
-    "Paste a series as CSV (values alone, or times and values), or forecast the data that the model was trained on.",
+    say("Forecast a series"),
+    say(
+      "Paste a series as CSV (values alone, or times and values), drop a file on the box, or forecast the data that the model was trained on.",
+    ),
     models,
   );
+  section.element.classList.add("split");
   const box = make("textarea", {
-    rows: 4,
+    rows: 6,
     spellcheck: "false",
+    class: "table",
     placeholder: "ds,y\n2024-01-01,112\n2024-01-02,118",
   });
-  const steps = make("input", {
-    type: "number",
-    min: 1,
-    max: 2000,
-    value: section.model.horizon,
-    inputmode: "numeric",
-  });
-  const own = make("button", { type: "button" }, "The model's own data");
+  const steps = numberField(say("steps ahead"), { min: 1, max: 2000, inputmode: "numeric" });
+  const which = make("select", { "data-shared": true });
+  const whichField = make("label", { hidden: true }, say("series"), which);
+  const file = make("input", { type: "file", accept: ".csv,.tsv,.txt,text/csv", class: "unseen", tabindex: -1 });
+  file.setAttribute("aria-label", say("Open a CSV file"));
+  const upload = make("button", { type: "button", onclick: () => file.click() }, say("Open a CSV file"));
+  const own = make("button", { type: "button" }, say("The model's own data"));
+  const place = make("label", { class: "box" }, make("span", {}, say("Series as CSV")), box);
   const form = make(
     "form",
     {},
-    make("label", { class: "box" }, make("span", {}, "Series as CSV"), box),
+    place,
     make(
       "div",
       { class: "row" },
-      make("button", { type: "submit", class: "main" }, "Forecast"),
+      make("button", { type: "submit", class: "main" }, say("Forecast")),
+      upload,
       own,
-      make("label", {}, "steps ahead ", steps),
+      file,
+      whichField,
+      steps.label,
     ),
   );
   section.controls.append(form);
@@ -47,39 +56,83 @@ export function forecastSection(models) {
   function forecast() {
     let series;
     try {
-      series = parseSeries(box.value);
+      series = choose(parseSeries(box.value));
     } catch (error) {
       return section.tell(error);
     }
     const body = {
-      h: Math.max(1, Math.round(Number(steps.value)) || 1),
-      series: [{ unique_id: "series", y: series.y, ...(series.ds ? { ds: series.ds } : {}) }],
+      h: steps.read() ?? section.model.horizon,
+      series: [{ unique_id: series.name || "series", y: series.y, ...(series.ds ? { ds: series.ds } : {}) }],
     };
     return withFan(section, body, (answer, note) => show(section, series, answer.forecasts[0], note));
+  }
+  /** The series that is chosen; the choice is there if the table has several. */
+  function choose(all) {
+    const names = all.map((one) => one.name);
+    if (names.join() !== [...which.options].map((one) => one.value).join())
+      which.replaceChildren(...names.map((name) => make("option", { value: name }, name)));
+    whichField.hidden = all.length < 2;
+    return all[Math.max(0, which.selectedIndex)];
   }
   function history() {
     const rows = Math.max(160, section.model.lookback);
     return section.ask("inspect/history", { rows }, (answer) => {
-      box.value = [
-        "ds,y",
-        ...answer.y.map(
-          (value, place) => `${answer.ds[place]},${value === null ? "" : Number(value.toPrecision(7))}`,
-        ),
-      ].join("\n");
-      forecast();
+      const line = (value, at) => `${answer.ds[at]},${value === null ? "" : Number(value.toPrecision(7))}`;
+      box.value = ["ds,y", ...answer.y.map(line)].join("\n");
+      section.drawings = {};
     });
   }
+  async function read(chosen) {
+    if (!chosen) return;
+    if (chosen.size > MOST_BYTES) {
+      section.tell(new Problem(say("{name} has more than 5 MB; open a smaller file.", { name: chosen.name })));
+      return;
+    }
+    box.value = await chosen.text();
+    form.requestSubmit();
+  }
+  file.addEventListener("change", async () => {
+    await read(file.files[0]);
+    file.value = ""; // so that the same file can be opened again
+  });
+  for (const kind of ["dragenter", "dragover", "dragleave", "drop"])
+    place.addEventListener(kind, (event) => {
+      if (![...event.dataTransfer.types].includes("Files")) return;
+      event.preventDefault();
+      place.classList.toggle("over", kind === "dragenter" || kind === "dragover");
+      if (kind === "drop") read(event.dataTransfer.files[0]);
+    });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     forecast();
   });
-  own.addEventListener("click", history);
-  section.onModel(() => {
-    steps.value = section.model.horizon;
-    history();
+  which.addEventListener("change", () => form.requestSubmit());
+  own.addEventListener("click", async () => {
+    await history();
+    if (!section.problem.textContent) form.requestSubmit();
   });
-  section.begin = history;
+  const fit = () => {
+    steps.input.value = String(section.model.horizon);
+  };
+  fit();
+  section.onModel(() => {
+    fit();
+    section.begin();
+  });
+  section.begin = async () => {
+    if (!box.value) await history();
+    if (!box.value) box.value = exampleSeries(section.model);
+    form.requestSubmit();
+  };
   return section;
+}
+
+/** A series with a season and a trend, for a model whose own data are not available. */
+function exampleSeries({ lookback }) {
+  const rows = Array.from({ length: Math.max(96, lookback) }, (_, row) =>
+    (100 + 0.2 * row + 12 * Math.sin((row * Math.PI) / 6) + 3 * Math.cos(row * 1.7)).toFixed(1),
+  );
+  return ["y", ...rows].join("\n");
 }
 
 /** Ask for intervals; a model without them is asked again without, and the reason stands below the picture. */
@@ -99,22 +152,31 @@ function show(section, series, answer, note) {
   const readout = make(
     "p",
     { class: "readout", "aria-live": "polite" },
-    note || "Point at the picture to read values; with the keyboard, use the arrow keys.",
+    note || say("Point at the picture to read values; with the keyboard, use the arrow keys."),
   );
   section.view.replaceChildren(
     drawChart(room, past, answer.mean, fan, times, readout),
     make(
       "p",
       { class: "legend" },
-      make("span", { class: "key kept" }, "observed"),
-      make("span", { class: "key best" }, "forecast"),
-      fan
-        .slice()
-        .reverse()
-        .map(({ level }) => make("span", { class: `key fan fan-${level}` }, `${level} %`)),
+      make("span", { class: "key kept" }, say("observed")),
+      make("span", { class: "key best" }, say("forecast")),
+      fan.toReversed().map(({ level }) => make("span", { class: `key fan fan-${level}` }, `${level} %`)),
+      copyButton(() => table(answer, fan)),
     ),
     readout,
   );
+}
+
+/** The forecast as CSV. */
+function table({ ds, mean }, fan) {
+  const bounds = fan.flatMap(({ level, lo, hi }) => [
+    [`lo-${level}`, lo],
+    [`hi-${level}`, hi],
+  ]);
+  const columns = [["ds", ds], ["mean", mean], ...bounds];
+  const rows = mean.map((_, step) => columns.map(([, values]) => values[step] ?? "").join(","));
+  return [columns.map(([name]) => name).join(","), ...rows].join("\n");
 }
 
 function drawChart(width, past, mean, fan, times, readout) {
@@ -166,7 +228,10 @@ function drawChart(width, past, mean, fan, times, readout) {
       class: "chart",
       tabindex: 0,
       role: "img",
-      "aria-label": `A series of ${past.length} values and a forecast of ${mean.length} after it`,
+      "aria-label": say("A series of {count} values and a forecast of {steps} after it", {
+        count: past.length,
+        steps: mean.length,
+      }),
     },
     ticks,
     bands,
@@ -177,20 +242,21 @@ function drawChart(width, past, mean, fan, times, readout) {
   );
   let at = past.length;
   function point(place) {
-    at = Math.min(count - 1, Math.max(0, place));
+    at = within(place, 0, count - 1);
     cursor.setAttribute("visibility", "visible");
     cursor.setAttribute("x1", String(x(at)));
     cursor.setAttribute("x2", String(x(at)));
     const step = at - past.length;
-    const bounds =
+    const bounds = fan
+      .toReversed()
+      .map(({ level, lo, hi }) =>
+        say("{level} % within {low} and {high}", { level, low: short(lo[step]), high: short(hi[step]) }),
+      );
+    const time = times[at];
+    readout.textContent =
       step < 0
-        ? ""
-        : fan
-            .slice()
-            .reverse()
-            .map(({ level, lo, hi }) => `; ${level} % within ${short(lo[step])} and ${short(hi[step])}`)
-            .join("");
-    readout.textContent = `${times[at]}: ${step < 0 ? "observed" : "forecast"} ${short(step < 0 ? past[at] : mean[step])}${bounds}`;
+        ? say("{time}: observed {value}", { time, value: short(past[at]) })
+        : [say("{time}: forecast {value}", { time, value: short(mean[step]) }), ...bounds].join("; ");
   }
   svg.addEventListener("pointermove", (event) => {
     const box = svg.getBoundingClientRect();
@@ -210,7 +276,7 @@ function drawChart(width, past, mean, fan, times, readout) {
 function selectApart(marks) {
   const labels = [];
   for (const mark of marks) {
-    const wide = LETTER * mark.text.length;
+    const wide = textWidth(mark.text);
     const left = mark.at - wide * { start: 0, middle: 0.5, end: 1 }[mark.anchor];
     if (labels.every((other) => left > other.right + GAP || left + wide < other.left - GAP))
       labels.push({ ...mark, left, right: left + wide });

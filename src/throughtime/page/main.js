@@ -1,56 +1,134 @@
 // The page: one section for each thing that the loaded models can show.
 
 import { beamSection } from "./beam.js";
+import { classifySection } from "./classifying.js";
+import { addComparison } from "./compare.js";
 import { composeSection } from "./composing.js";
-import { make } from "./dom.js";
+import { endSentence, make } from "./dom.js";
+import { engine, useEngine } from "./engine.js";
+import { Problem } from "./engine/problem.js";
 import { fillSection } from "./filling.js";
 import { forecastSection } from "./forecast.js";
 import { gatesSection } from "./gates.js";
-import { Problem, get, useKey } from "./server.js";
+import { openLocal } from "./local.js";
+import { server, useKey } from "./server.js";
+import { tagSection } from "./tagging.js";
 import { translateSection } from "./translate.js";
+import { LANGUAGES, chooseLanguage, language, rememberLanguage, say, word } from "./words.js";
 import { writingSection } from "./writing.js";
 
-// Each section is for models with one ability, which the server lists for every model.
+// Each section is for models with one ability, which the engine lists for every model.
 const SECTIONS = [
-  { name: "Translate", ability: "translate", build: translateSection },
-  { name: "Search", ability: "translate", build: beamSection },
-  { name: "Write", ability: "generate", build: writingSection },
-  { name: "Gates", ability: "gates", build: gatesSection },
-  { name: "Fill in", ability: "fill", build: fillSection },
-  { name: "Compose", ability: "compose", build: composeSection },
-  { name: "Forecast", ability: "forecast", build: forecastSection },
+  { name: word("Translate"), ability: "translate", build: translateSection },
+  { name: word("Search"), ability: "translate", build: beamSection },
+  { name: word("Write"), ability: "generate", build: writingSection },
+  { name: word("Tag"), ability: "tag", build: tagSection },
+  { name: word("Classify"), ability: "classify", build: classifySection },
+  { name: word("Fill in"), ability: "fill", build: fillSection },
+  { name: word("Compose"), ability: "compose", build: composeSection },
+  { name: word("Forecast"), ability: "forecast", build: forecastSection },
+  { name: word("Gates"), ability: "gates", build: gatesSection },
 ];
 
+const find = (id) => document.getElementById(id);
+let models = null;
+let shown = [];
+
 async function begin() {
-  const state = document.getElementById("state");
-  let models;
+  translateFrame();
   try {
-    models = await get("models");
+    models = await engine.get("models");
   } catch (error) {
-    state.className = "problem";
-    state.textContent = error instanceof Problem ? error.message : "The models could not be listed.";
+    if (!(error instanceof Problem)) console.error(error);
+    find("state").className = "problem";
+    find("state").textContent =
+      error instanceof Problem ? endSentence(error.message) : say("The models could not be listed.");
     return;
   }
-  const place = document.getElementById("sections");
-  const contents = document.getElementById("contents");
-  const sections = [];
-  for (const { name, ability, build } of SECTIONS) {
-    const own = models.filter((one) => one.abilities.includes(ability));
-    if (!own.length) continue;
-    const section = build(own);
-    sections.push(section);
-    contents.append(make("a", { href: `#${section.element.id}` }, name));
-  }
-  place.append(...sections.map((section) => section.element));
-  state.hidden = sections.length > 0;
-  if (!sections.length) state.textContent = "None of these models has anything to show on this page.";
-  for (const section of sections) section.begin?.();
+  build();
 }
 
-const keyForm = document.getElementById("key");
-keyForm.addEventListener("submit", (event) => {
-  event.preventDefault();
-  useKey(new FormData(keyForm).get("key"));
-  for (const problem of document.querySelectorAll(".problem")) problem.textContent = "";
+/** Build all sections, with the texts that were in them before. */
+function build() {
+  const before = new Map(shown.map((section) => [section.element.id, fieldsOf(section).map((one) => one.value)]));
+  for (const section of shown) {
+    section.close();
+    section.element.remove();
+  }
+  shown = [];
+  find("contents").replaceChildren();
+  for (const { name, ability, build: make_ } of SECTIONS) {
+    const own = models.filter((one) => one.abilities.includes(ability));
+    if (!own.length) continue;
+    const section = make_(own);
+    addComparison(section, () => make_(own));
+    fieldsOf(section).forEach((field, place) => {
+      field.value = before.get(section.element.id)?.[place] ?? field.value;
+    });
+    shown.push(section);
+    find("contents").append(make("a", { href: `#${section.element.id}` }, say(name)));
+  }
+  find("sections").append(...shown.map((section) => section.element));
+  find("state").hidden = shown.length > 0;
+  if (!shown.length) find("state").textContent = say("None of these models has anything to show on this page.");
+  for (const section of shown) {
+    watchPlace.observe(section.element);
+    section.begin?.();
+  }
+}
+
+const fieldsOf = (section) => [...section.controls.querySelectorAll("textarea")];
+
+/** Put the words around the sections into the language of the page. */
+function translateFrame() {
+  document.documentElement.lang = language() === "zh" ? "zh-Hans" : "en";
+  document.title = say("throughtime: see inside a model");
+  for (const one of document.querySelectorAll("[data-say]")) one.textContent = say(one.dataset.say);
+  for (const one of document.querySelectorAll("[data-label]"))
+    one.setAttribute("aria-label", say(one.dataset.label));
+  for (const one of document.querySelectorAll("[data-engine]")) one.hidden = one.dataset.engine !== engine.kind;
+  const other = Object.keys(LANGUAGES).find((code) => code !== language());
+  find("language").textContent = LANGUAGES[other];
+  find("language").lang = other === "zh" ? "zh-Hans" : "en";
+}
+
+// The menu shows which section is being read.
+const watchPlace = new IntersectionObserver(
+  () => {
+    const middle = innerHeight / 3;
+    const now = shown.find((section) => section.element.getBoundingClientRect().bottom > middle);
+    for (const link of find("contents").children)
+      if (link.hash === `#${now?.element.id}`) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
+  },
+  { rootMargin: "-33% 0px -66% 0px" },
+);
+
+function openMenu(open) {
+  find("menu").setAttribute("aria-expanded", String(open));
+  find("contents").classList.toggle("open", open);
+}
+find("menu").addEventListener("click", () => openMenu(find("menu").getAttribute("aria-expanded") !== "true"));
+find("contents").addEventListener("click", () => openMenu(false));
+addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || find("menu").getAttribute("aria-expanded") !== "true") return;
+  openMenu(false);
+  find("menu").focus();
 });
+find("language").addEventListener("click", () => {
+  chooseLanguage(Object.keys(LANGUAGES).find((code) => code !== language()));
+  translateFrame();
+  if (models) build();
+});
+addEventListener("theme", () => {
+  for (const section of shown) section.redraw();
+});
+find("key").addEventListener("submit", (event) => {
+  event.preventDefault();
+  useKey(new FormData(find("key")).get("key"));
+  for (const problem of document.querySelectorAll(".problem")) problem.textContent = "";
+  for (const section of shown) section.begin?.();
+});
+useEngine(openLocal() ?? server);
+rememberLanguage();
 begin();

@@ -1,7 +1,14 @@
 // One section of the page: a heading, a choice of models, the controls, errors and warnings, and the view.
 
-import { make } from "./dom.js";
-import { Problem, post } from "./server.js";
+import { copyButton, debounce, endSentence, make } from "./dom.js";
+import { engine } from "./engine.js";
+import { Problem } from "./engine/problem.js";
+import { examplesOf } from "./examples.js";
+import { sayWarning } from "./notes.js";
+import { describeRequest } from "./requests.js";
+import { say } from "./words.js";
+
+const PAUSE = 200; // milliseconds without a key press until a text is sent while it is typed
 
 let sections = 0;
 
@@ -9,35 +16,43 @@ export class Section {
   /** `models` are those that this section is for; if there are several, the user chooses one. */
   constructor(id, title, hint, models) {
     this.models = models;
+    this.title = title;
     this.problem = make("p", { class: "problem", role: "alert" });
     this.warning = make("p", { class: "warning", role: "status" });
     this.controls = make("div", { class: "controls" });
     this.view = make("div", { class: "view", "aria-live": "off" });
+    this.requests = {}; // the newest request of each channel
+    this.drawings = {}; // what draws its answer again, for another width or other colours
     this.chooser = null;
     sections += 1;
     const heading = `heading-${sections}`;
-    const head = make("div", { class: "head" }, make("h2", { id: heading }, title));
-    if (models.length > 1) {
+    if (models.length > 1)
       this.chooser = make(
         "select",
-        { "aria-label": `Model for: ${title}` },
+        { "aria-label": say("Model for: {title}", { title }) },
         models.map((one) => make("option", { value: one.name }, describeModel(one))),
       );
-      head.append(this.chooser);
-    } else {
-      head.append(make("span", { class: "model" }, describeModel(models[0])));
-    }
+    this.code = new RequestPanel();
+    this.head = make(
+      "div",
+      { class: "head" },
+      say("Model"),
+      this.chooser ?? make("strong", {}, describeModel(models[0])),
+    );
+    this.notes = make("div", { class: "notes" }, this.problem, this.warning);
+    const asking = make("div", { class: "asking" }, this.head, this.controls, this.notes);
+    const answering = make("div", { class: "answering" }, this.view, this.code.element);
+    this.panel = make("div", { class: "panel" }, make("div", { class: "halves" }, asking, answering));
+    this.columns = make("div", { class: "columns" }, this.panel);
     this.element = make(
       "section",
-      { id, "aria-labelledby": heading },
-      head,
+      { id, "aria-labelledby": heading, tabindex: -1 },
+      make("h2", { id: heading }, title),
       make("p", { class: "hint" }, hint),
-      this.controls,
-      this.problem,
-      this.warning,
-      this.view,
+      this.columns,
     );
-    this.request = null;
+    this.chooser?.addEventListener("change", () => this.forget());
+    this.watch();
   }
 
   get model() {
@@ -48,31 +63,44 @@ export class Section {
     this.chooser?.addEventListener("change", act);
   }
 
-  /** Send a request and pass the answer to `show`; a new request replaces an older one. */
-  async ask(path, body, show) {
-    this.request?.abort();
+  /**
+   * Send a request and pass the answer to `show`; a new request replaces an older one of the same channel.
+   * The old picture stays until the answer is there.
+   */
+  async ask(path, body, show, channel = "main") {
+    this.requests[channel]?.abort();
     const request = new AbortController();
-    this.request = request;
-    this.element.setAttribute("aria-busy", "true");
+    this.requests[channel] = request;
+    const host = this.panel.closest("section") ?? this.element;
+    host.setAttribute("aria-busy", "true");
+    this.panel.classList.add("waiting");
+    const asked = { model: this.model.name, ...body };
     try {
-      const answer = await post(path, { model: this.model.name, ...body }, request.signal);
-      if (this.request !== request) return;
+      const answer = await engine.post(path, asked, request.signal);
+      if (this.requests[channel] !== request) return;
+      this.code.show(path, asked, this.model);
       this.problem.textContent = "";
       this.view.classList.remove("stale");
       this.warn(answer.warnings ?? []);
+      this.drawings[channel] = () => show(answer);
       show(answer);
+      this.keepHeight();
     } catch (error) {
-      if (error.name === "AbortError" || this.request !== request) return;
+      if (error.name === "AbortError" || this.requests[channel] !== request) return;
       this.tell(error);
     } finally {
-      if (this.request === request) this.element.removeAttribute("aria-busy");
+      if (this.requests[channel] === request) this.requests[channel] = null;
+      if (!Object.values(this.requests).some(Boolean)) {
+        this.panel.classList.remove("waiting");
+        if (!host.querySelector(".waiting")) host.removeAttribute("aria-busy");
+      }
     }
   }
 
   /** Show the warnings of an answer. */
   warn(warnings) {
-    const sentences = warnings.map((one) => `${one.charAt(0).toUpperCase()}${one.slice(1)}.`);
-    this.warning.textContent = sentences.join(" ");
+    const sentences = warnings.map(sayWarning).join(" ");
+    this.warning.textContent = sentences && say("Note: {warnings}", { warnings: sentences });
   }
 
   /** Show what went wrong; the view still shows an earlier answer. */
@@ -80,24 +108,127 @@ export class Section {
     this.view.classList.add("stale");
     this.warn([]);
     if (!(error instanceof Problem)) console.error(error);
-    this.problem.textContent = error instanceof Problem ? error.message : "This answer could not be drawn.";
+    this.problem.textContent =
+      error instanceof Problem ? endSentence(error.message) : say("This answer could not be drawn.");
+  }
+
+  /** End what is under way, before the section is removed. */
+  close() {
+    this.stop?.();
+    for (const request of Object.values(this.requests)) request?.abort();
+    this.observer.disconnect();
+  }
+
+  /** Forget how the answers of another model were drawn. */
+  forget() {
+    this.drawings = {};
+    for (const part of [this.view, this.notes]) part.style.minHeight = "";
+  }
+
+  /** Notes and the view do not shrink while one types: what stands below them stays where it is. */
+  keepHeight() {
+    for (const part of [this.view, this.notes]) {
+      const most = Math.min(part.offsetHeight, innerHeight);
+      if (most > (parseFloat(part.style.minHeight) || 0)) part.style.minHeight = `${most}px`;
+    }
+  }
+
+  /** Draw the newest answers again. */
+  redraw() {
+    for (const part of [this.view, this.notes]) part.style.minHeight = "";
+    for (const again of Object.values(this.drawings)) again();
+    this.keepHeight();
+  }
+
+  /** Draw again when the view has another width. */
+  watch() {
+    let width = 0;
+    const redraw = debounce(120, () => {
+      if (!this.view.isConnected || Math.abs(this.view.clientWidth - width) < 8) return;
+      width = this.view.clientWidth;
+      this.redraw();
+    });
+    this.observer = new ResizeObserver(() => {
+      width ||= this.view.clientWidth;
+      redraw();
+    });
+    this.observer.observe(this.view);
   }
 }
 
-function describeModel(model) {
+/** The request that was just made, for other programs. */
+class RequestPanel {
+  constructor() {
+    this.place = make("div", {});
+    this.element = make(
+      "details",
+      { class: "code", hidden: true, ontoggle: () => this.draw() },
+      make("summary", {}, say("This request as curl and Python")),
+      this.place,
+    );
+  }
+
+  show(path, body, model) {
+    this.made = [path, body, model];
+    this.element.hidden = false;
+    this.draw();
+  }
+
+  draw() {
+    if (!this.element.open || !this.made) return;
+    const texts = describeRequest(...this.made).map(([title, text]) =>
+      make(
+        "div",
+        { class: "snippet" },
+        make("p", { class: "legend" }, title, copyButton(() => text)),
+        make("pre", { tabindex: 0, role: "group", "aria-label": title }, text),
+      ),
+    );
+    this.place.replaceChildren(...texts);
+  }
+}
+
+export function describeModel(model) {
   return model.task === "translate" ? `${model.name} (${model.source} → ${model.target})` : model.name;
 }
 
-/** A form with a box of text and a button; Enter sends it, Shift and Enter begin a new line. */
-export function textForm({ label, value, button, extra = [], send }) {
-  const box = make("textarea", { class: "grows", rows: 2, spellcheck: "false", maxlength: 2000 });
-  box.value = value;
+/**
+ * A form with a box of text, examples for the model, and a button; Enter sends it, Shift and Enter begin a new
+ * line. `live` is called while one types; `true` sends the form. Without `value`, the box has the first example.
+ */
+export function textForm({ section, label, value, button, extra = [], send, live = false, rows = 2 }) {
+  const box = make("textarea", { class: "grows", rows, spellcheck: "false", maxlength: 2000 });
+  const examples = make("div", { class: "examples", role: "group", "aria-label": say("Examples") });
   const form = make(
     "form",
     {},
     make("label", { class: "box" }, make("span", {}, label), box),
+    section ? examples : null,
     make("div", { class: "row" }, make("button", { type: "submit", class: "main" }, button), extra),
   );
+  let sent = null;
+  function fit() {
+    const texts = section ? examplesOf(section.model) : [];
+    if (box.value === (sent ?? "")) box.value = sent = value ?? texts[0] ?? "";
+    examples.hidden = texts.length < 2;
+    examples.replaceChildren(
+      ...texts.slice(0, 5).map((text) =>
+        make(
+          "button",
+          {
+            type: "button",
+            class: "example",
+            title: text,
+            onclick: () => {
+              box.value = sent = text;
+              form.requestSubmit();
+            },
+          },
+          text,
+        ),
+      ),
+    );
+  }
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     send(box.value);
@@ -108,5 +239,9 @@ export function textForm({ label, value, button, extra = [], send }) {
       form.requestSubmit();
     }
   });
+  const typed = live === true ? send : live;
+  if (typed) box.addEventListener("input", debounce(PAUSE, () => typed(box.value)));
+  fit();
+  section?.onModel(fit);
   return { form, box };
 }

@@ -1,6 +1,7 @@
-// Requests to the server. An answer is JSON; any problem becomes one sentence.
+// The engine over HTTP: each question is a request. An answer is JSON; any problem becomes one sentence.
 
-export class Problem extends Error {}
+import { Problem } from "./engine/problem.js";
+import { say } from "./words.js";
 
 let key = null;
 
@@ -15,7 +16,7 @@ async function request(path, options) {
     return await fetch(path, { ...options, headers });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem("The server does not answer; is it still running?");
+    throw new Problem(say("The server does not answer; is it still running?"));
   }
 }
 
@@ -28,14 +29,21 @@ async function readAnswer(response) {
   }
   if (response.ok && body !== null) return body;
   if (response.status === 401 || response.status === 403) document.getElementById("key").hidden = false;
-  const problem = body && typeof body.error === "string" ? body.error : `the server answered ${response.status}`;
-  const sentence = problem.charAt(0).toUpperCase() + problem.slice(1);
-  throw new Problem(/[.!?]$/.test(sentence) ? sentence : `${sentence}.`);
+  const problem = body?.error?.message ?? body?.error;
+  throw new Problem(
+    typeof problem === "string" ? problem : say("The server answered {status}.", { status: response.status }),
+  );
 }
 
-export const get = async (path) => readAnswer(await request(path, {}));
-
-export async function post(path, body, signal) {
-  const headers = { "Content-Type": "application/json" };
-  return readAnswer(await request(path, { method: "POST", headers, body: JSON.stringify(body), signal }));
-}
+export const server = {
+  kind: "server",
+  get: async (path) => readAnswer(await request(path, {})),
+  async post(path, body, signal) {
+    const headers = { "Content-Type": "application/json" };
+    return readAnswer(await request(path, { method: "POST", headers, body: JSON.stringify(body), signal }));
+  },
+  /** Whether requests carry a key, which other programs must send too. */
+  get needsKey() {
+    return key !== null;
+  },
+};

@@ -1,20 +1,20 @@
-// Translate, with alternatives; the alignment follows the mouse and the keyboard.
+// Translate while one types, with alternatives: a matrix of the attention for every sentence, and interventions.
 
-import { draw, make, short, within } from "./dom.js";
+import { scale, strip } from "./colours.js";
+import { copyButton, make, percent, short, within } from "./dom.js";
+import { Explanation, tellAttention } from "./explain.js";
+import { choiceBar, Interventions } from "./intervene.js";
+import { fromRight, matrix } from "./matrix.js";
 import { Section, textForm } from "./section.js";
+import { say } from "./words.js";
 
-/** The first sentence to translate, by source language. */
-export const EXAMPLE = {
-  en: "My mother is reading a letter in the garden.",
-  de: "Ein Mann liest einen Brief im Garten.",
-  fr: "Ma mère lit une lettre dans le jardin.",
-};
+const END = "⟨end⟩";
 
 export function translateSection(models) {
   const section = new Section(
     "translate",
-    "Translate, and see what each word looked at",
-    "Point at a word of the translation, or move to it with Tab: the source words that it attended to are highlighted.",
+    say("Translate, and see what each word looked at"),
+    say("Point at a word of the translation, or move to it with the keyboard: the source words that it attended to light up."),
     models,
   );
   const many = make(
@@ -22,87 +22,239 @@ export function translateSection(models) {
     {},
     [0, 2, 4].map((count) => make("option", { value: count, selected: count === 2 }, String(count))),
   );
+  const interventions = new Interventions(() => form.requestSubmit());
+  const picture = new Alignments(section, interventions);
   const { form, box } = textForm({
-    label: "Source",
-    value: EXAMPLE[section.model.source] ?? "",
-    button: "Translate",
-    extra: [make("label", {}, "alternatives ", many)],
-    send: (q) =>
-      section.ask("inspect/attention", { q, alternatives: Number(many.value) }, (answer) =>
-        show(section, answer),
-      ),
+    section,
+    label: say("Source"),
+    button: say("Translate"),
+    live: true,
+    extra: [make("label", {}, say("alternatives"), many)],
+    send: (q) => {
+      interventions.begin(`${section.model.name}\n${q}`);
+      const body = { q, alternatives: Number(many.value), ...interventions.fields() };
+      section.ask("inspect/attention", body, (answer) => picture.show(answer));
+    },
   });
+  many.addEventListener("change", () => form.requestSubmit());
   section.controls.append(form);
   section.onModel(() => form.requestSubmit());
   section.begin = () => box.value && form.requestSubmit();
   return section;
 }
 
-function show(section, { translations }) {
-  const place = make("div", {});
-  const choices = translations.map((one, number) => {
-    const button = make(
-      "button",
-      { type: "button", class: "choice", "aria-pressed": String(number === 0) },
-      make("span", { class: "said" }, one.text || "(nothing)"),
-      make("span", { class: "score", title: "ln P / length^alpha; nearer to 0 is better" }, short(one.score)),
+class Alignments {
+  constructor(section, interventions) {
+    this.interventions = interventions;
+    this.explanation = new Explanation();
+    this.bar = choiceBar(interventions);
+    this.choices = make("div", { class: "choices", role: "group", "aria-label": say("Translations") });
+    this.place = make("div", { class: "parts" });
+    this.legend = make("p", { class: "legend" }, "0 % ", strip("open"), " 100 %", make("span", {}, say("of the attention of a word")));
+    section.view.append(
+      make("div", { class: "result" }, this.choices, copyButton(() => this.best ?? "")),
+      interventions.element,
+      make(
+        "div",
+        { class: "duo" },
+        make("div", { class: "picture" }, this.bar.element, this.place, this.legend),
+        this.explanation.element,
+      ),
     );
-    button.addEventListener("click", () => {
-      choices.forEach((other) => other.setAttribute("aria-pressed", String(other === button)));
-      place.replaceChildren(...alignmentView(one, section.view.clientWidth));
+  }
+
+  show(answer) {
+    if (this.answer === answer) return; // matrices follow the width and the theme themselves
+    this.answer = answer;
+    const { source, translations, parts } = answer;
+    this.parts = parts?.length ? parts : [{ source, translations }];
+    const buttons = translations.map((one, number) =>
+      make(
+        "button",
+        {
+          type: "button",
+          class: "choice",
+          "aria-pressed": String(number === 0),
+          onclick: () => {
+            buttons.forEach((other, at) => other.setAttribute("aria-pressed", String(at === number)));
+            this.draw(number, one);
+          },
+        },
+        make("bdi", { class: "said" }, one.text || say("(nothing)")),
+        make("span", { class: "score", title: say("ln P / length^alpha; nearer to 0 is better") }, short(one.score)),
+      ),
+    );
+    this.choices.replaceChildren(...buttons);
+    this.interventions.compare(translations[0]);
+    this.draw(0, translations[0]);
+  }
+
+  /** Draw the matrices of one of the translations. */
+  draw(number, { text }) {
+    this.best = text;
+    const own = this.parts.map((part) => part.translations[Math.min(number, part.translations.length - 1)]);
+    const views = own.map((one, at) => one?.alignment && this.drawPart(one, at, own.length));
+    this.place.classList.toggle("several", views.length > 1);
+    const drawn = views.filter(Boolean);
+    this.legend.hidden = !drawn.length;
+    this.bar.element.hidden = !drawn.length;
+    if (!drawn.length) {
+      this.place.replaceChildren(
+        make("p", { class: "hint" }, say("There are no words to align, or this model has no attention.")),
+      );
+      this.explanation.tell(make("p", {}, say("A model with attention looks back at all source words before it writes a word; a model without it reads the source into one vector.")));
+      return;
+    }
+    this.place.replaceChildren(...drawn.map((view) => view.element));
+    for (const view of drawn) view.paint();
+    drawn[0].choose(0);
+  }
+
+  /** One sentence: its words, the words of its translation, and the matrix between them. */
+  drawPart(one, at, count) {
+    const { source, target, weights } = one.alignment;
+    const sources = make(
+      "div",
+      { class: "words painted", role: "group", "aria-label": say("Source words"), dir: fromRight(source) ? "rtl" : "ltr" },
+      source.map((word) => make("span", { class: "word" }, word)),
+    );
+    let lit = null;
+    sources.paint = () => {
+      const colour = scale("open");
+      [...sources.children].forEach((word, column) => {
+        const weight = lit === null ? 0 : weights[lit][column];
+        const { fill, ink } = colour(weight);
+        word.style.setProperty("--weight", String(weight));
+        word.style.background = lit === null ? "" : fill;
+        word.style.color = lit === null ? "" : ink;
+      });
+    };
+    const readout = make("p", { class: "readout", "aria-live": "polite" });
+    const light = (row) => {
+      if (lit === row) return;
+      lit = row;
+      targets.forEach((button, number) => button.classList.toggle("lit", number === row));
+      sources.paint();
+      map.show(null, row);
+      readout.textContent = describeAttention(target[row], source, weights[row]);
+    };
+    const choose = (row) => {
+      light(row);
+      targets.forEach((button, number) => button.setAttribute("tabindex", number === row ? "0" : "-1"));
+      map.from(row, 0);
+      const ends = target[row] === END;
+      this.bar.choose({
+        label: target[row],
+        prefix: ends || count > 1 ? null : textUpTo(one.text, target, row),
+        forbid: ends ? null : target[row],
+      });
+      this.explain(one, row);
+    };
+    const targets = target.map((word, row) =>
+      make(
+        "button",
+        {
+          type: "button",
+          class: "word",
+          tabindex: row ? -1 : 0,
+          "aria-label": describeAttention(word, source, weights[row]),
+          onpointerenter: () => light(row),
+          onfocus: () => choose(row),
+          onclick: () => choose(row),
+        },
+        word,
+      ),
+    );
+    const direction = fromRight(target) ? "rtl" : "ltr";
+    const group = { class: "words target", role: "group", "aria-label": say("Words of the translation"), dir: direction };
+    const written = make("div", group, targets);
+    written.addEventListener("keydown", (event) => {
+      const ahead = direction === "rtl" ? "ArrowLeft" : "ArrowRight";
+      const back = direction === "rtl" ? "ArrowRight" : "ArrowLeft";
+      const now = targets.indexOf(document.activeElement);
+      const next = { [ahead]: now + 1, [back]: now - 1, Home: 0, End: targets.length - 1 }[event.key];
+      if (next === undefined || now < 0) return;
+      event.preventDefault();
+      targets[next]?.focus();
     });
-    return button;
-  });
-  place.append(...alignmentView(translations[0], section.view.clientWidth));
-  section.view.replaceChildren(
-    make("div", { class: "choices", role: "group", "aria-label": "Translations" }, choices),
-    place,
-  );
+    const map = matrix({
+      name: say("Alignment: a row for each word of the translation, a column for each source word. Choose a row with the arrow keys."),
+      rows: target,
+      columns: source,
+      values: weights,
+      high: count > 1 ? 24 : within(360 / target.length, 28, 40),
+      write: (weight) => (weight >= 0.1 ? String(Math.round(100 * weight)) : null),
+      onPoint: (row, column, chosen) => {
+        if (chosen) choose(row);
+        else light(row);
+        map.show([row, column], row);
+        readout.textContent = chosen
+          ? `${describeAttention(target[row], source, weights[row])}; ${source[column]}: ${percent(weights[row][column])}`
+          : describeAttention(target[row], source, weights[row]);
+      },
+    });
+    const title = count > 1 ? make("h3", {}, say("Sentence {number}", { number: at + 1 })) : null;
+    const element = make("div", { class: "part" }, title, sources, written, readout, map.element);
+    return { element, choose, paint: map.paint };
+  }
+
+  /** The row of a word, from scores to weights; a word of several tokens has several rows. */
+  explain(one, row) {
+    const { target } = one.alignment;
+    if (!one.steps?.scores) {
+      this.explanation.tell(
+        make("h3", {}, say("What “{word}” looked at", { word: target[row] })),
+        make("p", {}, say("Before it writes a word, the model gives each source word a weight. The weights of a row add up to 1: they say how much each source word counts for this word of the translation.")),
+      );
+      return;
+    }
+    const tokens = tokensOf(one.steps.target, target, row);
+    const tell = (token) => {
+      const others =
+        tokens.length > 1 &&
+        make(
+          "div",
+          { class: "row tokens", role: "group", "aria-label": say("Tokens of this word") },
+          tokens.map((each) =>
+            make(
+              "button",
+              { type: "button", "aria-pressed": String(each === token), onclick: () => tell(each) },
+              one.steps.target[each].trim() || "␣",
+            ),
+          ),
+        );
+      const merged = say("In the matrix, weights are added up over the tokens of a source word, and averaged over those of a word of the translation.");
+      const same = one.steps.target.length === target.length && one.steps.source.length === one.alignment.source.length;
+      this.explanation.tell(others, ...tellAttention(one.steps, token), !same && make("p", { class: "hint" }, merged));
+    };
+    tell(tokens[0]);
+  }
 }
 
-function alignmentView({ alignment }, room) {
-  if (!alignment)
-    return [make("p", { class: "hint" }, "There are no words to align, or this model has no attention.")];
-  const { source, target, weights } = alignment;
-  const sources = source.map((word) => make("span", { class: "word" }, word));
-  const targets = target.map((word, row) =>
-    make(
-      "span",
-      {
-        class: "word",
-        tabindex: 0,
-        role: "button",
-        "aria-label": describeAttention(word, source, weights[row]),
-      },
-      word,
-    ),
-  );
-  const map = heatMap(source, target, weights, room);
-  const readout = make("p", { class: "readout", "aria-live": "polite" }, "Point at a word.");
-
-  function light(row) {
-    targets.forEach((one, number) => one.classList.toggle("lit", number === row));
-    sources.forEach((one, column) => {
-      const weight = row === null ? 0 : weights[row][column];
-      one.style.setProperty("--weight", String(weight));
-      one.classList.toggle("strong", weight > 0.6);
-    });
-    map.light(row);
-    readout.textContent =
-      row === null ? "Point at a word." : describeAttention(target[row], source, weights[row]);
+/** The text of a translation up to the end of one of its words. */
+export function textUpTo(text, words, row) {
+  let end = 0;
+  for (const word of words.slice(0, row + 1)) {
+    const found = text.indexOf(word, end);
+    if (found < 0) return words.slice(0, row + 1).join(" ");
+    end = found + word.length;
   }
-  targets.forEach((one, row) => {
-    one.addEventListener("pointerenter", () => light(row));
-    one.addEventListener("focus", () => light(row));
-    one.addEventListener("click", () => light(row));
+  return text.slice(0, end).trim();
+}
+
+/** The numbers of the tokens that spell a word: both are the same text, so their letters are counted. */
+export function tokensOf(tokens, words, row) {
+  const letters = (one) => one.replace(/[\s·␣]/gu, "").length;
+  const ends = [];
+  words.forEach((word, at) => ends.push((ends[at - 1] ?? 0) + letters(word)));
+  let reached = 0;
+  const owners = tokens.map((token, at) => {
+    reached += letters(token);
+    const owner = ends.findIndex((end) => reached <= end);
+    return at === tokens.length - 1 && words.at(-1) === END ? words.length - 1 : owner < 0 ? words.length - 1 : owner;
   });
-  map.onRow(light);
-  return [
-    make("div", { class: "words", role: "group", "aria-label": "Source words" }, sources),
-    make("div", { class: "words target", role: "group", "aria-label": "Words of the translation" }, targets),
-    readout,
-    make("div", { class: "scroll" }, map.svg),
-  ];
+  const own = tokens.map((_, at) => at).filter((at) => owners[at] === row);
+  return own.length ? own : [Math.min(row, tokens.length - 1)];
 }
 
 function describeAttention(word, source, row) {
@@ -110,72 +262,7 @@ function describeAttention(word, source, row) {
     .map((weight, column) => [weight, source[column]])
     .filter(([weight]) => weight >= 0.1)
     .sort(([one], [other]) => other - one)
-    .map(([weight, from]) => `${from} ${Math.round(100 * weight)} %`);
-  return looks.length ? `${word} looked at ${looks.join(", ")}` : `${word} looked at no word in particular`;
-}
-
-function heatMap(source, target, weights, room) {
-  const left = 12 + 7.5 * Math.max(...target.map((word) => word.length));
-  const top = 14 + 6 * Math.max(...source.map((word) => word.length));
-  const wide = within((room - left - 34) / source.length, 22, 54);
-  const high = 26;
-  const width = left + wide * source.length + 30;
-  const height = top + high * target.length + 4;
-  const rows = target.map((word, row) => {
-    const y = top + high * row;
-    const cells = source.map((_, column) => {
-      const weight = weights[row][column];
-      const x = left + wide * column;
-      const cell = {
-        class: "heat",
-        x,
-        y,
-        width: wide - 1,
-        height: high - 1,
-        "fill-opacity": Math.max(0.03, weight),
-      };
-      const number = { class: weight > 0.6 ? "on" : "number", x: x + wide / 2 - 0.5, y: y + high / 2 + 3.5 };
-      return [
-        draw("rect", cell),
-        weight < 0.25 ? null : draw("text", number, weight.toFixed(1).replace(/^0/, "")),
-      ];
-    });
-    return draw(
-      "g",
-      {},
-      draw("text", { class: "axis end", x: left - 7, y: y + high / 2 + 4 }, word),
-      cells.flat(),
-    );
-  });
-  const heads = source.map((word, column) => {
-    const x = left + wide * (column + 0.5);
-    return draw("text", { class: "axis", transform: `translate(${x} ${top - 7}) rotate(-48)` }, word);
-  });
-  const marker = draw("rect", {
-    class: "marker",
-    x: left - 1,
-    width: wide * source.length + 1,
-    height: high + 1,
-    visibility: "hidden",
-  });
-  const label = "Alignment: a row for each word of the translation, a column for each source word";
-  const size = { viewBox: `0 0 ${width} ${height}`, width, height };
-  const svg = draw("svg", { ...size, role: "img", "aria-label": label }, heads, rows, marker);
-  return {
-    svg,
-    light(row) {
-      marker.setAttribute("visibility", row === null ? "hidden" : "visible");
-      if (row !== null) marker.setAttribute("y", String(top + high * row - 1));
-      heads.forEach((head, column) =>
-        head.classList.toggle("strong", row !== null && weights[row][column] > 0.3),
-      );
-    },
-    onRow(act) {
-      svg.addEventListener("pointermove", (event) => {
-        const box = svg.getBoundingClientRect();
-        const row = Math.floor((((event.clientY - box.top) / box.height) * height - top) / high);
-        if (row >= 0 && row < target.length) act(row);
-      });
-    },
-  };
+    .map(([weight, from]) => `${from} ${Math.round(100 * weight)} %`)
+    .join(say(", "));
+  return looks ? say("{word} looked at {looks}", { word, looks }) : say("{word} looked at no word in particular", { word });
 }

@@ -1,7 +1,8 @@
-// Typing with a language model: what it expects next, and how much each token surprised it.
+// Typing with a language model: what it expects next, how much each token surprised it, and what it writes itself.
 
-import { debounce, make, percent, short } from "./dom.js";
-import { Section } from "./section.js";
+import { copyButton, make, numberField, percent, shareBar, short } from "./dom.js";
+import { Section, textForm } from "./section.js";
+import { say, word } from "./words.js";
 
 const MOST_BITS = 14;
 const SHOWN = 10;
@@ -9,25 +10,75 @@ const SHOWN = 10;
 export function writingSection(models) {
   const section = new Section(
     "write",
-    "Write with a language model",
-    "While you type, the bars show the likeliest next tokens; click one to add it. The deeper the colour of a token, the more it surprised the model.",
+    say("Write with a language model"),
+    say(
+      "While you type, the bars show the likeliest next tokens; click one to add it. The deeper the colour of a token, the more it surprised the model. The button lets the model continue your text.",
+    ),
     models,
   );
-  const box = make("textarea", { rows: 3, spellcheck: "false", maxlength: 2000 });
-  box.value = "My mother is";
-  section.controls.append(make("label", { class: "box" }, make("span", {}, "Text"), box));
-  const ask = () =>
-    section.ask("inspect/next", { q: box.value, k: SHOWN }, (answer) => show(section, box, ask, answer));
-  box.addEventListener("input", debounce(150, ask));
-  section.onModel(ask);
-  section.begin = ask;
+  section.element.classList.add("split");
+  const tokens = numberField(say("tokens"), { min: 1, max: 500, value: 40, inputmode: "numeric" });
+  const temperature = numberField(say("temperature"), { min: 0, max: 2, step: 0.1, value: 0.8 });
+  const top = numberField(say("top k"), { min: 1, max: 100000, placeholder: say("all"), inputmode: "numeric" });
+  const seed = numberField(say("seed"), { min: 0, max: 2147483647, value: 1, inputmode: "numeric" });
+  const stop = make("input", { type: "text", class: "brief", spellcheck: "false", placeholder: say("none") });
+  const again = make("button", { type: "button" }, say("Another one"));
+  const next = make("div", {});
+  const written = make("div", { class: "written" });
+  section.view.append(next);
+  const { form, box } = textForm({
+    section,
+    label: say("Text"),
+    button: say("Continue the text"),
+    rows: 3,
+    live: expect,
+    extra: [again],
+    send: () => {
+      expect();
+      write();
+    },
+  });
+  const until = make("label", {}, say("stop at"), stop);
+  form.append(make("div", { class: "row" }, tokens.label, temperature.label, top.label, seed.label, until));
+  section.controls.append(form, written);
+
+  function expect() {
+    return section.ask("inspect/next", { q: box.value, k: SHOWN }, (answer) => {
+      next.replaceChildren(...showNext(answer, add));
+    });
+  }
+  function write() {
+    const body = {
+      prompt: box.value,
+      max_tokens: tokens.read() ?? 40,
+      temperature: temperature.read() ?? 1,
+      seed: seed.read() ?? 0,
+      ...(top.read() === null ? {} : { top_k: top.read() }),
+      ...(stop.value ? { stop: stop.value } : {}),
+    };
+    section.ask("v1/completions", body, (answer) => written.replaceChildren(...showWritten(body, answer, take)), "write");
+  }
+  function take(text) {
+    box.value = text;
+    box.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+  function add(piece) {
+    take(box.value + piece);
+    box.focus();
+  }
+  again.addEventListener("click", () => {
+    seed.input.value = String((seed.read() ?? 0) + 1);
+    form.requestSubmit();
+  });
+  section.begin = () => form.requestSubmit();
+  section.onModel(section.begin);
   return section;
 }
 
-function show(section, box, ask, { read, expected, entropy }) {
+function showNext({ read, expected, entropy }, add) {
   const total = read.reduce((sum, one) => sum + (one.bits ?? 0), 0);
   const tokens = read.map((one) => {
-    const bits = `${short(one.bits, 1)} bits`;
+    const bits = say("{count} bits", { count: short(one.bits, 1) });
     const token = make(
       "span",
       { class: "token", title: bits },
@@ -38,44 +89,59 @@ function show(section, box, ask, { read, expected, entropy }) {
     return token;
   });
   const bars = expected.map((one) => {
-    const bar = make("span", { class: "bar" });
-    bar.style.setProperty("--share", String(one.probability));
-    const button = make(
+    const name = say("Add “{token}”, {share}", { token: visible(one), share: percent(one.probability) });
+    return make(
       "button",
-      { type: "button", class: "next", "aria-label": `Add “${visible(one)}”, ${percent(one.probability)}` },
+      {
+        type: "button",
+        class: "next",
+        "aria-label": name,
+        disabled: !one.piece, // a mark adds nothing to a text
+        onclick: () => add(one.piece),
+      },
       make("span", { class: "what" }, visible(one)),
-      make("span", { class: "track" }, bar),
+      shareBar(one.probability),
       make("span", { class: "share" }, percent(one.probability)),
     );
-    if (!one.piece) button.disabled = true; // a mark adds nothing to a text
-    button.addEventListener("click", () => {
-      box.value += one.piece;
-      ask();
-      box.focus();
-    });
-    return button;
   });
-  const mean = read.length ? `${short(total / read.length, 1)} bits per token so far; ` : "";
-  section.view.replaceChildren(
+  const count = short(2 ** entropy, entropy < 3 ? 1 : 0);
+  const sentences = [
+    read.length ? say("So far {count} bits a token.", { count: short(total / read.length, 1) }) : "",
+    say("The next token is as uncertain as a choice among {count} equally likely ones.", { count }),
+  ];
+  return [
     make(
       "p",
-      { class: "surprises", role: "group", "aria-label": "Tokens with their surprisal" },
-      tokens.length ? tokens : "There are no tokens yet.",
+      { class: "surprises", role: "group", "aria-label": say("Tokens with their surprisal") },
+      tokens.length ? tokens : say("There are no tokens yet."),
     ),
     make(
       "p",
       { class: "legend" },
-      "0 bits ",
+      say("{count} bits", { count: 0 }),
       make("span", { class: "ramp surprise" }),
-      ` ${MOST_BITS} bits or more`,
+      say("{count} bits or more", { count: MOST_BITS }),
     ),
+    make("p", { class: "readout" }, sentences.join(" ")),
+    make("div", { class: "bars", role: "group", "aria-label": say("Likeliest next tokens") }, bars),
+  ];
+}
+
+const REASON = { stop: word("The text ended by itself."), length: word("The text was cut at {count} tokens.") };
+
+function showWritten({ prompt, max_tokens: count }, { choices: [choice] }, take) {
+  const whole = prompt + choice.text;
+  return [
+    make("h3", {}, say("Written by the model")),
+    make("p", { class: "page" }, prompt, make("mark", {}, choice.text)),
     make(
-      "p",
-      { class: "readout" },
-      `${mean}the next token is as uncertain as a choice among ${short(2 ** entropy, entropy < 3 ? 1 : 0)} equally likely ones.`,
+      "div",
+      { class: "row" },
+      make("button", { type: "button", onclick: () => take(whole) }, say("Use as text")),
+      copyButton(() => whole),
+      make("span", { class: "score" }, say(REASON[choice.finish_reason] ?? REASON.length, { count })),
     ),
-    make("div", { class: "bars", role: "group", "aria-label": "Likeliest next tokens" }, bars),
-  );
+  ];
 }
 
 function visible({ piece, token }) {

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from throughtime.errors import InputError
 
 LEAST_SCALE = 1e-4  # in units of a series' spread: without a minimum the likelihood is unbounded
+LEAST_CHANCE = 2.0**-54  # a normal distribution has no quantile for 0
 GRID = 4_097  # number of angles at which Student's t distribution is tabulated
 Array = NDArray[Any]
 
@@ -88,21 +89,19 @@ class OutputDistribution:
         points = self._standard(np.array(probabilities))
         return np.stack([centre + scale * point for point in points])
 
-    def draw(self, outputs: Array, draws: np.random.Generator) -> Array:
-        """Draw a value from the distribution, [...]."""
+    def draw(self, outputs: Array, chances: Array) -> Array:
+        """Draw a value from the distribution, [...]: its quantile for a random number in [0, 1), [...]."""
         if self.kind == "quantiles":
-            return self._draw_between(self._sort_quantiles(outputs), draws)
+            return self._draw_between(self._sort_quantiles(outputs), chances)
         centre, scale = _centre_and_scale(outputs)
-        if self.kind == "gaussian":
-            standard = draws.standard_normal(centre.shape)
-        else:
-            standard = self._standard(draws.random(centre.shape))
+        standard = self._standard(np.maximum(chances, LEAST_CHANCE))
         return (centre + scale * standard).astype(np.float32)
 
     def _standard(self, probabilities: Array) -> Array:
         """Quantiles of the distribution with centre 0 and scale 1."""
         if self.kind == "gaussian":
-            return np.array([NormalDist().inv_cdf(float(each)) for each in probabilities])
+            points = [NormalDist().inv_cdf(each) for each in probabilities.ravel().tolist()]
+            return np.array(points).reshape(probabilities.shape)
         # With t = sqrt(n) tan(a) the density becomes cos(a)^(n - 1).
         degrees = self.settings["degrees"]
         angles = np.linspace(-math.pi / 2, math.pi / 2, GRID)
@@ -132,14 +131,13 @@ class OutputDistribution:
         between: Array = ordered[..., above - 1] * (1 - share) + ordered[..., above] * share
         return between
 
-    def _draw_between(self, ordered: Array, draws: np.random.Generator) -> Array:
+    def _draw_between(self, ordered: Array, chances: Array) -> Array:
         known = np.array(self.settings["probabilities"])
         if len(known) == 1:
             alone: Array = ordered[..., 0]
             return alone
-        drawn = draws.random(ordered.shape[:-1])
-        above = np.searchsorted(known, drawn).clip(1, len(known) - 1)
-        share = ((drawn - known[above - 1]) / (known[above] - known[above - 1])).clip(0, 1)
+        above = np.searchsorted(known, chances).clip(1, len(known) - 1)
+        share = ((chances - known[above - 1]) / (known[above] - known[above - 1])).clip(0, 1)
         low, high = (np.take_along_axis(ordered, at[..., None], -1)[..., 0] for at in (above - 1, above))
         between: Array = (low * (1 - share) + high * share).astype(np.float32)
         return between

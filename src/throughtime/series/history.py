@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 
 from throughtime.data.panel import Frequency, Panel, Series
 from throughtime.folder import ModelFolder
+from throughtime.results import format_times
 
 FILE, COLUMNS = "history.safetensors", ("ds", "y", "known", "past")
 
@@ -47,3 +49,15 @@ def load_history(folder: ModelFolder) -> Panel | None:
         frequency = None if about["frequency"] is None else Frequency(**about["frequency"])
         known, past, target = (tuple(map(str, about[role])) for role in ("known", "past", "target"))
         return Panel(tuple(series), frequency, known, past, target_names=target)
+
+
+def last_rows(series: Series, rows: int) -> dict[str, Any]:
+    """Return the last rows of a series for JSON; None where a value is missing.
+
+    >>> last_rows(Series.of("sales", [3.0, np.nan, 5.0]), 2)
+    {'unique_id': 'sales', 'ds': [1, 2], 'y': [None, 5.0]}
+    """
+    last = series.ds[-rows:]
+    ds = format_times(last) if last.dtype.kind == "M" else last.tolist()
+    y = [float(value) if np.isfinite(value) else None for value in series.y[-rows:]]
+    return {"unique_id": series.unique_id, "ds": ds, "y": y}

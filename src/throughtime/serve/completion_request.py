@@ -40,6 +40,7 @@ class CompletionRequest(SearchRequest):
     suffix: Text | None = None
     max_tokens: int | None = Field(None, ge=0)
     temperature: float | None = Field(None, ge=0, le=2)
+    top_k: int | None = Field(None, ge=1)
     top_p: float | None = Field(None, gt=0, le=1)
     n: int | None = Field(None, ge=1, le=MOST_CHOICES)
     stop: Text | Annotated[list[Text], Field(max_length=MOST_STOPS)] | None = None
@@ -97,6 +98,7 @@ class CompletionRequest(SearchRequest):
         return SamplingOptions(
             max_tokens=self.tokens,
             temperature=1.0 if self.temperature is None else self.temperature,
+            top_k=self.top_k,
             top_p=1.0 if self.top_p is None else self.top_p,
             stop=self.stops,
             likely=self.logprobs or 0,

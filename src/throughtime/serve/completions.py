@@ -114,7 +114,9 @@ class Completion:
     async def search(self) -> dict[str, Any]:
         """Return the whole answer, found by the strategy that `search` names."""
         asked, model = self.asked, self.served.model
-        given = asked.model_dump(include={"temperature", "top_p", "seed", "num_beams", "length_penalty"})
+        given = asked.model_dump(
+            include={"temperature", "top_k", "top_p", "seed", "num_beams", "length_penalty"}
+        )
         options = asked.search_options(
             **given, num_return_sequences=asked.choices, max_new_tokens=asked.tokens
         )

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Annotated, Any
 
-import numpy as np
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
@@ -15,19 +13,23 @@ from throughtime.data.readers.panel import read_series_panel
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.inspection.gates import unit_gates
 from throughtime.inspection.next_tokens import next_tokens
-from throughtime.inspection.translation import beam_tree
-from throughtime.results import format_times
+from throughtime.inspection.translation import attention_view, beam_tree
+from throughtime.series.history import last_rows
 from throughtime.serve.bodies import answer, body_schema, read_body
 from throughtime.serve.cost import MOST_BEAMS
-from throughtime.serve.requests import RefusalError, TextsRequest
+from throughtime.serve.requests import RefusalError, Text, TextsRequest
 from throughtime.serve.service import admit, ask
-from throughtime.serve.translation import MOST_ALTERNATIVES, search_translations
+from throughtime.serve.translation import MOST_ALTERNATIVES, diverse_options
 
 router = APIRouter(prefix="/inspect", tags=["inspection"])
 MOST_TEXT = 2_000
 """Maximum characters of a text to inspect: each of its tokens is drawn."""
 
+MOST_WORDS, MOST_LETTERS = 20, 200
+"""Maximum number of words that a translation must not contain, and characters of each and of a prefix."""
+
 Sentence = Annotated[str, Field(max_length=MOST_TEXT)]
+Word = Annotated[Text, Field(max_length=MOST_LETTERS)]
 
 
 class TextRequest(TextsRequest):
@@ -36,13 +38,20 @@ class TextRequest(TextsRequest):
     q: Sentence
 
 
-class AttentionRequest(TextRequest):
+class SearchedRequest(TextRequest):
+    """A text to translate, what its translations begin with, and the words that they must not contain."""
+
+    prefix: Word = ""
+    forbid: tuple[Word, ...] = Field((), max_length=MOST_WORDS)
+
+
+class AttentionRequest(SearchedRequest):
     """A text to translate, and the number of alternatives to the best translation."""
 
     alternatives: int = Field(0, ge=0, le=MOST_ALTERNATIVES)
 
 
-class BeamRequest(TextRequest):
+class BeamRequest(SearchedRequest):
     """A sentence to translate, and the width of the beam; by default that of the model."""
 
     num_beams: int | None = Field(None, ge=1, le=MOST_BEAMS)
@@ -71,16 +80,17 @@ class HistoryRequest(BaseModel):
 
 @router.post("/attention", openapi_extra=body_schema(AttentionRequest))
 async def attention(request: Request) -> Response:
-    """Translations of a text, each with the source words that its words attended to.
+    """Translations of a text and of each of its parts, with the source words that their words attended to.
 
-    The alignment is null for a model without attention.
+    A long text is translated in parts, usually sentences. The steps of a translation are the scores and
+    weights of its attention, token by token; a text of several parts has them in `parts` only. Alignment and
+    steps are null for a model without attention.
     """
     asked = await read_body(request, AttentionRequest)
 
     def look(model: Any, text: str) -> dict[str, Any]:
-        (best,) = search_translations(model, [text], asked.alternatives, align=True)
-        translations = [replace(best, alternatives=()), *best.alternatives]
-        return {"source": text, "translations": [one.to_dict() for one in translations]}
+        options = diverse_options(asked.alternatives)
+        return attention_view(model, text, prefix=asked.prefix, forbid=asked.forbid, **options).to_dict()
 
     return await _look(request, asked, "translate", look)
 
@@ -91,7 +101,8 @@ async def beam(request: Request) -> Response:
     asked = await read_body(request, BeamRequest)
 
     def look(model: Any, text: str) -> dict[str, Any]:
-        return beam_tree(model, text, asked.num_beams).to_dict()
+        constraints: dict[str, Any] = {"prefix": asked.prefix, "forbid": asked.forbid}
+        return beam_tree(model, text, asked.num_beams, **constraints).to_dict()
 
     return await _look(request, asked, "translate", look)
 
@@ -137,11 +148,8 @@ async def history(request: Request) -> Response:
         except (ThroughtimeError, OSError):
             sentence = f"the training data of {served.name} are not available; paste some data"
             raise RefusalError(404, sentence) from None
-        one = panel.series[0]
-        last = one.ds[-asked.rows :]
-        ds = format_times(last) if last.dtype.kind == "M" else last.tolist()
-        y = [float(value) if np.isfinite(value) else None for value in one.y[-asked.rows :]]
-        return [{"model": served.name, "unique_id": one.unique_id, "ds": ds, "y": y}] * len(items)
+        rows = last_rows(panel.series[0], asked.rows)
+        return [{"model": served.name, **rows}] * len(items)
 
     (rows,) = await service.compute(request, served, ("history", asked.rows), compute, [None])
     return await answer(request, rows)

@@ -10,10 +10,14 @@ from typing import Any
 
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.folder import ModelFolder
-from throughtime.inspection.gates import check_gates
 from throughtime.serve.requests import RefusalError
 from throughtime.tasks import TASKS
+from throughtime.tasks.about import describe_model, find_abilities, source_of, target_of
 from throughtime.tasks.base import load
+from throughtime.tasks.examples import find_examples
+
+EXAMPLE_BYTES = 1_000_000
+"""Bytes of a model's data that are read for examples when a server starts: some ten milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -24,39 +28,26 @@ class Served:
     task: str
     model: Any
     intervals: Any = None  # those that were saved with a forecaster
+    examples: tuple[str, ...] = ()  # texts to try it with
 
     @cached_property
     def abilities(self) -> tuple[str, ...]:
-        """What it can do: the command of its task, such as "translate", and "gates" if it has any to show."""
-        try:
-            check_gates(self.model)
-        except InputError:
-            return (TASKS[self.task].command,)
-        return (TASKS[self.task].command, "gates")
+        """What it can do; see `find_abilities`."""
+        return find_abilities(self.task, self.model)
 
     @property
     def source(self) -> str:
         """The code of the language that it translates from."""
-        return self.model.config.source or "source"
+        return source_of(self.model)
 
     @property
     def target(self) -> str:
         """The code of the language that it translates to."""
-        return self.model.config.target or "target"
+        return target_of(self.model)
 
     def values(self) -> dict[str, Any]:
         """Its description for clients."""
-        values: dict[str, Any] = {"name": self.name, "task": self.task, "abilities": list(self.abilities)}
-        match self.abilities[0]:
-            case "translate":
-                values |= {"source": self.source, "target": self.target}
-            case "forecast":
-                values |= {"horizon": self.model.model.horizon, "lookback": self.model.model.lookback}
-            case "compose" if self.model.labels is None:
-                values["vector_size"] = self.model.width
-            case "compose":
-                values["labels"] = list(self.model.labels.names)
-        return values
+        return describe_model(self.name, self.task, self.model, self.abilities, self.examples)
 
 
 @dataclass(frozen=True)
@@ -155,7 +146,7 @@ def _open(run: Path, device: str, trust_changed: bool) -> Served:
         raise InputError(str(run), f"holds a model of the task {task!r}, which is not served yet")
     name, model = folder.path.resolve().name, load(run, device, trust_changed=trust_changed)
     if task != "forecast":
-        return Served(name, task, model)
+        return Served(name, task, model, examples=tuple(find_examples(model, most_bytes=EXAMPLE_BYTES)))
     from throughtime.series.conformal import load_intervals
 
     if columns := ", ".join((*model.config.known, *model.config.past)):

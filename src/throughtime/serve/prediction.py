@@ -31,7 +31,8 @@ from throughtime.text.blanks import BLANK
 from throughtime.text.tokenizer import tokenizer
 
 if TYPE_CHECKING:
-    from throughtime.tasks.compose.predictor import Composer, Condition
+    from throughtime.tasks.compose.predictor import Composer
+    from throughtime.tasks.compose.runner import Condition
 
 MOST_RESULTS = 100
 MOST_BLANKS = 4

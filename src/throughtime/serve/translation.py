@@ -259,9 +259,12 @@ def search_translations(
     **options: Any,
 ) -> list[Translation]:
     """Translate each text; `alternatives` to the best translation come from diverse beam search."""
-    if alternatives:
-        options |= {"search": "diverse", "num_return_sequences": alternatives + 1}
-    return translator.translate(texts, **options)
+    return translator.translate(texts, **(options | diverse_options(alternatives)))
+
+
+def diverse_options(alternatives: int) -> dict[str, Any]:
+    """Return the options of `translate` for this number of alternatives to the best translation."""
+    return {"search": "diverse", "num_return_sequences": alternatives + 1} if alternatives else {}
 
 
 async def translate_pages(

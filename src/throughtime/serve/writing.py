@@ -33,6 +33,7 @@ class SamplingOptions:
 
     max_tokens: int = 16
     temperature: float = 1.0
+    top_k: int | None = None
     top_p: float = 1.0
     stop: tuple[str, ...] = ()
     likely: int = 0  # number of the likeliest tokens to report at each step
@@ -278,8 +279,8 @@ def draw_tokens(log_probs: Tensor, options: Sequence[SamplingOptions], points: S
     """Draw a token for each row with its own options, at its own point in [0, 1), as `Sampling` does.
 
     >>> table = torch.tensor([[0.1, 0.6, 0.3]] * 2).log()
-    >>> cold, narrow = SamplingOptions(temperature=0), SamplingOptions(top_p=0.5)
-    >>> draw_tokens(table, [cold, narrow], [0.1, 0.9]).tolist()
+    >>> cold, narrow = SamplingOptions(temperature=0), SamplingOptions(top_k=2)
+    >>> draw_tokens(table, [cold, narrow], [0.1, 0.1]).tolist()
     [1, 1]
     """
     best = log_probs.argmax(dim=1)
@@ -289,9 +290,21 @@ def draw_tokens(log_probs: Tensor, options: Sequence[SamplingOptions], points: S
     shape = log_probs.new_tensor(
         [[one.temperature or 1.0, one.top_p] for one in options], dtype=torch.float64
     )
-    tempered = temper(log_probs, shape[:, :1], shape[:, 1:])
+    tempered = temper(_keep_likeliest(log_probs, options), shape[:, :1], shape[:, 1:])
     ids = choose_at(tempered, log_probs.new_tensor(points, dtype=torch.float64))
     return torch.where(torch.tensor(cold, device=best.device), best, ids)
+
+
+def _keep_likeliest(log_probs: Tensor, options: Sequence[SamplingOptions]) -> Tensor:
+    """The log-probabilities with -inf for tokens that are not among the `top_k` likeliest of their row."""
+    size = log_probs.shape[1]
+    most = [min(one.top_k or size, size) for one in options]
+    if min(most) == size:
+        return log_probs
+    rank = torch.tensor(most, device=log_probs.device)[:, None] - 1
+    least = log_probs.topk(max(one for one in most if one < size), dim=1).values
+    least = least.gather(1, rank.clamp(max=least.shape[1] - 1))
+    return log_probs.masked_fill((log_probs < least) & (rank + 1 < size), -torch.inf)
 
 
 def _likely(log_probs: Tensor, most: int) -> list[list[tuple[int, float]]]:

@@ -313,17 +313,34 @@ class Predictor(TaskModel):
     def save_measurements(self, folder: ModelFolder) -> None:
         """Write what was measured with these weights and belongs to them, if anything."""
 
-    def export(self, out: Path | str, *, format: str = "onnx", int8: bool = False) -> dict[str, Any]:  # noqa: A002
+    def export(
+        self,
+        out: Path | str,
+        *,
+        format: str = "onnx",  # noqa: A002
+        int8: bool = False,
+        weights: str | None = None,
+        sample: bool = True,
+    ) -> dict[str, Any]:
         """Write the model to a folder that `throughtime.runtime.load` runs without torch.
 
         The export is checked against torch. Returns the files written and the largest difference. With
         `int8`, each weight is stored in one byte: smaller and faster, but slightly less accurate.
+
+        With `format="html"`, `out` is one HTML file that runs the model in a browser and shows how it works;
+        `weights` are "int8" (if it is not given), "float16" or "float32". The file also holds a
+        few of the data, to try the model with, unless `sample` is False.
         """
-        from throughtime.export.write import FORMATS, write_export
+        from throughtime.export.write import FORMATS, check_options, write_export
 
         declaration = TASKS[self.task]
         if format not in FORMATS:
             raise unknown("format", format, FORMATS)
+        check_options(format, int8, weights)
+        if format == "html":
+            from throughtime.tasks.pages import export_html
+
+            return export_html([self], out, weights=weights or "int8", sample=sample)
         if declaration.exporter is None:
             raise InputError("task", f"{self.task!r} has no export")
         check_new(out)

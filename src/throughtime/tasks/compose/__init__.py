@@ -22,4 +22,6 @@ class ComposeTask(Task):
     config = "throughtime.tasks.compose.config:ComposeConfig"
     predictor = "throughtime.tasks.compose.predictor:Composer"
     objective = "throughtime.tasks.compose.training:ComposeObjective"
+    exporter = "throughtime.tasks.compose.export:build_export"
+    runner = "throughtime.tasks.compose.runner:ComposerRunner"
     route = "throughtime.serve.prediction:router"

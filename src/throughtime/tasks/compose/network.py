@@ -11,10 +11,11 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from throughtime.cells.base import Ops
 from throughtime.layers.embedding import initialise_network_
 from throughtime.models.decoders import ContextDecoder
 from throughtime.models.heads import SoftmaxHead
-from throughtime.models.seq2seq import Bridge, Encoder, EncoderDecoder, EncoderOutput
+from throughtime.models.seq2seq import Bridge, Encoder, EncoderDecoder, EncoderOutput, GraphEncoded
 from throughtime.tasks.compose.config import ComposeConfig
 
 
@@ -29,6 +30,10 @@ class LabelCondition(Encoder):
     def forward(self, source: Tensor, lengths: Tensor) -> EncoderOutput:
         """See `Encoder`."""
         return _wrap_condition(self.table(source), lengths)
+
+    def graph(self, ops: Ops, source: str, lengths: str) -> GraphEncoded:
+        """See `Encoder`."""
+        return _wrap_graph_condition(ops, ops.lookup(self.table.weight, source), lengths)
 
 
 class VectorCondition(Encoder):
@@ -58,10 +63,23 @@ class VectorCondition(Encoder):
         """See `Encoder`."""
         return _wrap_condition(torch.tanh(self.projection((source - self.mean) / self.scale)), lengths)
 
+    def graph(self, ops: Ops, source: str, lengths: str) -> GraphEncoded:
+        """See `Encoder`."""
+        centred = ops.op("Sub", source, ops.weight(self.mean))
+        standard = ops.op("Div", centred, ops.weight(self.scale))
+        projected = ops.linear(standard, self.projection.weight, self.projection.bias)
+        return _wrap_graph_condition(ops, ops.op("Tanh", projected), lengths)
+
 
 def _wrap_condition(vectors: Tensor, lengths: Tensor) -> EncoderOutput:
     """A condition [1, B, H] in the form of an encoder's output."""
     return EncoderOutput(vectors, (vectors[0],), vectors[0], lengths)
+
+
+def _wrap_graph_condition(ops: Ops, vectors: str, lengths: str) -> GraphEncoded:
+    """The same in a graph."""
+    final = ops.op("Squeeze", vectors, ops.axes(0))
+    return GraphEncoded(vectors, (final,), final, lengths)
 
 
 class ConditionedLanguageModel(EncoderDecoder):

@@ -24,6 +24,7 @@ from throughtime.tasks.compose.network import (
     VectorCondition,
     build_composer,
 )
+from throughtime.tasks.compose.runner import Condition, list_conditions, read_condition
 from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.labels import Labels, labelled_texts
 from throughtime.tasks.text_config import WritingDefaults
@@ -33,9 +34,6 @@ from throughtime.text.texts import format_count
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
     from throughtime.tasks.compose.training import ConditionedTexts
-
-Condition = str | Sequence[float]
-"""A label, or a vector."""
 
 
 class Composer(TextWriter):
@@ -95,6 +93,13 @@ class Composer(TextWriter):
             raise InputError("vocabulary", "has no <bos> or <eos>; choose another tokenizer")
         return Specials(words.pad_id or 0, words.bos_id, words.eos_id)
 
+    @property
+    def barred(self) -> list[int]:
+        """The ids of marks that no text contains."""
+        words = self.codec.vocabulary
+        marks = {words.unk_id, words.pad_id, words.bos_id, words.mask_id} - {None, self.end_id}
+        return sorted(cast(set[int], marks))
+
     def compose(
         self,
         conditions: Condition | Sequence[Condition],
@@ -114,14 +119,11 @@ class Composer(TextWriter):
         that are not given come from generation_config.json. Texts begin with `prefix`, contain the words of
         `require` and none of `forbid`, and repeat no n-gram of length `no_repeat_ngram`.
         """
-        prompts = [self.condition(one) for one in _as_list(conditions)]
+        prompts = [self.condition(one) for one in list_conditions(conditions)]
         rules = DecodingConstraints(prefix, forbid, require, no_repeat_ngram)
         rules.check(self.codec)
-        words, length = self.codec.vocabulary, self._length(max_new_tokens)
-        end = self.end_id
+        length, end, no_marks = self._length(max_new_tokens), self.end_id, no_token(*self.barred)
         assert end is not None
-        marks = {words.unk_id, words.pad_id, words.bos_id, words.mask_id} - {None, end}
-        no_marks = no_token(*cast(set[int], marks))
         self.model.eval()
         results = self.write(
             prompts,
@@ -141,16 +143,7 @@ class Composer(TextWriter):
 
     def condition(self, given: Condition) -> list[float]:
         """A label or a vector as input of the network."""
-        if self.labels is not None:
-            if not isinstance(given, str):
-                raise InputError("conditions", "holds a vector, but this model writes from labels")
-            return [self.labels.number(given)]
-        if isinstance(given, str):
-            raise InputError("conditions", "holds a label, but this model writes from vectors")
-        if len(given) != self.width or not all(math.isfinite(number) for number in given):
-            numbers = format_count(self.width, "finite number")
-            raise InputError("conditions", f"holds a vector of length {len(given)}, expected {numbers}")
-        return [float(number) for number in given]
+        return read_condition(given, None if self.labels is None else self.labels.names, self.width)
 
     def texts(self, dataset: Dataset, split: str) -> ConditionedTexts:
         """The texts of a split with their conditions, without those whose labels training did not know."""
@@ -228,9 +221,3 @@ class Composer(TextWriter):
             [f"compose FOLDER {option} --num-return-sequences 3"],
             f"compose({example!r})[0].text",
         )
-
-
-def _as_list(conditions: Condition | Sequence[Condition]) -> Sequence[Condition]:
-    """The conditions as a list; a single label or vector becomes a list of one."""
-    alone = isinstance(conditions, str) or (len(conditions) > 0 and isinstance(conditions[0], int | float))
-    return cast(Sequence[Condition], [conditions] if alone else conditions)

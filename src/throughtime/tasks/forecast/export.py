@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,8 @@ from torch import Tensor, nn
 from throughtime.errors import InputError
 from throughtime.export.graph import Graph, to_array
 from throughtime.export.write import Case, ModelExport, number_names
+from throughtime.series.conformal import load_intervals
+from throughtime.series.history import last_rows
 from throughtime.tasks.forecast import heads as forecast_heads
 from throughtime.tasks.forecast.network import (
     LEAST_SPREAD,
@@ -24,20 +27,22 @@ from throughtime.tasks.forecast.predictor import SeriesForecaster
 from throughtime.tasks.forecast.window_networks import RecurrentNetwork, SegmentNetwork, Window, WindowNetwork
 
 BATCHES = (1, 3, 17)
+PAGE_ROWS = 200
+"""Rows of the first series that a page holds, so that it has something to forecast."""
 
 
 def build_export(forecaster: SeriesForecaster) -> ModelExport:
     """Return the graphs and settings of a forecaster, with the scales of its series."""
     model, config, scaling = forecaster.model, forecaster.config, forecaster.scaling
-    if config.transform != "none":
-        raise InputError(
-            "transform", f"is {config.transform}, which exports do not support; train with transform=none"
-        )
+    refusal = None
     if scaling.calendar:
-        raise InputError(
-            "calendar", "is on, but exports read no dates; train again with calendar columns in known"
+        refusal = InputError(
+            "calendar",
+            "is on, and exports to ONNX read no dates; export to html, which reads them, or train "
+            "again with calendar columns in known",
         )
     known, past = scaling.known_columns, len(config.past)
+    size = 2 if config.transform == "none" else 3  # centre, spread, and the power of a transform
 
     def graphs(int8: bool) -> dict[str, Graph]:
         step = {"step": _step_graph(model, known, int8)} if isinstance(model, LatentAutoregression) else {}
@@ -55,7 +60,8 @@ def build_export(forecaster: SeriesForecaster) -> ModelExport:
             "paths": config.paths,
             "seed": config.seed,
             "scaling": config.scaling,
-            "scales": {name: list(scale[:2]) for name, scale in scaling.series.items()},
+            **({} if config.transform == "none" else {"transform": config.transform}),
+            "scales": {name: list(scale[:size]) for name, scale in scaling.series.items()},
             "numbered": scaling.numbered,
             "known": [list(scale[:2]) for scale in scaling.known],
             "past": [list(scale[:2]) for scale in scaling.past],
@@ -63,7 +69,37 @@ def build_export(forecaster: SeriesForecaster) -> ModelExport:
         lambda folder: None,
         lambda: _cases(model, known, past, scaling.numbered),
         f'forecast({{"my series": [1.0, 2.0, ...]}}, h={model.horizon}, level=[80])[0].mean',
+        lambda sample: describe_for_page(forecaster, sample),
+        refusal,
     )
+
+
+def describe_for_page(forecaster: SeriesForecaster, sample: bool) -> dict[str, Any]:
+    """Return what a page reads besides the settings: dates, saved intervals, the last rows of a series."""
+    scaling, config = forecaster.scaling, forecaster.config
+    found: dict[str, Any] = {
+        "frequency": None if scaling.frequency is None else asdict(scaling.frequency),
+        "calendar": scaling.calendar,
+        "names": {"known": list(config.known), "past": list(config.past)},
+        "own_intervals": forecaster.has_own_intervals,
+        "intervals": None,
+        "history": None,
+    }
+    intervals = None if forecaster.folder is None else load_intervals(forecaster.folder)
+    if intervals is not None and not forecaster.has_own_intervals:
+        scores = {name: _plain(values) for name, values in intervals.scores.items()}
+        about = {"kind": intervals.kind, "series": list(intervals.series), "season": intervals.season}
+        found["intervals"] = {**about, "scores": scores}
+    if sample and forecaster.history is not None:
+        found["history"] = last_rows(forecaster.history.series[0], PAGE_ROWS)
+    return found
+
+
+def _plain(values: Any) -> Any:
+    """Numbers for JSON with seven digits, as many as float32 has; None where there is none."""
+    if values.ndim > 1:
+        return [_plain(each) for each in values]
+    return [float(f"{value:.7g}") if np.isfinite(value) else None for value in values.tolist()]
 
 
 def _model_graph(model: Forecaster, known: int, past: int, int8: bool) -> Graph:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
@@ -11,13 +11,16 @@ from numpy.typing import NDArray
 from throughtime.errors import InputError
 from throughtime.results import Forecast
 from throughtime.runtime.checks import Size
+from throughtime.runtime.draws import uniform, whole_seed
 from throughtime.runtime.forecast import History, OutputDistribution, interval_ends, read_histories
 from throughtime.runtime.session import ExportedModel, ExportFolder
-from throughtime.series.scaling import Scale, fill_gaps, fit_scale, unscale_forecasts
+from throughtime.series.scaling import Scale, fill_gaps, fit_power, fit_scale, unscale_forecasts
 
 ROWS_AT_ONCE = 4096
 """Number of series, or of paths of some series, that go through the model together."""
 Array = NDArray[Any]
+Chances = Callable[[Any], Array]
+"""From steps to a random number in [0, 1) for each of them and each row of a window, [..., B]."""
 
 
 class RunnerWindow(NamedTuple):
@@ -57,6 +60,7 @@ class ForecasterSettings(TypedDict):
     paths: Annotated[int, 1, 100_000]
     seed: int
     scaling: Literal["standard", "robust", "none"]
+    transform: NotRequired[Literal["log", "box-cox"]]
     scales: dict[str, list[float]]
     numbered: Size
     known: list[list[float]]
@@ -109,7 +113,7 @@ class SeriesForecasterRunner(ExportedModel):
         wanted = bool(probabilities) and self.head.probabilistic
         # The quantiles of a recursive model are those of its paths.
         num_paths = max(paths, self.settings["paths"] if wanted and self.settings["recursive"] else 0)
-        draws = np.random.default_rng(self.settings["seed"] if seed is None else seed)
+        seed = whole_seed(self.settings["seed"] if seed is None else seed)
         found: list[Forecast] = []
         at_once = max(1, ROWS_AT_ONCE // max(1, num_paths))
         for first in range(0, len(given), at_once):
@@ -118,7 +122,8 @@ class SeriesForecasterRunner(ExportedModel):
             window = self._window(histories, scales, h)
             mean, samples = self._rollout(window, h, None), None
             if num_paths:
-                samples = self._rollout(window.repeat(num_paths), h, draws)
+                rows = window.repeat(num_paths)
+                samples = self._rollout(rows, h, _draw_chances(seed, first, len(histories), num_paths))
                 samples = samples.reshape(h, len(histories), num_paths)
             quantiles = self._quantiles(window, h, samples, probabilities) if wanted else ()
             found += unscale_forecasts(
@@ -142,22 +147,22 @@ class SeriesForecasterRunner(ExportedModel):
         found: Array = self.head.quantiles(outputs, asked)[:, :h] * spread + offset
         return found
 
-    def _rollout(self, window: RunnerWindow, h: int, draws: np.random.Generator | None) -> Array:
-        """The next `h` scaled values [h, B]: means, or draws if `draws` is given."""
+    def _rollout(self, window: RunnerWindow, h: int, chances: Chances | None) -> Array:
+        """The next `h` scaled values [h, B]: means, or draws if `chances` is given."""
 
-        def choose(outputs: Array) -> Array:
-            return self.head.mean(outputs) if draws is None else self.head.draw(outputs, draws)
+        def choose(outputs: Array, steps: Any) -> Array:
+            return self.head.mean(outputs) if chances is None else self.head.draw(outputs, chances(steps))
 
         if self.step is not None:
             return self._stateful(window, h, choose)
         if not self.settings["recursive"]:
             outputs, offset, spread = self._run_window(window, 0)
-            direct: Array = (choose(outputs) * spread + offset)[:h]
-            return direct
+            direct: Array = choose(outputs, np.arange(len(outputs))[:, None]) * spread + offset
+            return direct[:h]
         chosen = []
         for step in range(h):
             outputs, offset, spread = self._run_window(window, step)
-            chosen.append((choose(outputs)[0] * spread + offset).astype(np.float32))
+            chosen.append((choose(outputs[0], step) * spread + offset).astype(np.float32))
             window = window._replace(values=np.concatenate([window.values[1:], chosen[-1][None]]))
         return np.stack(chosen)
 
@@ -179,7 +184,7 @@ class SeriesForecasterRunner(ExportedModel):
         outputs, offset, spread, *state = self.session.run(["outputs", "offset", "spread", *names], given)
         nexts, chosen = self.step.sort_numbered("next", self.step.outputs), []
         for step in range(h):
-            value = choose(outputs).astype(np.float32)
+            value = choose(outputs, step).astype(np.float32)
             chosen.append(value * spread + offset)
             if step < h - 1:
                 given = {
@@ -200,7 +205,9 @@ class SeriesForecasterRunner(ExportedModel):
         known = self.settings["scales"].get(history.unique_id)
         if known is not None:
             return Scale(*known)
-        return fit_scale(history.unique_id, np.array(history.y, dtype=float), self.settings["scaling"])
+        values = np.array(history.y, dtype=float)
+        power = fit_power(history.unique_id, values, self.settings.get("transform", "none"))
+        return fit_scale(history.unique_id, values, self.settings["scaling"], power)
 
     def _window(self, histories: Sequence[History], scales: Sequence[Scale], h: int) -> RunnerWindow:
         lookback = self.settings["lookback"]
@@ -230,6 +237,12 @@ class SeriesForecasterRunner(ExportedModel):
             np.stack(past, axis=1).astype(np.float32),
             np.array([numbers.get(one.unique_id, -1) for one in histories]),
         )
+
+
+def _draw_chances(seed: int, first: int, series: int, paths: int) -> Chances:
+    """Random numbers that depend on the seed, the number of the series, its path and the step only."""
+    numbers, places = np.divmod(np.arange(series * paths), paths)
+    return lambda steps: uniform(seed, steps, numbers + first, places)
 
 
 def _scaled_columns(history: History, role: str, scales: Sequence[Sequence[float]], rows: int) -> Array:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NotRequired, TypedDict, Unpack
+from collections.abc import Sequence
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.errors import InputError
 from throughtime.results import Generated, Progress, Scored, with_alternatives
 from throughtime.runtime.checks import Size
-from throughtime.runtime.draws import Draws
 from throughtime.runtime.runner import TextRunner, batches, pad
-from throughtime.runtime.search import ArraySampling, WritingOptions, choose_search
+from throughtime.runtime.search import WritingOptions
 from throughtime.runtime.session import ExportFolder
+from throughtime.runtime.writing import GenerationSettings, Writing
 from throughtime.tasks.language.framing import NOTHING, Framing
 from throughtime.text.texts import check_texts
 
@@ -22,16 +21,6 @@ STEPS_PER_BATCH = 128
 TEXTS_PER_BATCH = 32
 
 Array = NDArray[Any]
-
-
-class GenerationSettings(TypedDict):
-    """How an exported language model writes by default."""
-
-    do_sample: NotRequired[bool]
-    max_new_tokens: NotRequired[Annotated[int, 1, 1_000_000]]
-    temperature: NotRequired[float | None]
-    top_k: NotRequired[Size | None]
-    top_p: NotRequired[float | None]
 
 
 class LanguageSettings(TypedDict):
@@ -79,56 +68,31 @@ class LanguageModelRunner(TextRunner):
         other than greedy search and sampling need it.
         """
         needed = {"forbid": forbid, "require": require, "no_repeat_ngram": no_repeat_ngram}
-        for keyword, value in {**needed, "strategy": strategy}.items():
-            if value:
-                raise InputError(
-                    keyword, "needs the trained model; an export has greedy search and sampling only"
-                )
-        name, chosen = choose_search(self.generation, **options)
-        if name not in ("greedy", "sampling"):
-            raise InputError(
-                "num_beams" if options.get("num_beams") is not None else "search",
-                f"asks for {name} search, which needs the trained model; an export has greedy search and "
-                "sampling only",
-            )
-        cap = int(self.generation.get("max_new_tokens", 100)) if max_new_tokens is None else max_new_tokens
-        each, seed = chosen.pop("num_return_sequences", 1), chosen.pop("seed", None)
-        for keyword, count in (("max_new_tokens", cap), ("num_return_sequences", each)):
-            if count < 1:
-                raise InputError(keyword, f"is {count}, expected 1 or more")
-        _refuse_unknown(chosen)
-        sampling = ArraySampling(**chosen) if name == "sampling" else None
+        writing = Writing.choose(self.generation, max_new_tokens, options, {**needed, "strategy": strategy})
         prompts, answers = check_texts(prompts, "prompts"), []
         for number, prompt in enumerate(prompts):
-            draws = Draws(seed, np.full(each, number), np.arange(each))
-            answers.append(self._continue(self.framing.ids(prompt, end=False), cap, sampling, draws))
+            answers.append(self._continue(self.framing.ids(prompt, end=False), number, writing))
             if progress is not None:
                 progress(len(answers), len(prompts))
         return answers
 
-    def _continue(self, ids: list[int], cap: int, sampling: ArraySampling | None, draws: Draws) -> Generated:
+    def _continue(self, ids: list[int], number: int, writing: Writing) -> Generated:
         """The continuations of a prompt, the most likely first."""
-        rows, end, points = len(draws.sentences), self.settings["end_id"], iter(draws)
+        rows = writing.each
         state = [np.repeat(part, rows, axis=0) for part in self._read_ids(ids[:-1])]
-        last = np.full(rows, ids[-1] if ids else NOTHING)
-        written: list[list[int]] = [[] for _ in range(rows)]
-        totals, over = np.zeros(rows), np.zeros(rows, dtype=bool)
-        for _ in range(cap):
-            log_probs, reached = self._read(last[None], np.ones(rows, dtype=np.int64), state)
-            state = state if last[0] == NOTHING else reached
-            log_probs = log_probs[0]
-            last = log_probs.argmax(axis=1) if sampling is None else sampling.choose(log_probs, next(points))
-            totals += np.where(over, 0.0, log_probs[np.arange(rows), last].astype(np.float64))
-            for row in np.flatnonzero(~over):
-                written[row].append(int(last[row]))
-            over |= last == end if end is not None else False
-            if over.all():
-                break
-        results = [
-            Generated(self.framing.text([*ids, *own]), float(total), bool(ended))
-            for own, total, ended in zip(written, totals, over, strict=True)
-        ]
-        return with_alternatives(sorted(results, key=lambda one: -one.log_prob))
+
+        def step(last: Array | None) -> Array:
+            nonlocal state
+            given = np.full(rows, ids[-1] if ids else NOTHING) if last is None else last
+            log_probs, reached = self._read(given[None], np.ones(rows, dtype=np.int64), state)
+            state = state if given[0] == NOTHING else reached
+            found: Array = log_probs[0]
+            return found
+
+        results = writing.write(step, number, self.settings["end_id"])
+        return with_alternatives(
+            [Generated(self.framing.text([*ids, *one.tokens]), one.log_prob, one.ended) for one in results]
+        )
 
     def _first(self, rows: int) -> list[Array]:
         return [
@@ -170,12 +134,6 @@ class LanguageModelRunner(TextRunner):
             pieces.append(_select_ids(log_probs, ids[first + 1 : first + 1 + len(piece)]))
         whole = np.concatenate(pieces)  # [T, B]
         return [whole[:length, row] for row, length in enumerate(lengths.tolist())]
-
-
-def _refuse_unknown(chosen: Mapping[str, Any]) -> None:
-    """Refuse options that sampling does not have."""
-    for name in chosen.keys() - {"temperature", "top_k", "top_p"}:
-        raise InputError(name, "is not an option of sampling, which takes temperature, top_k, top_p")
 
 
 def _select_ids(log_probs: Array, ids: Array) -> Array:

@@ -17,6 +17,7 @@ class NgramTask(Task):
         "train ngram --data my.txt --smoothing laplace --strengths 1 --strengths 20 --out runs/mine",
     )
     uses_trainer = False
+    exporter = "throughtime.tasks.ngram.export:build_export"
     formats = ("arpa",)
     options = {  # noqa: RUF012 - declared once, never changed
         "order": (int, "Length of the longest n-grams."),

@@ -140,11 +140,25 @@ class NgramLanguageModel(LanguageModel):
         with ModelFolder.create(path) as folder:
             self.write_files(folder, self._validation())
 
-    def export(self, out: Path | str, *, format: str = "arpa", int8: bool = False) -> dict[str, Any]:  # noqa: A002
-        """Write the model as an ARPA file, which KenLM and SRILM read; a name that ends in .gz is packed."""
+    def export(
+        self,
+        out: Path | str,
+        *,
+        format: str = "arpa",  # noqa: A002
+        int8: bool = False,
+        weights: str | None = None,
+    ) -> dict[str, Any]:
+        """Write the model as an ARPA file, which KenLM and SRILM read; a name that ends in .gz is packed.
+
+        With `format="html"`, write it as one HTML file that runs in a browser; `weights` does not matter.
+        """
+        from throughtime.export.write import check_options
         from throughtime.ngram.arpa import write_arpa
         from throughtime.tasks.ngram.arpa import arpa_words
 
+        check_options(format, int8 and format == "html", weights)
+        if format == "html":
+            return super().export(out, format=format, weights=weights)
         if format != "arpa":
             raise InputError("format", f"is {format!r}, but an n-gram model is written as 'arpa'")
         if int8:

@@ -105,13 +105,14 @@ class Codecs(NamedTuple):
         Returns one answer per text, with the other translations as its alternatives. The translation of an
         empty or blank text is empty.
         """
-        stripped = [text.strip() for text in check_texts(texts)]
-        split = [
-            split_text(text, max_tokens, lambda part: len(self.prompt(part))) if text else []
-            for text in stripped
-        ]
+        split = [self.split(text, max_tokens) for text in check_texts(texts)]
         rest = iter(translate([part for own in split for part in own]))
         return [join_parts([next(rest) for _ in own]) for own in split]
+
+    def split(self, text: str, max_tokens: int) -> list[str]:
+        """Split a text into parts of at most `max_tokens` tokens; an empty or blank text has none."""
+        stripped = text.strip()
+        return split_text(stripped, max_tokens, lambda part: len(self.prompt(part))) if stripped else []
 
     def align_words(
         self, attention: np.ndarray[Any, Any], source: Sequence[str], target: Sequence[str]

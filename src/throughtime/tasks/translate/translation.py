@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
+from throughtime.layers.attention import keep_scores
 from throughtime.layers.devices import matmul_precision
 from throughtime.models.shortlist import Candidates, output_device, restrict_model, to_vocabulary
 from throughtime.results import Translation
@@ -43,6 +44,16 @@ class Found(NamedTuple):
 
     results: list[Finished]
     attention: list[Tensor]  # [tokens, source] for each result; empty if the model has none or none was kept
+    scores: Sequence[Tensor] = ()  # of the attention before its softmax; empty as above, or of several models
+
+
+class Part(NamedTuple):
+    """A part of a text, what the search found for it, and the translations made of that."""
+
+    source: str
+    prompt: list[int]
+    found: Found
+    translations: list[Translation]
 
 
 class SentenceTranslator(ReadsTexts):
@@ -94,6 +105,7 @@ class SentenceTranslator(ReadsTexts):
         align: bool = False,
         shortlist: int | None = None,
         progress: Progress | None = None,
+        watch: Callable[[Part], None] | None = None,
         **search_options: Any,
     ) -> list[Translation]:
         """Translate one text or several; returns one answer per text, with other translations inside it.
@@ -104,7 +116,8 @@ class SentenceTranslator(ReadsTexts):
         none of `forbid`, repeat no n-gram of length `no_repeat_ngram` and have at least `min_length` tokens.
         `copy_unknown` replaces each `<unk>` by the source word with the most attention; `align` adds the
         attention between words. `shortlist` is the number of candidates per source token that translations
-        may use; 0 allows the whole vocabulary. See `choose_shortlist` for the default.
+        may use; 0 allows the whole vocabulary. See `choose_shortlist` for the default. `watch` is called with
+        each part of the texts.
         """
         target = self.codecs.target
         constraints = DecodingConstraints(prefix, forbid, require, no_repeat_ngram, min_length)
@@ -133,23 +146,29 @@ class SentenceTranslator(ReadsTexts):
             return Translation(text.strip() if strip else text, one.score, one.log_prob, one.ended, alignment)
 
         def translate_parts(parts: list[str]) -> list[list[Translation]]:
+            prompts = [self.codecs.prompt(part) for part in parts]
             found = self.run_search(
-                [self.codecs.prompt(part) for part in parts],
+                prompts,
                 search,
                 max_length=max_length,
                 constraints=constraints,
                 allow_unknown=copy_unknown,
                 keep_attention=align or copy_unknown,
+                keep_attention_scores=watch is not None,
                 shortlist=candidates,
                 progress=progress,
             )
-            return [
+            translations = [
                 [
                     to_translation(part, one, own.attention[rank] if own.attention else None)
                     for rank, one in enumerate(own.results)
                 ]
                 for part, own in zip(parts, found, strict=True)
             ]
+            if watch is not None:
+                for part in zip(parts, prompts, found, translations, strict=True):
+                    watch(Part(*part))
+            return translations
 
         return self.codecs.translate_in_parts(texts, self.generation.max_source_tokens, translate_parts)
 
@@ -225,6 +244,7 @@ class SentenceTranslator(ReadsTexts):
         constraints: DecodingConstraints = DecodingConstraints(),  # noqa: B008 - frozen
         allow_unknown: bool = False,
         keep_attention: bool = False,
+        keep_attention_scores: bool = False,
         progress: Progress | None = None,
         watch: Callable[[Moment], None] | None = None,
         model: StepModel | None = None,
@@ -243,17 +263,22 @@ class SentenceTranslator(ReadsTexts):
         sentences = max(1, min(MAX_SENTENCES, MAX_ROWS // getattr(search(1), "num_beams", 1)))
         excluded = [] if allow_unknown else [no_token(one) for one in self.codecs.excluded_ids]
         steps: list[Tensor] = []  # the attention of each step, [rows, source]
+        raw: list[Tensor] = []  # its scores before the softmax
 
         def watch_step(moment: Moment) -> None:
             if watch is not None:
                 watch(moment)
             if keep_attention and "attention" in moment.extras:
                 steps.append(moment.extras["attention"].float())
+                if len(latest) == 1:  # the attention of several models is a mean, and has no scores
+                    raw.append(latest[0].float())
+                latest.clear()
 
-        with matmul_precision("float32"):
+        with matmul_precision("float32"), keep_scores(keep_attention_scores) as latest:
             for usual, batch in batches_by_length(prompts, max_length, sentences):
                 most = usual + extra
                 steps.clear()
+                raw.clear()
                 chosen = [prompts[number] for number in batch]
                 searched, renumber = model or self.step_model, False
                 lists: Candidates = ()
@@ -273,8 +298,8 @@ class SentenceTranslator(ReadsTexts):
                     results = to_vocabulary(results, lists)
                 for number, own in zip(batch, results, strict=True):
                     paths = [one.path for one in own] if steps else []  # the row of a result at each step
-                    attention = [torch.stack([steps[t][row] for t, row in enumerate(path)]) for path in paths]
-                    found[number] = Found(own, attention)
+                    kept = (steps, raw if len(raw) == len(steps) else [])
+                    found[number] = Found(own, *(_follow(paths, one) if one else [] for one in kept))
                 if progress is not None:
                     progress(len(found), len(prompts))
         return [found[number] for number in range(len(prompts))]
@@ -294,3 +319,8 @@ class SentenceTranslator(ReadsTexts):
         assert self.shortlist is not None
         marks = [self.codecs.begin_id, self.codecs.end_id, *self.codecs.excluded_ids]
         return constraints == DecodingConstraints() and all(map(self.shortlist.keeps, marks))
+
+
+def _follow(paths: Sequence[Sequence[int]], steps: Sequence[Tensor]) -> list[Tensor]:
+    """For each path, the values of its row at each step: [tokens, source]."""
+    return [torch.stack([steps[t][row] for t, row in enumerate(path)]) for path in paths]

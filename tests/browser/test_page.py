@@ -2,86 +2,29 @@
 
 from __future__ import annotations
 
-import io
 import re
-import shutil
-import threading
-import time
-from pathlib import Path
 
 import pytest
+from tests.browser.conftest import PATIENCE, serving
+from tests.serve.conftest import save_models
 
-from throughtime.files import PAGE
-from throughtime.serve.app import create_app
 from throughtime.serve.models import Models
 from throughtime.serve.requests import Options
-from throughtime.serve.server import Server, format_address, listen
 
 INJECTED = "<img src=x onerror=\"document.title='broken'\"> the <b>cat</b>"
 
 
-def test_nothing_is_loaded_from_elsewhere_and_nothing_parses_html():
-    sources = {path.name: path.read_text(encoding="utf-8") for path in Path(PAGE).iterdir()}
-    assert {"index.html", "page.css", "main.js"} <= set(sources)
-    for name, text in sources.items():
-        addresses = set(re.findall(r"https?://[^\s\"'`)]+", text)) - {"http://www.w3.org/2000/svg"}
-        assert not addresses, name
-        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", text), name
-
-
-def serving(models, options):
-    app = create_app(models, options, log=io.StringIO())
-    with listen("127.0.0.1", 0) as listener:
-        server = Server(app, 5.0)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-        thread.start()
-        while not server.started:
-            time.sleep(0.005)
-        try:
-            yield format_address(listener)
-        finally:
-            server.should_exit = True
-            thread.join()
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """A model of each kind, hardly trained but whole."""
+    folder = tmp_path_factory.mktemp("served")
+    return Models.open(list(save_models(folder / "data", folder / "runs").values()), "cpu")
 
 
 @pytest.fixture(scope="module")
 def site(models):
-    yield from serving(models, Options())
-
-
-@pytest.fixture(scope="module")
-def browser():
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if chromium is None:
-        pytest.skip("no Chromium on this machine: apt-get install chromium")
-    with playwright.sync_playwright() as driver:
-        # In a container root has no other sandbox than the container itself.
-        started = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def opened(browser):
-    """Open an address; what the page complains of fails the test."""
-    contexts, complaints = [], []
-
-    def open_page(address, **options):
-        context = browser.new_context(**options)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(8_000)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
-        page.goto(address)
-        page.wait_for_selector("section")
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert not [line for line in complaints if "status of 4" not in line]
+    with serving(models) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +32,7 @@ def page(browser, site):
     """One page for tests that each use another section of it."""
     complaints = []
     found = browser.new_page()
-    found.set_default_timeout(8_000)
+    found.set_default_timeout(PATIENCE)
     found.on("pageerror", lambda error: complaints.append(str(error)))
     found.goto(site)
     found.locator("#forecast path.fan").first.wait_for()
@@ -102,14 +45,14 @@ def told(page, place, words):
     """Wait until these words stand there. The page's own policy forbids to wait with a script."""
     from playwright.sync_api import expect
 
-    expect(page.locator(place).first).to_contain_text(words, timeout=8_000)
+    expect(page.locator(place).first).to_contain_text(words, timeout=PATIENCE)
 
 
 def expect_count(page, place, count):
     """Wait until there are so many of these."""
     from playwright.sync_api import expect
 
-    expect(page.locator(place)).to_have_count(count, timeout=8_000)
+    expect(page.locator(place)).to_have_count(count, timeout=PATIENCE)
 
 
 def answered(page, section):
@@ -133,7 +76,7 @@ def test_a_section_for_each_thing_the_models_can_show(page):
 
 def test_sections_only_for_what_is_loaded(opened, models, browser):
     few = Models([one for one in models if one.task == "ngram"])
-    for address in serving(few, Options()):
+    with serving(few) as address:
         page = opened(address)
         assert [one.get_attribute("id") for one in page.locator("section").all()] == ["write"]
         page.context.close()
@@ -361,7 +304,8 @@ def test_every_field_and_picture_has_a_name(page):
 
 
 def test_a_key_is_asked_for_where_one_is_needed(opened, models):
-    for address in serving(Models([one for one in models if one.task == "ngram"]), Options(api_key="secret")):
+    few = Models([one for one in models if one.task == "ngram"])
+    with serving(few, Options(api_key="secret")) as address:
         page = opened(address)
         told(page, "#write .problem", "API key")
         page.locator("#key input").fill("secret")

@@ -1,0 +1,133 @@
+// Interventions in a search: what the translation must begin with and must not contain, and what this changed.
+
+import { make, short } from "./dom.js";
+import { say } from "./words.js";
+
+const MOST = 8; // forbidden texts
+
+export class Interventions {
+  /** `search` asks again, with `fields()` added to the request. */
+  constructor(search) {
+    this.search = search;
+    this.chips = make("div", { class: "chips", role: "group", "aria-label": say("Interventions") });
+    this.changes = make("div", { class: "changes", "aria-live": "polite" });
+    this.element = make("div", { class: "interventions" }, this.chips, this.changes);
+    this.clear();
+  }
+
+  /** Forget everything: for another text or another model. */
+  clear() {
+    Object.assign(this, { prefix: "", forbidden: [], plain: null });
+    this.draw();
+  }
+
+  /** Interventions belong to one text and one model; for others they are forgotten. */
+  begin(key) {
+    if (key !== this.key) this.clear();
+    this.key = key;
+  }
+
+  get active() {
+    return Boolean(this.prefix || this.forbidden.length);
+  }
+
+  /** The fields of a request. */
+  fields() {
+    return {
+      ...(this.prefix ? { prefix: this.prefix } : {}),
+      ...(this.forbidden.length ? { forbid: this.forbidden } : {}),
+    };
+  }
+
+  force(prefix) {
+    this.change({ prefix });
+  }
+
+  forbid(text) {
+    if (!this.forbidden.includes(text)) this.change({ forbidden: [...this.forbidden, text].slice(-MOST) });
+  }
+
+  change(fields) {
+    Object.assign(this, fields);
+    this.draw();
+    this.search();
+  }
+
+  draw() {
+    const chip = (words, name, back) =>
+      make(
+        "button",
+        {
+          type: "button",
+          class: "chip",
+          "aria-label": name,
+          onclick: () => {
+            this.change(back());
+            // The chip is gone: the keyboard goes on with the next one, or with the picture.
+            (this.chips.querySelector("button") ?? this.element.parentElement?.querySelector("[tabindex='0']"))?.focus();
+          },
+        },
+        words,
+        make("span", { "aria-hidden": "true" }, " ✕"),
+      );
+    const all = this.forbidden.map((text) =>
+      chip(say("without “{text}”", { text }), say("Take back: without “{text}”", { text }), () => ({
+        forbidden: this.forbidden.filter((other) => other !== text),
+      })),
+    );
+    if (this.prefix) {
+      const text = this.prefix;
+      all.unshift(chip(say("begins with “{text}”", { text }), say("Take back: begins with “{text}”", { text }), () => ({ prefix: "" })));
+    }
+    this.chips.replaceChildren(...all);
+    if (!this.active) this.changes.replaceChildren();
+  }
+
+  /** Compare the best translation with the one that was found without interventions. */
+  compare({ text, score }) {
+    if (!this.active) {
+      this.plain = { text, score };
+      this.changes.replaceChildren();
+      return;
+    }
+    if (!this.plain) return;
+    const [before, after] = [this.plain.text, text].map((one) => one.split(/(\s+)/));
+    const same = new Set(before);
+    const were = new Set(after);
+    const shown = (words, others, tag) => words.map((one) => (one.trim() && !others.has(one) ? make(tag, {}, one) : one));
+    const line = (title, words, value) =>
+      make("p", {}, make("span", { class: "title" }, title), make("bdi", {}, words), make("span", { class: "score" }, short(value, 3)));
+    this.changes.replaceChildren(
+      line(say("before"), shown(before, were, "del"), this.plain.score),
+      line(say("now"), shown(after, same, "ins"), score),
+      make(
+        "p",
+        { class: "hint" },
+        text === this.plain.text
+          ? say("The best translation did not change.")
+          : score < this.plain.score
+            ? say("The model finds this translation less likely than its own choice.")
+            : say("This translation has a better score: the search had missed it."),
+      ),
+    );
+  }
+}
+
+/** The buttons for a chosen token: `chosen` is {prefix, forbid}, texts or null. */
+export function choiceBar(interventions) {
+  const words = make("span", { class: "chosen" });
+  const force = make("button", { type: "button" }, say("Begin with this"));
+  const forbid = make("button", { type: "button" }, say("Forbid this"));
+  const element = make("div", { class: "row choice-bar", role: "group", "aria-label": say("Intervene") }, words, force, forbid);
+  let now = null;
+  force.addEventListener("click", () => now?.prefix && interventions.force(now.prefix));
+  forbid.addEventListener("click", () => now?.forbid && interventions.forbid(now.forbid));
+  function choose(chosen) {
+    now = chosen;
+    force.disabled = !chosen?.prefix;
+    forbid.disabled = !chosen?.forbid;
+    words.textContent = chosen ? `“${chosen.prefix ?? chosen.forbid ?? chosen.label}”` : say("Choose a token to force or forbid it.");
+  }
+  choose(null);
+  return { element, choose };
+}

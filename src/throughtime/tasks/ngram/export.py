@@ -1,0 +1,64 @@
+"""The tables of an n-gram model, for exports that hold them: no graph has to run, so there are no operators.
+
+Level n holds the n-grams of length n, sorted by their first n - 1 words, the context, and then by their last
+word. The continuations of a context are side by side, so their number and their last words are all that is
+needed to find them. See `throughtime.ngram.smoothing` for the meaning of `base`, `own` and `back`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from throughtime.export.graph import Array, Graph
+from throughtime.export.write import ModelExport
+
+if TYPE_CHECKING:
+    from throughtime.ngram.model import NgramModel
+    from throughtime.tasks.ngram.predictor import NgramLanguageModel
+
+
+def build_export(language: NgramLanguageModel) -> ModelExport:
+    """The tables of an n-gram model, and the settings and files that are needed to use them."""
+    model, framing = language.model, language.framing
+    return ModelExport(
+        lambda int8: {"tables": build_tables(model)},
+        {
+            "begin_id": framing.begin_id,
+            "end_id": framing.end_id,
+            "backward": framing.backward,
+            "order": model.order,
+            "never": list(model.counts.never),
+            "shortened_to_nothing": model.interpolation.shortened_to_nothing,
+            "replaces": model.interpolation.replaces,
+            "generation": dict(language.generation),
+        },
+        framing.codec.save,
+        lambda: iter(()),
+        language.describe().python,
+    )
+
+
+def build_tables(model: NgramModel) -> Graph:
+    """A graph without inputs, whose outputs are the tables."""
+    graph = Graph("tables")
+    for name, array in _list_tables(model):
+        graph.output(graph.constant(array, str(array.dtype)), name, str(array.dtype), [len(array)])
+    return graph
+
+
+def _list_tables(model: NgramModel) -> Iterator[tuple[str, Array]]:
+    """`base`; for each longer length n: `size_n`, `back_n` of its contexts; `word_n`, `own_n` of its n-grams.
+
+    A context that was never continued has no `back`: it is NaN.
+    """
+    fitted = model.interpolation
+    yield "base", fitted.base.astype(np.float32)
+    for n, level in enumerate(model.counts.levels[1:], start=2):
+        contexts = len(model.counts.levels[n - 2].keys)
+        yield f"size_{n}", np.bincount(level.context, minlength=contexts).astype(np.int32)
+        yield f"back_{n}", fitted.back[n - 1].astype(np.float32)
+        yield f"word_{n}", level.word.astype(np.int32)
+        yield f"own_{n}", fitted.own[n - 1].astype(np.float32)

@@ -1,0 +1,65 @@
+"""Trained models as one HTML file that shows how they work."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from throughtime.errors import InputError, unknown
+from throughtime.export.describe import WEIGHTS, pack_model
+from throughtime.export.html import write_html
+from throughtime.files import check_file
+from throughtime.models.cell_titles import find_titles
+from throughtime.tasks import TASKS
+from throughtime.tasks.about import describe_model
+from throughtime.tasks.examples import find_examples
+
+
+def export_html(
+    models: Sequence[Any], out: Path | str, *, weights: str = "int8", sample: bool = True
+) -> dict[str, Any]:
+    """Write trained models to one file; return its size and what it holds.
+
+    `weights` is "int8", "float16" or "float32": smaller files are a little less exact. With
+    `sample`, the file holds a few of the data: texts to try a model with, or the last rows of a series.
+    """
+    if weights not in WEIGHTS:
+        raise unknown("weights", weights, WEIGHTS)
+    if not models:
+        raise InputError("models", "are missing; give one or more")
+    check_file(out)
+    if Path(out).exists():
+        raise InputError(str(out), "exists already; choose another name or remove it")
+    names = name_models(models)
+    blocks = [pack(model, name, weights, sample) for model, name in zip(models, names, strict=True)]
+    sizes = write_html(Path(out), blocks, {model.task for model in models})
+    listed = [{"name": name, "task": model.task} for model, name in zip(models, names, strict=True)]
+    return {"weights": weights, **sizes, "models": listed}
+
+
+def name_models(models: Sequence[Any]) -> list[str]:
+    """The names of their folders, or of their tasks; readers choose models by name, so all must differ."""
+    names = [
+        model.task if getattr(model, "folder", None) is None else model.folder.path.resolve().name
+        for model in models
+    ]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise InputError(twice, "is the name of two of the models; rename a folder, readers choose by name")
+    return names
+
+
+def pack(model: Any, name: str, weights: str = "int8", sample: bool = True) -> bytes:
+    """One model as a block of bytes; see `export.describe`."""
+    declaration = TASKS[model.task]
+    if declaration.exporter is None:
+        raise InputError("task", f"{model.task!r} has no export")
+    network: Any = getattr(model, "model", None)
+    own = model
+    if getattr(getattr(model, "device", None), "type", "cpu") != "cpu":
+        own = copy.copy(model)
+        own.model = network = copy.deepcopy(network).cpu()
+    exported = declaration.part("exporter")(own)
+    about = describe_model(name, model.task, own, examples=find_examples(model) if sample else ())
+    return pack_model(exported, about, find_titles(network), weights, sample)

@@ -1,0 +1,18 @@
+// Opens the models of an exported HTML file in node, as the worker of the page does.
+
+import { readFileSync } from "node:fs";
+
+import { unpack } from "../../src/throughtime/page/engine/model.js";
+import { answer, makeContext, openModels } from "../../src/throughtime/page/engine/requests.js";
+
+/** The models of a file; `plain` does without WebAssembly. */
+export async function openFile(path, { plain = false } = {}) {
+  const text = readFileSync(path, "utf8");
+  const part = (name) =>
+    [...text.matchAll(new RegExp(`<script type="text/plain" data-part="${name}">([^<]*)</script>`, "g"))].map((one) => one[1]);
+  const { products } = JSON.parse(new TextDecoder().decode(await unpack(part("page")[0])));
+  return openModels({ blocks: part("model"), products, plain });
+}
+
+/** The answer of the file's models to a request. */
+export const ask = (models, path, body) => answer(models, path, body, makeContext());
