@@ -4,6 +4,7 @@ import { make, short } from "./dom.js";
 import { say } from "./words.js";
 
 const MOST = 8; // forbidden texts
+const WIDE = /[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]/u;
 
 export class Interventions {
   /** `search` asks again, with `fields()` added to the request. */
@@ -91,15 +92,13 @@ export class Interventions {
       return;
     }
     if (!this.plain) return;
-    const [before, after] = [this.plain.text, text].map((one) => one.split(/(\s+)/));
-    const same = new Set(before);
-    const were = new Set(after);
-    const shown = (words, others, tag) => words.map((one) => (one.trim() && !others.has(one) ? make(tag, {}, one) : one));
+    const [before, after] = differences(this.plain.text, text);
+    const shown = (parts, tag) => parts.map(([one, stays]) => (stays ? one : make(tag, {}, one)));
     const line = (title, words, value) =>
       make("p", {}, make("span", { class: "title" }, title), make("bdi", {}, words), make("span", { class: "score" }, short(value, 3)));
     this.changes.replaceChildren(
-      line(say("before"), shown(before, were, "del"), this.plain.score),
-      line(say("now"), shown(after, same, "ins"), score),
+      line(say("before"), shown(before, "del"), this.plain.score),
+      line(say("now"), shown(after, "ins"), score),
       make(
         "p",
         { class: "hint" },
@@ -111,6 +110,27 @@ export class Interventions {
       ),
     );
   }
+}
+
+/** The words of two texts, each with whether it stays: it belongs to the longest sequence that both have. */
+export function differences(one, other) {
+  // Scripts without spaces are compared letter by letter.
+  const split = (text) => text.match(/\s+|[\p{L}\p{M}\p{N}'’-]+|./gsu)?.flatMap((word) => (WIDE.test(word) ? [...word] : word)) ?? [];
+  const [first, second] = [split(one), split(other)];
+  const longest = Array.from({ length: first.length + 1 }, () => new Uint16Array(second.length + 1));
+  for (let i = first.length - 1; i >= 0; i -= 1)
+    for (let j = second.length - 1; j >= 0; j -= 1)
+      longest[i][j] = first[i] === second[j] ? longest[i + 1][j + 1] + 1 : Math.max(longest[i + 1][j], longest[i][j + 1]);
+  const [before, after] = [[], []];
+  for (let i = 0, j = 0; i < first.length || j < second.length; ) {
+    const both = i < first.length && j < second.length && first[i] === second[j];
+    if (both) {
+      before.push([first[i++], true]);
+      after.push([second[j++], true]);
+    } else if (j >= second.length || (i < first.length && longest[i + 1][j] >= longest[i][j + 1])) before.push([first[i++], false]);
+    else after.push([second[j++], false]);
+  }
+  return [before, after];
 }
 
 /** The buttons for a chosen token: `chosen` is {prefix, forbid}, texts or null. */
