@@ -3,8 +3,8 @@
 import { draw, make, percent, short } from "./dom.js";
 import { pathTo } from "./equations.js";
 import { Explanation, tellBeam } from "./explain.js";
-import { choiceBar, Interventions } from "./intervene.js";
-import { measure, shorten } from "./matrix.js";
+import { choiceBar, Interventions, WIDE } from "./intervene.js";
+import { isolate, measure, shorten } from "./matrix.js";
 import { scroller } from "./scroller.js";
 import { Section, textForm } from "./section.js";
 import { say } from "./words.js";
@@ -19,7 +19,9 @@ export function beamSection(models) {
   const section = new Section(
     "search",
     say("Watch the search"),
-    say("At each step, every hypothesis is continued with every token, and only the best are kept. Move the slider or press play; choose a token to see why it was kept or cut, to force it, or to forbid it."),
+    say(
+      "At each step, every hypothesis is continued with every token, and only the best are kept. Move the slider or press play; choose a token to see why it was kept or cut, to force it, or to forbid it.",
+    ),
     models,
   );
   const width = make("input", { type: "number", min: 1, max: 20, value: 4, inputmode: "numeric" });
@@ -231,7 +233,9 @@ function drawTree(tree, name, onChoose) {
   function neighbour(key) {
     const inColumn = (step, row) => (steps.get(step) ?? []).find((place) => rows[place] === row) ?? null;
     const { step, parent } = nodes[chosen];
-    const children = nodes.map((_, place) => place).filter((place) => nodes[place].parent === chosen && nodes[place].step <= last);
+    const children = nodes
+      .map((_, place) => place)
+      .filter((place) => nodes[place].parent === chosen && nodes[place].step <= last);
     switch (key) {
       case "ArrowLeft":
         return parent;
@@ -283,13 +287,15 @@ function describeStep(tree, step) {
     cut: own.length - kept - ended,
   });
   const { text, score } = tree.results[0];
-  return step < tree.steps ? told : `${told} ${say("The best: “{text}”, score {score}.", { text, score: short(score) })}`;
+  return step < tree.steps
+    ? told
+    : `${told} ${say("The best: “{text}”, score {score}.", { text, score: short(score) })}`;
 }
 
 function describeNode(tree, place) {
   const node = tree.nodes[place];
   return say("“{text}”: {reason}. Probability of the token: {share}; of the whole text: ln P {total}, score {score}.", {
-    text: joinPieces(tree.nodes, place),
+    text: isolate(joinPieces(tree.nodes, place)),
     reason: reasonOf(tree, node),
     share: percent(node.probability),
     total: short(node.log_prob),
@@ -306,11 +312,21 @@ function reasonOf(tree, { status, reason, score }) {
     return width > 1 ? say("one of the {width} best of this step", { width }) : say("the best of this step");
   const [first, second, third] = numbers;
   if (/^not among the \d+ best of this step: ln P/.test(reason))
-    return say("not among the {width} best of this step: ln P {own}, the last has {last}", { width, own: second, last: third });
+    return say("not among the {width} best of this step: ln P {own}, the last has {last}", {
+      width,
+      own: second,
+      last: third,
+    });
   if (reason.startsWith("a complete translation, but"))
-    return say("a complete translation, but its score {own} is below the best found, {found}", { own: first, found: second });
+    return say("a complete translation, but its score {own} is below the best found, {found}", {
+      own: first,
+      found: second,
+    });
   if (reason.startsWith("cannot win"))
-    return say("cannot win: it can reach at most {reach}, and {found} was found already", { reach: first, found: second });
+    return say("cannot win: it can reach at most {reach}, and {found} was found already", {
+      reach: first,
+      found: second,
+    });
   return reason;
 }
 
@@ -318,13 +334,26 @@ function joinPieces(nodes, place) {
   if (place === null) return "";
   const pieces = pathTo(nodes, place).map((at) => (nodes[at].label === END ? ` ${END}` : nodes[at].piece));
   // A character of several tokens is unknown until its last one.
-  return pieces.join("").replace(/\ufffd+(?=.)/gu, "").trim();
+  return pieces
+    .join("")
+    .replace(/\ufffd+(?=.)/gu, "")
+    .trim();
 }
 
-/** The word that a token belongs to, as far as it is written: a token inside a word has a dot before it. */
+/**
+ * The word that a token belongs to, as far as it is written: a token inside a word has a dot before it. Chinese has
+ * no spaces between words: there a token stands for itself.
+ */
 function wordOf(nodes, place) {
   const path = pathTo(nodes, place);
   let first = path.length - 1;
-  while (first > 0 && nodes[path[first]].label.startsWith("·")) first -= 1;
-  return path.slice(first).map((at) => nodes[at].piece).join("").replace(/\ufffd+(?=.)/gu, "").trim() || null;
+  while (first > 0 && nodes[path[first]].label.startsWith("·") && !WIDE.test(nodes[path[first]].piece)) first -= 1;
+  return (
+    path
+      .slice(first)
+      .map((at) => nodes[at].piece)
+      .join("")
+      .replace(/\ufffd+(?=.)/gu, "")
+      .trim() || null
+  );
 }
