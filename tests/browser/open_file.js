@@ -2,6 +2,7 @@
 
 import { readFileSync } from "node:fs";
 
+import { unpack } from "../../src/throughtime/page/engine/model.js";
 import { answer, makeContext, openModels } from "../../src/throughtime/page/engine/requests.js";
 
 /** The models of a file; `plain` does without WebAssembly. */
@@ -9,7 +10,8 @@ export async function openFile(path, { plain = false } = {}) {
   const text = readFileSync(path, "utf8");
   const part = (name) =>
     [...text.matchAll(new RegExp(`<script type="text/plain" data-part="${name}">([^<]*)</script>`, "g"))].map((one) => one[1]);
-  return openModels({ blocks: part("model"), products: part("products")[0] ?? null, plain });
+  const { products } = JSON.parse(new TextDecoder().decode(await unpack(part("page")[0])));
+  return openModels({ blocks: part("model"), products, plain });
 }
 
 /** The answer of the file's models to a request. */

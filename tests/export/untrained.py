@@ -77,12 +77,16 @@ def composer(folder: Path, *, vectors: bool = False, **settings) -> Path:
     return saved(folder, "compose", data, **{**given, **settings})
 
 
-def tagger(folder: Path, **settings) -> Path:
+def tagger(folder: Path, *, chunked: bool = False, **settings) -> Path:
+    """A tagger of classes of words, or of chunks of them."""
     data = folder / "orders"
     data.mkdir()
     lines = sentences(80)
     (data / "seq.in").write_text("".join(f"{line}\n" for line in lines))
-    tags = [" ".join("NOUN" if len(word) > 4 else "OTHER" for word in line.split()) for line in lines]
+    names = ("B-thing", "I-thing", "O") if chunked else ("NOUN", "NOUN", "OTHER")
+    short = 3 if chunked else 4
+    numbers = [[2 if len(word) <= short else len(word) % 2 for word in line.split()] for line in lines]
+    tags = [" ".join(names[number] for number in line) for line in numbers]
     (data / "seq.out").write_text("".join(f"{line}\n" for line in tags))
     (data / "label").write_text("".join(f"{('ask', 'order')[len(line) % 2]}\n" for line in lines))
     given = {

@@ -20,6 +20,7 @@ import numpy as np
 from throughtime.errors import InputError
 from throughtime.export.graph import Array, Graph, Mark, Node, for_page
 from throughtime.export.write import ModelExport
+from throughtime.text.portable import portable_files
 
 LEVELS = 127
 """The largest int8 weight: products are in float32, so that nothing can overflow."""
@@ -45,7 +46,7 @@ def pack_model(
     graphs = {part: describe(graph, constants, titles) for part, graph in build_graphs(exported).items()}
     with tempfile.TemporaryDirectory() as folder:
         exported.save(Path(folder))
-        files = read_files(Path(folder))
+        files = portable_files(Path(folder)) if any(Path(folder).iterdir()) else {}
     values = {
         "about": about,
         "settings": {**exported.settings, **exported.page(sample)},
@@ -73,12 +74,6 @@ def round_weights(graphs: Mapping[str, Graph], weights: str) -> None:
     for graph in graphs.values():
         for name, array in graph.constants.items():
             graph.constants[name] = _restore(*encode(array, weights), array)
-
-
-def read_files(folder: Path) -> dict[str, str]:
-    """The texts of all files in a folder, by their names."""
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in paths}
 
 
 def describe(graph: Graph, constants: Constants, titles: Mapping[int, str]) -> dict[str, Any]:
@@ -128,8 +123,7 @@ def _describe_marks(marks: list[Mark], titles: Mapping[int, str]) -> list[dict[s
             "cell": type(mark.cell).__name__,
             "keep": mark.cell.keeping_gate,
             "values": [
-                *([value, list(parts)] for value, parts in mark.gates),
-                *([value, [letter]] for letter, value in zip("hc", mark.state, strict=False)),
+                [value, list(parts)] for value, parts in (*mark.gates, *zip(mark.state, "hc", strict=False))
             ],
         }
         for mark in marks

@@ -270,9 +270,9 @@ class Graph:
     def program(self) -> list[Node]:
         """The nodes to run, in order; nodes that compute an output write it under the name of the output.
 
-        Graphs with a loop keep the copies, because the loop may use the old name.
+        Graphs with a loop keep the copies, because the loop may use the old name, as marks do.
         """
-        if any(node.body is not None for node in self.nodes):
+        if self.marks or any(node.body is not None for node in self.nodes):
             return self.nodes
         computed = {name for node in self.nodes for name in node.outputs if node.kind != "Identity"}
         outputs = {output.name for output in self.outputs}

@@ -5,20 +5,23 @@ becomes a function that is called once and returns what it exports, in the order
 other. For that,
 
 - imports are whole lines, `import { a, b as c } from "./x.js";` or `import "./x.js";`, and form no circle;
-- exports are declarations: `export function`, `async function`, `class` or `const NAME =`.
+- exports are declarations: `export function`, `async function`, `class` or `const NAME =`;
+- comments are whole lines, and are left out, as is the space at the beginning of lines, except inside texts
+  between backticks; those are used for nothing else.
 
-The page and the worker, in which models run, are joined separately; the text of the worker is embedded beside
-the models, each of which is a `<script type="text/plain">` with the deflated block of `pack_model` in
-base64.
+The page and the worker, in which models run, are joined separately. Both, the styles and the compiled
+products are one deflated JSON object in base64, which `unpack.js` starts; each model is the deflated block of
+`describe.pack_model`. Only the code of the tasks that the models have is in the file.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from throughtime.errors import ThroughtimeError
@@ -27,13 +30,13 @@ from throughtime.files import PAGE, whole_file
 IMPORT = re.compile(r'^import (?:(\{[^}]*\}) from )?"(\.[^"]+)";\n', re.M)
 EXPORT = re.compile(r"^export ((?:async )?function\*?|class|const) (\w+)", re.M)
 LEFT = re.compile(r"^(import|export)\b.*", re.M)
-WORKER = "engine/worker.js"
-PRODUCTS = "engine/products.wasm"
+COMMENT = re.compile(r"^[ \t]*(?://[^\n]*|/\*.*?\*/[ \t]*)\n", re.M | re.S)
+START, WORKER, TASKS, PRODUCTS = "main.js", "engine/worker.js", "engine/tasks.js", "engine/products.wasm"
 
 
-def write_html(out: Path, blocks: Sequence[bytes]) -> dict[str, int]:
-    """Write the file of these models, completely or not at all; return its size and that of the page."""
-    page = build_page()
+def write_html(out: Path, blocks: Sequence[bytes], tasks: Collection[str]) -> dict[str, int]:
+    """Write the file of models of these tasks, completely or not at all; return its size and the page's."""
+    page = build_page(tasks)
     models = "".join(f"{_data('model', _pack(block))}\n" for block in blocks)
     text = page.replace("</body>", f"{models}</body>", 1)
     with whole_file(out) as file:
@@ -41,38 +44,33 @@ def write_html(out: Path, blocks: Sequence[bytes]) -> dict[str, int]:
     return {"bytes": len(text.encode()), "page_bytes": len(page.encode())}
 
 
-def build_page(folder: Path = PAGE) -> str:
-    """The page with its styles and scripts inside; only models are missing."""
-    page = (folder / "index.html").read_text(encoding="utf-8")
-    scripts: list[str] = []
-
-    def embed_script(found: re.Match[str]) -> str:
-        name = found["name"]
-        text = join_modules(folder / name) if found["module"] else (folder / name).read_text(encoding="utf-8")
-        scripts.append(_in_script(text))
-        return f"<script>{scripts[-1]}</script>"
-
-    def embed_style(found: re.Match[str]) -> str:
-        return f"<style>{(folder / found['name']).read_text(encoding='utf-8')}</style>"
-
-    # A joined script runs at once, a module when the page has been read: it moves to the end.
-    later = re.findall(r'[ \t]*<script type="module" src="[^"]+"></script>\n', page)
-    for line in later:
-        page = page.replace(line, "")
-    worker = _data("worker", _in_script(join_modules(folder / WORKER)))
-    if (folder / PRODUCTS).is_file():
-        worker += "\n" + _data("products", base64.b64encode((folder / PRODUCTS).read_bytes()).decode())
-    # Models come last; scripts that need them wait until the whole page is there.
-    ending = "".join(
-        line.replace('<script type="module"', '<script data-module="yes"').strip() + "\n" for line in later
+def build_page(tasks: Collection[str]) -> str:
+    """The page with its styles and scripts inside; only the models are missing."""
+    page, style, theme, unpack = (
+        (PAGE / name).read_text(encoding="utf-8")
+        for name in ("index.html", "page.css", "theme.js", "unpack.js")
     )
-    page = page.replace("</body>", f"{worker}\n</body>", 1)
-    page = page.replace("</html>", f"{ending}</html>", 1)
-    page = re.sub(
-        r'<script (?P<module>data-module="yes" )?src="(?P<name>[\w./-]+)"></script>', embed_script, page
-    )
-    page = re.sub(r'<link rel="stylesheet" href="(?P<name>[\w./-]+)">', embed_style, page)
-    return page.replace("<head>", f"<head>\n  {_policy(scripts)}", 1)
+    parts = {
+        "style": style,
+        "script": join_modules(PAGE / START),
+        "worker": join_modules(PAGE / WORKER, tasks),
+        "products": base64.b64encode((PAGE / PRODUCTS).read_bytes()).decode(),
+    }
+    scripts = {"theme.js": shorten(theme), "unpack.js": shorten(unpack)}
+    for line in (
+        '<link rel="stylesheet" href="page.css">',
+        '<script src="theme.js"></script>',
+        f'<script type="module" src="{START}"></script>',
+    ):
+        if line not in page:
+            raise ThroughtimeError(f"index.html: lacks the line {line}, which an export replaces")
+        page = page.replace(f"  {line}\n", "", 1)
+    policy = _policy([*scripts.values(), parts["script"], parts["worker"]])
+    page = page.replace("<head>\n", f"<head>\n  {policy}\n", 1)
+    own = "".join(f"<script>{text}</script>\n" for text in scripts.values())
+    page = page.replace("</head>", f"{own}</head>", 1)
+    packed = _pack(json.dumps(parts, ensure_ascii=False).encode())
+    return page.replace("</body>", f"{_data('page', packed)}\n</body>", 1)
 
 
 def _policy(scripts: Sequence[str]) -> str:
@@ -93,38 +91,74 @@ def _policy(scripts: Sequence[str]) -> str:
     return f'<meta http-equiv="Content-Security-Policy" content="{"; ".join(rules)}">'
 
 
-def join_modules(entry: Path) -> str:
-    """A module and all that it imports as one script."""
+def join_modules(entry: Path, tasks: Collection[str] = ()) -> str:
+    """A module and all that it imports as one script, with the code of these tasks."""
     joined: dict[Path, str] = {}
     names: dict[Path, str] = {}
-    _join(entry.resolve(), joined, names, ())
+    _join(entry.resolve(), joined, names, (), tasks)
     return '"use strict";\n' + "".join(joined.values())
 
 
-def _join(path: Path, joined: dict[Path, str], names: dict[Path, str], above: tuple[Path, ...]) -> None:
+def _join(
+    path: Path,
+    joined: dict[Path, str],
+    names: dict[Path, str],
+    above: tuple[Path, ...],
+    tasks: Collection[str],
+) -> None:
     if path in joined:
         return
     if path in above:
         raise ThroughtimeError(f"{path.name}: imports itself by way of {above[-1].name}")
     text = path.read_text(encoding="utf-8")
+    if path == (PAGE / TASKS).resolve():
+        text = choose_tasks(text, tasks)
 
     def import_names(found: re.Match[str]) -> str:
         other = (path.parent / found[2]).resolve()
-        _join(other, joined, names, (*above, path))
+        _join(other, joined, names, (*above, path), tasks)
+        exported = re.findall(r"\w+", joined[other].rsplit("return {", 1)[1])
+        for name in re.findall(r"(\w+)(?: as \w+)?(?= *[,}])", found[1] or ""):
+            if name not in exported:
+                raise ThroughtimeError(f"{path.name}: imports {name}, which {other.name} does not export")
         return f"const {found[1].replace(' as ', ': ')} = {names[other]};\n" if found[1] else ""
 
     text = IMPORT.sub(import_names, text)
     exported = [found[2] for found in EXPORT.finditer(text)]
-    text = EXPORT.sub(r"\1 \2", text)
+    text = shorten(EXPORT.sub(r"\1 \2", text))
     if left := LEFT.search(text):
         raise ThroughtimeError(f"{path.name}: cannot be joined because of the line {left[0]!r}")
     names[path] = f"module{len(names)}"
     joined[path] = f"const {names[path]} = (() => {{\n{text}return {{ {', '.join(exported)} }};\n}})();\n"
 
 
-def _in_script(text: str) -> str:
-    """A text that does not end the script element that holds it."""
-    return text.replace("</script", "<\\/script").replace("<!--", "<\\!--")
+def choose_tasks(text: str, tasks: Collection[str]) -> str:
+    """The list of tasks in `engine/tasks.js` with these tasks alone.
+
+    >>> choose_tasks('import { openTag } from "./tasks/tag.js";\\n  tag: openTag,\\n', ["fill"])
+    ''
+    """
+    lines = text.splitlines(keepends=True)
+    owners = [re.match(r'import .* from "\./tasks/(\w+)\.js";|\s+(\w+): open\w+,', line) for line in lines]
+    return "".join(
+        line
+        for line, owner in zip(lines, owners, strict=True)
+        if owner is None or (owner[1] or owner[2]) in tasks
+    )
+
+
+def shorten(text: str) -> str:
+    """A script without comments and indentation; a text between backticks stays as it is.
+
+    >>> shorten("// Doubles.\\nif (x) {\\n  y = `a\\n  b`;\\n}\\n")
+    'if (x) {\\ny = `a\\n  b`;\\n}\\n'
+    """
+    inside, lines = False, []
+    for line in COMMENT.sub("", text).splitlines(keepends=True):
+        lines.append(line if inside else line.lstrip())
+        if line.count("`") % 2:
+            inside = not inside
+    return "".join(lines)
 
 
 def _data(name: str, text: str) -> str:

@@ -64,7 +64,7 @@ def next_tokens(language: LanguageModel, text: str, k: int = TOP) -> NextTokens:
     row[framing.never_predicted] = -torch.inf
     row = row.log_softmax(0)
     chances = row.exp()
-    best = chances.topk(min(k, len(row)))
+    best = chances.sort(descending=True, stable=True)  # of equally likely ones, the smallest id comes first
     vocabulary = framing.codec.vocabulary
     expected = [
         NextToken(
@@ -72,7 +72,7 @@ def next_tokens(language: LanguageModel, text: str, k: int = TOP) -> NextTokens:
             framing.addition(ids[-WINDOW:], one),
             chance,
         )
-        for chance, one in zip(best.values.tolist(), best.indices.tolist(), strict=True)
+        for chance, one in zip(best.values[:k].tolist(), best.indices[:k].tolist(), strict=True)
         if chance > 0
     ]
     entropy = -float((chances * row.clamp(min=-1e30)).sum()) / math.log(2)

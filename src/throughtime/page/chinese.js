@@ -22,6 +22,15 @@ export const CHINESE = {
   "The server answered {status}.": "服务器返回了 {status}。",
   "This answer could not be drawn.": "这个结果无法绘制。",
   "Note: {warnings}": "注意：{warnings}",
+  "The text is empty, so the answer means little.": "文本是空的，所以结果没有多大意义。",
+  "The text is in {script}, which the model never saw, so the answer means little.":
+    "文本使用的文字（{script}）模型从未见过，所以结果没有多大意义。",
+  "The text has only tokens that are not in the vocabulary, so the answer means little.":
+    "文本中的词元都不在词表里，所以结果没有多大意义。",
+  "{count} of {all} tokens of the text are not in the vocabulary, so the answer means little.":
+    "文本的 {all} 个词元中有 {count} 个不在词表里，所以结果没有多大意义。",
+  "The text has only characters that are rare in training, so the answer means little.":
+    "文本中只有训练时很少见的字符，所以结果没有多大意义。",
   // Every section
   Translate: "翻译",
   Search: "搜索",

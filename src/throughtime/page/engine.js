@@ -6,4 +6,5 @@ export const engine = { kind: "server", get: null, post: null };
 /** Let this one answer from now on. */
 export function useEngine(chosen) {
   Object.assign(engine, chosen);
+  globalThis.throughtime = { engine }; // for whoever opens the browser's console
 }

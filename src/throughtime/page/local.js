@@ -2,12 +2,11 @@
 
 import { Problem } from "./engine/problem.js";
 
-const part = (name) => [...document.querySelectorAll(`script[data-part="${name}"]`)].map((one) => one.textContent);
-
 /** The engine of the models in this document; null if it holds none. */
 export function openLocal() {
-  const blocks = part("model");
-  if (!blocks.length) return null;
+  const parts = globalThis.throughtimeParts; // from unpack.js
+  if (!parts) return null;
+  const blocks = [...document.querySelectorAll('script[data-part="model"]')].map((one) => one.textContent);
   const waiting = new Map();
   let requests = 0;
 
@@ -18,11 +17,11 @@ export function openLocal() {
     else request?.reject(new Problem(sentence(problem)));
   }
 
-  const send = start(part("worker")[0], settle, () => {
+  const send = start(parts.worker, settle, () => {
     for (const id of waiting.keys()) settle({ id, problem: "the models of this file could not be opened" });
   });
   const plain = new URLSearchParams(location.search).has("plain");
-  send({ open: { blocks, products: part("products")[0] ?? null, plain } });
+  send({ open: { blocks, products: parts.products, plain } });
 
   function ask(path, body, signal) {
     requests += 1;

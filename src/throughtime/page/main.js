@@ -10,6 +10,7 @@ import { Problem } from "./engine/problem.js";
 import { fillSection } from "./filling.js";
 import { forecastSection } from "./forecast.js";
 import { gatesSection } from "./gates.js";
+import { openLocal } from "./local.js";
 import { server, useKey } from "./server.js";
 import { tagSection } from "./tagging.js";
 import { translateSection } from "./translate.js";
@@ -128,6 +129,6 @@ find("key").addEventListener("submit", (event) => {
   for (const problem of document.querySelectorAll(".problem")) problem.textContent = "";
   for (const section of shown) section.begin?.();
 });
-useEngine(server);
+useEngine(openLocal() ?? server);
 rememberLanguage();
 begin();

@@ -4,6 +4,7 @@ import { copyButton, debounce, endSentence, make } from "./dom.js";
 import { engine } from "./engine.js";
 import { Problem } from "./engine/problem.js";
 import { examplesOf } from "./examples.js";
+import { sayWarning } from "./notes.js";
 import { describeRequest } from "./requests.js";
 import { say } from "./words.js";
 
@@ -38,13 +39,8 @@ export class Section {
       say("Model"),
       this.chooser ?? make("strong", {}, describeModel(models[0])),
     );
-    const asking = make(
-      "div",
-      { class: "asking" },
-      this.head,
-      this.controls,
-      make("div", { class: "notes" }, this.problem, this.warning),
-    );
+    this.notes = make("div", { class: "notes" }, this.problem, this.warning);
+    const asking = make("div", { class: "asking" }, this.head, this.controls, this.notes);
     const answering = make("div", { class: "answering" }, this.view, this.code.element);
     this.panel = make("div", { class: "panel" }, make("div", { class: "halves" }, asking, answering));
     this.columns = make("div", { class: "columns" }, this.panel);
@@ -103,7 +99,7 @@ export class Section {
 
   /** Show the warnings of an answer. */
   warn(warnings) {
-    const sentences = warnings.map(endSentence).join(" ");
+    const sentences = warnings.map(sayWarning).join(" ");
     this.warning.textContent = sentences && say("Note: {warnings}", { warnings: sentences });
   }
 
@@ -126,18 +122,20 @@ export class Section {
   /** Forget how the answers of another model were drawn. */
   forget() {
     this.drawings = {};
-    this.view.style.minHeight = "";
+    for (const part of [this.view, this.notes]) part.style.minHeight = "";
   }
 
-  /** The view does not shrink while one types: what stands below it stays where it is. */
+  /** Notes and the view do not shrink while one types: what stands below them stays where it is. */
   keepHeight() {
-    const most = Math.min(this.view.offsetHeight, innerHeight);
-    if (most > (parseFloat(this.view.style.minHeight) || 0)) this.view.style.minHeight = `${most}px`;
+    for (const part of [this.view, this.notes]) {
+      const most = Math.min(part.offsetHeight, innerHeight);
+      if (most > (parseFloat(part.style.minHeight) || 0)) part.style.minHeight = `${most}px`;
+    }
   }
 
   /** Draw the newest answers again. */
   redraw() {
-    this.view.style.minHeight = "";
+    for (const part of [this.view, this.notes]) part.style.minHeight = "";
     for (const again of Object.values(this.drawings)) again();
     this.keepHeight();
   }

@@ -34,7 +34,7 @@ def export_html(
         raise InputError(str(out), "exists already; choose another name or remove it")
     names = name_models(models)
     blocks = [pack(model, name, weights, sample) for model, name in zip(models, names, strict=True)]
-    sizes = write_html(Path(out), blocks)
+    sizes = write_html(Path(out), blocks, {model.task for model in models})
     listed = [{"name": name, "task": model.task} for model, name in zip(models, names, strict=True)]
     return {"weights": weights, **sizes, "models": listed}
 
@@ -55,7 +55,7 @@ def pack(model: Any, name: str, weights: str = "int8", sample: bool = True) -> b
     declaration = TASKS[model.task]
     if declaration.exporter is None:
         raise InputError("task", f"{model.task!r} has no export")
-    network = getattr(model, "model", None)
+    network: Any = getattr(model, "model", None)
     own = model
     if getattr(getattr(model, "device", None), "type", "cpu") != "cpu":
         own = copy.copy(model)

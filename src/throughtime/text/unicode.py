@@ -43,11 +43,12 @@ class _Classes(dict[int, str]):
     """The class of each code point, computed on first use."""
 
     def __missing__(self, code: int) -> str:
-        self[code] = kind = _find_class(chr(code))
+        self[code] = kind = find_class(chr(code))
         return kind
 
 
-def _find_class(character: str) -> str:
+def find_class(character: str) -> str:
+    """Return the letter of a character's class."""
     if character.isspace():
         return "s"
     if character in _BY_CHARACTER:

@@ -23,7 +23,8 @@ export async function searchBeam(step, options, { bar, watch, pause }) {
     await pause();
     const seen = step(rows);
     if (length === 1 && seen.logProbs.some(Number.isNaN)) {
-      throw new Problem("the model's weights are damaged: its probabilities are not numbers; export it again");
+      const why = "its weights are damaged or far too large; train the model again";
+      throw new Problem(`the model's answer is not a number (NaN): ${why}`);
     }
     bar?.(seen, rows);
     const taken = new Map();
@@ -53,7 +54,7 @@ export async function searchBeam(step, options, { bar, watch, pause }) {
     }
     rows = going;
   }
-  return groups > 1 ? bestOfGroups(found, options) : rank(found).slice(0, count);
+  return groups > 1 ? bestOfGroups(found, options) : rank(found).slice(0, count).slice(0, options.returned);
 }
 
 // The best continuations of the rows of a group: their rows by number, tokens and logarithms, best first.

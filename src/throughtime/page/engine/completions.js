@@ -193,7 +193,7 @@ function expect(model, framing, reader, body) {
   if (framing.backward) throw new Problem("model: reads from right to left, so nothing comes next");
   const [text, k] = [readText(body, ""), readNumber(body, "k", 10, 1, 50)];
   const ids = framing.ids(text, false);
-  const scores = ids.length ? reader.score(ids) : [];
+  const scores = reader.score(ids);
   const pieces = framing.pieces(ids);
   const read = pieces.map((piece, place) => ({ piece, bits: finite(-scores[place] / Math.LN2) }));
   const { begin, run } = reader.open(ids);

@@ -4,8 +4,6 @@ import { barTokens, pathOf, searchBeam } from "./beam.js";
 import { takeRows, tensor } from "./tensor.js";
 
 const LENGTH_STEP = 16;
-/** Milliseconds between two pauses of a search. */
-const BETWEEN_PAUSES = 30;
 
 // The maximum number of tokens of a translation, which depends on the length of the source alone.
 export function mostTokens(prompt) {
@@ -22,11 +20,12 @@ function numbered(stem, values) {
 export class Decoding {
   // `candidates` are the ids of the target tokens that may be used, rising; null allows all. With `attends` the
   // attention of each step is kept.
-  constructor({ encoder, decoder }, prompt, candidates, attends) {
-    this.decoder = decoder;
+  constructor({ encoder, decoder }, prompt, candidates = null, attends = false) {
+    Object.assign(this, { decoder, steps: [] });
     this.names = numbered("state", encoder.outputs);
     const kept = numbered("kept", encoder.outputs);
-    const source = { source: tensor("int64", [prompt.length, 1], prompt), lengths: tensor("int64", [1], [prompt.length]) };
+    const { length } = prompt;
+    const source = { source: tensor("int64", [length, 1], prompt), lengths: tensor("int64", [1], [length]) };
     const found = encoder.run(source, [...this.names, ...kept]);
     this.state = this.names.map((name) => found[name]);
     this.given = Object.fromEntries(kept.map((name) => [name, found[name]]));
@@ -39,7 +38,6 @@ export class Decoding {
     }
     this.following = numbered("next", decoder.outputs);
     this.shown = ["attention", "attention_scores"].filter((name) => attends && has(name, decoder.outputs));
-    this.steps = [];
   }
 
   // One step of the decoder for rows of a search: ln P of each token.
@@ -66,16 +64,13 @@ export class Decoding {
   }
 
   // Search with the options of `searchBeam`, without the tokens that `bars` names.
-  async search(options, bars, context, watch) {
-    let last = performance.now();
-    const pause = async () => {
-      if (performance.now() - last > BETWEEN_PAUSES) {
-        await context.pause();
-        last = performance.now();
-      }
-    };
+  search(options, bars, context, watch) {
     const { end } = options;
-    return searchBeam((rows) => this.step(rows), options, { bar: barTokens({ ...bars, end }), watch, pause });
+    return searchBeam((rows) => this.step(rows), options, {
+      bar: barTokens({ ...bars, end }),
+      watch,
+      pause: () => context.pause(),
+    });
   }
 
   // The weights of a result and the scores before the softmax, one row for each token; null without attention.

@@ -21,6 +21,8 @@ export function readSearch(body, search, counted, defaults) {
     return { search, count, sampling: { temperature: 0, seed: 0 } };
   }
   if (search === "beam") {
+    const strange = ["temperature", "top_k", "top_p", "seed"].find((name) => (body[name] ?? null) !== null);
+    if (strange) throw new Problem(`${strange}: is not an option of beam search; sampling has it`);
     const width = readNumber(body, "num_beams", BEAMS, 1, 20);
     if (count > width) throw new Problem(`${counted}: is ${count}, expected 1 to ${width}, the number of beams`);
     return { search, count, width, alpha: readNumber(body, "length_penalty", LENGTH_PENALTY, 0, 10, false) };

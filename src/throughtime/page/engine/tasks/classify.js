@@ -2,6 +2,7 @@
 
 import { answerTexts, batches, likeliest, normalise, pad, readCount, readTexts } from "../batches.js";
 import { openCodec } from "../text/codec.js";
+import { watchText } from "../watching.js";
 
 const TEXTS_AT_ONCE = 32;
 
@@ -26,7 +27,7 @@ export function openClassify(model) {
     return answerTexts(model, results, codec.warnings(texts));
   }
 
-  return { classify };
+  return { classify, ...watchText(model, codec) };
 }
 
 function buildAnswer(text, ranked) {

@@ -4,6 +4,7 @@ import { answerTexts, likeliest, normalise, pad, readCount, readTexts } from "..
 import { tensor } from "../tensor.js";
 import { fillBlanks, readBlanks, tokenText } from "../text/blanks.js";
 import { openCodec } from "../text/codec.js";
+import { watchText } from "../watching.js";
 
 const [ROWS_AT_ONCE, BLANKS_AT_ONCE] = [256, 1024];
 const BLANKS = /_{2,}|\[MASK\]/g;
@@ -12,8 +13,12 @@ const MOST_RESULTS = 100;
 
 export function openFill(model) {
   const filler = new Filler(model);
-  return { fill: (body, context) => filler.answer(body, context) };
+  const gates = watchText(model, filler.codec, { warnings: (texts) => filler.codec.warnings(texts.map(dropBlanks)) });
+  return { fill: (body, context) => filler.answer(body, context), ...gates };
 }
+
+/** The part of a text that the model reads, without what it is to fill in. */
+const dropBlanks = (text) => text.replace(BLANKS, " ");
 
 class Filler {
   constructor(model) {
@@ -28,8 +33,7 @@ class Filler {
       if (text.trim()) results.push(await this.fill(text, k, context));
       else results.push({ text, tokens: [], probability: 1, alternatives: [] });
     }
-    const around = texts.map((text) => text.replace(BLANKS, " "));
-    return answerTexts(this.model, results, this.codec.warnings(around));
+    return answerTexts(this.model, results, this.codec.warnings(texts.map(dropBlanks)));
   }
 
   /** The best filling of a text, with k - 1 alternatives. */

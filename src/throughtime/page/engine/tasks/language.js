@@ -14,7 +14,8 @@ export function openLanguage(model) {
   const { settings } = model;
   const graph = model.graphs.model;
   const codec = openCodec(model.files);
-  const framing = new Framing(codec, { marked: settings.begin_id !== null, backward: settings.backward, running: true });
+  const marked = settings.begin_id !== null;
+  const framing = new Framing(codec, { marked, backward: settings.backward, running: true });
   const numbers = settings.initial_state.map((_, number) => number);
   const first = settings.initial_state.map((part) => tensor("float32", [1, part.length], part));
 
@@ -51,6 +52,7 @@ export function openLanguage(model) {
       };
     },
     score(ids) {
+      if (!ids.length) return [];
       const scores = [read([NOTHING], 1, first).log_probs.data[ids[0]]];
       let state = first;
       for (let at = 0; at < ids.length - 1; at += STEPS_AT_ONCE) {

@@ -5,13 +5,15 @@ import { bestTags, marginals, softmax } from "../chain.js";
 import { Problem } from "../problem.js";
 import { RULE_NAMES } from "../text/rules.js";
 import { numberForms, openTagWords } from "../text/words.js";
+import { watchTags } from "../watching.js";
 
 const SENTENCES_AT_ONCE = 32;
 const LIKELY = 3;
 
 export function openTag(model) {
   const tagger = new Tagger(model);
-  return { tag: (body, context) => tagger.answer(body, context) };
+  const gates = watchTags(model, tagger.words, (sentences) => tagger.inputs(sentences));
+  return { tag: (body, context) => tagger.answer(body, context), ...gates };
 }
 
 class Tagger {

@@ -1,16 +1,18 @@
-// Translations, their alignments and the tree of the search: "translate", "inspect/attention", "inspect/beam".
+// Translations, their alignments, the tree of the search and gates: "translate", "inspect/attention", "inspect/beam"
+// and "inspect/gates".
 
-import { alignWords, joinAlignments } from "../alignment.js";
+import { readNumber, readText, warn } from "../asked.js";
+import { readTexts } from "../batches.js";
 import { readConstraints } from "../constraints.js";
 import { Decoding, mostTokens } from "../decoding.js";
 import { Problem } from "../problem.js";
 import { chooseCount, Shortlist } from "../shortlist.js";
 import { quote, strip } from "../text/characters.js";
-import { openCodecs } from "../text/codecs.js";
-import { readTexts } from "../texts.js";
+import { joinParts, openCodecs } from "../text/codecs.js";
 import { Tree } from "../tree.js";
+import { watchTranslation } from "../watching.js";
 
-const [MOST_BEAMS, MOST_ALTERNATIVES, MOST_TEXT, MOST_TOKENS, MOST_WORDS, MOST_LETTERS] = [20, 10, 2000, 120, 20, 200];
+const [MOST_BEAMS, MOST_ALTERNATIVES, MOST_TOKENS, MOST_WORDS, MOST_LETTERS] = [20, 10, 120, 20, 200];
 const GROUP_WIDTH = 3; // hypotheses for each result of diverse search
 const DIGITS = 1e5; // of scores and weights of single tokens
 
@@ -20,6 +22,7 @@ export function openTranslate(model) {
     translate: (body, context) => translator.answer(body, context),
     "inspect/attention": (body, context) => translator.showAttention(body, context),
     "inspect/beam": (body, context) => translator.showBeam(body, context),
+    ...watchTranslation(model, translator.codecs, (prompt, context) => translator.findBest(prompt, context)),
   };
 }
 
@@ -35,15 +38,14 @@ class Translator {
   async answer(body, context) {
     const texts = readTexts(body);
     const { source, target } = this.model.about;
-    const [from, to] = [readText("source", body.source), readText("target", body.target)];
-    if (!["auto", source].includes(from) || to !== target) {
+    if (!["auto", source].includes(body.source) || body.target !== target) {
       throw new Problem(`${this.model.name} translates from ${source} to ${target}, nothing else`);
     }
     if (!["text", undefined, null].includes(body.format)) {
       throw new Problem(`format: is ${quote(String(body.format))}, expected text; pages are translated by a server`);
     }
-    const alternatives = readCount("alternatives", body.alternatives, 0, MOST_ALTERNATIVES) ?? 0;
-    const results = readCount("num_return_sequences", body.num_return_sequences, 1, MOST_ALTERNATIVES + 1) ?? 1;
+    const alternatives = readNumber(body, "alternatives", 0, 0, MOST_ALTERNATIVES);
+    const results = readNumber(body, "num_return_sequences", 1, 1, MOST_ALTERNATIVES + 1);
     if (alternatives && (body.num_beams || results > 1 || body.search)) {
       const others = "search, num_beams and num_return_sequences";
       throw new Problem(`alternatives: has a search of its own; leave out ${others}`);
@@ -51,17 +53,17 @@ class Translator {
     const search = this.chooseSearch(alternatives ? diverse(alternatives) : { ...body, num_return_sequences: results });
     const found = [];
     for (const text of texts) {
-      const parts = await this.translateParts(text, search, { context, candidates: body.shortlist });
+      const parts = await this.translateParts(text, search, { context, shortlist: body.shortlist });
       found.push(this.join(parts).map((one) => one.text));
     }
     const shaped = (list) => (typeof body.q === "string" ? list[0] : list);
     const others = alternatives || results > 1 ? { alternatives: shaped(found.map((own) => own.slice(1))) } : {};
-    return { translatedText: shaped(found.map((own) => own[0])), ...others, ...this.warnings(texts) };
+    return { translatedText: shaped(found.map((own) => own[0])), ...others, ...warn(this.codecs.source, texts) };
   }
 
   async showAttention(body, context) {
     const { text, prefix, forbid } = this.readInspected(body);
-    const alternatives = readCount("alternatives", body.alternatives, 0, MOST_ALTERNATIVES) ?? 0;
+    const alternatives = readNumber(body, "alternatives", 0, 0, MOST_ALTERNATIVES);
     const count = this.split(text).length;
     if (prefix && count > 1) {
       const problem = `is for one sentence, but this text is translated in ${count} parts; give one of them`;
@@ -71,22 +73,22 @@ class Translator {
     const constraints = readConstraints(this.codecs.target, prefix, forbid);
     const parts = await this.translateParts(text, search, { context, constraints, attends: true });
     const translations = parts.length === 1 ? parts[0].translations : this.join(parts);
-    return { model: this.model.name, source: text, translations, parts, ...this.warnings([text]) };
+    return { model: this.model.name, source: text, translations, parts, ...warn(this.codecs.source, [text]) };
   }
 
   async showBeam(body, context) {
     const { text, prefix, forbid } = this.readInspected(body);
-    const width = readCount("num_beams", body.num_beams, 1, MOST_BEAMS) ?? this.settings.generation.num_beams;
+    const { num_beams: usual, length_penalty: alpha } = this.settings.generation;
+    const width = readNumber(body, "num_beams", usual, 1, MOST_BEAMS);
     const prompt = this.codecs.prompt(text);
     if (!strip(text) || prompt.length > MOST_TOKENS) {
       const problem = strip(text) ? `has ${prompt.length} tokens, more than ${MOST_TOKENS}` : "is empty";
       throw new Problem(`sentence: ${problem}; give one sentence to translate`);
     }
     const constraints = readConstraints(this.codecs.target, prefix, forbid);
-    const alpha = this.settings.generation.length_penalty;
     const options = this.options({ width, alpha }, prompt, constraints);
     const tree = new Tree(options);
-    const decoding = new Decoding(this.graphs, prompt, null, false);
+    const decoding = new Decoding(this.graphs, prompt);
     const found = await decoding.search(options, this.bars(constraints), context, (moment) => tree.watch(moment));
     const { target } = this.codecs;
     return {
@@ -99,38 +101,43 @@ class Translator {
         return { text: target.decode(tokens), score, log_prob: logProb, ended, node: row.node };
       }),
       steps: Math.max(0, ...tree.nodes.map((node) => node.step)),
-      ...this.warnings([text]),
+      ...warn(this.codecs.source, [text]),
     };
   }
 
-  readInspected({ q, prefix, forbid }) {
-    const [text] = readTexts({ q: readText("q", q, MOST_TEXT) });
-    const words = forbid ?? [];
-    if (!Array.isArray(words) || words.length > MOST_WORDS) {
-      throw new Problem(`forbid: is no list of at most ${MOST_WORDS} words; give such a list`);
-    }
-    words.forEach((word) => readText("forbid", word, MOST_LETTERS));
-    return { text, prefix: readText("prefix", prefix ?? "", MOST_LETTERS), forbid: words };
+  // The tokens of the best translation of a sentence.
+  async findBest(prompt, context) {
+    const rules = readConstraints(this.codecs.target);
+    const options = this.options(this.chooseSearch({}), prompt, rules);
+    const [best] = await new Decoding(this.graphs, prompt).search(options, this.bars(rules), context);
+    return best.tokens;
   }
 
-  warnings(texts) {
-    const found = Object.values(this.codecs.source.warnings(texts));
-    return found.length ? { warnings: found } : {};
+  readInspected(body) {
+    const [text] = readTexts({ q: readText(body) });
+    const { prefix, forbid } = { prefix: body.prefix ?? "", forbid: body.forbid ?? [] };
+    if (!Array.isArray(forbid) || forbid.length > MOST_WORDS) {
+      throw new Problem(`forbid: is no list of at most ${MOST_WORDS} words; give such a list`);
+    }
+    for (const [name, word] of [["prefix", prefix], ...forbid.map((word) => ["forbid", word])]) {
+      if (typeof word !== "string" || word.length > MOST_LETTERS) {
+        throw new Problem(`${name}: is no text of at most ${MOST_LETTERS} characters; give such a text`);
+      }
+    }
+    return { text, prefix, forbid };
   }
 
   // A strategy and its options, with the model's defaults for those that are left out.
-  chooseSearch({ search, num_beams: beams, length_penalty: penalty, num_return_sequences: count = 1, ...others }) {
+  chooseSearch(body) {
     const { generation } = this.settings;
-    const alpha = penalty ?? generation.length_penalty;
-    if (!(alpha >= 0 && alpha <= 10)) {
-      throw new Problem(`length_penalty: is ${alpha}, expected a number from 0 to 10`);
-    }
-    const asked = readCount("num_beams", beams, 1, MOST_BEAMS);
-    const name = search ?? "beam";
+    const alpha = readNumber(body, "length_penalty", generation.length_penalty, 0, 10, false);
+    const asked = readNumber(body, "num_beams", null, 1, MOST_BEAMS);
+    const count = body.num_return_sequences ?? 1;
+    const name = body.search ?? "beam";
     if (name === "greedy") {
-      const wrong = [["num_beams", beams], ["length_penalty", penalty]].find(([, value]) => value !== undefined);
+      const wrong = ["num_beams", "length_penalty"].find((one) => (body[one] ?? null) !== null);
       if (wrong) {
-        throw new Problem(`${wrong[0]}: is not an option of greedy search, which takes none`);
+        throw new Problem(`${wrong}: is not an option of greedy search, which takes none`);
       }
       checkResults(count, 1);
       return { width: 1, alpha: 0 };
@@ -143,16 +150,17 @@ class Translator {
     if (name !== "diverse") {
       throw new Problem(`search: is ${quote(String(name))}, but here there are beam, diverse and greedy search`);
     }
-    const many = count > 1 && !others.groups && !asked;
+    const many = count > 1 && !body.groups && !asked;
     const usual = many ? [count, count * GROUP_WIDTH, 2, 2] : [3, 6, 0.5, 1];
-    const groups = readCount("groups", others.groups, 1, MOST_BEAMS) ?? usual[0];
+    const groups = readNumber(body, "groups", usual[0], 1, MOST_BEAMS);
     const hypotheses = asked ?? usual[1];
     if (hypotheses % groups) {
       throw new Problem(`groups: is ${groups}, expected a divisor of ${hypotheses}, the number of beams`);
     }
     const width = hypotheses / groups;
-    const each = readCount("per_group", others.per_group, 1, width) ?? usual[3];
-    return { width, groups, count: each, alpha, penalty: others.diversity_penalty ?? usual[2], returned: count };
+    const each = readNumber(body, "per_group", usual[3], 1, width);
+    const penalty = readNumber(body, "diversity_penalty", usual[2], 0, Infinity, false);
+    return { width, groups, count: each, alpha, penalty, returned: count };
   }
 
   options(search, prompt, { prefix }) {
@@ -165,18 +173,18 @@ class Translator {
   }
 
   split(text) {
-    return this.codecs.split(text, this.settings.generation.max_source_tokens);
+    return this.codecs.splitTexts([text], this.settings.generation.max_source_tokens)[0];
   }
 
   // The translations of each part of a text, best first: [{source, translations}].
-  async translateParts(text, search, { context, constraints, candidates, attends = false }) {
+  async translateParts(text, search, { context, constraints, shortlist, attends = false }) {
     const rules = constraints ?? readConstraints(this.codecs.target);
-    const count = chooseCount(candidates, this.shortlist, this.codecs.target.size);
+    const count = chooseCount(shortlist, this.shortlist, this.codecs.target.size);
     const parts = [];
     for (const source of this.split(text)) {
       const prompt = this.codecs.prompt(source);
-      const allowed = count ? this.shortlist.candidates(prompt, count, rules.prefix) : null;
-      const decoding = new Decoding(this.graphs, prompt, allowed, attends);
+      const candidates = count ? this.shortlist.candidates(prompt, count, rules.prefix) : null;
+      const decoding = new Decoding(this.graphs, prompt, candidates, attends);
       const found = await decoding.search(this.options(search, prompt, rules), this.bars(rules), context);
       const translations = found.map((one) => this.describe(one, decoding, source, prompt, rules.any));
       parts.push({ source, translations });
@@ -192,7 +200,7 @@ class Translator {
     const own = { text: bare ? strip(text) : text, score, log_prob: logProb, ended, alignment: null, steps: null };
     if (looks) {
       const words = tokens.map((id) => codecs.target.vocabulary.token(id));
-      own.alignment = alignWords(codecs, looks.weights, codecs.source.tokenizer.tokenize(source), words);
+      own.alignment = codecs.alignWords(looks.weights, codecs.source.tokenizer.tokenize(source), words);
     }
     if (looks?.scores) {
       const round = (rows) => rows.map((row) => Array.from(row, (value) => Math.round(value * DIGITS) / DIGITS));
@@ -208,19 +216,9 @@ class Translator {
 
   // The best translations of all parts as one; the second best ones form the first alternative, and so on.
   join(parts) {
-    const many = Math.max(1, ...parts.map(({ translations }) => translations.length));
-    return Array.from({ length: many }, (_, rank) => {
-      const own = parts.map(({ translations }) => translations[Math.min(rank, translations.length - 1)]);
-      const sum = (name) => own.reduce((total, one) => total + one[name], 0);
-      return {
-        text: this.codecs.join(own.map((one) => one.text)),
-        score: sum("score"),
-        log_prob: sum("log_prob"),
-        ended: own.every((one) => one.ended),
-        alignment: own.length && own.every((one) => one.alignment) ? joinAlignments(own.map((one) => one.alignment)) : null,
-        steps: null,
-      };
-    });
+    const named = (own) => own.translations.map((one) => ({ ...one, logProb: one.log_prob }));
+    const { alternatives, ...best } = joinParts(parts.map(named));
+    return [best, ...alternatives].map(({ logProb, ...one }) => ({ ...one, log_prob: logProb, steps: null }));
   }
 }
 
@@ -232,21 +230,4 @@ function checkResults(count, beams) {
   if (count > beams) {
     throw new Problem(`num_return_sequences: is ${count}, expected 1 to ${beams}, the number of beams`);
   }
-}
-
-function readCount(name, value, least, most) {
-  if (value === undefined || value === null) {
-    return undefined;
-  }
-  if (!Number.isInteger(value) || value < least || value > most) {
-    throw new Problem(`${name}: is ${value}, expected a whole number from ${least} to ${most}`);
-  }
-  return value;
-}
-
-function readText(name, value, most = Infinity) {
-  if (typeof value !== "string" || value.length > most) {
-    throw new Problem(`${name}: is missing, no text or too long; give a text of at most ${most} characters`);
-  }
-  return value;
 }

@@ -1,0 +1,336 @@
+"""The files of a model's tokenizers in the form that the page of an exported model reads."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from throughtime.errors import InputError
+from throughtime.text.character_tables import all_characters, python_table, write_ranges
+from throughtime.text.codec import Codec
+from throughtime.text.patterns import CharacterSets, Pattern, removed_by, translate_pattern
+from throughtime.text.subword import SUBWORDS, MarkedPieces, SubwordTokenizer, find_decoder, tokenizer_label
+
+RULES = ("char", "word", "space", "basic-english", "translation", "unicode")
+NORMALISERS = ("none", "nfc", "lower", "letters")
+CHARACTERS = "characters.json"
+
+Step = dict[str, Any]
+
+_BYTE_LEVEL = (
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"  # as GPT-2 splits texts
+)
+_FORMS = ("NFC", "NFD", "NFKC", "NFKD")
+
+
+def portable_files(folder: Path) -> dict[str, str]:
+    """Return the text files in a folder that a model's `save` wrote, by path, as the page reads them.
+
+    Tokenizers are checked and rewritten, and a table of characters is added.
+    """
+    files = {
+        path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+    for path in [path for path in files if path.endswith("tokenizer_config.json")]:
+        codec = Codec.load(folder / Path(path).parent)
+        if isinstance(codec.tokenizer, SubwordTokenizer):
+            place = path.removesuffix("tokenizer_config.json") + "tokenizer.json"
+            files[place] = _to_json(describe_subword(codec.tokenizer))
+        else:
+            check_portable(codec)
+    return files | {CHARACTERS: python_table()}
+
+
+def check_portable(codec: Codec) -> None:
+    """Raise an error if a page cannot split texts as this tokenizer does."""
+    tokenizer = codec.tokenizer
+    if isinstance(tokenizer, SubwordTokenizer):
+        describe_subword(tokenizer)
+    elif tokenizer.name not in RULES:
+        known = ", ".join([*RULES, *SUBWORDS])
+        raise InputError("tokens", f"is {tokenizer.name!r}, which a page does not have; it has {known}")
+    elif tokenizer.options().get("normaliser", "none") not in NORMALISERS:
+        name = tokenizer.options()["normaliser"]
+        raise InputError(
+            "normaliser", f"is {name!r}, which a page does not have; it has {', '.join(NORMALISERS)}"
+        )
+
+
+def describe_subword(tokenizer: SubwordTokenizer) -> dict[str, Any]:
+    """Describe a subword tokenizer: its steps, with sets of characters in place of their names."""
+    return _Description(tokenizer).to_dict()
+
+
+class _Description:
+    """Rewrites the parts of a `tokenizer.json` as few kinds of simple steps."""
+
+    def __init__(self, tokenizer: SubwordTokenizer) -> None:
+        self.tokenizer, self.sets = tokenizer, CharacterSets()
+        self.parts: dict[str, Any] = json.loads(tokenizer.backend.to_str())
+        self.tokens = tokenizer.vocabulary_tokens()
+
+    def to_dict(self) -> dict[str, Any]:
+        decoder = find_decoder(self.tokenizer.backend)
+        if isinstance(decoder, MarkedPieces):
+            marks = {"type": "Marked", "prefix": decoder.prefix, "suffix": decoder.suffix, "gap": decoder.gap}
+            decoding = [marks]
+        else:
+            decoding = list(self.flatten(json.loads(decoder.__getstate__()), "decoders", self.decode))
+        normalizers = list(self.flatten(self.parts["normalizer"], "normalizers", self.normalize))
+        return {
+            "tokens": self.tokens,
+            "special": self.tokenizer.special_tokens(),
+            "added": self.added(),
+            "normalizers": normalizers,
+            "splitters": list(self.flatten(self.parts["pre_tokenizer"], "pretokenizers", self.split)),
+            "model": self.model(),
+            "decoders": decoding,
+            "inBytes": '"ByteLevel"' in self.tokenizer.definition,
+            "sets": self.sets.written,
+            **self.tables(normalizers),
+        }
+
+    def flatten(self, part: Step | None, inner: str, rewrite: Any) -> Iterator[Step]:
+        """Rewrite the steps of a part of the tokenizer, which may be nested."""
+        if part is None:
+            return
+        if part["type"] == "Sequence":
+            for one in part[inner]:
+                yield from self.flatten(one, inner, rewrite)
+        else:
+            yield from rewrite(part)
+
+    def tables(self, normalizers: Iterable[Step]) -> dict[str, Any]:
+        """The characters that the library treats in another way than this Python."""
+        from tokenizers import normalizers as library
+
+        kinds, tables = {one["type"] for one in normalizers}, {}
+        if "Lowercase" in kinds:
+            lower = library.Lowercase()
+            unassigned = [one for one in all_characters() if unicodedata.category(one) == "Cn"]
+            changed = ((one, lower.normalize_str(one)) for one in unassigned)
+            tables["lower"] = {one: new for one, new in changed if new != one}
+        if kinds & set(_FORMS):
+            tables["inert"] = write_ranges(_inert())
+        return tables
+
+    def added(self) -> list[list[Any]]:
+        """The tokens that are found in a text before it is split, with whether they are special."""
+        decoder = self.tokenizer.backend.get_added_tokens_decoder()
+        if all(one.special for one in decoder.values()):
+            return []
+        for one in decoder.values():
+            if one.lstrip or one.rstrip or one.single_word or (one.normalized and self.parts["normalizer"]):
+                raise self.refuse(f"the added token {one.content!r} with options")
+        return [[one.content, one.special] for one in decoder.values()]
+
+    def normalize(self, step: Step) -> Iterator[Step]:
+        """Rewrite a step that changes the text."""
+        kind = step["type"]
+        if kind == "Lowercase" or kind in _FORMS:
+            yield {"type": kind}
+        elif kind == "Prepend":
+            yield {"type": kind, "text": step["prepend"]}
+        elif kind == "Replace":
+            yield self.replace(translate_pattern(step["pattern"], self.sets), step["content"])
+        elif kind == "Strip":
+            space = self.white_space()
+            if step["strip_left"]:
+                yield self.replace(["(?<![^])", space, "+"], "")
+            if step["strip_right"]:
+                yield self.replace([space, "+", "(?![^])"], "")
+        elif kind == "StripAccents":
+            yield from self.per_character(kind)
+        elif kind == "ByteLevel":
+            yield {"type": "Bytes"}
+        elif kind == "Nmt":
+            yield from self.per_character(kind)
+        elif kind == "BertNormalizer":
+            off = {
+                "clean_text": False,
+                "handle_chinese_chars": False,
+                "strip_accents": False,
+                "lowercase": False,
+            }
+            if step["clean_text"]:
+                yield from self.per_character(kind, **off | {"clean_text": True})
+            if step["handle_chinese_chars"]:
+                found = _surrounded(kind, off | {"handle_chinese_chars": True})
+                yield self.replace(["(", self.sets.add(found), ")"], " $1 ", raw=True)
+            if step["strip_accents"] or (step["strip_accents"] is None and step["lowercase"]):
+                yield {"type": "NFD"}
+                yield from self.per_character(kind, **off | {"strip_accents": True})
+            if step["lowercase"]:
+                yield {"type": "Lowercase"}
+        else:
+            raise self.refuse(f"the normalizer {kind}")
+
+    def per_character(self, kind: str, **options: Any) -> Iterator[Step]:
+        """Rewrite a normalizer that removes some characters and makes spaces of others."""
+        from tokenizers import normalizers as library
+
+        change, removed, spaces = getattr(library, kind)(**options).normalize_str, "", ""
+        for one in all_characters():
+            if unicodedata.normalize("NFD", one) == one and (new := change(one)) != one:
+                removed, spaces = (removed + one, spaces) if not new else (removed, spaces + one)
+        yield self.replace([self.sets.add(removed)], "")
+        if spaces:
+            yield self.replace([self.sets.add(spaces)], " ")
+
+    def split(self, step: Step) -> Iterator[Step]:
+        """Rewrite a step that splits the text."""
+        from tokenizers import pre_tokenizers as library
+
+        kind = step["type"]
+        if kind == "Split":
+            pattern = translate_pattern(step["pattern"], self.sets)
+            yield self.cut(pattern, step["behavior"], step["invert"])
+        elif kind == "ByteLevel":
+            if step["add_prefix_space"]:
+                yield {"type": "Prefix", "text": " ", "first": False}
+            if step.get("use_regex", True):
+                yield self.cut(translate_pattern({"Regex": _BYTE_LEVEL}, self.sets), "Isolated")
+            yield {"type": "Bytes"}
+        elif kind == "Metaspace":
+            sign, scheme = step["replacement"], step.get("prepend_scheme", "always")
+            literal = translate_pattern({"String": sign}, self.sets)
+            yield self.replace([r"\u{20}"], sign)
+            if scheme != "never":
+                yield {"type": "Prefix", "text": sign, "first": scheme == "first"}
+            if step.get("split", True):
+                yield self.cut(literal, "MergedWithNext")
+        elif kind == "Whitespace":
+            word, other = (self.sets.add(part) for part in _words_and_signs())
+            yield self.cut([word, "+|", other, "+"], "Removed", invert=True)
+        elif kind == "WhitespaceSplit":
+            yield self.cut([self.white_space()], "Removed")
+        elif kind == "BertPreTokenizer":
+            yield self.cut([self.white_space()], "Removed")
+            yield self.cut([self.sets.add(removed_by(library.Punctuation("removed")))], "Isolated")
+        elif kind == "Punctuation":
+            yield self.cut([self.sets.add(removed_by(library.Punctuation("removed")))], step["behavior"])
+        elif kind == "Digits":
+            digits = self.sets.add("".join(_digits()))
+            yield self.cut([digits], "Isolated" if step["individual_digits"] else "Contiguous")
+        elif kind == "CharDelimiterSplit":
+            yield self.cut(translate_pattern({"String": step["delimiter"]}, self.sets), "Removed")
+        else:
+            raise self.refuse(f"the pre-tokenizer {kind}")
+
+    def decode(self, step: Step) -> Iterator[Step]:
+        """Rewrite a step that joins pieces."""
+        kind = step["type"]
+        if kind == "Replace":
+            yield self.replace(translate_pattern(step["pattern"], self.sets), step["content"])
+        elif kind in ("Fuse", "ByteFallback", "ByteLevel", "Strip", "WordPiece", "BPEDecoder"):
+            yield step
+        elif kind == "Metaspace":
+            keeps = step.get("prepend_scheme", "always") == "never"
+            yield {"type": kind, "sign": step["replacement"], "keepsFirst": keeps}
+        else:
+            raise self.refuse(f"the decoder {kind}")
+
+    def model(self) -> dict[str, Any]:
+        """The model, with the ids of its merges or the scores of its pieces."""
+        model, kind = self.parts["model"], self.parts["model"]["type"]
+        names = {"unk": "unk_token", "prefix": "continuing_subword_prefix", "suffix": "end_of_word_suffix"}
+        flags = {"fuse": "fuse_unk", "bytes": "byte_fallback", "whole": "ignore_merges"}
+        found = {"type": kind} | {own: model.get(name) or "" for own, name in names.items()}
+        found |= {own: bool(model.get(name)) for own, name in flags.items()}
+        if kind == "Unigram":
+            pieces = model["vocab"]
+            found |= {"scores": [score for _, score in pieces], "unk": model["unk_id"]}
+            ids = {token: number for number, (token, _) in enumerate(pieces)}
+        else:
+            ids = model["vocab"]
+        if any(self.tokens[number] != token for token, number in ids.items()):
+            raise self.refuse("tokens that share an id")
+        found["outside"] = [number for number, token in enumerate(self.tokens) if token not in ids]
+        if kind == "BPE":
+            if model.get("dropout"):
+                raise self.refuse("dropout")
+            pairs = (pair if isinstance(pair, list) else pair.split(" ") for pair in model["merges"])
+            found["merges"] = [ids[piece] for pair in pairs for piece in pair]
+        if kind == "WordPiece":
+            found["longest"] = model["max_input_chars_per_word"]
+        return found
+
+    def white_space(self) -> int:
+        """The set of white space."""
+        from tokenizers import pre_tokenizers as library
+
+        return self.sets.add(removed_by(library.WhitespaceSplit()))
+
+    def replace(self, pattern: Pattern, content: str, raw: bool = False) -> Step:
+        """A step that replaces what a pattern finds; `raw` contents may name groups of the pattern."""
+        return {
+            "type": "Replace",
+            "pattern": pattern,
+            "content": content if raw else content.replace("$", "$$"),
+        }
+
+    def cut(self, pattern: Pattern, behavior: str, invert: bool = False) -> Step:
+        """A step that splits a text at what a pattern finds."""
+        return {"type": "Split", "pattern": pattern, "behavior": behavior, "invert": invert}
+
+    def refuse(self, what: str) -> InputError:
+        """The error for something that a page cannot do."""
+        return InputError(
+            tokenizer_label(self.tokenizer),
+            f"has {what}, which a page does not support; use another tokenizer",
+        )
+
+
+def _words_and_signs() -> tuple[str, str]:
+    """The characters of words, and all others but spaces, as the pre-tokenizer Whitespace sees them."""
+    from tokenizers import pre_tokenizers as library
+
+    everything = " ".join(f"a{one}" for one in all_characters())
+    found = [piece for piece, _ in library.Whitespace().pre_tokenize_str(everything)]
+    return "".join(one[1:] for one in found if one[0] == "a"), "".join(one for one in found if one[0] != "a")
+
+
+def _digits() -> Iterator[str]:
+    """The characters that the library takes for digits."""
+    from tokenizers import pre_tokenizers as library
+
+    cutter = library.Digits(individual_digits=False)
+    for piece, _ in cutter.pre_tokenize_str("a".join(("", *all_characters(), ""))):
+        if len(piece) == 1 and piece != "a":
+            yield piece
+
+
+def _surrounded(kind: str, options: dict[str, bool]) -> str:
+    """The characters that a normalizer puts spaces around."""
+    from tokenizers import normalizers as library
+
+    change = getattr(library, kind)(**options).normalize_str
+    return "".join(one for one in all_characters() if one != " " and change(one) == f" {one} ")
+
+
+def _inert() -> str:
+    """The characters that the library does not compose or decompose, while this Python may."""
+    from tokenizers import normalizers as library
+
+    forms = {name: getattr(library, name)().normalize_str for name in _FORMS}
+    inert = set()
+    for one in all_characters():
+        if unicodedata.category(one) == "Cn":
+            inert.add(one)
+        elif unicodedata.normalize("NFKD", one) != one and forms["NFKD"](one) == one:
+            canonical = unicodedata.normalize("NFD", one)
+            inert.update({one, *(canonical if unicodedata.normalize("NFC", one) == one else "")})
+        elif (turn := unicodedata.combining(one)) and turn not in (1, 240):
+            pair = "a" + ("\u0345" + one if turn < 240 else "")
+            if forms["NFD"](pair) == pair:
+                inert.add(one)
+    return "".join(sorted(inert))
+
+
+def _to_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,49 @@
+"""Classifiers inside a page give the labels and probabilities that Python gives."""
+
+from __future__ import annotations
+
+import pytest
+from tests.browser.answers import ask_all, differences
+from tests.browser.blocks import ask_model, rounded
+from tests.browser.test_tag import draw_texts
+from tests.export import untrained
+
+
+def answer_in_python(model, texts, name="model", **options):
+    """What the server answers."""
+    warnings = [*model.input_warnings(texts).values()]
+    results = [one.to_dict() for one in model.classify(texts, **options)]
+    return {"model": name, "results": results, **({"warnings": warnings} if warnings else {})}
+
+
+@pytest.mark.parametrize(("settings", "weights"), [
+    ({"pooling": "last", "cell": "lstm"}, "int8"),
+    ({"pooling": "mean", "tokens": "bpe"}, "float32"),
+    ({"pooling": "max", "bidirectional": False, "max_length": 5}, "float32"),
+    ({"pooling": "attention", "tokens": "char", "hidden_size": 32}, "float16"),
+], ids=["last", "mean", "max", "attention"])  # fmt: skip
+def test_labels_are_those_of_python(node, tmp_path, inputs, settings, weights):
+    import throughtime as tt
+
+    model = tt.load(untrained.classifier(tmp_path, **settings), device="cpu")
+    texts = draw_texts(untrained.WORDS, inputs)
+    bodies = [{"q": text} for text in texts] + [{"q": texts}, {"q": texts[3], "k": 2}]
+    found = ask_model(node, model, [("classify", body) for body in bodies], weights)
+    model = rounded(model, weights, tmp_path / "rounded")
+    for body, mine in zip(bodies, found, strict=True):
+        asked = [body["q"]] if isinstance(body["q"], str) else body["q"]
+        how = {"k": body["k"]} if "k" in body else {}
+        assert not differences(mine, answer_in_python(model, asked, **how), 1e-3)
+    assert len({one["label"] for one in found[inputs]["results"]}) > 1
+
+
+def test_a_file_classifies_as_python_does(opened, exported, runs, inputs):
+    import throughtime as tt
+
+    model = tt.load(runs["classify"], device="cpu")
+    texts = draw_texts("one two three four five".split(), inputs)
+    page = opened(exported("classify"))
+    for text, mine in zip(texts, ask_all(page, "classify", [{"q": text} for text in texts]), strict=True):
+        assert not differences(mine, answer_in_python(model, [text], "classify"), 1e-3)
+    (problem,) = ask_all(page, "classify", [{"q": "one", "k": 0}])
+    assert problem["problem"].startswith("K: is 0")

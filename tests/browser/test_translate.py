@@ -1,0 +1,202 @@
+"""Translators inside a page answer what the server answers."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import random
+from itertools import pairwise
+
+import pytest
+from starlette.testclient import TestClient
+from tests.browser.answers import ask_all, differences
+from tests.browser.conftest import made_once
+from tests.tiny import NUMBERS, tiny_data, training
+
+import throughtime as tt
+from throughtime.cli.main import main
+from throughtime.serve.app import create_app
+from throughtime.serve.models import Models
+from throughtime.serve.requests import Options
+
+KINDS = {
+    "additive": {"num_layers": 2, "max_length": 12},
+    "feeding": {"structure": "attention", "attention": "dot", "cell": "lstm", "tokens": "bpe", "max_size": 300},
+    "conditional": {"structure": "conditional", "attention": "general", "scaled": True, "tokens": "char"},
+    "context": {"structure": "main", "cell": "lstm", "bidirectional": False, "context": "mean"},
+    "shared": {"shared": True, "bidirectional": False, "tied": False, "attention": "general", "cell": "rnn"},
+    "listed": {"structure": "attention", "layer_norm": True},
+}
+"""Translators that differ in their attention, cells, directions, decoders, tokens and vocabularies."""
+LISTED = "listed"
+"""The one that has a shortlist."""
+STRATEGIES = {
+    "greedy": {"search": "greedy"},
+    "beam": {"num_beams": 4},
+    "wide": {"num_beams": 8, "num_return_sequences": 4, "length_penalty": 0.2},
+    "alternatives": {"alternatives": 3},
+    "diverse": {"search": "diverse", "groups": 2, "num_beams": 4, "num_return_sequences": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def translators(shared_folder):
+    """The folders of translators of all kinds, by their names."""
+
+    def train(folder):
+        data = folder.with_name("translators-data")
+        data.mkdir(parents=True)
+        folder.mkdir()
+        pairs = tiny_data(data)["translate"]
+        for name, settings in KINDS.items():
+            with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+                assert main(training("translate", pairs, folder / name, epochs=4, **settings)) == 0
+        listed = tt.load(folder / LISTED)
+        listed.build_shortlist()
+        listed.save(folder / f"{LISTED}-new")
+        (folder / LISTED).rename(folder.with_name(f"{folder.name}-{LISTED}-old"))
+        (folder / f"{LISTED}-new").rename(folder / LISTED)
+
+    found = made_once(shared_folder, "translators", train)
+    return {name: found / name for name in KINDS}
+
+
+@pytest.fixture(scope="module")
+def client(translators):
+    models = Models.open(list(translators.values()), "cpu")
+    with TestClient(create_app(models, Options(), log=io.StringIO())) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def page(browser, exported, translators):
+    opened = browser.new_page()
+    opened.goto(exported(*translators.values()).resolve().as_uri())
+    opened.wait_for_function("globalThis.throughtime?.engine")
+    yield opened
+    opened.close()
+
+
+def draw_texts(count, seed, longest=7):
+    """Sentences of number words, with some words and marks that no model knows."""
+    dice = random.Random(seed)
+    words = [*NUMBERS, *NUMBERS, "six", "one,", "Two", "père", "5"]
+    texts = [" ".join(dice.choices(words, k=dice.randint(1, longest))) for _ in range(count)]
+    return [text + dice.choice(["", " .", "!"]) for text in texts]
+
+
+def compare(page, client, path, bodies):
+    """Where the answers of the page differ from those of the server, and how many of these are refusals."""
+    told, refused, ties = [], 0, 0
+    for body, found in zip(bodies, ask_all(page, path, bodies), strict=True):
+        answer = client.post(f"/{path}", json=body)
+        expected = answer.json()
+        if answer.status_code != 200:
+            expected, refused = {"problem": expected["error"]}, refused + 1
+        wrong = differences(found, expected)
+        if wrong and path == "inspect/beam" and has_ties(expected):
+            ties += 1
+            continue
+        told += [f"{body}: {one}" for one in wrong]
+    assert ties <= len(bodies) // 10
+    return told, refused
+
+
+def has_ties(tree):
+    """Whether two tokens of a step are equally likely, so that their order is left to rounding."""
+    steps = {}
+    for node in tree["nodes"]:
+        steps.setdefault(node["step"], []).append(node["log_prob"])
+    near = [abs(one - other) for own in steps.values() for one, other in pairwise(sorted(own))]
+    return min(near, default=1.0) < 1e-5
+
+
+def spread(texts, **fields):
+    """A body for each text, with the models in turn."""
+    names = list(KINDS)
+    return [{"q": text, "model": names[place % len(names)], **fields} for place, text in enumerate(texts)]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_translations_are_equal(page, client, inputs, strategy):
+    texts = draw_texts(inputs, strategy)
+    bodies = spread(texts, source="en", target="fr", **STRATEGIES[strategy])
+    assert compare(page, client, "translate", bodies) == ([], 0)
+
+
+def test_translations_from_a_shortlist_are_equal(page, client, inputs):
+    texts = draw_texts(inputs, "shortlist")
+    bodies = [
+        {"q": text, "model": LISTED, "source": "en", "target": "fr", "shortlist": place % 4}
+        for place, text in enumerate(texts)
+    ]
+    assert compare(page, client, "translate", bodies) == ([], 0)
+
+
+def test_attention_is_equal(page, client, inputs):
+    bodies = spread(draw_texts(inputs, "attention"))
+    for place, body in enumerate(bodies):
+        body["alternatives"] = place % 3
+    assert compare(page, client, "inspect/attention", bodies) == ([], 0)
+
+
+def test_attention_of_long_texts_is_equal(page, client, inputs):
+    texts = [". ".join(draw_texts(6, f"long {place}")) for place in range(inputs // 5)]
+    bodies = spread([*texts, "", " \n"])
+    assert compare(page, client, "inspect/attention", bodies) == ([], 0)
+    (long,) = ask_all(page, "inspect/attention", [{"q": texts[0], "model": "additive"}])
+    assert len(long["parts"]) > 1
+
+
+def test_trees_are_equal(page, client, inputs):
+    bodies = spread(draw_texts(inputs, "trees"))
+    for place, body in enumerate(bodies):
+        body["num_beams"] = (None, 1, 2, 4)[place % 4]
+    assert compare(page, client, "inspect/beam", bodies) == ([], 0)
+
+
+@pytest.mark.parametrize("path", ["inspect/beam", "inspect/attention"])
+def test_constraints_are_equal(page, client, inputs, path):
+    dice = random.Random(3)
+    bodies = spread(draw_texts(inputs, path))
+    for body in bodies:
+        body["prefix"] = " ".join(dice.choices(list(NUMBERS.values()), k=dice.randint(0, 2)))
+        body["forbid"] = dice.sample([*NUMBERS.values(), "six", " "], dice.randint(0, 3))
+    told, refused = compare(page, client, path, bodies)
+    assert told == []
+    assert 0 < refused < inputs
+
+
+def test_gates_are_equal(page, client, inputs):
+    gated = [name for name, settings in KINDS.items() if settings.get("cell") != "rnn"]
+    bodies = [
+        {"q": text, "model": gated[place % len(gated)], "layer": place % 2, "units": 2 + place % 20}
+        for place, text in enumerate(draw_texts(inputs, "gates"))
+    ]
+    assert compare(page, client, "inspect/gates", bodies) == ([], 0)
+
+
+def test_texts_in_lists(page, client):
+    bodies = [
+        {"q": ["one two", "", "Привет"], "source": "en", "target": "fr", "model": "additive", "alternatives": 1},
+        {"q": ["four"], "source": "en", "target": "fr", "model": "context"},
+    ]
+    assert compare(page, client, "translate", bodies) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "fact"),
+    [
+        ("translate", {"q": "one", "source": "fr", "target": "en"}, "translates from en to fr"),
+        ("translate", {"q": "one", "source": "en", "target": "fr", "num_beams": 99}, "num_beams: is 99"),
+        ("translate", {"q": "one", "source": "en", "target": "fr", "search": "exact"}, "search: is 'exact'"),
+        ("translate", {"q": 5, "source": "en", "target": "fr"}, "q: "),
+        ("inspect/beam", {"q": " "}, "sentence: is empty"),
+        ("inspect/beam", {"q": "one " * 200}, "sentence: has 201 tokens"),
+        ("inspect/attention", {"q": "one", "forbid": ["x"] * 21}, "forbid: "),
+        ("inspect/attention", {"q": "one " * 400, "prefix": "un"}, "prefix: is for one sentence"),
+    ],
+)
+def test_refusals_are_one_sentence(page, path, body, fact):
+    (found,) = ask_all(page, path, [{"model": "additive", **body}])
+    assert found["problem"].startswith(fact) or fact in found["problem"]
