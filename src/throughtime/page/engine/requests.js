@@ -22,7 +22,9 @@ export async function openModels({ blocks, products = null, plain = false }) {
 export async function answer(models, path, body, context) {
   if (path === "models") return models.map((model) => model.about);
   const able = models.filter((model) => path in model.answers);
-  let [model] = able;
+  // Of several translators, the one between the languages of the request.
+  const fits = ({ about }) => about.source === body?.source && about.target === body?.target;
+  let model = able.find(fits) ?? able[0];
   if (body?.model !== undefined && body.model !== null) {
     model = models.find((one) => one.name === body.model);
     if (!model) {
