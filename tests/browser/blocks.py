@@ -25,11 +25,11 @@ answer(found);
 """
 
 
-def ask_model(node, model, asked, weights="float32"):
+def ask_model(node, model, asked, weights="float32", sample=True):
     """What the engine answers to each (path, body) for a model; `{"problem": sentence}` where it refuses."""
     from throughtime.tasks.pages import pack
 
-    block = pack(model, "model", weights)
+    block = pack(model, "model", weights, sample)
     products = PAGE / "engine" / "products.wasm"
     given = {
         "blocks": [base64.b64encode(zlib.compress(block, 9, -zlib.MAX_WBITS)).decode()],

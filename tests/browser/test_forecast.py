@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import datetime
+import json
 import random
 from statistics import NormalDist
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
-from tests.browser.answers import differences
+from tests.browser.answers import ask_all, differences
 from tests.browser.blocks import ask_model
+from tests.browser.conftest import serving
 from tests.export import untrained
 
 READ = """
@@ -277,3 +281,141 @@ def test_forecasts_are_those_of_the_python_runner(node, tmp_path, inputs, name):
         assert mine["forecasts"][0]["ds"][0] == str(first)
         gaps = sum(None in one["y"] for one in body["series"])
         assert len(mine["notes"]) == gaps
+
+
+def save_dated(folder, **settings):
+    """A forecaster of two series of days, with its first weights."""
+    data = folder / "days.csv"
+    days = [datetime.date(2023, 1, 1) + datetime.timedelta(number) for number in range(300)]
+    rows = [
+        f"{name},{day},{size * (4 + np.sin(number / 4) + number % 7 / 5 + number % 11 / 9):.4f}\n"
+        for name, size in (("north", 1), ("south", 9))
+        for number, day in enumerate(days)
+    ]
+    data.write_text("unique_id,ds,y\n" + "".join(rows))
+    given = {"lookback": 21, "horizon": 7, "hidden_size": 12, "device": "cpu"}
+    return untrained.saved(folder, "forecast", data, **given, **settings)
+
+
+def draw_dated(dice, count, known):
+    """Bodies of requests with days, of which some are missing, and levels; few have a new series."""
+    for _ in range(count):
+        names = ["north", "south", *(["new"] if dice.random() < 0.2 or not known else [])]
+        series = draw_series(dice, 30, dice.permutation(names)[: dice.integers(1, 4)].tolist())
+        for one in series:
+            first = datetime.date(2024, 2, 20) + datetime.timedelta(int(dice.integers(400)))
+            kept = [number for number in range(len(one["y"])) if number < 3 or dice.random() > 0.05]
+            one["ds"] = [str(first + datetime.timedelta(number)) for number in kept]
+            one["y"] = [one["y"][number] for number in kept]
+        body = {"series": series, "h": int(dice.integers(1, 8))}
+        if dice.random() < 0.8:
+            body["level"] = dice.choice([50, 60, 80], dice.integers(1, 3), replace=False).tolist()
+        yield body
+
+
+def ask_server(address, path, bodies):
+    """What a server answers to each body; `{"problem": sentence}` where it refuses."""
+    found = []
+    for body in bodies:
+        asked = Request(f"{address}/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"})
+        try:
+            with urlopen(asked, timeout=60) as response:
+                found.append(json.load(response))
+        except HTTPError as error:
+            found.append({"problem": json.load(error)["error"]})
+    return found
+
+
+DATED = {
+    "calendar": ({"model": "recurrent", "calendar": True}, None),
+    "calendar, recursive": (
+        {"model": "linear", "strategy": "recursive", "head": "point", "calendar": True},
+        "scaled",
+    ),
+    "absolute": ({"model": "mlp", "head": "point", "transform": "log"}, "absolute"),
+    "quantiles": ({"model": "mlp", "intervals": "conformal"}, "quantiles"),
+    "none": ({"model": "mlp", "head": "point"}, None),
+}
+
+
+@pytest.mark.parametrize("name", DATED)
+def test_dated_series_are_forecast_as_by_the_server(node, tmp_path, inputs, name):
+    import throughtime as tt
+    from throughtime.serve.models import Models
+
+    settings, intervals = DATED[name]
+    run = save_dated(tmp_path, **settings)
+    if intervals is not None:
+        tt.load(run, device="cpu").save_intervals(level=[50, 80], intervals=intervals)
+    model = tt.load(run, device="cpu")
+    bodies = list(draw_dated(np.random.default_rng(9), max(10, inputs // 5), intervals))
+    hours = [str(datetime.datetime(2024, 1, 1) + datetime.timedelta(hours=number)) for number in range(30)]
+    bodies += [
+        {"series": [{"y": [1.5] * 30}]},
+        {"series": [{"y": [1.5] * 30, "ds": hours}]},
+        {"series": [{"y": [1.5] * 5, "ds": hours[:1] + [f"2024-01-0{day}" for day in range(2, 6)]}]},
+        {**bodies[0], "h": 8},
+        {**bodies[0], "level": [99]},
+        {**bodies[0], "level": [0.8]},
+        {"series": bodies[0]["series"], "h": 2},
+    ]
+    with serving(Models.open([run], "cpu")) as address:
+        expected = ask_server(address, "forecast", bodies)
+        (history,) = ask_server(address, "inspect/history", [{"rows": 200}])
+    *found, rows = ask_model(
+        node, model, [*(("forecast", body) for body in bodies), ("inspect/history", {"rows": 200})]
+    )
+    assert not differences(rows, history, 0.0, absent=("model",))
+    for body, mine, theirs in zip(bodies, found, expected, strict=True):
+        if "problem" in theirs:
+            assert "problem" in mine, (body, theirs)
+            assert mine["problem"].split(":")[0] == theirs["problem"].replace(run.name, "model").split(":")[0]
+        else:
+            assert not differences(mine, theirs, 1e-3, absent=("model",)), body
+    assert sum("problem" not in one for one in found) >= (1 if name == "none" else 8)
+
+
+def test_columns_are_read_as_by_the_python_runner(node, tmp_path):
+    import throughtime as tt
+    from throughtime import runtime
+    from throughtime.api import export
+    from throughtime.runtime.forecast import History
+
+    run = untrained.forecaster(tmp_path, model="recurrent", known=["sale"], past=["heat"], helped=True)
+    export(run, tmp_path / "exported")
+    times = np.arange(46.0)
+    known, past, y = np.cos(times)[:, None], times[:40, None] % 7, np.sin(times[:40] / 3)
+    given = {"unique_id": "north", "y": y.tolist(), "known": known.tolist(), "past": past.tolist()}
+    asked = [given, {**given, "known": (-known).tolist()}, {**given, "past": None}, {**given, "known": [[1]]}]
+    found = ask_model(node, tt.load(run, device="cpu"), [("forecast", {"series": [one]}) for one in asked])
+    runner = runtime.load(tmp_path / "exported")
+    for sign, mine in zip((1, -1), found, strict=False):
+        expected = runner.forecast([History("north", y, sign * known, past)])[0].mean.tolist()
+        assert mine["forecasts"][0]["mean"] == pytest.approx(expected, abs=1e-3)
+    assert "heat" in found[2]["problem"]
+    assert "known" in found[3]["problem"]
+
+
+def test_the_last_rows_stay_out_of_a_file_if_asked(node, tmp_path):
+    import throughtime as tt
+
+    model = tt.load(untrained.forecaster(tmp_path), device="cpu")
+    for sample in (True, False):
+        (found,) = ask_model(node, model, [("inspect/history", {"rows": 3})], sample=sample)
+        assert ("problem" in found) is not sample
+    assert "paste" in found["problem"]
+
+
+def test_a_file_forecasts_as_python_does(opened, exported, runs, inputs):
+    import throughtime as tt
+    from throughtime import runtime
+    from throughtime.api import export
+
+    folder = exported("forecast").parent / "forecast-onnx"
+    export(runs["forecast"], folder)
+    runner, model = runtime.load(folder), tt.load(runs["forecast"], device="cpu")
+    bodies = list(draw_forecasts(np.random.default_rng(1), inputs, model.model.horizon, levels=True))
+    page = opened(exported("forecast"))
+    for body, mine in zip(bodies, ask_all(page, "forecast", bodies), strict=True):
+        expected = {"model": "forecast", "forecasts": answer_in_python(runner, body)}
+        assert not differences(mine, expected, 1e-3, absent=("ds", "notes"))

@@ -84,17 +84,17 @@ def describe(graph: Graph, constants: Constants, titles: Mapping[int, str]) -> d
     >>> graph.output(graph.op("Mul", x, graph.constant(2.0)), "y", "float32", ["batch"])
     >>> found = describe(graph, Constants(), {})
     >>> found["nodes"]
-    [['Mul', ['x', 'weight_1'], ['mul_2'], {}], ['Identity', ['mul_2'], ['y'], {}]]
+    [['Mul', ['x', 'weight_1'], ['y'], {}]]
     >>> found["constants"]
     {'weight_1': 0}
     """
-    nodes = graph.nodes  # as marks name their values
+    nodes = graph.program()
     return {
         "inputs": [[one.name, one.dtype, list(one.shape)] for one in graph.inputs],
         "outputs": [[one.name, one.dtype, list(one.shape)] for one in graph.outputs],
         "nodes": [_describe_node(node, titles) for node in nodes],
         "constants": {name: constants.add(array) for name, array in graph.constants.items()},
-        "marks": _describe_marks(graph.marks, titles, graph.renamed()),
+        "marks": _describe_marks(graph.marks, titles),
     }
 
 
@@ -109,15 +109,13 @@ def _describe_node(node: Node, titles: Mapping[int, str]) -> list[Any]:
                 "inputs": [one.name for one in body.inputs],
                 "outputs": [one.name for one in body.outputs],
                 "nodes": [_describe_node(each, titles) for each in body.nodes],
-                "marks": _describe_marks(body.marks, titles, {}),
+                "marks": _describe_marks(body.marks, titles),
             }
         )
     return values
 
 
-def _describe_marks(
-    marks: list[Mark], titles: Mapping[int, str], renamed: Mapping[str, str]
-) -> list[dict[str, Any]]:
+def _describe_marks(marks: list[Mark], titles: Mapping[int, str]) -> list[dict[str, Any]]:
     """Where each cell with a title has its gates; the letters are those of `inspection.gates`."""
     return [
         {
@@ -125,8 +123,7 @@ def _describe_marks(
             "cell": type(mark.cell).__name__,
             "keep": mark.cell.keeping_gate,
             "values": [
-                [renamed.get(value, value), list(parts)]
-                for value, parts in (*mark.gates, *zip(mark.state, "hc", strict=False))
+                [value, list(parts)] for value, parts in (*mark.gates, *zip(mark.state, "hc", strict=False))
             ],
         }
         for mark in marks

@@ -268,8 +268,18 @@ class Graph:
         return Graph(name, around=self)
 
     def program(self) -> list[Node]:
-        """The nodes to run, in order; nodes that compute an output write it under the name of the output."""
-        renamed = self.renamed()
+        """The nodes to run, in order; nodes that compute an output write it under the name of the output.
+
+        Graphs with a loop keep the copies, because the loop may use the old name, as marks do.
+        """
+        if self.marks or any(node.body is not None for node in self.nodes):
+            return self.nodes
+        computed = {name for node in self.nodes for name in node.outputs if node.kind != "Identity"}
+        outputs = {output.name for output in self.outputs}
+        renamed: dict[str, str] = {}
+        for node in self.nodes:
+            if node.kind == "Identity" and node.outputs[0] in outputs and node.inputs[0] in computed:
+                renamed.setdefault(node.inputs[0], node.outputs[0])
 
         def rename(names: Sequence[str]) -> tuple[str, ...]:
             return tuple(renamed.get(name, name) for name in names)
@@ -280,21 +290,6 @@ class Graph:
             for node in self.nodes
             if node.kind != "Identity" or (node.inputs[0], node.outputs[0]) not in copies
         ]
-
-    def renamed(self) -> dict[str, str]:
-        """The values that `program` writes under the name of an output, with that name.
-
-        Graphs with a loop keep the copies, because the loop may use the old name.
-        """
-        if any(node.body is not None for node in self.nodes):
-            return {}
-        computed = {name for node in self.nodes for name in node.outputs if node.kind != "Identity"}
-        outputs = {output.name for output in self.outputs}
-        renamed: dict[str, str] = {}
-        for node in self.nodes:
-            if node.kind == "Identity" and node.outputs[0] in outputs and node.inputs[0] in computed:
-                renamed.setdefault(node.inputs[0], node.outputs[0])
-        return renamed
 
     def fresh(self, kind: str) -> str:
         """A new name."""

@@ -117,6 +117,10 @@ def _join(
     def import_names(found: re.Match[str]) -> str:
         other = (path.parent / found[2]).resolve()
         _join(other, joined, names, (*above, path), tasks)
+        exported = re.findall(r"\w+", joined[other].rsplit("return {", 1)[1])
+        for name in re.findall(r"(\w+)(?: as \w+)?(?= *[,}])", found[1] or ""):
+            if name not in exported:
+                raise ThroughtimeError(f"{path.name}: imports {name}, which {other.name} does not export")
         return f"const {found[1].replace(' as ', ': ')} = {names[other]};\n" if found[1] else ""
 
     text = IMPORT.sub(import_names, text)

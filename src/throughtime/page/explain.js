@@ -56,12 +56,19 @@ export function formula(text) {
 }
 
 function equation({ letter, symbols, numbers, value }, said = "") {
-  const line = (text) => (text === null || text === undefined ? null : make("span", { class: "side" }, "= ", formula(text)));
+  const line = (text) =>
+    text === null || text === undefined ? null : make("span", { class: "side" }, "= ", formula(text));
   return make(
     "div",
     { class: "equation" },
     make("span", { class: "left" }, formula(letter)),
-    make("span", { class: "right" }, line(symbols), line(numbers), make("span", { class: "side" }, "= ", make("b", {}, figure(value)))),
+    make(
+      "span",
+      { class: "right" },
+      line(symbols),
+      line(numbers),
+      make("span", { class: "side" }, "= ", make("b", {}, figure(value))),
+    ),
     said ? make("span", { class: "words" }, said) : null,
   );
 }
@@ -94,33 +101,68 @@ export function tellUnit(answer, row, step) {
   if (before === "zero") notes.push(say("At its first step, a layer has nothing to remember: the value before is 0."));
   if (before === "computed")
     notes.push(
-      say("The value before this step came from another part of the model and is not in the picture; it was computed back from the equation."),
+      say(
+        "The value before this step came from another part of the model and is not in the picture; it was computed back from the equation.",
+      ),
     );
-  if (before === "unknown") notes.push(say("The value before this step is unknown (?), but so little of it is kept that it does not count."));
+  if (before === "unknown")
+    notes.push(say("The value before this step is unknown (?), but so little of it is kept that it does not count."));
   if (normalised) notes.push(say("This cell normalises the memory over all units before it is shown."));
   if (projected !== undefined)
-    notes.push(say("This cell then mixes the products of all units by a matrix; here the state became h = {h}.", { h: figure(projected) }));
+    notes.push(
+      say("This cell then mixes the products of all units by a matrix; here the state became h = {h}.", {
+        h: figure(projected),
+      }),
+    );
   if (!form) notes.push(say("The equations of this cell are its own; these are the values of its letters."));
-  const share = keeps === null || !form ? null : say("So at “{token}” unit {unit} keeps {share} of what it held before.", { ...where, share: percent(keeps) });
+  const share =
+    keeps === null || !form
+      ? null
+      : say("So at “{token}” unit {unit} keeps {share} of what it held before.", { ...where, share: percent(keeps) });
   return [
     make("h3", {}, say("Unit {unit} at “{token}”", where)),
     INTRODUCTIONS[form] ? text(say(INTRODUCTIONS[form])) : null,
-    make("div", { class: "equations" }, lines.map((line) => equation(line, meaning(line.letter, answer.gates)))),
+    make(
+      "div",
+      { class: "equations" },
+      lines.map((line) => equation(line, meaning(line.letter, answer.gates))),
+    ),
     share ? make("p", { class: "so" }, share) : null,
     ...notes.map((note) => make("p", { class: "hint" }, note)),
-    form && form !== "rnn" ? make("p", { class: "hint" }, say("The number inside σ or tanh is the weighted sum; it was computed back from the result.")) : null,
+    form && form !== "rnn"
+      ? make(
+          "p",
+          { class: "hint" },
+          say("The number inside σ or tanh is the weighted sum; it was computed back from the result."),
+        )
+      : null,
   ];
 }
 
 const MOST_ROWS = 8;
 
 function table(name, heads, rows) {
-  const cells = (kind, row) => row.map((one, i) => make(i ? kind : "th", { ...(i ? {} : { scope: kind === "th" ? "col" : "row" }), ...(i ? { class: "figure" } : {}), ...(i && kind === "th" ? { scope: "col" } : {}) }, one));
+  const cells = (kind, row) =>
+    row.map((one, i) =>
+      make(
+        i ? kind : "th",
+        {
+          ...(i ? {} : { scope: kind === "th" ? "col" : "row" }),
+          ...(i ? { class: "figure" } : {}),
+          ...(i && kind === "th" ? { scope: "col" } : {}),
+        },
+        one,
+      ),
+    );
   return make(
     "table",
     { class: "sums", "aria-label": name },
     make("thead", {}, make("tr", {}, cells("th", heads))),
-    make("tbody", {}, rows.map((row) => make("tr", {}, cells("td", row)))),
+    make(
+      "tbody",
+      {},
+      rows.map((row) => make("tr", {}, cells("td", row))),
+    ),
   );
 }
 
@@ -138,7 +180,13 @@ export function tellAttention(steps, row) {
     figure(cells[i].power, 3),
     figure(cells[i].weight, 3),
   ]);
-  if (rest.length) rows.push([say("{count} others", { count: rest.length }), "", figure(total("power"), 3), figure(total("weight"), 3)]);
+  if (rest.length)
+    rows.push([
+      say("{count} others", { count: rest.length }),
+      "",
+      figure(total("power"), 3),
+      figure(total("weight"), 3),
+    ]);
   rows.push([say("sum"), "", figure(sum, 3), "1"]);
   return [
     make("h3", {}, say("From scores to weights, for “{token}”", { token: steps.target[row].trim() || "␣" })),
@@ -159,16 +207,32 @@ export function tellAttention(steps, row) {
           { class: "right" },
           make("span", { class: "side" }, "= e", make("sup", {}, say("score")), " / ", say("sum")),
           make("span", { class: "side" }, `= ${figure(cells[best].power)} / ${figure(sum)}`),
-          make("span", { class: "side" }, "= ", make("b", {}, figure(cells[best].weight)), " ", say("for “{token}”", { token: steps.source[best].trim() || "␣" })),
+          make(
+            "span",
+            { class: "side" },
+            "= ",
+            make("b", {}, figure(cells[best].weight)),
+            " ",
+            say("for “{token}”", { token: steps.source[best].trim() || "␣" }),
+          ),
         ),
       ),
     ),
     table(
       say("From scores to weights"),
-      [say("source token"), say("score"), make("span", {}, "e", make("sup", {}, say("score")), " ÷ e", make("sup", {}, figure(largest, 2))), say("weight")],
+      [
+        say("source token"),
+        say("score"),
+        make("span", {}, "e", make("sup", {}, say("score")), " ÷ e", make("sup", {}, figure(largest, 2))),
+        say("weight"),
+      ],
       rows,
     ),
-    make("p", { class: "hint" }, say("All powers are divided by the largest one, so that they stay small; this changes no weight.")),
+    make(
+      "p",
+      { class: "hint" },
+      say("All powers are divided by the largest one, so that they stay small; this changes no weight."),
+    ),
   ];
 }
 
@@ -180,7 +244,11 @@ export function tellBeam(tree, place) {
   const hidden = terms.slice(3, terms.length - MOST_ROWS);
   const rows = shown.map((term) =>
     term
-      ? [make("bdi", {}, term.label), percent(term.probability), `ln ${short(term.probability, 3)} = ${figure(term.gained)}`]
+      ? [
+          make("bdi", {}, term.label),
+          percent(term.probability),
+          `ln ${short(term.probability, 3)} = ${figure(term.gained)}`,
+        ]
       : [say("{count} others", { count: hidden.length }), "", figure(hidden.reduce((so, one) => so + one.gained, 0))],
   );
   rows.push([say("sum: ln P"), percent(Math.exp(total)), make("b", {}, figure(total))]);
@@ -220,7 +288,9 @@ export function tellBeam(tree, place) {
       { class: "hint" },
       whole
         ? say("This text has ended, so its score counts: the best score wins.")
-        : say("Within a step all texts have the same length, so ln P alone decides which are kept; scores decide between texts that have ended."),
+        : say(
+            "Within a step all texts have the same length, so ln P alone decides which are kept; scores decide between texts that have ended.",
+          ),
     ),
   ];
 }

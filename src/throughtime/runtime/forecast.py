@@ -95,7 +95,8 @@ class OutputDistribution:
             return self._draw_between(self._sort_quantiles(outputs), chances)
         centre, scale = _centre_and_scale(outputs)
         standard = self._standard(np.maximum(chances, LEAST_CHANCE))
-        return (centre + scale * standard).astype(np.float32)
+        drawn: Array = (centre + scale * standard).astype(np.float32)
+        return drawn
 
     def _standard(self, probabilities: Array) -> Array:
         """Quantiles of the distribution with centre 0 and scale 1."""

@@ -91,8 +91,8 @@ function quantileDistribution(known, centre, mean) {
   const last = known.length - 1;
   const quantile = (outputs, at, probability) => {
     if (probability < known[0] - 1e-6 || probability > known[last] + 1e-6) {
-      const range = `outside of ${known[0]} to ${known[last]}`;
-      throw new Problem(`level: needs the quantile ${probability}, ${range}; ask for another level`);
+      const range = `${known[0]} to ${known[last]}; ask for another level`;
+      throw new Problem(`probabilities: ${probability} is outside the learned range, ${range}`);
     }
     const above = Math.min(firstNotBelow(known, probability - 1e-9), last);
     if (above === 0 || Math.abs(known[above] - probability) < 1e-9) return ordered(outputs, at, above);

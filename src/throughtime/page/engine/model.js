@@ -1,7 +1,7 @@
 // Opens the models of a file: each is one block of bytes, made by throughtime/export/describe.py.
 
 import { Graph } from "./graph.js";
-import { tensor } from "./tensor.js";
+import { count, tensor } from "./tensor.js";
 
 /** The bytes of a packed block: base64 of a deflated stream. */
 export async function unpack(text) {
@@ -15,22 +15,26 @@ export async function openModel(block, makeProducts) {
   const length = new DataView(block.buffer, block.byteOffset).getUint32(0, true);
   const description = JSON.parse(new TextDecoder().decode(block.subarray(4, 4 + length)));
   const { about, settings, files, graphs, constants } = description;
-  const sizes = constants.map(({ shape }) => shape.reduce((product, size) => product * size, 1));
+  const { tensors, products } = await openConstants(constants, block.slice(4 + length), makeProducts);
+  const opened = Object.entries(graphs).map(([part, graph]) => [part, new Graph(graph, tensors, products)]);
+  return { name: about.name, task: about.task, about, settings, files, graphs: Object.fromEntries(opened), products };
+}
+
+/** The constants of a model as tensors, from bytes that begin with the first of them. */
+export async function openConstants(constants, bytes, makeProducts) {
+  const sizes = constants.map(({ shape }) => count(shape));
   const floats = constants.map(({ type }, number) => (type === "float32" ? (sizes[number] + 3) & ~3 : 0));
   const products = await makeProducts(floats.reduce((sum, size) => sum + size, 0));
-  const room = products.room;
-  const bytes = block.slice(4 + length); // begins at a multiple of four bytes
   let place = 0;
   const tensors = constants.map((constant, number) => {
     const size = sizes[number];
     if (constant.type !== "float32") return tensor(constant.type, constant.shape, integers(bytes, constant, size));
-    const data = room.subarray(place, place + size);
+    const data = products.room.subarray(place, place + size);
     place += floats[number];
     readFloats(bytes, constant, data);
     return tensor("float32", constant.shape, data);
   });
-  const opened = Object.entries(graphs).map(([part, graph]) => [part, new Graph(graph, tensors, products)]);
-  return { name: about.name, task: about.task, about, settings, files, graphs: Object.fromEntries(opened), products };
+  return { tensors, products };
 }
 
 function integers(bytes, { stored, place }, size) {

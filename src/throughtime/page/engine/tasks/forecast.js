@@ -38,10 +38,6 @@ class Forecaster {
     const probabilities = [...new Set([...ends.values()].flat())].sort((one, other) => one - other);
     const h = body.h ?? settings.horizon;
     if (!Number.isInteger(h) || h < 1) throw new Problem(`h: is ${h}, expected a whole number of 1 or more`);
-    if (!settings.recursive && h > settings.horizon)
-      throw new Problem(
-        `h: is ${h}, but the model was trained for the next ${settings.horizon} rows at once; ask for fewer rows`,
-      );
     const saved = settings.own_intervals ? null : settings.intervals;
     if (levels.length && !settings.own_intervals && !saved)
       throw new Problem(
@@ -50,6 +46,10 @@ class Forecaster {
       );
     const panel = readPanel(body, settings);
     this.check(panel);
+    if (!settings.recursive && h > settings.horizon)
+      throw new Problem(
+        `h: is ${h}, but the model was trained for the next ${settings.horizon} rows at once; ask for fewer rows`,
+      );
     const wanted = saved ? requiredQuantiles(saved, probabilities) : probabilities;
     let forecasts = await this.forecast(panel, h, wanted, context);
     if (saved && levels.length)

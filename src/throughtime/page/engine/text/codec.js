@@ -10,7 +10,8 @@ import { InputWarnings } from "./warnings.js";
 const WINDOW = 24;
 
 /** How the marks around a sequence are displayed, whatever their names in the vocabulary. */
-export const BEGIN = "⟨begin⟩", END = "⟨end⟩";
+export const BEGIN = "⟨begin⟩";
+export const END = "⟨end⟩";
 
 /** Converts text to ids and back; ids are plain arrays of numbers. */
 export class Codec {
