@@ -21,7 +21,13 @@ from throughtime.serve.requests import Options
 
 KINDS = {
     "additive": {"num_layers": 2, "max_length": 12},
-    "feeding": {"structure": "attention", "attention": "dot", "cell": "lstm", "tokens": "bpe", "max_size": 300},
+    "feeding": {
+        "structure": "attention",
+        "attention": "dot",
+        "cell": "lstm",
+        "tokens": "bpe",
+        "max_size": 300,
+    },
     "conditional": {"structure": "conditional", "attention": "general", "scaled": True, "tokens": "char"},
     "context": {"structure": "main", "cell": "lstm", "bidirectional": False, "context": "mean"},
     "shared": {"shared": True, "bidirectional": False, "tied": False, "attention": "general", "cell": "rnn"},
@@ -92,7 +98,8 @@ def compare(page, client, path, bodies):
         answer = client.post(f"/{path}", json=body)
         expected = answer.json()
         if answer.status_code != 200:
-            expected, refused = {"problem": expected["error"]}, refused + 1
+            expected, refused = {"problem": plain(expected["error"])}, refused + 1
+            found = {"problem": plain(found.get("problem", ""))}
         wrong = differences(found, expected)
         if wrong and path == "inspect/beam" and has_ties(expected):
             ties += 1
@@ -100,6 +107,11 @@ def compare(page, client, path, bodies):
         told += [f"{body}: {one}" for one in wrong]
     assert ties <= len(bodies) // 10
     return told, refused
+
+
+def plain(sentence):
+    """A sentence as the server writes it; the page begins it with a capital and ends it with a stop."""
+    return sentence[:1].lower() + sentence[1:].rstrip(".")
 
 
 def has_ties(tree):
@@ -178,7 +190,13 @@ def test_gates_are_equal(page, client, inputs):
 
 def test_texts_in_lists(page, client):
     bodies = [
-        {"q": ["one two", "", "Привет"], "source": "en", "target": "fr", "model": "additive", "alternatives": 1},
+        {
+            "q": ["one two", "", "Привет"],
+            "source": "en",
+            "target": "fr",
+            "model": "additive",
+            "alternatives": 1,
+        },
         {"q": ["four"], "source": "en", "target": "fr", "model": "context"},
     ]
     assert compare(page, client, "translate", bodies) == ([], 0)
@@ -199,4 +217,4 @@ def test_texts_in_lists(page, client):
 )
 def test_refusals_are_one_sentence(page, path, body, fact):
     (found,) = ask_all(page, path, [{"model": "additive", **body}])
-    assert found["problem"].startswith(fact) or fact in found["problem"]
+    assert fact in plain(found["problem"])

@@ -9,7 +9,8 @@ from typing import Any
 
 SENTENCES = (
     "The cat's whiskers aren't 3.5 cm long, but -7 % isn't \"bad\" (really)!",
-    "L'homme d'aujourd'hui qu'il a vu ; «\u202fVa\u202f!\u202f» Lorsqu’on jusqu’ici, ſ'il PUIS'Qu'un puıſqu'on",
+    "L'homme d'aujourd'hui qu'il a vu ; «\u202fVa\u202f!\u202f»",
+    "Lorsqu’on jusqu’ici, ſ'il PUIS'Qu'un puıſqu'on",
     "Grüße aus Straßburg — ÀÉÎÕÜ, ÅNGSTRÖM, İstanbul ILIK ıslak Ǆ ǅ",
     "Ὀδυσσεύς ΟΔΟΣ ΣΑΣ. ΣΊΣΥΦΟΣ Σ' Σ: Σ\u0301 αΣ\u200dβ ᾳ ᾼ ὓ",
     "Привет, мир! Ёлка й и\u0306 Ѐ ѝ",
@@ -27,19 +28,21 @@ SENTENCES = (
     "\u0378\u0530\u1c89\ua7ce\U00010d50\U00016ea0\U0001e6c0\U000323b0\U0003fffe\U000e0001\U000e01f0\U0010ffff",
     "\u1acf\u1ae0\u0897\U00011f5a\U00010efa\U00010ec5\U0001171e\U00011938\U00011935\U00011930\U0001133e\U00011357",
     "<unk> <br <br />/> [MASK] [UNK] ___ <eos> ##ing # ## ▁ ▁▁a  b   c </w> <0xE4> Ġ",
-    "Don't (I'LL, we'Ve) they're 100,000.5:30 a/b @me #tag $5 £6 x@y.z - -5 -x a--b ... ?! “q” „r“ 'my parents' s'",
+    "Don't (I'LL, we'Ve) they're 100,000.5:30 a/b @me #tag $5 £6 x@y.z - -5 -x a--b ... ?!",
+    "“q” „r“ “s“ 'my parents' s' the boys' \"x\" 'y' z",
 )
 SCRIPTS = (
-    (0x20, 0x7E), (0xA0, 0x24F), (0x250, 0x36F), (0x370, 0x52F), (0x531, 0x6FF), (0x900, 0xDFF), (0xE00, 0x109F),
-    (0x10A0, 0x13FF), (0x1D00, 0x20FF), (0x2100, 0x2BFF), (0x2C00, 0x30FF), (0x3100, 0x9FFF), (0xA000, 0xABFF),
-    (0xAC00, 0xD7FF), (0xE000, 0xFAFF), (0xFB00, 0xFFFF), (0x10000, 0x11FFF), (0x12000, 0x1FFFF),
-    (0x20000, 0x33FFF), (0x40000, 0x10FFFF),
+    (0x20, 0x7E), (0xA0, 0x24F), (0x250, 0x36F), (0x370, 0x52F), (0x531, 0x6FF), (0x900, 0xDFF),
+    (0xE00, 0x109F), (0x10A0, 0x13FF), (0x1D00, 0x20FF), (0x2100, 0x2BFF), (0x2C00, 0x30FF), (0x3100, 0x9FFF),
+    (0xA000, 0xABFF), (0xAC00, 0xD7FF), (0xE000, 0xFAFF), (0xFB00, 0xFFFF), (0x10000, 0x11FFF),
+    (0x12000, 0x1FFFF), (0x20000, 0x33FFF), (0x40000, 0x10FFFF),
 )  # fmt: skip
 MARKS = " .,!?'’-:;()\"_#$%\n\u00a0\u0301\u200d"
 LANGUAGE_TEXTS = (
     "the cat sat on the mat. it's the cat that sat, isn't it? 12 34",
     "le chat l'homme d'un « oui » jusqu'au bout; où est-il ?",
-    "Привет мир как дела Σίσυφος οδός", "我们今天去学校。こんにちは カタカナ", "नमस्ते แมว 안녕 مرحبا שלום 😀👍🏽",
+    "Привет мир как дела Σίσυφος οδός", "我们今天去学校。こんにちは カタカナ",
+    "नमस्ते แมว 안녕 مرحبا שלום 😀👍🏽",
 )  # fmt: skip
 
 
@@ -99,7 +102,7 @@ def foreign_tokenizers() -> dict[str, Any]:
             made.decoder = decoder
         return made
 
-    pairs = {"vocab_size": 500, "special_tokens": specials, "show_progress": False}
+    pairs: dict[str, Any] = {"vocab_size": 500, "special_tokens": specials, "show_progress": False}
     bert = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
     pieces = trainers.WordPieceTrainer(vocab_size=400, special_tokens=bert, show_progress=False)
     bytes_ = [f"<0x{byte:02X}>" for byte in range(256)]
@@ -125,9 +128,9 @@ def foreign_tokenizers() -> dict[str, Any]:
                       cut.Sequence([cut.Split(Regex(split4), "isolated"),
                                     cut.ByteLevel(add_prefix_space=False, use_regex=False)]),
                       decoders.ByteLevel()),
-        "llama": train(llama, fallback, change.Sequence([change.Prepend("▁"), change.Replace(" ", "▁")]), None,
-                       decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(),
-                                          decoders.Strip(" ", 1, 0)])),
+        "llama": train(llama, fallback, change.Sequence([change.Prepend("▁"), change.Replace(" ", "▁")]),
+                       None, decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(),
+                                                decoders.Fuse(), decoders.Strip(" ", 1, 0)])),
         "suffix": train(words, trainers.BpeTrainer(**pairs, end_of_word_suffix="</w>"),
                         change.Sequence([change.NFKC(), change.Lowercase()]), cut.Whitespace(),
                         decoders.BPEDecoder("</w>")),

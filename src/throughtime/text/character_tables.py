@@ -67,7 +67,8 @@ def python_table() -> str:
     """Write the properties of all characters as JSON: the kinds of characters, and the runs of each kind.
 
     A kind is the class of the tokenizer `unicode`, a sum of properties (1 space, 2 letter, 4 letter or
-    number, 8 decimal digit, 16 printable, 32 not assigned, 64 combining) and the script of letters.
+    number, 8 decimal digit, 16 printable, 32 not assigned, 64 combining; 128 makes a Σ behind it final, 256
+    is ignored there) and the script of letters.
     """
     kinds: dict[tuple[str, int, str], int] = {}
     runs = []
@@ -87,6 +88,8 @@ def _kind(one: str) -> tuple[str, int, str]:
         one.isprintable(),
         unicodedata.category(one) == "Cn",
         unicodedata.combining(one) != 0,
+        cased := f"{one}Σ".lower()[-1] == "ς",
+        not cased and f"a{one}Σ".lower()[-1] == "ς",
     )
     return find_class(one), sum(value << place for place, value in enumerate(properties)), find_script(one)
 

@@ -27,6 +27,7 @@ _PARTS = re.compile(
     r"|(?P<sign>\\[^\w\s]|[^\\*+?{$\[(])",
     re.DOTALL,
 )
+_BRACES = re.compile(r"\{\d+\}|\{(\d+,\d*|,\d+)\}\??")
 _NAMES = {r"\n": "\n", r"\r": "\r", r"\t": "\t", r"\f": "\f", r"\v": "\v"}
 _ANCHORS = {
     "line": r"(?:(?<![^])|(?<=\n)(?=[^]))",  # a line that begins here
@@ -78,12 +79,13 @@ def translate_pattern(pattern: dict[str, str], sets: CharacterSets) -> Pattern:
         return ["".join(map(_literal, pattern["String"]))]
     source, parts, place = pattern["Regex"], Pattern(), 0
     ignoring: list[bool] = []  # for each open group, whether upper and lower case are the same
+    repeated = True  # nothing that can be repeated is before this place
     while place < len(source):
         ignore = bool(ignoring) and ignoring[-1]
         if source[place] == "[":
             end = _class_end(source, place)
             parts.append(_set(source[place:end], ignore, sets))
-            place = end
+            place, repeated = end, False
             continue
         found = _PARTS.match(source, place)
         if found is None:
@@ -99,13 +101,14 @@ def translate_pattern(pattern: dict[str, str], sets: CharacterSets) -> Pattern:
                 ignoring.pop()
             parts.append(text)
         elif kind == "repeat":
-            if text[0] == "{" and not re.fullmatch(r"\{(\d+(,\d*)?|,\d+)\}\??", text):
+            if repeated or (text[0] == "{" and not _BRACES.fullmatch(text)):
                 raise _unknown(source, place)
             parts.append(text.replace("{,", "{0,"))
         elif kind in _ANCHORS:
             parts.append(_ANCHORS[kind])
         else:
             parts.append(_sign(text, kind, ignore, sets))
+        repeated = kind in ("repeat", "open", *_ANCHORS) or text == "|"
         place = found.end()
     return parts
 

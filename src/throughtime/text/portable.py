@@ -75,7 +75,7 @@ class _Description:
         self.tokens = tokenizer.vocabulary_tokens()
 
     def to_dict(self) -> dict[str, Any]:
-        decoder = find_decoder(self.tokenizer.backend)
+        decoder: Any = find_decoder(self.tokenizer.backend)
         if isinstance(decoder, MarkedPieces):
             marks = {"type": "Marked", "prefix": decoder.prefix, "suffix": decoder.suffix, "gap": decoder.gap}
             decoding = [marks]
@@ -109,7 +109,8 @@ class _Description:
         """The characters that the library treats in another way than this Python."""
         from tokenizers import normalizers as library
 
-        kinds, tables = {one["type"] for one in normalizers}, {}
+        kinds = {one["type"] for one in normalizers}
+        tables: dict[str, Any] = {}
         if "Lowercase" in kinds:
             lower = library.Lowercase()
             unassigned = [one for one in all_characters() if unicodedata.category(one) == "Cn"]

@@ -135,7 +135,8 @@ class Forecaster {
     const rows = [];
     const pick = ({ data, dims }, step, width = dims.at(-1)) =>
       Float32Array.from({ length: window.batch }, (_, row) => choose(data, row * width, step, row));
-    const restore = (chosen, { offset, spread }) => chosen.map((value, row) => value * spread.data[row] + offset.data[row]);
+    const restore = (chosen, { offset, spread }) =>
+      chosen.map((value, row) => value * spread.data[row] + offset.data[row]);
     if (!this.settings.stateful) {
       let { values } = window;
       for (let step = 0; step < h; step += 1) {
@@ -261,7 +262,8 @@ function repeat({ batch, values, known, past, numbers }, times) {
   };
   const wide = new Float32Array(values.length * times);
   for (let place = 0; place < values.length; place += 1) wide.fill(values[place], place * times, (place + 1) * times);
-  return { batch: batch * times, values: wide, known: known.map(copies), past: past.map(copies), numbers: copies(numbers) };
+  const columns = { known: known.map(copies), past: past.map(copies) };
+  return { batch: batch * times, values: wide, ...columns, numbers: copies(numbers) };
 }
 
 function quantilesOfPaths(drawn, series, paths, probabilities) {
@@ -276,7 +278,8 @@ function quantilesOfPaths(drawn, series, paths, probabilities) {
 }
 
 function readLevels(levels) {
-  if (!Array.isArray(levels)) throw new Problem(`level: is ${levels}, expected a list of percentages, such as [80, 95]`);
+  if (!Array.isArray(levels))
+    throw new Problem(`level: is ${levels}, expected a list of percentages, such as [80, 95]`);
   for (const level of levels) {
     if (level > 0 && level < 1) {
       const problem = `${level} is below 1; levels are percentages: use ${Number((100 * level).toPrecision(6))}`;

@@ -3,21 +3,24 @@
 import { Problem } from "../problem.js";
 
 const BLANK = /_{2,}|\[MASK\]/;
-const NEIGHBOUR = "1"; // a separate token before any letter, mark or space
+// A separate token before any letter, mark or space.
+const NEIGHBOUR = "1";
 
 const trimEnd = (text) => text.replace(/ +$/, "");
 
 /** Read a text with blanks: {text, ids, places}; a blank is [MASK] or two or more underscores. */
 export function readBlanks(text, codec) {
   const { subword } = codec.tokenizer, { maskId } = codec.vocabulary;
-  if (maskId === null) throw new Problem(`tokenizer '${codec.tokenizer.name}': has no [MASK] token; choose another tokenizer`);
+  if (maskId === null) {
+    throw new Problem(`tokenizer '${codec.tokenizer.name}': has no [MASK] token; choose another tokenizer`);
+  }
   const [first, ...others] = text.split(BLANK);
   if (!others.length) throw new Problem("text: has no blank; write ___ where a word is missing");
   // A subword holds the space before it, so the space before a blank is part of what is missing.
   const ids = codec.encode(subword ? trimEnd(first) : first), places = [];
   others.forEach((behind, number) => {
     places.push(ids.length);
-    ids.push(codec.vocabulary.maskId);
+    ids.push(maskId);
     const last = number === others.length - 1;
     ids.push(...(subword ? encodeAfter(last ? behind : trimEnd(behind), codec) : codec.encode(behind)));
   });

@@ -1,6 +1,8 @@
 // What Python knows of each character. The file holds its tables, since every browser has another version of Unicode.
 
 const SPACE = 1, ALPHA = 2, ALNUM = 4, DECIMAL = 8, PRINTABLE = 16, UNASSIGNED = 32, COMBINING = 64;
+// By the rule for the letter sigma at the end of a word.
+const CASED = 128, IGNORED = 256;
 const SPACES = "[\\t-\\r\\x1c- \\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]";
 const AROUND = new RegExp(`^${SPACES}+|${SPACES}+$`, "g"), BEHIND = new RegExp(`${SPACES}+$`);
 const BETWEEN = new RegExp(`${SPACES}+`);
@@ -83,6 +85,17 @@ class Characters {
   isAssigned = (one) => (this._kind(one)[1] & UNASSIGNED) === 0;
   isCombining = (one) => (this._kind(one)[1] & COMBINING) > 0;
 
+  /** Write Σ in lower case, which is another letter at the end of a word. */
+  _lowerSigmas(text) {
+    const all = [...text];
+    const reaches = (at, step) => {
+      while (all[at] !== undefined && this._kind(all[at])[1] & IGNORED) at += step;
+      return all[at] !== undefined && (this._kind(all[at])[1] & CASED) > 0;
+    };
+    const lower = (at) => (reaches(at - 1, -1) && !reaches(at + 1, 1) ? "ς" : "σ");
+    return all.map((one, at) => (one === "Σ" ? lower(at) : one)).join("");
+  }
+
   /** Change a text, but not the characters that Python does not know. */
   _change(text, change) {
     if (!this.strange.test(text)) return change(text);
@@ -98,7 +111,7 @@ class Characters {
   }
 
   /** Python's `text.lower()`. */
-  lower = (text) => this._change(text, (part) => part.toLowerCase());
+  lower = (text) => this._change(text.includes("Σ") ? this._lowerSigmas(text) : text, (part) => part.toLowerCase());
   /** Python's `unicodedata.normalize(form, text)`. */
   normalize = (form, text) => this._change(text, (part) => part.normalize(form));
 }

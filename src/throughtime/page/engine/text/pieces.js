@@ -21,12 +21,13 @@ function openPairs({ tokens, model }, ids) {
 
   function firstIds(word) {
     const found = [], all = [...word];
-    let unknown = 0; // the number of unknown pieces that are not written yet
+    // Whether an unknown piece is not written yet.
+    let unknown = false;
     all.forEach((one, place) => {
       const piece = (place ? prefix : "") + one + (place === all.length - 1 ? suffix : "");
       if (ids.has(piece)) {
         if (unknown) found.push(ids.get(unk));
-        unknown = 0;
+        unknown = false;
         found.push(ids.get(piece));
         return;
       }
@@ -34,7 +35,7 @@ function openPairs({ tokens, model }, ids) {
       if (own) found.push(...own.map((byte) => ids.get(byte)));
       else if (unk) {
         if (unknown && !fuse) found.push(ids.get(unk));
-        unknown = 1;
+        unknown = true;
       }
     });
     if (unknown) found.push(ids.get(unk));

@@ -4,10 +4,11 @@ import { Problem } from "../problem.js";
 import { PYTHON_SPACE, strip } from "./characters.js";
 
 const SENTENCE = new RegExp(`(?<=[.!?…])${PYTHON_SPACE}+|(?<=[。！？])${PYTHON_SPACE}*`, "gu");
+// After a clause, a word, or anywhere.
 const CUTS = [
-  new RegExp(`(?<=[,;:])${PYTHON_SPACE}+|(?<=[，；：、])${PYTHON_SPACE}*`, "gu"), // after a clause
+  new RegExp(`(?<=[,;:])${PYTHON_SPACE}+|(?<=[，；：、])${PYTHON_SPACE}*`, "gu"),
   new RegExp(`${PYTHON_SPACE}+`, "gu"),
-  /(?<=[^])(?=[^])/gu, // anywhere
+  /(?<=[^])(?=[^])/gu,
 ];
 const NO_SPACE_AFTER = /[\u3000-\u30ff\u3400-\u9fff\uff00-\uffef]$/;
 const HALF = /[\ud800-\udfff]/u;
