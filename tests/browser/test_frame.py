@@ -1,4 +1,4 @@
-"""What the sections of the page share: languages, comparisons, requests for other programs, examples, files."""
+"""What the sections of the page share: languages, comparisons, requests for other programs, files."""
 
 from __future__ import annotations
 
@@ -150,7 +150,8 @@ def test_requests_for_other_programs_are_those_that_were_made(opened, trained_si
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.count("section ") == len(snippets)
     best = answers["inspect/attention"]["translations"][0]["text"]
-    assert best and best in ran.stdout
+    assert best
+    assert best in ran.stdout
 
 
 def test_a_request_of_a_file_names_a_server_to_be_started(opened, exported):
