@@ -44,13 +44,18 @@ export class Explanation {
 
 const SUBSCRIPTS = { before: word("before"), new: word("new"), normalised: word("normalised") };
 
-/** Letters as variables, "h_before" with a small word below, "5^0.75" with an exponent. */
+/** A raised number or word; who listens instead of looking hears that it is an exponent. */
+const exponent = (...raised) => [
+  make("span", { class: "unseen" }, say(" to the power of ")),
+  make("sup", {}, ...raised),
+];
+
+/** Letters as variables, "h_before" with a small word below. */
 export function formula(text) {
-  const pieces = text.split(/(tanh c(?!\()|tanh|[a-zA-Zα]+_[a-z]+|\^−?[\d.α]+|\b[a-zα]\b)/u);
+  const pieces = text.split(/(tanh c(?!\()|tanh|[a-zA-Zα]+_[a-z]+|\b[a-zα]\b)/u);
   return pieces.filter(Boolean).map((piece) => {
-    if (piece.startsWith("^")) return make("sup", {}, piece.slice(1));
     const [letter, below] = piece.split("_");
-    if (below) return make("span", {}, make("var", {}, letter), make("sub", {}, say(SUBSCRIPTS[below])));
+    if (below) return make("span", {}, make("var", {}, letter), make("sub", {}, `\u202f${say(SUBSCRIPTS[below])}`));
     return /^[a-zα]$/u.test(piece) ? make("var", {}, piece) : piece;
   });
 }
@@ -205,7 +210,7 @@ export function tellAttention(steps, row) {
         make(
           "span",
           { class: "right" },
-          make("span", { class: "side" }, "= e", make("sup", {}, say("score")), " / ", say("sum")),
+          make("span", { class: "side" }, "= e", exponent(say("score")), " / ", say("sum")),
           make("span", { class: "side" }, `= ${figure(cells[best].power)} / ${figure(sum)}`),
           make(
             "span",
@@ -223,7 +228,7 @@ export function tellAttention(steps, row) {
       [
         say("source token"),
         say("score"),
-        make("span", {}, "e", make("sup", {}, say("score")), " ÷ e", make("sup", {}, figure(largest, 2))),
+        make("span", {}, "e", exponent(say("score")), " ÷ e", exponent(figure(largest, 2))),
         say("weight"),
       ],
       rows,
@@ -270,8 +275,8 @@ export function tellBeam(tree, place) {
         make(
           "span",
           { class: "right" },
-          make("span", { class: "side" }, "= ln P / ", say("length"), make("sup", {}, "α")),
-          make("span", { class: "side" }, `= ${figure(total)} / ${length}`, make("sup", {}, String(tree.alpha))),
+          make("span", { class: "side" }, "= ln P / ", say("length"), exponent("α")),
+          make("span", { class: "side" }, `= ${figure(total)} / ${length}`, exponent(String(tree.alpha))),
           make("span", { class: "side" }, `= ${figure(total)} / ${figure(divisor)}`),
           make("span", { class: "side" }, "= ", make("b", {}, figure(score))),
         ),
