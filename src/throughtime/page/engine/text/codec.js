@@ -7,7 +7,8 @@ import { openSubword } from "./subword.js";
 import { readVocabulary, Vocabulary } from "./vocabulary.js";
 import { InputWarnings } from "./warnings.js";
 
-const WINDOW = 24;
+/** Number of tokens that are decoded again to see what a new one adds. */
+export const WINDOW = 24;
 
 /** How the marks around a sequence are displayed, whatever their names in the vocabulary. */
 export const BEGIN = "⟨begin⟩";
@@ -48,7 +49,7 @@ export class Codec {
 
   /** What each id adds to the text, including spaces; the name of a mark such as ⟨end⟩. */
   pieces(ids) {
-    return ids.map((one, place) => this.piece(ids.slice(0, place), one));
+    return ids.map((one, place) => this.piece(ids.slice(Math.max(0, place - WINDOW), place), one));
   }
 
   /** What one id adds to the text of the ids before it. */
@@ -56,7 +57,12 @@ export class Codec {
     if (one === this.vocabulary.eosId) return END;
     if (one === this.vocabulary.bosId) return BEGIN;
     const token = this.vocabulary.token(one);
-    return this.vocabulary.reserved.has(token) ? token : this.added(before, one, (text) => text);
+    if (this.vocabulary.reserved.has(token)) return token;
+    const near = before.slice(-WINDOW);
+    const old = [...this.decode(near)], all = [...this.decode([...near, one])];
+    // The last byte of a character adds the character, although the bytes before it were drawn as unknown.
+    const same = old.findIndex((letter, place) => letter !== all[place]);
+    return all.slice(same < 0 ? old.length : same).join("");
   }
 
   /** The text that one id adds to some ids, after a change of the text before and with it. */
