@@ -10,6 +10,7 @@ from itertools import pairwise
 import pytest
 from starlette.testclient import TestClient
 from tests.browser.answers import ask_all, differences
+from tests.browser.blocks import ask_model, rounded
 from tests.browser.conftest import made_once
 from tests.tiny import NUMBERS, tiny_data, training
 
@@ -21,7 +22,13 @@ from throughtime.serve.requests import Options
 
 KINDS = {
     "additive": {"num_layers": 2, "max_length": 12},
-    "feeding": {"structure": "attention", "attention": "dot", "cell": "lstm", "tokens": "bpe", "max_size": 300},
+    "feeding": {
+        "structure": "attention",
+        "attention": "dot",
+        "cell": "lstm",
+        "tokens": "bpe",
+        "max_size": 300,
+    },
     "conditional": {"structure": "conditional", "attention": "general", "scaled": True, "tokens": "char"},
     "context": {"structure": "main", "cell": "lstm", "bidirectional": False, "context": "mean"},
     "shared": {"shared": True, "bidirectional": False, "tied": False, "attention": "general", "cell": "rnn"},
@@ -34,7 +41,7 @@ STRATEGIES = {
     "greedy": {"search": "greedy"},
     "beam": {"num_beams": 4},
     "wide": {"num_beams": 8, "num_return_sequences": 4, "length_penalty": 0.2},
-    "alternatives": {"alternatives": 3},
+    "alternatives": {"alternatives": 3, "length_penalty": 0.5},
     "diverse": {"search": "diverse", "groups": 2, "num_beams": 4, "num_return_sequences": 2},
 }
 
@@ -92,7 +99,8 @@ def compare(page, client, path, bodies):
         answer = client.post(f"/{path}", json=body)
         expected = answer.json()
         if answer.status_code != 200:
-            expected, refused = {"problem": expected["error"]}, refused + 1
+            expected, refused = {"problem": plain(expected["error"])}, refused + 1
+            found = {"problem": plain(found.get("problem", ""))}
         wrong = differences(found, expected)
         if wrong and path == "inspect/beam" and has_ties(expected):
             ties += 1
@@ -100,6 +108,11 @@ def compare(page, client, path, bodies):
         told += [f"{body}: {one}" for one in wrong]
     assert ties <= len(bodies) // 10
     return told, refused
+
+
+def plain(sentence):
+    """A sentence as the server writes it; the page begins it with a capital and ends it with a stop."""
+    return sentence[:1].lower() + sentence[1:].rstrip(".")
 
 
 def has_ties(tree):
@@ -131,6 +144,37 @@ def test_translations_from_a_shortlist_are_equal(page, client, inputs):
         for place, text in enumerate(texts)
     ]
     assert compare(page, client, "translate", bodies) == ([], 0)
+
+
+@pytest.mark.parametrize("weights", ["int8", "float16"])
+def test_translations_with_rounded_weights_are_equal(node, translators, inputs, tmp_path, weights):
+    model = tt.load(translators["feeding"])
+    python = rounded(model, weights, tmp_path / "rounded")
+    texts = draw_texts(inputs, weights)
+    search = {"num_beams": 4, "num_return_sequences": 2}
+    asked = [("translate", {"q": text, "source": "en", "target": "fr", **search}) for text in texts]
+    for found, expected in zip(
+        ask_model(node, model, asked, weights), python.translate(texts, **search), strict=True
+    ):
+        assert found["translatedText"] == expected.text
+        assert found["alternatives"] == [one.text for one in expected.alternatives]
+
+
+def test_the_languages_choose_the_translator(node):
+    script = """
+    import { answer as respond } from "page/engine/requests.js";
+    const translator = (name, source, target) => ({
+      name, about: { source, target }, answers: { translate: async () => name },
+    });
+    const models = [translator("first", "en", "fr"), translator("second", "fr", "en")];
+    const ask = (body) => respond(models, "translate", body, {});
+    answer([
+      await ask({ source: "fr", target: "en" }),
+      await ask({ source: "en", target: "fr" }),
+      await ask({ source: "auto", target: "de" }),
+      await ask({ source: "en", target: "fr", model: "second" }),
+    ]);"""
+    assert node(script) == ["second", "first", "first", "second"]
 
 
 def test_attention_is_equal(page, client, inputs):
@@ -178,7 +222,13 @@ def test_gates_are_equal(page, client, inputs):
 
 def test_texts_in_lists(page, client):
     bodies = [
-        {"q": ["one two", "", "Привет"], "source": "en", "target": "fr", "model": "additive", "alternatives": 1},
+        {
+            "q": ["one two", "", "Привет"],
+            "source": "en",
+            "target": "fr",
+            "model": "additive",
+            "alternatives": 1,
+        },
         {"q": ["four"], "source": "en", "target": "fr", "model": "context"},
     ]
     assert compare(page, client, "translate", bodies) == ([], 0)
@@ -199,4 +249,4 @@ def test_texts_in_lists(page, client):
 )
 def test_refusals_are_one_sentence(page, path, body, fact):
     (found,) = ask_all(page, path, [{"model": "additive", **body}])
-    assert found["problem"].startswith(fact) or fact in found["problem"]
+    assert fact in plain(found["problem"])

@@ -137,6 +137,16 @@ def test_a_forecaster_tells_its_own_history(client):
     assert told(client, "/forecast", series=[again], h=2)["forecasts"][0]["mean"]
 
 
+def test_examples_are_texts_of_the_data_for_servers_without_keys(client, runs):
+    listed = {one["name"]: one for one in client.get("/models").json()}
+    assert {*listed["en-fr"]["examples"]} - {"the cat sleeps", "the dog sees", "a bird"} == set()
+    assert {one.count("___") for one in listed["blanks"]["examples"]} == {1}
+    assert "examples" not in listed["waves"]
+    models = Models.open([runs["en-fr"]], "cpu")
+    with TestClient(create_app(models, Options(api_key="secret"), log=io.StringIO())) as locked:
+        assert "examples" not in locked.get("/models").json()[0]
+
+
 def test_a_history_is_that_of_the_folder(runs, tmp_path):
     run, data = tmp_path / "run", tmp_path / "series.csv"
     shutil.copytree(runs["waves"], run)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.refusals import refuses
 
 from throughtime.errors import InputError
-from throughtime.text.codec import Codec
+from throughtime.text.codec import Codec, pieces
 from throughtime.text.subword import TRAINED
 from throughtime.text.tokenizer import TOKENIZERS, tokenizer
 
@@ -131,3 +131,8 @@ def test_a_damaged_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "tokenizer_config.json").write_text('{"tokenizer": "char", "options": {}}')
     with refuses("vocabulary.txt"):
         Codec.load(tmp_path)
+
+
+def test_the_last_byte_of_a_character_adds_only_the_character() -> None:
+    codec = Codec.build(["aa bb"], "bpe", max_size=300)
+    assert pieces(codec, codec.encode("aa 识别")) == ["aa", " ", "\ufffd", "", "识", "\ufffd", "", "别"]

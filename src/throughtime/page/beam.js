@@ -1,8 +1,9 @@
 // The tree of a beam search, step by step: what was kept, what was cut, why, and what if.
 
-import { draw, make, percent, short } from "./dom.js";
+import { draw, make, short } from "./dom.js";
 import { pathTo } from "./equations.js";
 import { Explanation, tellBeam } from "./explain.js";
+import { END, describeNode, describeStep, joinPieces, wordOf } from "./hypotheses.js";
 import { choiceBar, Interventions } from "./intervene.js";
 import { measure, shorten } from "./matrix.js";
 import { scroller } from "./scroller.js";
@@ -13,13 +14,14 @@ const ROW = 46;
 const HEIGHT = 36; // of a node
 const PAUSE = 700;
 const LONGEST = 240; // pixels of a token's text
-const END = "⟨end⟩";
 
 export function beamSection(models) {
   const section = new Section(
     "search",
     say("Watch the search"),
-    say("At each step, every hypothesis is continued with every token, and only the best are kept. Move the slider or press play; choose a token to see why it was kept or cut, to force it, or to forbid it."),
+    say(
+      "At each step, every hypothesis is continued with every token, and only the best are kept. Move the slider or press play; choose a token to see why it was kept or cut, to force it, or to forbid it.",
+    ),
     models,
   );
   const width = make("input", { type: "number", min: 1, max: 20, value: 4, inputmode: "numeric" });
@@ -231,7 +233,9 @@ function drawTree(tree, name, onChoose) {
   function neighbour(key) {
     const inColumn = (step, row) => (steps.get(step) ?? []).find((place) => rows[place] === row) ?? null;
     const { step, parent } = nodes[chosen];
-    const children = nodes.map((_, place) => place).filter((place) => nodes[place].parent === chosen && nodes[place].step <= last);
+    const children = nodes
+      .map((_, place) => place)
+      .filter((place) => nodes[place].parent === chosen && nodes[place].step <= last);
     switch (key) {
       case "ArrowLeft":
         return parent;
@@ -269,62 +273,4 @@ function drawTree(tree, name, onChoose) {
       if (nodes[chosen].step > step) this.choose(pathTo(nodes, chosen)[step - 1]);
     },
   };
-}
-
-/** What happened at a step. */
-function describeStep(tree, step) {
-  const own = tree.nodes.filter((node) => node.step === step);
-  const kept = own.filter((node) => node.status === "kept").length;
-  const ended = own.filter((node) => node.status === "ended").length;
-  const told = say("Step {step}: {kept} kept, {ended} ended; of the others, which were cut, {cut} are shown.", {
-    step,
-    kept,
-    ended,
-    cut: own.length - kept - ended,
-  });
-  const { text, score } = tree.results[0];
-  return step < tree.steps ? told : `${told} ${say("The best: “{text}”, score {score}.", { text, score: short(score) })}`;
-}
-
-function describeNode(tree, place) {
-  const node = tree.nodes[place];
-  return say("“{text}”: {reason}. Probability of the token: {share}; of the whole text: ln P {total}, score {score}.", {
-    text: joinPieces(tree.nodes, place),
-    reason: reasonOf(tree, node),
-    share: percent(node.probability),
-    total: short(node.log_prob),
-    score: short(node.score),
-  });
-}
-
-/** The reason of a node in the language of the page; the answer has it in English. */
-function reasonOf(tree, { status, reason, score }) {
-  const width = tree.width;
-  const numbers = (reason.match(/[−-]?\d+(\.\d+)?/g) ?? []).map((one) => one.replace("-", "−"));
-  if (status === "ended") return say("a complete translation, with the score {score}", { score: short(score) });
-  if (status === "kept")
-    return width > 1 ? say("one of the {width} best of this step", { width }) : say("the best of this step");
-  const [first, second, third] = numbers;
-  if (/^not among the \d+ best of this step: ln P/.test(reason))
-    return say("not among the {width} best of this step: ln P {own}, the last has {last}", { width, own: second, last: third });
-  if (reason.startsWith("a complete translation, but"))
-    return say("a complete translation, but its score {own} is below the best found, {found}", { own: first, found: second });
-  if (reason.startsWith("cannot win"))
-    return say("cannot win: it can reach at most {reach}, and {found} was found already", { reach: first, found: second });
-  return reason;
-}
-
-function joinPieces(nodes, place) {
-  if (place === null) return "";
-  const pieces = pathTo(nodes, place).map((at) => (nodes[at].label === END ? ` ${END}` : nodes[at].piece));
-  // A character of several tokens is unknown until its last one.
-  return pieces.join("").replace(/\ufffd+(?=.)/gu, "").trim();
-}
-
-/** The word that a token belongs to, as far as it is written: a token inside a word has a dot before it. */
-function wordOf(nodes, place) {
-  const path = pathTo(nodes, place);
-  let first = path.length - 1;
-  while (first > 0 && nodes[path[first]].label.startsWith("·")) first -= 1;
-  return path.slice(first).map((at) => nodes[at].piece).join("").replace(/\ufffd+(?=.)/gu, "").trim() || null;
 }

@@ -133,6 +133,7 @@ export const CHINESE = {
   "{level} % within {low} and {high}": "{level} % 的区间为 {low} 至 {high}",
   // The pictures
   // The pictures, their explanations and interventions
+  " to the power of ": " 的幂，指数为 ",
   ", ": "，",
   "1 keeps the state": "为 1 时保持状态",
   "A model with attention looks back at all source words before it writes a word; a model without it reads the source into one vector.":

@@ -1,6 +1,15 @@
 // The equations behind the pictures with the numbers of an answer filled in. Nothing here is drawn.
 
-const KNOWN = new Set(["GRU", "LSTM", "CoupledLSTM", "LayerNormLSTM", "ProjectedLSTM", "MogrifierLSTM", "MinGRU", "MinLSTM"]);
+const KNOWN = new Set([
+  "GRU",
+  "LSTM",
+  "CoupledLSTM",
+  "LayerNormLSTM",
+  "ProjectedLSTM",
+  "MogrifierLSTM",
+  "MinGRU",
+  "MinLSTM",
+]);
 
 /** A number with three decimals and a real minus. */
 export function figure(value, digits = 3) {
@@ -9,7 +18,8 @@ export function figure(value, digits = 3) {
 }
 
 /** The same as part of a product or a sum: a negative number stands in brackets. */
-const part = (value, digits) => (figure(value, digits).startsWith("−") ? `(${figure(value, digits)})` : figure(value, digits));
+const part = (value, digits) =>
+  figure(value, digits).startsWith("−") ? `(${figure(value, digits)})` : figure(value, digits);
 
 /** What went into σ or tanh, computed back from its result, which is rounded to four decimals. */
 function inside(value, curve) {
@@ -132,9 +142,7 @@ function memoryEquations(answer, row, step) {
   const before = stateBefore(answer, "c", row, step, f, i * g);
   const old = before.value === null ? "?" : part(before.value);
   const coupled = answer.cell === "CoupledLSTM";
-  const first = coupled
-    ? { letter: "i", symbols: "1 − f", numbers: `1 − ${figure(f)}`, value: i }
-    : gate("i", i);
+  const first = coupled ? { letter: "i", symbols: "1 − f", numbers: `1 − ${figure(f)}`, value: i } : gate("i", i);
   const lines = [gate("f", f), first, gate("g", g, "tanh"), gate("o", o)];
   const normalised = answer.cell === "LayerNormLSTM";
   lines.push({

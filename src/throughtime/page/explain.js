@@ -44,24 +44,36 @@ export class Explanation {
 
 const SUBSCRIPTS = { before: word("before"), new: word("new"), normalised: word("normalised") };
 
-/** Letters as variables, "h_before" with a small word below, "5^0.75" with an exponent. */
+/** A raised number or word; who listens instead of looking hears that it is an exponent. */
+const exponent = (...raised) => [
+  make("span", { class: "unseen" }, say(" to the power of ")),
+  make("sup", {}, ...raised),
+];
+
+/** Letters as variables, "h_before" with a small word below. */
 export function formula(text) {
-  const pieces = text.split(/(tanh c(?!\()|tanh|[a-zA-Zα]+_[a-z]+|\^−?[\d.α]+|\b[a-zα]\b)/u);
+  const pieces = text.split(/(tanh c(?!\()|tanh|[a-zA-Zα]+_[a-z]+|\b[a-zα]\b)/u);
   return pieces.filter(Boolean).map((piece) => {
-    if (piece.startsWith("^")) return make("sup", {}, piece.slice(1));
     const [letter, below] = piece.split("_");
-    if (below) return make("span", {}, make("var", {}, letter), make("sub", {}, say(SUBSCRIPTS[below])));
+    if (below) return make("span", {}, make("var", {}, letter), make("sub", {}, `\u202f${say(SUBSCRIPTS[below])}`));
     return /^[a-zα]$/u.test(piece) ? make("var", {}, piece) : piece;
   });
 }
 
 function equation({ letter, symbols, numbers, value }, said = "") {
-  const line = (text) => (text === null || text === undefined ? null : make("span", { class: "side" }, "= ", formula(text)));
+  const line = (text) =>
+    text === null || text === undefined ? null : make("span", { class: "side" }, "= ", formula(text));
   return make(
     "div",
     { class: "equation" },
     make("span", { class: "left" }, formula(letter)),
-    make("span", { class: "right" }, line(symbols), line(numbers), make("span", { class: "side" }, "= ", make("b", {}, figure(value)))),
+    make(
+      "span",
+      { class: "right" },
+      line(symbols),
+      line(numbers),
+      make("span", { class: "side" }, "= ", make("b", {}, figure(value))),
+    ),
     said ? make("span", { class: "words" }, said) : null,
   );
 }
@@ -94,33 +106,68 @@ export function tellUnit(answer, row, step) {
   if (before === "zero") notes.push(say("At its first step, a layer has nothing to remember: the value before is 0."));
   if (before === "computed")
     notes.push(
-      say("The value before this step came from another part of the model and is not in the picture; it was computed back from the equation."),
+      say(
+        "The value before this step came from another part of the model and is not in the picture; it was computed back from the equation.",
+      ),
     );
-  if (before === "unknown") notes.push(say("The value before this step is unknown (?), but so little of it is kept that it does not count."));
+  if (before === "unknown")
+    notes.push(say("The value before this step is unknown (?), but so little of it is kept that it does not count."));
   if (normalised) notes.push(say("This cell normalises the memory over all units before it is shown."));
   if (projected !== undefined)
-    notes.push(say("This cell then mixes the products of all units by a matrix; here the state became h = {h}.", { h: figure(projected) }));
+    notes.push(
+      say("This cell then mixes the products of all units by a matrix; here the state became h = {h}.", {
+        h: figure(projected),
+      }),
+    );
   if (!form) notes.push(say("The equations of this cell are its own; these are the values of its letters."));
-  const share = keeps === null || !form ? null : say("So at “{token}” unit {unit} keeps {share} of what it held before.", { ...where, share: percent(keeps) });
+  const share =
+    keeps === null || !form
+      ? null
+      : say("So at “{token}” unit {unit} keeps {share} of what it held before.", { ...where, share: percent(keeps) });
   return [
     make("h3", {}, say("Unit {unit} at “{token}”", where)),
     INTRODUCTIONS[form] ? text(say(INTRODUCTIONS[form])) : null,
-    make("div", { class: "equations" }, lines.map((line) => equation(line, meaning(line.letter, answer.gates)))),
+    make(
+      "div",
+      { class: "equations" },
+      lines.map((line) => equation(line, meaning(line.letter, answer.gates))),
+    ),
     share ? make("p", { class: "so" }, share) : null,
     ...notes.map((note) => make("p", { class: "hint" }, note)),
-    form && form !== "rnn" ? make("p", { class: "hint" }, say("The number inside σ or tanh is the weighted sum; it was computed back from the result.")) : null,
+    form && form !== "rnn"
+      ? make(
+          "p",
+          { class: "hint" },
+          say("The number inside σ or tanh is the weighted sum; it was computed back from the result."),
+        )
+      : null,
   ];
 }
 
 const MOST_ROWS = 8;
 
 function table(name, heads, rows) {
-  const cells = (kind, row) => row.map((one, i) => make(i ? kind : "th", { ...(i ? {} : { scope: kind === "th" ? "col" : "row" }), ...(i ? { class: "figure" } : {}), ...(i && kind === "th" ? { scope: "col" } : {}) }, one));
+  const cells = (kind, row) =>
+    row.map((one, i) =>
+      make(
+        i ? kind : "th",
+        {
+          ...(i ? {} : { scope: kind === "th" ? "col" : "row" }),
+          ...(i ? { class: "figure" } : {}),
+          ...(i && kind === "th" ? { scope: "col" } : {}),
+        },
+        one,
+      ),
+    );
   return make(
     "table",
     { class: "sums", "aria-label": name },
     make("thead", {}, make("tr", {}, cells("th", heads))),
-    make("tbody", {}, rows.map((row) => make("tr", {}, cells("td", row)))),
+    make(
+      "tbody",
+      {},
+      rows.map((row) => make("tr", {}, cells("td", row))),
+    ),
   );
 }
 
@@ -138,7 +185,13 @@ export function tellAttention(steps, row) {
     figure(cells[i].power, 3),
     figure(cells[i].weight, 3),
   ]);
-  if (rest.length) rows.push([say("{count} others", { count: rest.length }), "", figure(total("power"), 3), figure(total("weight"), 3)]);
+  if (rest.length)
+    rows.push([
+      say("{count} others", { count: rest.length }),
+      "",
+      figure(total("power"), 3),
+      figure(total("weight"), 3),
+    ]);
   rows.push([say("sum"), "", figure(sum, 3), "1"]);
   return [
     make("h3", {}, say("From scores to weights, for “{token}”", { token: steps.target[row].trim() || "␣" })),
@@ -157,18 +210,34 @@ export function tellAttention(steps, row) {
         make(
           "span",
           { class: "right" },
-          make("span", { class: "side" }, "= e", make("sup", {}, say("score")), " / ", say("sum")),
+          make("span", { class: "side" }, "= e", exponent(say("score")), " / ", say("sum")),
           make("span", { class: "side" }, `= ${figure(cells[best].power)} / ${figure(sum)}`),
-          make("span", { class: "side" }, "= ", make("b", {}, figure(cells[best].weight)), " ", say("for “{token}”", { token: steps.source[best].trim() || "␣" })),
+          make(
+            "span",
+            { class: "side" },
+            "= ",
+            make("b", {}, figure(cells[best].weight)),
+            " ",
+            say("for “{token}”", { token: steps.source[best].trim() || "␣" }),
+          ),
         ),
       ),
     ),
     table(
       say("From scores to weights"),
-      [say("source token"), say("score"), make("span", {}, "e", make("sup", {}, say("score")), " ÷ e", make("sup", {}, figure(largest, 2))), say("weight")],
+      [
+        say("source token"),
+        say("score"),
+        make("span", {}, "e", exponent(say("score")), " ÷ e", exponent(figure(largest, 2))),
+        say("weight"),
+      ],
       rows,
     ),
-    make("p", { class: "hint" }, say("All powers are divided by the largest one, so that they stay small; this changes no weight.")),
+    make(
+      "p",
+      { class: "hint" },
+      say("All powers are divided by the largest one, so that they stay small; this changes no weight."),
+    ),
   ];
 }
 
@@ -180,7 +249,11 @@ export function tellBeam(tree, place) {
   const hidden = terms.slice(3, terms.length - MOST_ROWS);
   const rows = shown.map((term) =>
     term
-      ? [make("bdi", {}, term.label), percent(term.probability), `ln ${short(term.probability, 3)} = ${figure(term.gained)}`]
+      ? [
+          make("bdi", {}, term.label),
+          percent(term.probability),
+          `ln ${short(term.probability, 3)} = ${figure(term.gained)}`,
+        ]
       : [say("{count} others", { count: hidden.length }), "", figure(hidden.reduce((so, one) => so + one.gained, 0))],
   );
   rows.push([say("sum: ln P"), percent(Math.exp(total)), make("b", {}, figure(total))]);
@@ -202,8 +275,8 @@ export function tellBeam(tree, place) {
         make(
           "span",
           { class: "right" },
-          make("span", { class: "side" }, "= ln P / ", say("length"), make("sup", {}, "α")),
-          make("span", { class: "side" }, `= ${figure(total)} / ${length}`, make("sup", {}, String(tree.alpha))),
+          make("span", { class: "side" }, "= ln P / ", say("length"), exponent("α")),
+          make("span", { class: "side" }, `= ${figure(total)} / ${length}`, exponent(String(tree.alpha))),
           make("span", { class: "side" }, `= ${figure(total)} / ${figure(divisor)}`),
           make("span", { class: "side" }, "= ", make("b", {}, figure(score))),
         ),
@@ -220,7 +293,9 @@ export function tellBeam(tree, place) {
       { class: "hint" },
       whole
         ? say("This text has ended, so its score counts: the best score wins.")
-        : say("Within a step all texts have the same length, so ln P alone decides which are kept; scores decide between texts that have ended."),
+        : say(
+            "Within a step all texts have the same length, so ln P alone decides which are kept; scores decide between texts that have ended.",
+          ),
     ),
   ];
 }

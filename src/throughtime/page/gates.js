@@ -11,7 +11,9 @@ export function gatesSection(models) {
   const section = new Section(
     "gates",
     say("See which units remember"),
-    say("Each row is a unit, each column a token. Units that remember longest are at the top, those that forget fastest at the bottom. Choose a cell to see how its value comes about."),
+    say(
+      "Each row is a unit, each column a token. Units that remember longest are at the top, those that forget fastest at the bottom. Choose a cell to see how its value comes about.",
+    ),
     models,
   );
   const layer = make("select", {}, make("option", { value: 0 }, "1"));
@@ -39,7 +41,10 @@ export function gatesSection(models) {
     );
     options(
       gate,
-      answer.gates.map((letter) => [letter, [letter.replace("-", "−"), meaning(letter, answer.gates)].filter(Boolean).join(say(", "))]),
+      answer.gates.map((letter) => [
+        letter,
+        [letter.replace("-", "−"), meaning(letter, answer.gates)].filter(Boolean).join(say(", ")),
+      ]),
       answer.gates.includes(before) ? before : answer.gates[0],
     );
     picture.show(answer, gate.value);
@@ -61,7 +66,9 @@ function options(select, pairs, chosen) {
 
 /** The name of a layer in the language of the page; the answer has it in English. */
 function layerName(name) {
-  const found = /^(encoder layer|decoder layer|layer)(?: (\d+)|, (.+) cell)?( from the left| from the right)?$/.exec(name);
+  const found = /^(encoder layer|decoder layer|layer)(?: (\d+)|, (.+) cell)?( from the left| from the right)?$/.exec(
+    name,
+  );
   if (!found) return name;
   const [, part, number, cell, way] = found;
   if (cell) return say("decoder layer, {cell} cell", { cell });
@@ -73,7 +80,9 @@ function layerName(name) {
         ? say("decoder layer {which}", { which })
         : say("layer {which}", { which });
   if (!way) return said;
-  return way === " from the left" ? say("{layer} from the left", { layer: said }) : say("{layer} from the right", { layer: said });
+  return way === " from the left"
+    ? say("{layer} from the left", { layer: said })
+    : say("{layer} from the right", { layer: said });
 }
 
 class GatePicture {
@@ -102,7 +111,8 @@ class GatePicture {
     // The memory of one unit may be far beyond 1: it must not make all others pale.
     const sizes = flat.map(Math.abs).sort((one, other) => one - other);
     const most = Math.max(1, sizes[Math.floor(0.95 * (sizes.length - 1))]);
-    const same = this.answer === answer || (this.answer?.cell === answer.cell && this.answer?.units.length === units.length);
+    const same =
+      this.answer === answer || (this.answer?.cell === answer.cell && this.answer?.units.length === units.length);
     const [row, step] = same && this.at ? this.at : [0, Math.min(1, tokens.length - 1)];
     this.answer = answer;
     const shown = letter.replace("-", "−");

@@ -6,6 +6,7 @@ import { scroller } from "./scroller.js";
 
 const SIZE = 13;
 const EDGE = 4; // pixels around the picture, for the frame of a focused or chosen cell
+const WIDEST = 160; // pixels of a cell
 const TILT = (50 * Math.PI) / 180;
 const MOST = 16000; // pixels of a canvas, the limit of some browsers
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
@@ -36,6 +37,9 @@ export function shorten(text, room, size = SIZE, weight = 400) {
   }
   return `${letters.slice(0, low).join("")}…`;
 }
+
+/** A text that keeps its direction inside a sentence of another one: with marks that are not seen. */
+export const isolate = (text) => (RIGHT_TO_LEFT.test(text) ? `\u2068${text}\u2069` : text);
 
 /** Whether words are read from right to left: most of them are in Arabic, Hebrew and the like. */
 export const fromRight = (words) =>
@@ -70,16 +74,24 @@ export function matrix({ name, rows, columns, values, kind = "open", most = 1, h
     const left = Math.ceil(Math.min(rowWidth, Math.max(64, 0.36 * room))) + 10;
     const widths = columns.map((label) => Math.min(measure(label), 150));
     const even = (room - left - 4) / columns.length;
-    const flat = Math.max(...widths) + 8 <= Math.min(even, 110);
+    const flat = Math.max(...widths) + 8 <= Math.min(even, WIDEST);
     const reach = flat ? 0 : Math.max(...widths) * Math.sin(TILT);
     const top = flat ? 26 : Math.ceil(reach + 20);
     const beyond = (wide) =>
-      flat ? 2 : Math.max(2, ...widths.map((each, i) => each * Math.cos(TILT) + 8 - (columns.length - place(i) - 0.5) * wide));
-    let wide = within(even, 16, 110);
+      flat
+        ? 2
+        : Math.max(2, ...widths.map((each, i) => each * Math.cos(TILT) + 8 - (columns.length - place(i) - 0.5) * wide));
+    let wide = within(even, 16, WIDEST);
     // The last labels may lean over the right edge: the cells make room for them.
-    for (let turn = 0; turn < 3; turn += 1)
-      wide = within((room - left - beyond(wide)) / columns.length, 16, 110);
-    return { left, top, wide, flat, width: left + wide * columns.length + beyond(wide), height: top + high * rows.length + 2 };
+    for (let turn = 0; turn < 3; turn += 1) wide = within((room - left - beyond(wide)) / columns.length, 16, WIDEST);
+    return {
+      left,
+      top,
+      wide,
+      flat,
+      width: left + wide * columns.length + beyond(wide),
+      height: top + high * rows.length + 2,
+    };
   }
   const place = (column) => (mirrored ? columns.length - 1 - column : column);
 
@@ -146,7 +158,12 @@ export function matrix({ name, rows, columns, values, kind = "open", most = 1, h
     if (lit !== null) box(band, grid.left, lit, grid.wide * columns.length);
   }
   function box(one, x, row, wide) {
-    Object.assign(one.style, { left: `${x}px`, top: `${grid.top + high * row}px`, width: `${wide}px`, height: `${high}px` });
+    Object.assign(one.style, {
+      left: `${x}px`,
+      top: `${grid.top + high * row}px`,
+      width: `${wide}px`,
+      height: `${high}px`,
+    });
   }
   function cellAt(event) {
     const around = plane.getBoundingClientRect();

@@ -4,7 +4,7 @@ import { scale, strip } from "./colours.js";
 import { copyButton, make, percent, short, within } from "./dom.js";
 import { Explanation, tellAttention } from "./explain.js";
 import { choiceBar, Interventions } from "./intervene.js";
-import { fromRight, matrix } from "./matrix.js";
+import { fromRight, isolate, matrix } from "./matrix.js";
 import { Section, textForm } from "./section.js";
 import { say } from "./words.js";
 
@@ -14,7 +14,9 @@ export function translateSection(models) {
   const section = new Section(
     "translate",
     say("Translate, and see what each word looked at"),
-    say("Point at a word of the translation, or move to it with the keyboard: the source words that it attended to light up."),
+    say(
+      "Point at a word of the translation, or move to it with the keyboard: the source words that it attended to light up.",
+    ),
     models,
   );
   const many = make(
@@ -50,9 +52,21 @@ class Alignments {
     this.bar = choiceBar(interventions);
     this.choices = make("div", { class: "choices", role: "group", "aria-label": say("Translations") });
     this.place = make("div", { class: "parts" });
-    this.legend = make("p", { class: "legend" }, "0 % ", strip("open"), " 100 %", make("span", {}, say("of the attention of a word")));
+    this.legend = make(
+      "p",
+      { class: "legend" },
+      "0 % ",
+      strip("open"),
+      " 100 %",
+      make("span", {}, say("of the attention of a word")),
+    );
     section.view.append(
-      make("div", { class: "result" }, this.choices, copyButton(() => this.best ?? "")),
+      make(
+        "div",
+        { class: "result" },
+        this.choices,
+        copyButton(() => this.best ?? ""),
+      ),
       interventions.element,
       make(
         "div",
@@ -102,7 +116,15 @@ class Alignments {
       this.place.replaceChildren(
         make("p", { class: "hint" }, say("There are no words to align, or this model has no attention.")),
       );
-      this.explanation.tell(make("p", {}, say("A model with attention looks back at all source words before it writes a word; a model without it reads the source into one vector.")));
+      this.explanation.tell(
+        make(
+          "p",
+          {},
+          say(
+            "A model with attention looks back at all source words before it writes a word; a model without it reads the source into one vector.",
+          ),
+        ),
+      );
       return;
     }
     this.place.replaceChildren(...drawn.map((view) => view.element));
@@ -115,7 +137,12 @@ class Alignments {
     const { source, target, weights } = one.alignment;
     const sources = make(
       "div",
-      { class: "words painted", role: "group", "aria-label": say("Source words"), dir: fromRight(source) ? "rtl" : "ltr" },
+      {
+        class: "words painted",
+        role: "group",
+        "aria-label": say("Source words"),
+        dir: fromRight(source) ? "rtl" : "ltr",
+      },
       source.map((word) => make("span", { class: "word" }, word)),
     );
     let lit = null;
@@ -166,7 +193,12 @@ class Alignments {
       ),
     );
     const direction = fromRight(target) ? "rtl" : "ltr";
-    const group = { class: "words target", role: "group", "aria-label": say("Words of the translation"), dir: direction };
+    const group = {
+      class: "words target",
+      role: "group",
+      "aria-label": say("Words of the translation"),
+      dir: direction,
+    };
     const written = make("div", group, targets);
     written.addEventListener("keydown", (event) => {
       const ahead = direction === "rtl" ? "ArrowLeft" : "ArrowRight";
@@ -178,7 +210,9 @@ class Alignments {
       targets[next]?.focus();
     });
     const map = matrix({
-      name: say("Alignment: a row for each word of the translation, a column for each source word. Choose a row with the arrow keys."),
+      name: say(
+        "Alignment: a row for each word of the translation, a column for each source word. Choose a row with the arrow keys.",
+      ),
       rows: target,
       columns: source,
       values: weights,
@@ -204,7 +238,13 @@ class Alignments {
     if (!one.steps?.scores) {
       this.explanation.tell(
         make("h3", {}, say("What “{word}” looked at", { word: target[row] })),
-        make("p", {}, say("Before it writes a word, the model gives each source word a weight. The weights of a row add up to 1: they say how much each source word counts for this word of the translation.")),
+        make(
+          "p",
+          {},
+          say(
+            "Before it writes a word, the model gives each source word a weight. The weights of a row add up to 1: they say how much each source word counts for this word of the translation.",
+          ),
+        ),
       );
       return;
     }
@@ -223,7 +263,9 @@ class Alignments {
             ),
           ),
         );
-      const merged = say("In the matrix, weights are added up over the tokens of a source word, and averaged over those of a word of the translation.");
+      const merged = say(
+        "In the matrix, weights are added up over the tokens of a source word, and averaged over those of a word of the translation.",
+      );
       const same = one.steps.target.length === target.length && one.steps.source.length === one.alignment.source.length;
       this.explanation.tell(others, ...tellAttention(one.steps, token), !same && make("p", { class: "hint" }, merged));
     };
@@ -257,12 +299,15 @@ export function tokensOf(tokens, words, row) {
   return own.length ? own : [Math.min(row, tokens.length - 1)];
 }
 
-function describeAttention(word, source, row) {
+function describeAttention(said, source, row) {
+  const word = isolate(said);
   const looks = row
     .map((weight, column) => [weight, source[column]])
     .filter(([weight]) => weight >= 0.1)
     .sort(([one], [other]) => other - one)
-    .map(([weight, from]) => `${from} ${Math.round(100 * weight)} %`)
+    .map(([weight, from]) => `${isolate(from)} ${Math.round(100 * weight)} %`)
     .join(say(", "));
-  return looks ? say("{word} looked at {looks}", { word, looks }) : say("{word} looked at no word in particular", { word });
+  return looks
+    ? say("{word} looked at {looks}", { word, looks })
+    : say("{word} looked at no word in particular", { word });
 }

@@ -157,8 +157,9 @@ async def ready(request: Request) -> JSONResponse:
 
 @state.get("/models")
 async def list_models(request: Request) -> list[dict[str, Any]]:
-    """All models with their tasks and abilities."""
-    return [one.values() for one in get_service(request).models]
+    """All models with their tasks and abilities, and texts to try them with if anybody may use them."""
+    service = get_service(request)
+    return [one.values(private=service.keys.required) for one in service.models]
 
 
 @state.get("/metrics", response_class=PlainTextResponse)

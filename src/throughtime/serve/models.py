@@ -45,9 +45,10 @@ class Served:
         """The code of the language that it translates to."""
         return target_of(self.model)
 
-    def values(self) -> dict[str, Any]:
-        """Its description for clients."""
-        return describe_model(self.name, self.task, self.model, self.abilities, self.examples)
+    def values(self, *, private: bool = False) -> dict[str, Any]:
+        """Its description for clients; a `private` one shows no examples, which are from its data."""
+        examples = () if private else self.examples
+        return describe_model(self.name, self.task, self.model, self.abilities, examples)
 
 
 @dataclass(frozen=True)

@@ -160,7 +160,10 @@ def pieces(codec: Codec, ids: Sequence[int]) -> list[str]:
 
 
 def piece(codec: Codec, before: Sequence[int], one: int) -> str:
-    """Return what one id adds to the text of the ids before it."""
+    """Return what one id adds to the text of the ids before it.
+
+    The last byte of a character adds the character, although the bytes before it were drawn as unknown.
+    """
     marks = {codec.vocabulary.bos_id: BEGIN, codec.vocabulary.eos_id: END}
     if one in marks:
         return marks[one]
@@ -169,7 +172,8 @@ def piece(codec: Codec, before: Sequence[int], one: int) -> str:
         return token
     near = list(before[-WINDOW:])
     text, longer = codec.decode(near), codec.decode([*near, one])
-    return longer[len(text) :] if longer.startswith(text) else longer
+    pairs = enumerate(zip(text, longer, strict=False))
+    return longer[next((place for place, (old, new) in pairs if old != new), len(text)) :]
 
 
 def label(piece: str, before: str = "") -> str:

@@ -10,15 +10,6 @@ export function readTexts({ q }) {
   return checkTexts(q);
 }
 
-/** A whole number of a request within bounds, or the default if it is left out. */
-export function readCount(name, value, otherwise, most = Infinity) {
-  if (value === undefined || value === null) return otherwise;
-  if (!Number.isInteger(value) || value < 1)
-    throw new Problem(`${name}: is ${value}, expected a whole number of 1 or more`);
-  if (value > most) throw new Problem(`${name}: is ${value}, expected at most ${most}`);
-  return value;
-}
-
 /** Sequences of ids as one column each, padded with zeros: {ids [T, B], lengths [B]}. */
 export function pad(sequences) {
   const longest = Math.max(1, ...sequences.map((one) => one.length));
@@ -49,12 +40,14 @@ export function normalise(logProbs) {
 
 /** The places of the `k` highest values, the highest first; of equal ones, the first. */
 export function likeliest(values, k) {
-  const order = Array.from(values, (_, place) => place);
-  return order.sort((one, other) => values[other] - values[one] || one - other).slice(0, k);
-}
-
-/** The answer to a request: the results and, if there are any, the warnings about its texts. */
-export function answerTexts(model, results, warnings) {
-  const sentences = Object.values(warnings);
-  return { model: model.name, results, ...(sentences.length ? { warnings: sentences } : {}) };
+  const best = [];
+  for (let place = 0; place < values.length; place += 1) {
+    const value = values[place];
+    let at = best.length;
+    if (at === k && !(value > values[best[k - 1]])) continue;
+    while (at > 0 && value > values[best[at - 1]]) at -= 1;
+    best.splice(at, 0, place);
+    if (best.length > k) best.pop();
+  }
+  return best;
 }

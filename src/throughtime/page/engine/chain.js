@@ -32,7 +32,8 @@ export function bestTags(scores, weights) {
   const [start, ...rest] = addEnds(scores, weights);
   let reached = start;
   const cameFrom = rest.map((row) => {
-    const reach = row.map((_, tag) => reached.map((score, before) => Math.fround(score + weights.transitions[before][tag])));
+    const step = (score, before, tag) => Math.fround(score + weights.transitions[before][tag]);
+    const reach = row.map((_, tag) => reached.map((score, before) => step(score, before, tag)));
     const best = reach.map(argmax);
     reached = row.map((score, tag) => Math.fround(reach[tag][best[tag]] + score));
     return best;

@@ -4,12 +4,19 @@ import { inferFrequency, places, quoted } from "./panel.js";
 import { Problem } from "./problem.js";
 
 const YEARS = [1678, 2261]; // those that nanoseconds in 64 bits cover
-const ISO =
-  /^(\d{4})(?:-(\d\d)-(\d\d)|(\d\d)(\d\d)|-?W(\d\d)(?:-?(\d))?)(?:.(\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,](\d+))?)?)?(Z|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?)?$/su;
-const PARTS =
-  /^(\d{1,4})([./-])(\d{1,2})\2(\d{1,4})(?:[ T]+(\d{1,2}):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)? ?([AaPp][Mm])?)?$/;
-const NAMED =
-  /^(?:(\d{1,2})[ -]([A-Za-z]{3,9})\.?(?:,? |-)|([A-Za-z]{3,9})\.?(?: (\d{1,2}),? |[ -]))(\d{4})(?:,?[ T](\d{1,2}):(\d\d)(?::(\d\d))?)?$/;
+const whole = (...parts) => new RegExp(`^${parts.map((part) => part.source).join("")}$`, "s");
+const ISO = whole(
+  /(\d{4})(?:-(\d\d)-(\d\d)|(\d\d)(\d\d)|-?W(\d\d)(?:-?(\d))?)/,
+  /(?:.(\d\d)(?::?(\d\d)(?::?(\d\d)(?:[.,](\d+))?)?)?(Z|[+-]\d\d(?::?\d\d(?::?\d\d)?)?)?)?/,
+);
+const PARTS = whole(
+  /(\d{1,4})([./-])(\d{1,2})\2(\d{1,4})/,
+  /(?:[ T]+(\d{1,2}):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)? ?([AaPp][Mm])?)?/,
+);
+const NAMED = whole(
+  /(?:(\d{1,2})[ -]([A-Za-z]{3,9})\.?(?:,? |-)|([A-Za-z]{3,9})\.?(?: (\d{1,2}),? |[ -]))(\d{4})/,
+  /(?:,?[ T](\d{1,2}):(\d\d)(?::(\d\d))?)?/,
+);
 const MONTHS = "january february march april may june july august september october november december".split(" ");
 const ORDERS = { dmy: "%d{0}%m{0}%Y", mdy: "%m{0}%d{0}%Y", ymd: "%Y{0}%m{0}%d" };
 const WORDS = { dmy: "day first", mdy: "month first", ymd: "year first" };
@@ -34,17 +41,16 @@ function readIso(text) {
   const found = ISO.exec(text);
   if (!found) return null;
   const number = (place) => Number(found[place] ?? 0);
-  let time;
+  let date = [number(1), number(2) || number(4), number(3) || number(5)];
   if (found[6]) {
     const fourth = new Date(Date.UTC(number(1), 0, 4)); // always in week 1
     const monday = fourth.getTime() / 864e5 - ((fourth.getUTCDay() + 6) % 7);
     const weekday = number(7) || 1;
     if (number(6) < 1 || number(6) > 53 || weekday > 7) return null;
-    const date = new Date((monday + 7 * (number(6) - 1) + weekday - 1) * 864e5);
-    time = moment(date.getUTCFullYear(), date.getUTCMonth() + 1, date.getUTCDate(), number(8), number(9), number(10), found[11]);
-  } else {
-    time = moment(number(1), number(2) || number(4), number(3) || number(5), number(8), number(9), number(10), found[11]);
+    const day = new Date((monday + 7 * (number(6) - 1) + weekday - 1) * 864e5);
+    date = [day.getUTCFullYear(), day.getUTCMonth() + 1, day.getUTCDate()];
   }
+  const time = moment(...date, number(8), number(9), number(10), found[11]);
   if (time === null || !found[12] || found[12] === "Z") return time;
   const [hours, minutes, seconds] = found[12].match(/\d\d/g).map(Number);
   const away = (hours * 3600 + (minutes ?? 0) * 60 + (seconds ?? 0)) * 1e6;
@@ -86,16 +92,18 @@ function formatReader(format) {
     if (name === undefined) return "\\s+";
     if (name === "%") return "%";
     const wider = { T: "HMS", F: "Ymd" }[name];
-    if (!wider && !directives[name])
-      throw new Problem(`date_format: is ${quoted(format)}, and this page cannot read %${name}; write it like %d.%m.%Y`);
+    if (!wider && !directives[name]) {
+      const problem = `and this page cannot read %${name}; write it like %d.%m.%Y`;
+      throw new Problem(`date_format: is ${quoted(format)}, ${problem}`);
+    }
     names.push(...(wider ?? name));
     return [...(wider ?? name)].map((each) => `(${directives[each]})`).join(name === "T" ? ":" : "-");
   });
   if (!names.includes("Y") && !names.includes("y"))
     throw new Problem(`date_format: is ${quoted(format)}, which has no year; add %Y, as in %d.%m.%Y`);
-  const whole = new RegExp(`^${pattern}$`, "i");
+  const reader = new RegExp(`^${pattern}$`, "i");
   return (text) => {
-    const found = whole.exec(text.trim());
+    const found = reader.exec(text.trim());
     if (!found) return null;
     const given = Object.fromEntries(names.map((name, place) => [name, found[place + 1]]));
     const number = (name, otherwise) => (given[name] === undefined ? otherwise : Number(given[name]));

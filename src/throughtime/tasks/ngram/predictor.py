@@ -147,10 +147,12 @@ class NgramLanguageModel(LanguageModel):
         format: str = "arpa",  # noqa: A002
         int8: bool = False,
         weights: str | None = None,
+        sample: bool = True,
     ) -> dict[str, Any]:
         """Write the model as an ARPA file, which KenLM and SRILM read; a name that ends in .gz is packed.
 
-        With `format="html"`, write it as one HTML file that runs in a browser; `weights` does not matter.
+        With `format="html"`, write it as one HTML file that runs in a browser; `weights` does not matter, and
+        the file holds a few of the data to try the model with, unless `sample` is False.
         """
         from throughtime.export.write import check_options
         from throughtime.ngram.arpa import write_arpa
@@ -158,7 +160,7 @@ class NgramLanguageModel(LanguageModel):
 
         check_options(format, int8 and format == "html", weights)
         if format == "html":
-            return super().export(out, format=format, weights=weights)
+            return super().export(out, format=format, weights=weights, sample=sample)
         if format != "arpa":
             raise InputError("format", f"is {format!r}, but an n-gram model is written as 'arpa'")
         if int8:

@@ -1,6 +1,7 @@
 // Labels of whole texts: the path "classify".
 
-import { answerTexts, batches, likeliest, normalise, pad, readCount, readTexts } from "../batches.js";
+import { readNumber, warn } from "../asked.js";
+import { batches, likeliest, normalise, pad, readTexts } from "../batches.js";
 import { openCodec } from "../text/codec.js";
 import { watchText } from "../watching.js";
 
@@ -12,7 +13,7 @@ export function openClassify(model) {
 
   async function classify(body, context) {
     const texts = readTexts(body);
-    const k = readCount("k", body.k, labels.length);
+    const k = readNumber(body, "k", labels.length, 1, Infinity);
     const sequences = texts.map((text) => codec.encode(text).slice(0, longest));
     const results = [];
     for (const chosen of batches(sequences, TEXTS_AT_ONCE)) {
@@ -24,7 +25,7 @@ export function openClassify(model) {
         results[number] = buildAnswer(texts[number], likeliest(own, k).map((one) => [labels[one], Math.exp(own[one])]));
       });
     }
-    return answerTexts(model, results, codec.warnings(texts));
+    return { model: model.name, results, ...warn(codec, texts) };
   }
 
   return { classify, ...watchText(model, codec) };

@@ -1,8 +1,10 @@
 // Fills blanks with the likeliest words, several blanks together: the path "fill".
 
-import { answerTexts, likeliest, normalise, pad, readCount, readTexts } from "../batches.js";
+import { readNumber, warn } from "../asked.js";
+import { likeliest, normalise, pad, readTexts } from "../batches.js";
 import { tensor } from "../tensor.js";
 import { fillBlanks, readBlanks, tokenText } from "../text/blanks.js";
+import { strip } from "../text/characters.js";
 import { openCodec } from "../text/codec.js";
 import { watchText } from "../watching.js";
 
@@ -27,19 +29,20 @@ class Filler {
 
   async answer(body, context) {
     const texts = readTexts(body);
-    const k = readCount("k", body.k, 5, MOST_RESULTS);
+    const k = readNumber(body, "k", 5, 1, MOST_RESULTS);
     const results = [];
     for (const text of texts) {
-      if (text.trim()) results.push(await this.fill(text, k, context));
+      if (strip(text)) results.push(await this.fill(text, k, context));
       else results.push({ text, tokens: [], probability: 1, alternatives: [] });
     }
-    return answerTexts(this.model, results, this.codec.warnings(texts.map(dropBlanks)));
+    return { model: this.model.name, results, ...warn(this.codec, texts.map(dropBlanks)) };
   }
 
   /** The best filling of a text, with k - 1 alternatives. */
   async fill(text, k, context) {
     const blanks = readBlanks(text, this.codec);
-    const found = await this.search({ ids: blanks.ids, blanks: blanks.places, logProb: 0 }, Math.max(k, BEAMS), context);
+    const start = { ids: blanks.ids, blanks: blanks.places, logProb: 0 };
+    const found = await this.search(start, Math.max(k, BEAMS), context);
     const fillings = found.slice(0, k).map(({ ids, logProb }) => {
       const words = blanks.places.map((place) => ids[place]);
       const tokens = words.map((word) => tokenText(word, this.codec).replace(/^ +| +$/g, ""));

@@ -1,6 +1,7 @@
 // Tags of words, and a label of the whole sentence if the model gives one: the path "tag".
 
-import { answerTexts, batches, likeliest, pad, readTexts } from "../batches.js";
+import { warn } from "../asked.js";
+import { batches, likeliest, pad, readTexts } from "../batches.js";
 import { bestTags, marginals, softmax } from "../chain.js";
 import { Problem } from "../problem.js";
 import { RULE_NAMES } from "../text/rules.js";
@@ -37,7 +38,7 @@ class Tagger {
       const found = this.read(chosen.map((number) => sentences[number]));
       chosen.forEach((number, row) => (results[number] = found[row]));
     }
-    return answerTexts(this.model, results, this.words.warnings(texts));
+    return { model: this.model.name, results, ...warn(this.words, texts) };
   }
 
   /** The answers for some sentences, each a list of words. */
@@ -117,7 +118,8 @@ function findChunks(tags) {
     const name = cut < 0 ? tag : tag.slice(0, cut);
     const role = { L: "E", U: "S" }[name] ?? name;
     const type = cut < 0 ? "" : tag.slice(cut + 1);
-    const begins = role !== "O" && ("BS".includes(role) || before === "O" || "ES".includes(before) || type !== typeBefore);
+    const after = before === "O" || "ES".includes(before) || type !== typeBefore;
+    const begins = role !== "O" && ("BS".includes(role) || after);
     if (before !== "O" && (begins || role === "O")) found.push({ type: typeBefore, start, end: place });
     if (begins) start = place;
     [before, typeBefore] = [role, type];

@@ -57,7 +57,12 @@ export class Codec {
     if (one === this.vocabulary.eosId) return END;
     if (one === this.vocabulary.bosId) return BEGIN;
     const token = this.vocabulary.token(one);
-    return this.vocabulary.reserved.has(token) ? token : this.added(before, one, (text) => text);
+    if (this.vocabulary.reserved.has(token)) return token;
+    const near = before.slice(-WINDOW);
+    const old = [...this.decode(near)], all = [...this.decode([...near, one])];
+    // The last byte of a character adds the character, although the bytes before it were drawn as unknown.
+    const same = old.findIndex((letter, place) => letter !== all[place]);
+    return all.slice(same < 0 ? old.length : same).join("");
   }
 
   /** The text that one id adds to some ids, after a change of the text before and with it. */
