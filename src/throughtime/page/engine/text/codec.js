@@ -49,7 +49,7 @@ export class Codec {
 
   /** What each id adds to the text, including spaces; the name of a mark such as ⟨end⟩. */
   pieces(ids) {
-    return ids.map((one, place) => this.piece(ids.slice(Math.max(0, place - WINDOW), place), one));
+    return Array.from(ids, (one, place) => this.piece(ids.slice(Math.max(0, place - WINDOW), place), one));
   }
 
   /** What one id adds to the text of the ids before it. */

@@ -49,7 +49,8 @@ export class Framing {
   /** The text that each id adds; a mark adds nothing. */
   pieces(ids) {
     const ordered = this._turn(ids);
-    return this._turn(ordered.map((one, place) => this.addition(ordered.slice(Math.max(0, place - WINDOW), place), one)));
+    const near = (place) => ordered.slice(Math.max(0, place - WINDOW), place);
+    return this._turn(ordered.map((one, place) => this.addition(near(place), one)));
   }
 
   /** The text that one id adds to the ids before it; nothing while a character is incomplete. */
