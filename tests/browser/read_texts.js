@@ -1,12 +1,9 @@
-// Reads what Python wrote (files of codecs, and texts) and writes the page's answers, for tests/browser/test_text.py.
+// Reads texts with the page's codecs, for test_text.py: `readTexts(asked)` in node and in browsers.
 
-import { readFileSync, writeFileSync } from "node:fs";
 import { fillBlanks, readBlanks, tokenText } from "../../src/throughtime/page/engine/text/blanks.js";
 import { openCodec } from "../../src/throughtime/page/engine/text/codec.js";
 import { openCodecs } from "../../src/throughtime/page/engine/text/codecs.js";
 import { Framing } from "../../src/throughtime/page/engine/text/framing.js";
-
-const [asked, answered] = process.argv.slice(2);
 
 function read(codec, text) {
   const ids = codec.encode(text), pieces = codec.pieces(ids.slice(0, 12));
@@ -43,4 +40,4 @@ function answer({ kind, files, texts, limit }) {
   });
 }
 
-writeFileSync(answered, JSON.stringify(JSON.parse(readFileSync(asked, "utf8")).map(answer)));
+globalThis.readTexts = (asked) => asked.map(answer);

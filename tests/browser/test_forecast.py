@@ -12,7 +12,7 @@ from urllib.request import Request, urlopen
 import numpy as np
 import pytest
 from tests.browser.answers import ask_all, differences
-from tests.browser.blocks import ask_model
+from tests.browser.blocks import ask_model, rounded
 from tests.browser.conftest import serving
 from tests.export import untrained
 
@@ -207,6 +207,8 @@ MODELS = {
     "mlp-recursive": {"model": "mlp", "strategy": "recursive", "paths": 30},
     "state-point": {"model": "recurrent", "strategy": "recursive", "head": "point", "warm_up": 4},
     "state-gaussian": {"model": "recurrent", "strategy": "recursive", "head": "gaussian", "paths": 40},
+    "segment-int8": {"model": "segment", "segment": 5, "hidden_size": 32},
+    "state-int8": {"model": "recurrent", "strategy": "recursive", "hidden_size": 32, "paths": 20},
     "state-student": {"model": "recurrent", "strategy": "recursive", "head": "student", "paths": 9},
 }
 
@@ -268,12 +270,16 @@ def test_forecasts_are_those_of_the_python_runner(node, tmp_path, inputs, name):
 
     settings = MODELS[name]
     run = untrained.forecaster(tmp_path, lift=9.0, **settings)
-    export(run, tmp_path / "exported")
-    runner, model = runtime.load(tmp_path / "exported"), tt.load(run, device="cpu")
+    model, weights = tt.load(run, device="cpu"), "int8" if name.endswith("int8") else "float32"
+    if weights == "int8":
+        runner = rounded(model, weights, tmp_path / "rounded")
+    else:
+        export(run, tmp_path / "exported")
+        runner = runtime.load(tmp_path / "exported")
     recursive, point = settings.get("strategy") == "recursive", settings.get("head") == "point"
     dice = np.random.default_rng(len(name))
     bodies = list(draw_forecasts(dice, max(5, inputs // 5), 14 if recursive else 6, not point))
-    found = ask_model(node, model, [("forecast", body) for body in bodies])
+    found = ask_model(node, model, [("forecast", body) for body in bodies], weights)
     for body, mine in zip(bodies, found, strict=True):
         expected = {"model": "model", "forecasts": answer_in_python(runner, body)}
         assert not differences(mine, expected, 1e-3, absent=("ds", "notes"))

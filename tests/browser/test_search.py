@@ -18,10 +18,13 @@ SEARCH = """\
 import { barTokens, searchBeam } from "page/engine/beam.js";
 const found = [];
 for (const { table, options, bars } of data) {
-  const step = (rows) => ({ logProbs: Float32Array.from(rows.flatMap((row) => table[row.token])), size: 40, ids: null });
+  const step = (rows) => {
+    return { logProbs: Float32Array.from(rows.flatMap((row) => table[row.token])), size: 40, ids: null };
+  };
   const bar = barTokens({ ...bars, end: options.end });
   const results = await searchBeam(step, options, { bar, pause: async () => {} });
-  found.push(results.map(({ tokens, logProb, score, ended }) => ({ tokens, log_prob: logProb, score, ended })));
+  const told = ({ tokens, logProb, score, ended }) => ({ tokens, log_prob: logProb, score, ended });
+  found.push(results.map(told));
 }
 answer(found);
 """

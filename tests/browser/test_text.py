@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,8 @@ import pytest
 from tests.browser.text_samples import LANGUAGE_TEXTS, SENTENCES, draw_texts, foreign_tokenizers
 
 from throughtime.errors import InputError
+from throughtime.export.html import join_modules
+from throughtime.folder import ModelFolder
 from throughtime.tasks.language.framing import Framing
 from throughtime.tasks.translate.texts import Codecs
 from throughtime.text.blanks import Blanks, token_text
@@ -23,6 +27,7 @@ from throughtime.text.texts import split_text
 from throughtime.text.tokenizer import CharTokenizer, tokenizer
 from throughtime.text.vocabulary import Vocabulary
 
+Ask = Callable[[list[dict[str, Any]]], list[Any]]
 HERE = Path(__file__).parent
 TEXTS = draw_texts(6 * int(os.environ.get("THROUGHTIME_INPUTS", "50")))
 CORPUS = [*SENTENCES, *LANGUAGE_TEXTS]
@@ -50,6 +55,11 @@ RULES: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
+def trained() -> dict[str, Codec]:
+    return {name: _build(name) for name in RULES}
+
+
+@pytest.fixture(scope="module")
 def foreign() -> dict[str, Codec]:
     return {name: _foreign(made.to_str()) for name, made in foreign_tokenizers().items()}
 
@@ -64,6 +74,7 @@ def _build(name: str) -> Codec:
     return Codec.build(options.pop("texts", CORPUS), options.pop("tokenizer"), **options)
 
 
+@cache
 def _read(codec: Codec, text: str) -> dict[str, Any]:
     ids = codec.encode(text)
     parts = pieces(codec, ids[:12])
@@ -78,57 +89,73 @@ def _read(codec: Codec, text: str) -> dict[str, Any]:
     }
 
 
-def ask_page(folder: Path, asked: list[dict[str, Any]]) -> list[Any]:
-    """Return the answers of the page's code, which node runs."""
-    (folder / "asked.json").write_text(json.dumps(asked))
-    node = ["node", "--experimental-default-type=module", str(HERE / "read_texts.js")]
-    subprocess.run([*node, str(folder / "asked.json"), str(folder / "answered.json")], check=True)
-    answers: list[Any] = json.loads((folder / "answered.json").read_text(encoding="utf-8"))
-    return answers
+@pytest.fixture
+def ask(node: Any) -> Ask:
+    """A function that gives the answers of the page's code, which node runs."""
+    address = (HERE / "read_texts.js").as_uri()
+    return lambda asked: list(node(f'import "{address}";\nanswer(readTexts(data));', asked))
 
 
-def _files(codec: Codec | Codecs, folder: Path) -> dict[str, str]:
-    folder.mkdir()
-    if isinstance(codec, Codec):
-        codec.save(folder)
-    else:
-        codec.save(type("Folder", (), {"path": folder}))
-    return portable_files(folder)
+@pytest.fixture(params=["node", "chromium", "firefox"])
+def readers(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Ask, list[str]]:
+    """A function that reads texts in node or a browser, and the texts; browsers read some of them."""
+    if request.param == "node":
+        return request.getfixturevalue("ask"), TEXTS
+    page = tmp_path / "page.html"
+    run = "() => JSON.stringify(readTexts(JSON.parse(document.querySelector('section').textContent)))"
+
+    def ask_browser(asked: list[dict[str, Any]]) -> list[Any]:
+        data = json.dumps(asked).replace("<", r"\u003c").replace("&", r"\u0026")
+        script = join_modules(HERE / "read_texts.js")
+        page.write_text(
+            f"<!doctype html><meta charset=utf-8><section>{data}</section><script>{script}</script>"
+        )
+        if request.param == "chromium":
+            return list(json.loads(request.getfixturevalue("opened")(page).evaluate(run)))
+        (visit,) = request.getfixturevalue("firefox")({"address": page, "steps": [{"run": run}]})
+        assert not visit["complaints"]
+        return list(json.loads(visit["results"][0]))
+
+    return ask_browser, TEXTS[::5]
 
 
-def _check(codecs: dict[str, Codec], folder: Path) -> None:
-    """Check that the page reads all texts with these codecs as Python does."""
-    asked = [
-        {"kind": "codec", "files": _files(codec, folder / name), "texts": TEXTS}
-        for name, codec in codecs.items()
-    ]
-    for (name, codec), answers in zip(codecs.items(), ask_page(folder, asked), strict=True):
-        assert len(answers) == len(TEXTS)
-        for text, answer in zip(TEXTS, answers, strict=True):
+@cache
+def _files(codec: Codec | Codecs) -> dict[str, str]:
+    with TemporaryDirectory() as folder:
+        if isinstance(codec, Codec):
+            codec.save(folder)
+        else:
+            codec.save(ModelFolder(Path(folder)))
+        return portable_files(Path(folder))
+
+
+def _check(codecs: dict[str, Codec], readers: tuple[Ask, list[str]]) -> None:
+    """Check that the page reads texts with these codecs as Python does."""
+    ask, texts = readers
+    asked = [{"kind": "codec", "files": _files(codec), "texts": texts} for name, codec in codecs.items()]
+    for (name, codec), answers in zip(codecs.items(), ask(asked), strict=True):
+        for text, answer in zip(texts, answers, strict=True):
             expected = _read(codec, text)
             assert answer == expected, (name, text, [key for key in expected if answer[key] != expected[key]])
 
 
-def test_trained_tokenizers(tmp_path: Path) -> None:
-    _check({name: _build(name) for name in RULES}, tmp_path)
+def test_trained_tokenizers(trained: dict[str, Codec], readers: tuple[Ask, list[str]]) -> None:
+    _check(trained, readers)
 
 
-def test_tokenizers_of_others(tmp_path: Path, foreign: dict[str, Codec]) -> None:
-    _check(foreign, tmp_path)
+def test_tokenizers_of_others(foreign: dict[str, Codec], readers: tuple[Ask, list[str]]) -> None:
+    _check(foreign, readers)
 
 
-def test_blanks(tmp_path: Path, foreign: dict[str, Codec]) -> None:
+def test_blanks(ask: Ask, foreign: dict[str, Codec], trained: dict[str, Codec]) -> None:
     codecs = {
         "unicode": Codec.build(CORPUS, "unicode", reserved=("<pad>", "<unk>", "<bos>", "<eos>", "<mask>")),
-        **{name: _build(name) for name in ("wordpiece", "bpe", "unigram")},
+        **{name: trained[name] for name in ("wordpiece", "bpe", "unigram")},
         "bert": foreign["bert"],
     }
     texts = [TEXTS[n] + BLANKS[n % len(BLANKS)] + TEXTS[n + 20] for n in range(60)]
-    asked = [
-        {"kind": "blanks", "files": _files(codec, tmp_path / name), "texts": texts}
-        for name, codec in codecs.items()
-    ]
-    for (name, codec), answers in zip(codecs.items(), ask_page(tmp_path, asked), strict=True):
+    asked = [{"kind": "blanks", "files": _files(codec), "texts": texts} for name, codec in codecs.items()]
+    for (name, codec), answers in zip(codecs.items(), ask(asked), strict=True):
         for text, answer in zip(texts, answers, strict=True):
             read = Blanks.of(text, codec)
             words = [(place * 7 + 5) % len(codec.vocabulary) for place in read.places]
@@ -142,12 +169,12 @@ def test_blanks(tmp_path: Path, foreign: dict[str, Codec]) -> None:
 
 
 @pytest.mark.parametrize("shared", [True, False])
-def test_long_texts_and_words_of_translators(tmp_path: Path, shared: bool) -> None:
-    source, target = _build("unigram"), _build("unicode")
+def test_long_texts_and_words_of_translators(ask: Ask, trained: dict[str, Codec], shared: bool) -> None:
+    source, target = trained["unigram"], trained["unicode"]
     codecs = Codecs(source, source) if shared else Codecs(target, source)
     texts = [*TEXTS[:80], *("".join(TEXTS[start : start + 8]) for start in range(0, 80, 8)), "a, b; " * 50]
-    asked = [{"kind": "codecs", "files": _files(codecs, tmp_path / "files"), "texts": texts, "limit": 12}]
-    for text, answer in zip(texts, ask_page(tmp_path, asked)[0], strict=True):
+    asked = [{"kind": "codecs", "files": _files(codecs), "texts": texts, "limit": 12}]
+    for text, answer in zip(texts, ask(asked)[0], strict=True):
         stripped, count = text.strip(), lambda part: len(codecs.prompt(part))
         own, other = (codec.vocabulary.tokens(codec.encode(text)[:30]) for codec in codecs)
         rows = np.array(

@@ -10,6 +10,7 @@ from itertools import pairwise
 import pytest
 from starlette.testclient import TestClient
 from tests.browser.answers import ask_all, differences
+from tests.browser.blocks import ask_model, rounded
 from tests.browser.conftest import made_once
 from tests.tiny import NUMBERS, tiny_data, training
 
@@ -40,7 +41,7 @@ STRATEGIES = {
     "greedy": {"search": "greedy"},
     "beam": {"num_beams": 4},
     "wide": {"num_beams": 8, "num_return_sequences": 4, "length_penalty": 0.2},
-    "alternatives": {"alternatives": 3},
+    "alternatives": {"alternatives": 3, "length_penalty": 0.5},
     "diverse": {"search": "diverse", "groups": 2, "num_beams": 4, "num_return_sequences": 2},
 }
 
@@ -143,6 +144,37 @@ def test_translations_from_a_shortlist_are_equal(page, client, inputs):
         for place, text in enumerate(texts)
     ]
     assert compare(page, client, "translate", bodies) == ([], 0)
+
+
+@pytest.mark.parametrize("weights", ["int8", "float16"])
+def test_translations_with_rounded_weights_are_equal(node, translators, inputs, tmp_path, weights):
+    model = tt.load(translators["feeding"])
+    python = rounded(model, weights, tmp_path / "rounded")
+    texts = draw_texts(inputs, weights)
+    search = {"num_beams": 4, "num_return_sequences": 2}
+    asked = [("translate", {"q": text, "source": "en", "target": "fr", **search}) for text in texts]
+    for found, expected in zip(
+        ask_model(node, model, asked, weights), python.translate(texts, **search), strict=True
+    ):
+        assert found["translatedText"] == expected.text
+        assert found["alternatives"] == [one.text for one in expected.alternatives]
+
+
+def test_the_languages_choose_the_translator(node):
+    script = """
+    import { answer as respond } from "page/engine/requests.js";
+    const translator = (name, source, target) => ({
+      name, about: { source, target }, answers: { translate: async () => name },
+    });
+    const models = [translator("first", "en", "fr"), translator("second", "fr", "en")];
+    const ask = (body) => respond(models, "translate", body, {});
+    answer([
+      await ask({ source: "fr", target: "en" }),
+      await ask({ source: "en", target: "fr" }),
+      await ask({ source: "auto", target: "de" }),
+      await ask({ source: "en", target: "fr", model: "second" }),
+    ]);"""
+    assert node(script) == ["second", "first", "first", "second"]
 
 
 def test_attention_is_equal(page, client, inputs):

@@ -217,6 +217,8 @@ BODIES = st.fixed_dictionaries(
         "num_beams": st.integers(-1, 25),
         "alternatives": st.integers(-1, 12),
         "k": st.integers(-1, 60),
+        "prefix": TEXTS,
+        "forbid": st.lists(TEXTS, max_size=3),
     },
 )
 

@@ -195,6 +195,7 @@ function drawTree(tree, name, onChoose) {
       node.parent === null ? [8, 50] : [centre[nodes[node.parent].step] + wide[node.parent] / 2, y(node.parent)];
     const bend = (left - fromX) / 2;
     const kind = node.best ? `best ${node.status}` : node.status;
+    const step = say("step {step} of {steps}", { step: node.step, steps: tree.steps });
     lines.push(
       draw("path", {
         class: `edge ${kind}`,
@@ -208,7 +209,7 @@ function drawTree(tree, name, onChoose) {
         tabindex: -1,
         role: "button",
         // What is written on it comes first, so that it can be found by its name.
-        "aria-label": `${labels[place]} ${short(node.log_prob)}: ${describeNode(tree, place)}`,
+        "aria-label": `${labels[place]} ${short(node.log_prob)}, ${step}: ${describeNode(tree, place)}`,
         transform: `translate(${x} ${y(place)})`,
         onfocus: () => onChoose(place),
         onclick: () => onChoose(place),

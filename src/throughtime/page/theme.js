@@ -27,9 +27,11 @@
       tell();
       dispatchEvent(new Event("theme"));
     });
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-      tell();
-      dispatchEvent(new Event("theme"));
-    });
+    // Paper is light.
+    for (const media of ["(prefers-color-scheme: dark)", "print"])
+      matchMedia(media).addEventListener("change", () => {
+        tell();
+        dispatchEvent(new Event("theme"));
+      });
   });
 })();

@@ -89,7 +89,7 @@ function showNext({ read, expected, entropy }, add) {
     return token;
   });
   const bars = expected.map((one) => {
-    const name = say("Add “{token}”, {share}", { token: visible(one), share: percent(one.probability) });
+    const name = say("{token} {share}: add it to the text", { token: visible(one), share: percent(one.probability) });
     return make(
       "button",
       {

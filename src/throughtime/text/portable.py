@@ -29,7 +29,7 @@ _FORMS = ("NFC", "NFD", "NFKC", "NFKD")
 def portable_files(folder: Path) -> dict[str, str]:
     """Return the text files in a folder that a model's `save` wrote, by path, as the page reads them.
 
-    Tokenizers are checked and rewritten, and a table of characters is added.
+    Tokenizers are checked and rewritten, and a table of characters is added unless the folder is empty.
     """
     files = {
         path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8")
@@ -43,7 +43,7 @@ def portable_files(folder: Path) -> dict[str, str]:
             files[place] = _to_json(describe_subword(codec.tokenizer))
         else:
             check_portable(codec)
-    return files | {CHARACTERS: python_table()}
+    return files | {CHARACTERS: python_table()} if files else {}
 
 
 def check_portable(codec: Codec) -> None:

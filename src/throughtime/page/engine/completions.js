@@ -17,17 +17,17 @@ const finite = (value) => (Number.isFinite(value) ? value : null);
 const hex = (byte) => byte.toString(16).padStart(2, "0");
 
 /**
- * The paths of a language model. `reader.open(ids)` reads a prompt and returns {begin, run}, as `drawTexts` takes
- * them; `reader.score(ids)` returns ln P of every id given those before it.
+ * The paths of a language model. `open(ids, scored)` reads a prompt and returns {begin, run, scores}: `begin` and
+ * `run` are as `drawTexts` takes them, `scores` are ln P of every id given those before it, if it is to be `scored`.
  */
-export function openWriter(model, framing, reader) {
+export function openWriter(model, framing, open) {
   return {
-    "v1/completions": (body, context) => complete(model, framing, reader, body, context),
-    "inspect/next": async (body) => expect(model, framing, reader, body),
+    "v1/completions": (body, context) => complete(model, framing, open, body, context),
+    "inspect/next": async (body) => expect(model, framing, open, body),
   };
 }
 
-async function complete(model, framing, reader, body, { pause }) {
+async function complete(model, framing, open, body, { pause }) {
   if (framing.backward) {
     throw new Problem(`model: ${model.name} reads from right to left and cannot continue a prompt`);
   }
@@ -35,14 +35,14 @@ async function complete(model, framing, reader, body, { pause }) {
   const drafts = [];
   for (const [sentence, prompt] of asked.ids.entries()) {
     const write = asked.searching ? searchDrafts : drawDrafts;
-    drafts.push(...(await write(framing, reader.open(prompt), { ...asked, prompt, sentence }, pause)));
+    const opened = open(prompt, asked.echo && asked.logprobs !== null);
+    const found = await write(framing, opened, { ...asked, prompt, sentence }, pause);
+    const echoed = asked.echo ? asked.echoes[sentence] : "";
+    drafts.push(...found.map((draft) => ({ ...draft, text: echoed + draft.text, scores: opened.scores })));
   }
-  const scores = asked.echo && asked.logprobs !== null ? asked.ids.map((ids) => reader.score(ids)) : null;
   const choices = drafts.map((draft, index) => {
-    const number = Math.floor(index / (drafts.length / asked.ids.length));
-    const echoed = asked.echo ? asked.echoes[number] : "";
-    const logprobs = asked.logprobs === null ? null : listLogProbs(framing, draft, asked, scores?.[number] ?? []);
-    return { index, text: echoed + draft.text, logprobs, finish_reason: draft.finish };
+    const logprobs = asked.logprobs === null ? null : listLogProbs(framing, draft, asked.logprobs);
+    return { index, text: draft.text, logprobs, finish_reason: draft.finish };
   });
   const sizes = asked.prompts.map((one, number) => {
     return typeof one === "string" ? asked.ids[number].length - framing.numGiven : one.length;
@@ -156,8 +156,8 @@ async function searchDrafts(framing, { begin, run }, { prompt, most, searching, 
 }
 
 /** ln P of every token; those of an echoed prompt come first. */
-function listLogProbs(framing, draft, { logprobs }, promptScores) {
-  const echoed = promptScores.length;
+function listLogProbs(framing, draft, most) {
+  const echoed = draft.scores.length;
   const skip = echoed ? framing.numGiven : 0;
   const ids = [...draft.prompt, ...draft.tokens.map((one) => one.token)];
   const first = echoed ? skip : draft.prompt.length;
@@ -169,8 +169,8 @@ function listLogProbs(framing, draft, { logprobs }, promptScores) {
   let offset = 0;
   return {
     tokens,
-    token_logprobs: [...promptScores.slice(skip), ...draft.tokens.map((one) => one.logProb)].map(finite),
-    top_logprobs: logprobs ? [...Array(echoed - skip).fill(null), ...likely] : null,
+    token_logprobs: [...draft.scores.slice(skip), ...draft.tokens.map((one) => one.logProb)].map(finite),
+    top_logprobs: most ? [...Array(echoed - skip).fill(null), ...likely] : null,
     text_offset: tokens.map((one) => (offset += [...one].length) - [...one].length),
   };
 }
@@ -189,14 +189,12 @@ function listLikely(framing, before, piece, { token, logProb, likely }) {
 }
 
 /** The likeliest next tokens after a text, and the surprisal of each of its tokens in bits. */
-function expect(model, framing, reader, body) {
+function expect(model, framing, open, body) {
   if (framing.backward) throw new Problem("model: reads from right to left, so nothing comes next");
   const [text, k] = [readText(body, ""), readNumber(body, "k", 10, 1, 50)];
   const ids = framing.ids(text, false);
-  const scores = reader.score(ids);
-  const pieces = framing.pieces(ids);
-  const read = pieces.map((piece, place) => ({ piece, bits: finite(-scores[place] / Math.LN2) }));
-  const { begin, run } = reader.open(ids);
+  const { begin, run, scores } = open(ids, true);
+  const read = framing.pieces(ids).map((piece, place) => ({ piece, bits: finite(-scores[place] / Math.LN2) }));
   const row = Float64Array.from(run([0], [begin]).logProbs);
   for (const id of framing.neverPredicted) row[id] = -Infinity;
   const top = row.reduce((one, other) => Math.max(one, other));

@@ -37,7 +37,7 @@ export class Graph {
       if (body || !known || !inputs.length) return true;
       const [first] = slots;
       const { perm } = attributes;
-      if (kind === "Transpose" && this.fixed[first].dims.length === 2 && (!perm || perm[0] === 1)) {
+      if (kind === "Transpose" && this.fixed[first]?.dims.length === 2 && (!perm || perm[0] === 1)) {
         this.turned.set(this.slot(outputs[0]), first);
         return false;
       }
@@ -81,6 +81,9 @@ export class Graph {
       return { ...step, kind: "Linear", inputs: [slots[0], this.turned.get(slots[1])] };
     }
     slots.forEach((slot) => this.materialise(slot));
+    const { transA = 0, transB = 0, alpha = 1, beta = 1 } = attributes;
+    if (kind === "Gemm" && !transA && transB && alpha === 1 && beta === 1) return { ...step, kind: "Linear" };
+    if (kind === "Gather" && this.fixed[slots[0]]) return { ...step, run: keepLast(operator(kind)) };
     return { ...step, run: operator(kind) };
   }
 
@@ -192,6 +195,20 @@ export class Graph {
 function operator(kind) {
   if (!OPERATORS[kind]) throw new Problem(`This page cannot compute the operator ${kind}, which the model uses.`);
   return OPERATORS[kind];
+}
+
+/** An operator that chooses rows of a constant: for the same choice as the last time, the last result. */
+function keepLast(run) {
+  let [last, result] = [[], null];
+  return (inputs, attributes) => {
+    const { data, dims } = inputs[1];
+    const now = [...dims, ...data];
+    if (!result || now.length !== last.length || now.some((one, place) => one !== last[place])) {
+      result = { ...run(inputs, attributes), kept: true };
+      last = now;
+    }
+    return result;
+  };
 }
 
 /** The values from outside that the body of a loop reads. */

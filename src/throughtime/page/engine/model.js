@@ -3,10 +3,17 @@
 import { Graph } from "./graph.js";
 import { count, tensor } from "./tensor.js";
 
+/** The bytes of a text in base64. */
+export function decodeBase64(text) {
+  const letters = atob(text);
+  const bytes = new Uint8Array(letters.length);
+  for (let i = 0; i < bytes.length; i += 1) bytes[i] = letters.charCodeAt(i);
+  return bytes;
+}
+
 /** The bytes of a packed block: base64 of a deflated stream. */
 export async function unpack(text) {
-  const packed = Uint8Array.from(atob(text.trim()), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+  const stream = new Blob([decodeBase64(text)]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 

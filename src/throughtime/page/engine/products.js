@@ -15,54 +15,86 @@ export class PlainProducts {
   linear(x, weight, bias) {
     const [outputs, inner] = weight.dims;
     const result = tensor("float32", [...x.dims.slice(0, -1), outputs]);
-    const rows = x.data.length / (inner || 1);
-    const [given, w, r] = [x.data, weight.data, result.data];
-    for (let o = 0; o < outputs; o += 1) {
-      const from = o * inner;
-      const start = bias ? bias.data[o] : 0;
-      for (let row = 0; row < rows; row += 1) {
-        const at = row * inner;
-        let sum = start;
-        for (let k = 0; k < inner; k += 1) sum += given[at + k] * w[from + k];
-        r[row * outputs + o] = sum;
-      }
+    const rows = result.data.length / (outputs || 1);
+    for (let row = 0; row < rows; row += 1) {
+      multiplyRow(x.data, row * inner, weight.data, inner, result.data, row * outputs, outputs);
     }
+    if (bias) for (let i = 0; i < result.data.length; i += 1) result.data[i] += bias.data[i % outputs];
     return result;
+  }
+}
+
+/** One row of x with four rows of w at once, which then read each number of x only once. */
+function multiplyRow(x, at, w, inner, result, into, outputs) {
+  let o = 0;
+  for (; o + 4 <= outputs; o += 4) {
+    const first = o * inner;
+    const [second, third, fourth] = [first + inner, first + 2 * inner, first + 3 * inner];
+    let [a, b, c, d] = [0, 0, 0, 0];
+    for (let k = 0; k < inner; k += 1) {
+      const value = x[at + k];
+      a += value * w[first + k];
+      b += value * w[second + k];
+      c += value * w[third + k];
+      d += value * w[fourth + k];
+    }
+    result[into + o] = a;
+    result[into + o + 1] = b;
+    result[into + o + 2] = c;
+    result[into + o + 3] = d;
+  }
+  for (; o < outputs; o += 1) {
+    let sum = 0;
+    for (let k = 0; k < inner; k += 1) sum += x[at + k] * w[o * inner + k];
+    result[into + o] = sum;
   }
 }
 
 const PAGE = 65536; // the unit in which memory is given
 const LOW = PAGE; // the first bytes belong to the compiled code
-const SCRATCH = 1 << 18; // numbers for the rows of one call and their products
+const SCRATCH = 1 << 18; // numbers for the rows of one call, their products and a bias
+const GUESTS = 1 << 19; // numbers for weights that were chosen for one sentence
 
-/** Products by WebAssembly, whose memory holds the weights; others are computed in plain JavaScript. */
+/** Products by WebAssembly, whose memory holds the weights; what does not fit is computed in plain JavaScript. */
 class SimdProducts extends PlainProducts {
   kind = "simd";
 
   constructor(size, memory, compiled) {
     super(0);
-    this.buffer = memory.buffer;
     this.compiled = compiled;
     this.scratch = new Float32Array(memory.buffer, LOW, SCRATCH);
-    this.room = new Float32Array(memory.buffer, LOW + 4 * SCRATCH, size);
+    this.guests = new Float32Array(memory.buffer, LOW + 4 * SCRATCH, GUESTS);
+    this.room = new Float32Array(memory.buffer, LOW + 4 * (SCRATCH + GUESTS), size);
+    this.guest = null;
   }
 
   linear(x, weight, bias) {
     const [outputs, inner] = weight.dims;
-    const most = Math.floor(SCRATCH / (inner + outputs));
-    const known = weight.data.buffer === this.buffer && (!bias || bias.data.buffer === this.buffer);
-    if (!known || !most) return super.linear(x, weight, bias);
+    const most = Math.floor((SCRATCH - outputs) / (inner + outputs));
+    const from = this.place(weight);
+    if (from === null || most < 1) return super.linear(x, weight, bias);
     const result = tensor("float32", [...x.dims.slice(0, -1), outputs]);
-    const rows = x.data.length / inner;
-    const [from, added] = [weight.data.byteOffset, bias ? bias.data.byteOffset : 0];
+    const rows = result.data.length / (outputs || 1);
+    const begin = bias ? outputs : 0;
+    if (bias) this.scratch.set(bias.data);
+    const address = (number) => LOW + 4 * number;
     for (let row = 0; row < rows; row += most) {
       const some = Math.min(most, rows - row);
-      const end = some * inner;
-      this.scratch.set(x.data.subarray(row * inner, row * inner + end));
-      this.compiled.linear(LOW, from, added, LOW + 4 * end, some, inner, outputs);
+      const end = begin + some * inner;
+      this.scratch.set(x.data.subarray(row * inner, (row + some) * inner), begin);
+      this.compiled.linear(address(begin), from, bias ? LOW : 0, address(end), some, inner, outputs);
       result.data.set(this.scratch.subarray(end, end + some * outputs), row * outputs);
     }
     return result;
+  }
+
+  /** Where weights are in the memory; those that are not yet there are copied, if there is room. */
+  place({ data, kept }) {
+    if (data.buffer === this.room.buffer) return data.byteOffset;
+    if (data.length > GUESTS) return null;
+    if (!kept || this.guest !== data) this.guests.set(data);
+    this.guest = data;
+    return this.guests.byteOffset;
   }
 }
 
@@ -70,7 +102,7 @@ class SimdProducts extends PlainProducts {
 export async function openProducts(bytes, size) {
   if (bytes) {
     try {
-      const pages = Math.ceil((LOW + 4 * SCRATCH + 4 * size) / PAGE);
+      const pages = Math.ceil((LOW + 4 * (SCRATCH + GUESTS + size)) / PAGE);
       const memory = new WebAssembly.Memory({ initial: pages });
       const { instance } = await WebAssembly.instantiate(bytes, { env: { memory } });
       return new SimdProducts(size, memory, instance.exports);

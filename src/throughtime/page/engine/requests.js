@@ -1,6 +1,6 @@
 // Answers requests to the models of a file, with the paths and the JSON of the server.
 
-import { openModel, unpack } from "./model.js";
+import { decodeBase64, openModel, unpack } from "./model.js";
 import { Problem } from "./problem.js";
 import { openProducts } from "./products.js";
 import { OPENERS } from "./tasks.js";
@@ -9,7 +9,7 @@ const AT_ONCE = 30; // milliseconds of work, after which messages are let in
 
 /** The models of packed blocks, ready to answer. `plain` does without WebAssembly. */
 export async function openModels({ blocks, products = null, plain = false }) {
-  const bytes = products && !plain ? Uint8Array.from(atob(products), (letter) => letter.charCodeAt(0)) : null;
+  const bytes = products && !plain ? decodeBase64(products) : null;
   const models = [];
   for (const block of blocks) {
     const model = await openModel(await unpack(block), (size) => openProducts(bytes, size));
@@ -22,7 +22,9 @@ export async function openModels({ blocks, products = null, plain = false }) {
 export async function answer(models, path, body, context) {
   if (path === "models") return models.map((model) => model.about);
   const able = models.filter((model) => path in model.answers);
-  let [model] = able;
+  // Of several translators, the one between the languages of the request.
+  const fits = ({ about }) => about.source === body?.source && about.target === body?.target;
+  let model = able.find(fits) ?? able[0];
   if (body?.model !== undefined && body.model !== null) {
     model = models.find((one) => one.name === body.model);
     if (!model) {

@@ -7,7 +7,7 @@ import { addIntervals, requiredQuantiles } from "../intervals.js";
 import { calendarColumns, commas, formatTimes, quoted, stepName, timesAfter } from "../panel.js";
 import { Problem } from "../problem.js";
 import { applyPower, fillGaps, fitScale, quantileOf, undoPower } from "../scaling.js";
-import { tensor } from "../tensor.js";
+import { takeRows, tensor } from "../tensor.js";
 
 const ROWS_AT_ONCE = 1024; // series, or paths of some series, that go through the model together
 
@@ -117,7 +117,7 @@ class Forecaster {
           const seed = wholeSeed(settings.seed);
           const draw = (data, at, step, row) =>
             head.draw(data, at, uniform(seed, step, first + Math.floor(row / paths), row % paths));
-          const drawn = await this.rollout(repeat(window, paths), h, draw, context);
+          const drawn = await this.rollout(window, h, draw, context, paths);
           quantiles = quantilesOfPaths(drawn, series.length, paths, probabilities);
         }
       }
@@ -130,8 +130,9 @@ class Forecaster {
     return found;
   }
 
-  // The next `h` scaled values, row by row: [h][B].
-  async rollout(window, h, choose, context) {
+  // The next `h` scaled values, row by row, of each series or of this many paths of each: [h][B].
+  async rollout(given, h, choose, context, paths = 1) {
+    const window = paths > 1 ? repeat(given, paths) : given;
     const rows = [];
     const pick = ({ data, dims }, step, width = dims.at(-1)) =>
       Float32Array.from({ length: window.batch }, (_, row) => choose(data, row * width, step, row));
@@ -153,8 +154,11 @@ class Forecaster {
     const { lookback } = this.settings;
     const { model, step: stepGraph } = this.model.graphs;
     const names = numbered(model.outputs, "state");
-    let given = this.inputs(model, { ...window, known: window.known.slice(1, lookback + 1) });
-    let found = model.run(given, ["outputs", "offset", "spread", ...names]);
+    // All paths of a series begin with the same state.
+    const read = this.inputs(model, { ...given, known: given.known.slice(1, lookback + 1) });
+    const copies = Array.from({ length: window.batch }, (_, row) => Math.floor(row / paths));
+    const once = Object.entries(model.run(read, ["outputs", "offset", "spread", ...names]));
+    let found = Object.fromEntries(once.map(([name, value]) => [name, takeRows(value, copies)]));
     const level = found;
     let state = names.map((name) => found[name]);
     const nexts = numbered(stepGraph.outputs, "next");
@@ -163,13 +167,13 @@ class Forecaster {
       const chosen = pick(found.outputs, step);
       rows.push(restore(chosen, level));
       if (step === h - 1) break;
-      given = { value: tensor("float32", [window.batch], chosen) };
+      const next = { value: tensor("float32", [window.batch], chosen) };
       if (stepGraph.inputs.some(({ name }) => name === "known")) {
         const known = window.known[lookback + step + 1];
-        given.known = tensor("float32", [window.batch, known.length / window.batch], known);
+        next.known = tensor("float32", [window.batch, known.length / window.batch], known);
       }
-      names.forEach((name, place) => (given[name] = state[place]));
-      found = stepGraph.run(given, ["outputs", ...nexts]);
+      names.forEach((name, place) => (next[name] = state[place]));
+      found = stepGraph.run(next, ["outputs", ...nexts]);
       state = nexts.map((name) => found[name]);
     }
     return rows;

@@ -13,32 +13,28 @@ export function openNgram(model) {
   const framing = new Framing(codec, { marked: settings.begin_id !== null, backward: settings.backward });
   const tables = openTables(model.graphs.tables, settings);
   const words = Math.max(0, settings.order - 1);
-  const reader = {
-    open(ids) {
-      let contexts = [ids.slice(0, -1)];
-      return {
-        begin: ids.length ? ids.at(-1) : MISSING,
-        run(from, tokens) {
-          contexts = tokens.map((token, row) => {
-            const before = contexts[from[row]];
-            return (token === MISSING ? before : [...before, token]).slice(Math.max(0, before.length + 1 - words));
-          });
-          const logProbs = new Float64Array(tokens.length * codec.size);
-          contexts.forEach((context, row) => {
-            logProbs.set(tables.distribution(context).map(Math.log), row * codec.size);
-          });
-          return { logProbs, size: codec.size };
-        },
-      };
-    },
-    score(ids) {
-      return ids.map((id, place) => {
-        if (settings.never.includes(id)) return 0;
-        return Math.log(tables.probability(ids.slice(Math.max(0, place - words), place), id));
+
+  /** Begins after a prompt, with ln P of every id if they are `scored`. */
+  function open(ids, scored = false) {
+    const score = (id, place) => {
+      if (settings.never.includes(id)) return 0;
+      return Math.log(tables.probability(ids.slice(Math.max(0, place - words), place), id));
+    };
+    let contexts = [ids.slice(0, -1)];
+    const run = (from, tokens) => {
+      contexts = tokens.map((token, row) => {
+        const before = contexts[from[row]];
+        return (token === MISSING ? before : [...before, token]).slice(Math.max(0, before.length + 1 - words));
       });
-    },
-  };
-  return openWriter(model, framing, reader);
+      const logProbs = new Float64Array(tokens.length * codec.size);
+      contexts.forEach((context, row) => {
+        logProbs.set(tables.distribution(context).map(Math.log), row * codec.size);
+      });
+      return { logProbs, size: codec.size };
+    };
+    return { begin: ids.length ? ids.at(-1) : MISSING, run, scores: scored ? ids.map(score) : [] };
+  }
+  return openWriter(model, framing, open);
 }
 
 /** The probabilities of an n-gram model; a context is the list of the ids before, at most `order` - 1 of them. */

@@ -50,7 +50,8 @@ class Translator {
       const others = "search, num_beams and num_return_sequences";
       throw new Problem(`alternatives: has a search of its own; leave out ${others}`);
     }
-    const search = this.chooseSearch(alternatives ? diverse(alternatives) : { ...body, num_return_sequences: results });
+    const asked = alternatives ? diverse(alternatives) : { num_return_sequences: results };
+    const search = this.chooseSearch({ ...body, ...asked });
     const found = [];
     for (const text of texts) {
       const parts = await this.translateParts(text, search, { context, shortlist: body.shortlist });

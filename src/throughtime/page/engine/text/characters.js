@@ -31,7 +31,9 @@ export function length(text) {
 export function quote(text) {
   const mark = text.includes("'") && !text.includes('"') ? '"' : "'";
   const named = { "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", [mark]: `\\${mark}` };
-  return mark + [...text].map((one) => named[one] ?? one).join("") + mark;
+  const hidden = (one) => `\\x${one.charCodeAt(0).toString(16).padStart(2, "0")}`;
+  const shown = [...text].map((one) => named[one] ?? (/[\0-\x1f\x7f-\xa0\xad]/.test(one) ? hidden(one) : one));
+  return mark + shown.join("") + mark;
 }
 
 class Characters {

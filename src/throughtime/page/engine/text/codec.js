@@ -7,7 +7,8 @@ import { openSubword } from "./subword.js";
 import { readVocabulary, Vocabulary } from "./vocabulary.js";
 import { InputWarnings } from "./warnings.js";
 
-const WINDOW = 24;
+/** Number of tokens that are decoded again to see what a new one adds. */
+export const WINDOW = 24;
 
 /** How the marks around a sequence are displayed, whatever their names in the vocabulary. */
 export const BEGIN = "⟨begin⟩";
@@ -48,7 +49,7 @@ export class Codec {
 
   /** What each id adds to the text, including spaces; the name of a mark such as ⟨end⟩. */
   pieces(ids) {
-    return ids.map((one, place) => this.piece(ids.slice(0, place), one));
+    return Array.from(ids, (one, place) => this.piece(ids.slice(Math.max(0, place - WINDOW), place), one));
   }
 
   /** What one id adds to the text of the ids before it. */

@@ -1,6 +1,7 @@
 // How a language model reads text: as marked lines or as one stream, from left to right or the reverse.
 
 import { Problem } from "../problem.js";
+import { WINDOW } from "./codec.js";
 
 /** The id before the first token of a text without a beginning mark; it does not change the state. */
 export const NOTHING = -1;
@@ -48,7 +49,8 @@ export class Framing {
   /** The text that each id adds; a mark adds nothing. */
   pieces(ids) {
     const ordered = this._turn(ids);
-    return this._turn(ordered.map((one, place) => this.addition(ordered.slice(0, place), one)));
+    const near = (place) => ordered.slice(Math.max(0, place - WINDOW), place);
+    return this._turn(ordered.map((one, place) => this.addition(near(place), one)));
   }
 
   /** The text that one id adds to the ids before it; nothing while a character is incomplete. */
@@ -71,9 +73,4 @@ export class Framing {
     if (number !== null) return number;
     throw new Problem(`the vocabulary has no <${role}> token, which a model of marked lines needs`);
   }
-}
-
-/** The framing of a language model whose export has these settings. */
-export function openFraming(codec, { begin_id: begin, end_id: end, backward }) {
-  return new Framing(codec, { marked: begin !== null, backward, running: begin !== null && begin === end });
 }
