@@ -425,3 +425,16 @@ def test_a_file_forecasts_as_python_does(opened, exported, runs, inputs):
     for body, mine in zip(bodies, ask_all(page, "forecast", bodies), strict=True):
         expected = {"model": "forecast", "forecasts": answer_in_python(runner, body)}
         assert not differences(mine, expected, 1e-3, absent=("ds", "notes"))
+
+
+def test_a_page_reads_the_columns_of_a_table(opened, exported, tmp_path):
+    run = untrained.forecaster(tmp_path, model="recurrent", known=["sale"], past=["heat"], helped=True)
+    page = opened(exported(run))
+    box = page.get_by_label("Series as CSV")
+    page.wait_for_selector("#forecast svg.chart")
+    lines = box.input_value().splitlines()
+    assert lines[0] == "ds,y,sale,heat"
+    assert [line.split(",")[1] == "" for line in lines[-7:]] == [False] + [True] * 6
+    box.fill("\n".join(["y,sale", *(f"{number % 5},{number % 2}" for number in range(40))]))
+    page.get_by_role("button", name="Forecast", exact=True).click()
+    page.wait_for_function("document.querySelector('#forecast .problem').textContent.includes('heat')")

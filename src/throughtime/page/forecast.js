@@ -56,13 +56,14 @@ export function forecastSection(models) {
   function forecast() {
     let series;
     try {
-      series = choose(parseSeries(box.value));
+      series = choose(parseSeries(box.value, section.model));
     } catch (error) {
       return section.tell(error);
     }
+    const { name, y, ds, ...columns } = series;
     const body = {
       h: steps.read() ?? section.model.horizon,
-      series: [{ unique_id: series.name || "series", y: series.y, ...(series.ds ? { ds: series.ds } : {}) }],
+      series: [{ unique_id: name || "series", y, ...(ds ? { ds } : {}), ...columns }],
     };
     return withFan(section, body, (answer, note) => show(section, series, answer.forecasts[0], note));
   }
@@ -75,10 +76,16 @@ export function forecastSection(models) {
     return all[Math.max(0, which.selectedIndex)];
   }
   function history() {
-    const rows = Math.max(160, section.model.lookback);
-    return section.ask("inspect/history", { rows }, (answer) => {
-      const line = (value, at) => `${answer.ds[at]},${value === null ? "" : Number(value.toPrecision(7))}`;
-      box.value = ["ds,y", ...answer.y.map(line)].join("\n");
+    const { known = [], past = [], horizon, lookback } = section.model;
+    const held = known.length ? horizon : 0; // rows whose values are left out, as their columns are known
+    return section.ask("inspect/history", { rows: Math.max(160, lookback + held) }, (answer) => {
+      const end = answer.y.length - held;
+      const cell = (value) => (value === null ? "" : Number(value.toPrecision(7)));
+      const line = (value, at) => {
+        const columns = [...(answer.known?.[at] ?? []), ...(answer.past?.[at] ?? [])];
+        return [answer.ds[at], ...[at < end ? value : null, ...columns].map(cell)];
+      };
+      box.value = [["ds", "y", ...known, ...past], ...answer.y.map(line)].map((row) => row.join()).join("\n");
       section.drawings = {};
     });
   }

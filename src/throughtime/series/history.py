@@ -52,12 +52,19 @@ def load_history(folder: ModelFolder) -> Panel | None:
 
 
 def last_rows(series: Series, rows: int) -> dict[str, Any]:
-    """Return the last rows of a series for JSON; None where a value is missing.
+    """Return the last rows of a series for JSON, with its columns if it has any; None for a missing value.
 
     >>> last_rows(Series.of("sales", [3.0, np.nan, 5.0]), 2)
     {'unique_id': 'sales', 'ds': [1, 2], 'y': [None, 5.0]}
     """
     last = series.ds[-rows:]
     ds = format_times(last) if last.dtype.kind == "M" else last.tolist()
-    y = [float(value) if np.isfinite(value) else None for value in series.y[-rows:]]
-    return {"unique_id": series.unique_id, "ds": ds, "y": y}
+    columns = {"known": series.known, "past": series.past}
+    tables = {role: _plain(table[-rows:]) for role, table in columns.items() if table.shape[1]}
+    return {"unique_id": series.unique_id, "ds": ds, "y": _plain(series.y[-rows:]), **tables}
+
+
+def _plain(values: Any) -> list[Any]:
+    if values.ndim > 1:
+        return [_plain(row) for row in values]
+    return [float(value) if np.isfinite(value) else None for value in values]

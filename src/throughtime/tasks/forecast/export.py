@@ -28,7 +28,7 @@ from throughtime.tasks.forecast.window_networks import RecurrentNetwork, Segment
 
 BATCHES = (1, 3, 17)
 PAGE_ROWS = 200
-"""Rows of the first series that a page holds, so that it has something to forecast."""
+"""Rows of the first series that a page holds, or more if a forecast needs more."""
 
 
 def build_export(forecaster: SeriesForecaster) -> ModelExport:
@@ -91,7 +91,8 @@ def describe_for_page(forecaster: SeriesForecaster, sample: bool) -> dict[str, A
         about = {"kind": intervals.kind, "series": list(intervals.series), "season": intervals.season}
         found["intervals"] = {**about, "scores": scores}
     if sample and forecaster.history is not None:
-        found["history"] = last_rows(forecaster.history.series[0], PAGE_ROWS)
+        rows = max(PAGE_ROWS, forecaster.lookback + forecaster.model.horizon)
+        found["history"] = last_rows(forecaster.history.series[0], rows)
     return found
 
 

@@ -22,7 +22,9 @@ export function openForecast(model) {
 function lastRows(model, { rows = 200 }) {
   const { history } = model.settings;
   if (!history) throw new Problem(`the training data of ${model.name} are not available; paste some data`);
-  return { model: model.name, unique_id: history.unique_id, ds: history.ds.slice(-rows), y: history.y.slice(-rows) };
+  const cut = (value) => (Array.isArray(value) ? value.slice(-rows) : value);
+  const last = Object.entries(history).map(([name, value]) => [name, cut(value)]);
+  return { model: model.name, ...Object.fromEntries(last) };
 }
 
 class Forecaster {
