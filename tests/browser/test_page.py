@@ -102,7 +102,7 @@ def test_a_word_of_the_translation_lights_its_sources(page):
     assert "lit" in words.last.get_attribute("class")
     assert "lit" not in words.first.get_attribute("class")
     assert "looked" in page.locator("#translate .readout").inner_text()
-    page.locator("#translate svg").hover(position={"x": 120, "y": 60})
+    page.locator("#translate .matrix").hover(position={"x": 120, "y": 60})
     assert page.locator("#translate .word.lit").count() == 1
 
 
@@ -161,15 +161,15 @@ def test_the_next_token_is_told_while_one_types(page):
 
 def test_gates_by_layer_and_letter_with_the_keyboard(page):
     page.locator("#gates .head select").select_option("en-fr")
-    page.locator("#gates svg[aria-label^='Values of z']").wait_for()
+    page.locator("#gates .matrix[aria-label^='Values of z']").wait_for()
     answered(page, "gates")
-    picture = page.locator("#gates svg")
+    picture = page.locator("#gates .matrix")
     picture.focus()
     picture.press("ArrowRight")
     told = page.locator("#gates .readout").inner_text()
     assert re.match(r"unit \d+ at “.+”: z = 0\.\d+, half-life", told)
     page.locator("#gates .row select").nth(1).select_option("h")
-    page.locator("#gates svg[aria-label^='Values of h']").wait_for()
+    page.locator("#gates .matrix[aria-label^='Values of h']").wait_for()
 
 
 def test_blanks_are_filled_and_a_forecast_is_drawn(page):
@@ -276,7 +276,7 @@ def test_on_a_phone_nothing_is_cut_off_or_printed_over_another(opened, site):
     assert len(boxes) == 2  # the last that was observed would touch the end of the forecast
     assert boxes[0]["x"] + boxes[0]["width"] < boxes[1]["x"]
     page.locator("#gates .head select").select_option("en-fr")
-    page.locator("#gates svg[aria-label^='Values of z']").wait_for()
+    page.locator("#gates .matrix[aria-label^='Values of z']").wait_for()
     card = page.locator("#gates").bounding_box()
     for one in page.locator("#gates select").all():
         box = one.bounding_box()

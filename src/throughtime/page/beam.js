@@ -55,7 +55,7 @@ class TreeView {
     this.readout = make("p", { class: "readout tall", "aria-live": "polite" });
     this.slider = make("input", { type: "range", min: 1, max: 1, value: 1, "aria-label": say("Step of the search") });
     this.at = make("output", { class: "at" });
-    this.button = make("button", { type: "button", "aria-label": say("Play the search") });
+    this.button = make("button", { type: "button" });
     this.place = make("div", { class: "tree" });
     this.timer = 0;
     this.stop();
@@ -133,12 +133,17 @@ class TreeView {
   stop() {
     clearInterval(this.timer);
     this.timer = 0;
-    this.button.textContent = `▶ ${say("play")}`;
+    this.name("▶", say("play"), say("Play the search"));
+  }
+
+  name(sign, word, name) {
+    this.button.textContent = `${sign} ${word}`;
+    this.button.setAttribute("aria-label", name);
   }
 
   play() {
     let step = Number(this.slider.value) >= this.tree.steps ? 0 : Number(this.slider.value);
-    this.button.textContent = `❚❚ ${say("pause")}`;
+    this.name("❚❚", say("pause"), say("Pause the search"));
     const next = () => {
       step += 1;
       this.go(step, true);
@@ -203,6 +208,7 @@ function drawTree(tree, name, onChoose) {
         class: `node ${kind}`,
         tabindex: -1,
         role: "button",
+        // What is written on it comes first, so that it can be found by its name.
         "aria-label": `${labels[place]} ${short(node.log_prob)}, ${step}: ${describeNode(tree, place)}`,
         transform: `translate(${x} ${y(place)})`,
         onfocus: () => onChoose(place),

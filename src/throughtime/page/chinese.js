@@ -174,6 +174,7 @@ export const CHINESE = {
   Interventions: "当前的干预",
   "Numbers on the left: half-life in tokens": "左侧数字：半衰期（词元数）",
   "Numbers on the left: units": "左侧数字：单元编号",
+  "Pause the search": "暂停搜索过程",
   "Play the search": "播放搜索过程",
   "Point at a word of the translation, or move to it with the keyboard: the source words that it attended to light up.":
     "指向译文中的一个词，或用键盘移到它上面：它所关注的源词会亮起来。",
@@ -190,8 +191,7 @@ export const CHINESE = {
   "Step of the search": "搜索的步数",
   "Step {step}: {kept} kept, {ended} ended; of the others, which were cut, {cut} are shown.":
     "第 {step} 步：保留 {kept} 个，结束 {ended} 个；其余被舍弃，图中显示其中 {cut} 个。",
-  "Take back: begins with “{text}”": "撤销：以“{text}”开头",
-  "Take back: without “{text}”": "撤销：不含“{text}”",
+  "Take back:": "撤销：",
   "The best translation did not change.": "最佳译文没有变化。",
   "The best: “{text}”, score {score}.": "最佳：“{text}”，得分 {score}。",
   "The equations of this cell are its own; these are the values of its letters.": "这种单元有自己的公式；以下是各字母的值。",

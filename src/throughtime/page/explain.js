@@ -72,7 +72,7 @@ function equation({ letter, symbols, numbers, value }, said = "") {
       { class: "right" },
       line(symbols),
       line(numbers),
-      make("span", { class: "side" }, "= ", make("b", {}, figure(value))),
+      make("span", { class: "side" }, "= ", make("strong", {}, figure(value))),
     ),
     said ? make("span", { class: "words" }, said) : null,
   );
@@ -216,7 +216,7 @@ export function tellAttention(steps, row) {
             "span",
             { class: "side" },
             "= ",
-            make("b", {}, figure(cells[best].weight)),
+            make("strong", {}, figure(cells[best].weight)),
             " ",
             say("for “{token}”", { token: steps.source[best].trim() || "␣" }),
           ),
@@ -256,7 +256,7 @@ export function tellBeam(tree, place) {
         ]
       : [say("{count} others", { count: hidden.length }), "", figure(hidden.reduce((so, one) => so + one.gained, 0))],
   );
-  rows.push([say("sum: ln P"), percent(Math.exp(total)), make("b", {}, figure(total))]);
+  rows.push([say("sum: ln P"), percent(Math.exp(total)), make("strong", {}, figure(total))]);
   return [
     make("h3", {}, say("The score of “{token}” at step {step}", { token: tree.nodes[place].label, step: length })),
     text(
@@ -278,7 +278,7 @@ export function tellBeam(tree, place) {
           make("span", { class: "side" }, "= ln P / ", say("length"), exponent("α")),
           make("span", { class: "side" }, `= ${figure(total)} / ${length}`, exponent(String(tree.alpha))),
           make("span", { class: "side" }, `= ${figure(total)} / ${figure(divisor)}`),
-          make("span", { class: "side" }, "= ", make("b", {}, figure(score))),
+          make("span", { class: "side" }, "= ", make("strong", {}, figure(score))),
         ),
       ),
     ),

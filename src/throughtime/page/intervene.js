@@ -56,13 +56,12 @@ export class Interventions {
   }
 
   draw() {
-    const chip = (words, name, back) =>
+    const chip = (words, back) =>
       make(
         "button",
         {
           type: "button",
           class: "chip",
-          "aria-label": name,
           onclick: () => {
             this.change(back());
             // The chip is gone: the keyboard goes on with the next one, or with the picture.
@@ -71,21 +70,18 @@ export class Interventions {
             )?.focus();
           },
         },
+        make("span", { class: "unseen" }, say("Take back:"), " "),
         words,
         make("span", { "aria-hidden": "true" }, " ✕"),
       );
     const all = this.forbidden.map((text) =>
-      chip(say("without “{text}”", { text }), say("Take back: without “{text}”", { text }), () => ({
+      chip(say("without “{text}”", { text }), () => ({
         forbidden: this.forbidden.filter((other) => other !== text),
       })),
     );
     if (this.prefix) {
       const text = this.prefix;
-      all.unshift(
-        chip(say("begins with “{text}”", { text }), say("Take back: begins with “{text}”", { text }), () => ({
-          prefix: "",
-        })),
-      );
+      all.unshift(chip(say("begins with “{text}”", { text }), () => ({ prefix: "" })));
     }
     this.chips.replaceChildren(...all);
     if (!this.active) this.changes.replaceChildren();

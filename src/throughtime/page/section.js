@@ -229,8 +229,10 @@ export function textForm({ section, label, value, button, extra = [], send, live
       ),
     );
   }
+  let last = null;
   form.addEventListener("submit", (event) => {
     event.preventDefault();
+    last = box.value;
     send(box.value);
   });
   box.addEventListener("keydown", (event) => {
@@ -240,7 +242,12 @@ export function textForm({ section, label, value, button, extra = [], send, live
     }
   });
   const typed = live === true ? send : live;
-  if (typed) box.addEventListener("input", debounce(PAUSE, () => typed(box.value)));
+  const later = debounce(PAUSE, () => {
+    if (box.value === last) return; // it was sent meanwhile, by Enter for example
+    last = box.value;
+    typed(box.value);
+  });
+  if (typed) box.addEventListener("input", later);
   fit();
   section?.onModel(fit);
   return { form, box };

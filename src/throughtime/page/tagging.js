@@ -8,7 +8,9 @@ export function tagSection(models) {
   const section = new Section(
     "tag",
     say("Tag the words of a sentence"),
-    say("Each word has its tag below it; words of one kind have one colour. Choose a word to see how sure the model is."),
+    say(
+      "Each word has its tag below it; words of one kind have one colour. Choose a word to see how sure the model is.",
+    ),
     models,
   );
   section.element.classList.add("split");
@@ -76,7 +78,9 @@ function show(section, { words, chunks, label, label_probability: share }) {
     );
   }
   section.view.replaceChildren(
-    label ? make("p", { class: "verdict" }, say("The whole sentence: "), make("strong", {}, label), ` ${percent(share)}`) : "",
+    label
+      ? make("p", { class: "verdict" }, say("The whole sentence: "), make("strong", {}, label), ` ${percent(share)}`)
+      : "",
     words.length
       ? make("div", { class: "tags", role: "group", "aria-label": say("Words with their tags") }, boxes)
       : make("p", { class: "hint" }, say("There are no words yet.")),

@@ -56,7 +56,8 @@ export function writingSection(models) {
       ...(top.read() === null ? {} : { top_k: top.read() }),
       ...(stop.value ? { stop: stop.value } : {}),
     };
-    section.ask("v1/completions", body, (answer) => written.replaceChildren(...showWritten(body, answer, take)), "write");
+    const show = (answer) => written.replaceChildren(...showWritten(body, answer, take));
+    section.ask("v1/completions", body, show, "write");
   }
   function take(text) {
     box.value = text;
