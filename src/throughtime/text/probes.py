@@ -13,7 +13,7 @@ FORMS = ("NFC", "NFD", "NFKC", "NFKD")
 
 
 def words_and_signs() -> tuple[str, str]:
-    """Return the characters of words, and the others but spaces, as the pre-tokenizer Whitespace sees them."""
+    """Return the characters of words, and others but spaces, as the pre-tokenizer Whitespace sees them."""
     from tokenizers import pre_tokenizers as library
 
     everything = " ".join(f"a{one}" for one in all_characters())
