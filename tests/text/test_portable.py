@@ -41,7 +41,7 @@ def _few_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     few = all_characters()[:0x500] + "ⅷ漢か\ufe00\u1100"
     for module in (patterns, portable, probes):
         monkeypatch.setattr(module, "all_characters", lambda: few)
-    patterns._matched.cache_clear()
+    patterns._find_matched.cache_clear()
 
 
 def _read_ranges(written: str) -> set[int]:

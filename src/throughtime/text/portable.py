@@ -12,7 +12,7 @@ from throughtime.errors import InputError
 from throughtime.text.character_tables import all_characters, python_table, write_ranges
 from throughtime.text.codec import Codec
 from throughtime.text.patterns import CharacterSets, Pattern, removed_by, translate_pattern
-from throughtime.text.probes import FORMS, clusters, digits, inert, surrounded, words_and_signs
+from throughtime.text.probes import FORMS, clusters, digits, find_surrounded, inert, words_and_signs
 from throughtime.text.subword import SUBWORDS, MarkedPieces, SubwordTokenizer, find_decoder, tokenizer_label
 
 RULES = ("char", "word", "space", "basic-english", "translation", "unicode")
@@ -85,7 +85,7 @@ class _Description:
         return {
             "tokens": self.tokens,
             "special": self.tokenizer.special_tokens(),
-            "added": self.added(),
+            "added": self.list_added(),
             "normalizers": normalizers,
             "splitters": list(self.flatten(self.parts["pre_tokenizer"], "pretokenizers", self.split)),
             "model": self.model(),
@@ -120,7 +120,7 @@ class _Description:
             tables["inert"] = write_ranges(inert())
         return tables
 
-    def added(self) -> list[list[Any]]:
+    def list_added(self) -> list[list[Any]]:
         """The tokens that are found in a text before it is split, with whether they are special."""
         decoder = self.tokenizer.backend.get_added_tokens_decoder()
         if all(one.special for one in decoder.values()):
@@ -165,7 +165,7 @@ class _Description:
             if step["clean_text"]:
                 yield from self.per_character(kind, **off | {"clean_text": True})
             if step["handle_chinese_chars"]:
-                found = surrounded(kind, off | {"handle_chinese_chars": True})
+                found = find_surrounded(kind, off | {"handle_chinese_chars": True})
                 yield self.replace(["(", self.sets.add(found), ")"], " $1 ", raw=True)
             if step["strip_accents"] or (step["strip_accents"] is None and step["lowercase"]):
                 yield {"type": "NFD"}

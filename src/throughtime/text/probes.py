@@ -31,7 +31,7 @@ def digits() -> Iterator[str]:
             yield piece
 
 
-def surrounded(kind: str, options: dict[str, bool]) -> str:
+def find_surrounded(kind: str, options: dict[str, bool]) -> str:
     """Return the characters that a normalizer puts spaces around."""
     from tokenizers import normalizers as library
 
