@@ -2,15 +2,16 @@
 
 import { readFileSync } from "node:fs";
 
-import { unpack } from "../../src/throughtime/page/engine/model.js";
 import { answer, makeContext, openModels } from "../../src/throughtime/page/engine/requests.js";
+
+const PAGE = new URL("../../src/throughtime/page/", import.meta.url);
 
 /** The models of a file; `plain` does without WebAssembly. */
 export async function openFile(path, { plain = false } = {}) {
   const text = readFileSync(path, "utf8");
   const part = (name) =>
     [...text.matchAll(new RegExp(`<script type="text/plain" data-part="${name}">([^<]*)</script>`, "g"))].map((one) => one[1]);
-  const { products } = JSON.parse(new TextDecoder().decode(await unpack(part("page")[0])));
+  const products = readFileSync(new URL("engine/products.wasm", PAGE)).toString("base64");
   return openModels({ blocks: part("model"), products, plain });
 }
 

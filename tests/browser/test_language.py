@@ -107,6 +107,17 @@ def test_next_tokens_and_surprisals_are_equal(compare, inputs):
     assert compare([("inspect/next", body) for body in [*bodies, long]]) == ([], [])
 
 
+def test_surprisals_stay_right_while_somebody_types_and_deletes(compare, inputs):
+    dice, text, bodies = random.Random(5), "", []
+    for place in range(inputs):
+        if dice.random() < 0.7:
+            text += f" {dice.choice(untrained.WORDS)} {dice.choice(untrained.WORDS)}"
+        else:
+            text = text[: dice.randint(len(text) // 2, len(text))]
+        bodies.append({"q": text[:1900], "model": ("lines-gru", "letters")[place // 5 % 2]})
+    assert compare([("inspect/next", body) for body in bodies]) == ([], [])
+
+
 def test_gates_are_equal(compare, inputs):
     dice, gated = random.Random(4), [name for name in KINDS if name != "experts"]
     bodies = [

@@ -10,15 +10,14 @@ other. For that,
   between backticks; those are used for nothing else.
 
 The page and the worker, in which models run, are joined separately. Both, the styles and the compiled
-products are one deflated JSON object in base64, which `unpack.js` starts; each model is the deflated block of
-`describe.pack_model`. Only the code of the tasks that the models have is in the file.
+products are one deflated text in base 85, which `unpack.js` starts; each model is the deflated block of
+`describe.pack_model` in base64. Only the code of the tasks that the models have is in the file.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 import zlib
 from collections.abc import Collection, Sequence
@@ -69,7 +68,7 @@ def build_page(tasks: Collection[str]) -> str:
     page = page.replace("<head>\n", f"<head>\n  {policy}\n", 1)
     own = "".join(f"<script>{text}</script>\n" for text in scripts.values())
     page = page.replace("</head>", f"{own}</head>", 1)
-    packed = _pack(json.dumps(parts, ensure_ascii=False).encode())
+    packed = base64.b85encode(_deflate("\0".join(parts.values()).encode())).decode()
     return page.replace("</body>", f"{_data('page', packed)}\n</body>", 1)
 
 
@@ -96,7 +95,8 @@ def join_modules(entry: Path, tasks: Collection[str] = ()) -> str:
     joined: dict[Path, str] = {}
     names: dict[Path, str] = {}
     _join(entry.resolve(), joined, names, (), tasks)
-    return '"use strict";\n' + "".join(joined.values())
+    # In a block, as the page and the engine share their names where workers are forbidden.
+    return '"use strict";\n{\n' + "".join(joined.values()) + "}\n"
 
 
 def _join(
@@ -167,5 +167,9 @@ def _data(name: str, text: str) -> str:
 
 def _pack(block: bytes) -> str:
     """The deflated block in base64."""
+    return base64.b64encode(_deflate(block)).decode()
+
+
+def _deflate(data: bytes) -> bytes:
     packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
-    return base64.b64encode(packer.compress(block) + packer.flush()).decode()
+    return packer.compress(data) + packer.flush()

@@ -8,7 +8,7 @@ import { Framing } from "../text/framing.js";
 
 /** The id before the first token of a text without a beginning mark; it does not change the state. */
 const NOTHING = -1;
-const STEPS_AT_ONCE = 128;
+const [STEPS_AT_ONCE, STEPS_KEPT] = [128, 16];
 
 export function openLanguage(model) {
   const { settings } = model;
@@ -28,17 +28,41 @@ export function openLanguage(model) {
     return { ...found, state: numbers.map((number) => found[`next_${number}`]) };
   }
 
+  /** Reads ids up to the last one from a place on; `tell(found, at, piece)` is told about each piece. */
+  function readOn(ids, from, state, size, shown, tell) {
+    for (let at = from; at < ids.length - 1; at += size) {
+      const piece = ids.slice(at, Math.min(at + size, ids.length - 1));
+      const found = read(piece, 1, state, shown);
+      ({ state } = found);
+      tell?.(found, at, piece);
+    }
+    return state;
+  }
+
+  // The last text that was scored, and the state after every few of its ids: who types on changes only its end.
+  let seen = { ids: [], scores: [], states: [first] };
+
+  /** ln P of every id, and the state before the last one. */
+  function score(ids) {
+    const differs = ids.findIndex((id, place) => id !== seen.ids[place]);
+    const same = differs < 0 ? ids.length : differs;
+    const known = Math.max(0, Math.floor((same - 1) / STEPS_KEPT));
+    const [at, states] = [known * STEPS_KEPT, seen.states.slice(0, known + 1)];
+    const scores = same ? seen.scores.slice(0, at + 1) : [read([NOTHING], 1, first).log_probs.data[ids[0]]];
+    const state = readOn(ids, at, states[known], STEPS_KEPT, ["log_probs"], (found, place, piece) => {
+      const { data } = found.log_probs;
+      piece.forEach((_, step) => scores.push(data[step * codec.size + ids[place + step + 1]]));
+      if (piece.length === STEPS_KEPT) states.push(found.state);
+    });
+    seen = { ids, scores, states };
+    return { scores, state };
+  }
+
   /** Reads a prompt up to its last id, with ln P of every id if they are `scored`. */
   function open(ids, scored = false) {
-    const scores = scored && ids.length ? [read([NOTHING], 1, first).log_probs.data[ids[0]]] : [];
-    let state = first;
-    for (let at = 0; at < ids.length - 1; at += STEPS_AT_ONCE) {
-      const piece = ids.slice(at, Math.min(at + STEPS_AT_ONCE, ids.length - 1));
-      const found = read(piece, 1, state, scored ? ["log_probs"] : []);
-      ({ state } = found);
-      const look = (_, step) => scores.push(found.log_probs.data[step * codec.size + ids[at + step + 1]]);
-      if (scored) piece.forEach(look);
-    }
+    const begun = scored && ids.length ? score(ids) : { scores: [], state: readOn(ids, 0, first, STEPS_AT_ONCE, []) };
+    const { scores } = begun;
+    let { state } = begun;
     const run = (from, tokens) => {
       state = state.map((part) => takeRows(part, from));
       const found = read(tokens, tokens.length, state);
