@@ -95,7 +95,8 @@ def join_modules(entry: Path, tasks: Collection[str] = ()) -> str:
     joined: dict[Path, str] = {}
     names: dict[Path, str] = {}
     _join(entry.resolve(), joined, names, (), tasks)
-    return '"use strict";\n' + "".join(joined.values())
+    # In a block, as the page and the engine share their names where workers are forbidden.
+    return '"use strict";\n{\n' + "".join(joined.values()) + "}\n"
 
 
 def _join(
