@@ -46,7 +46,7 @@ function show(section, { words, chunks, label, label_probability: share }) {
       {
         type: "button",
         class: kind ? "tagged" : "tagged none",
-        "aria-label": say("{word}: {tag}, {share}", { ...one, share: percent(one.probability) }),
+        title: percent(one.probability),
         "aria-pressed": "false",
       },
       make("span", { class: "said" }, one.word),
