@@ -120,8 +120,7 @@ class SentenceTranslator(ReadsTexts):
         each part of the texts.
         """
         target = self.codecs.target
-        constraints = DecodingConstraints(prefix, forbid, require, no_repeat_ngram, min_length)
-        constraints.check(target)
+        constraints = self.constrain(prefix, forbid, require, no_repeat_ngram, min_length)
         # At the beginning of a sentence a required word may bring the space before it.
         strip = constraints != DecodingConstraints()
         if copy_unknown:
@@ -235,6 +234,12 @@ class SentenceTranslator(ReadsTexts):
         return search
 
     @torch.inference_mode()
+    def constrain(self, *rules: Any) -> DecodingConstraints:
+        """The rules of a search, in the order of `DecodingConstraints`, checked with the target vocabulary."""
+        constraints = DecodingConstraints(*rules)
+        constraints.check(self.codecs.target)
+        return constraints
+
     def run_search(
         self,
         prompts: Sequence[Sequence[int]],
