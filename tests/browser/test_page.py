@@ -62,15 +62,27 @@ def answered(page, section):
 
 def test_a_section_for_each_thing_the_models_can_show(page):
     sections = [one.get_attribute("id") for one in page.locator("section").all()]
-    assert sections == ["translate", "search", "write", "gates", "fill", "compose", "forecast"]
+    assert sections == [
+        "translate",
+        "search",
+        "write",
+        "tag",
+        "classify",
+        "fill",
+        "compose",
+        "forecast",
+        "gates",
+    ]
     assert page.locator("nav a").all_inner_texts() == [
         "Translate",
         "Search",
         "Write",
-        "Gates",
+        "Tag",
+        "Classify",
         "Fill in",
         "Compose",
         "Forecast",
+        "Gates",
     ]
 
 

@@ -72,7 +72,7 @@ export const CHINESE = {
   "Another one": "换一个",
   "{count} bits": "{count} 比特",
   "{count} bits or more": "{count} 比特或更多",
-  "{token} {share}: add it to the text": "{token} {share}：添加到文字末尾",
+  "Add it to the text": "添加到文字末尾",
   "So far {count} bits a token.": "到目前为止，平均每个词元 {count} 比特。",
   "The next token is as uncertain as a choice among {count} equally likely ones.":
     "下一个词元的不确定程度，相当于在 {count} 个同样可能的词元中选一个。",

@@ -90,19 +90,18 @@ function showNext({ read, expected, entropy }, add) {
     return token;
   });
   const bars = expected.map((one) => {
-    const name = say("{token} {share}: add it to the text", { token: visible(one), share: percent(one.probability) });
     return make(
       "button",
       {
         type: "button",
         class: "next",
-        "aria-label": name,
         disabled: !one.piece, // a mark adds nothing to a text
         onclick: () => add(one.piece),
       },
       make("span", { class: "what" }, visible(one)),
       shareBar(one.probability),
       make("span", { class: "share" }, percent(one.probability)),
+      make("span", { class: "unseen" }, say("Add it to the text")),
     );
   });
   const count = short(2 ** entropy, entropy < 3 ? 1 : 0);
