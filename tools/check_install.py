@@ -159,6 +159,10 @@ def check_inside(folder: Path) -> None:
     passed += report("throughtime --help")
     for task, data in tiny().tiny_data(folder).items():
         passed += check_task(task, data, folder)
+    everything = [str(one) for one in sorted((folder / "runs").iterdir()) if not one.name.endswith("-python")]
+    run("throughtime", "export", *everything, "--format", "html", "--out", str(folder / "all.html"))
+    assert (folder / "all.html").stat().st_size > 100_000
+    passed += report("all models exported to one HTML file")
     passed += check_refusals(folder)
     print(f"{passed} passed, 0 failed")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import struct
 import unicodedata
 from collections.abc import Iterator
 from typing import Any
@@ -44,6 +45,16 @@ LANGUAGE_TEXTS = (
     "Привет мир как дела Σίσυφος οδός", "我们今天去学校。こんにちは カタカナ",
     "नमस्ते แมว 안녕 مرحبا שלום 😀👍🏽",
 )  # fmt: skip
+REPLACED = {
+    **{one: unicodedata.normalize("NFKC", one) for one in "ﬁﬀⅧ①½²™ǆÅ㍿ｶﾀﷺ\u00a0\u3000\ufa15"},
+    **dict.fromkeys("\t\n\r\u200b\u2028", " "),
+    **dict.fromkeys("\x01\x7f\u200d", ""),
+    **{unicodedata.normalize("NFD", one): one for one in "éàÀüйが"},
+    "e\u0301\u0323": "E",
+    "a": "α",
+    "😀": ":)",
+}
+"""Replacements like those of SentencePiece, and some that overlap."""
 
 
 def draw_texts(count: int, seed: int = 0) -> list[str]:
@@ -85,6 +96,34 @@ def _character(draws: random.Random, first: int, last: int) -> str:
     return chr(code)
 
 
+def replacement_table(replaced: dict[str, str]) -> bytes:
+    """Write a table of replacements as SentencePiece does: a double-array trie, and the new texts."""
+    texts, starts = b"", {}
+    for key, text in replaced.items():
+        starts[key.encode()] = len(texts)
+        texts += text.encode() + b"\0"
+    units, taken = {0: 0}, {0}
+
+    def place_children(prefix: bytes, unit: int) -> None:
+        following = {key[len(prefix)] for key in starts if key.startswith(prefix) and key != prefix}
+        labels = sorted(following | ({0} if prefix in starts else set()))
+        # The units of all children differ from the place of this one by the same offset.
+        offset = next(
+            step for step in range(1, 1 << 21) if not taken & {unit ^ step ^ label for label in labels}
+        )
+        taken.update(unit ^ offset ^ label for label in labels)
+        units[unit] |= offset << 10 | (prefix in starts) << 8
+        for label in labels:
+            child = unit ^ offset ^ label
+            units[child] = label if label else 1 << 31 | starts[prefix]
+            if label:
+                place_children(prefix + bytes([label]), child)
+
+    place_children(b"", 0)
+    length = (max(units) | 255) + 1
+    return struct.pack(f"<I{length}I", 4 * length, *(units.get(n, 0) for n in range(length))) + texts
+
+
 def foreign_tokenizers() -> dict[str, Any]:
     """Tokenizers as other programs save them, by name; trained on few sentences."""
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, trainers
@@ -116,7 +155,7 @@ def foreign_tokenizers() -> dict[str, Any]:
     words = models.BPE(unk_token="<unk>", end_of_word_suffix="</w>", fuse_unk=True)
     llama = models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True)
     scored = trainers.UnigramTrainer(
-        vocab_size=300, special_tokens=specials, unk_token="<unk>", show_progress=False
+        vocab_size=420, special_tokens=specials, unk_token="<unk>", show_progress=False
     )
     made = {
         "bert": train(models.WordPiece(unk_token="[UNK]"), pieces, change.BertNormalizer(),
@@ -137,6 +176,8 @@ def foreign_tokenizers() -> dict[str, Any]:
         "sentencepiece": train(models.Unigram(), scored,
                                change.Sequence([change.NFKD(), change.StripAccents(), change.Strip()]),
                                cut.Metaspace(), decoders.Metaspace()),
+        "precompiled": train(models.Unigram(), scored, change.Precompiled(replacement_table(REPLACED)),
+                             cut.Metaspace(), decoders.Metaspace()),
         "wordlevel": train(models.WordLevel(unk_token="<unk>"),
                            trainers.WordLevelTrainer(vocab_size=200, special_tokens=specials,
                                                      show_progress=False),

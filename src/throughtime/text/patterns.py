@@ -51,11 +51,11 @@ class CharacterSets:
 
     def find(self, expression: str) -> int:
         """Add the set of single characters that an expression matches."""
-        return self.add(_matched(expression))
+        return self.add(_find_matched(expression))
 
 
 @cache
-def _matched(expression: str) -> str:
+def _find_matched(expression: str) -> str:
     """The characters that an expression matches."""
     from tokenizers import Regex, pre_tokenizers
 

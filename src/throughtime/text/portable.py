@@ -12,6 +12,7 @@ from throughtime.errors import InputError
 from throughtime.text.character_tables import all_characters, python_table, write_ranges
 from throughtime.text.codec import Codec
 from throughtime.text.patterns import CharacterSets, Pattern, removed_by, translate_pattern
+from throughtime.text.probes import FORMS, clusters, digits, find_surrounded, inert, words_and_signs
 from throughtime.text.subword import SUBWORDS, MarkedPieces, SubwordTokenizer, find_decoder, tokenizer_label
 
 RULES = ("char", "word", "space", "basic-english", "translation", "unicode")
@@ -23,7 +24,6 @@ Step = dict[str, Any]
 _BYTE_LEVEL = (
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"  # as GPT-2 splits texts
 )
-_FORMS = ("NFC", "NFD", "NFKC", "NFKD")
 
 
 def portable_files(folder: Path) -> dict[str, str]:
@@ -85,7 +85,7 @@ class _Description:
         return {
             "tokens": self.tokens,
             "special": self.tokenizer.special_tokens(),
-            "added": self.added(),
+            "added": self.list_added(),
             "normalizers": normalizers,
             "splitters": list(self.flatten(self.parts["pre_tokenizer"], "pretokenizers", self.split)),
             "model": self.model(),
@@ -116,11 +116,11 @@ class _Description:
             unassigned = [one for one in all_characters() if unicodedata.category(one) == "Cn"]
             changed = ((one, lower.normalize_str(one)) for one in unassigned)
             tables["lower"] = {one: new for one, new in changed if new != one}
-        if kinds & set(_FORMS):
-            tables["inert"] = write_ranges(_inert())
+        if kinds & set(FORMS):
+            tables["inert"] = write_ranges(inert())
         return tables
 
-    def added(self) -> list[list[Any]]:
+    def list_added(self) -> list[list[Any]]:
         """The tokens that are found in a text before it is split, with whether they are special."""
         decoder = self.tokenizer.backend.get_added_tokens_decoder()
         if all(one.special for one in decoder.values()):
@@ -133,7 +133,7 @@ class _Description:
     def normalize(self, step: Step) -> Iterator[Step]:
         """Rewrite a step that changes the text."""
         kind = step["type"]
-        if kind == "Lowercase" or kind in _FORMS:
+        if kind == "Lowercase" or kind in FORMS:
             yield {"type": kind}
         elif kind == "Prepend":
             yield {"type": kind, "text": step["prepend"]}
@@ -151,6 +151,10 @@ class _Description:
             yield {"type": "Bytes"}
         elif kind == "Nmt":
             yield from self.per_character(kind)
+        elif kind == "Precompiled":
+            joining, alone = clusters(step["precompiled_charsmap"])
+            table = {"table": step["precompiled_charsmap"]}
+            yield {"type": kind, **table, "joining": self.sets.add(joining), "alone": self.sets.add(alone)}
         elif kind == "BertNormalizer":
             off = {
                 "clean_text": False,
@@ -161,7 +165,7 @@ class _Description:
             if step["clean_text"]:
                 yield from self.per_character(kind, **off | {"clean_text": True})
             if step["handle_chinese_chars"]:
-                found = _surrounded(kind, off | {"handle_chinese_chars": True})
+                found = find_surrounded(kind, off | {"handle_chinese_chars": True})
                 yield self.replace(["(", self.sets.add(found), ")"], " $1 ", raw=True)
             if step["strip_accents"] or (step["strip_accents"] is None and step["lowercase"]):
                 yield {"type": "NFD"}
@@ -206,7 +210,7 @@ class _Description:
             if step.get("split", True):
                 yield self.cut(literal, "MergedWithNext")
         elif kind == "Whitespace":
-            word, other = (self.sets.add(part) for part in _words_and_signs())
+            word, other = (self.sets.add(part) for part in words_and_signs())
             yield self.cut([word, "+|", other, "+"], "Removed", invert=True)
         elif kind == "WhitespaceSplit":
             yield self.cut([self.white_space()], "Removed")
@@ -216,8 +220,8 @@ class _Description:
         elif kind == "Punctuation":
             yield self.cut([self.sets.add(removed_by(library.Punctuation("removed")))], step["behavior"])
         elif kind == "Digits":
-            digits = self.sets.add("".join(_digits()))
-            yield self.cut([digits], "Isolated" if step["individual_digits"] else "Contiguous")
+            found = self.sets.add("".join(digits()))
+            yield self.cut([found], "Isolated" if step["individual_digits"] else "Contiguous")
         elif kind == "CharDelimiterSplit":
             yield self.cut(translate_pattern({"String": step["delimiter"]}, self.sets), "Removed")
         else:
@@ -285,52 +289,6 @@ class _Description:
             tokenizer_label(self.tokenizer),
             f"has {what}, which a page does not support; use another tokenizer",
         )
-
-
-def _words_and_signs() -> tuple[str, str]:
-    """The characters of words, and all others but spaces, as the pre-tokenizer Whitespace sees them."""
-    from tokenizers import pre_tokenizers as library
-
-    everything = " ".join(f"a{one}" for one in all_characters())
-    found = [piece for piece, _ in library.Whitespace().pre_tokenize_str(everything)]
-    return "".join(one[1:] for one in found if one[0] == "a"), "".join(one for one in found if one[0] != "a")
-
-
-def _digits() -> Iterator[str]:
-    """The characters that the library takes for digits."""
-    from tokenizers import pre_tokenizers as library
-
-    cutter = library.Digits(individual_digits=False)
-    for piece, _ in cutter.pre_tokenize_str("a".join(("", *all_characters(), ""))):
-        if len(piece) == 1 and piece != "a":
-            yield piece
-
-
-def _surrounded(kind: str, options: dict[str, bool]) -> str:
-    """The characters that a normalizer puts spaces around."""
-    from tokenizers import normalizers as library
-
-    change = getattr(library, kind)(**options).normalize_str
-    return "".join(one for one in all_characters() if one != " " and change(one) == f" {one} ")
-
-
-def _inert() -> str:
-    """The characters that the library does not compose or decompose, while this Python may."""
-    from tokenizers import normalizers as library
-
-    forms = {name: getattr(library, name)().normalize_str for name in _FORMS}
-    inert = set()
-    for one in all_characters():
-        if unicodedata.category(one) == "Cn":
-            inert.add(one)
-        elif unicodedata.normalize("NFKD", one) != one and forms["NFKD"](one) == one:
-            canonical = unicodedata.normalize("NFD", one)
-            inert.update({one, *(canonical if unicodedata.normalize("NFC", one) == one else "")})
-        elif (turn := unicodedata.combining(one)) and turn not in (1, 240):
-            pair = "a" + ("\u0345" + one if turn < 240 else "")
-            if forms["NFD"](pair) == pair:
-                inert.add(one)
-    return "".join(sorted(inert))
 
 
 def _to_json(value: Any) -> str:

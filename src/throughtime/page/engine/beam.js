@@ -140,8 +140,9 @@ function bestOfGroups(found, { groups, count, returned }) {
 // What bars tokens: `barred` ids always, the last token of each of the `forbidden` lists of ids after its others, and
 // all but the next token of the `prefix`. A row that has no token left takes the end token.
 export function barTokens({ barred, prefix, forbidden, end }) {
+  let columns = null;
   return ({ logProbs, size, ids }, rows) => {
-    const columns = ids && new Map(Array.from(ids, (id, column) => [id, column]));
+    columns ??= ids && new Map(Array.from(ids, (id, column) => [id, column])); // the same at every step
     const place = (id) => (columns ? columns.get(id) : id);
     rows.forEach((row, number) => {
       const own = logProbs.subarray(number * size, (number + 1) * size);

@@ -30,6 +30,8 @@ export class Decoding {
     this.state = this.names.map((name) => found[name]);
     this.given = Object.fromEntries(kept.map((name) => [name, found[name]]));
     this.ids = candidates;
+    this.places = new Map(Array.from(candidates ?? [], (id, place) => [id, place]));
+    this.enough = Infinity;
     const has = (name, values) => values.some((one) => one.name === name);
     if (has("candidates", decoder.inputs)) {
       const size = candidates?.length ?? 0;
@@ -45,27 +47,29 @@ export class Decoding {
     const from = rows.map((row) => (row.length ? row.from : 0));
     const given = { ...this.given, last: tensor("int64", [rows.length], rows.map((row) => row.token)) };
     this.names.forEach((name, number) => (given[name] = takeRows(this.state[number], from)));
-    given.k = tensor("int64", [1], [this.ids?.length ?? 1]);
+    given.k = tensor("int64", [1], [Math.min(this.enough, this.ids?.length ?? 1)]);
     const own = this.ids ? ["candidate_log_probs", "candidate_ids"] : ["log_probs"];
     const found = this.decoder.run(given, [...own, ...this.following, ...this.shown]);
     this.state = this.following.map((name) => found[name]);
     this.steps.push(this.shown.map((name) => found[name]));
-    const values = found[own[0]];
-    const size = values.dims[1];
+    const { data, dims } = found[own[0]];
     if (!this.ids) {
-      return { logProbs: values.data.slice(), size, ids: null };
+      return { logProbs: data.slice(), size: dims[1], ids: null };
     }
-    // The candidates come sorted by their probability; here they are in the order of their ids.
-    const places = new Map(Array.from(this.ids, (id, place) => [id, place]));
-    const logProbs = new Float32Array(rows.length * size);
+    // The likeliest candidates come sorted by their probability; here all are in the order of their ids.
+    const size = this.ids.length;
+    const logProbs = new Float32Array(rows.length * size).fill(-Infinity);
     const ids = found.candidate_ids.data;
-    values.data.forEach((value, at) => (logProbs[at - (at % size) + places.get(ids[at])] = value));
+    data.forEach((value, at) => (logProbs[Math.floor(at / dims[1]) * size + this.places.get(ids[at])] = value));
     return { logProbs, size, ids: this.ids };
   }
 
   // Search with the options of `searchBeam`, without the tokens that `bars` names.
   search(options, bars, context, watch) {
-    const { end } = options;
+    const { end, width, groups = 1 } = options;
+    const { barred, forbidden, prefix } = bars;
+    // Only so many of the likeliest candidates can be chosen, or be barred or taken by other groups before.
+    this.enough = prefix.length ? Infinity : width * (groups + 1) + barred.length + forbidden.length;
     return searchBeam((rows) => this.step(rows), options, {
       bar: barTokens({ ...bars, end }),
       watch,

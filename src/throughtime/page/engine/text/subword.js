@@ -2,6 +2,7 @@
 
 import { range } from "./characters.js";
 import { openPieces } from "./pieces.js";
+import { openReplacements } from "./replacements.js";
 
 const SIGNS = [], BYTES = new Map();
 for (let byte = 0, others = 256; byte < 256; byte++) {
@@ -61,7 +62,8 @@ function merge(parts, joins) {
 }
 
 /** A function for each step that changes a text. */
-function openNormalizer(step, { characters, definition, pattern }) {
+function openNormalizer(step, { characters, definition, pattern, sets }) {
+  if (step.type === "Precompiled") return openReplacements(step.table, sets[step.joining], sets[step.alone]);
   if (step.type === "Prepend") return (text) => (text ? step.text + text : text);
   if (step.type === "Replace") {
     const found = pattern(step);
@@ -197,7 +199,7 @@ export function openSubword(name, definition, characters) {
   const sets = definition.sets.map(readSet);
   const pattern = (step) =>
     new RegExp(step.pattern.map((part) => (typeof part === "number" ? sets[part] : part)).join(""), "gu");
-  const tools = { characters, definition, pattern };
+  const tools = { characters, definition, pattern, sets };
   const normalizers = definition.normalizers.map((step) => openNormalizer(step, tools));
   const splitters = definition.splitters.map((step) => openSplitter(step, tools));
   const decoders = definition.decoders.map((step) => openDecoder(step, tools));
