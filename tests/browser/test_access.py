@@ -27,7 +27,7 @@ def test_axe_finds_no_violation(opened, place, language, modules):
             found += [
                 f"{width} px, {scheme}: {one['help']}: {node['html'][:160]} {node['failureSummary']}"
                 for one in judged["violations"]
-                for node in one["nodes"][:1]
+                for node in one["nodes"][::10]
             ]
     assert not found, "\n".join(found)
 

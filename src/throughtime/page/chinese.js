@@ -88,7 +88,6 @@ export const CHINESE = {
   "Each word has its tag below it; words of one kind have one colour. Choose a word to see how sure the model is.":
     "每个词的下方是它的标签，同类的词颜色相同。选择一个词，可以看到模型有多大把握。",
   "punctuation marks are words of their own": "标点单独成词",
-  "{word}: {tag}, {share}": "{word}：标签 {tag}，{share}",
   "Tags of “{word}”": "“{word}”的标签",
   "The whole sentence: ": "整个句子：",
   "Words with their tags": "词及其标签",

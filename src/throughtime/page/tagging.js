@@ -46,12 +46,12 @@ function show(section, { words, chunks, label, label_probability: share }) {
       {
         type: "button",
         class: kind ? "tagged" : "tagged none",
-        "aria-label": say("{word}: {tag}, {share}", { ...one, share: percent(one.probability) }),
         "aria-pressed": "false",
       },
       make("span", { class: "said" }, one.word),
       make("span", { class: "tag" }, one.tag),
       shareBar(one.probability),
+      make("span", { class: "unseen" }, percent(one.probability)),
     );
     // Each new kind is far from the ones before it on the circle of colours.
     if (kind) box.style.setProperty("--hue", String((250 + 137.5 * kinds.indexOf(kind)) % 360));
