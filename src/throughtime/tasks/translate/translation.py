@@ -233,13 +233,13 @@ class SentenceTranslator(ReadsTexts):
         search(1)  # refuse bad options before any sentence is read
         return search
 
-    @torch.inference_mode()
     def constrain(self, *rules: Any) -> DecodingConstraints:
-        """The rules of a search, in the order of `DecodingConstraints`, checked with the target vocabulary."""
+        """The rules of a search, in the order of `DecodingConstraints`, checked with the vocabulary."""
         constraints = DecodingConstraints(*rules)
         constraints.check(self.codecs.target)
         return constraints
 
+    @torch.inference_mode()
     def run_search(
         self,
         prompts: Sequence[Sequence[int]],
