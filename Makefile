@@ -69,8 +69,8 @@ test-docs: $(VENV)/.dev ## run every command and every Python line of README.md 
 # Where npm is missing, the tests that need its packages are skipped and say so.
 PACKAGES = tests/browser/node_modules
 $(PACKAGES)/.installed: tests/browser/package.json tests/browser/package-lock.json
-	@if command -v npm > /dev/null; then \
-	npm ci --prefix tests/browser --ignore-scripts --no-audit --no-fund --loglevel error && touch $@; fi
+	@if command -v npm > /dev/null; then npm() { command npm ci --prefix tests/browser --ignore-scripts --no-audit --no-fund --loglevel error; }; \
+	npm || { sleep 5; npm; } && touch $@; fi
 
 test-browser: $(VENV)/.dev $(PACKAGES)/.installed ## test the page and exported HTML files in Chromium, Firefox and node, THROUGHTIME_INPUTS=50 inputs a task
 	$(BIN)/python -m pytest tests/browser --numprocesses logical --dist loadfile --durations 15

@@ -220,7 +220,7 @@ def _watch_translator(model: Any, network: EncoderDecoder, text: str) -> list[La
     prompt = codecs.prompt(text)
     _check(text, prompt)
     network.eval()
-    [result] = model.run_search([prompt], model.build_search("beam"))
+    [result] = model.run_search([prompt], model.build_search("beam"), shortlist=model.choose_shortlist())
     written = [network.bos_id, *result.results[0].tokens]
     device = next(network.parameters()).device
     source = torch.tensor(prompt, device=device)[:, None]

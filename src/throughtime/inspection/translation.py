@@ -221,7 +221,7 @@ def beam_tree(
     if not text.strip() or len(prompt) > MOST_TOKENS:
         problem = "is empty" if not text.strip() else f"has {len(prompt)} tokens, more than {MOST_TOKENS}"
         raise InputError("sentence", f"{problem}; give one sentence to translate")
-    constraints = translator.build_constraints(prefix, forbid)
+    constraints, candidates = translator.constrain(prefix, forbid), translator.choose_shortlist()
     alpha = translator.generation.length_penalty
     num_beams = num_beams or max(translator.generation.num_beams, num_return_sequences)
     watchers: list[_Reasons] = []
@@ -240,7 +240,9 @@ def beam_tree(
     def watch(moment: Moment) -> None:
         watchers[-1](moment)  # the others were only asked for their width
 
-    [finished] = translator.run_search([prompt], search, constraints=constraints, watch=watch)
+    [finished] = translator.run_search(
+        [prompt], search, constraints=constraints, watch=watch, shortlist=candidates
+    )
     watcher = watchers[-1]
     target = translator.codecs.target
     paths = [_path(watcher.nodes, one, watcher.end_id) for one in finished.results]

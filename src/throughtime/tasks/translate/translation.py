@@ -120,8 +120,7 @@ class SentenceTranslator(ReadsTexts):
         each part of the texts.
         """
         target = self.codecs.target
-        constraints = DecodingConstraints(prefix, forbid, require, no_repeat_ngram, min_length)
-        constraints.check(target)
+        constraints = self.constrain(prefix, forbid, require, no_repeat_ngram, min_length)
         # At the beginning of a sentence a required word may bring the space before it.
         strip = constraints != DecodingConstraints()
         if copy_unknown:
@@ -200,12 +199,6 @@ class SentenceTranslator(ReadsTexts):
         size = len(self.codecs.target.vocabulary)
         return choose_count(asked, available, size, worthwhile=device == torch.device("cpu"))
 
-    def build_constraints(self, prefix: str = "", forbid: Sequence[str] = ()) -> DecodingConstraints:
-        """Return what translations must begin with and avoid, checked against the vocabulary."""
-        constraints = DecodingConstraints(prefix, forbid)
-        constraints.check(self.codecs.target)
-        return constraints
-
     def build_search(self, name: str, num_return_sequences: int = 1, **options: Any) -> Search:
         """Return the named strategy with its options; the model's defaults replace those that are None.
 
@@ -239,6 +232,12 @@ class SentenceTranslator(ReadsTexts):
 
         search(1)  # refuse bad options before any sentence is read
         return search
+
+    def constrain(self, *rules: Any) -> DecodingConstraints:
+        """The rules of a search, in the order of `DecodingConstraints`, checked with the vocabulary."""
+        constraints = DecodingConstraints(*rules)
+        constraints.check(self.codecs.target)
+        return constraints
 
     @torch.inference_mode()
     def run_search(

@@ -89,7 +89,7 @@ class Translator {
     const constraints = readConstraints(this.codecs.target, prefix, forbid);
     const options = this.options({ width, alpha }, prompt, constraints);
     const tree = new Tree(options);
-    const decoding = new Decoding(this.graphs, prompt);
+    const decoding = new Decoding(this.graphs, prompt, this.listCandidates(prompt, constraints));
     const found = await decoding.search(options, this.bars(constraints), context, (moment) => tree.watch(moment));
     const { target } = this.codecs;
     return {
@@ -110,7 +110,8 @@ class Translator {
   async findBest(prompt, context) {
     const rules = readConstraints(this.codecs.target);
     const options = this.options(this.chooseSearch({}), prompt, rules);
-    const [best] = await new Decoding(this.graphs, prompt).search(options, this.bars(rules), context);
+    const decoding = new Decoding(this.graphs, prompt, this.listCandidates(prompt, rules));
+    const [best] = await decoding.search(options, this.bars(rules), context);
     return best.tokens;
   }
 
@@ -173,6 +174,12 @@ class Translator {
     return { barred: this.settings.barred, prefix, forbidden };
   }
 
+  // The tokens that a translation may use; null for all of them.
+  listCandidates(prompt, { prefix }, shortlist) {
+    const count = chooseCount(shortlist, this.shortlist, this.codecs.target.size);
+    return count ? this.shortlist.candidates(prompt, count, prefix) : null;
+  }
+
   split(text) {
     return this.codecs.splitTexts([text], this.settings.generation.max_source_tokens)[0];
   }
@@ -180,12 +187,10 @@ class Translator {
   // The translations of each part of a text, best first: [{source, translations}].
   async translateParts(text, search, { context, constraints, shortlist, attends = false }) {
     const rules = constraints ?? readConstraints(this.codecs.target);
-    const count = chooseCount(shortlist, this.shortlist, this.codecs.target.size);
     const parts = [];
     for (const source of this.split(text)) {
       const prompt = this.codecs.prompt(source);
-      const candidates = count ? this.shortlist.candidates(prompt, count, rules.prefix) : null;
-      const decoding = new Decoding(this.graphs, prompt, candidates, attends);
+      const decoding = new Decoding(this.graphs, prompt, this.listCandidates(prompt, rules, shortlist), attends);
       const found = await decoding.search(this.options(search, prompt, rules), this.bars(rules), context);
       const translations = found.map((one) => this.describe(one, decoding, source, prompt, rules.any));
       parts.push({ source, translations });
