@@ -70,8 +70,8 @@ def run(runs: list[str]) -> dict[str, Any]:
                 found[one][kind] = {"opened": told["opened"], "sentence": statistics.mean(told["times"])}
                 page.close()
             print(
-                f"{one}: {found[one]['weights'] / 1e6:.2f} M weights, {sizes['bytes'] / 1e6:.2f} MB, of which "
-                f"page and runner {sizes['page_bytes'] / 1e3:.0f} kB"
+                f"{one}: {found[one]['weights'] / 1e6:.2f} M weights, {sizes['bytes'] / 1e6:.2f} MB, of "
+                f"which page and runner {sizes['page_bytes'] / 1e3:.0f} kB"
             )
             for kind in ("simd", "plain"):
                 own = found[one][kind]

@@ -9,10 +9,10 @@ const PAGE = new URL("../../src/throughtime/page/", import.meta.url);
 /** The models of a file; `plain` does without WebAssembly. */
 export async function openFile(path, { plain = false } = {}) {
   const text = readFileSync(path, "utf8");
-  const part = (name) =>
-    [...text.matchAll(new RegExp(`<script type="text/plain" data-part="${name}">([^<]*)</script>`, "g"))].map((one) => one[1]);
+  const found = text.matchAll(/<script type="text\/plain" data-part="model">([^<]*)<\/script>/g);
+  const blocks = [...found].map((one) => one[1]);
   const products = readFileSync(new URL("engine/products.wasm", PAGE)).toString("base64");
-  return openModels({ blocks: part("model"), products, plain });
+  return openModels({ blocks, products, plain });
 }
 
 /** The answer of the file's models to a request. */

@@ -14,7 +14,8 @@ from tests.refusals import refuses
 
 from throughtime import api
 from throughtime.errors import ThroughtimeError
-from throughtime.export.describe import Constants
+from throughtime.export.describe import Constants, describe
+from throughtime.export.graph import Graph
 from throughtime.export.html import build_page, join_modules
 from throughtime.tasks.base import load
 
@@ -71,6 +72,13 @@ def test_a_constant_of_several_graphs_is_stored_once():
     assert constants.add(table + 1) == 1
     assert [one["stored"] for one in constants.places] == ["int8", "int8"]
     assert sum(map(len, constants.blocks)) == 2 * (40 * 30 + 4 * 40)
+
+
+def test_an_operator_that_pages_lack_is_refused():
+    graph = Graph("one")
+    graph.output(graph.op("Erf", graph.input("x", "float32", [3])), "y", "float32", [3])
+    with refuses("export", "Erf", "Tanh"):
+        describe(graph, Constants(), {})
 
 
 def test_a_page_has_the_code_of_its_tasks_alone():

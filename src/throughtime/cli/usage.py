@@ -239,15 +239,19 @@ class RunFirst(Command):
 
     def _check_order(self, ctx: Any, words: list[str]) -> None:
         first, *others = self._positional(ctx, words) or [""]
-        alone = sum(param.param_type_name == "argument" for param in self.params) == 1 and all(
-            param.nargs == 1 for param in self.params if param.param_type_name == "argument"
-        )
+        arguments = [param for param in self.params if param.param_type_name == "argument"]
+        several = len(arguments) == 1 and arguments[0].metavar == "RUN..."
+        alone = several or (len(arguments) == 1 and arguments[0].nargs == 1)
+        if several:  # what looks like a path may be the folder of a run that is missing
+            others = [word for word in others if not _is_path(word) or is_run(word)]
         if is_run(first):
-            if alone and others:
+            extra = [word for word in others if not (several and is_run(word))]
+            if alone and extra:
+                takes = "runs" if several else "one run"
                 raise InputError(
-                    _shorten(others[0]),
-                    f"is an extra argument: this command takes one run, and options; write "
-                    f"`{self._correct_command(ctx, words, first, others)}`",
+                    _shorten(extra[0]),
+                    f"is an extra argument: this command takes {takes}, and options; write "
+                    f"`{self._correct_command(ctx, words, first, extra)}`",
                 )
             return
         run = next((word for word in others if is_run(word)), None)

@@ -29,6 +29,14 @@ SMALL = 512
 NARROW = 8
 LARGEST_ID = 2**31 - 1
 WEIGHTS = ("int8", "float16", "float32")
+OPERATORS = frozenset(
+    "Abs Add And Cast Concat Cos Div Equal Exp Expand Gather GatherElements Gemm Greater "
+    "GreaterOrEqual Identity LayerNormalization Less LessOrEqual Log LogSoftmax MatMul Max Min Mul "
+    "Neg Not Or Pad Pow Range Reciprocal ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum Relu "
+    "Reshape Scan ScatterElements Shape Sigmoid Sin Slice Softmax Softplus Split Sqrt Squeeze Sub "
+    "Tanh Tile TopK Transpose Unsqueeze Where".split()
+)
+"""What a page computes: `Scan` and the operators in page/engine/operators.js."""
 
 
 def pack_model(
@@ -99,8 +107,11 @@ def describe(graph: Graph, constants: Constants, titles: Mapping[int, str]) -> d
 
 
 def _describe_node(node: Node, titles: Mapping[int, str]) -> list[Any]:
-    if node.domain:
-        raise InputError("export", f"pages cannot compute the operator {node.kind} of {node.domain}")
+    if node.kind not in OPERATORS:
+        known = ", ".join(sorted(OPERATORS))
+        raise InputError(
+            "export", f"uses the operator {node.kind}, which pages cannot compute; they have {known}"
+        )
     values: list[Any] = [node.kind, list(node.inputs), list(node.outputs), dict(node.attributes)]
     if node.body is not None:
         body = node.body

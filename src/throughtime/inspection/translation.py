@@ -15,7 +15,6 @@ from throughtime.results import Answer
 from throughtime.search.beam import Beam
 from throughtime.search.generate import Finished, Moment, Strategy
 from throughtime.search.trace import Trace, TraceNode
-from throughtime.tasks.texts import DecodingConstraints
 from throughtime.text.codec import label, piece, pieces
 from throughtime.text.texts import format_signed
 
@@ -222,8 +221,7 @@ def beam_tree(
     if not text.strip() or len(prompt) > MOST_TOKENS:
         problem = "is empty" if not text.strip() else f"has {len(prompt)} tokens, more than {MOST_TOKENS}"
         raise InputError("sentence", f"{problem}; give one sentence to translate")
-    constraints = DecodingConstraints(prefix, forbid)
-    constraints.check(translator.codecs.target)
+    constraints = translator.build_constraints(prefix, forbid)
     alpha = translator.generation.length_penalty
     num_beams = num_beams or max(translator.generation.num_beams, num_return_sequences)
     watchers: list[_Reasons] = []

@@ -32,7 +32,9 @@ export async function answer(models, path, body, context) {
       throw new Problem(`no model '${String(body.model).slice(0, 80)}' here; there are: ${names}`);
     }
   }
-  if (!able.includes(model)) throw new Problem(`no model here answers ${path}${model ? `: ${model.name} does not` : ""}`);
+  if (!able.includes(model)) {
+    throw new Problem(`no model here answers ${path}${model ? `: ${model.name} does not` : ""}`);
+  }
   return model.answers[path](body, context);
 }
 

@@ -13,7 +13,9 @@ export function stretch(...shapes) {
     let size = 1;
     for (const one of shapes) {
       const own = one[axis - rank + one.length] ?? 1;
-      if (own !== 1 && size !== 1 && own !== size) throw new RangeError(`shapes [${shapes.join("] and [")}] do not fit`);
+      if (own !== 1 && size !== 1 && own !== size) {
+        throw new RangeError(`shapes [${shapes.join("] and [")}] do not fit`);
+      }
       if (own !== 1) size = own;
     }
     return size;

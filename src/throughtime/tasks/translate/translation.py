@@ -200,6 +200,12 @@ class SentenceTranslator(ReadsTexts):
         size = len(self.codecs.target.vocabulary)
         return choose_count(asked, available, size, worthwhile=device == torch.device("cpu"))
 
+    def build_constraints(self, prefix: str = "", forbid: Sequence[str] = ()) -> DecodingConstraints:
+        """Return what translations must begin with and avoid, checked against the vocabulary."""
+        constraints = DecodingConstraints(prefix, forbid)
+        constraints.check(self.codecs.target)
+        return constraints
+
     def build_search(self, name: str, num_return_sequences: int = 1, **options: Any) -> Search:
         """Return the named strategy with its options; the model's defaults replace those that are None.
 
