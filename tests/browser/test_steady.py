@@ -24,7 +24,9 @@ WATCH = """() => {
 LONG = " ".join(["one two three four five"] * 90)[:2000].rsplit(" ", 1)[0]
 
 
-@pytest.mark.parametrize("width", [1400, 400])
+@pytest.mark.parametrize(
+    ("place", "width"), [("server", 400), ("file", 1400), ("file", 400)], indirect=["place"]
+)
 def test_nothing_outside_the_picture_moves_while_one_types(opened, place, width):
     page = opened(place, viewport={"width": width, "height": 1000})
     settled(page)
@@ -40,7 +42,7 @@ def test_nothing_outside_the_picture_moves_while_one_types(opened, place, width)
         page.keyboard.type(typed_in(section)[:1])
         settled(page, quiet=0.5)
         page.evaluate("globalThis.shifts.length = 0")
-        page.keyboard.type(typed_in(section)[1:30], delay=40)
+        page.keyboard.type(typed_in(section)[1:24], delay=30)
         settled(page, quiet=0.5)
         moved = [one["what"] for one in page.evaluate("globalThis.shifts") if not one["inside"]]
         assert moved == [], section
