@@ -53,6 +53,7 @@ def test_nothing_is_cut_off(opened, place, language, request):
             if folder:
                 Path(folder).mkdir(parents=True, exist_ok=True)
                 name = f"{request.node.callspec.id}-{width}-{scheme}.png"
+                page.evaluate("scrollTo(0, 0)")
                 page.screenshot(path=Path(folder) / name, full_page=True)
         cut += [f"{width} px: {one}" for one in page.evaluate(CUT)]
     assert cut == []
