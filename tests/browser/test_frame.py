@@ -38,6 +38,7 @@ def test_the_language_is_the_browsers_until_it_is_switched_and_then_remembered(o
     assert said(page, "nav a") == "Translate"
     assert page.locator("#tag textarea").input_value() == "one two"  # what was typed stays
     assert page.locator("#tag .tagged").count() == 2
+    page.wait_for_timeout(500)  # a browser writes what it remembers in the background
     page.reload()
     page.wait_for_selector("section")
     assert page.locator("html").get_attribute("lang") == "en"
@@ -74,9 +75,11 @@ def test_two_models_answer_the_same_question_side_by_side(opened, place):
     assert beside[0]["y"] == beside[1]["y"]
     assert beside[0]["width"] == pytest.approx(beside[1]["width"], abs=1)
     page.set_viewport_size({"width": 400, "height": 800})
+    settled(page)
     below = [panel.bounding_box() for panel in (first, second)]
     assert below[0]["y"] + below[0]["height"] <= below[1]["y"]
     page.locator("#write .quiet").first.click()
+    page.locator("#write .panel.second").wait_for(state="detached")
     assert page.locator("#write .panel").count() == 1
     settled(page)
 
