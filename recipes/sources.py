@@ -20,6 +20,7 @@ ROOTS = (Path(throughtime.__file__).parents[1], HERE.parent)
 LEFT_OUT = (
     "throughtime.cli",
     "throughtime.plots",
+    "throughtime.tasks.pages",
     "throughtime.version",
     "recipes.measure",
     "recipes.recipe",

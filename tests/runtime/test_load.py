@@ -28,6 +28,7 @@ for task, folder in zip(sys.argv[1::2], sys.argv[2::2], strict=True):
         "tag": lambda: " ".join(model.tag(["the cat"])[0].tags),
         "classify": lambda: model.classify(["the cat"])[0].label,
         "fill": lambda: model.fill("the ___")[0].text,
+        "compose": lambda: model.compose("sea", seed=1, max_new_tokens=4)[0].text.replace("\\n", " "),
         "forecast": lambda: str(len(model.forecast({"new": [n % 7 for n in range(30)]})[0].mean)),
     }
     print(answers[task]())
@@ -40,6 +41,7 @@ MAKERS = {
     "tag": untrained.tagger,
     "classify": untrained.classifier,
     "fill": untrained.filler,
+    "compose": untrained.composer,
     "forecast": untrained.forecaster,
 }
 

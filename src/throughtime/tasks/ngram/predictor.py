@@ -154,17 +154,16 @@ class NgramLanguageModel(LanguageModel):
         With `format="html"`, write it as one HTML file that runs in a browser; `weights` does not matter, and
         the file holds a few of the data to try the model with, unless `sample` is False.
         """
-        from throughtime.export.write import check_options
         from throughtime.ngram.arpa import write_arpa
         from throughtime.tasks.ngram.arpa import arpa_words
 
-        check_options(format, int8 and format == "html", weights)
         if format == "html":
-            return super().export(out, format=format, weights=weights, sample=sample)
+            return super().export(out, format=format, int8=int8, weights=weights, sample=sample)
         if format != "arpa":
-            raise InputError("format", f"is {format!r}, but an n-gram model is written as 'arpa'")
-        if int8:
-            raise InputError("int8", "is for models with weights; leave it out")
+            raise InputError("format", f"is {format!r}, but n-gram models are written as 'arpa' or 'html'")
+        for name, given in (("int8", int8), ("weights", weights)):
+            if given:
+                raise InputError(name, "is for models with weights; leave it out")
         if self.config.backward:
             raise InputError(
                 "format", "is 'arpa', which holds models that read from left to right; this one does not"
