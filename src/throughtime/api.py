@@ -177,10 +177,10 @@ def load(
 
 
 def export(
-    run: Path | str | Sequence[Path | str],
+    run: Path | str | Model | Sequence[Path | str | Model],
     out: Path | str,
     *,
-    format: str = "onnx",  # noqa: A002 - the option's name
+    format: str | None = None,  # noqa: A002 - the option's name
     int8: bool = False,
     weights: str | None = None,
     sample: bool = True,
@@ -190,48 +190,49 @@ def export(
 
     With `format="arpa"`, `out` is the file to write for an n-gram model. With `format="html"`, it is one
     HTML file, and `run` may be a list of runs: the file holds all their models, and a few
-    of their data unless `sample` is False.
+    of their data unless `sample` is False. Without a format, a name that ends in .html or .arpa tells it.
+    A run may also be a model that is loaded already.
     """
-    runs = [run] if isinstance(run, str | Path) else list(run)
-    if format == "html":
-        return _export_html(runs, out, int8, weights, sample, trust_changed)
-    if len(runs) != 1:
+    from throughtime.export.formats import check_options, choose_format
+
+    runs = list(run) if isinstance(run, list | tuple) else [run]
+    for one in runs:
+        if not isinstance(one, str | Path) and not (
+            getattr(one, "task", None) in TASKS and hasattr(one, "config")
+        ):
+            problem = f"has {type(one).__name__!r}, expected a trained model or the folder of one"
+            raise InputError("run", problem)
+    chosen = choose_format(format, out)
+    check_options(chosen, int8, weights, sample)
+    if len(runs) != 1 and chosen != "html":
         raise InputError("run", f"has {len(runs)} runs; only the html format holds several models")
-    [run] = runs
-    task, _ = ModelFolder.at(run).read_config()
-    if (own := TASKS[task].formats) and format not in own:
-        raise InputError(
-            "format", f"is {format!r}, but {run} holds a model of the task {task!r}; give {own[0]!r}"
-        )
-    if TASKS[task].exporter is None and not own:
-        raise _no_export(run, task)
-    model = open_model(run, "cpu", trust_changed=trust_changed)
-    options = {} if weights is None else {"weights": weights}
-    values: dict[str, Any] = model.export(out, format=format, int8=int8, **options)
+    for one in runs:
+        _check_task(one, chosen, format)
+    models: list[Any] = [
+        open_model(one, "cpu", trust_changed=trust_changed) if isinstance(one, str | Path) else one
+        for one in runs
+    ]
+    if chosen == "html":
+        from throughtime.tasks.pages import export_html
+
+        return export_html(models, out, weights=weights or "int8", sample=sample)
+    values: dict[str, Any] = models[0].export(out, format=chosen, int8=int8)
     return values
 
 
-def _export_html(
-    runs: Sequence[Path | str],
-    out: Path | str,
-    int8: bool,
-    weights: str | None,
-    sample: bool,
-    trust_changed: bool,
-) -> dict[str, Any]:
-    from throughtime.export.write import check_options
-    from throughtime.tasks.pages import export_html
-
-    check_options("html", int8, weights)
-    for run in runs:
-        task, _ = ModelFolder.at(run).read_config()
-        if TASKS[task].exporter is None:
-            raise _no_export(run, task)
-    models = [open_model(run, "cpu", trust_changed=trust_changed) for run in runs]
-    return export_html(models, out, weights=weights or "int8", sample=sample)
+def _check_task(run: Any, chosen: str, given: str | None) -> None:
+    """Refuse a run whose models are not written in the chosen format."""
+    task = ModelFolder.at(run).read_config()[0] if isinstance(run, str | Path) else run.task
+    own, exporter = TASKS[task].formats, TASKS[task].exporter
+    if own and chosen not in (*own, "html"):
+        named = " or ".join(repr(one) for one in (*own, "html"))
+        stated = "is missing" if given is None else f"is {given!r}"
+        raise InputError("format", f"{stated}, but {run} holds a model of the task {task!r}; give {named}")
+    if exporter is None and (chosen == "html" or not own):
+        raise _no_export(run, task)
 
 
-def _no_export(run: Path | str, task: str) -> InputError:
+def _no_export(run: Any, task: str) -> InputError:
     known = ", ".join(sorted(name for name, one in TASKS.available().items() if one.exporter))
     return InputError(str(run), f"holds a model of the task {task!r}, which cannot be exported; {known} can")
 

@@ -179,9 +179,10 @@ class Model(Protocol):
         self,
         out: Path | str,
         *,
-        format: str = "onnx",  # noqa: A002
+        format: str | None = None,  # noqa: A002
         int8: bool = False,
         weights: str | None = None,
+        sample: bool = True,
     ) -> dict[str, Any]:
         """Write the model to a folder that runs without torch, or to one HTML file that runs in a browser."""
         ...

@@ -27,7 +27,7 @@ def run(tmp_path_factory):
 
 def test_a_file_holds_page_and_models_and_reaches_nothing(run, tmp_path):
     out = tmp_path / "model.html"
-    values = load(run, "cpu").export(out, format="html")
+    values = load(run, "cpu").export(out)
     text = out.read_text(encoding="utf-8")
     assert values["bytes"] == out.stat().st_size
     assert values["page_bytes"] < 150_000
@@ -41,10 +41,10 @@ def test_a_file_holds_page_and_models_and_reaches_nothing(run, tmp_path):
 
 
 def test_a_file_of_two_models(run, tmp_path):
-    with refuses(run.name, "two"):
-        api.export([run, run], tmp_path / "same.html", format="html")
+    with refuses("two", repr(run.name)):
+        api.export([run, run], tmp_path / "same.html")
     other = shutil.copytree(run, tmp_path / "other")
-    values = api.export([run, other], tmp_path / "both.html", format="html", weights="float32")
+    values = api.export([load(run, "cpu"), other], tmp_path / "both.html", weights="float32")
     assert [one["name"] for one in values["models"]] == [run.name, "other"]
     assert (tmp_path / "both.html").read_text(encoding="utf-8").count('data-part="model"') == 2
 
@@ -53,12 +53,22 @@ def test_options_that_do_not_fit_are_refused(run, tmp_path):
     out = tmp_path / "model.html"
     with refuses("weights", "int4"):
         api.export(run, out, format="html", weights="int4")
-    with refuses("int8", "weights=int8"):
+    with refuses("int8", "default"):
         api.export(run, out, format="html", int8=True)
     with refuses("weights", "html"):
-        api.export(run, out, weights="int8")
+        api.export(run, tmp_path / "folder", weights="int8")
+    with refuses("sample", "html"):
+        api.export(run, tmp_path / "folder", sample=False)
     with refuses("run", "2 runs"):
-        api.export([run, run], out)
+        api.export([run, run], tmp_path / "folder")
+    with refuses("out", "'folder'", "folder.html"):
+        load(run, "cpu").export(tmp_path / "folder", format="html")
+    with refuses("format", "'arpa'", "'html'"):
+        api.export(run, tmp_path / "model.arpa")
+    with refuses("arpa, html, onnx"):
+        api.export(run, out, format="htm")
+    with refuses("run", "'int'"):
+        api.export([run, 3], out)
     out.write_text("mine")
     with refuses("model.html", "exists"):
         api.export(run, out, format="html")

@@ -77,7 +77,7 @@ def test_people_are_told_sizes_and_differences(throughtime, tmp_path):
         ),
         (["RUN", "--out", "here"], ("here:",)),
         (["nowhere", "--out", "new"], ("nowhere:",)),
-        (["COUNTED", "--out", "new"], ("'ngram'",)),
+        (["COUNTED", "--out", "new"], ("'ngram'", "'arpa'", "'html'")),
     ],
 )
 def test_what_cannot_be_exported_is_refused(throughtime, tmp_path, monkeypatch, words, facts):

@@ -15,8 +15,13 @@ def export(
     run: Runs,
     out: Annotated[Path, option("Folder to write, or a file for html and arpa; it must not exist.", "--out")],
     format: Annotated[  # noqa: A002
-        str, option("Format: onnx, html (one file for a browser), or arpa for n-grams.", "--format")
-    ] = "onnx",
+        str | None,
+        option(
+            "Format: onnx, html (one file for a browser), or arpa for n-grams; by default what the ending "
+            "of --out tells (.html, .arpa), otherwise onnx.",
+            "--format",
+        ),
+    ] = None,
     int8: Annotated[
         bool, option("For onnx: 8-bit weights; smaller, faster, less precise.", "--int8")
     ] = False,
@@ -28,14 +33,15 @@ def export(
         option("For html: with a few texts or rows of the data, to try the model.", "--sample/--no-sample"),
     ] = True,
 ) -> Outcome:
-    """Write a trained model as ONNX graphs, checked against torch at several shapes, or as an ARPA file.
+    """Write a trained model as ONNX graphs, as one HTML file for a browser, or as an ARPA file.
 
-    A translator becomes two graphs, its encoder and one step of its decoder; any other model becomes one or
-    two. To run the folder you need only onnxruntime, numpy and tokenizers:
+    Graphs are checked against torch at several shapes. A translator becomes two graphs, its encoder and one
+    step of its decoder; any other model becomes one or two. To run the folder you need only
+    onnxruntime, numpy and tokenizers:
     `throughtime.runtime.load("DIR").translate(["..."])`.
     An n-gram model becomes one ARPA file, which KenLM and SRILM read; a name that ends in .gz is packed.
-    With --format html, one or several models become one HTML file: it runs them in a browser without a
-    network, and shows how they work.
+    With --format html, or a name that ends in .html, one or several models become one HTML file: it runs
+    them in a browser without a network, and shows how they work.
 
     [bold]Examples[/bold]
 
@@ -43,20 +49,21 @@ def export(
 
       throughtime export runs/en-fr --format onnx --int8 --out exported/en-fr-int8
 
-      throughtime export runs/en-fr runs/fr-en --format html --out translator.html
+      throughtime export runs/en-fr runs/fr-en --out translator.html
 
       throughtime export runs/ptb-5gram --format arpa --out ptb.arpa.gz
     """
-    from throughtime.export.write import check_options
+    from throughtime.export.formats import check_options, choose_format
 
-    check_options(format, int8, weights)
-    if format == "html":
+    chosen = choose_format(format, out)
+    check_options(chosen, int8, weights, sample)
+    if chosen == "html":
         return _export_html(run, out, weights, sample)
     if len(run) > 1:
         raise InputError(
             "RUN", f"names {len(run)} folders; only --format html writes several models to one file"
         )
-    if format == "arpa":
+    if chosen == "arpa":
         return _export_arpa(run[0], out, int8)
     for package in ("onnx", "onnxruntime"):
         import_optional(package, feature="exporting a model", extra="onnx")

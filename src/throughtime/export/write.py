@@ -19,17 +19,8 @@ from throughtime.folder import ModelFolder
 from throughtime.runtime.session import FORMAT, VERSION, import_onnxruntime
 from throughtime.version import __version__
 
-FORMATS = ("onnx", "html")
 TOLERANCE = {"float32": 1e-4, "int8": 0.15}
 """Maximum relative error: see `difference`."""
-
-
-def check_options(format: str, int8: bool, weights: str | None) -> None:  # noqa: A002
-    """Refuse an option that this format does not have."""
-    if int8 and format == "html":
-        raise InputError("int8", "is an option of the onnx format; for html give weights=int8")
-    if weights is not None and format != "html":
-        raise InputError("weights", f"is an option of the html format, not of {format}")
 
 
 class Case(NamedTuple):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from throughtime.config import build_config, check_config
-from throughtime.errors import InputError, unknown
+from throughtime.errors import InputError
 from throughtime.files import check_new, path_exists
 from throughtime.folder import ModelFolder
 from throughtime.model import TaskModel
@@ -317,7 +317,7 @@ class Predictor(TaskModel):
         self,
         out: Path | str,
         *,
-        format: str = "onnx",  # noqa: A002
+        format: str | None = None,  # noqa: A002
         int8: bool = False,
         weights: str | None = None,
         sample: bool = True,
@@ -327,20 +327,23 @@ class Predictor(TaskModel):
         The export is checked against torch. Returns the files written and the largest difference. With
         `int8`, each weight is stored in one byte: smaller and faster, but slightly less accurate.
 
-        With `format="html"`, `out` is one HTML file that runs the model in a browser and shows how it works;
-        `weights` are "int8" (if it is not given), "float16" or "float32". The file also holds a
-        few of the data, to try the model with, unless `sample` is False.
+        With `format="html"`, or without a format if the name ends in .html, `out` is one HTML file that runs
+        the model in a browser and shows how it works; `weights` are "int8" (if it is not given), "float16" or
+        "float32". The file also holds a few of the data, to try the model with, unless `sample` is False.
         """
-        from throughtime.export.write import FORMATS, check_options, write_export
+        from throughtime.export.formats import check_options, choose_format
 
         declaration = TASKS[self.task]
-        if format not in FORMATS:
-            raise unknown("format", format, FORMATS)
-        check_options(format, int8, weights)
-        if format == "html":
+        chosen = choose_format(format, out)
+        check_options(chosen, int8, weights, sample)
+        if chosen == "arpa":
+            raise InputError("format", "'arpa' is for n-gram models; give 'onnx' or 'html'")
+        if chosen == "html":
             from throughtime.tasks.pages import export_html
 
             return export_html([self], out, weights=weights or "int8", sample=sample)
+        from throughtime.export.write import write_export
+
         if declaration.exporter is None:
             raise InputError("task", f"{self.task!r} has no export")
         check_new(out)

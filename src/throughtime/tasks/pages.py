@@ -46,7 +46,9 @@ def name_models(models: Sequence[Any]) -> list[str]:
         for model in models
     ]
     if twice := next((name for name in names if names.count(name) > 1), None):
-        raise InputError(twice, "is the name of two of the models; rename a folder, readers choose by name")
+        raise InputError(
+            f"two models have the name {twice!r}, and the page tells them apart by name; rename a folder"
+        )
     return names
 
 

@@ -144,26 +144,30 @@ class NgramLanguageModel(LanguageModel):
         self,
         out: Path | str,
         *,
-        format: str = "arpa",  # noqa: A002
+        format: str | None = None,  # noqa: A002
         int8: bool = False,
         weights: str | None = None,
         sample: bool = True,
     ) -> dict[str, Any]:
         """Write the model as an ARPA file, which KenLM and SRILM read; a name that ends in .gz is packed.
 
-        With `format="html"`, write it as one HTML file that runs in a browser; `weights` does not matter, and
-        the file holds a few of the data to try the model with, unless `sample` is False.
+        With `format="html"`, or without a format if the name ends in .html, write it as one HTML file that
+        runs in a browser; `weights` does not matter, and the file holds a few of the data to try the model
+        with, unless `sample` is False.
         """
+        from throughtime.export.formats import check_options, choose_format
         from throughtime.ngram.arpa import write_arpa
         from throughtime.tasks.ngram.arpa import arpa_words
 
-        if format == "html":
-            return super().export(out, format=format, int8=int8, weights=weights, sample=sample)
-        if format != "arpa":
+        chosen = choose_format(format, out, default="arpa")
+        if chosen == "html":
+            return super().export(out, format=chosen, int8=int8, weights=weights, sample=sample)
+        if chosen != "arpa":
             raise InputError("format", f"is {format!r}, but n-gram models are written as 'arpa' or 'html'")
         for name, given in (("int8", int8), ("weights", weights)):
             if given:
                 raise InputError(name, "is for models with weights; leave it out")
+        check_options(chosen, int8, weights, sample)
         if self.config.backward:
             raise InputError(
                 "format", "is 'arpa', which holds models that read from left to right; this one does not"
