@@ -47,3 +47,22 @@ def test_a_file_classifies_as_python_does(opened, exported, runs, inputs):
         assert not differences(mine, answer_in_python(model, [text], "classify"), 1e-3)
     (problem,) = ask_all(page, "classify", [{"q": "one", "k": 0}])
     assert problem["problem"].startswith("K: is 0")
+
+
+def test_labels_that_are_numbers_stay_in_order(opened, tmp_path):
+    """Objects of JavaScript put names like "5" before all others, in rising order."""
+    import throughtime as tt
+
+    data = tmp_path / "stars.csv"
+    rows = [f"{one},{1 + number % 5}\n" for number, one in enumerate(untrained.sentences(80))]
+    data.write_text("text,label\n" + "".join(rows))
+    model = tt.load(untrained.saved(tmp_path, "classify", data, **untrained.SIZES), device="cpu")
+    model.export(tmp_path / "stars.html", format="html", weights="float32")
+    text = "the cat"
+    expected = [label for label, _ in model.classify([text])[0].ranked]
+    assert expected != sorted(expected)
+    page = opened(tmp_path / "stars.html")
+    page.fill("section textarea", text)
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.querySelectorAll('section li .said').length == 5")
+    assert page.locator("section li .said").all_inner_texts() == expected

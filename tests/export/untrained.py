@@ -99,12 +99,14 @@ def tagger(folder: Path, *, chunked: bool = False, **settings) -> Path:
     return saved(folder, "tag", data, **{**given, **settings})
 
 
-def forecaster(folder: Path, *, helped: bool = False, lift: float = 0.0, **settings) -> Path:
+def forecaster(
+    folder: Path, *, helped: bool = False, lift: float = 0.0, names=("north", "south"), **settings
+) -> Path:
     """One of two series, this much higher; `helped` by columns named sale and heat."""
     data = folder / "series.csv"
     rows = [
         f"{name},{place},{float(np.sin(place / 3) * size + place / 50 + lift)!r}{',1,2' * helped}\n"
-        for name, size in (("north", 1.0), ("south", 7.0))
+        for name, size in zip(names, (1.0, 7.0), strict=True)
         for place in range(120)
     ]
     data.write_text(f"unique_id,ds,y{',sale,heat' * helped}\n" + "".join(rows))

@@ -190,6 +190,9 @@ def encode(array: Array, weights: str) -> tuple[Array, Array | None]:
         if not is_matrix or weights == "float32":
             return array, None
         if weights == "float16":
+            if np.abs(array).max() > np.finfo(np.float16).max:
+                problem = "float16 ends at 65,504, and the model has larger ones; use float32"
+                raise InputError("weights", problem)
             return array.astype(np.float16), None
         rows = array.reshape(-1, array.shape[-1])
         largest = np.abs(rows).max(axis=1)

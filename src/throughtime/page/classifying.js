@@ -1,6 +1,6 @@
 // The labels of a text, the likeliest first.
 
-import { make, percent, shareBar } from "./dom.js";
+import { bySize, make, percent, shareBar } from "./dom.js";
 import { Section, textForm } from "./section.js";
 import { say } from "./words.js";
 
@@ -28,7 +28,7 @@ export function classifySection(models) {
 }
 
 function show(section, { probabilities }) {
-  const labels = Object.entries(probabilities);
+  const labels = bySize(probabilities);
   const rows = labels.slice(0, SHOWN).map(([label, share], place) =>
     make(
       "li",

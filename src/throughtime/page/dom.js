@@ -112,3 +112,6 @@ async function copy(text) {
     return done;
   }
 }
+
+/** Names and their numbers, largest first: objects put names like "10" before others, whatever their order was. */
+export const bySize = (numbers) => Object.entries(numbers).sort(([, one], [, other]) => other - one);

@@ -1,6 +1,6 @@
 // The tag of each word of a sentence; a word that is chosen shows its likeliest tags.
 
-import { copyButton, make, percent, shareBar } from "./dom.js";
+import { bySize, copyButton, make, percent, shareBar } from "./dom.js";
 import { Section, textForm } from "./section.js";
 import { say } from "./words.js";
 
@@ -65,7 +65,7 @@ function show(section, { words, chunks, label, label_probability: share }) {
       make(
         "ol",
         { class: "fillings" },
-        Object.entries(words[place].likely).map(([tag, chance]) =>
+        bySize(words[place].likely).map(([tag, chance]) =>
           make(
             "li",
             { class: tag === words[place].tag ? "label first" : "label" },

@@ -59,6 +59,8 @@ def highest(values: Tensor, count: int) -> Tensor:
     >>> highest(torch.tensor([[0.1, 0.4, 0.2]]), 1).tolist()
     [[1]]
     """
+    if values.dtype == torch.float64:  # n-grams, where many are equal: the first of them, as in a page
+        return values.sort(dim=1, descending=True, stable=True).indices[:, :count]
     vocabulary = values.shape[1]
     lines = vocabulary // COLUMNS
     if values.device.type != "cpu" or count * 4 > COLUMNS or lines < 4:

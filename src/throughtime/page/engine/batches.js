@@ -1,6 +1,6 @@
 // What the tasks that read texts have in common: the texts of a request, batches of ids, the likeliest first.
 
-import { Problem } from "./problem.js";
+import { checkNumbers, Problem } from "./problem.js";
 import { tensor } from "./tensor.js";
 import { checkTexts } from "./text/texts.js";
 
@@ -35,6 +35,7 @@ export function normalise(logProbs) {
   let sum = 0;
   for (const value of logProbs) sum += Math.exp(value);
   const total = Math.log(sum);
+  checkNumbers([total]);
   return Float64Array.from(logProbs, (value) => value - total);
 }
 

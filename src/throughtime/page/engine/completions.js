@@ -2,7 +2,7 @@
 
 import { readNumber, readText, warn } from "./asked.js";
 import { highest } from "./beam.js";
-import { Problem } from "./problem.js";
+import { checkNumbers, Problem } from "./problem.js";
 import { drawTexts, readSampling } from "./sampling.js";
 import { findTexts, readSearch } from "./searching.js";
 import { Spelling, Stops, WINDOW } from "./spelling.js";
@@ -196,6 +196,7 @@ function expect(model, framing, open, body) {
   const { begin, run, scores } = open(ids, true);
   const read = framing.pieces(ids).map((piece, place) => ({ piece, bits: finite(-scores[place] / Math.LN2) }));
   const row = Float64Array.from(run([0], [begin]).logProbs);
+  checkNumbers(row);
   for (const id of framing.neverPredicted) row[id] = -Infinity;
   const top = row.reduce((one, other) => Math.max(one, other));
   const all = top + Math.log(row.reduce((sum, one) => sum + Math.exp(one - top), 0));

@@ -37,7 +37,7 @@ export const SINGLES = {
   Sin: (r, x) => { for (let i = 0; i < r.length; i += 1) r[i] = Math.sin(x[i]); },
   Cos: (r, x) => { for (let i = 0; i < r.length; i += 1) r[i] = Math.cos(x[i]); },
   Reciprocal: (r, x) => { for (let i = 0; i < r.length; i += 1) r[i] = 1 / x[i]; },
-  Relu: (r, x) => { for (let i = 0; i < r.length; i += 1) r[i] = x[i] > 0 ? x[i] : 0; },
+  Relu: (r, x) => { for (let i = 0; i < r.length; i += 1) r[i] = x[i] < 0 ? 0 : x[i]; },
   Sigmoid: (r, x) => { for (let i = 0; i < r.length; i += 1) r[i] = 1 / (1 + Math.exp(-x[i])); },
   Tanh: (r, x) => { for (let i = 0; i < r.length; i += 1) r[i] = 2 / (1 + Math.exp(-2 * x[i])) - 1; },
   Softplus: (r, x) => {

@@ -2,6 +2,7 @@
 
 import { readNumber, readText, warn } from "./asked.js";
 import { Problem } from "./problem.js";
+import { strip } from "./text/characters.js";
 
 const MOST_TOKENS = 400;
 /** The maximum half-life in tokens; no sentence is longer. */
@@ -19,7 +20,7 @@ export function openGates(model, codec, read) {
       const number = readNumber(body, "layer", 0, 0, Infinity);
       const units = readNumber(body, "units", 48, 2, 256);
       const { size, look } = read(text);
-      if (!text.trim() || !size) throw new Problem("sentence: is empty; give some words to read");
+      if (!strip(text) || !size) throw new Problem("sentence: is empty; give some words to read");
       if (size > MOST_TOKENS) {
         throw new Problem(`sentence: has ${size} tokens, expected at most ${MOST_TOKENS}; give a shorter one`);
       }

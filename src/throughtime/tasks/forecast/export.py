@@ -80,6 +80,8 @@ def describe_for_page(forecaster: SeriesForecaster, sample: bool) -> dict[str, A
     found: dict[str, Any] = {
         "frequency": None if scaling.frequency is None else asdict(scaling.frequency),
         "calendar": scaling.calendar,
+        "series": list(scaling.series)[: scaling.numbered],  # objects of JavaScript put names like "10" first
+        "seed": str(config.seed),  # numbers of JavaScript have 53 bits
         "names": {"known": list(config.known), "past": list(config.past)},
         "own_intervals": forecaster.has_own_intervals,
         "intervals": None,

@@ -214,11 +214,10 @@ class Forecaster {
   // The last rows of some series, scaled: values [T x B], and rows of known and past columns [B x columns].
   window(panel, series, scales, h) {
     const { settings } = this;
-    const { lookback, numbered: numberedSeries } = settings;
+    const { lookback, series: names } = settings;
     const ahead = settings.recursive ? h : settings.horizon;
     const batch = series.length;
     const values = new Float32Array(lookback * batch);
-    const names = Object.keys(settings.scales).slice(0, numberedSeries);
     const known = Array.from({ length: lookback + ahead }, () => []);
     const past = Array.from({ length: lookback }, () => []);
     series.forEach((one, place) => {

@@ -3,7 +3,7 @@
 import { warn } from "../asked.js";
 import { batches, likeliest, pad, readTexts } from "../batches.js";
 import { bestTags, marginals, softmax } from "../chain.js";
-import { Problem } from "../problem.js";
+import { checkNumbers, Problem } from "../problem.js";
 import { RULE_NAMES } from "../text/rules.js";
 import { numberForms, openTagWords } from "../text/words.js";
 import { watchTags } from "../watching.js";
@@ -45,6 +45,7 @@ class Tagger {
   read(sentences) {
     const names = this.words.labels.length ? ["tags", "labels"] : ["tags"];
     const { tags, labels } = this.model.graphs.model.run(this.inputs(sentences), names);
+    checkNumbers(tags.data);
     const width = tags.dims[2];
     return sentences.map((words, row) => {
       const scores = words.map((_, step) => {

@@ -22,7 +22,8 @@ export function readBlanks(text, codec) {
     places.push(ids.length);
     ids.push(maskId);
     const last = number === others.length - 1;
-    ids.push(...(subword ? encodeAfter(last ? behind : trimEnd(behind), codec) : codec.encode(behind)));
+    const after = subword ? encodeAfter(last ? behind : trimEnd(behind), codec) : codec.encode(behind);
+    for (const id of after) ids.push(id); // too many to be arguments
   });
   return { text, ids, places };
 }
