@@ -292,12 +292,29 @@ def test_tables_are_read(node):
             "unique_id,ds,y\nb,1,5\na,1,6\nb,2,7",
             "",
             "1\ntwo",
+            "y\n1.5\n2,5",
+            'ds,y\n\n2024-01-01,"2,5"',
+            "ds,y\n2024-01-03,3\n2024-01-01,1\n2024-01-02,2",
+            "ds,y\n01.02.2024,2\n31.01.2024,1",
+            "ds,a,b\n2024-01-01,1,5\n2024-01-02,2,6",
+            "a,b\n1.5,7\n0.5,9",
+            "day,y,note\n3,1,x\n4,2,z",
         ],
     )
     assert told[0] == [{"name": "", "y": [1, 2, 3], "ds": None}]
     assert told[1][0]["y"] == [1, 2, None, 4]
-    assert told[2] == "Row 1 has “1,5” where a number should be."
+    assert told[2] == [{"name": "", "y": [1.5], "ds": ["2024-01-01"]}]
     assert told[3] == [{"name": "", "y": [1, None], "ds": ["2024-01-01", "2024-01-02"]}]
     assert told[4] == [{"name": "b", "y": [5, 7], "ds": [1, 2]}, {"name": "a", "y": [6], "ds": [1]}]
     assert told[5] == "Paste some values first, one per line."
-    assert told[6] == "Row 2 has “two” where a number should be."
+    assert told[6] == "Line 2 has “two” where a number should be."
+    assert told[7] == "Line 3 has “2,5”; write a decimal point: 2.5."
+    assert told[8] == "Line 3 has “2,5”; write a decimal point: 2.5."
+    assert told[9] == [{"name": "", "y": [1, 2, 3], "ds": ["2024-01-01", "2024-01-02", "2024-01-03"]}]
+    assert told[10] == [{"name": "", "y": [1, 2], "ds": ["31.01.2024", "01.02.2024"]}]
+    assert [(one["name"], one["y"], one["ds"][0]) for one in told[11]] == [
+        ("a", [1, 2], "2024-01-01"),
+        ("b", [5, 6], "2024-01-01"),
+    ]
+    assert told[12] == [{"name": "a", "y": [1.5, 0.5], "ds": None}, {"name": "b", "y": [7, 9], "ds": None}]
+    assert told[13] == [{"name": "", "y": [1, 2], "ds": [3, 4]}]

@@ -225,7 +225,7 @@ def test_what_goes_wrong_is_told_in_a_sentence(page):
     page.locator("#forecast textarea").fill("1\ntwo\n3")
     page.locator("#forecast button.main").click()
     assert (
-        page.locator("#forecast .problem").inner_text().endswith("Row 2 has “two” where a number should be.")
+        page.locator("#forecast .problem").inner_text().endswith("Line 2 has “two” where a number should be.")
     )
     page.locator("#forecast textarea").fill("1\n2\n3")
     page.locator("#forecast button.main").click()

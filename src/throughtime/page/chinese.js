@@ -112,8 +112,9 @@ export const CHINESE = {
   "ln P; nearer to 0 is likelier": "ln P，越接近 0 可能性越大",
   // Forecast
   "Forecast a series": "预测时间序列",
-  "Paste a series as CSV (values alone, or times and values), drop a file on the box, or forecast the data that the model was trained on.":
-    "粘贴 CSV 格式的序列（只有数值，或时间和数值），把文件拖到输入框，或者预测模型训练时所用的数据。",
+  "Paste a series as CSV (values alone, or times and values), or drop a file on the box.":
+    "粘贴 CSV 格式的序列（只有数值，或时间和数值），或者把文件拖到输入框。",
+  "A made-up series; paste your own.": "这是虚构的序列；请粘贴自己的数据。",
   "Series as CSV": "CSV 格式的序列",
   "Open a CSV file": "打开 CSV 文件",
   "The model's own data": "模型自己的数据",
@@ -121,7 +122,8 @@ export const CHINESE = {
   series: "序列",
   "{name} has more than 5 MB; open a smaller file.": "{name} 超过 5 MB，请打开较小的文件。",
   "Paste some values first, one per line.": "请先粘贴一些数值，每行一个。",
-  "Row {row} has “{text}” where a number should be.": "第 {row} 行应为数字，却是“{text}”。",
+  "Line {line} has “{text}” where a number should be.": "第 {line} 行应为数字，却是“{text}”。",
+  "Line {line} has “{text}”; write a decimal point: {better}.": "第 {line} 行有“{text}”；请使用小数点：{better}。",
   observed: "观测值",
   forecast: "预测值",
   "Point at the picture to read values; with the keyboard, use the arrow keys.":

@@ -33,12 +33,18 @@ export function debounce(wait, act) {
   };
 }
 
-/** A number with few digits, and a real minus. */
-export function short(value, digits = 2) {
+/** A number with this many decimals, commas between thousands, and a real minus. */
+export function decimal(value, digits) {
   if (value === null || !Number.isFinite(value)) return "–";
+  const places = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+  return value.toLocaleString("en-US", places).replace(/^-(?=[0.]*$)/, "").replaceAll("-", "−");
+}
+
+/** A number with few digits: whole if it is large, and with two digits that count if it is small. */
+export function short(value, digits = 2) {
   const size = Math.abs(value);
-  const text = size >= 10000 || (size > 0 && size < 0.001) ? value.toExponential(1) : value.toFixed(digits);
-  return text.replace("-", "−");
+  if (!(size > 0 && size < 0.001)) return decimal(value, size >= 10000 ? 0 : digits);
+  return value.toLocaleString("en-US", { maximumSignificantDigits: 2 }).replaceAll("-", "−");
 }
 
 /** A number kept between two others. */
@@ -62,7 +68,7 @@ export function numberField(label, { min, max, value, step = 1, ...more }) {
   const input = make("input", { type: "number", min, max, step, value, ...more });
   const read = () => {
     if (input.value.trim() === "" || !Number.isFinite(Number(input.value))) return null;
-    const number = within(Number(input.value), min, max);
+    const number = within(Number(input.value), min, Number(input.max || max));
     return step === 1 ? Math.round(number) : number;
   };
   return { label: make("label", {}, label, input), input, read };

@@ -1,7 +1,7 @@
 // A forecast with its intervals, which look like a fan, after the model's own data, pasted data or a file.
 
 import { parseSeries } from "./csv.js";
-import { copyButton, draw, make, numberField, short, textWidth, within } from "./dom.js";
+import { copyButton, decimal, draw, make, numberField, textWidth, within } from "./dom.js";
 import { Problem } from "./engine/problem.js";
 import { Section } from "./section.js";
 import { say } from "./words.js";
@@ -9,16 +9,16 @@ import { say } from "./words.js";
 const LEVELS = [50, 80, 95];
 const HEIGHT = 320;
 const MOST_BYTES = 5e6;
+const MOST_STEPS = 2000;
 const GAP = 8;
+const withoutData = new Set(); // names of models whose own data are not available
 const EDGE = { left: 56, right: 14, top: 14, bottom: 30 };
 
 export function forecastSection(models) {
   const section = new Section(
     "forecast",
     say("Forecast a series"),
-    say(
-      "Paste a series as CSV (values alone, or times and values), drop a file on the box, or forecast the data that the model was trained on.",
-    ),
+    say("Paste a series as CSV (values alone, or times and values), or drop a file on the box."),
     models,
   );
   section.element.classList.add("split");
@@ -28,7 +28,7 @@ export function forecastSection(models) {
     class: "table",
     placeholder: "ds,y\n2024-01-01,112\n2024-01-02,118",
   });
-  const steps = numberField(say("steps ahead"), { min: 1, max: 2000, inputmode: "numeric" });
+  const steps = numberField(say("steps ahead"), { min: 1, max: MOST_STEPS, inputmode: "numeric" });
   const which = make("select", { "data-shared": true });
   const whichField = make("label", { hidden: true }, say("series"), which);
   const file = make("input", { type: "file", accept: ".csv,.tsv,.txt,text/csv", class: "unseen", tabindex: -1 });
@@ -36,10 +36,16 @@ export function forecastSection(models) {
   const upload = make("button", { type: "button", onclick: () => file.click() }, say("Open a CSV file"));
   const own = make("button", { type: "button" }, say("The model's own data"));
   const place = make("label", { class: "box" }, make("span", {}, say("Series as CSV")), box);
+  const invented = make("p", { class: "hint", hidden: true }, say("A made-up series; paste your own."));
+  const tellInvented = () => {
+    invented.hidden = box.value !== exampleSeries(section.model);
+  };
+  box.addEventListener("input", tellInvented);
   const form = make(
     "form",
     {},
     place,
+    invented,
     make(
       "div",
       { class: "row" },
@@ -55,14 +61,17 @@ export function forecastSection(models) {
 
   function forecast() {
     let series;
+    tellInvented();
     try {
       series = choose(parseSeries(box.value, section.model));
     } catch (error) {
       return section.tell(error);
     }
     const { name, y, ds, ...columns } = series;
+    const h = steps.read() ?? section.model.horizon;
+    steps.input.value = String(h);
     const body = {
-      h: steps.read() ?? section.model.horizon,
+      h,
       series: [{ unique_id: name || "series", y, ...(ds ? { ds } : {}), ...columns }],
     };
     return withFan(section, body, (answer, note) => show(section, series, answer.forecasts[0], note));
@@ -119,7 +128,9 @@ export function forecastSection(models) {
     if (!section.problem.textContent) form.requestSubmit();
   });
   const fit = () => {
+    steps.input.max = String(section.model.max_h ?? MOST_STEPS);
     steps.input.value = String(section.model.horizon);
+    own.hidden = withoutData.has(section.model.name);
   };
   fit();
   section.onModel(() => {
@@ -128,7 +139,11 @@ export function forecastSection(models) {
   });
   section.begin = async () => {
     if (!box.value) await history();
-    if (!box.value) box.value = exampleSeries(section.model);
+    if (!box.value) {
+      box.value = exampleSeries(section.model);
+      withoutData.add(section.model.name);
+      own.hidden = true;
+    }
     form.requestSubmit();
   };
   return section;
@@ -190,11 +205,20 @@ function drawChart(width, past, mean, fan, times, readout) {
   const values = [...past, ...mean, ...fan.flatMap(({ lo, hi }) => [...lo, ...hi])].filter(
     (value) => value !== null,
   );
-  const low = Math.min(...values);
-  const high = Math.max(...values);
-  const pad = (high - low || 1) * 0.06;
+  const most = Math.max(...values.map(Math.abs));
+  let low = Math.min(...values);
+  let high = Math.max(...values);
+  if (high - low < 1e-6 * most) low = high; // float32 knows no more digits
+  const pad = (high - low || most || 1) * 0.06;
   const count = past.length + mean.length;
-  const x = (place) => EDGE.left + ((width - EDGE.left - EDGE.right) * place) / Math.max(1, count - 1);
+  const widths = fan.flatMap(({ lo, hi }) => hi.map((value, step) => value - lo[step])).filter((one) => one > 0);
+  const finest = Math.min((high - low || most || 1) / 100, ...widths.map((one) => one / 2));
+  const digits = digitsOf(Math.max(finest, 1e-6 * most)); // the ends of each interval look different
+  const tell = (value) => decimal(value, digits);
+  const axis = ticksOf(low, high);
+  const labels = axis.ticks.map((value) => decimal(value, axis.digits ?? digits));
+  const left = Math.max(EDGE.left, ...labels.map((label) => textWidth(label) + 14));
+  const x = (place) => left + ((width - left - EDGE.right) * place) / Math.max(1, count - 1);
   const y = (value) =>
     EDGE.top + ((HEIGHT - EDGE.top - EDGE.bottom) * (high + pad - value)) / (high - low + 2 * pad);
   const bands = fan.map(({ level, lo, hi }) => {
@@ -206,12 +230,12 @@ function drawChart(width, past, mean, fan, times, readout) {
       d: `M${[...origin, ...upper, ...lower].map((point) => point.map((one) => one.toFixed(1)).join(" ")).join("L")}Z`,
     });
   });
-  const ticks = ticksOf(low, high).map((value) =>
+  const ticks = axis.ticks.map((value, place) =>
     draw(
       "g",
       {},
-      draw("line", { class: "grid", x1: EDGE.left, x2: width - EDGE.right, y1: y(value), y2: y(value) }),
-      draw("text", { class: "axis end", x: EDGE.left - 8, y: y(value) + 4 }, short(value, value % 1 ? 2 : 0)),
+      draw("line", { class: "grid", x1: left, x2: width - EDGE.right, y1: y(value), y2: y(value) }),
+      draw("text", { class: "axis end", x: left - 8, y: y(value) + 4 }, labels[place]),
     ),
   );
   const marks = selectApart([
@@ -257,18 +281,18 @@ function drawChart(width, past, mean, fan, times, readout) {
     const bounds = fan
       .toReversed()
       .map(({ level, lo, hi }) =>
-        say("{level} % within {low} and {high}", { level, low: short(lo[step]), high: short(hi[step]) }),
+        say("{level} % within {low} and {high}", { level, low: tell(lo[step]), high: tell(hi[step]) }),
       );
     const time = times[at];
     readout.textContent =
       step < 0
-        ? say("{time}: observed {value}", { time, value: short(past[at]) })
-        : [say("{time}: forecast {value}", { time, value: short(mean[step]) }), ...bounds].join("; ");
+        ? say("{time}: observed {value}", { time, value: tell(past[at]) })
+        : [say("{time}: forecast {value}", { time, value: tell(mean[step]) }), ...bounds].join("; ");
   }
   svg.addEventListener("pointermove", (event) => {
     const box = svg.getBoundingClientRect();
-    const inner = ((event.clientX - box.left) / box.width) * width - EDGE.left;
-    point(Math.round((inner / (width - EDGE.left - EDGE.right)) * (count - 1)));
+    const inner = ((event.clientX - box.left) / box.width) * width - left;
+    point(Math.round((inner / (width - left - EDGE.right)) * (count - 1)));
   });
   svg.addEventListener("keydown", (event) => {
     const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
@@ -306,13 +330,17 @@ function lineOf(values, x, y, first) {
     .join("");
 }
 
-/** Four or five round numbers between two. */
+/** How many decimals show a number of this size. */
+const digitsOf = (size) => within(-Math.floor(Math.log10(size) + 1e-9), 0, 20);
+
+/** Four or five round numbers between two, and their decimals; of equal numbers, the one. */
 function ticksOf(low, high) {
-  const rough = (high - low || 1) / 4;
+  if (low === high) return { ticks: [low] };
+  const rough = (high - low) / 4;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].find((one) => one * power >= rough) * power;
   const ticks = [];
   for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step)
     ticks.push(Math.abs(value) < step * 1e-9 ? 0 : Number(value.toPrecision(12)));
-  return ticks;
+  return { ticks, digits: digitsOf(step) };
 }

@@ -165,6 +165,9 @@ class PanelScaling:
                 raise InputError("data", "has values without dates, but this model reads the calendar")
             return
         if panel.frequency != self.frequency and all(len(one) > 1 for one in panel.series):
+            if self.frequency is None and panel.frequency and panel.frequency.unit != "position":
+                problem = f"but these rows have dates (one every {panel.frequency}); leave the dates out"
+                raise InputError("data", f"the model was trained on numbered rows, {problem}")
             steps = [str(each) if each else "position" for each in (panel.frequency, self.frequency)]
             raise InputError("data", f"has steps of one {steps[0]}, the model was trained on one {steps[1]}")
 

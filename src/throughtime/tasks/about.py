@@ -34,6 +34,8 @@ def describe_model(
             values |= {"source": source_of(model), "target": target_of(model)}
         case "forecast":
             values |= {"horizon": model.model.horizon, "lookback": model.model.lookback}
+            if not model.model.recursive:
+                values["max_h"] = model.model.horizon
             columns = {"known": list(model.config.known), "past": list(model.config.past)}
             values |= {role: names for role, names in columns.items() if names}
         case "compose" if model.labels is None:

@@ -80,8 +80,12 @@ class Forecaster {
     const steps = [stepName(panel.frequency), stepName(frequency)];
     const ends = [panel.frequency, frequency].map((one) => one?.month_end ?? false);
     const differs = steps[0] !== steps[1] || ends[0] !== ends[1] || (panel.frequency === null) !== (frequency === null);
-    if (differs && panel.series.every((one) => one.ds.length > 1))
+    if (differs && panel.series.every((one) => one.ds.length > 1)) {
+      const problem = `but these rows have dates (one every ${steps[0]}); leave the dates out`;
+      if (frequency === null && panel.dated)
+        throw new Problem(`data: the model was trained on numbered rows, ${problem}`);
       throw new Problem(`data: has steps of one ${steps[0]}, the model was trained on one ${steps[1]}`);
+    }
     if (calendar && !panel.dated)
       throw new Problem("calendar: needs dates, but these series only have positions; give their dates in ds");
     for (const one of panel.series)
