@@ -447,4 +447,29 @@ def test_a_page_reads_the_columns_of_a_table(opened, exported, tmp_path):
     assert [line.split(",")[1] == "" for line in lines[-7:]] == [False] + [True] * 6
     box.fill("\n".join(["y,sale", *(f"{number % 5},{number % 2}" for number in range(40))]))
     page.get_by_role("button", name="Forecast", exact=True).click()
-    page.wait_for_function("document.querySelector('#forecast .problem').textContent.includes('heat')")
+    page.locator("#forecast .problem", has_text="heat").wait_for()
+
+
+def test_a_file_without_data_says_that_its_series_is_made_up(opened, runs, tmp_path):
+    from throughtime.api import export
+
+    export(runs["forecast"], tmp_path / "bare.html", sample=False)
+    page = opened(tmp_path / "bare.html")
+    page.wait_for_selector("#forecast svg.chart")
+    told = page.get_by_text("A made-up series; paste your own.")
+    assert told.is_visible()
+    assert not page.get_by_role("button", name="The model's own data").is_visible()
+    rows = "".join(f"{13000 + 90 * (step % 7)}\n" for step in range(40))
+    page.locator("#forecast textarea").fill(f"y\n{rows}")
+    page.locator("#forecast button.main").click()
+    page.locator("#forecast svg text", has_text="13,200").wait_for()
+    assert not told.is_visible()
+
+
+def test_numbers_are_written_without_powers(node):
+    script = """
+    import { decimal, short } from "page/dom.js";
+    answer([...data.map((value) => short(value)), decimal(1234567.891, 1), decimal(-0.001, 2)]);
+    """
+    told = node(script, [1.5, -12345.6, 0.000213, -1.2e-4, None, 0])
+    assert told == ["1.50", "−12,346", "0.00021", "−0.00012", "–", "0.00", "1,234,567.9", "0.00"]

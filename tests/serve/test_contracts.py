@@ -374,12 +374,12 @@ def test_dates_are_read_in_the_one_order_that_fits(client):
     ):
         answer = client.post("/forecast", json={"series": [{"y": y, "ds": ds}], "h": 1})
         assert answer.status_code == 400, answer.json()  # the model counts rows, not days
-        assert "one day" in answer.json()["error"]
+        assert "every day" in answer.json()["error"]
     body = {"series": [{"y": y[:9], "ds": [f"1/{day}/2023" for day in range(1, 10)]}]}
     refused = client.post("/forecast", json=body)
     assert refused.status_code == 400
     assert "date_format" in refused.json()["error"]
     read = client.post("/forecast", json={**body, "date_format": "%d/%m/%Y"})
-    assert "one month" in read.json()["error"]
+    assert "every month" in read.json()["error"]
     refused = client.post("/forecast", json={**body, "date_format": "%d"})
     assert not lacks(refused.json()["error"], "date_format:", "'%d'", "%Y")
