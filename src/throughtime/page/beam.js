@@ -82,6 +82,7 @@ class TreeView {
             key("kept", say("kept")),
             key("ended", say("ended")),
             key("cut", say("cut ✕")),
+            make("span", {}, say("number below a token: ln P of the text so far")),
           ),
           this.bar.element,
           this.readout,
