@@ -309,6 +309,13 @@ def test_the_end_of_the_tree_is_reachable(opened, trained_site):
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
 
 
+def test_gates_follow_typing(page):
+    page.locator("#gates .matrix").wait_for()
+    for text, count in (("one two two", 4), ("one two two five", 5)):
+        page.locator("#gates textarea").fill(text)
+        page.locator(f"#gates .matrix[aria-label*='by {count} tokens']").wait_for()
+
+
 def test_a_unit_is_chosen_by_mouse_and_keyboard(page):
     page.locator("#gates .matrix").focus()
     before = page.locator("#gates .explained h3").inner_text()

@@ -103,6 +103,11 @@ class TreeView {
     this.place.replaceChildren(this.scroll.element);
     this.slider.max = String(tree.steps);
     this.interventions.compare(tree.results[0]);
+    // The explanation grows with the steps: room for the last one keeps what is below it in its place.
+    const { body } = this.explanation;
+    body.style.minHeight = "";
+    this.choose(this.picture.first(tree.steps));
+    body.style.minHeight = `${body.offsetHeight}px`;
     this.choose(tree.results[0].node);
     this.go(tree.steps);
     this.reveal(tree.nodes[tree.results[0].node].step);
