@@ -256,12 +256,42 @@ def test_a_token_of_the_tree_is_forced_with_the_keyboard(page):
     assert page.locator("#search .chip").count() == 0
 
 
+def test_the_chosen_token_and_its_explanation_follow_the_steps(opened, trained_site):
+    page = opened(trained_site, viewport={"width": 400, "height": 850})
+    page.locator("#search .node").first.wait_for()
+    page.locator("#search textarea").fill("one two five four three")  # answers follow while one types
+    told(page, "#search .readout", "un deux cinq quatre trois")
+    seen = """one => {
+      const [own, box] = [one, one.closest(".fades")].map((each) => each.getBoundingClientRect());
+      return own.left >= box.left && own.right <= box.right;
+    }"""
+    chosen = page.locator("#search .node.chosen")
+    assert chosen.locator(".token").text_content() == "⟨end⟩"
+    assert chosen.evaluate(seen)
+    slider = page.locator("#search input[type=range]")
+    slider.scroll_into_view_if_needed()
+    top = page.evaluate("scrollY")
+    for step, word in (("1", "un"), ("3", "cinq")):
+        slider.fill(step)
+        assert chosen.locator(".token").text_content() == word
+        assert chosen.evaluate(seen)
+        title = page.locator("#search .explained h3").text_content()
+        assert title == f"The score of “{word}” at step {step}"
+        told(page, "#search .readout", f"Step {step}:")
+    assert page.evaluate("scrollY") == top
+    total = page.locator("#search .sums tr").last.locator("th, td").all_text_contents()
+    assert [one.split("−")[0] for one in total[::2]] == ["together", "sum: ln P = "]
+    assert total[1].startswith("product: ")
+
+
 def test_the_end_of_the_tree_is_reachable(opened, trained_site):
     page = opened(trained_site, viewport={"width": 400, "height": 850})
     page.locator("#search .node").first.wait_for()
     ask(page, "search", "one two five four three")
     box = page.locator("#search .fades")
-    assert "more-after" in box.get_attribute("class")
+    page.locator("#search .more-before").wait_for()  # the end of the best translation is chosen, and in sight
+    page.get_by_role("button", name="to the beginning").click()
+    page.locator("#search .more-after").wait_for()
     page.get_by_role("button", name="to the end").click()
     page.wait_for_timeout(700)
     assert "more-after" not in box.get_attribute("class")

@@ -17,6 +17,7 @@ from tests.tiny import NUMBERS, tiny_data, training
 
 import throughtime as tt
 from throughtime.cli.main import main
+from throughtime.inspection.translation import beam_tree
 from throughtime.serve.app import create_app
 from throughtime.serve.models import Models
 from throughtime.serve.requests import Options
@@ -217,6 +218,27 @@ def test_trees_are_equal(page, client, inputs):
     for place, body in enumerate(bodies):
         body["num_beams"] = (None, 1, 2, 4)[place % 4]
     assert compare(page, client, "inspect/beam", bodies) == ([], 0)
+
+
+def test_trees_of_a_translator_that_uses_its_shortlist_are_equal(node, inputs, tmp_path):
+    dice = random.Random(5)
+    words = [str(number) for number in range(2100)]  # so large a vocabulary that training makes a shortlist
+    rows = [dice.sample(words, 6) for _ in range(300)] + [words[at : at + 6] for at in range(0, 2100, 6)]
+    lines = [f"{' '.join(row)}\t{' '.join(f'no{word}' for word in row)}\n" for row in rows]
+    (tmp_path / "pairs.tsv").write_text("".join(lines))
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        assert main(training("translate", tmp_path / "pairs.tsv", tmp_path / "large", epochs=2)) == 0
+    model = tt.load(tmp_path / "large", device="cpu")
+    assert model.choose_shortlist() > 0
+    texts = [" ".join(dice.sample(words, dice.randint(1, 4))) for _ in range(inputs // 4)]
+    asked = [("inspect/beam", {"q": text, "num_beams": 1 + at % 4}) for at, text in enumerate(texts)]
+    for found, (_, body) in zip(ask_model(node, model, asked), asked, strict=True):
+        expected = beam_tree(model, body["q"], body["num_beams"]).to_dict()
+        own = {name: found[name] for name in ("nodes", "results", "steps")}
+        told = differences(split_reasons(own), split_reasons({name: expected[name] for name in own}))
+        assert not told, f"{body}: {told}"
+        first = [one for one in expected["nodes"] if one["step"] == 1 and one["status"] == "cut"]
+        assert len(first) == 3
 
 
 @pytest.mark.parametrize("path", ["inspect/beam", "inspect/attention"])

@@ -32,6 +32,7 @@ export function beamSection(models) {
     section,
     label: say("Source"),
     button: say("Search"),
+    live: true,
     extra: [make("label", {}, say("beams"), width)],
     send: (q) => {
       const beams = Math.min(20, Math.max(1, Math.round(Number(width.value)) || 1));
@@ -83,6 +84,7 @@ class TreeView {
             key("kept", say("kept")),
             key("ended", say("ended")),
             key("cut", say("cut ✕")),
+            make("span", {}, say("number below a token: ln P of the text so far")),
           ),
           this.bar.element,
           this.readout,
@@ -104,6 +106,7 @@ class TreeView {
     this.interventions.compare(tree.results[0]);
     this.choose(tree.results[0].node);
     this.go(tree.steps);
+    this.reveal(tree.nodes[tree.results[0].node].step);
     this.scroll.update();
   }
 
@@ -121,14 +124,24 @@ class TreeView {
     this.bar.choose({ label: node.label, prefix: whole(text), forbid: whole(word) });
   }
 
+  /** Show the search up to a step; with `follow`, choose the best token of this step. */
   go(step, follow = false) {
     const { tree, slider, at } = this;
     slider.value = String(step);
     at.textContent = say("step {step} of {steps}", { step, steps: tree.steps });
     slider.setAttribute("aria-valuetext", at.textContent);
     this.picture.upTo(step);
+    if (follow) {
+      this.choose(step < tree.steps ? this.picture.first(step) : tree.results[0].node);
+      this.reveal(step);
+    }
     this.readout.textContent = describeStep(tree, step);
-    if (follow) this.scroll.box.scrollLeft = this.picture.ends[step] - this.scroll.box.clientWidth + 40;
+  }
+
+  /** Scroll the box, not the page, until a step is in sight. */
+  reveal(step) {
+    const { box } = this.scroll;
+    box.scrollLeft = this.picture.ends[step] - box.clientWidth + 40;
   }
 
   stop() {
@@ -264,6 +277,7 @@ function drawTree(tree, name, onChoose) {
   return {
     svg,
     ends,
+    first: (step) => steps.get(step)[0],
     choose(place) {
       chosen = place;
       const path = new Set(pathTo(nodes, place));

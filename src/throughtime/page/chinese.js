@@ -175,14 +175,15 @@ export const CHINESE = {
   " to the power of ": " 的幂，指数为 ",
   ", ": "，",
   "1 keeps the state": "为 1 时保持状态",
+  "1 other": "其余 1 个",
   "A model with attention looks back at all source words before it writes a word; a model without it reads the source into one vector.":
     "有注意力的模型在写每个词之前都会回看所有源词；没有注意力的模型则把原文读成一个向量。",
-  "A unit of a GRU holds one number, its state h. At each token, r, z and n are sums over the token and all old states, each with its own weights. The curve σ squeezes a sum to a number between 0 (shut) and 1 (open), tanh to one between −1 and 1. Then h becomes a mixture: z says how much of the old state stays.":
-    "GRU 的一个单元保存一个数，即它的状态 h。每读一个词元，r、z 和 n 各用自己的权重，对这个词元和所有旧状态求和。曲线 σ 把和压缩到 0（关）与 1（开）之间，tanh 把它压缩到 −1 与 1 之间。然后 h 成为一个混合：z 决定旧状态保留多少。",
-  "A unit of a plain network has no gates. At each token, its state h is computed anew from the token and all old states.":
-    "普通网络的单元没有门。每读一个词元，状态 h 都由这个词元和所有旧状态重新算出。",
-  "A unit of an LSTM has a memory c, and shows part of it as its state h. At each token, f, i, g and o are sums over the token and all old states, each with its own weights. The curve σ squeezes a sum to a number between 0 (shut) and 1 (open), tanh to one between −1 and 1. f says how much of the memory stays, i how much of g is added, o how much is shown.":
-    "LSTM 的一个单元有一份记忆 c，并把其中一部分作为状态 h 显示出来。每读一个词元，f、i、g 和 o 各用自己的权重，对这个词元和所有旧状态求和。曲线 σ 把和压缩到 0（关）与 1（开）之间，tanh 把它压缩到 −1 与 1 之间。f 决定记忆保留多少，i 决定加入多少 g，o 决定显示多少。",
+  "A unit of a GRU holds one number, its state h. At each token, the unit forms three weighted sums, for r, z and n, from the numbers that stand for the token and from the old states of all units. The curve σ squeezes a sum to a number between 0 (shut) and 1 (open), tanh to one between −1 and 1. Then h becomes a mixture: z says how much of the old state stays.":
+    "GRU 的一个单元保存一个数，即它的状态 h。每读一个词元，单元都由代表这个词元的各个数和所有单元的旧状态，算出 r、z 和 n 的三个加权和。曲线 σ 把和压缩到 0（关）与 1（开）之间，tanh 把它压缩到 −1 与 1 之间。然后 h 由新旧两部分混合而成：z 决定旧状态保留多少。",
+  "A unit of a plain network has no gates. At each token, its state h is computed anew from a weighted sum of the numbers that stand for the token and of the old states of all units.":
+    "普通网络的单元没有门。每读一个词元，状态 h 都由代表这个词元的各个数和所有单元的旧状态的加权和重新算出。",
+  "A unit of an LSTM has a memory c, and shows part of it as its state h. At each token, the unit forms four weighted sums, for f, i, g and o, from the numbers that stand for the token and from the old states of all units. The curve σ squeezes a sum to a number between 0 (shut) and 1 (open), tanh to one between −1 and 1. f says how much of the memory stays, i how much of g is added, o how much is shown.":
+    "LSTM 的一个单元有一份记忆 c，并把其中一部分作为状态 h 显示出来。每读一个词元，单元都由代表这个词元的各个数和所有单元的旧状态，算出 f、i、g 和 o 的四个加权和。曲线 σ 把和压缩到 0（关）与 1（开）之间，tanh 把它压缩到 −1 与 1 之间。f 决定记忆保留多少，i 决定加入多少 g，o 决定显示多少。",
   "A unit of this cell holds one number, its state h. Its gate z sees only the token, not the past. The new state is a mixture of the old one and of a new value, computed from the token alone.":
     "这种单元保存一个数，即它的状态 h。门 z 只看当前词元，不看过去。新状态是旧状态与一个新值的混合，新值只由当前词元算出。",
   "A unit of this cell holds one number, its state h. Its gates f and i see only the token, not the past, and add up to 1. The new state is a mixture of the old one and of a new value, computed from the token alone.":
@@ -196,8 +197,8 @@ export const CHINESE = {
   "At its first step, a layer has nothing to remember: the value before is 0.": "在第一步，这一层还没有可记的内容：之前的值为 0。",
   "Before it writes a word, the model gives each source word a weight. The weights of a row add up to 1: they say how much each source word counts for this word of the translation.":
     "在写一个词之前，模型给每个源词一个权重。一行的权重之和为 1，表示每个源词对译文中这个词有多重要。",
-  "Before it writes this token, the model compares what it has written so far with each source token. A high score means: this fits. Then e is raised to each score, everything is added up, and each part is divided by the sum: now all are positive and add up to 1.":
-    "在写这个词元之前，模型把已写的内容与每个源词元比较。得分高表示相配。然后以 e 为底、以得分为指数求幂，全部相加，再把每一项除以总和：这样各项都是正数，且总和为 1。",
+  "Before it writes this token, the model compares what it has written so far with each source token; a high score means that they fit. The scores become weights in three steps: raise e to each score, add up the results, and divide each by the sum. Now all are positive and add up to 1.":
+    "在写这个词元之前，模型把已写的内容与每个源词元比较；得分高表示两者相配。得分分三步变成权重：以 e 为底、以得分为指数求幂，把结果全部相加，再把每一项除以总和。这样各项都是正数，且总和为 1。",
   "Begin with this": "以此开头",
   "Choose a token to force or forbid it.": "选择一个词元，即可强制使用或禁止它。",
   "Each further token makes the sum smaller, so long texts would always lose. Dividing by a power of the length makes up for it; α = {alpha} is the exponent of this model.":
@@ -298,23 +299,27 @@ export const CHINESE = {
   "not among the {width} best of this step: ln P {own}, the last has {last}":
     "不在这一步最好的 {width} 个之中：ln P 为 {own}，而第 {width} 名为 {last}",
   now: "现在",
+  "number below a token: ln P of the text so far": "词元下方的数：到此为止的 ln P",
   "of the attention of a word": "占该词全部注意力的比例",
   "one of the {width} best of this step": "这一步最好的 {width} 个之一",
   "output gate: 1 shows the memory": "输出门：为 1 时显示记忆",
   pause: "暂停",
   play: "播放",
   probability: "概率",
+  "product: {share}": "乘积：{share}",
   "reset gate: 0 ignores the past": "重置门：为 0 时忽略过去",
   score: "得分",
+  "score: nearer to 0 is better": "得分：越接近 0 越好",
   "source token": "源词元",
-  "state: what the unit tells": "状态：单元输出的值",
+  "state: what the unit passes on": "状态：单元输出的值",
   "step {step} of {steps}": "第 {step} 步，共 {steps} 步",
   sum: "总和",
-  "sum: ln P": "总和：ln P",
+  "sum: ln P = {total}": "和：ln P = {total}",
   "the best": "最佳",
   "the best of this step": "这一步最好的",
   "to the beginning": "到开头",
   "to the end": "到结尾",
+  together: "合计",
   token: "词元",
   "unit {unit} at “{token}”: {letter} = {value}": "单元 {unit}，在“{token}”处：{letter} = {value}",
   "update gate: 1 keeps the state": "更新门：为 1 时保持状态",

@@ -14,7 +14,7 @@ export const MEANINGS = {
   r: word("reset gate: 0 ignores the past"),
   g: word("candidate: what may be added"),
   n: word("candidate: what the state may become"),
-  h: word("state: what the unit tells"),
+  h: word("state: what the unit passes on"),
   c: word("memory"),
   "tanh c": word("memory between −1 and 1"),
 };
@@ -82,10 +82,10 @@ const text = (sentence) => make("p", {}, sentence);
 
 const INTRODUCTIONS = {
   gru: word(
-    "A unit of a GRU holds one number, its state h. At each token, r, z and n are sums over the token and all old states, each with its own weights. The curve σ squeezes a sum to a number between 0 (shut) and 1 (open), tanh to one between −1 and 1. Then h becomes a mixture: z says how much of the old state stays.",
+    "A unit of a GRU holds one number, its state h. At each token, the unit forms three weighted sums, for r, z and n, from the numbers that stand for the token and from the old states of all units. The curve σ squeezes a sum to a number between 0 (shut) and 1 (open), tanh to one between −1 and 1. Then h becomes a mixture: z says how much of the old state stays.",
   ),
   lstm: word(
-    "A unit of an LSTM has a memory c, and shows part of it as its state h. At each token, f, i, g and o are sums over the token and all old states, each with its own weights. The curve σ squeezes a sum to a number between 0 (shut) and 1 (open), tanh to one between −1 and 1. f says how much of the memory stays, i how much of g is added, o how much is shown.",
+    "A unit of an LSTM has a memory c, and shows part of it as its state h. At each token, the unit forms four weighted sums, for f, i, g and o, from the numbers that stand for the token and from the old states of all units. The curve σ squeezes a sum to a number between 0 (shut) and 1 (open), tanh to one between −1 and 1. f says how much of the memory stays, i how much of g is added, o how much is shown.",
   ),
   mingru: word(
     "A unit of this cell holds one number, its state h. Its gate z sees only the token, not the past. The new state is a mixture of the old one and of a new value, computed from the token alone.",
@@ -94,7 +94,7 @@ const INTRODUCTIONS = {
     "A unit of this cell holds one number, its state h. Its gates f and i see only the token, not the past, and add up to 1. The new state is a mixture of the old one and of a new value, computed from the token alone.",
   ),
   rnn: word(
-    "A unit of a plain network has no gates. At each token, its state h is computed anew from the token and all old states.",
+    "A unit of a plain network has no gates. At each token, its state h is computed anew from a weighted sum of the numbers that stand for the token and of the old states of all units.",
   ),
 };
 
@@ -146,6 +146,8 @@ export function tellUnit(answer, row, step) {
 
 const MOST_ROWS = 8;
 
+const others = (count) => (count === 1 ? say("1 other") : say("{count} others", { count }));
+
 function table(name, heads, rows) {
   const cells = (kind, row) =>
     row.map((one, i) =>
@@ -178,6 +180,7 @@ export function tellAttention(steps, row) {
   const shown = order.slice(0, MOST_ROWS).sort((one, other) => one - other);
   const rest = order.slice(MOST_ROWS);
   const best = order[0];
+  const power = () => make("span", {}, "e", exponent(say("score")), " ÷ e", exponent(figure(largest, 2)));
   const total = (name) => rest.reduce((so, i) => so + cells[i][name], 0);
   const rows = shown.map((i) => [
     make("bdi", {}, steps.source[i].trim() || "␣"),
@@ -186,18 +189,13 @@ export function tellAttention(steps, row) {
     figure(cells[i].weight, 3),
   ]);
   if (rest.length)
-    rows.push([
-      say("{count} others", { count: rest.length }),
-      "",
-      figure(total("power"), 3),
-      figure(total("weight"), 3),
-    ]);
+    rows.push([others(rest.length), "", figure(total("power"), 3), figure(total("weight"), 3)]);
   rows.push([say("sum"), "", figure(sum, 3), "1"]);
   return [
     make("h3", {}, say("From scores to weights, for “{token}”", { token: steps.target[row].trim() || "␣" })),
     text(
       say(
-        "Before it writes this token, the model compares what it has written so far with each source token. A high score means: this fits. Then e is raised to each score, everything is added up, and each part is divided by the sum: now all are positive and add up to 1.",
+        "Before it writes this token, the model compares what it has written so far with each source token; a high score means that they fit. The scores become weights in three steps: raise e to each score, add up the results, and divide each by the sum. Now all are positive and add up to 1.",
       ),
     ),
     make(
@@ -210,7 +208,7 @@ export function tellAttention(steps, row) {
         make(
           "span",
           { class: "right" },
-          make("span", { class: "side" }, "= e", exponent(say("score")), " / ", say("sum")),
+          make("span", { class: "side" }, "= (", power(), ") / ", say("sum")),
           make("span", { class: "side" }, `= ${figure(cells[best].power)} / ${figure(sum)}`),
           make(
             "span",
@@ -228,7 +226,7 @@ export function tellAttention(steps, row) {
       [
         say("source token"),
         say("score"),
-        make("span", {}, "e", exponent(say("score")), " ÷ e", exponent(figure(largest, 2))),
+        power(),
         say("weight"),
       ],
       rows,
@@ -254,9 +252,13 @@ export function tellBeam(tree, place) {
           percent(term.probability),
           `ln ${short(term.probability, 3)} = ${figure(term.gained)}`,
         ]
-      : [say("{count} others", { count: hidden.length }), "", figure(hidden.reduce((so, one) => so + one.gained, 0))],
+      : [others(hidden.length), "", figure(hidden.reduce((so, one) => so + one.gained, 0))],
   );
-  rows.push([say("sum: ln P"), percent(Math.exp(total)), make("strong", {}, figure(total))]);
+  rows.push([
+    say("together"),
+    say("product: {share}", { share: percent(Math.exp(total)) }),
+    make("strong", {}, say("sum: ln P = {total}", { total: figure(total) })),
+  ]);
   return [
     make("h3", {}, say("The score of “{token}” at step {step}", { token: tree.nodes[place].label, step: length })),
     text(

@@ -23,6 +23,7 @@ export function gatesSection(models) {
     section,
     label: say("Sentence"),
     button: say("Read it"),
+    live: true,
     extra: [make("label", {}, say("layer"), layer), make("label", {}, say("gate"), gate)],
     send: (q) => {
       const units = section.view.clientWidth < 600 ? 24 : 48;

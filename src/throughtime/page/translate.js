@@ -68,6 +68,7 @@ class Alignments {
         this.choices,
         copyButton(() => this.best ?? ""),
       ),
+      make("p", { class: "legend" }, say("score: nearer to 0 is better")),
       interventions.element,
       make(
         "div",

@@ -68,8 +68,9 @@ export class Decoding {
   search(options, bars, context, watch) {
     const { end, width, groups = 1 } = options;
     const { barred, forbidden, prefix } = bars;
-    // Only so many of the likeliest candidates can be chosen, or be barred or taken by other groups before.
-    this.enough = prefix.length ? Infinity : width * (groups + 1) + barred.length + forbidden.length;
+    // Only so many of the likeliest candidates can be chosen, or be barred or taken by other groups before; who watches
+    // sees more of them.
+    this.enough = prefix.length || watch ? Infinity : width * (groups + 1) + barred.length + forbidden.length;
     return searchBeam((rows) => this.step(rows), options, {
       bar: barTokens({ ...bars, end }),
       watch,

@@ -11,7 +11,8 @@ export class Tree {
   }
 
   watch({ length, before, seen, ended, going, found }) {
-    const { logProbs, size } = seen;
+    const { logProbs, size, ids } = seen;
+    const columns = ids && new Map(Array.from(ids, (id, column) => [id, column]));
     const left = Float64Array.from(logProbs, (value, place) => before[Math.floor(place / size)].logProb + value);
     const likeliest = highest(left, this.width);
     const bar = likeliest.length < this.width ? -Infinity : left[likeliest.at(-1)];
@@ -21,14 +22,15 @@ export class Tree {
       const [parent, score] = [before[from].node ?? null, logProb / length ** this.alpha];
       const node = { step: length, parent, token, logProb, score, status };
       node.reason = this.reason(node, bar, last);
-      left[from * size + token] = -Infinity;
+      left[from * size + (columns ? columns.get(token) : token)] = -Infinity;
       return this.nodes.push(node) - 1;
     };
     for (const [status, rows] of [["ended", ended], ["kept", going]]) {
       rows.forEach((row) => (row.node = add(row.from, row.token, row.logProb, status)));
     }
     for (const place of highest(left, this.cut)) {
-      add(Math.floor(place / size), place % size, left[place], "cut");
+      const column = place % size;
+      add(Math.floor(place / size), ids ? ids[column] : column, left[place], "cut");
     }
   }
 
