@@ -58,10 +58,10 @@ def build_page(tasks: Collection[str]) -> str:
         for name in ("index.html", "page.css", "theme.js", "unpack.js")
     )
     parts = {
-        "style": style,
+        "style": shorten(style),
         "script": join_modules(PAGE / START),
         "worker": join_modules(PAGE / WORKER, tasks),
-        "products": base64.b64encode((PAGE / PRODUCTS).read_bytes()).decode(),
+        "products": (PAGE / PRODUCTS).read_bytes().hex(),  # repeats stay repeats, unlike in base64
     }
     scripts = {"theme.js": shorten(theme), "unpack.js": shorten(unpack)}
     for line in (
@@ -156,7 +156,7 @@ def choose_tasks(text: str, tasks: Collection[str]) -> str:
 
 
 def shorten(text: str) -> str:
-    """A script without comments and indentation; a text between backticks stays as it is.
+    """A script or styles without comments and indentation; a text between backticks stays as it is.
 
     >>> shorten("// Doubles.\\nif (x) {\\n  y = `a\\n  b`;\\n}\\n")
     'if (x) {\\ny = `a\\n  b`;\\n}\\n'
