@@ -38,7 +38,7 @@ def test_node_gives_back_what_it_is_given(node):
     odd = node("answer([NaN, -Infinity, new Float32Array([1, Infinity]), 'NaN'])")
     assert math.isnan(odd[0])
     assert odd[1:] == [-math.inf, [1, math.inf], "NaN"]
-    assert node('import { percent } from "page/dom.js"; answer(percent(0.5))') == "50 %"
+    assert node('import { percent } from "page/dom.js"; answer(percent(0.5))') == "50\u00a0%"
     with pytest.raises(AssertionError, match="not so"):
         node("throw new Error('not so')")
 

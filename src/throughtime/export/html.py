@@ -21,6 +21,7 @@ import hashlib
 import re
 import zlib
 from collections.abc import Collection, Sequence
+from html import escape
 from pathlib import Path
 
 from throughtime.errors import ThroughtimeError
@@ -30,12 +31,19 @@ IMPORT = re.compile(r'^import (?:(\{[^}]*\}) from )?"(\.[^"]+)";\n', re.M)
 EXPORT = re.compile(r"^export ((?:async )?function\*?|class|const) (\w+)", re.M)
 LEFT = re.compile(r"^(import|export)\b.*", re.M)
 COMMENT = re.compile(r"^[ \t]*(?://[^\n]*|/\*.*?\*/[ \t]*)\n", re.M | re.S)
+TITLE = re.compile(r"<title>.*?</title>")
 START, WORKER, TASKS, PRODUCTS = "main.js", "engine/worker.js", "engine/tasks.js", "engine/products.wasm"
 
 
-def write_html(out: Path, blocks: Sequence[bytes], tasks: Collection[str]) -> dict[str, int]:
-    """Write the file of models of these tasks, completely or not at all; return its size and the page's."""
-    page = build_page(tasks)
+def write_html(
+    out: Path, blocks: Sequence[bytes], tasks: Collection[str], names: Sequence[str]
+) -> dict[str, int]:
+    """Write the file of models of these tasks, completely or not at all; return its size and the page's.
+
+    The names of the models are its title, so that several files can be told apart.
+    """
+    title = f"<title>{escape(', '.join(names))} – throughtime</title>"
+    page = TITLE.sub(lambda _: title, build_page(tasks), count=1)
     models = "".join(f"{_data('model', _pack(block))}\n" for block in blocks)
     text = page.replace("</body>", f"{models}</body>", 1)
     with whole_file(out) as file:
@@ -50,10 +58,10 @@ def build_page(tasks: Collection[str]) -> str:
         for name in ("index.html", "page.css", "theme.js", "unpack.js")
     )
     parts = {
-        "style": style,
+        "style": shorten(style),
         "script": join_modules(PAGE / START),
         "worker": join_modules(PAGE / WORKER, tasks),
-        "products": base64.b64encode((PAGE / PRODUCTS).read_bytes()).decode(),
+        "products": (PAGE / PRODUCTS).read_bytes().hex(),  # repeats stay repeats, unlike in base64
     }
     scripts = {"theme.js": shorten(theme), "unpack.js": shorten(unpack)}
     for line in (
@@ -148,7 +156,7 @@ def choose_tasks(text: str, tasks: Collection[str]) -> str:
 
 
 def shorten(text: str) -> str:
-    """A script without comments and indentation; a text between backticks stays as it is.
+    """A script or styles without comments and indentation; a text between backticks stays as it is.
 
     >>> shorten("// Doubles.\\nif (x) {\\n  y = `a\\n  b`;\\n}\\n")
     'if (x) {\\ny = `a\\n  b`;\\n}\\n'

@@ -26,6 +26,7 @@ export function beamSection(models) {
   );
   const width = make("input", { type: "number", min: 1, max: 20, value: 4, inputmode: "numeric" });
   const interventions = new Interventions(() => form.requestSubmit());
+  section.interventions = interventions;
   const view = new TreeView(section, interventions);
   const { form, box } = textForm({
     section,

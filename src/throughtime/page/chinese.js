@@ -31,6 +31,44 @@ export const CHINESE = {
     "文本的 {all} 个词元中有 {count} 个不在词表里，所以结果没有多大意义。",
   "The text has only characters that are rare in training, so the answer means little.":
     "文本中只有训练时很少见的字符，所以结果没有多大意义。",
+  // Problems and their words
+  "The text has no blank; write ___ where a word is missing.": "文本中没有空；请在缺词的地方写 ___。",
+  "The sentence is empty; write some words.": "句子是空的，请写几个词。",
+  "The sentence has {count} tokens, more than {most}; write a shorter one.":
+    "句子有 {count} 个词元，超过了 {most} 个；请写短一些。",
+  "The series has {rows} rows, but a forecast needs {needed}; give more rows.":
+    "序列有 {rows} 行，但预测需要 {needed} 行；请提供更多行。",
+  "The model forecasts at most {most} steps ahead, not {steps}.": "模型最多预测 {most} 步，不能预测 {steps} 步。",
+  "These rows have steps of one {own}, but the model was trained on steps of one {wanted}.":
+    "这些行的步长是一{own}，但模型训练时的步长是一{wanted}。",
+  "The model was trained on numbered rows, but these rows have dates; leave the dates out.":
+    "模型是用编号的行训练的，但这些行带有日期；请去掉日期。",
+  "The model needs dates; give one for each row.": "模型需要日期；请为每一行给出日期。",
+  "The training data are not available; paste some data.": "没有训练数据可用；请粘贴一些数据。",
+  "{text} is not in the model's vocabulary.": "{text} 不在模型的词表里。",
+  "A translation cannot begin with {text} and be without {other}; take back one of them.":
+    "译文不能既以 {text} 开头又不含 {other}；请撤销其中一个。",
+  "Only a single sentence can begin with a given text; this text has {count} parts.":
+    "只有单个句子才能指定开头；这段文本有 {count} 部分。",
+  "The vector has {count} numbers, but needs {needed}.": "向量有 {count} 个数，但需要 {needed} 个。",
+  "The vector must be a list of numbers.": "向量必须是一列数字。",
+  "The models of this file could not be opened.": "无法打开本文件中的模型。",
+  "Chinese characters": "汉字",
+  "Japanese kana": "日文假名",
+  "Latin letters": "拉丁字母",
+  "Cyrillic letters": "西里尔字母",
+  "Greek letters": "希腊字母",
+  "Arabic letters": "阿拉伯字母",
+  "Hebrew letters": "希伯来字母",
+  "Hangul letters": "韩文字母",
+  "Thai letters": "泰文字母",
+  "Devanagari letters": "天城文字母",
+  hour: "小时",
+  day: "天",
+  week: "周",
+  month: "个月",
+  quarter: "个季度",
+  year: "年",
   // Every section
   Translate: "翻译",
   Search: "搜索",
@@ -67,12 +105,12 @@ export const CHINESE = {
   "While you type, the bars show the likeliest next tokens; click one to add it. The deeper the colour of a token, the more it surprised the model. The button lets the model continue your text.":
     "输入时，条形图显示最可能的下一个词元，点击即可添加。词元的颜色越深，模型对它越感到意外。按下按钮，模型会续写你的文本。",
   tokens: "词元数",
-  "stop at": "遇到此处停止",
+  "stop at": "遇到此文字时停止",
   "Continue the text": "续写",
   "Another one": "换一个",
   "{count} bits": "{count} 比特",
   "{count} bits or more": "{count} 比特或更多",
-  "Add it to the text": "添加到文字末尾",
+  "Add it to the text": "添加到文本末尾",
   "So far {count} bits a token.": "到目前为止，平均每个词元 {count} 比特。",
   "The next token is as uncertain as a choice among {count} equally likely ones.":
     "下一个词元的不确定程度，相当于在 {count} 个同样可能的词元中选一个。",
@@ -80,6 +118,7 @@ export const CHINESE = {
   "There are no tokens yet.": "还没有词元。",
   "Likeliest next tokens": "最可能的下一个词元",
   "The text ended by itself.": "文本自然结束。",
+  "The text ended by itself or at “{stop}”.": "文本自然结束，或遇到“{stop}”而停止。",
   "The text was cut at {count} tokens.": "文本在 {count} 个词元处截断。",
   "Written by the model": "模型写的文本",
   "Use as text": "用作输入文本",
@@ -94,12 +133,13 @@ export const CHINESE = {
   "There are no words yet.": "还没有词。",
   "Label a text": "给文本分类",
   "The bars show how likely the model finds each label; together they make 100 %.":
-    "条形图显示模型认为每个类别有多大可能，总和为 100 %。",
+    "条形图显示模型认为每个类别有多大可能，总和为 100%。",
   "{count} other labels have {share} together.": "其余 {count} 个类别合计 {share}。",
   // Fill in and compose
   "Fill in the blanks": "完形填空",
   "Write ___ where a word is missing; several blanks are filled together.":
     "在缺词的地方写 ___；有多个空时会一起填写。",
+  "There is no blank yet: write ___ where a word is missing.": "还没有空：请在缺词的地方写 ___。",
   fillings: "填法数",
   "Text with blanks": "带空的文本",
   "Write from a label or a vector": "根据类别或向量创作",
@@ -107,7 +147,7 @@ export const CHINESE = {
     "模型根据你选择的类别或向量写出新的文本。温度越低，文本越容易预料；文本后面的数字是它的对数概率。",
   label: "类别",
   vector: "向量",
-  texts: "篇数",
+  texts: "条数",
   "Other ones": "换一批",
   "ln P; nearer to 0 is likelier": "ln P，越接近 0 可能性越大",
   // Forecast
@@ -131,7 +171,7 @@ export const CHINESE = {
   "A series of {count} values and a forecast of {steps} after it": "{count} 个数值的序列，以及随后 {steps} 步的预测",
   "{time}: observed {value}": "{time}：观测值 {value}",
   "{time}: forecast {value}": "{time}：预测值 {value}",
-  "{level} % within {low} and {high}": "{level} % 的区间为 {low} 至 {high}",
+  "{level} % within {low} and {high}": "{level}% 的区间为 {low} 至 {high}",
   // The pictures
   // The pictures, their explanations and interventions
   " to the power of ": " 的幂，指数为 ",
@@ -181,7 +221,7 @@ export const CHINESE = {
   "Point at a word of the translation, or move to it with the keyboard: the source words that it attended to light up.":
     "指向译文中的一个词，或用键盘移到它上面：它所关注的源词会亮起来。",
   "Read it": "读入",
-  "See which units remember": "看看哪些单元在记忆",
+  "See which units remember": "看看哪些单元记得久",
   "Sentence {number}": "第 {number} 句",
   "Showing all {all} units, from the longest memory to the shortest.": "显示全部 {all} 个单元，从记忆最长到最短。",
   "Showing {some} of {all} units, evenly spaced from the longest memory to the shortest.":
@@ -213,7 +253,7 @@ export const CHINESE = {
   "This cell normalises the memory over all units before it is shown.": "这种单元在显示记忆之前，会先在所有单元上做归一化。",
   "This cell then mixes the products of all units by a matrix; here the state became h = {h}.":
     "随后，这种单元用一个矩阵把所有单元的乘积混合；这里的状态成为 h = {h}。",
-  "This text has ended, so its score counts: the best score wins.": "这段译文已经结束，所以它的得分算数：得分最好的获胜。",
+  "This text has ended, so its score counts: the best score wins.": "这段译文已经结束，因此按得分比较：得分最高者胜出。",
   "This translation has a better score: the search had missed it.": "这个译文得分更好：之前的搜索错过了它。",
   "Tokens of this word": "这个词的词元",
   "Translate, and see what each word looked at": "翻译，并看看每个词关注了什么",
@@ -262,7 +302,7 @@ export const CHINESE = {
     "不在这一步最好的 {width} 个之中：ln P 为 {own}，而第 {width} 名为 {last}",
   now: "现在",
   "number below a token: ln P of the text so far": "词元下方的数：到此为止的 ln P",
-  "of the attention of a word": "——一个词的注意力分配",
+  "of the attention of a word": "占该词全部注意力的比例",
   "one of the {width} best of this step": "这一步最好的 {width} 个之一",
   "output gate: 1 shows the memory": "输出门：为 1 时显示记忆",
   pause: "暂停",

@@ -1,6 +1,6 @@
 // Making elements. Text only ever becomes text: nothing here parses HTML.
 
-import { say } from "./words.js";
+import { language, say } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -53,8 +53,9 @@ export const within = (value, low, high) => Math.min(high, Math.max(low, value))
 /** A probability; one too small for a decimal has two digits that count. */
 export function percent(share) {
   const hundredths = 100 * share;
-  if (share > 0 && share < 0.001) return `${hundredths.toPrecision(2).replace("-", "−")} %`;
-  return `${hundredths.toFixed(share < 0.0995 ? 1 : 0)} %`;
+  const sign = language() === "zh" ? "%" : "\u00a0%"; // a line does not break before it
+  if (share > 0 && share < 0.001) return hundredths.toPrecision(2).replace("-", "−") + sign;
+  return hundredths.toFixed(share < 0.0995 ? 1 : 0) + sign;
 }
 
 /** Words that begin like a sentence and end like one. */

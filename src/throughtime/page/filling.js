@@ -22,7 +22,10 @@ export function fillSection(models) {
     label: say("Text with blanks"),
     button: say("Fill in"),
     extra: [many.label],
-    live: (q) => /_{2,}|\[MASK\]/.test(q) && send(q), // a text without blanks is not finished yet
+    live: (q) => {
+      if (/_{2,}|\[MASK\]/.test(q)) send(q);
+      else section.outdate(say("There is no blank yet: write ___ where a word is missing."));
+    },
     send,
   });
   section.controls.append(form);

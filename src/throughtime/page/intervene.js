@@ -23,6 +23,12 @@ export class Interventions {
     this.draw();
   }
 
+  /** Take over those of another section of the same kind. */
+  restore({ key, prefix, forbidden, plain }) {
+    Object.assign(this, { key, prefix, forbidden, plain });
+    this.draw();
+  }
+
   /** Interventions belong to one text and one model; for others they are forgotten. */
   begin(key) {
     if (key !== this.key) this.clear();

@@ -2,15 +2,16 @@
 
 import { beamSection } from "./beam.js";
 import { classifySection } from "./classifying.js";
-import { addComparison } from "./compare.js";
+import { addComparison, copyFields } from "./compare.js";
 import { composeSection } from "./composing.js";
-import { endSentence, make } from "./dom.js";
+import { make } from "./dom.js";
 import { engine, useEngine } from "./engine.js";
 import { Problem } from "./engine/problem.js";
 import { fillSection } from "./filling.js";
 import { forecastSection } from "./forecast.js";
 import { gatesSection } from "./gates.js";
 import { openLocal } from "./local.js";
+import { sayProblem } from "./notes.js";
 import { server, useKey } from "./server.js";
 import { tagSection } from "./tagging.js";
 import { translateSection } from "./translate.js";
@@ -19,15 +20,15 @@ import { writingSection } from "./writing.js";
 
 // Each section is for models with one ability, which the engine lists for every model.
 const SECTIONS = [
-  { name: word("Translate"), ability: "translate", build: translateSection },
-  { name: word("Search"), ability: "translate", build: beamSection },
-  { name: word("Write"), ability: "generate", build: writingSection },
-  { name: word("Tag"), ability: "tag", build: tagSection },
-  { name: word("Classify"), ability: "classify", build: classifySection },
-  { name: word("Fill in"), ability: "fill", build: fillSection },
-  { name: word("Compose"), ability: "compose", build: composeSection },
-  { name: word("Forecast"), ability: "forecast", build: forecastSection },
-  { name: word("Gates"), ability: "gates", build: gatesSection },
+  { name: word("Translate"), ability: "translate", id: "translate", build: translateSection },
+  { name: word("Search"), ability: "translate", id: "search", build: beamSection },
+  { name: word("Write"), ability: "generate", id: "write", build: writingSection },
+  { name: word("Tag"), ability: "tag", id: "tag", build: tagSection },
+  { name: word("Classify"), ability: "classify", id: "classify", build: classifySection },
+  { name: word("Fill in"), ability: "fill", id: "fill", build: fillSection },
+  { name: word("Compose"), ability: "compose", id: "compose", build: composeSection },
+  { name: word("Forecast"), ability: "forecast", id: "forecast", build: forecastSection },
+  { name: word("Gates"), ability: "gates", id: "gates", build: gatesSection },
 ];
 
 const find = (id) => document.getElementById(id);
@@ -42,29 +43,33 @@ async function begin() {
     if (!(error instanceof Problem)) console.error(error);
     find("state").className = "problem";
     find("state").textContent =
-      error instanceof Problem ? endSentence(error.message) : say("The models could not be listed.");
+      error instanceof Problem ? sayProblem(error.message) : say("The models could not be listed.");
     return;
   }
+  translateFrame();
   build();
 }
 
-/** Build all sections, with the texts that were in them before. */
+/** Build all sections, with the models, texts and settings that were in them before. */
 function build() {
-  const before = new Map(shown.map((section) => [section.element.id, fieldsOf(section).map((one) => one.value)]));
+  const before = new Map(shown.map((section) => [section.element.id, section]));
   for (const section of shown) {
     section.close();
     section.element.remove();
   }
   shown = [];
   find("contents").replaceChildren();
-  for (const { name, ability, build: make_ } of SECTIONS) {
+  const old = (section) => before.get(section.element.id);
+  for (const { name, ability, id, build: make_ } of SECTIONS) {
     const own = models.filter((one) => one.abilities.includes(ability));
     if (!own.length) continue;
-    const section = make_(own);
-    addComparison(section, () => make_(own));
-    fieldsOf(section).forEach((field, place) => {
-      field.value = before.get(section.element.id)?.[place] ?? field.value;
-    });
+    const choose = (chosen) => make_(Object.assign([...own], { chosen }));
+    const section = choose(before.get(id)?.model.name);
+    addComparison(section, choose);
+    if (old(section)) {
+      copyFields(old(section), section, true);
+      section.interventions?.restore(old(section).interventions);
+    }
     shown.push(section);
     find("contents").append(make("a", { href: `#${section.element.id}` }, say(name)));
   }
@@ -74,15 +79,16 @@ function build() {
   for (const section of shown) {
     watchPlace.observe(section.element);
     section.begin?.();
+    if (old(section)?.second) section.compare(old(section).second);
   }
 }
-
-const fieldsOf = (section) => [...section.controls.querySelectorAll("textarea")];
 
 /** Put the words around the sections into the language of the page. */
 function translateFrame() {
   document.documentElement.lang = language() === "zh" ? "zh-Hans" : "en";
-  document.title = say("throughtime: see inside a model");
+  document.title = models?.length
+    ? `${models.map((one) => one.name).join(", ")} – throughtime`
+    : say("throughtime: see inside a model");
   for (const one of document.querySelectorAll("[data-say]")) one.textContent = say(one.dataset.say);
   for (const one of document.querySelectorAll("[data-label]"))
     one.setAttribute("aria-label", say(one.dataset.label));

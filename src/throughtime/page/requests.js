@@ -46,7 +46,7 @@ print(json.load(urlopen(request)))`;
 /** The same question without a server. */
 function withLibrary(path, { model: _, ...body }, model) {
   const { q, alternatives, ...rest } = body;
-  const open = (lines) => `import throughtime as tt\n${lines}\nmodel = tt.load("${runOf(model)}")\n`;
+  const open = (lines) => `import throughtime as tt\n${lines}\nmodel = tt.load("${runOf(model)}")  # the folder of the model\n`;
   const call = (name, first, options = {}) => {
     const given = Object.entries(options).filter(([, value]) => value !== undefined);
     return `${name}(${[...first, ...given.map(([option, value]) => `${option}=${python(value)}`)].join(", ")})`;

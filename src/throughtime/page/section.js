@@ -1,10 +1,10 @@
 // One section of the page: a heading, a choice of models, the controls, errors and warnings, and the view.
 
-import { copyButton, debounce, endSentence, make } from "./dom.js";
+import { copyButton, debounce, make } from "./dom.js";
 import { engine } from "./engine.js";
 import { Problem } from "./engine/problem.js";
 import { examplesOf } from "./examples.js";
-import { sayWarning } from "./notes.js";
+import { sayProblem, sayWarning } from "./notes.js";
 import { describeRequest } from "./requests.js";
 import { say } from "./words.js";
 
@@ -13,7 +13,10 @@ const PAUSE = 200; // milliseconds without a key press until a text is sent whil
 let sections = 0;
 
 export class Section {
-  /** `models` are those that this section is for; if there are several, the user chooses one. */
+  /**
+   * `models` are those that this section is for; if there are several, the user chooses one. At first it is the one
+   * whose name is `models.chosen`, or else the first.
+   */
   constructor(id, title, hint, models) {
     this.models = models;
     this.title = title;
@@ -30,7 +33,9 @@ export class Section {
       this.chooser = make(
         "select",
         { "aria-label": say("Model for: {title}", { title }) },
-        models.map((one) => make("option", { value: one.name }, describeModel(one))),
+        models.map((one) =>
+          make("option", { value: one.name, selected: one.name === models.chosen }, describeModel(one)),
+        ),
       );
     this.code = new RequestPanel();
     this.head = make(
@@ -82,8 +87,11 @@ export class Section {
       this.problem.textContent = "";
       this.view.classList.remove("stale");
       this.warn(answer.warnings ?? []);
+      const first = !this.drawings[channel];
       this.drawings[channel] = () => show(answer);
       show(answer);
+      if (this.pressed && !first) this.release("0");
+      this.pressed = false;
       this.keepHeight();
     } catch (error) {
       if (error.name === "AbortError" || this.requests[channel] !== request) return;
@@ -109,11 +117,12 @@ export class Section {
     this.warn([]);
     if (!(error instanceof Problem)) console.error(error);
     this.problem.textContent =
-      error instanceof Problem ? endSentence(error.message) : say("This answer could not be drawn.");
+      error instanceof Problem ? sayProblem(error.message) : say("This answer could not be drawn.");
   }
 
   /** End what is under way, before the section is removed. */
   close() {
+    this.second?.close();
     this.stop?.();
     for (const request of Object.values(this.requests)) request?.abort();
     this.observer.disconnect();
@@ -122,7 +131,21 @@ export class Section {
   /** Forget how the answers of another model were drawn. */
   forget() {
     this.drawings = {};
-    for (const part of [this.view, this.notes]) part.style.minHeight = "";
+    this.release();
+  }
+
+  /** The answer is of an earlier text, which is no longer there. */
+  outdate(note) {
+    this.requests.main?.abort();
+    this.problem.textContent = "";
+    this.warning.textContent = note;
+    this.view.classList.add("stale");
+    this.keepHeight();
+  }
+
+  /** Let notes and the view shrink again. */
+  release(height = "") {
+    for (const part of [this.view, this.notes]) part.style.minHeight = height;
   }
 
   /** Notes and the view do not shrink while one types: what stands below them stays where it is. */
@@ -135,7 +158,7 @@ export class Section {
 
   /** Draw the newest answers again. */
   redraw() {
-    for (const part of [this.view, this.notes]) part.style.minHeight = "";
+    this.release();
     for (const again of Object.values(this.drawings)) again();
     this.keepHeight();
   }
@@ -209,7 +232,7 @@ export function textForm({ section, label, value, button, extra = [], send, live
   let sent = null;
   function fit() {
     const texts = section ? examplesOf(section.model) : [];
-    if (box.value === (sent ?? "")) box.value = sent = value ?? texts[0] ?? "";
+    if (!box.readOnly && box.value === (sent ?? "")) box.value = sent = value ?? texts[0] ?? "";
     examples.hidden = texts.length < 2;
     examples.replaceChildren(
       ...texts.slice(0, 5).map((text) =>
@@ -233,6 +256,7 @@ export function textForm({ section, label, value, button, extra = [], send, live
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     last = box.value;
+    if (section) section.pressed = true;
     send(box.value);
   });
   box.addEventListener("keydown", (event) => {
@@ -245,6 +269,7 @@ export function textForm({ section, label, value, button, extra = [], send, live
   const later = debounce(PAUSE, () => {
     if (box.value === last) return; // it was sent meanwhile, by Enter for example
     last = box.value;
+    if (section) section.pressed = false;
     typed(box.value);
   });
   if (typed) box.addEventListener("input", later);

@@ -25,6 +25,7 @@ export function translateSection(models) {
     [0, 2, 4].map((count) => make("option", { value: count, selected: count === 2 }, String(count))),
   );
   const interventions = new Interventions(() => form.requestSubmit());
+  section.interventions = interventions;
   const picture = new Alignments(section, interventions);
   const { form, box } = textForm({
     section,
@@ -55,9 +56,9 @@ class Alignments {
     this.legend = make(
       "p",
       { class: "legend" },
-      "0 % ",
+      "0 ",
       strip("open"),
-      " 100 %",
+      ` ${percent(1)}`,
       make("span", {}, say("of the attention of a word")),
     );
     section.view.append(
@@ -306,7 +307,7 @@ function describeAttention(said, source, row) {
     .map((weight, column) => [weight, source[column]])
     .filter(([weight]) => weight >= 0.1)
     .sort(([one], [other]) => other - one)
-    .map(([weight, from]) => `${isolate(from)} ${Math.round(100 * weight)} %`)
+    .map(([weight, from]) => `${isolate(from)} ${percent(weight)}`)
     .join(say(", "));
   return looks
     ? say("{word} looked at {looks}", { word, looks })

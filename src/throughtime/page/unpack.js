@@ -22,7 +22,8 @@
   async function unpack() {
     const bytes = decode(document.querySelector('script[data-part="page"]').textContent);
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-    const [style, script, worker, products] = (await new Response(stream).text()).split("\0");
+    const [style, script, worker, hex] = (await new Response(stream).text()).split("\0");
+    const products = btoa(hex.replace(/../g, (byte) => String.fromCharCode(parseInt(byte, 16))));
     return { style, script, worker, products };
   }
 

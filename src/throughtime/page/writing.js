@@ -25,13 +25,17 @@ export function writingSection(models) {
   const again = make("button", { type: "button" }, say("Another one"));
   const next = make("div", {});
   const written = make("div", { class: "written" });
+  let texts = []; // that what was written belongs to
   section.view.append(next);
   const { form, box } = textForm({
     section,
     label: say("Text"),
     button: say("Continue the text"),
     rows: 3,
-    live: expect,
+    live: () => {
+      written.classList.toggle("stale", !texts.includes(box.value));
+      expect();
+    },
     extra: [again],
     send: () => {
       expect();
@@ -56,7 +60,11 @@ export function writingSection(models) {
       ...(top.read() === null ? {} : { top_k: top.read() }),
       ...(stop.value ? { stop: stop.value } : {}),
     };
-    const show = (answer) => written.replaceChildren(...showWritten(body, answer, take));
+    const show = (answer) => {
+      texts = [body.prompt, body.prompt + answer.choices[0].text];
+      written.classList.toggle("stale", !texts.includes(box.value));
+      written.replaceChildren(...showWritten(body, answer, take));
+    };
     section.ask("v1/completions", body, show, "write");
   }
   function take(text) {
@@ -127,10 +135,15 @@ function showNext({ read, expected, entropy }, add) {
   ];
 }
 
-const REASON = { stop: word("The text ended by itself."), length: word("The text was cut at {count} tokens.") };
+const REASON = {
+  stop: word("The text ended by itself."),
+  told: word("The text ended by itself or at “{stop}”."),
+  length: word("The text was cut at {count} tokens."),
+};
 
-function showWritten({ prompt, max_tokens: count }, { choices: [choice] }, take) {
+function showWritten({ prompt, max_tokens: count, stop }, { choices: [choice] }, take) {
   const whole = prompt + choice.text;
+  const reason = choice.finish_reason === "stop" && stop ? "told" : choice.finish_reason;
   return [
     make("h3", {}, say("Written by the model")),
     make("p", { class: "page" }, prompt, make("mark", {}, choice.text)),
@@ -139,7 +152,7 @@ function showWritten({ prompt, max_tokens: count }, { choices: [choice] }, take)
       { class: "row" },
       make("button", { type: "button", onclick: () => take(whole) }, say("Use as text")),
       copyButton(() => whole),
-      make("span", { class: "score" }, say(REASON[choice.finish_reason] ?? REASON.length, { count })),
+      make("span", { class: "score" }, say(REASON[reason] ?? REASON.length, { count, stop })),
     ),
   ];
 }

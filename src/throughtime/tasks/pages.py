@@ -34,7 +34,7 @@ def export_html(
         raise InputError(str(out), "exists already; choose another name or remove it")
     names = name_models(models)
     blocks = [pack(model, name, weights, sample) for model, name in zip(models, names, strict=True)]
-    sizes = write_html(Path(out), blocks, {model.task for model in models})
+    sizes = write_html(Path(out), blocks, {model.task for model in models}, names)
     listed = [{"name": name, "task": model.task} for model, name in zip(models, names, strict=True)]
     return {"weights": weights, **sizes, "models": listed}
 
