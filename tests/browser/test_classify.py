@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.browser.answers import ask_all, differences
 from tests.browser.blocks import ask_model, rounded
+from tests.browser.pages import settled
 from tests.browser.test_tag import draw_texts
 from tests.export import untrained
 
@@ -64,5 +65,5 @@ def test_labels_that_are_numbers_stay_in_order(opened, tmp_path):
     page = opened(tmp_path / "stars.html")
     page.fill("section textarea", text)
     page.keyboard.press("Enter")
-    page.wait_for_function("document.querySelectorAll('section li .said').length == 5")
+    settled(page)
     assert page.locator("section li .said").all_inner_texts() == expected
