@@ -67,7 +67,9 @@ ON_A_SERVER = ("id", "created", "system_fingerprint", "seconds")
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_a_file_in_chromium_answers_what_a_server_answers(opened, everything, trained_site, inputs, task):
+def test_a_file_in_chromium_answers_what_a_server_answers(
+    opened, everything, trained_site, inputs, task
+):  # R109
     httpx2 = pytest.importorskip("httpx2", reason="httpx2 is not installed")
     page = opened(everything)
     asked = bodies(task, inputs)

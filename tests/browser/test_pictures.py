@@ -218,7 +218,7 @@ def test_a_row_of_attention_is_explained_with_its_scores(page):
         assert power / powers[-1] == pytest.approx(float(row[2]), abs=0.002)
 
 
-def test_a_word_is_forbidden_and_taken_back(page):
+def test_a_word_is_forbidden_and_taken_back(page):  # R110
     page.locator("#translate .row select").first.select_option("0")
     ask(page, "translate", "one two five")
     told(page, "#translate .choice", "un deux cinq")
@@ -317,7 +317,7 @@ def test_gates_follow_typing(page):
     page.locator(f"#gates .matrix[aria-label*='by {tokens + 2} tokens']").wait_for()
 
 
-def test_a_unit_is_chosen_by_mouse_and_keyboard(page):
+def test_a_unit_is_chosen_by_mouse_and_keyboard(page):  # R110
     page.locator("#gates .matrix").focus()
     before = page.locator("#gates .explained h3").inner_text()
     page.keyboard.press("ArrowDown")
