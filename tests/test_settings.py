@@ -115,6 +115,8 @@ def test_a_file_that_is_missing_or_not_text_is_refused_and_an_empty_one_is_not(t
     (tmp_path / "latin.yaml").write_bytes("a: é".encode("latin-1"))
     with refuses("latin.yaml", "UTF-8"):
         read_settings(tmp_path / "latin.yaml")
+    with refuses("large.yaml", "256 kB"):
+        read_settings(written(tmp_path, "large.yaml", "# nothing yet\n" * 20_000))
     assert read_settings(written(tmp_path, "a.yaml", "# nothing yet\n")) == {}
 
 

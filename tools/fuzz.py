@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -28,6 +29,7 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from hypothesis.errors import HypothesisWarning
 
 from throughtime.errors import ThroughtimeError
 
@@ -120,7 +122,9 @@ def try_target(target: Target, until: float, out: Path) -> None:
             signal.setitimer(signal.ITIMER_REAL, 0)
 
     try:
-        attempt()
+        with warnings.catch_warnings():  # that the failing input is long is no failure
+            warnings.simplefilter("ignore", HypothesisWarning)
+            attempt()
     except Exception as error:  # whatever it is, it is a failure
         out.mkdir(parents=True, exist_ok=True)
         path = out / f"{re.sub(r'[^a-z0-9.]+', '-', target.name.lower())}-{len(target.failures) + 1}.txt"

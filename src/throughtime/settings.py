@@ -15,6 +15,7 @@ from throughtime.config import Config, check_config
 from throughtime.errors import InputError
 from throughtime.files import TOO_MUCH
 
+LARGEST_FILE = 256 << 10  # bytes; reading YAML of this size takes two seconds
 _WIDTH = 80
 _WIDEST_SETTING = 34  # the comment of a longer setting begins further to the right
 
@@ -29,6 +30,10 @@ def read_settings(path: Path | str) -> dict[str, Any]:
     if path.suffix.lower() not in readers:
         raise InputError(str(path), f"is not a settings file; its name must end in {', '.join(readers)}")
     try:
+        if path.stat().st_size > LARGEST_FILE:
+            raise InputError(
+                str(path), f"is larger than {LARGEST_FILE >> 10} kB, the most that settings may have"
+            )
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {(error.strerror or str(error)).lower()}") from None
