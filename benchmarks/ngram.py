@@ -4,7 +4,7 @@ PTB where THROUGHTIME_DATA holds it, else the embedded English. Both sides start
 their vocabulary, count n-grams of length 1 to 3, and take ln P of every test token by relative frequency; the
 scores are compared, so that both are known to do the same. nltk's own Kneser-Ney looks at every n-gram for
 every token it scores, so it gets a few tokens only and its time is given per token. `benchmarks.kenlm`
-adds rows beside KenLM at order 5 where its programs are found.
+compares with KenLM.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from benchmarks.kenlm import compare
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.smoothing import KneserNey, RelativeFrequency
@@ -49,7 +48,6 @@ def run() -> dict[str, Any]:
         "nltk": {name: round(value, 3) for name, value in theirs.items()},
         **ratio,
         "largest_difference_in_ln_p": agreement,
-        "beside_kenlm": compare(train, test),
     }
     for name, value in result.items():
         print(f"{name:36} {value}", file=sys.stderr)

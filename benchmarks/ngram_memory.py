@@ -2,8 +2,7 @@
 
 The text is made for the run: segments of a corpus in random order, in which every tenth word is replaced by a
 random one, so that most of its 5-grams are different. It has 100 MB, or the number of bytes that
-THROUGHTIME_BENCH_BYTES gives. Where KenLM's lmplz is found (see `benchmarks.kenlm`), it counts the same file
-with the same memory.
+THROUGHTIME_BENCH_BYTES gives. KenLM's lmplz (see `benchmarks.kenlm`) counts the same file in the same memory.
 """
 
 from __future__ import annotations
@@ -18,11 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.kenlm import ORDER, measure
+from benchmarks.kenlm import ORDER, find_programs, measure
 from benchmarks.ngram import sentences
 
 MEMORY = {"throughtime": "2GB", "lmplz": "1G"}
 """What each is given. lmplz takes it for sorting alone; half of ours is for sorting."""
+SCORE = """
+import itertools, sys
+import throughtime as tt
+with open(sys.argv[2], encoding="utf-8") as file:
+    tt.load(sys.argv[1]).score([line.rstrip() for line in itertools.islice(file, 1000)])
+"""
 
 
 def run() -> dict[str, Any]:
@@ -34,18 +39,24 @@ def run() -> dict[str, Any]:
         write_text(list(chain.from_iterable(train)), text, size)
         options = ["--tokens", "space", "--layout", "lines", "--split", "all", "--order", ORDER]
         program = [sys.executable, "-m", "throughtime", "train", "ngram", "--data", str(text), *options]
-        ours = measure([*program, "--memory", MEMORY["throughtime"], "--out", str(out)])
-        saved = sum(file.stat().st_size for file in out.iterdir())
-        result: dict[str, Any] = {
-            "made_from": data,
-            "text_bytes": text.stat().st_size,
-            "throughtime": {**_figures(*ours[:2]), "model_megabytes": round(saved / 1e6)},
-            "kenlm": "not compared: lmplz not found; set KENLM_BIN to its folder",
-        }
-        if lmplz := shutil.which("lmplz", path=os.environ.get("KENLM_BIN")):
+        program += ["--memory", MEMORY["throughtime"]]
+        result: dict[str, Any] = {"made_from": data, "text_bytes": text.stat().st_size}
+        result["throughtime"] = _figures(measure([*program, "--out", str(out)]), out)
+        shutil.rmtree(out)
+        # Without n-grams of three and more words that occur once, the model holds probabilities.
+        pruned = measure([*program, *"--prune 0 --prune 0 --prune 1 --out".split(), str(out)])
+        result["throughtime, pruned"] = _figures(pruned, out)
+        result["pruned, load and score 1,000 lines"] = _figures(
+            measure([sys.executable, "-c", SCORE, str(out), str(text)])
+        )
+        try:
+            lmplz = find_programs()["lmplz"]
+        except RuntimeError as error:
+            result["kenlm"] = str(error)
+        else:
             words = ["--skip_symbols", "--text", str(text), "--arpa", str(folder / "theirs.arpa")]
             theirs = measure([lmplz, "-o", ORDER, "-S", MEMORY["lmplz"], "-T", name, *words])
-            result["kenlm"] = _figures(*theirs[:2])
+            result["kenlm"] = _figures(theirs)
     for row, value in result.items():
         print(f"{row:36} {value}", file=sys.stderr)
     return result
@@ -67,8 +78,11 @@ def write_text(source: list[str], path: Path, size: int) -> None:
                 written += file.write(" ".join(line) + "\n")
 
 
-def _figures(seconds: float, megabytes: float) -> dict[str, float]:
-    return {"processor_seconds": round(seconds, 1), "peak_megabytes": round(megabytes)}
+def _figures(measured: tuple[float, float, str], model: Path | None = None) -> dict[str, float]:
+    found = {"processor_seconds": round(measured[0], 1), "peak_megabytes": round(measured[1])}
+    if model is not None:
+        found["model_megabytes"] = round(sum(file.stat().st_size for file in model.iterdir()) / 1e6)
+    return found
 
 
 if __name__ == "__main__":

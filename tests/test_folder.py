@@ -22,6 +22,9 @@ def folder(tmp_path):
 def test_what_is_written_is_read(folder):
     assert folder.read_config() == ("ngram", {"order": 3})
     assert folder.read_tensors()["count.1"].tolist() == [0, 1, 2, 3, 4]
+    mapped = folder.map_tensors()["count.1"]
+    assert isinstance(mapped, np.memmap)
+    assert mapped.tolist() == [0, 1, 2, 3, 4]
     head = json.loads((folder.path / "config.json").read_text())
     assert (head["format"], head["task"], head["version"]) == ("throughtime", "ngram", 1)
 
@@ -70,3 +73,29 @@ def test_places_without_a_model_are_refused(tmp_path):
     (tmp_path / "file").touch()
     with refuses("file"):
         ModelFolder.at(tmp_path / "file")
+
+
+def test_arrays_on_the_file_equal_those_in_memory(tmp_path):  # R115
+    folder = ModelFolder(tmp_path)
+    arrays = {
+        "a": np.arange(7),
+        "b": np.linspace(0, 1, 3),
+        "c": np.array([[1, 2], [3, 4]], np.float32),
+        "empty": np.empty(0),
+    }
+    folder.write_tensors(arrays)
+    for name, mapped in folder.map_tensors().items():
+        np.testing.assert_array_equal(mapped, arrays[name])
+        assert mapped.dtype == arrays[name].dtype
+    path = tmp_path / "model.safetensors"
+    whole = path.read_bytes()
+    for damaged in (whole[:-1], whole[:20], b"", whole.replace(b"F32", b"F99")):
+        path.write_bytes(damaged)
+        with refuses("model.safetensors"):
+            folder.map_tensors()
+    folder.write_tensors({"a": np.arange(7, dtype=np.uint8)})
+    with refuses("model.safetensors", "U8"):
+        folder.map_tensors()
+    path.unlink()
+    with refuses("model.safetensors"):
+        folder.map_tensors()

@@ -35,6 +35,9 @@ DATA_FILE = "data.json"
 LONGEST_HEADER = 16_000_000
 """Bytes that the names and shapes of tensors may take."""
 
+MAPPED = {"I64": "<i8", "F64": "<f8", "F32": "<f4"}
+"""The types of arrays that can be used where they stand in a file."""
+
 
 @dataclass(frozen=True)
 class ModelFolder:
@@ -146,6 +149,24 @@ class ModelFolder:
         cure = "the file is damaged or not a safetensors file"
         with self._open("model.safetensors", framework, cure) as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no dict
+
+    def map_tensors(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Return the tensors of the model as arrays on the file, whose parts are read when they are used."""
+        import numpy as np
+
+        path, cure = self.path / "model.safetensors", "the file is damaged or not a safetensors file"
+        if not path.is_file():
+            return self.read_tensors()  # says what is missing
+        arrays: dict[str, np.ndarray[Any, Any]] = {}
+        with self._open(path.name, "numpy", cure) as file, path.open("rb") as start:
+            length = int.from_bytes(start.read(8), "little")
+            header = json.loads(start.read(length))
+            for name in file.keys():  # noqa: SIM118 - no dict
+                kind, shape = MAPPED[header[name]["dtype"]], tuple(header[name]["shape"])
+                offset = 8 + length + header[name]["data_offsets"][0]
+                empty = 0 in shape  # a file has no empty parts
+                arrays[name] = np.empty(shape, kind) if empty else np.memmap(path, kind, "r", offset, shape)
+        return arrays
 
     def write_arrays(
         self, name: str, arrays: Mapping[str, np.ndarray[Any, Any]], about: Mapping[str, Any]

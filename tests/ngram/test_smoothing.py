@@ -93,12 +93,13 @@ def test_laplace_is_the_notes_formula_on_three_levels(sentences, e):  # R15
     pair = NgramModel(NgramCounts.of(sentences, 2, WORDS), Laplace(e))
     contexts = np.array(list(itertools.product(range(WORDS), repeat=2)))
     thirds, seconds = model.distribution(contexts), pair.distribution(contexts)
+    singles = [single(w) for w in range(WORDS)]
     for (x, y), third, second in zip(contexts.tolist(), thirds, seconds, strict=True):
-        for w in range(WORDS):
-            own = counts.count((y, w)) + e[1] * single(w)
-            assert second[w] == pytest.approx(own / (as_context((y,)) + e[1]), rel=1e-9)
-            own = counts.count((x, y, w)) + e[2] * single(w)
-            assert third[w] == pytest.approx(own / (as_context((x, y)) + e[2]), rel=1e-9)
+        before, both = as_context((y,)), as_context((x, y))
+        own = [(counts.count((y, w)) + e[1] * singles[w]) / (before + e[1]) for w in range(WORDS)]
+        assert second == pytest.approx(own, rel=1e-9)
+        own = [(counts.count((x, y, w)) + e[2] * singles[w]) / (both + e[2]) for w in range(WORDS)]
+        assert third == pytest.approx(own, rel=1e-9)
 
 
 @settings(max_examples=25)

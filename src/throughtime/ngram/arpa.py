@@ -57,7 +57,7 @@ def write_arpa(model: NgramModel, words: Sequence[str | None], path: Path | str)
     sizes[0] += len(marks)
     with _open_text(path) as file:
         file.write("\\data\\\n" + "".join(f"ngram {n}={size}\n" for n, size in enumerate(sizes, start=1)))
-        for n, (probability, weight) in enumerate(_backoff_form(model), start=1):
+        for n, (probability, weight) in enumerate(model.backoff_form(), start=1):
             file.write(f"\n\\{n}-grams:\n")
             if n == 1:
                 file.writelines(f"{ZERO:.0f}\t{mark}\n" for mark in marks)
@@ -90,24 +90,6 @@ def _check_words(words: Sequence[str | None]) -> None:
         if word in seen:
             raise InputError("format", f"is 'arpa', in which two tokens of the model would be {word!r}")
         seen.add(word)
-
-
-def _backoff_form(model: NgramModel) -> Iterator[tuple[Floats, Floats | None]]:
-    """For each length, P of each n-gram after its context, and its weight as a context; None for the last."""
-    base, own, back, _, replaces = model.interpolation
-    counts, links = model.counts, model.counts.suffix_links()
-    next(links)
-    shorter = base
-    for n in range(1, model.order + 1):
-        if n == 1 or replaces:
-            probability = base if n == 1 else own[n - 1]
-        else:
-            probability, suffix = np.empty(len(own[n - 1])), next(links)
-            for part, context in counts.levels[n - 1].slices():
-                lower, weight = shorter[suffix[part]], back[n - 1][context]
-                probability[part] = np.where(np.isnan(weight), lower, own[n - 1][part] + weight * lower)
-        yield probability, back[n] if n < model.order else None
-        shorter = probability
 
 
 def _format(

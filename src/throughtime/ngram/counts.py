@@ -1,12 +1,14 @@
 """Counts of n-grams of every length up to an order, as a trie in flat arrays.
 
 An n-gram w_1..w_n is a node of level n. Its key is `node(w_1..w_{n-1}) * V + w_n`, so that sorting the keys
-puts the continuations of one context side by side and a look-up is a binary search over the whole batch.
+puts the continuations of one context side by side. An n-gram that was not counted, or that would begin before
+its sentence, has the node MISSING.
 """
 
 from __future__ import annotations
 
 import itertools
+import mmap
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,13 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from throughtime.errors import InputError
+from throughtime.ngram.lookup import MISSING as MISSING
+from throughtime.ngram.lookup import Ints as Ints
+from throughtime.ngram.lookup import SortedKeys
 
-Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Links = npt.NDArray[np.signedinteger[Any]]
 
-MISSING = -1
-"""The node of an n-gram that was not counted or would begin before its sentence."""
 SLICE = 1 << 18
 """Number of nodes that are worked on at once, so that large models need little memory besides their own."""
 
@@ -63,16 +65,23 @@ class NgramLevel:
                 if end == start:  # a context with more continuations than fit
                     end = int(np.searchsorted(self.keys, cut + self.vocabulary_size))
             yield slice(start, end), self.keys[start:end] // self.vocabulary_size
+            release(self.keys, self.count)
             start = end
 
-    def find(self, context: Ints, word: Ints) -> Ints:
-        """Find the nodes of these contexts continued by these words; MISSING if there are none."""
-        known = (context >= 0) & (word >= 0)
-        wanted = np.where(known, context * self.vocabulary_size + word, MISSING)
-        if not len(self.keys):
-            return np.full(wanted.shape, MISSING)
-        place = np.searchsorted(self.keys, wanted).clip(max=len(self.keys) - 1)
-        return np.where(known & (self.keys[place] == wanted), place, MISSING)
+    @cached_property
+    def _finder(self) -> SortedKeys:
+        return SortedKeys(self.keys)
+
+    def find(self, context: Ints, word: Ints, *, once: bool = False) -> Ints:
+        """Find the nodes of these contexts continued by these words; MISSING if there are none.
+
+        `once` tells that little more will be looked up, so that no memory is used to do it faster.
+        """
+        known = np.flatnonzero((context >= 0) & (word >= 0))
+        found = np.full(context.shape, MISSING)
+        look_up = self._finder.search if once else self._finder.find
+        found[known] = look_up(context[known] * self.vocabulary_size + word[known])
+        return found
 
     def fits(self, contexts: int) -> bool:
         """Return whether this can be a level above one of `contexts` nodes.
@@ -81,12 +90,16 @@ class NgramLevel:
         [True, False, False]
         """
         whole = all(one.dtype == np.int64 and one.ndim == 1 for one in (self.keys, self.count))
-        if not whole or self.keys.shape != self.count.shape or (self.count < 0).any():
+        if not whole or self.keys.shape != self.count.shape:
             return False
-        if not len(self.keys):
-            return True
-        inside = self.keys[0] >= 0 and self.keys[-1] < contexts * self.vocabulary_size
-        return bool(inside and (self.keys[1:] > self.keys[:-1]).all())
+        if any((part < 0).any() for part in read_parts(self.count)):
+            return False
+        last = MISSING
+        for part in read_parts(self.keys):
+            if part[0] <= last or not (part[1:] > part[:-1]).all():
+                return False
+            last = int(part[-1])
+        return last < contexts * self.vocabulary_size
 
     def children(self, context: Ints) -> tuple[Ints, Ints]:
         """List all continuations of these contexts: the row of the context, and the node."""
@@ -170,7 +183,7 @@ class NgramCounts:
             longer: Links = np.empty(len(level.keys), np.int32 if len(below.keys) < 2**31 else np.int64)
             for part, context in level.slices():
                 longer[part] = below.find(
-                    links[context].astype(np.int64), level.keys[part] % self.vocabulary_size
+                    links[context].astype(np.int64), level.keys[part] % self.vocabulary_size, once=True
                 )
             links = longer
             yield links
@@ -196,6 +209,25 @@ class NgramCounts:
         for level, word in zip(self.levels[1:], ngram[1:], strict=False):
             node = level.find(node, np.array([word]))
         return int(self.levels[len(ngram) - 1].count[node[0]]) if node[0] >= 0 else 0
+
+
+def no_counts(size: int) -> Ints:
+    """Zeros that take no memory, for n-grams with probabilities but no counts."""
+    return np.broadcast_to(np.int64(0), (size,))
+
+
+def read_parts(values: npt.NDArray[Any], size: int = SLICE) -> Iterator[npt.NDArray[Any]]:
+    """Cut an array into parts, each of which leaves memory after it was read if it is on a file."""
+    for start in range(0, len(values), size):
+        yield values[start : start + size]
+        release(values)
+
+
+def release(*arrays: npt.NDArray[Any]) -> None:
+    """Let what was read of arrays on files leave the memory of the process; it is read again when needed."""
+    for one in arrays:
+        if isinstance(one, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
+            one._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
 
 
 def continue_nodes(node: Ints, starts: Ints) -> Ints:

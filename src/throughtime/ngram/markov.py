@@ -61,7 +61,7 @@ class MarkovChain:
             raise InputError("order", "is 1, but a Markov chain needs an n-gram model of order 2 or more")
         if model.interpolation.replaces:
             raise InputError(
-                "model", "is the model of an ARPA file; a Markov chain needs one that was counted here"
+                "model", "holds probabilities (of an ARPA file, or pruned); a Markov chain needs counts"
             )
         nothing = np.zeros(1, np.int64)  # the context of 0 words
         levels = model.counts.levels

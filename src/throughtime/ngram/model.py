@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,17 @@ import numpy as np
 import numpy.typing as npt
 
 from throughtime.errors import InputError
-from throughtime.ngram.counts import MISSING, Floats, Ints, NgramCounts, NgramLevel, check_ids, continue_nodes
+from throughtime.ngram.counts import (
+    MISSING,
+    Floats,
+    Ints,
+    NgramCounts,
+    NgramLevel,
+    check_ids,
+    continue_nodes,
+    no_counts,
+    read_parts,
+)
 from throughtime.ngram.smoothing import Fixed, Interpolation, Smoothing
 
 if TYPE_CHECKING:
@@ -54,24 +65,28 @@ class NgramModel:
         Ids that are never predicted, such as the beginning of a sentence, are given and score 0.
         """
         lengths = np.fromiter((len(sequence) for sequence in sequences), np.int64, len(sequences))
-        if not lengths.sum():
-            return [np.empty(0) for _ in sequences]
-        ids = np.concatenate([np.asarray(sequence) for sequence in sequences if len(sequence)])
+        # No dtype is given here: an array of integers would silently round fractions.
+        ids = np.array(list(itertools.chain.from_iterable(sequences)) or np.empty(0, np.int64))
         ends = np.cumsum(lengths)
         starts = (ends - lengths)[lengths > 0]
-        return np.split(self.stream_log_probs(ids, starts), ends[:-1])
+        log_probs = self.stream_log_probs(ids, starts)
+        return [log_probs[first:end] for first, end in itertools.pairwise([0, *ends.tolist()])]
 
     def stream_log_probs(self, ids: Ints, starts: Ints) -> Floats:
         """Return the same for one array in which a sequence begins at each of `starts`."""
         ids = check_ids(ids, self.vocabulary_size)
         base, own, back, to_nothing, replaces = self.interpolation
-        at = self.counts.nodes(ids, starts)
-        p = single = base[ids]
-        before = _words_before(len(ids), starts)
-        for n in range(2, self.order + 1):
-            context = continue_nodes(at[n - 2], starts)
-            lower = np.where(before >= n - 1, single, p) if to_nothing else p
-            p = _mix(context, at[n - 1], own[n - 1], back[n - 1], lower, replaces)
+        p, node, before = base[ids], ids, _words_before(len(ids), starts)
+        single = p.copy() if to_nothing else p
+        for n, level in enumerate(self.counts.levels[1:], start=2):
+            context = continue_nodes(node, starts)
+            node = np.full(len(ids), MISSING)
+            if to_nothing:
+                p = np.where(before >= n - 1, single, p)
+            known = np.flatnonzero(context != MISSING)  # far from all: few long contexts were counted
+            context = context[known]
+            node[known] = found = level.find(context, ids[known])
+            p[known] = _mix(found, own[n - 1], back[n - 1][context], p[known], replaces)
         with np.errstate(divide="ignore"):
             log_p: Floats = np.log(p)
         log_p[np.isin(ids, self.counts.never)] = 0.0
@@ -106,6 +121,28 @@ class NgramModel:
             node = level.find(node, word.astype(np.int64))
         return node
 
+    def backoff_form(self, *, in_place: bool = False) -> Iterator[tuple[Floats, Floats | None]]:
+        """For each length, P of each n-gram after its context, and its weight as a context, if it can be one.
+
+        Probabilities have this form in ARPA files. The smoothing must mix each context with the next shorter.
+        If they are computed `in_place`, they overwrite `own`, and the model cannot be used as it is any more.
+        """
+        base, own, back, _, replaces = self.interpolation
+        links = self.counts.suffix_links()
+        next(links)
+        shorter = base
+        for n in range(1, self.order + 1):
+            if n == 1 or replaces:
+                probability = base if n == 1 else own[n - 1]
+            else:
+                probability = own[n - 1] if in_place else np.empty(len(own[n - 1]))
+                suffix = next(links)
+                for part, context in self.counts.levels[n - 1].slices():
+                    lower, weight = shorter[suffix[part]], back[n - 1][context]
+                    probability[part] = np.where(np.isnan(weight), lower, own[n - 1][part] + weight * lower)
+            yield probability, back[n] if n < self.order else None
+            shorter = probability
+
     def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
         """Read the prompts: the last id of each, and the words before it as the state."""
         import torch
@@ -131,15 +168,17 @@ class NgramModel:
         return Step(torch.from_numpy(p).log(), (words[:, 1:],))
 
     def tensors(self) -> dict[str, Ints | Floats]:
-        """What is saved of each length: its keys, and the counts or the probabilities of an ARPA file."""
+        """What is saved of each length: its keys, and counts, or the probabilities of an ARPA file."""
         named: dict[str, Ints | Floats] = {}
         fixed = self.interpolation if isinstance(self.smoothing, Fixed) else None
         for n, level in enumerate(self.counts.levels, start=1):
             if n > 1:
                 named[f"keys.{n}"] = level.keys
-            if fixed is None:
+            if fixed is None or level.count.any():
                 named[f"count.{n}"] = level.count
-            elif n == 1:
+            if fixed is None:
+                continue
+            if n == 1:
                 named["probability.1"] = fixed.base
             else:
                 named |= {f"probability.{n}": fixed.own[n - 1], f"weight.{n - 1}": fixed.back[n - 1]}
@@ -155,7 +194,7 @@ class NgramModel:
     ) -> NgramModel:
         """Build the model from what `tensors` returned; `where` names them in errors.
 
-        Without a smoothing, the tensors are those of an ARPA file.
+        Without a smoothing, the tensors hold probabilities, as of an ARPA file.
         """
         stored = "count" if smoothing is not None else "probability"
         if f"{stored}.1" not in tensors:
@@ -166,7 +205,7 @@ class NgramModel:
         levels: list[NgramLevel] = []
         while (n := len(levels) + 1) == 1 or f"keys.{n}" in tensors:
             keys = np.arange(size) if n == 1 else tensors[f"keys.{n}"]
-            count = np.zeros(keys.shape, np.int64) if smoothing is None else np.empty(0, np.int64)
+            count = no_counts(len(keys)) if smoothing is None else np.empty(0, np.int64)
             levels.append(NgramLevel(keys, tensors.get(f"count.{n}", count), size))
             if not levels[-1].fits(len(levels[-2].keys) if n > 1 else 1):
                 raise InputError(where, f"have damaged n-grams of length {n}; train the model again")
@@ -177,33 +216,31 @@ class NgramModel:
 
 
 def _read_probabilities(tensors: Mapping[str, Any], counts: NgramCounts, where: str) -> Fixed:
-    """The probabilities of an ARPA file, as they were saved."""
+    """The probabilities of an ARPA file or of a pruned model, as they were saved."""
     found: dict[str, list[Floats]] = {"probability": [], "weight": []}
     for n, level in enumerate(counts.levels, start=1):
         for name in found if n < counts.order else ("probability",):
             values = tensors.get(f"{name}.{n}", np.empty(0))
-            # A weight may exceed 1; a comparison with NaN is false.
-            good = values.dtype == np.float64 and values.shape == level.keys.shape and (values >= 0).all()
-            if not good or (name == "probability" and (values > 1).any()):
-                raise InputError(where, f"have a damaged {name}.{n}; import the ARPA file again")
+            whole = values.dtype in (np.float32, np.float64) and values.shape == level.keys.shape
+            most = 1.0 if name == "probability" else np.inf  # a weight may exceed 1
+            # A comparison with NaN is false.
+            if not whole or not all(((one >= 0) & (one <= most)).all() for one in read_parts(values)):
+                raise InputError(where, f"have a damaged {name}.{n}; train or import the model again")
             found[name].append(values)
     base, *own = found["probability"]
     empty = np.empty(0)
     return Fixed(Interpolation(base, (empty, *own), (empty, *found["weight"]), False, replaces=True))
 
 
-def _mix(
-    context: Ints, node: Ints, own: Floats, back: Floats, lower: Floats, replaces: bool = False
-) -> Floats:
-    """own + back * lower where the context was counted and continued, elsewhere lower.
+def _mix(node: Ints, own: Floats, weight: Floats, lower: Floats, replaces: bool) -> Floats:
+    """own + weight * lower; lower alone where the context was never continued.
 
     If own `replaces`, it is the whole probability of the n-grams that have one.
     """
-    weight = _weight(context, back)
-    here = np.where(node >= 0, own[node], 0.0) if len(own) else np.zeros(len(node))
-    if replaces:
-        lower = np.where(node >= 0, 0.0, lower)
-    return np.where(np.isnan(weight), lower, here + weight * lower)
+    counted = np.flatnonzero(node != MISSING)
+    mixed = weight * lower
+    mixed[counted] = own[node[counted]] + (0.0 if replaces else mixed[counted])
+    return np.where(np.isnan(weight), lower, mixed)
 
 
 def _words_before(count: int, starts: Ints) -> Ints:

@@ -10,9 +10,8 @@ one line in `SMOOTHINGS`, or an entry point of the group `throughtime.smoothings
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from inspect import signature
 from typing import ClassVar, NamedTuple, Protocol
 
@@ -31,6 +30,14 @@ class Interpolation(NamedTuple):
     back: tuple[Floats, ...]  # back[n-1]: [nodes of level n-1]; NaN marks a context that was never continued
     shortened_to_nothing: bool  # every order is mixed with P(w) instead of with the next shorter context
     replaces: bool = False  # own is P(w | c) itself, and only n-grams without one take the shorter context
+
+    @classmethod
+    def collect(
+        cls, levels: Iterable[tuple[Floats, Floats]], *, shortened_to_nothing: bool = False
+    ) -> Interpolation:
+        """Build it from base and own of each length, with the weights of their contexts."""
+        own, back = zip(*levels, strict=True)
+        return cls(own[0], (np.empty(0), *own[1:]), back, shortened_to_nothing)
 
 
 class Smoothing(Protocol):
@@ -53,15 +60,6 @@ class Fixed:
     def fit(self, counts: NgramCounts) -> Interpolation:
         """Return the probabilities."""
         return self.interpolation
-
-
-def context_total(counts: NgramCounts, n: int, weigh: Callable[[slice], Ints | Floats]) -> Floats:
-    """Sum the weights of the continuations of each context of the n-grams of length n."""
-    total = np.zeros(len(counts.levels[n - 2].keys))
-    for part, context in counts.levels[n - 1].slices():
-        sums = np.bincount(context - context[0], weights=weigh(part))
-        total[context[0] : context[0] + len(sums)] = sums
-    return total
 
 
 def count_predicted(counts: NgramCounts) -> Floats:
@@ -109,21 +107,25 @@ class Laplace:
 
     def fit(self, counts: NgramCounts) -> Interpolation:
         """Add e_n pseudo-counts, in proportion to the probabilities after the shorter context."""
-        own, back = [np.empty(0)], [np.empty(0)]
+        return Interpolation.collect(self.estimate(counts), shortened_to_nothing=self.shortened_to_nothing)
+
+    def estimate(self, counts: NgramCounts) -> Iterator[tuple[Floats, Floats]]:
+        """Yield base, then own of each length with the weights of its contexts."""
         single, e = count_predicted(counts), self._strength(1)
+        yield (single + e * uniform(counts)) / (single.sum() + e), np.empty(0)
         for n in range(2, counts.order + 1):
             level = counts.levels[n - 1]
-            total = context_total(counts, n, level.count.__getitem__)
-            unseen, share = total == 0, np.empty(len(level.keys))
-            total += self._strength(n)
-            for part, context in level.slices():
-                share[part] = level.count[part] / total[context]
-            own.append(share)
+            own, back = _allocate(counts, n)
             with np.errstate(invalid="ignore"):
-                back.append(np.divide(self._strength(n), total, out=total))
-            back[-1][unseen] = np.nan
-        base = (single + e * uniform(counts)) / (single.sum() + e)
-        return Interpolation(base, tuple(own), tuple(back), self.shortened_to_nothing)
+                for part, context in level.slices():
+                    place = context - context[0]
+                    seen = np.bincount(place, level.count[part])
+                    total = seen + self._strength(n)
+                    own[part] = level.count[part] / total[place]
+                    weight = np.where(seen > 0, self._strength(n) / total, np.nan)
+                    back[context[0] : context[-1] + 1] = weight
+            yield own, back
+            del own, back  # as large as the next
 
     def _strength(self, n: int) -> float:
         return self.strengths[min(n, len(self.strengths)) - 1]
@@ -155,27 +157,35 @@ class KneserNey:
 
     def fit(self, counts: NgramCounts) -> Interpolation:
         """Discount the counts of each length by D_1, D_2, D_3+, and give the rest to the shorter context."""
-        own, back = [np.empty(0)], [np.empty(0)]
+        return Interpolation.collect(self.estimate(counts))
+
+    def estimate(self, counts: NgramCounts) -> Iterator[tuple[Floats, Floats]]:
+        """Yield base, then own of each length with the weights of its contexts."""
         for n, adjusted in enumerate(adjusted_counts(counts), start=1):
             if n == 1:
                 single = adjusted.astype(np.float64)
                 single[list(counts.never)] = 0.0
                 removed = discounts(single)[single.clip(max=3).astype(np.int64)]
-                base = (single - removed + removed.sum() * uniform(counts)) / single.sum()
+                yield (single - removed + removed.sum() * uniform(counts)) / single.sum(), np.empty(0)
                 continue
-            total = context_total(counts, n, adjusted.__getitem__)
-            discount = partial(_discount, discounts(adjusted), adjusted)
-            share = np.empty(len(adjusted))
+            discount = discounts(adjusted)
+            own, back = _allocate(counts, n)
             with np.errstate(invalid="ignore", divide="ignore"):
                 for part, context in counts.levels[n - 1].slices():
-                    sums = total[context]
-                    share[part] = np.where(sums > 0, (adjusted[part] - discount(part)) / sums, 0.0)
-                spread = context_total(counts, n, discount)
-                spread /= total
-            spread[total == 0] = np.nan
-            own.append(share)
-            back.append(spread)
-        return Interpolation(base, tuple(own), tuple(back), shortened_to_nothing=False)
+                    place = context - context[0]
+                    removed = discount[adjusted[part].clip(max=3)]
+                    total = np.bincount(place, adjusted[part])
+                    sums = total[place]
+                    own[part] = np.where(sums > 0, (adjusted[part] - removed) / sums, 0.0)
+                    back[context[0] : context[-1] + 1] = np.bincount(place, removed) / total
+            del adjusted
+            yield own, back
+            del own, back  # as large as the next
+
+
+def _allocate(counts: NgramCounts, n: int) -> tuple[Floats, Floats]:
+    """Room for own of length n and the weights of its contexts, which are NaN where nothing follows."""
+    return np.empty(len(counts.levels[n - 1].keys)), np.full(len(counts.levels[n - 2].keys), np.nan)
 
 
 def adjusted_counts(counts: NgramCounts) -> Iterator[Ints]:
@@ -197,12 +207,6 @@ def adjusted_counts(counts: NgramCounts) -> Iterator[Ints]:
             following[part] = opens[context]
         opens = following
     yield counts.levels[-1].count
-
-
-def _discount(removed: Floats, adjusted: Ints, part: slice) -> Floats:
-    """D of the nodes of a slice."""
-    found: Floats = removed[adjusted[part].clip(max=3)]
-    return found
 
 
 def discounts(adjusted: Ints | Floats) -> Floats:

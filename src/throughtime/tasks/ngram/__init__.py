@@ -23,6 +23,11 @@ class NgramTask(Task):
         "order": (int, "Length of the longest n-grams."),
         "smoothing": (str, "Smoothing: kneser-ney, laplace, dirichlet or relative-frequency."),
         "strengths": (list[float], "Pseudo-count of laplace or dirichlet; repeat it for each order."),
+        "prune": (
+            list[int],
+            "Leave out n-grams that occur at most this often; repeat it for each order: "
+            "--prune 0 --prune 0 --prune 1 leaves out those of three and more words that occur once.",
+        ),
         "tokens": (str, "Tokenizer: char, word, space, unicode, bpe, ...; by default chosen by the data."),
         "normaliser": (str, "With --tokens char: normaliser of the text: none, nfc, lower or letters."),
         "layout": (str, "Layout: lines (each line is a sentence) or stream (all lines are one text)."),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from throughtime.config import Config
 from throughtime.errors import InputError
-from throughtime.ngram.smoothing import Smoothing, build_smoothing
+from throughtime.ngram.counts import NgramCounts
+from throughtime.ngram.model import NgramModel
+from throughtime.ngram.pruning import check_pruning, prune
+from throughtime.ngram.smoothing import Fixed, Smoothing, build_smoothing
 from throughtime.tasks import text_config as shared
 from throughtime.tasks.language.framing import Framing
 
@@ -43,6 +46,11 @@ class NgramConfig(Config):
     strengths: tuple[float, ...] = Field(
         (), description="pseudo-counts e1, e2, ... of laplace and dirichlet, one for each length of n-grams"
     )
+    prune: tuple[Annotated[int, Field(ge=0)], ...] = Field(
+        (),
+        description="leave out n-grams that occur at most this number of times: one number per length, the "
+        "last for all longer ones, such as 0, 0, 1; the model then holds probabilities instead of counts",
+    )
     memory: str | None = Field(
         None, description="count with files and within this memory, such as 2GB, if the text is larger"
     )
@@ -73,11 +81,22 @@ class NgramConfig(Config):
         return int(size)
 
     def build_smoothing(self) -> Smoothing:
-        """Build the smoothing; strengths that do not fit it or the order are refused."""
+        """Build the smoothing; strengths and thresholds that do not fit it or the order are refused."""
         chosen: Smoothing = build_smoothing(self.smoothing, self.strengths)
+        check_pruning(self.prune, chosen, self.order)
         if len(self.strengths) > self.order:
             raise InputError(
                 "strengths",
                 f"has {len(self.strengths)} numbers, but the order is {self.order}; give one per order",
             )
         return chosen
+
+    @property
+    def holds_counts(self) -> bool:
+        """Whether a saved model holds counts, and not probabilities."""
+        return not self.prune and self.smoothing != Fixed.name
+
+    def build_model(self, counts: NgramCounts) -> NgramModel:
+        """Build the model of some counts, pruned if that was asked for."""
+        smoothing = self.build_smoothing()
+        return prune(counts, smoothing, self.prune) if self.prune else NgramModel(counts, smoothing)

@@ -62,8 +62,8 @@ class NgramLanguageModel(LanguageModel):
         config = build_config(NgramConfig, settings, str(folder.path / "config.json"))
         framing = config.frame(Codec.load(folder.path))
         size = len(framing.codec.vocabulary)
-        tensors, where = folder.read_tensors(), str(folder.path / "model.safetensors")
-        smoothing = None if config.smoothing == Fixed.name else config.build_smoothing()
+        tensors, where = folder.map_tensors(), str(folder.path / "model.safetensors")
+        smoothing = config.build_smoothing() if config.holds_counts else None
         model = NgramModel.from_tensors(tensors, framing.never_predicted, smoothing, where)
         if config.order != model.order:
             raise InputError(

@@ -14,7 +14,6 @@ from throughtime.files import sweep_parts
 from throughtime.folder import ModelFolder
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.disk_counts import DiskCounts, count_on_disk
-from throughtime.ngram.model import NgramModel
 from throughtime.tasks.language.framing import Framing
 from throughtime.tasks.texts import build_codec
 
@@ -70,7 +69,7 @@ def fit(
         }
         if counts is None:
             folder = stack.enter_context(ModelFolder.create(out))
-        model.write_files(folder, measured, counts)
+        model.write_files(folder, measured, counts if config.holds_counts else None)
         if counts is not None:
             model.model = None  # type: ignore[assignment]  # its arrays are files that go now
             shutil.rmtree(folder.path / COUNTING)
@@ -92,7 +91,7 @@ def count_in_memory(model: NgramLanguageModel, dataset: Dataset) -> None:
         len(model.codec.vocabulary),
         framing.never_predicted,
     )
-    model.model = NgramModel(counts, config.build_smoothing())
+    model.model = config.build_model(counts)
 
 
 def count_in_files(model: NgramLanguageModel, dataset: Dataset, folder: Path, memory: int) -> DiskCounts:
@@ -110,7 +109,7 @@ def count_in_files(model: NgramLanguageModel, dataset: Dataset, folder: Path, me
         memory=memory // 2,  # the other half is for the interpreter and the vocabulary
         joined=not framing.marked,
     )
-    model.model = NgramModel(counts.open(), config.build_smoothing())
+    model.model = config.build_model(counts.open())
     return counts
 
 
