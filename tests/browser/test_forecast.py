@@ -200,6 +200,8 @@ def test_distributions_are_read_as_python_does(node, head):
 MODELS = {
     "recurrent-gaussian": {"model": "recurrent", "head": "gaussian", "normalise": "standard", "cell": "lstm"},
     "segment-quantiles": {"model": "segment", "segment": 5, "normalise": "last", "highway": "ridge"},
+    "mlp-own": {"model": "mlp", "channels": "own"},
+    "mlp-own-int8": {"model": "mlp", "channels": "own", "hidden_size": 32},
     "mlp-student": {"model": "mlp", "head": "student", "normalise": "mean"},
     "linear-quantiles": {"model": "linear", "scaling": "robust", "transform": "box-cox"},
     "mlp-log": {"model": "mlp", "head": "gaussian", "transform": "log"},

@@ -171,3 +171,36 @@ def test_student_loss_is_the_density_for_any_degrees(freedom):
     head.freedom.data.fill_(freedom)
     expected = stats.t.logpdf(TARGET.numpy(), head.degrees.item(), SAID[:, 0].numpy(), SCALE.numpy())
     assert head.loss(SAID, TARGET).detach().numpy() == pytest.approx(-expected, abs=1e-4)
+
+
+EXTREMES = (0.0, 1.0, 1e-8, 30.0, -90.0, 200.0, -1e4, 1e10, -1e20, 3e37, -3e37)
+HEADS = {
+    **{loss: lambda loss=loss: PointHead(loss) for loss in ("mse", "mae", "huber")},
+    "gaussian": GaussianHead,
+    "student": StudentHead,
+    "quantiles": lambda: QuantileHead((0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975)),
+    "median": lambda: QuantileHead((0.5,)),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", HEADS)
+def test_losses_and_gradients_of_extreme_outputs_are_finite(name, dtype):
+    """Whatever a rate that is far too high has made of the weights; training reads outputs as float32."""
+    head = HEADS[name]()
+    centre, other, target = (
+        each.ravel() for each in torch.meshgrid(*[torch.tensor(EXTREMES)] * 3, indexing="ij")
+    )
+    for freedom in (3.0, -1e4, 1e30) if name == "student" else (None,):
+        if freedom is not None:
+            head.freedom.data.fill_(freedom)
+        outputs = other.unsqueeze(-1).repeat(1, head.width)
+        outputs[:, head.centre] = centre
+        outputs = outputs.to(dtype).requires_grad_()
+        losses = head.loss(outputs.float(), target)
+        assert losses.isfinite().all()
+        losses.mul(1e-6).sum().backward()
+        assert all(each.grad.isfinite().all() for each in (outputs, *head.parameters()))
+        assert head.mean(outputs).isfinite().all()
+        if head.probabilistic:
+            assert head.quantiles(outputs.detach(), [0.5]).isfinite().all()

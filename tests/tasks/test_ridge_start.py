@@ -18,7 +18,8 @@ from throughtime.series.lookback import choose_ridge
 from throughtime.tasks.forecast.config import MOST_EPOCHS, ForecastConfig
 from throughtime.tasks.forecast.heads import GaussianHead, PointHead, QuantileHead, StudentHead
 from throughtime.tasks.forecast.predictor import SeriesForecaster
-from throughtime.tasks.forecast.training import SHARES
+from throughtime.tasks.forecast.ridge_start import NEEDED
+from throughtime.tasks.forecast.training import PARTS, SHARES
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +55,74 @@ def test_the_first_forecasts_are_those_of_ridge_regression(model, normalise, tab
     offset = forecaster.scaling.ridge.normalise
     parts = [config.timeline.part_of_each(split, panel) for split in ("train", "valid")]
     series = [arrays.values[a:b].astype(float) for a, b in zip(arrays.offsets[:-1], ends, strict=True)]
-    found = choose_ridge(series, *parts, [21], 7, [offset])
+    offsets = NEEDED[normalise]
+    found = choose_ridge(series, *parts, [21], 7, offsets, season=7, channels=None)
+    assert found.normalise == offset
     level = {"last": window[:, -1:], "mean": window.mean(1, keepdims=True), "none": 0.0}[offset]
-    expected = level + (window - level) @ found.weights
+    changes = found.changes if found.changes is not None else [0, 0]
+    expected = np.stack(
+        [
+            own + row @ (found.weights + change)
+            for own, row, change in zip(np.broadcast_to(level, (2, 1)), window - level, changes, strict=True)
+        ]
+    )
     for one, scaled in zip(forecaster.forecast(), expected, strict=True):
         own = forecaster.scaling.series[one.unique_id].undo(scaled)
         assert one.mean == pytest.approx(own, rel=1e-4)
+
+
+@pytest.fixture(scope="module")
+def unlike(tmp_path_factory):
+    """Two series of hours with waves of very different lengths."""
+    draws, hours = np.random.default_rng(0), np.arange(500)
+    path = tmp_path_factory.mktemp("unlike") / "unlike.csv"
+    columns = [np.sin(hours * 2 * np.pi / period) + draws.normal(0, 0.2, 500) for period in (7, 31)]
+    rows = zip(np.datetime64("2022-01-01T00") + hours, *columns, strict=True)
+    path.write_text("\n".join(["ds,a,b", *(f"{time}:00,{one},{two}" for time, one, two in rows)]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("model", ["recurrent", "segment", "mlp"])
+def test_series_that_are_unlike_begin_with_maps_of_their_own(model, unlike):
+    forecaster, dataset = built(unlike, model=model, lookback=24, horizon=6, head="gaussian")
+    assert forecaster.config.channels == "own"
+    choice = forecaster.scaling.ridge
+    shared, _ = built(unlike, model=model, lookback=24, horizon=6, head="gaussian", channels="shared")
+    assert (shared.model.own, shared.config.channels) == (None, "shared")
+    values = {name: dataset_values(dataset, name) for name in ("a", "b")}
+    values["new"] = values["b"]
+    for name, y in values.items():
+        scale = forecaster.scaling.series.get(name)
+        [found] = forecaster.forecast({name: y})
+        if scale is None:  # a new series has the shared map
+            [expected] = shared.forecast({name: y})
+            assert found.mean == pytest.approx(expected.mean, rel=1e-4)
+            continue
+        window = scale.apply(np.array(y))[-24:]
+        level = window[-1] if choice.normalise == "last" else window.mean()
+        weights = choice.weights + choice.changes[list(values).index(name)]
+        assert found.mean == pytest.approx(scale.undo(level + (window - level) @ weights), rel=1e-3, abs=1e-4)
+
+
+def dataset_values(dataset, name):
+    return next(one.y for one in read_series_panel(dataset).series if one.unique_id == name).tolist()
+
+
+def test_maps_of_series_are_saved_and_exported(unlike, tmp_path):
+    forecaster, dataset = built(unlike, epochs=1, lookback=24, horizon=6)
+    before = forecaster.model.own.clone()
+    assert before.any()
+    forecaster.fit(dataset, tmp_path / "run")
+    assert torch.equal(forecaster.model.own, before)  # training does not change them
+    model = tt.load(tmp_path / "run", device="cpu")
+    assert torch.equal(model.model.own, before)
+    model.export(tmp_path / "onnx")
+    values = {name: dataset_values(dataset, name) for name in ("b", "a")}  # another order than in training
+    values["new"] = values["a"]
+    ours, theirs = (each.forecast(values, h=6) for each in (model, load_runner(tmp_path / "onnx")))
+    for one, other in zip(ours, theirs, strict=True):
+        assert other.mean == pytest.approx(one.mean, rel=1e-4, abs=1e-5)
+    assert not np.allclose(ours[1].mean, ours[2].mean, rtol=1e-2)
 
 
 def test_defaults_choose_the_window_the_model_and_the_length_of_training(table):
@@ -72,7 +135,8 @@ def test_defaults_choose_the_window_the_model_and_the_length_of_training(table):
     ]
     assert (config.epochs, config.batch_size, config.highway) == (MOST_EPOCHS, 32, "ridge")
     [note] = forecaster.build_objective(dataset).notes
-    assert f"Look-back {config.lookback}: of 7, 14, 28, 96, 112 rows" in note
+    assert f"Look-back {config.lookback}: " in note
+    assert [rows for rows in (7, 14, 28, 96, 112) if f" {rows}: 0." not in note] == []
     long = ForecastConfig(data="x", lookback=112, hidden_size=8).complete(read_series_panel(dataset))
     assert (long.model, long.segment) == ("segment", 5)
     many = ForecastConfig(data="x", lookback=28, hidden_size=8, horizon=28, probabilities=[0.5] * 1 + [0.9])
@@ -130,6 +194,24 @@ def test_validation_takes_the_best_share_of_the_correction(table):
     objective.summarise(sums)
     assert float(model.trust) == best
     assert found["mse"] == pytest.approx(min(errors.values()) / sums["values"], rel=1e-5)
+
+
+@pytest.mark.parametrize(("valid", "parts"), [(42, 5), (29, 3), (8, 1)])
+def test_validation_rows_are_whole_horizons_of_equal_length(table, valid, parts):
+    """A remainder of a few windows is no part of its own; four parts are needed to trust a correction."""
+    forecaster, dataset = built(table, horizon=7, lookback=14, valid_size=valid, head="point")
+    objective = forecaster.build_objective(dataset)
+    sizes = objective.parts.bincount()
+    assert len(sizes) == parts
+    assert sizes.max() - sizes.min() <= 4  # two series, and windows without values are left out
+    sums = {}
+    for share in SHARES:
+        mark = "" if share == 1 else f" with {share:g}"
+        sums |= {f"{name}{mark}": 1.0 for name in ("loss", "taught", "absolute", "values")}
+        sums |= {f"squared{mark}": parts * (2 - share)}
+        sums |= {f"part {part}{mark}": (2 - share) * (part < parts) for part in range(PARTS)}
+    objective.summarise(sums)
+    assert float(objective.model.trust) == (1 if parts >= 4 else 0)
 
 
 def iter_batches(objective):
@@ -198,3 +280,47 @@ def test_outputs_have_the_spread_of_errors(head):
     if isinstance(head, StudentHead):
         scale = head.quantiles(outputs, (0.9,))[0]
         assert (scale.diff() > 0).all()
+
+
+@pytest.fixture(scope="module")
+def outliers(tmp_path_factory):
+    """Hours of two large series with a few values that are a thousand times as large."""
+    draws, hours = np.random.default_rng(0), np.arange(260)
+    path = tmp_path_factory.mktemp("outliers") / "outliers.csv"
+    columns = []
+    for level in (1e4, 7e4):
+        values = level * (1 + 0.3 * np.sin(hours * 2 * np.pi / 24)) + draws.normal(0, 100, 260)
+        values[draws.random(260) < 0.02] *= 1000
+        columns.append(values)
+    rows = zip(np.datetime64("2022-01-01T00") + hours, *columns, strict=True)
+    lines = [f"{time}:00,{one:.1f},{two:.1f}" for time, one, two in rows]
+    path.write_text("\n".join(["ds,a,b", *lines]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("scaling", ["standard", "none"])
+@pytest.mark.parametrize("head", ["point", "quantiles", "gaussian", "student"])
+@pytest.mark.parametrize("lr", [0.005, 1.0])
+def test_no_rate_makes_a_head_nan(lr, head, scaling, outliers, tmp_path):
+    settings = {"scaling": scaling, "lookback": 12, "horizon": 6, "epochs": 2, "batch_size": 64}
+    forecaster, dataset = built(outliers, lr=lr, head=head, **settings)
+    forecaster.fit(dataset, tmp_path / "run")
+    lines = [*map(json.loads, (tmp_path / "run" / "metrics.jsonl").read_text().splitlines())]
+    numbers = [value for line in lines for value in line.values() if isinstance(value, float)]
+    assert numbers
+    assert all(map(math.isfinite, numbers))
+    assert not [line for line in lines if None in line.values() and line["kind"] == "valid"]
+    assert all(np.isfinite(one.mean).all() for one in forecaster.forecast())
+
+
+def test_of_very_many_windows_an_epoch_takes_some(table, monkeypatch):
+    panel = read_series_panel(open_dataset(str(table)))
+    config = ForecastConfig(data="x", lookback=14, hidden_size=8, model="mlp")
+    assert config.complete(panel).stride == 1
+    monkeypatch.setattr("throughtime.tasks.forecast.config.AFFORDABLE", 1e4)
+    many = config.complete(panel)
+    assert many.stride > 1
+    assert many.epochs == 1
+    assert many.complete(panel) == many
+    given = {"epochs": 2}, {"minutes": 1}, {"stride": 1}
+    assert {config.model_copy(update=each).complete(panel).stride for each in given} == {1}

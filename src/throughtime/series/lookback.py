@@ -1,57 +1,88 @@
-r"""The look-back and the normalisation of windows, chosen by the errors of ridge regressions.
+r"""What a forecaster starts from: a weighted mean of linear forecasts, chosen by rolling origins.
 
-Each candidate is a linear map of the last rows to the next ones, fitted in closed form. All candidates come
-from one pass over the windows. With :math:`X` the windows of the longest look-back and :math:`Y` the rows
-after them, :math:`X^T X`, :math:`X^T Y` and :math:`\sum Y^2` suffice: a shorter look-back is a block of these
-matrices, and subtracting the last value or the mean of a window is a linear map of it.
+These are ridge regressions with several look-backs, with the last value or the mean of a window subtracted,
+and two rules: repeat the last value, repeat the last season. Each is a linear map of a window, and so is
+their mean. The weights come from rolling origins: each map is fitted to the first half of the training rows
+and tried on the third quarter, fitted to three quarters and tried on the fourth, and fitted to all training
+rows and tried on the validation rows. Test rows are never read.
 
-The rows at the end of the data alone are a poor basis for a choice: they may contain no change of the level,
-or a single cycle of several years. So each candidate is tried on three parts, one after the other: the third
-and the fourth quarter of the training rows and the validation rows, each with a map that is fitted to the
-training rows before it. One that is at least as good as the baseline on every part is used together with it:
-the mean of two maps is often better than both, and never as bad as the worse one.
+The weights of least squared error on these parts are an estimate, and series change. So the forecast is the
+mean of this combination and of the baseline, in which the combination counts more if its gain is certain.
+
+With :math:`X` the windows and :math:`Y` the rows after them, :math:`X^T X`, :math:`X^T Y` and
+:math:`\sum Y^2` suffice to fit maps and to measure their errors: a pass over the windows for each look-back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from throughtime.errors import InputError
+from throughtime.series.combination import (
+    add_maps,
+    certain_share,
+    error_products,
+    last_season,
+    least_combination,
+    whole_map,
+)
+from throughtime.series.own_maps import OwnMaps, fit_own_maps, may_have_own
 from throughtime.series.ridge import LONGEST, PENALTIES, Moments, hold_back
+from throughtime.series.trials import (
+    TINY,
+    Array,
+    Offset,
+    Trial,
+    cut_trials,
+    fit_moments,
+    normalise,
+    offset_weights,
+)
 
-Array = NDArray[np.float64]
-Offset = Literal["last", "mean", "none"]
 OFFSETS: tuple[Offset, ...] = ("last", "mean")
 """Both make a forecast follow the level of its window. Without that, a map may win on validation rows whose
 level is that of the training rows, and lose after a change of the level."""
 LOOKBACKS = (96, 336, 512, 720)
 """Look-backs to try beside one, two and four seasons; 336 hours are two weeks, 720 a month."""
 MULTIPLES = (1, 2, 4)
+LONGEST_TRIED = 3_000
+"""Longer look-backs are not tried: the time to fit one grows with its third power."""
 SHARE = 3
 """The longest look-back is at most a third of the training rows before the last horizon."""
-QUARTERS = ((0, 2), (2, 3), (3, 4))
-"""Parts of the training rows, in quarters: maps are tried on the last two, fitted to the rows before each."""
+LEAST_WEIGHT = 0.05
+"""Maps of smaller weights are left out."""
+LEAST_SHARE = 0.5
+"""Minimum share of the combination: the mean of two forecasts is rarely worse than the better one."""
 MAX_PRODUCTS = 2e11
 """Multiplications of a pass over the windows, some seconds; of more windows, only every n-th is used."""
 MAX_HORIZON = 10_000
-TINY = 1e-12
-"""Minimum of an error that others are divided by; series without noise have none."""
+MAX_LOOKBACK = 6_000
+"""With a longer look-back or horizon, no regression is fitted."""
 
 
 @dataclass(frozen=True, eq=False)
 class RidgeChoice:
-    """A ridge regression [lookback, horizon] of normalised windows, and the validation errors it won by."""
+    """A linear map [lookback, horizon] of normalised windows, and how it was chosen."""
 
     weights: Array
-    penalty: float
     normalise: Offset
-    errors: dict[int, float]  # the squared error of each look-back, with its best normalisation and penalty
-    chosen: int
-    """The look-back that was chosen. If it is not the first, the map is the mean of both."""
+    shares: dict[str, float]
+    """The forecasts that it is a mean of, and their weights."""
+    errors: dict[int, float]
+    """The validation error of each look-back, with its best normalisation and penalty; the baseline first."""
+    ratio: float
+    """The error of the map on rolling origins, divided by that of the first look-back."""
+    own: OwnMaps | None = None
+    """What was found of maps of each series, if they were tried."""
+
+    @property
+    def changes(self) -> Array | None:
+        """What each series adds to the map, [series, lookback, horizon], if that gains anything."""
+        return self.own.changes if self.own is not None and self.own.share else None
 
     @property
     def lookback(self) -> int:
@@ -61,18 +92,24 @@ class RidgeChoice:
     def __str__(self) -> str:
         """Say what was chosen, and why."""
         first, *others = self.errors
-        why = f"Ridge regression with look-back {self.chosen}"
+        parts = ", ".join(f"{share:.0%} {name}" for name, share in self.shares.items())
+        subtracted = {"last": "the last value", "mean": "the mean", "none": "nothing"}[self.normalise]
+        sentence = f"Look-back {self.lookback}: the network corrects a linear forecast ({parts})"
+        if len(self.shares) > 1:
+            sentence += f", whose error on rolling origins is {self.ratio:.3g} times that of ridge {first}"
         if others:
-            tried = ", ".join(map(str, sorted(self.errors)))
-            why = f"Look-back {self.lookback}: of {tried} rows, "
-            if self.chosen == first:
-                why += f"none has a better ridge regression than {first} on every part of the data"
-            else:
-                why += f"{self.chosen} have a better ridge regression than {first} on every part of the data"
-                why += ", and the mean of both is used"
-        subtracted = {"last": "its last value", "mean": "its mean", "none": "nothing"}[self.normalise]
-        error = f"validation error {self.errors[self.chosen]:.4g}"
-        return f"{why} ({error}); {subtracted} is subtracted from a window, penalty {self.penalty:g}."
+            tried = ", ".join(f"{rows}: {error:.4g}" for rows, error in sorted(self.errors.items()))
+            sentence += f"; validation errors of ridge regressions by look-back: {tried}"
+        sentence += f"; {subtracted} of each window is subtracted."
+        if self.own is not None:
+            kept = (
+                f"{self.own.share:.0%} of the difference is used" if self.own.share else "they are not used"
+            )
+            sentence += (
+                " With a linear map for each series, near the shared one, the error on rolling origins is "
+                f"{self.own.ratio:.3g} times as large: {kept}."
+            )
+        return sentence
 
 
 def lookbacks_to_try(season: int | None, horizon: int, rows: Sequence[int]) -> list[int]:
@@ -84,7 +121,7 @@ def lookbacks_to_try(season: int | None, horizon: int, rows: Sequence[int]) -> l
     [336, 24, 48, 96, 512, 720]
     """
     usual = int(np.median(rows)) - horizon
-    most = min((max(rows) - horizon) // SHARE, usual)
+    most = min((max(rows) - horizon) // SHARE, usual, LONGEST_TRIED)
     unit = season or horizon
     tried = {*LOOKBACKS, *(unit * multiple for multiple in MULTIPLES)}
     first = min(LONGEST, min(rows) // SHARE)
@@ -99,149 +136,130 @@ def choose_ridge(
     lookbacks: Sequence[int],
     horizon: int,
     offsets: Sequence[Offset] = OFFSETS,
+    season: int | None = None,
+    channels: str | None = "shared",
 ) -> RidgeChoice | None:
-    """Fit a ridge regression with each look-back, and return the best; None if there are too few rows.
+    """Combine ridge regressions with these look-backs; None if there are too few rows, or too many.
 
-    A series is on the scale of the others and has no gaps. The first look-back and the first offset are
-    chosen, unless others are at least as good on every part: then those with the lowest error, in the mean
-    over the parts, compared with the first, and the map is the mean of both. Each penalty is that of the
-    lowest validation error.
+    A series is on the scale of the others and has no gaps. The first look-back and the first offset are the
+    baseline. Each penalty is that of the lowest error on the rows that follow; the regressions that are
+    combined at last are those of the training rows. `channels` is "shared": one map serves all series; "own":
+    each has one, near the shared map; or None: as far as that certainly gains.
     """
-    if not lookbacks or horizon > MAX_HORIZON:
+    if not lookbacks or max(lookbacks) > MAX_LOOKBACK or horizon > MAX_HORIZON:
         return None
-    longest = max(lookbacks)
     if not any(len(part) >= horizon for part in validation):
         training, validation = hold_back(training)
-    trials = _try_parts(series, training, validation, longest, horizon)
+    stride = choose_stride(training, lookbacks, horizon)
+    trials = cut_trials(series, training, validation, max(lookbacks), horizon, stride)
     if not trials:
         return None
-    tried = [(lookback, offset) for lookback in lookbacks for offset in offsets]
-    found = [_best_penalty(trials[0], *each) for each in tried]
-    chosen = _find_better(tried, trials, [error for error, _ in found])
-    maps: list[tuple[Array, Offset]] = []
-    for number in sorted({0, chosen}):
-        (lookback, offset), (_, penalty) = tried[number], found[number]
-        # Shorter windows than the longest begin earlier.
-        moments = normalise(sum_windows(series, training, lookback, horizon), lookback, offset)
-        maps.append((moments.weights(penalty), offset))
-    errors = {each: min(found[tried.index((each, own))][0] for own in offsets) for each in lookbacks}
-    errors[lookback] = found[chosen][0]
-    weights = average_maps(maps, offset) if chosen else maps[0][0]
-    return RidgeChoice(weights, penalty, offset, errors, lookback)
+    found, errors = list[_Candidate](), dict[int, float]()
+    for lookback in lookbacks:
+        fitted = fit_moments(series, [each.fitted for each in trials], lookback, horizon, stride)
+        for offset in offsets:
+            best = [
+                _best_map(own, trial.moments, offset, stride)
+                for own, trial in zip(fitted, trials, strict=True)
+            ]
+            found.append(_Candidate(f"ridge {lookback}", offset, [each for _, each in best]))
+            errors[lookback] = min(best[-1][0], errors.get(lookback, np.inf))
+    rules = {"last value": 1, **({"last season": season} if season and 1 < season <= max(lookbacks) else {})}
+    found += [
+        _Candidate(name, None, [last_season(horizon, rows)] * len(trials)) for name, rows in rules.items()
+    ]
+    choice, maps = _combine(series, trials, found, offsets, errors)
+    if channels == "shared" or len(series) == 1:
+        return choice
+    if not may_have_own(len(series), choice.lookback, horizon):
+        if channels is None:
+            return choice
+        raise InputError(
+            "channels",
+            f"is own, but {len(series):,} maps of {choice.lookback:,} rows back and {horizon:,} ahead are "
+            "too large or take too long; set shared",
+        )
+    return replace(
+        choice,
+        own=fit_own_maps(series, trials, maps, choice.normalise, stride, whole=channels == "own"),
+    )
 
 
-def _find_better(
-    tried: Sequence[tuple[int, Offset]], trials: Sequence[_Trial], validated: Sequence[float]
-) -> int:
-    """Return the number of the best that is as good as the first on every part; 0 if none is.
+class _Candidate(NamedTuple):
+    """A linear map F of windows: its name, what it subtracts, and F for each of the trials."""
 
-    Those that fail on the validation rows, whose errors are `validated`, are not tried on other parts.
-    """
-    others = [_best_penalty(trial, *tried[0])[0] for trial in trials[1:]]
-    chosen, least = 0, 1.0
-    for number, error in enumerate(validated[1:], 1):
-        ratios = [error / max(validated[0], TINY)]
-        for trial, first in zip(trials[1:], others, strict=True):
-            if ratios[-1] > 1:
-                break
-            ratios.append(_best_penalty(trial, *tried[number])[0] / max(first, TINY))
-        if max(ratios) <= 1 and sum(ratios) / len(ratios) < least:
-            chosen, least = number, sum(ratios) / len(ratios)
-    return chosen
+    name: str
+    offset: Offset | None
+    maps: list[Array]
 
 
-def average_maps(maps: Sequence[tuple[Array, Offset]], offset: Offset) -> Array:
-    r"""Return the mean of maps [lookback, horizon] of windows with their offsets subtracted, as such a map.
-
-    The forecast of a map W of windows x with the offset x m is :math:`x F`, with
-    :math:`F = m 1^T + (1 - m 1^T) W`. The mean of these F, for windows as long as the longest, is that of
-    :math:`W = F - m 1^T` with the `offset` of the result, since each column of F sums to 1.
-    """
-    longest, horizon = max(len(weights) for weights, _ in maps), maps[0][0].shape[1]
-    whole = np.zeros((longest, horizon))
-    for weights, own in maps:
-        m = offset_weights(len(weights), own)
-        whole[-len(weights) :] += m[:, None] + weights - np.outer(m, weights.sum(axis=0))
-    return whole / len(maps) - offset_weights(longest, offset)[:, None]
-
-
-def offset_weights(lookback: int, offset: Offset) -> Array:
-    """Return the vector m [lookback] by which a window is multiplied to get its offset."""
-    m = np.zeros(lookback)
-    if offset == "last":
-        m[-1] = 1
-    elif offset == "mean":
-        m[:] = 1 / lookback
-    return m
-
-
-class _Trial(NamedTuple):
-    """The rows before a part, to fit to, and the part."""
-
-    fitted: Moments
-    tested: Moments
-
-
-def _try_parts(
+def _combine(
     series: Sequence[Array],
-    training: Sequence[range],
-    validation: Sequence[range],
-    lookback: int,
-    horizon: int,
-) -> list[_Trial]:
-    """The parts on which maps are tried, the last one first; none if that has no windows."""
-    stride = choose_stride(training, lookback, horizon)
-    first, third, fourth, whole, last = (
-        sum_windows(series, part, lookback, horizon, stride)
-        for part in (*([_cut(each, *ends) for each in training] for ends in QUARTERS), training, validation)
-    )
-    trials = [_Trial(whole, last), _Trial(first.add(third), fourth), _Trial(first, third)]
-    usable = [bool(trial.fitted.windows and trial.tested.windows) for trial in trials]
-    return [trial for trial, use in zip(trials, usable, strict=True) if use] if usable[0] else []
+    trials: Sequence[Trial],
+    found: Sequence[_Candidate],
+    offsets: Sequence[Offset],
+    errors: dict[int, float],
+) -> tuple[RidgeChoice, list[Array]]:
+    """Find the combination of least error on the trials, and take the mean with the baseline.
 
-
-def _cut(part: range, first: int, last: int) -> range:
-    begin, end = (part.start + len(part) * quarter // 4 for quarter in (first, last))
-    return range(begin, end)
-
-
-def _best_penalty(trial: _Trial, lookback: int, offset: Offset) -> tuple[float, float]:
-    """The lowest error of a forecast value on the tested windows, and its penalty."""
-    known, new = (normalise(each, lookback, offset) for each in trial)
-    values = new.windows * new.cross.shape[1]
-    return min((new.squared_error(known.weights(penalty)) / values, penalty) for penalty in PENALTIES)
-
-
-def sum_windows(
-    series: Sequence[Array], parts: Sequence[range], lookback: int, horizon: int, stride: int | None = None
-) -> Moments:
-    """Sum over every n-th window (`stride`) whose horizon lies in the part of its series.
-
-    By default these are all windows, or some of very many.
+    The result reads at least as many rows as the first candidate. Its maps are also returned for each trial.
     """
-    stride = stride or choose_stride(parts, lookback, horizon)
-    return Moments.of(series, parts, lookback, horizon, subtract_last=False, stride=stride)
+    tables = [
+        error_products(trial.moments, [each.maps[number] for each in found])
+        for number, trial in enumerate(trials)
+    ]
+    products = np.sum(tables, axis=0)
+    weights = least_combination(products)
+    weights[weights < LEAST_WEIGHT] = 0
+    weights /= weights.sum()
+    longest = max(len(each.maps[-1]) for each in found)
+    combined = [
+        add_maps([(weight, each.maps[number]) for each, weight in zip(found, weights, strict=True)], longest)
+        for number in range(len(trials))
+    ]
+    first = _find_first(found, tables)
+    one, two = ([[each] * len(series) for each in maps] for maps in (found[first].maps, combined))
+    share = certain_share(series, trials, one, two, LEAST_SHARE)
+    weights *= share
+    weights[first] += 1 - share
+    used = [(float(weight), each) for weight, each in zip(weights, found, strict=True) if weight > 0]
+    lookback = max(len(each.maps[-1]) for each in (found[0], *(each for _, each in used)))
+    regressions = range(len(errors) * len(offsets))
+    offset = offsets[min(regressions, key=lambda number: products[number, number]) % len(offsets)]
+    maps = [
+        add_maps([(weight, each.maps[number]) for weight, each in used], lookback)
+        - offset_weights(lookback, offset)[:, None]
+        for number in range(len(trials))
+    ]
+    shares: dict[str, float] = {}
+    for weight, each in used:
+        shares[each.name] = shares.get(each.name, 0.0) + weight
+    ratio = float(weights @ products @ weights) / max(float(products[0, 0]), TINY)
+    return RidgeChoice(maps[-1], offset, shares, errors, ratio), maps
 
 
-def choose_stride(parts: Sequence[range], lookback: int, horizon: int) -> int:
+def _find_first(found: Sequence[_Candidate], tables: Sequence[Array]) -> int:
+    """Return the number of the baseline: a rule that is better than the first on every part, or the first."""
+    errors = [[table[number, number] for table in tables] for number in range(len(found))]
+    better = [
+        number
+        for number, each in enumerate(found)
+        if each.offset is None
+        and all(own < first for own, first in zip(errors[number], errors[0], strict=True))
+    ]
+    return min(better, key=lambda number: float(np.sum(errors[number])), default=0)
+
+
+def _best_map(fitted: Moments, tested: Moments, offset: Offset, stride: int) -> tuple[float, Array]:
+    """The lowest error of a forecast value on the tested windows, and the map F that has it."""
+    lookback, horizon = fitted.cross.shape
+    known, new = (normalise(each, lookback, offset) for each in (fitted, tested))
+    tried = (known.weights(penalty / stride) for penalty in PENALTIES)
+    error, best = min(((new.squared_error(each), each) for each in tried), key=lambda pair: pair[0])
+    return error / (tested.windows * horizon), whole_map(best, offset)
+
+
+def choose_stride(parts: Sequence[range], lookbacks: Sequence[int], horizon: int) -> int:
     """Return n, to use every n-th window of many, and all of fewer."""
-    return max(1, round(sum(map(len, parts)) * lookback * (lookback + horizon) / MAX_PRODUCTS))
-
-
-def normalise(moments: Moments, lookback: int, offset: Offset) -> Moments:
-    """Return the moments of the last `lookback` rows of each window, after subtracting its offset.
-
-    The offset of a window x is x m. With it subtracted, X becomes X - X m 1^T, and Y becomes Y - X m 1^T.
-    """
-    inner, cross = moments.inner[-lookback:, -lookback:], moments.cross[-lookback:]
-    m = offset_weights(lookback, offset)
-    moved = inner @ m
-    level = float(m @ moved)
-    targets = cross - moved[:, None]
-    squares = moments.squares - 2 * float((m @ cross).sum()) + moments.cross.shape[1] * level
-    return Moments(
-        inner - moved[None, :] - moved[:, None] + level,
-        targets - (m @ targets)[None, :],
-        squares,
-        moments.windows,
-    )
+    products = sum(map(len, parts)) * sum(each * (each + horizon) for each in lookbacks)
+    return max(1, round(products / MAX_PRODUCTS))

@@ -10,9 +10,9 @@ class ForecastTask(Task):
     title = "a forecaster"
     summary = "Train a forecaster of one or many series, from a CSV file, long or wide."
     description = """
-    By default it is a GRU that corrects a ridge regression, and forecasts quantiles of the next season.
-    Validation chooses how many rows it reads. Gaps in time and missing values are reported and handled. The
-    last rows of each series are held out.
+    By default it is a GRU that corrects ridge regressions, and forecasts quantiles of the next season.
+    Errors on the training and validation rows choose how many rows it reads. Gaps in time and missing values
+    are reported and handled. The last rows of each series are held out.
     """
     examples = (
         "train forecast --data sales.csv --out runs/sales",

@@ -43,8 +43,8 @@ class ForecastConfig(TrainingConfig):
     """A forecaster, its series, and its training. Null settings are derived from the series."""
 
     SUGGESTED: ClassVar[frozenset[str]] = frozenset(
-        "horizon lookback season normalise model warm_up segment train_size valid_size test_size "
-        "epochs batch_size".split()
+        "horizon lookback season normalise channels stride model warm_up segment "
+        "train_size valid_size test_size epochs batch_size".split()
     )
     EFFECTS: ClassVar[tuple[Effect, ...]] = (
         *TrainingConfig.EFFECTS,
@@ -62,6 +62,12 @@ class ForecastConfig(TrainingConfig):
             "warm_up_gradient",
             lambda config: config.model == "recurrent" and config.warms_up,
             "without a warm-up; set model=recurrent and warm_up",
+        ),
+        Effect(
+            "channels",
+            lambda config: config.corrects,
+            "with strategy={strategy}, model={model} and highway={highway}; "
+            "set strategy=direct, highway=ridge and a model other than linear",
         ),
         only_with("loss", "head", "point"),
         only_with("probabilities", "head", "quantiles"),
@@ -98,7 +104,7 @@ class ForecastConfig(TrainingConfig):
     lookback: Count | None = architecture(
         None,
         le=1_000_000,
-        description="rows that a forecast reads; null: chosen by the validation errors of ridge regressions",
+        description="rows that a forecast reads; null: as many as the chosen linear forecasts need",
     )
     season: Count | None = Field(None, description="rows in a season; null: 24 hours, 7 days, 12 months, ...")
     transform: Transform = architecture(
@@ -111,9 +117,13 @@ class ForecastConfig(TrainingConfig):
     normalise: Literal["none", "last", "mean", "standard"] | None = architecture(
         None,
         description="subtract the last value or the mean of a window; standard also divides by its "
-        "deviation; null: last or mean, chosen by validation",
+        "deviation; null: last or mean, whichever has the lower error",
     )
-    stride: Count = Field(1, description="rows between the starts of two training windows")
+    stride: Count | None = Field(
+        None,
+        description="rows between the starts of two training windows; null: 1, more if there are so many "
+        "windows that an epoch would take more than about a minute on a CPU",
+    )
 
     model: Literal["linear", "mlp", "recurrent", "segment"] | None = architecture(
         None,
@@ -135,8 +145,13 @@ class ForecastConfig(TrainingConfig):
     )
     highway: Literal["ridge", "trained", "none"] = architecture(
         "ridge",
-        description="linear map of the window that the network corrects (direct): a ridge regression, one "
+        description="linear map of the window that the network corrects (direct): ridge regressions, one "
         "that is trained with the network, or none",
+    )
+    channels: Literal["shared", "own"] | None = architecture(
+        None,
+        description="the linear map of highway=ridge: shared by all series, or own: each series has one, "
+        "near the shared one; null: own as far as that lowers the error on rolling origins",
     )
     cell: str = architecture("gru", description="gru, lstm, rnn, mingru, ...; see `throughtime doctor`")
     hidden_size: Count = architecture(64, description="number of units in each layer")
@@ -193,6 +208,11 @@ class ForecastConfig(TrainingConfig):
         return self.strategy == "recursive" if self.warm_up is None else self.warm_up > 0
 
     @property
+    def corrects(self) -> bool:
+        """Whether a network corrects linear forecasts that are fitted before its training."""
+        return self.strategy == "direct" and self.model != "linear" and self.highway == "ridge"
+
+    @property
     def timeline(self) -> Timeline:
         """How series are split along time."""
         assert self.valid_size is not None
@@ -233,14 +253,19 @@ class ForecastConfig(TrainingConfig):
         model = self.model or ("segment" if reads_segments else "recurrent")
         warm_up = lookback // 2 if model == "recurrent" and self.strategy == "recursive" else 0
         half = (season or 2 * WITHOUT_SEASON) // 2 or 1
-        windows = sum(max(0, each - lookback - horizon + 1) for each in rows) // self.stride
+        windows = sum(max(0, each - lookback - horizon + 1) for each in rows)
         row_cost = RECURRENT_COST if model == "recurrent" else 1
         width = len(self.probabilities) if self.head == "quantiles" else 1
         cost = windows * (lookback * row_cost + horizon * width) * max(1.0, self.hidden_size / 64)
+        planned = self.epochs is not None or self.minutes is not None
+        stride = self.stride or (1 if planned else max(1, math.ceil(cost / AFFORDABLE)))
+        windows, cost = windows // stride, cost / stride
         epochs = min(MOST_EPOCHS, max(1, round(AFFORDABLE / max(cost, 1.0))))
         updates = {
             "lookback": lookback,
             "normalise": self.normalise or "last",
+            "channels": self.channels or "shared",
+            "stride": stride,
             "model": model,
             "warm_up": warm_up if self.warm_up is None else self.warm_up,
             "segment": self.segment or min(lookback, max(half, -(-lookback // MOST_SEGMENTS))),

@@ -132,8 +132,7 @@ def _model_graph(model: Forecaster, known: int, past: int, int8: bool) -> Graph:
         assert isinstance(model, NetworkForecaster)
         outputs = graph_network(graph, model.network, window, lookback)
         if isinstance(model, DirectForecaster) and model.highway is not None:
-            flat = graph.op("Transpose", window.values)
-            centre = graph.op("Transpose", graph.linear(flat, model.highway.weight, model.highway.bias))
+            centre = graph.op("Transpose", _linear_maps(graph, model, window))
             padding = graph.axes(0, 0, model.head.centre, 0, 0, width - model.head.centre - 1)
             centre = graph.op("Pad", graph.op("Unsqueeze", centre, graph.axes(-1)), padding)
             if model.corrects:
@@ -146,6 +145,23 @@ def _model_graph(model: Forecaster, known: int, past: int, int8: bool) -> Graph:
     graph.output(offset, "offset", "float32", ["batch"])
     graph.output(spread, "spread", "float32", ["batch"])
     return graph
+
+
+def _linear_maps(graph: Graph, model: DirectForecaster, window: GraphWindow) -> str:
+    """The linear forecasts [B, horizon] of `DirectForecaster.map_linearly`."""
+    assert model.highway is not None
+    flat = graph.op("Transpose", window.values)
+    centre = graph.linear(flat, model.highway.weight, model.highway.bias)
+    if model.own is None:
+        return centre
+    assert window.numbers is not None
+    series, horizon, _ = model.own.shape
+    every = graph.op("Reshape", graph.linear(flat, model.own.flatten(0, 1)), graph.axes(-1, series, horizon))
+    numbers = graph.op("Unsqueeze", window.numbers, graph.axes(-1))
+    mine = graph.op("Equal", numbers, graph.constant(np.arange(series), "int64"))
+    mine = graph.op("Unsqueeze", graph.op("Cast", mine, to="float32"), graph.axes(-1))
+    own = graph.op("ReduceSum", graph.op("Mul", every, mine), graph.axes(1), keepdims=0)
+    return graph.op("Add", centre, own)
 
 
 def _step_graph(model: LatentAutoregression, known: int, int8: bool) -> Graph:
@@ -296,7 +312,8 @@ def _level(graph: Graph, model: Forecaster, values: str) -> tuple[str, str]:
 
 def _numbers_series(model: Forecaster) -> bool:
     network = getattr(model, "network", None)
-    return isinstance(network, SegmentNetwork) and network.series is not None
+    embeds = isinstance(network, SegmentNetwork) and network.series is not None
+    return embeds or getattr(model, "own", None) is not None
 
 
 def _head(head: forecast_heads.ForecastHead) -> dict[str, Any]:

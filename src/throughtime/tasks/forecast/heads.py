@@ -16,7 +16,9 @@ from throughtime.runtime.forecast import GRID, LEAST_SCALE
 
 MAX_DEGREES = 100.0
 MAX_ERROR = 1e6
-"""A squared error grows linearly beyond this, so that errors of up to 1e30 do not overflow."""
+"""A squared error grows linearly beyond this."""
+LARGEST = 1e30
+"""Larger errors count as this one, so that no loss overflows."""
 MAX_DEVIATIONS = 1e4
 """Beyond this number of deviations, the loss of a normal distribution grows logarithmically."""
 MAX_ROOT = 1e9
@@ -141,7 +143,7 @@ class GaussianHead(LocationScaleHead):
     def loss(self, outputs: Tensor, target: Tensor) -> Tensor:
         """Return the negative log-likelihood."""
         centre, scale = _centre_and_scale(outputs)
-        near, beyond = _split((target - centre) / scale, MAX_DEVIATIONS)
+        near, beyond = _split(_error(target, centre) / scale, MAX_DEVIATIONS)
         tail = MAX_DEVIATIONS**2 * beyond.log()
         return scale.log() + 0.5 * near.square() + tail + 0.5 * math.log(2 * math.pi)
 
@@ -176,7 +178,7 @@ class StudentHead(LocationScaleHead):
         degrees = self.degrees
         constant = torch.lgamma(degrees / 2) - torch.lgamma((degrees + 1) / 2)
         constant = constant + 0.5 * (degrees * math.pi).log()
-        near, beyond = _split((target - centre) / scale, MAX_ROOT)
+        near, beyond = _split(_error(target, centre) / scale, MAX_ROOT)
         tail = torch.log1p(near.square() / degrees) + 2 * beyond.log()
         return constant + scale.log() + 0.5 * (degrees + 1) * tail
 
@@ -299,7 +301,12 @@ class QuantileHead(ForecastHead):
 
 
 def _squared_error(outputs: Tensor, target: Tensor, *, reduction: str = "none") -> Tensor:
-    return 2 * huber_loss(outputs, target, reduction=reduction, delta=MAX_ERROR)
+    error = _error(outputs, target)
+    return 2 * huber_loss(error, torch.zeros_like(error), reduction=reduction, delta=MAX_ERROR)
+
+
+def _error(one: Tensor, other: Tensor) -> Tensor:
+    return (one - other).clamp(-LARGEST, LARGEST)
 
 
 def _split(values: Tensor, largest: float) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout, pad
+from torch.nn.functional import dropout, linear, pad
 
 from throughtime.errors import InputError, unknown
 from throughtime.interrupt import check_interrupt
@@ -126,10 +126,14 @@ class DirectForecaster(NetworkForecaster):
     so that the first forecasts are those of the regression, with the spread of its errors. Out of training,
     the centre of a forecast is moved by `trust` times the correction of the network; validation chooses that
     share, from 0, the regression itself, to 1.
+
+    With `own_maps`, each of that many series has a map of its own, added to the one that all share. A new
+    series, with the number -1, has only the latter.
     """
 
     recursive = False
     trust: Tensor
+    own: Tensor | None
 
     def __init__(
         self,
@@ -139,6 +143,7 @@ class DirectForecaster(NetworkForecaster):
         horizon: int,
         normalise: str = "none",
         highway: str = "none",
+        own_maps: int = 0,
     ) -> None:
         super().__init__(network, head, lookback, horizon, normalise)
         if highway not in HIGHWAYS:
@@ -149,6 +154,8 @@ class DirectForecaster(NetworkForecaster):
             self.highway.requires_grad_(False)
             self.spread = nn.Parameter(torch.zeros(horizon, head.width))
             self.register_buffer("trust", torch.ones(()))
+        own = torch.zeros(own_maps, horizon, lookback) if own_maps and self.corrects else None
+        self.register_buffer("own", own)
 
     def forward(self, window: Window) -> HeadOutputs:
         """Return the outputs of the horizon."""
@@ -165,7 +172,20 @@ class DirectForecaster(NetworkForecaster):
             return outputs, None
         if self.corrects:
             outputs = outputs._replace(values=outputs.values + self.spread[:, None])
-        return outputs, self.highway(outputs.level.remove(window.values[: self.lookback]).T).T
+        return outputs, self.map_linearly(
+            outputs.level.remove(window.values[: self.lookback]), window.numbers
+        )
+
+    def map_linearly(self, past: Tensor, numbers: Tensor) -> Tensor:
+        """Return the linear forecasts [horizon, B] of normalised values [lookback, B] of these series."""
+        assert self.highway is not None
+        centre: Tensor = self.highway(past.T)
+        if self.own is not None:
+            # The maps of all series, of which each window needs one: a product of a fixed shape.
+            every = linear(past.T, self.own.flatten(0, 1)).view(len(centre), *self.own.shape[:2])
+            mine = numbers[:, None] == torch.arange(len(self.own), device=numbers.device)
+            centre = centre + (every * mine.unsqueeze(-1)).sum(1)
+        return centre.T
 
     def join_outputs(self, outputs: Tensor, centre: Tensor, trust: Tensor | None) -> Tensor:
         """Add the linear map to the outputs, whose centre counts with the weight `trust`; None: fully."""
@@ -175,21 +195,26 @@ class DirectForecaster(NetworkForecaster):
         return outputs + pad(centre.unsqueeze(-1), (before, after))
 
     @torch.no_grad()
-    def start_from(self, weights: Tensor, windows: Tensor) -> None:
+    def start_from(
+        self, weights: Tensor, windows: Tensor, numbers: Tensor, own: Tensor | None = None
+    ) -> None:
         """Begin with a linear map [horizon, lookback] of normalised values, and the errors of these windows.
 
-        The windows are [lookback + horizon, n], scaled.
+        The windows are [lookback + horizon, n], scaled, of the series with these numbers; `own` is added to
+        the map of each series, [series, horizon, lookback].
         """
         assert self.highway is not None
         assert self.corrects
         self.highway.weight.copy_(weights)
         self.highway.bias.zero_()
+        if self.own is not None and own is not None:
+            self.own.copy_(own)
         last: nn.Linear = self.network.output_layer  # type: ignore[assignment]
         last.weight.zero_()
         last.bias.zero_()
         level = self.level(windows[: self.lookback])
         past, true = level.remove(windows).split([self.lookback, self.horizon])
-        self.spread.copy_(self.head.outputs_of(true - self.highway(past.T).T))
+        self.spread.copy_(self.head.outputs_of(true - self.map_linearly(past, numbers)))
 
     def rollout(self, window: Window, h: int, choose: Choose) -> Tensor:
         """Return the first `h` rows of the horizon; draws are independent for each row."""
@@ -313,7 +338,8 @@ def build_forecaster(config: ForecastConfig, scaling: PanelScaling) -> Forecaste
         return build(RecursiveForecaster, network=network, head=head)
     # A linear model is a linear map already.
     highway = "none" if config.model == "linear" else config.highway
-    return build(DirectForecaster, network=network, head=head, highway=highway)
+    own_maps = scaling.numbered if config.channels == "own" else 0
+    return build(DirectForecaster, network=network, head=head, highway=highway, own_maps=own_maps)
 
 
 def _head(config: ForecastConfig) -> ForecastHead:

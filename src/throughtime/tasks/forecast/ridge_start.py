@@ -9,8 +9,9 @@ import torch
 
 from throughtime.data.batching.series import PanelArrays, PanelWindows
 from throughtime.data.panel import Panel
-from throughtime.series.lookback import OFFSETS, Offset, RidgeChoice, choose_ridge, lookbacks_to_try
+from throughtime.series.lookback import OFFSETS, RidgeChoice, choose_ridge, lookbacks_to_try
 from throughtime.series.panels import PanelScaling
+from throughtime.series.trials import Offset
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.network import DirectForecaster
 
@@ -30,12 +31,11 @@ MAX_ERRORS = 2_000_000
 def choose_window(
     config: ForecastConfig, panel: Panel, scaling: PanelScaling
 ) -> tuple[ForecastConfig, RidgeChoice | None]:
-    """Choose the look-back and the normalisation, where they are null, by ridge regressions.
+    """Choose the look-back, the normalisation and the channels, where they are null, by ridge regressions.
 
-    Without enough rows for one, both are left as they are, and a highway is trained with the network.
+    Without enough rows for one, they are left as they are, and a highway is trained with the network.
     """
-    corrects = config.highway == "ridge" and config.model != "linear"
-    if config.lookback is not None and config.normalise is not None and not corrects:
+    if config.lookback is not None and config.normalise is not None and not config.corrects:
         return config, None
     assert config.horizon is not None
     training, validation = (config.timeline.part_of_each(split, panel) for split in ("train", "valid"))
@@ -49,10 +49,16 @@ def choose_window(
         lookbacks,
         config.horizon,
         NEEDED[config.normalise],
+        config.season,
+        config.channels if config.corrects else "shared",
     )
     if choice is None:
         return config.model_copy(update={"highway": _highway_without_ridge(config)}), None
-    updates = {"lookback": choice.lookback, "normalise": config.normalise or choice.normalise}
+    updates = {
+        "lookback": choice.lookback,
+        "normalise": config.normalise or choice.normalise,
+        "channels": "shared" if choice.changes is None else "own",
+    }
     return config.model_copy(update=updates), choice
 
 
@@ -69,7 +75,9 @@ def start_from_ridge(
     chosen = np.unique(np.linspace(0, len(windows) - 1, min(count, len(windows))).astype(int))
     rows = windows.starts[chosen] + np.arange(windows.length)[:, None]
     weights = torch.from_numpy(choice.weights.T).float()
-    model.start_from(weights, torch.from_numpy(arrays.values[rows]))
+    own = None if choice.changes is None else torch.from_numpy(choice.changes).float().transpose(1, 2)
+    numbers = torch.from_numpy(arrays.numbers[windows.series[chosen]])
+    model.start_from(weights, torch.from_numpy(arrays.values[rows]), numbers, own)
 
 
 def _highway_without_ridge(config: ForecastConfig) -> str:

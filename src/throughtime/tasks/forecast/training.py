@@ -12,6 +12,7 @@ from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.series import PanelBatch, PanelBatches, PanelWindows
 from throughtime.data.panel import Panel
 from throughtime.errors import InputError
+from throughtime.series.combination import FEWEST_BLOCKS
 from throughtime.tasks.forecast.network import DirectForecaster, Forecaster
 from throughtime.tasks.forecast.prediction import build_window, to_array
 from throughtime.train.objective import Loss, State
@@ -164,31 +165,36 @@ class ForecastObjective:
 def _divide_windows(windows: PanelWindows | None) -> torch.Tensor:
     """Return the part of the validation rows that each window belongs to.
 
-    There are as many as there are horizons, at most `PARTS`; windows of all series at a time are one part.
+    There are as many as there are whole horizons, at most `PARTS`, of equal lengths; windows of all series at
+    a time are one part.
     """
     if windows is None or not len(windows):
         return torch.zeros(0, dtype=torch.int64)
     firsts = np.full(int(windows.series.max()) + 1, np.iinfo(np.int64).max)
     np.minimum.at(firsts, windows.series, windows.starts)
     since = windows.starts - firsts[windows.series]
-    length = max(windows.horizon, -(-int(since.max() + 1) // PARTS))
-    return torch.from_numpy(since // length)
+    rows = int(since.max()) + 1
+    return torch.from_numpy(since * min(PARTS, max(1, rows // windows.horizon)) // rows)
 
 
 def _smallest_share(squares: list[list[float]]) -> int:
     """Return the first row of squared errors by part whose mean is within a standard error of the lowest.
 
-    A single part has no standard error: it is too little evidence to prefer a row to the first.
+    A few parts have no reliable standard error: they are too little evidence to prefer a row to the first.
 
-    >>> _smallest_share([[4.0, 4.1, 4.0], [3.0, 3.1, 3.1], [2.9, 3.2, 3.0]]), _smallest_share([[4.0], [3.0]])
-    (1, 0)
+    >>> _smallest_share([[4.0, 4.1, 4.0, 4.0], [3.0, 3.1, 3.1, 3.0], [2.9, 3.2, 3.0, 3.0]])
+    1
+    >>> _smallest_share([[4.0, 4.1, 4.0], [3.0, 3.1, 3.1]])
+    0
     """
     table = np.array(squares)
     table = table[:, table.any(axis=0)]
+    if table.shape[1] < FEWEST_BLOCKS:
+        return 0
     lowest = int(table.sum(axis=1).argmin())
     for place in range(lowest):
         worse = table[place] - table[lowest]
-        if len(worse) == 1 or worse.mean() <= worse.std(ddof=1) / np.sqrt(len(worse)):
+        if worse.mean() <= worse.std(ddof=1) / np.sqrt(len(worse)):
             return place
     return lowest
 
@@ -214,6 +220,7 @@ def training_windows(
 ) -> tuple[PanelWindows, PanelWindows | None]:
     """Return the training windows of these series, and the validation windows if there are any."""
     config, model, scaling = forecaster.config, forecaster.model, forecaster.scaling
+    assert config.stride is not None
     rows = config.timeline.part_of_each("train", panel)
     scaling.adopt(panel, rows)
     arrays = scaling.arrays(panel, [scaling.series[one.unique_id] for one in panel.series])

@@ -1,0 +1,134 @@
+r"""Linear maps of windows, and the weighted mean of several that has the least error.
+
+A map F [lookback, horizon] forecasts the rows after a window x as x F. Sums of products of the errors of two
+maps follow from the moments of the windows, so no window is read again to find the best weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from throughtime.series.ridge import Moments, windows_within
+from throughtime.series.trials import Array, Offset, Trial, offset_weights
+
+ERRORS_OFF = 2.0
+"""A gain is certain as far as it exceeds this number of its standard errors."""
+FEWEST_BLOCKS = 4
+"""With fewer horizons of rows to try maps on, there is no evidence for a second map."""
+WINDOWS_A_HORIZON = 4
+"""Number of windows in a horizon from whose errors that is measured."""
+EXCHANGES = 10_000
+
+
+def whole_map(weights: Array, offset: Offset) -> Array:
+    """Return F for a map W of windows with their offsets subtracted: m 1^T + (1 - m 1^T) W."""
+    m = offset_weights(len(weights), offset)
+    return np.asarray(m[:, None] + weights - np.outer(m, weights.sum(axis=0)))
+
+
+def add_maps(maps: Sequence[tuple[float, Array]], lookback: int) -> Array:
+    """Return the weighted sum of maps F, for windows of `lookback` rows."""
+    whole = np.zeros((lookback, maps[0][1].shape[1]))
+    for weight, each in maps:
+        rows = min(lookback, len(each))
+        whole[-rows:] += weight * each[-rows:]
+    return whole
+
+
+def last_season(horizon: int, season: int) -> Array:
+    """Return the map F that repeats the last season, or with 1 the last value.
+
+    >>> np.array([9.0, 1.0, 2.0, 3.0])[-3:] @ last_season(5, 3)
+    array([1., 2., 3., 1., 2.])
+    """
+    return np.asarray(np.arange(season)[:, None] == np.arange(horizon) % season, dtype=np.float64)
+
+
+def error_products(moments: Moments, maps: Sequence[Array]) -> Array:
+    """Return the sum of (Y - X F) * (Y - X G) for each two of the maps, which may be of shorter windows."""
+    products = np.empty((len(maps), len(maps)))
+    fits = [float((each * moments.cross[-len(each) :]).sum()) for each in maps]
+    for one, first in enumerate(maps):
+        passed = moments.inner[:, -len(first) :] @ first
+        for two, second in enumerate(maps[: one + 1]):
+            both = float((second * passed[-len(second) :]).sum())
+            products[one, two] = products[two, one] = both - fits[one] - fits[two] + moments.squares
+    return products
+
+
+def least_combination(products: Array) -> Array:
+    """Return the weights w, at least 0 and with the sum 1, of least w^T P w.
+
+    Weight moves from the map that it serves least to the one that it serves most, as far as that lowers the
+    error, until no move does.
+
+    >>> least_combination(np.array([[2.0, 0.0, 3.0], [0.0, 2.0, 3.0], [3.0, 3.0, 9.0]])).round(3)
+    array([0.5, 0.5, 0. ])
+    """
+    scale = float(np.diag(products).min())
+    if scale <= 0:
+        return np.asarray(np.arange(len(products)) == np.diag(products).argmin(), dtype=np.float64)
+    scaled, weights = products / scale, np.zeros(len(products))
+    weights[int(np.diag(scaled).argmin())] = 1.0
+    for _ in range(EXCHANGES):
+        slope = scaled @ weights
+        to, off = int(slope.argmin()), int(np.where(weights > 0, slope, -np.inf).argmax())
+        gain = slope[off] - slope[to]
+        if gain < 1e-9:
+            break
+        curve = max(scaled[to, to] + scaled[off, off] - 2 * scaled[to, off], 1e-12)
+        moved = min(float(weights[off]), float(gain / curve))
+        weights[to] += moved
+        weights[off] -= moved
+    return weights
+
+
+def certain_share(
+    series: Sequence[Array],
+    trials: Sequence[Trial],
+    first: Sequence[Sequence[Array]],
+    second: Sequence[Sequence[Array]],
+    least: float = 0.0,
+) -> float:
+    """Return the share of the second map in a mean of two, by the least gain that is certain.
+
+    Maps are given for each of the trials, and in it for each series. The gain of a share is the squared error
+    that it saves, compared with the first map, less some standard errors. Errors of a horizon of rows count
+    as one observation. The share is at least `least`, and 0 with too few observations.
+    """
+    sums: list[Array] = []
+    for trial, one, two in zip(trials, first, second, strict=True):
+        sums += _sum_blocks(series, trial.tested, one, two)
+    if len(sums) < FEWEST_BLOCKS:
+        return 0.0
+    own, both, other = np.array(sums).T
+    shares = np.linspace(0, 1, 21)[:, None]
+    gains = own - (1 - shares) ** 2 * own - 2 * shares * (1 - shares) * both - shares**2 * other
+    certain = gains.mean(axis=1) - ERRORS_OFF * gains.std(axis=1, ddof=1) / np.sqrt(len(sums))
+    return max(least, float(shares[certain.argmax(), 0]))
+
+
+def _sum_blocks(
+    series: Sequence[Array], parts: Sequence[range], first: Sequence[Array], second: Sequence[Array]
+) -> list[Array]:
+    """The sums of e^2, e f and f^2, with the errors e and f of two maps, for each horizon of rows."""
+    lookback, horizon = max(len(first[0]), len(second[0])), first[0].shape[1]
+    stride = max(1, horizon // WINDOWS_A_HORIZON)
+    sums: dict[int, Array] = {}
+    for values, part, one, two in zip(series, parts, first, second, strict=True):
+        origin = max(part.start, lookback)
+        for block in windows_within(values, part, lookback, horizon):
+            begin = -(origin - max(part.start, lookback)) % stride
+            windows = block[begin::stride]
+            past, true = windows[:, :lookback], windows[:, lookback:]
+            errors = [past[:, lookback - len(each) :] @ each - true for each in (one, two)]
+            rows = np.stack(
+                [(errors[i] * errors[j]).sum(axis=1) for i, j in ((0, 0), (0, 1), (1, 1))], axis=1
+            )
+            for place, row in enumerate(rows):
+                number = (origin + begin + place * stride - part.start) // horizon
+                sums[number] = sums.get(number, np.zeros(3)) + row
+            origin += len(block)
+    return list(sums.values())

@@ -1,0 +1,112 @@
+"""Rolling origins: the parts of series that linear maps are fitted to and tried on, and their moments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from throughtime.series.ridge import Moments
+
+Array = NDArray[np.float64]
+Offset = Literal["last", "mean", "none"]
+CUTS = (0.5, 0.75, 1.0)
+"""Where the training rows are cut: maps are fitted to the rows before a cut, and tried on those after it."""
+TINY = 1e-12
+"""Minimum of an error that others are divided by; series without noise have none."""
+
+
+class Trial(NamedTuple):
+    """The rows of each series that maps are fitted to, those they are tried on, and the moments of these."""
+
+    fitted: Sequence[range]
+    tested: Sequence[range]
+    moments: Moments
+
+
+def cut_trials(
+    series: Sequence[Array],
+    training: Sequence[range],
+    validation: Sequence[range],
+    lookback: int,
+    horizon: int,
+    stride: int = 1,
+) -> list[Trial]:
+    """Return the parts that maps are tried on, in their order, each with the training rows before it.
+
+    Those without windows are left out; none is returned if the last one has none.
+    """
+    trials = []
+    for begin, end in (*pairwise(CUTS), (1.0, None)):
+        fitted = [range(part.start, _cut(part, begin)) for part in training]
+        tested = (
+            validation if end is None else [range(_cut(part, begin), _cut(part, end)) for part in training]
+        )
+        moments = sum_windows(series, tested, lookback, horizon, stride)
+        usable = moments.windows and any(len(part) >= lookback + horizon for part in fitted)
+        trials.append(Trial(fitted, tested, moments) if usable else None)
+    return [trial for trial in trials if trial is not None] if trials[-1] is not None else []
+
+
+def _cut(part: range, share: float) -> int:
+    return part.start + int(len(part) * share)
+
+
+def fit_moments(
+    series: Sequence[Array], parts: Sequence[Sequence[range]], lookback: int, horizon: int, stride: int
+) -> list[Moments]:
+    """The moments of the rows that maps are fitted to in each of the trials, more from trial to trial.
+
+    `parts` has the rows of each series, for each trial.
+    """
+    found: list[Moments] = []
+    ends = [part.start for part in parts[0]]
+    for fitted in parts:
+        # A window belongs to the rows that its last row is in.
+        new = [
+            range(max(part.start, end - horizon + 1) if found else part.start, part.stop)
+            for part, end in zip(fitted, ends, strict=True)
+        ]
+        more = sum_windows(series, new, lookback, horizon, stride)
+        found.append(found[-1].add(more) if found else more)
+        ends = [part.stop for part in fitted]
+    return found
+
+
+def sum_windows(
+    series: Sequence[Array], parts: Sequence[range], lookback: int, horizon: int, stride: int = 1
+) -> Moments:
+    """Sum over every n-th window (`stride`) whose horizon lies in the part of its series."""
+    return Moments.of(series, parts, lookback, horizon, subtract_last=False, stride=stride)
+
+
+def offset_weights(lookback: int, offset: Offset) -> Array:
+    """Return the vector m [lookback] by which a window is multiplied to get its offset."""
+    m = np.zeros(lookback)
+    if offset == "last":
+        m[-1] = 1
+    elif offset == "mean":
+        m[:] = 1 / lookback
+    return m
+
+
+def normalise(moments: Moments, lookback: int, offset: Offset) -> Moments:
+    """Return the moments of the last `lookback` rows of each window, after subtracting its offset.
+
+    The offset of a window x is x m. With it subtracted, X becomes X - X m 1^T, and Y becomes Y - X m 1^T.
+    """
+    inner, cross = moments.inner[-lookback:, -lookback:], moments.cross[-lookback:]
+    m = offset_weights(lookback, offset)
+    moved = inner @ m
+    level = float(m @ moved)
+    targets = cross - moved[:, None]
+    squares = moments.squares - 2 * float((m @ cross).sum()) + moments.cross.shape[1] * level
+    return Moments(
+        inner - moved[None, :] - moved[:, None] + level,
+        targets - (m @ targets)[None, :],
+        squares,
+        moments.windows,
+    )
