@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 
+import numpy as np
 import pytest
 import torch
 from tests.refusals import refuses
@@ -58,7 +59,7 @@ def opened(text):
 def trained(text, opened, tmp_path_factory):
     """The folder of a model that has learned to travel, and what training measured."""
     out = tmp_path_factory.mktemp("runs") / "travels"
-    filler = Filler.create(FillConfig(data=str(text), epochs=6, **SMALL), opened)
+    filler = Filler.create(FillConfig(data=str(text), epochs=6, seed=1, **SMALL), opened)
     return out, filler.fit(opened, out)
 
 
@@ -244,7 +245,7 @@ def test_lines_that_are_too_long_are_cut_not_lost(text, opened):
 
 
 def test_the_structure_without_masks_learns_exports_and_goes_on(text, opened, tmp_path):
-    settings = {**SMALL, "structure": "beside", "mask_share": 0.15, "seed": 0}
+    settings = {**SMALL, "structure": "beside", "mask_share": 0.15, "seed": 0, "sampled_words": 4}
     model = tt.train("fill", str(text), **settings, epochs=6, out=tmp_path / "run", progress="none")
     assert model.evaluate(split="valid").values["accuracy"] > 0.5
     assert model.fill("blue goes ___.")[0].tokens == ("back",)
@@ -257,6 +258,44 @@ def test_the_structure_without_masks_learns_exports_and_goes_on(text, opened, tm
         assert exported.probability == pytest.approx(mine.probability, rel=1e-4)
     again = tt.load(tmp_path / "run")
     assert again.fill("blue goes ___.") == model.fill("blue goes ___.")
+
+
+@pytest.mark.parametrize(
+    ("settings", "frequent"),
+    [
+        ({"sampled_words": 3}, 2),
+        ({"sampled_words": 6}, None),  # of 11 words, too few are left out
+        ({"sampled_words": 0, "structure": "beside"}, None),
+        ({"structure": "beside"}, None),
+        ({}, None),
+    ],
+)
+def test_the_softmax_of_a_training_has_few_words_if_there_are_many(text, opened, settings, frequent):
+    filler = Filler.create(FillConfig(data=str(text), **SMALL, **settings), opened)
+    objective = filler.build_objective(opened)
+    assert objective.fixed_shapes is (frequent is None)
+    if frequent is None:
+        assert objective.frequent is None
+    else:
+        assert sorted(filler.codec.vocabulary.tokens(objective.frequent.tolist())) == [".", "goes"]
+
+
+def test_on_a_cpu_a_large_vocabulary_is_sampled(opened, text, monkeypatch):
+    monkeypatch.setattr("throughtime.tasks.fill.training.SAMPLED_WORDS", 4)
+    filler = Filler.create(FillConfig(data=str(text), structure="beside", **SMALL), opened)
+    assert len(filler.build_objective(opened).frequent) == 2
+    monkeypatch.setattr(Filler, "device", torch.device("cuda"))
+    assert filler.build_objective(opened).frequent is None
+
+
+def test_an_untrained_model_guesses_by_frequency(opened, text):
+    flat, even = (
+        Filler.create(FillConfig(data=str(text), output_bias=bias, **SMALL), opened).model.head.bias
+        for bias in ("frequencies", "zeros")
+    )
+    counts = np.bincount(Filler.create(FillConfig(data=str(text), **SMALL), opened).ids(opened, "train").flat)
+    assert flat.argmax() == counts.argmax()
+    assert not even.any()
 
 
 def test_the_structure_without_masks_has_one_layer(opened):

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from throughtime.config import architecture
+from throughtime.config import architecture, initialisation
 from throughtime.errors import InputError
 from throughtime.tasks import text_config as shared
-from throughtime.train.config import BatchSize
+from throughtime.train.config import BatchSize, OutputBias
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -19,13 +19,16 @@ TEXT_KINDS = ("text", "tags", "pairs", "cards", "labelled", "described")
 """The kinds of data that hold texts."""
 
 FEW_PASSES = 8
-"""Epochs of two layers up to which one layer that predicts many tokens in a pass is better."""
+"""Epochs of two layers up to which one layer that predicts all tokens in a pass is better."""
 
 
 class FillConfig(shared.TextConfig):
     """A model that fills blanks, its data and its training. Null means: chosen from the data."""
 
     SUGGESTED: ClassVar[frozenset[str]] = frozenset({"side", "tokens", "max_size"})
+    REASONS: ClassVar[dict[str, str]] = {
+        "structure": "one layer that predicts all tokens in a pass learns more from few epochs",
+    }
 
     data: shared.Data
     source: str | None = Field(None, description="source language of sentence pairs, such as en")
@@ -55,7 +58,7 @@ class FillConfig(shared.TextConfig):
     structure: Literal["masked", "beside"] = architecture(
         "masked",
         description="masked: a hidden token is predicted from the states at its mask; beside: from those on "
-        "both sides of it, so that one pass predicts many tokens, with one layer",
+        "both sides of it, so that one pass predicts all tokens, with one layer",
     )
     cell: shared.Cell = "lstm"
     embedding_size: shared.EmbeddingSize = 256
@@ -68,6 +71,14 @@ class FillConfig(shared.TextConfig):
     hidden_dropout: shared.HiddenDropout = 0.2
     output_dropout: shared.OutputDropout = 0.2
 
+    output_bias: OutputBias = initialisation("frequencies")
+
+    sampled_words: int | None = Field(
+        None,
+        ge=0,
+        description="words in the softmax during training, in addition to those of the batch: half are the "
+        "most frequent, half are drawn at random; 0: all; null: 2,000 for structure=beside on a CPU, or 0",
+    )
     batch_size: BatchSize = 64
     max_tokens: shared.MaxTokens = None
 
@@ -86,7 +97,7 @@ class FillConfig(shared.TextConfig):
         return (self.side or "source") if dataset.kind in ("pairs", "cards") else None
 
     def settings_for(self, passes: float) -> dict[str, Any]:
-        """One layer that predicts many tokens in a pass, if there is time for a few epochs only."""
+        """One layer that predicts all tokens in a pass, if there is time for a few epochs only."""
         if passes >= FEW_PASSES:
             return {}
         chosen: dict[str, Any] = {"batch_size": 128, "lr": 5e-3}

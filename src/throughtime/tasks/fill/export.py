@@ -39,11 +39,13 @@ def build_filler_graph(model: MaskedTokens, int8: bool) -> Graph:
     vectors = graph.lookup(model.embedding.weight, graph.op("Reshape", flat, graph.op("Shape", ids)))
     outputs, _ = model.stack.graph(graph, vectors, None, lengths)
     if model.beside:
-        left, right = graph.split(outputs, 2)
+        inside = graph.op("Where", graph.inside(vectors, lengths), vectors, graph.constant(0.0))
+        left, right = (graph.concat([side, inside]) for side in graph.split(outputs, 2))
         before = graph.slice(graph.op("Pad", left, graph.axes(1, 0, 0, 0, 0, 0)), 0, -1, axis=0)
         after = graph.slice(graph.op("Pad", right, graph.axes(0, 0, 0, 1, 0, 0)), 1, LAST, axis=0)
         outputs = graph.concat([before, after])
-    rows = graph.op("Reshape", outputs, graph.axes(-1, model.stack.output_size))
+    width = model.stack.output_size + 2 * model.stack.input_size * model.beside
+    rows = graph.op("Reshape", outputs, graph.axes(-1, width))
     asked = graph.op("Gather", rows, places)
     if isinstance(model.projection, nn.Linear):
         asked = graph.linear(asked, model.projection.weight, model.projection.bias)

@@ -28,13 +28,14 @@ class MaskedModel(nn.Module, ABC):
     The model hides them itself, in its input. So several layers leak nothing: what the second layer learns
     about step t from its neighbours comes from a first layer that has read the mask there, not the answer.
 
-    With `beside`, a step is predicted from the states on both sides of it, which have not read it:
+    With `beside`, a step is predicted from states and inputs on both sides of it, which have not read it:
 
     .. math:: P(x_t | \text{all but } t) =
-        \text{softmax}(W (\overrightarrow{h}_{t-1}, \overleftarrow{h}_{t+1}) + b)
+        \text{softmax}(W U (\overrightarrow{h}_{t-1}, x_{t-1}, \overleftarrow{h}_{t+1}, x_{t+1}) + b)
 
     One pass then predicts any number of steps, `asked`, hidden or not. The stack must have one layer: a
-    second one would read the answer in the neighbours' states.
+    second one would read the answer in the neighbours' states. The inputs shorten the way of what the two
+    neighbours say, which is most of what a model learns first.
     """
 
     def __init__(
@@ -46,8 +47,8 @@ class MaskedModel(nn.Module, ABC):
         if beside and len(stack.layers) > 1:
             raise InputError("stack", f"has {len(stack.layers)} layers, expected 1 with beside=True")
         self.stack, self.beside = stack, beside
-        width = head.weight.shape[1]
-        self.projection = nn.Linear(stack.output_size, width) if width != stack.output_size else nn.Identity()
+        width, own = head.weight.shape[1], stack.output_size + 2 * stack.input_size * beside
+        self.projection = nn.Linear(own, width) if width != own else nn.Identity()
         self.output_dropout = nn.Dropout(check_probability("output_dropout", output_dropout))
         self.head = head
 
@@ -66,9 +67,10 @@ class MaskedModel(nn.Module, ABC):
         self, x: Tensor, places: Tensor, lengths: Tensor | None = None, asked: Tensor | None = None
     ) -> Tensor:
         """The input of the softmax at each hidden step, or at each step of `asked`, [N, H]."""
-        outputs = self.stack(self.hide(x, places), None, lengths).outputs
+        vectors = self.hide(x, places)
+        outputs = self.stack(vectors, None, lengths).outputs
         if self.beside:
-            outputs = shift_sides(outputs, time=int(self.stack.batch_first))
+            outputs = join_sides(vectors, outputs, lengths, time=int(self.stack.batch_first))
         elif asked is not None:
             raise InputError("asked", "needs a model with beside=True: the others read what is not hidden")
         asked = places if asked is None else asked
@@ -137,19 +139,23 @@ class MaskedSteps(MaskedModel):
         return x.flatten(0, 1).index_fill(0, self.flat_places(x, places), 0.0).view_as(x)
 
 
-def shift_sides(outputs: Tensor, *, time: int = 0) -> Tensor:
-    """Return for each step the output before it from the left and the one after it from the right.
+def join_sides(inputs: Tensor, outputs: Tensor, lengths: Tensor | None = None, *, time: int = 0) -> Tensor:
+    """Return for each step the output from the left and the input before it, then those after it.
 
-    At the ends there are zeros, as in a first state. `time` is the dimension of the steps, 0 or 1.
+    Beyond the ends there are zeros, as in a first state. `time` is the dimension of the steps, 0 or 1.
 
     >>> import torch
-    >>> shift_sides(torch.tensor([[[1, 10]], [[2, 20]], [[3, 30]]])).squeeze().tolist()
-    [[0, 20], [1, 30], [2, 0]]
+    >>> inputs, outputs = torch.tensor([[[7]], [[8]], [[9]]]), torch.tensor([[[1, 10]], [[2, 20]], [[3, 30]]])
+    >>> join_sides(inputs, outputs).squeeze().tolist()
+    [[0, 0, 20, 8], [1, 7, 30, 9], [2, 8, 0, 0]]
     """
     left, right = outputs.chunk(2, dim=-1)
     steps, other = outputs.shape[time], (0, 0) * (2 - time)
-    before = pad(left, (*other, 1, 0)).narrow(time, 0, steps)
-    after = pad(right, (*other, 0, 1)).narrow(time, 1, steps)
+    if lengths is not None:
+        inside = torch.arange(steps, device=inputs.device)[:, None] < lengths.to(inputs.device)
+        inputs = torch.where((inside.t() if time else inside)[..., None], inputs, 0.0)
+    before = pad(torch.cat([left, inputs], dim=-1), (*other, 1, 0)).narrow(time, 0, steps)
+    after = pad(torch.cat([right, inputs], dim=-1), (*other, 0, 1)).narrow(time, 1, steps)
     return torch.cat([before, after], dim=-1)
 
 

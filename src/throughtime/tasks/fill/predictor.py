@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
@@ -69,6 +70,12 @@ class Filler(BlankFiller, TextPredictor):
         """Build the network that a configuration describes."""
         codec = assets.codec
         return build_filler(config, len(codec.vocabulary), mask_id=find_mask_id(codec))
+
+    def adapt_to(self, dataset: Dataset) -> None:
+        """Set the bias of the softmax to the frequencies of tokens in the training text."""
+        if self.config.output_bias == "frequencies":
+            counts = np.bincount(self.ids(dataset, "train").flat, minlength=len(self.codec.vocabulary))
+            self.model.head.begin_with(torch.from_numpy(counts))
 
     @property
     def refuses_generation(self) -> str | None:

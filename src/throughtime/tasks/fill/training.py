@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+import torch
+from torch import Tensor
+
 from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.sequences import MaskedBatch, MaskedBatches
 from throughtime.metrics.likelihood import Likelihood
+from throughtime.models.sampled_loss import sampled_surprisal
 from throughtime.tasks.objective import TextObjective
 from throughtime.tasks.texts import spread
 from throughtime.text.blanks import draw_blank
@@ -22,8 +27,8 @@ if TYPE_CHECKING:
 
 SAMPLES = 3
 WORDS_PER_SAMPLE = 3
-ASKED_SHARE = 0.5
-"""Share of the tokens that a pass of structure=beside predicts: predicting more takes too long."""
+SAMPLED_WORDS = 2_000
+"""Words of the softmax in training on a CPU, besides those of the batch, where a pass predicts all tokens."""
 
 
 class GuessCounts(NamedTuple):
@@ -58,6 +63,20 @@ class FillObjective(TextObjective):
         # A file of few lines has none left for validation.
         self.valid = filler.ids(dataset, "valid") if any(text.strip() for text in held_out) else None
         self.shown = [] if self.valid is None else self._draw_blanks(self.valid)
+        self.frequent = self._find_frequent()
+        self.fixed_shapes = self.frequent is None
+
+    def _find_frequent(self) -> Tensor | None:
+        """The most frequent words, half of those that a sampled softmax has; None for a softmax over all."""
+        size = self.config.sampled_words
+        if size is None:
+            costly = self.config.structure == "beside" and self.predictor.device.type == "cpu"
+            size = SAMPLED_WORDS if costly else 0
+        words = len(self.predictor.codec.vocabulary)
+        if not size or words < 2 * size:
+            return None
+        counts = np.bincount(self.train.flat, minlength=words)
+        return torch.from_numpy(np.argsort(-counts, kind="stable")[: size - size // 2])
 
     def _draw_blanks(self, rows: RaggedIds) -> list[str]:
         """A few sentences from all over the data, with a blank in the middle."""
@@ -70,16 +89,22 @@ class FillObjective(TextObjective):
 
     def batches(self, rank: int, world_size: int) -> MaskedBatches:
         """Sentences of similar lengths together, with new masks in each epoch."""
-        share, asked = self.config.mask_share, ASKED_SHARE if self.config.structure == "beside" else 0.0
         return MaskedBatches(
-            self.train, share=share, asked_share=asked, **self.batch_options(rank, world_size)
+            self.train,
+            share=self.config.mask_share,
+            ask_all=self.config.structure == "beside",
+            **self.batch_options(rank, world_size),
         )
 
     def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
         """-ln P of the hidden tokens, and of others if the structure can predict them in the same pass."""
         assert isinstance(batch, MaskedBatch)
         others = (batch.asked,) if self.config.structure == "beside" else ()
-        return Loss(self.model.loss(batch.ids, batch.places, batch.labels, batch.lengths, *others)), ()
+        if self.frequent is None:
+            return Loss(self.model.loss(batch.ids, batch.places, batch.labels, batch.lengths, *others)), ()
+        states = self.model(batch.ids, batch.places, batch.lengths, *others)
+        frequent = self.frequent.to(states.device)
+        return Loss(sampled_surprisal(self.model.head, states, batch.labels, frequent, len(frequent))), ()
 
     def validate(self, rank: int, world_size: int) -> dict[str, float]:
         """What is counted on the validation sentences, with the same masks each time."""
