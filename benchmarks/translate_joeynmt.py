@@ -44,11 +44,11 @@ def main() -> None:
                 train_args=args.train,
                 dev_args=args.test,
             )
-            self.orders, self.left, self.tokens, self.began = orders, 0, 0, 0.0
+            self.orders, self.left, self.tokens, self.began, self.worked = orders, 0, 0, 0.0, 0.0
 
         def _train_step(self, batch: Any) -> Any:
             if not self.left and self.began:
-                self.answer({"seconds": time.perf_counter() - self.began, "tokens": self.tokens})
+                self.answer({**self.passed(), "tokens": self.tokens})
             while not self.left:
                 self.obey(json.loads(next(self.orders, '{"do": "end"}')))
             self.left, self.tokens = self.left - 1, self.tokens + batch.ntokens
@@ -58,7 +58,8 @@ def main() -> None:
             if order["do"] == "end":
                 raise SystemExit
             if order["do"] == "train":
-                self.left, self.tokens, self.began = order["updates"], 0, time.perf_counter()
+                self.left, self.tokens = order["updates"], 0
+                self.start_clock()
             if order["do"] == "read":
                 weights = np.load(order["path"])
                 model.load_state_dict({name: torch.from_numpy(weights[name]) for name in weights.files})
@@ -66,9 +67,16 @@ def main() -> None:
             if order["do"] == "judge":
                 self.answer({"loss": self.predicted(True, return_prob="ref")[0]["loss"]})
             if order["do"] == "decode":
-                began = time.perf_counter()
+                self.start_clock()
                 _, _, sentences, *_ = self.predicted(False, beam_size=order["beams"])
-                self.answer({"seconds": time.perf_counter() - began, "sentences": sentences})
+                self.answer({**self.passed(), "sentences": sentences})
+
+        def start_clock(self) -> None:
+            self.began, self.worked = time.perf_counter(), time.process_time()
+
+        def passed(self) -> dict[str, float]:
+            """Seconds since then, and seconds of the processor."""
+            return {"seconds": time.perf_counter() - self.began, "cpu": time.process_time() - self.worked}
 
         def predicted(self, judge: bool, **asked: Any) -> Any:
             """Its translations of the validation sentences, or the mean loss of their target tokens."""

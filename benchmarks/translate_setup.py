@@ -6,22 +6,28 @@ import itertools
 import os
 import subprocess
 import sys
+import time
 import venv
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from throughtime.data.datasets import open_dataset
 from throughtime.errors import ThroughtimeError
-from throughtime.files import cache_folder
 from throughtime.text.codec import Codec
 
 ROOT = Path(__file__).resolve().parent.parent
+OUT = ROOT / "build" / "benchmarks"
+"""What is made once and used again: JoeyNMT's environment, and the model that both translate with."""
 DATA, SOURCE, TARGET = "multi30k/tok", "en", "de"
 ROWS, EMBEDDING, ENCODER, DECODER = 64, 256, 256, 512
 DROPOUT, RATE, CLIP, SEED = 0.2, 1e-3, 1.0, 0
 ALPHA, LONGEST = 0.75, 50
 SPECIALS = ("<unk>", "<pad>", "<bos>", "<eos>")
-JOEYNMT = ("torch==2.13.0", "joeynmt==2.3.0", "importlib_metadata")  # the last one it forgets to ask for
+JOEYNMT = ("joeynmt==2.3.0", "importlib_metadata")  # the last one it forgets to ask for
+TRIES, PAUSE = 3, 10.0
+"""How often its installation is tried, and the seconds between: an index may fail once."""
 
 
 def write_data(folder: Path, sentences: int | None) -> None:
@@ -132,17 +138,26 @@ def joeynmt_config(folder: Path) -> dict[str, Any]:
 
 
 def joeynmt_python() -> Path:
-    """The python of JoeyNMT's environment, which is made where there is none."""
+    """The python of JoeyNMT's environment, which is made where there is none, with the torch that we have."""
     if given := os.environ.get("THROUGHTIME_JOEYNMT"):
+        if not Path(given).is_file():
+            raise ThroughtimeError(f"THROUGHTIME_JOEYNMT is {given}, which is no file")
         return Path(given)
-    folder = cache_folder() / "joeynmt-2.3.0"
+    version = torch.__version__.partition("+")[0]
+    folder = OUT / f"joeynmt-2.3.0-torch-{version}"
     python, complete = folder / "bin" / "python", folder / "complete"
-    if not complete.exists():
-        print(f"making an environment for JoeyNMT in {folder}", file=sys.stderr)
+    if complete.exists():
+        return python
+    print(f"making an environment for JoeyNMT in {folder}", file=sys.stderr)
+    try:
         venv.create(folder, clear=True, with_pip=True)
-        constraints = ROOT / "constraints.txt"
-        words = [str(python), "-m", "pip", "install", "--quiet", "--constraint", str(constraints), *JOEYNMT]
-        if subprocess.run(words, check=False, stdout=sys.stderr).returncode:
-            raise ThroughtimeError("JoeyNMT could not be installed; THROUGHTIME_JOEYNMT may name its python")
-        complete.touch()
-    return python
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise ThroughtimeError(f"an environment for JoeyNMT could not be made: {error}") from None
+    install = [str(python), "-m", "pip", "install", "--quiet", "--no-compile", f"torch=={version}", *JOEYNMT]
+    for number in range(TRIES):
+        if number:
+            time.sleep(PAUSE)
+        if not subprocess.run(install, check=False, stdout=sys.stderr).returncode:
+            complete.touch()
+            return python
+    raise ThroughtimeError("JoeyNMT could not be installed; THROUGHTIME_JOEYNMT may name its python")

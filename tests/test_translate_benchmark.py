@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
+import pytest
 import torch
 from benchmarks import translate_setup as setup
 from benchmarks.translate_clock import search_shares, training_shares
@@ -9,6 +13,7 @@ from benchmarks.translate_ours import MISSING, for_joeynmt
 from torch import Tensor, nn
 
 from throughtime.config import build_config
+from throughtime.errors import ThroughtimeError
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.models.weights import named_weights
 from throughtime.search.generate import generate
@@ -110,3 +115,50 @@ def test_our_settings_build_the_model_of_joeynmt(tmp_path):
     assert theirs["decoder.rnn.weight_ih_l0"].shape == (3 * setup.DECODER, read)
     assert theirs["encoder.rnn.weight_ih_l0_reverse"].shape == (3 * setup.ENCODER, setup.EMBEDDING)
     assert theirs["decoder.att_vector_layer.weight"].shape == (setup.DECODER, 2 * setup.DECODER)
+
+
+@pytest.fixture
+def installs(tmp_path, monkeypatch):
+    """The commands of an installation that is not run; all fail whose number is in `failing`."""
+    commands, failing = [], set()
+
+    def run(words, **_):
+        commands.append(words)
+        return subprocess.CompletedProcess(words, len(commands) in failing)
+
+    monkeypatch.delenv("THROUGHTIME_JOEYNMT", raising=False)
+    monkeypatch.setattr(setup, "OUT", tmp_path / "out")
+    monkeypatch.setattr(setup, "PAUSE", 0.0)
+    monkeypatch.setattr(setup.venv, "create", lambda folder, **_: folder.mkdir(parents=True, exist_ok=True))
+    monkeypatch.setattr(setup.subprocess, "run", run)
+    return commands, failing
+
+
+def test_joeynmt_gets_an_environment_below_the_benchmarks_folder(installs):  # R114
+    commands, failing = installs
+    failing.add(1)  # an index that fails once
+    python = setup.joeynmt_python()
+    assert python.is_relative_to(setup.OUT)
+    assert [words[0] for words in commands] == [str(python)] * 2
+    assert f"torch=={torch.__version__.partition('+')[0]}" in commands[0]
+    assert setup.joeynmt_python() == python
+    assert len(commands) == 2  # it is there now
+
+
+def test_an_installation_that_fails_is_not_taken_for_a_whole_one(installs):
+    commands, failing = installs
+    failing.update(range(1, setup.TRIES + 1))
+    with pytest.raises(ThroughtimeError, match="THROUGHTIME_JOEYNMT"):
+        setup.joeynmt_python()
+    assert len(commands) == setup.TRIES
+    setup.joeynmt_python()
+    assert len(commands) == setup.TRIES + 1
+
+
+def test_an_own_joeynmt_must_exist(tmp_path, monkeypatch):
+    python = tmp_path / "python"
+    monkeypatch.setenv("THROUGHTIME_JOEYNMT", str(python))
+    with pytest.raises(ThroughtimeError, match="no file"):
+        setup.joeynmt_python()
+    python.touch()
+    assert setup.joeynmt_python() == Path(python)

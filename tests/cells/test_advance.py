@@ -1,4 +1,4 @@
-"""One whole step of a cell, which a GPU may compute in fewer kernels."""
+"""One whole step of a cell, which a GPU may compute in fewer kernels and a CPU in place."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from throughtime.cells import CELLS
+from throughtime.cells.base import LEAST_ALIKE, AlikeRows
 from throughtime.cells.gru import GRU
 
 DEVICES = [
@@ -56,11 +57,40 @@ def test_weights_may_be_replaced_and_gradients_flow(name, device):
 
 
 @pytest.mark.parametrize("name", ["gru", "lstm"])
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU on this machine")
-def test_the_state_keeps_its_precision_in_bf16(name):
-    cell = CELLS[name](6, 8).cuda()
-    with torch.autocast("cuda", torch.bfloat16):
-        found, expected = both(cell, *examples(cell, "cuda", torch.float32))
+def test_a_step_in_place_leaves_its_inputs_alone(name):  # R114
+    cell = CELLS[name](6, 8)
+    x, state = examples(cell, "cpu", torch.float32)
+    before = [part.clone() for part in (x, *state)]
+    with torch.inference_mode():
+        cell.advance(x, state)
+    assert all(map(torch.equal, (x, *state), before))
+
+
+@pytest.mark.parametrize("tokens", [5, LEAST_ALIKE])  # many rows are alike, or few
+@pytest.mark.parametrize("columns", [4, 6])
+@pytest.mark.parametrize("name", [*CELLS])
+def test_rows_that_are_alike_are_projected_once(name, columns, tokens, monkeypatch):  # R114
+    torch.manual_seed(0)
+    cell = CELLS[name](6, 8).double()
+    ids = torch.arange(LEAST_ALIKE + 3) * 7 % tokens
+    x = torch.randn(len(ids), 6, dtype=torch.float64)
+    x[:, :columns] = torch.randn(tokens, columns, dtype=torch.float64)[ids]
+    state = tuple(torch.randn(len(ids), size, dtype=torch.float64) for size in cell.state_sizes)
+    expected = cell.advance(x, state)
+    if cell.equations in ("gru", "lstm") and tokens == 5 and getattr(cell, "reset", "after") == "after":
+        monkeypatch.setattr(cell, "project", None)  # the whole product is not computed
+    with torch.inference_mode():
+        found = cell.advance(x, state, AlikeRows(ids, columns))
+    for own, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(own, other.detach(), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ["gru", "lstm"])
+def test_the_state_keeps_its_precision_in_bf16(name, device):
+    cell = CELLS[name](6, 8).to(device)
+    with torch.autocast(device, torch.bfloat16):
+        found, expected = both(cell, *examples(cell, device, torch.float32))
     for own, other in zip(found, expected, strict=True):
         assert own.dtype == torch.float32
         torch.testing.assert_close(own, other, rtol=0.02, atol=0.02, check_dtype=False)

@@ -7,7 +7,8 @@ import torch
 
 from throughtime.layers import attention
 from throughtime.layers.attention import Additive
-from throughtime.models.bf16_search import Bf16Model
+from throughtime.models import bf16_search
+from throughtime.models.bf16_search import Bf16Model, ProductsInFewShapes
 from throughtime.search.beam import Beam
 from throughtime.search.generate import generate
 from throughtime.tasks.translate.network import PRESETS, build
@@ -43,6 +44,34 @@ def test_it_is_the_model_in_autocast(preset, options):
     torch.testing.assert_close(found, expected, atol=0.03, rtol=0.01)
     torch.testing.assert_close(found, exact, atol=0.05, rtol=0.02)
     assert not torch.equal(found, exact)
+
+
+@pytest.mark.parametrize("rows", [1, 8, 13, 70])
+@pytest.mark.parametrize("bias", [True, False])
+def test_products_in_few_shapes_are_the_same(rows, bias):  # R114
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(20, 30, bias=bias).bfloat16()
+    x = torch.randn(2, rows, 20)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        expected = layer(x)
+        with ProductsInFewShapes():
+            found = layer(x)
+    torch.testing.assert_close(found, expected)
+    assert found.shape == expected.shape == (2, rows, 30)
+
+
+def test_a_search_asks_for_few_shapes(monkeypatch):  # R114
+    rounded, asked = bf16_search.linear, set()
+
+    def product(x, weight, bias=None):
+        asked.add(len(x))
+        return rounded(x, weight, bias)
+
+    weight = torch.zeros(3, 4, dtype=torch.bfloat16)
+    monkeypatch.setattr(bf16_search, "linear", product)
+    for rows in range(1, 20):
+        assert bf16_search.linear_in_few_shapes(torch.ones(rows, 4).bfloat16(), weight).shape == (rows, 3)
+    assert asked == {8, 16, 24}
 
 
 def test_it_follows_the_weights_and_leaves_them_alone():

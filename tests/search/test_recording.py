@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import weakref
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,7 +15,7 @@ from throughtime.errors import ThroughtimeError, ThroughtimeWarning
 from throughtime.interrupt import InterruptError, interruptible
 from throughtime.models.bf16_search import Bf16Model
 from throughtime.models.seq2seq import EncoderDecoder
-from throughtime.search import recording
+from throughtime.search import recording, recording_store
 from throughtime.search.beam import Beam
 from throughtime.search.beam_variants import DiverseBeam, StochasticBeam
 from throughtime.search.candidates import prune_by_token
@@ -152,6 +154,29 @@ def test_what_cannot_be_recorded_runs_step_by_step(error, monkeypatch):
     same(found, generate(model, prompts, beam(), max_new_tokens=CAP))
     assert reading.failed
     assert search.failed
+
+
+def test_after_a_failure_others_are_recorded_with_another_pool(monkeypatch):
+    """torch records nothing more with the pool of a recording that failed."""
+    seen, pools = [], iter(["first", "second"])
+
+    def record(work, stream, pool):
+        seen.append(pool)
+        return work()
+
+    def fail():
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(recording_store, "record", record)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: next(pools))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: SimpleNamespace(wait_stream=lambda other: None))
+    own, device = RecordingStore(), torch.device("cuda", 0)
+    with pytest.raises(RuntimeError):
+        own.record(fail, device)
+    assert own.record(lambda: 7, device) == 7
+    assert seen == ["first", "second"]
 
 
 def test_a_network_that_starts_otherwise_is_not_recorded_there():

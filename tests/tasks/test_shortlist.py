@@ -205,7 +205,7 @@ def test_what_cannot_be_is_refused(model):
 
 
 def test_training_counts_it_for_large_vocabularies(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("throughtime.tasks.translate.training.LEAST_VOCABULARY", 10)
+    monkeypatch.setattr("throughtime.tasks.translate.predictor.LEAST_VOCABULARY", 10)
     settings = {**SETTINGS, "epochs": 1, "valid_sentences": 2}
     out = tmp_path / "run"
     tt.train("translate", data, out=out, progress="none", **settings)

@@ -16,6 +16,7 @@ from torch.nn import functional
 
 import throughtime as tt
 from throughtime.config import build_config, refuse_idle
+from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.datasets import open_dataset
 from throughtime.data.records import Pair
 from throughtime.folder import ModelFolder
@@ -25,12 +26,14 @@ from throughtime.results import Translation
 from throughtime.runtime.search import MAX_LENGTH_PENALTY, batches_by_length
 from throughtime.search.beam import Beam
 from throughtime.search.sampling import Greedy
+from throughtime.tasks.objective import likelihood
 from throughtime.tasks.texts import DecodingConstraints
 from throughtime.tasks.translate.config import ATTENTIVE, TranslateConfig
 from throughtime.tasks.translate.evaluation import TranslationScorer, build_signature, search_errors
 from throughtime.tasks.translate.network import PRESETS
 from throughtime.tasks.translate.predictor import Translator, combine_translators
 from throughtime.tasks.translate.texts import Codecs
+from throughtime.tasks.translate.training import batch_pairs, batch_to_score
 from throughtime.text.codec import Codec
 from throughtime.train.progress import Reporter
 
@@ -263,6 +266,17 @@ def test_validation_shares_add_up(trained, translator, opened):
     shares = [task.validate(rank, 3) for rank in range(3)]
     together_ = task.summarise({name: sum(share[name] for share in shares) for name in shares[0]})
     assert together_ == pytest.approx(alone, rel=1e-5)
+
+
+def test_a_few_long_pairs_do_not_pad_the_others(translator):  # R112: validation is part of the time
+    short, long = [5, 6, 7], [5, 6, 7] * 60
+    rows = RaggedIds.of([short] * 31 + [long])
+    batches = list(batch_to_score(translator.codecs, (rows, rows), 8))
+    assert sum(batch.inputs.numel() for batch in batches) <= 4 * 32 + 8 * 100
+    assert sum(batch.inputs.shape[1] for batch in batches) == 32
+    whole = likelihood(translator.model, batch_pairs(translator.codecs, (rows, rows), batch_size=32))
+    parts = likelihood(translator.model, batches)
+    assert (parts.tokens, parts.nats) == (whole.tokens, pytest.approx(whole.nats, rel=1e-5))
 
 
 def test_another_measure_decides_and_is_evaluated(new, opened):

@@ -3,15 +3,57 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
+from torch.overrides import TorchFunctionMode
 
 from throughtime.cells.base import State
 from throughtime.models.heads import Head, sum_dtype
 from throughtime.models.seq2seq import DecoderOutput, EncoderDecoder
 from throughtime.search.generate import Memory, Step
+
+
+def round_up_rows(rows: int) -> int:
+    """The number of rows that a product is computed for: few numbers, and not many more rows than needed.
+
+    >>> [round_up_rows(rows) for rows in (1, 8, 9, 65, 640)]
+    [8, 8, 16, 96, 640]
+    """
+    step = 8 if rows <= 64 else 32
+    return -(-rows // step) * step
+
+
+def linear_in_few_shapes(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`linear` with weights in bf16, whose rows are rounded up.
+
+    On a CPU oneDNN compiles a product in bf16 for each new shape, which takes longer than a small product
+    itself; and the rows of a search are ever fewer.
+    """
+    flat = x.reshape(-1, x.shape[-1])
+    rows = round_up_rows(len(flat))
+    if rows != len(flat):
+        filled = flat.new_empty(rows, flat.shape[1], dtype=weight.dtype)
+        filled[: len(flat)] = flat
+        filled[len(flat) :] = 0
+        return linear(filled, weight, bias)[: len(flat)].view(*x.shape[:-1], -1)
+    return linear(x, weight, bias)
+
+
+class ProductsInFewShapes(TorchFunctionMode):
+    """Inside the block, each `linear` with weights in bf16 is `linear_in_few_shapes`."""
+
+    def __torch_function__(
+        self, function: Callable[..., Any], types: Any, args: Any = (), options: Any = None
+    ) -> Any:
+        """Replace `linear`; all else stays as it is."""
+        if function is linear and args[1].dtype == torch.bfloat16:
+            return linear_in_few_shapes(*args, **(options or {}))
+        return function(*args, **(options or {}))
 
 
 class Bf16Model:
@@ -50,14 +92,22 @@ class Bf16Model:
     def step(self, last: Tensor, state: State, memory: Memory) -> Step:
         """Feed one token per row."""
         assert self._twin is not None, "a search starts before it steps"
-        with torch.autocast(self._device.type, torch.bfloat16):
+        with self._rounded_products():
             return self._twin.step(last, state, memory)
 
     def decode(self, last: Tensor, state: State, memory: Memory) -> DecoderOutput:
         """Feed one token per row; return what the head reads."""
         assert self._twin is not None, "a search starts before it steps"
-        with torch.autocast(self._device.type, torch.bfloat16):
+        with self._rounded_products():
             return self._twin.decode(last, state, memory)
+
+    def _rounded_products(self) -> ExitStack:
+        """Inside the block products are in bf16, on a CPU in few shapes."""
+        with ExitStack() as stack:
+            stack.enter_context(torch.autocast(self._device.type, torch.bfloat16))
+            if self._device.type == "cpu":
+                stack.enter_context(ProductsInFewShapes())
+            return stack.pop_all()
 
     @property
     def recorded_modules(self) -> Sequence[nn.Module]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from throughtime.cells.base import Cell, GraphState, Ops, State
+from throughtime.cells.base import AlikeRows, Cell, GraphState, Ops, State
 from throughtime.errors import InputError, unknown
 from throughtime.layers.attention import Attention, attend, build_memory
 from throughtime.layers.layer import check_probability
@@ -219,9 +219,10 @@ class AttentionDecoder(Decoder):
     def step(self, last: Tensor, state: State, memory: Memory) -> DecoderOutput:
         """Read one token per row."""
         x = self.dropout(self.embedding(last))
+        alike = None if self.training else AlikeRows(last, x.shape[1])
         if self.input_feeding:
             x, state = torch.cat([x, state[-1]], dim=-1), state[:-1]
-        seen, reached = self.stack.step(x, state)
+        seen, reached = self.stack.step(x, state, alike)
         mixed, weights = attend(self.attention, seen, memory, self.from_state(seen))
         output = self._show(mixed)
         if self.input_feeding:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import linear
 
 from throughtime.cells.base import State
+from throughtime.models.bf16_search import linear_in_few_shapes
 from throughtime.models.heads import Head, SoftmaxHead, log_softmax
 from throughtime.models.seq2seq import DecoderOutput
 from throughtime.search.ensemble import Ensemble
 from throughtime.search.generate import Finished, Memory, Step, StepModel
 
+CANDIDATES_STEP = 64
+"""Candidates of sentences together are filled up to a multiple of this, so that products have few shapes."""
 SENTENCES_TOGETHER = 8
 """Sentences whose candidates share a product: more make it wider, fewer make it slower per candidate."""
 
@@ -24,7 +28,6 @@ Candidates = Sequence[NDArray[np.int64]]
 """The target tokens that each sentence allows, rising."""
 
 
-@runtime_checkable
 class DecodingModel(StepModel, Protocol):
     """A step model that can compute the input of its head alone."""
 
@@ -43,9 +46,9 @@ def output_device(model: StepModel) -> torch.device | None:
     if isinstance(model, Ensemble):
         found = {output_device(one) for one in model.models}
         return found.pop() if len(found) == 1 else None
-    if isinstance(model, DecodingModel) and isinstance(model.head, SoftmaxHead):
-        return model.head.weight.device
-    return None
+    # Not a check by the protocol: from Python 3.12 on, that does not see the parts of a module.
+    head = getattr(model, "head", None)
+    return head.weight.device if isinstance(head, SoftmaxHead) and hasattr(model, "decode") else None
 
 
 def restrict_model(model: StepModel, candidates: Candidates, *, renumber: bool) -> StepModel:
@@ -53,8 +56,7 @@ def restrict_model(model: StepModel, candidates: Candidates, *, renumber: bool) 
     if isinstance(model, Ensemble):
         own = [restrict_model(one, candidates, renumber=renumber) for one in model.models]
         return Ensemble(own, model.weights)
-    assert isinstance(model, DecodingModel)
-    return ShortlistModel(model, candidates, renumber=renumber)
+    return ShortlistModel(cast(DecodingModel, model), candidates, renumber=renumber)
 
 
 def to_vocabulary(results: list[list[Finished]], candidates: Candidates) -> list[list[Finished]]:
@@ -96,7 +98,8 @@ class ShortlistModel:
         for first in range(0, len(prompts), SENTENCES_TOGETHER):
             group = self.candidates[first : first + SENTENCES_TOGETHER]
             union = np.unique(np.concatenate(group))
-            self._weights.append(head.weight.detach()[torch.from_numpy(union).to(device)])
+            filled = np.resize(union, -(-len(union) // CANDIDATES_STEP) * CANDIDATES_STEP)
+            self._weights.append(head.weight.detach()[torch.from_numpy(filled).to(device)])
             for sentence, own in enumerate(group, first):
                 ids[sentence, : len(own)] = own
                 column[sentence, : len(own)] = np.searchsorted(union, own)
@@ -133,11 +136,12 @@ class ShortlistModel:
     def _score(self, outputs: Tensor, columns: Tensor, groups: Tensor) -> Tensor:
         """The products of each row with the weights of its candidates, [rows, candidates]."""
         dtype = self._head.weight.dtype
+        product = linear_in_few_shapes if dtype == torch.bfloat16 and outputs.device.type == "cpu" else linear
         each = torch.bincount(groups, minlength=len(self._weights)).tolist()
         found = []
         for weights, hidden, own in zip(
             self._weights, outputs.to(dtype).split(each), columns.split(each), strict=True
         ):
             if len(hidden):
-                found.append((hidden @ weights.t()).gather(1, own))
+                found.append(product(hidden, weights).gather(1, own))
         return torch.cat(found)

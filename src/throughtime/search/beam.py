@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import NamedTuple
@@ -10,12 +9,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning
-from throughtime.kernels.beam import BeamOptions, BeamStep, BeamTensors, Reach, fits
+from throughtime.errors import InputError
+from throughtime.kernels.beam import BeamOptions, Reach
 from throughtime.runtime.search import check_beam
 from throughtime.search.candidates import BeamRows, Candidates, Pruning, best_candidates, prune_by_hypothesis
 from throughtime.search.fixed import Decision, FixedRows, FixedSearch
-from throughtime.search.generate import SMALLEST, Finished, Hypotheses
+from throughtime.search.fused_choice import fuse_choice
+from throughtime.search.generate import Finished, Hypotheses
 from throughtime.search.strategies import Eager, LengthPenalty, Limit, NumBeams, NumReturnSequences
 
 Length = int | Tensor
@@ -165,30 +165,7 @@ class Beam:
         options = BeamOptions(
             self.end_id, self.width, self.n_best, self.length_penalty, reach, bound, self.alone
         )
-        barred = [(token, one.until) for one in search.constraints for token in one.tokens]
-        ids = [token for token, _ in barred] + [0 if self.end_id is None else self.end_id]
-        known = min(ids) >= 0 and max(ids) < log_probs.shape[1]
-        both = bool(search.constraints) == bool(barred) and not (barred and self.end_id is None)
-        if not (known and both and fits(options, log_probs)):
-            return None
-        tensors = BeamTensors(
-            search.rows.length,
-            search.rows.log_prob,
-            search.rows.live,
-            search.last,
-            search.came_from,
-            search.rows.best,
-            search.tokens,
-            search.parents,
-            search.log_probs,
-            search.ended,
-            search.live,
-        )
-        try:
-            return BeamStep(options, tensors, log_probs.shape[1], barred, SMALLEST)
-        except ThroughtimeError as error:
-            warnings.warn(f"beam search runs without its kernels: {error}", ThroughtimeWarning, stacklevel=2)
-            return None
+        return fuse_choice(options, search, log_probs)
 
     def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
         """The best results of each sentence, including those cut at the maximum length."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from throughtime.errors import DamagedModelError
 from throughtime.search.fixed import FixedSearch, FixedStrategy
@@ -32,6 +34,16 @@ def read_results(
     return strategy.finish(replace(nothing_left, ended=history.results()))
 
 
+def read_together(tensors: Sequence[Tensor]) -> list[Array]:
+    """Return tensors of one device as arrays; the host waits for a GPU only once."""
+    held = [torch.empty(one.shape, dtype=one.dtype, pin_memory=one.is_cuda) for one in tensors]
+    for own, one in zip(held, tensors, strict=True):
+        own.copy_(one, non_blocking=True)
+    if tensors[0].is_cuda:
+        torch.cuda.current_stream(tensors[0].device).synchronize()
+    return [own.numpy() for own in held]
+
+
 class Ends(NamedTuple):
     """Where results end, in the order in which they were found: all [results]."""
 
@@ -52,14 +64,13 @@ class SearchHistory:
         self.strategy: FixedStrategy = search.strategy
         self.each, self.follows, self.sentences = search.memory.rows_each or 1, search.follows, sentences
         rows = sentences * self.each
-        live = search.live[:steps, :rows].cpu().numpy()
-        over = ~live.any(axis=1)
+        kept = (search.live, search.tokens, search.parents, search.log_probs, search.ended)
+        live, *others = read_together([part[:steps] for part in kept])
+        over = ~live[:, :rows].any(axis=1)
         steps = int(over.argmax()) + 1 if over.any() else steps
-        kept = (search.tokens, search.parents, search.log_probs, search.ended)
-        self.tokens, self.parents, self.log_probs, self.ended = (
-            part[:steps, :rows].cpu().numpy() for part in kept
+        self.live, self.tokens, self.parents, self.log_probs, self.ended = (
+            part[:steps, :rows] for part in (live, *others)
         )
-        self.live = live[:steps]
         self.before = np.concatenate([first[None, :rows], self.live[:-1]])
         """Which rows lived before each step."""
 

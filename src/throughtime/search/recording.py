@@ -24,7 +24,7 @@ from throughtime.search.constraints import BarredTokens
 from throughtime.search.fixed import FixedRows, FixedSearch, FixedStrategy, SearchStart, recording_key
 from throughtime.search.generate import Constraint, Finished, StepModel, Strategy
 from throughtime.search.history import read_results
-from throughtime.search.recording_store import RECORDINGS, describe_shapes, describe_weights
+from throughtime.search.recording_store import RECORDINGS, describe_shapes, describe_weights, walk
 
 MAX_HISTORY = 2**22
 """Rows times steps; longer searches use the plain loop."""
@@ -74,7 +74,7 @@ def may_record(module: nn.Module) -> bool:
     """Whether a module has no hooks, which must be called each time, and draws no random numbers."""
     return not any(
         one._forward_hooks or one._forward_pre_hooks or (one.training and not one._modules)
-        for one in module.modules()
+        for one in walk([module])
     )
 
 
@@ -159,20 +159,22 @@ class RecordedSearch:
                 self._record(model)
             if self.replay is None:
                 self.search.advance(model)
+                self._flag.send()
             else:
                 self.replay()
-            if not self._flag.ask():
+            if not self._flag.read():
                 return step + 1
         return most
 
     def _record(self, model: StepModel) -> None:
         """Record one step; recording runs nothing."""
-        search, reference = self.search, weakref.ref(model)
+        search, flag, reference = self.search, self._flag, weakref.ref(model)
 
         def advance() -> None:
             found = reference()  # a recording must not keep its model alive
             assert found is not None
             search.advance(found)
+            flag.send()
 
         try:
             self.replay = RECORDINGS.record(advance, self.device)
@@ -183,7 +185,7 @@ class RecordedSearch:
 
 
 class LiveFlag:
-    """Whether any row lives. A GPU is asked after every step, but its answer is read some steps later."""
+    """Whether any row lives. A GPU tells after every step, but its answer is read some steps later."""
 
     def __init__(self, live: Tensor) -> None:
         self._live = live
@@ -195,9 +197,12 @@ class LiveFlag:
         """A new search begins."""
         self._flag.fill_(True)
 
-    def ask(self) -> bool:
-        """Ask about the steps up to now, and read an earlier answer, while the GPU computes."""
+    def send(self) -> None:
+        """Let the device tell the host what it knows after the steps up to now; may be recorded."""
         self._flag.copy_(self._live.any(), non_blocking=True)
+
+    def read(self) -> bool:
+        """Read the answer to an earlier step, while the GPU computes; it may be that to a later one."""
         if self._events:
             self._events.rotate()
             self._events[0].record()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor, nn
 
-from throughtime.kernels.recording import record
+from throughtime.kernels.recording import FAILURES, record
 
 MAX_RECORDINGS = 24
 """Each keeps the tensors of a search."""
@@ -81,7 +81,11 @@ class RecordingStore:
         stream = self._streams[device]
         stream.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.device(device):
-            return record(work, stream, self._find_pool(device))
+            try:
+                return record(work, stream, self._find_pool(device))
+            except FAILURES:
+                del self._pools[device]  # torch records nothing more with the pool of one that failed
+                raise
 
     def _find_pool(self, device: torch.device) -> Any:
         """The pool of the recordings of a device; torch gives one up with its last recording."""
@@ -118,8 +122,24 @@ def describe_shapes(*tensors: Tensor) -> Hashable:
     return tuple((tensor.shape, tensor.dtype) for tensor in tensors)
 
 
+def walk(modules: Iterable[nn.Module]) -> list[nn.Module]:
+    """Return modules and all their parts; a part that is shared occurs more than once.
+
+    `nn.Module.modules` gives names and looks for such parts, which takes as long as a step of a search.
+    """
+    found = list(modules)
+    for one in found:  # the list grows meanwhile
+        found.extend(part for part in one._modules.values() if part is not None)
+    return found
+
+
 def describe_weights(modules: Sequence[nn.Module]) -> Hashable:
     """Where the weights of modules are, and how products are computed."""
-    weights = [weight for one in modules for weight in (*one.parameters(), *one.buffers())]
+    weights = [
+        weight
+        for one in walk(modules)
+        for weight in (*one._parameters.values(), *one._buffers.values())
+        if weight is not None
+    ]
     precision = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-    return tuple((weight.data_ptr(), weight.shape, weight.dtype) for weight in weights), precision
+    return tuple([(weight.data_ptr(), weight.shape, weight.dtype) for weight in weights]), precision

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from throughtime.kernels.beam import BeamOptions, Reach
 from throughtime.runtime.draws import Draws
 from throughtime.runtime.search import COLDEST, check_sampling
-from throughtime.search.fixed import Decision, FixedRows
+from throughtime.search.fixed import Decision, FixedRows, FixedSearch
+from throughtime.search.fused_choice import fuse_choice
 from throughtime.search.generate import Finished, Hypotheses
 from throughtime.search.strategies import NumReturnSequences, Seed, Temperature, TopK, TopP
 
@@ -44,12 +46,18 @@ class Greedy:
         return "greedy", self.end_id
 
     def begin_fixed(self, sentences: int, steps: int) -> FixedRows:
-        """One row for each sentence."""
-        return FixedRows.begin(sentences, 1)
+        """One row for each sentence, which has no result yet."""
+        rows = FixedRows.begin(sentences, 1)
+        return rows._replace(best=rows.log_prob.new_full((sentences, 1, 1), -torch.inf))
 
     def decide(self, log_probs: Tensor, rows: FixedRows) -> Decision:
         """Every row takes its likeliest token."""
         return append_fixed(rows, log_probs, log_probs.argmax(dim=1), self.end_id)
+
+    def fuse(self, search: FixedSearch, log_probs: Tensor) -> Callable[[Tensor], None] | None:
+        """Return the kernels of a beam search with one row, which chooses the same tokens."""
+        options = BeamOptions(self.end_id, 1, 1, 0.0, Reach.ITSELF, 1.0, alone=True)
+        return fuse_choice(options, search, log_probs)
 
     def score(self, log_prob: Tensor, rank: Tensor, length: int) -> Tensor:
         """The log-probability itself."""

@@ -12,6 +12,7 @@ from throughtime.config import Config, Effect, architecture, initialisation, one
 from throughtime.errors import InputError
 from throughtime.runtime.search import MAX_LENGTH_PENALTY
 from throughtime.tasks.text_config import (
+    MOST_WORDS,
     Data,
     EmbeddingSize,
     HiddenDropout,
@@ -57,6 +58,8 @@ LARGE = {"hidden_size": 512, "lr": 3e-3}
 """The settings of a larger model, which is better if there is time for it."""
 LARGE_PASSES = 60
 """Passes of 256 units from which on 512 units, which train about half as fast, are better."""
+SMALL_BATCHES = ((150, 16), (700, 32))
+"""Updates up to which smaller batches, of which there are more in the same time, are better on a CPU."""
 MIN_BYTE_PIECES = 300  # 256 bytes, the special tokens, and some room for longer pieces
 
 
@@ -74,6 +77,12 @@ class TranslateConfig(TextConfig):
     SUGGESTED: ClassVar[frozenset[str]] = frozenset(
         {"source", "target", "shared", "max_size", "epochs", "embedding_dropout", "output_dropout"}
     )
+    REASONS: ClassVar[dict[str, str]] = {
+        "hidden_size": "a larger model is better if there is time for many epochs",
+        "batch_size": "smaller batches give more updates",
+        "embedding_dropout": "the more epochs, the more dropout",
+        "output_dropout": "the more epochs, the more dropout",
+    }
     EFFECTS: ClassVar[tuple[Effect, ...]] = (
         *TextConfig.EFFECTS,
         only_with("attention", "structure", *ATTENTIVE),
@@ -267,9 +276,10 @@ class TranslateConfig(TextConfig):
                 "source; set feed_context=true or initial_state=encoder",
             )
         languages = dataset.languages or (self.source, self.target)
-        count = cache(lambda: count_words(dataset.texts("train")))
         epochs = self.epochs
-        if epochs is None and self.minutes is None:
+        planned = epochs is not None or self.minutes is not None
+        count = cache(lambda: count_words(dataset.texts("train"), MOST_WORDS if planned else math.inf))
+        if not planned:
             epochs = suggest_epochs(count())
         return self.model_copy(
             update={
@@ -287,6 +297,12 @@ class TranslateConfig(TextConfig):
         large = passes >= LARGE_PASSES
         sizes = self._suggest_sizes() if large else {}
         return {**sizes, **self._suggest_dropout(passes / 2 if large else passes)}
+
+    def batches_for(self, updates: float) -> dict[str, Any]:
+        """Smaller batches, at the same rate, if there is time for few updates."""
+        if self.model_fields_set & {"batch_size", "max_tokens", "accumulate"}:
+            return {}
+        return next(({"batch_size": size} for most, size in SMALL_BATCHES if updates <= most), {})
 
     def settings_on(self, device: str) -> dict[str, Any]:
         """A larger model on a GPU, where the steps of a small one take as long."""

@@ -31,7 +31,7 @@ from throughtime.search.generate import Finished
 from throughtime.tasks.description import refuse_options
 from throughtime.tasks.objective import likelihood, surprisals
 from throughtime.tasks.translate.predictor import Translator, combine_translators
-from throughtime.tasks.translate.training import batch_pairs
+from throughtime.tasks.translate.training import batch_to_score
 from throughtime.tasks.translate.translation import SentenceTranslator
 from throughtime.text.texts import format_count
 
@@ -191,7 +191,7 @@ def score_pairs(translator: Translator, pairs: tuple[str, str] | Sequence[tuple[
     )
     found: dict[int, Scored] = {}
     with torch.no_grad(), matmul_precision("float32"):
-        for batch in batch_pairs(codecs, (source, target), batch_size=SCORING_BATCH, shuffle=False):
+        for batch in batch_to_score(codecs, (source, target), SCORING_BATCH):
             nats = surprisals(model, batch.to(translator.device)).cpu()
             for column, number in enumerate(batch.indices.tolist()):
                 length = int(batch.target_lengths[column])
@@ -206,7 +206,7 @@ def compute_likelihood(translator: Translator, dataset: Dataset, split: str) -> 
     ids = translator.ids(dataset, split)
     if not len(ids[0]):
         raise InputError(f"{dataset.name}, split {split}", "holds no pair to score")
-    batches = batch_pairs(translator.codecs, ids, batch_size=SCORING_BATCH, shuffle=False)
+    batches = batch_to_score(translator.codecs, ids, SCORING_BATCH)
     with matmul_precision("float32"):
         return likelihood(translator.model.eval(), batches)
 

@@ -9,6 +9,7 @@ from throughtime.config import build_config
 from throughtime.errors import InputError
 from throughtime.layers.devices import choose_precision
 from throughtime.models.bf16_search import Bf16Model
+from throughtime.runtime.shortlist import LEAST_VOCABULARY
 from throughtime.tasks.base import Predictor
 from throughtime.tasks.translate.config import Generation, TranslateConfig
 from throughtime.tasks.translate.network import build_translator
@@ -17,6 +18,8 @@ from throughtime.tasks.translate.texts import SIDES, Codecs
 from throughtime.tasks.translate.translation import SentenceTranslator
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from throughtime.data.batching.buckets import RaggedIds
     from throughtime.data.datasets import Dataset
     from throughtime.folder import ModelFolder
@@ -98,6 +101,16 @@ class Translator(SentenceTranslator, Predictor):
         super().save_description(folder)
         if self.shortlist is not None:
             write_shortlist(self.shortlist, folder)
+
+    def fit(self, dataset: Dataset, out: Path, **options: Any) -> dict[str, Any]:
+        """Check the languages, count a shortlist if the target vocabulary is large, and train."""
+        # Both take seconds. The objective, to which they could belong, is also built to measure the speed.
+        from throughtime.tasks.translate.training import warn_of_swapped_sides
+
+        self.data_notes = warn_of_swapped_sides(dataset, self.config.source, self.config.target)
+        if len(self.codecs.target.vocabulary) >= LEAST_VOCABULARY:
+            self.shortlist = build_shortlist(self.codecs, *self.ids(dataset, "train"))
+        return super().fit(dataset, out, **options)
 
     def build_shortlist(self, data: Any = None) -> None:
         """Count which target tokens translate each source token, in `data` or the training data.

@@ -18,9 +18,7 @@ from throughtime.data.splits import find_file_language
 from throughtime.metrics.bleu import BleuSums
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.ngram.detection import are_swapped
-from throughtime.runtime.shortlist import LEAST_VOCABULARY
 from throughtime.tasks.objective import TextObjective, label_loss, likelihood, masked_labels
-from throughtime.tasks.translate.shortlist import build_shortlist
 from throughtime.text.languages import language_name
 from throughtime.text.texts import format_count, one_line
 from throughtime.train.objective import Loss, State
@@ -33,6 +31,8 @@ if TYPE_CHECKING:
     from throughtime.tasks.translate.texts import Codecs
 
 VALIDATION_BATCH = 128
+SCORED_LENGTH = 100
+"""Tokens of a sentence above which fewer pairs are scored at a time."""
 SAMPLES = 3
 READ_PAIRS, EXAMINED_PAIRS = 4_000, 400
 """The check of languages reads the first pairs and examines some of them, as files may be sorted."""
@@ -53,6 +53,13 @@ def batch_pairs(codecs: Codecs, ids: PairIds, **options: Any) -> PairBatches:
     return PairBatches(*ids, *special_ids(codecs), **options)
 
 
+def batch_to_score(codecs: Codecs, ids: PairIds, size: int, **options: Any) -> PairBatches:
+    """Form batches of pairs of similar length; a few very long pairs do not pad a whole batch."""
+    longest = max(int(side.lengths.max(initial=0)) for side in ids) + 1  # with an end mark
+    most = max(size * SCORED_LENGTH, longest)
+    return batch_pairs(codecs, ids, batch_size=size, max_tokens=most, shuffle=False, **options)
+
+
 def count_targets(translator: Translator, dataset: Dataset) -> Tensor:
     """Count each token in the targets of the training data, end marks included."""
     _, target = translator.ids(dataset, "train")
@@ -62,14 +69,11 @@ def count_targets(translator: Translator, dataset: Dataset) -> Tensor:
 
 
 def prepare_training(translator: Translator, dataset: Dataset) -> TranslateObjective:
-    """Encode the pairs, check their languages, and set the length above which texts are split."""
+    """Encode the pairs, and set the length above which texts are split."""
     config = translator.config
     train = translator.ids(dataset, "train")
     usual = int(np.quantile(train[0].lengths, 0.999)) + 1 if len(train[0]) else 2  # with the end mark
     longest = max(2, min(config.max_length, usual))
-    if len(translator.codecs.target.vocabulary) >= LEAST_VOCABULARY:
-        translator.shortlist = build_shortlist(translator.codecs, *train)
-    translator.data_notes = warn_of_swapped_sides(dataset, config.source, config.target)
     translator.generation = translator.generation.model_copy(update={"max_source_tokens": longest})
     pairs: list[Pair] = []
     if "valid" in dataset.splits:
@@ -147,14 +151,8 @@ class TranslateObjective(TextObjective):
         """Measure the likelihood of all validation pairs, and translate the first ones for BLEU."""
         if self.valid is None:
             return {}
-        batches = batch_pairs(
-            self.predictor.codecs,
-            self.valid,
-            batch_size=VALIDATION_BATCH,
-            shuffle=False,
-            rank=rank,
-            world_size=world_size,
-        )
+        own = {"rank": rank, "world_size": world_size}
+        batches = batch_to_score(self.predictor.codecs, self.valid, VALIDATION_BATCH, **own)
         found = likelihood(self.model, batches)
         share = self.valid_pairs[rank::world_size]
         translations, references = self._translate(share), [pair.target for pair in share]
