@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
 import throughtime as tt
-from throughtime.tasks import planning
+from throughtime.tasks import TASKS, planning
 from throughtime.tasks.planning import Speed, measure_speed
-from throughtime.tasks.translate import config
+from throughtime.tasks.translate import config, predictor
+from throughtime.tasks.translate import training as translating
 from throughtime.tasks.translate.config import TranslateConfig, suggest_epochs
 from throughtime.train import learner
 from throughtime.train.processes import Processes
@@ -61,11 +64,87 @@ def test_a_plan_is_made_said_and_stored(speed, training, tmp_path):
     run.start()
     [planned] = [line for line in run.notes if "20 epochs" in line]
     assert "embedding_dropout=0.2" in planned
+    assert planned.count(TranslateConfig.REASONS["embedding_dropout"]) == 1
     assert "hidden_size" not in planned
     assert run.values["why"] == "0.02 minutes are over"
     model = tt.load(tmp_path / "run", task="translate")
     assert (model.config.hidden_size, model.config.output_dropout, model.config.epochs) == (8, 0.3, None)
     assert len(model.translate("one x .")) == 1
+
+
+@pytest.mark.parametrize(
+    ("task", "device", "passes", "size"),
+    [
+        ("translate", "cpu", 30, None),
+        ("translate", "cuda", 30, 512),
+        ("translate", "cuda", 5, None),
+        ("translate", "cpu", 100, 512),
+        ("language", "cpu", 30, 384),
+        ("language", "cuda", 30, 512),
+        ("language", "cuda", 10, 384),
+    ],
+)
+def test_a_gpu_with_time_for_many_epochs_gets_its_larger_model(task, device, passes, size):
+    config_type = TASKS[task].part("predictor").config_type
+    assert planning.choose_settings(config_type(data="x"), passes, 1e6, device).get("hidden_size") == size
+    given = planning.choose_settings(config_type(data="x", hidden_size=64), passes, 1e6, device)
+    assert "hidden_size" not in given
+
+
+@pytest.mark.parametrize(
+    ("given", "updates", "device", "expected"),
+    [
+        ({}, 100, "cpu", (16, 4e-3)),
+        ({}, 500, "cpu", (32, 4e-3)),
+        ({}, 100, "cuda", (64, 4e-3)),
+        ({}, 1_000, "cpu", (64, 4e-3)),
+        ({}, 10_000, "cpu", (64, 4e-3)),
+        ({"lr": 0.1}, 100, "cpu", (16, 0.1)),
+        ({"batch_size": 64}, 100, "cpu", (64, 4e-3)),
+        ({"max_tokens": 1000}, 100, "cpu", (64, 4e-3)),
+    ],
+)
+def test_few_updates_on_a_cpu_become_more(given, updates, device, expected):
+    asked = TranslateConfig(data="x", **given)
+    config = asked.model_copy(update=planning.choose_settings(asked, 1.0, updates, device))
+    assert (config.batch_size, config.lr) == expected
+
+
+def test_the_speed_of_smaller_batches_is_measured(monkeypatch, training):
+    sizes = []
+
+    def measure(model, dataset, seconds, processes):
+        sizes.append(model.config.batch_size)
+        return Speed(0.2, 20.0)
+
+    monkeypatch.setattr(planning, "measure_speed", measure)
+    settings = {key: value for key, value in TINY.items() if key != "batch_size"}
+    run, _ = training(minutes=1.0, hidden_size=8)
+    run.settings = {**settings, "data": PAIRS, "minutes": 1.0, "hidden_size": 8}
+    run.create()
+    said = []
+    options = {"processes": Processes(), "say": said.append}
+    model, _ = planning.plan_training(run.model, run.asked, run.dataset, 60.0, **options)
+    assert (sizes, model.config.batch_size) == ([64, 32], 32)
+    assert "batch_size=32" in said[0]
+
+
+@pytest.mark.parametrize(("passes", "shown"), [(0.04, "0.04"), (1.26, "1.3"), (130.2, "130")])
+def test_few_and_many_epochs_are_readable(passes, shown, speed, training):
+    speed(passes)
+    run, _ = training(minutes=1.0, hidden_size=8)
+    run.create()
+    said = []
+    planning.plan_training(run.model, run.asked, run.dataset, 60.0, processes=Processes(), say=said.append)
+    assert f" {shown} epochs" in said[0]
+    assert " 6,000 updates (10 ms each)" in said[0]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_reasons_are_about_settings(task):
+    if TASKS[task].uses_trainer:
+        config_type = TASKS[task].part("predictor").config_type
+        assert config_type.REASONS.keys() <= config_type.model_fields.keys()
 
 
 def test_with_epochs_nothing_is_planned(speed, training):
@@ -100,6 +179,23 @@ def test_measuring_leaves_the_first_weights(monkeypatch, training):
     assert steps == len(run.model.build_objective(run.dataset).batches(0, 1))
     after = run.model.model.state_dict()
     assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_what_takes_seconds_is_done_once_and_not_to_measure_the_speed(monkeypatch, training, tmp_path):
+    counted, checked = [], []
+    check = translating.warn_of_swapped_sides
+    monkeypatch.setattr(translating, "warn_of_swapped_sides", lambda *of: checked.append(1) or check(*of))
+    build = predictor.build_shortlist
+    monkeypatch.setattr(predictor, "build_shortlist", lambda *of: counted.append(1) or build(*of))
+    monkeypatch.setattr(predictor, "LEAST_VOCABULARY", 1)
+    run, _ = training(epochs=1, hidden_size=8)
+    run.create()
+    run.model.build_objective(run.dataset)
+    assert not counted
+    assert not checked
+    run.start()
+    assert len(counted) == len(checked) == 1
+    assert tt.load(tmp_path / "run", task="translate").shortlist is not None
 
 
 @pytest.fixture
@@ -166,10 +262,12 @@ def test_processes_measure_the_batches_that_they_share(monkeypatch, training):
 def test_words_are_counted_once(monkeypatch):
     counted = []
     count = config.count_words
-    monkeypatch.setattr(config, "count_words", lambda texts: counted.append(1) or count(texts))
+    monkeypatch.setattr(config, "count_words", lambda *of: counted.append(of[1]) or count(*of))
     completed = TranslateConfig(data="x").complete(tt.open_dataset(PAIRS, kind="pairs"))
     assert (completed.epochs, completed.max_size) == (40, 1_000)
-    assert len(counted) == 1
+    assert counted == [math.inf]
+    TranslateConfig(data="x", minutes=1.0).complete(tt.open_dataset(PAIRS, kind="pairs"))
+    assert counted == [math.inf, 320_000]  # more do not change the vocabulary
 
 
 @pytest.mark.parametrize("words", [100, 100_000, 10_000_000])

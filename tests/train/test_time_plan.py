@@ -20,15 +20,18 @@ def clock(monkeypatch):
     time.monotonic = lambda: time.now
     update, validate = Trainer.update, Trainer._validate
 
+    def take(seconds):
+        time.now += seconds * (time.slower if time.now >= time.slower_from else 1.0)
+
     def slow_update(trainer, group):
         update(trainer, group)
-        time.now += time.update * (time.slower if time.now >= time.slower_from else 1.0)
+        take(time.update)
 
     def slow_validation(trainer, epoch):
         objective, before = trainer.objective, trainer.objective.validate
 
         def take_time(rank, world_size):
-            time.now += time.validation
+            take(time.validation)
             return before(rank, world_size)
 
         objective.validate = take_time
@@ -68,6 +71,31 @@ def test_it_ends_on_time_with_its_schedule_at_the_end(
     assert summary.why == "5 minutes are over"
     assert trainer.record.validated_at == trainer.step  # the last weights are validated, too
     assert trainer.plan.spent <= 0.1 * clock.now + 2 * validation
+
+
+@pytest.mark.parametrize("minutes", [5.0, 0.9])
+def test_a_slow_validation_is_known_before_the_end_of_a_long_epoch(minutes, clock, language_task, trainer_of):
+    clock.validation, clock.update = 12 * minutes, minutes
+    trainer = trainer_of(language_task(**{**PLANNED, "minutes": minutes, "batch_size": 1}))
+    assert trainer.steps_per_epoch > 60
+    summary = trainer.fit()
+    assert summary.epochs == 0
+    assert len(trainer.record.scores) == (1 if minutes < 1 else 2)
+    assert abs(clock.now - 60 * minutes) <= 15
+    assert rates(trainer.run)[-1] < 0.002
+    assert trainer.record.validated_at == trainer.step
+    assert trainer.objective.model.training is False
+
+
+def test_a_short_run_that_is_killed_loses_a_tenth_of_its_time(clock, language_task, trainer_of, monkeypatch):
+    monkeypatch.setattr("throughtime.train.saved_run.time", clock)
+    trainer = trainer_of(language_task(**PLANNED, batch_size=1))
+    saved = []
+    save = trainer._save
+    trainer._save = lambda: saved.append(clock.now) or save()
+    trainer.fit()
+    assert all(after - before <= 32 for before, after in itertools.pairwise([0.0, *saved]))
+    assert len(saved) <= 12
 
 
 def test_killed_and_resumed_it_ends_after_the_same_time(clock, language_task, trainer_of):
@@ -135,3 +163,16 @@ def test_progress_is_continuous_where_the_plan_is_revised(step):
     plan.revise(step, 30.0, 0.35)
     assert plan.progress(step) == before
     assert plan.progress(10**9) == 1.0
+
+
+def test_where_updates_became_slower_a_validation_is_expected_to_be_slower_too():
+    plan = TimePlan(300.0)
+    plan.revise(0, 0.0, 1.0)
+    plan.add_validation(9.0)
+    plan.revise(100, 120.0, 3.0)
+    assert plan.reserve == 27.0
+    assert plan.is_over(110, 275.0)
+    plan.revise(120, 150.0, 0.5)
+    assert plan.reserve == 9.0
+    plan.restore(plan.state(), 150.0, 120)
+    assert plan.reserve == 9.0

@@ -242,7 +242,7 @@ def _longer(why: str) -> str:
     if why == "counted":
         return ""
     option = "epochs" if why == "all epochs done" else "early_stopping"
-    return f" To train longer, raise {'minutes' if why.endswith('minutes are over') else option}."
+    return f" To train longer, raise {'minutes' if ' minute' in why else option}."
 
 
 for _name in TASKS.own:

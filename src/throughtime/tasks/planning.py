@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from throughtime.train.progress import Reporter
+from throughtime.train.timing import format_minutes
 from throughtime.train.trainer import Trainer
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 MEASURING = 0.02
 """Share of the time that measuring the speed may take, within the bounds below."""
 SECONDS = (0.5, 5.0)
+GPU_PASSES = 20
+"""Epochs from which on a GPU has time for the settings that it has by default without a limit of time."""
 WARM_UP = 2
 """Updates that are not measured: the first ones allocate memory and choose kernels."""
 
@@ -49,23 +52,46 @@ def plan_training(
     device = model.device
     speed = measure_speed(model, dataset, seconds, processes)
     # A network that is not the task's own was built with the settings that it has.
-    chosen = asked.settings_for(seconds / speed.per_epoch) if model.config.network is None else {}
+    passes = seconds / speed.per_epoch
+    updates = seconds / speed.per_update
+    chosen = choose_settings(asked, passes, updates, device.type) if model.config.network is None else {}
     changes = {key: value for key, value in chosen.items() if getattr(model.config, key) != value}
     if changes:
         config = model.config.model_copy(update=changes)
         model = type(model).initialise(config, model.assets)
         model.adapt_to(dataset)
         model.model.to(device)
-        if config.fields_with_role("architecture") & changes.keys():
+        if (config.fields_with_role("architecture") | {"batch_size"}) & changes.keys():
             speed = measure_speed(model, dataset, seconds, processes)
     passes = seconds / speed.per_epoch
-    shown = f"{passes:.1f}" if passes < 10 else f"{passes:.0f}"
-    settings = show_settings(chosen)
-    say(
-        f"There is time for about {shown} epochs in {asked.minutes:g} minutes, at "
-        f"{1000 * speed.per_update:.3g} ms per update{': ' + settings if settings else ''}."
+    updates, digits = seconds / speed.per_update, 0 if passes >= 10 else 1 if passes >= 1 else 2
+    said = (
+        f"In {format_minutes(asked.minutes)} there is time for about {updates:,.0f} updates "
+        f"({show_milliseconds(speed.per_update)} each), which is {passes:.{digits}f} epochs."
     )
+    if chosen:
+        reasons = dict.fromkeys(asked.REASONS[key] for key in chosen if key in asked.REASONS)
+        why = f" ({'; '.join(reasons)})" if reasons else ""
+        said += f" Settings chosen for this time: {show_settings(chosen)}{why}."
+    say(said)
     return model, speed.per_update
+
+
+def choose_settings(asked: Any, passes: float, updates: float, device: str) -> dict[str, Any]:
+    """The settings that suit a number of epochs and updates on a type of device, of those not given."""
+    chosen: dict[str, Any] = asked.settings_for(passes)
+    if passes >= GPU_PASSES:
+        chosen |= asked.settings_on(device)
+    return chosen | asked.batches_for(updates) if device == "cpu" else chosen
+
+
+def show_milliseconds(seconds: float) -> str:
+    """The time of an update.
+
+    >>> [show_milliseconds(seconds) for seconds in (0.0593, 0.1283, 9.02)]
+    ['59.3 ms', '128 ms', '9,020 ms']
+    """
+    return f"{1000 * seconds:,.0f} ms" if seconds >= 0.1 else f"{1000 * seconds:.3g} ms"
 
 
 def show_settings(settings: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from throughtime.layers.stack import Stack
 
 MIN_PIECES, MAX_PIECES, WORDS_PER_PIECE = 1_000, 8_000, 40
+MOST_WORDS = MAX_PIECES * WORDS_PER_PIECE
+"""Words from which on a vocabulary has its maximum size, so that no more of them need to be counted."""
 
 Size = Annotated[int, Field(ge=1)]
 Data = Annotated[str, Field(description="a name from `throughtime data list`, a file, or a folder of splits")]
@@ -119,15 +122,22 @@ class TextConfig(StackConfig):
     EFFECTS: ClassVar[tuple[Effect, ...]] = (*StackConfig.EFFECTS, MIN_FREQ)
 
 
-def count_words(texts: Iterable[str]) -> int:
-    """Count running words by their spaces. Ideographs are written without spaces; three count as one word.
+def count_words(texts: Iterable[str], most: float = math.inf) -> int:
+    """Count running words by their spaces, until there are `most`.
+
+    Ideographs are written without spaces; three count as one word.
 
     >>> count_words(["a few words", "很多字" * 3])
     6
+    >>> count_words(["a few words"] * 100, most=10)
+    12
     """
-    return sum(
-        max(text.count(" ") + 1, len(text.encode()) // 9 if not text.isascii() else 0) for text in texts
-    )
+    count = 0
+    for text in texts:
+        count += max(text.count(" ") + 1, len(text.encode()) // 9 if not text.isascii() else 0)
+        if count >= most:
+            break
+    return count
 
 
 def choose_max_size(given: int | None, tokens: str, count: Callable[[], int]) -> int | None:

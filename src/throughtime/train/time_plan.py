@@ -12,6 +12,12 @@ SPAN = 0.15
 """The speed is that of the last part of the run, of this share of its time."""
 FIRST_RESERVE = 0.03
 """Share of the time kept for the last validation, until one has been measured."""
+FIRST_CHECK = 0.25
+"""Share of the training after which a first validation is made inside an epoch that does not end soon."""
+SHORT = 60.0
+"""Seconds of a run below which it is not made, as it would take too much of the time."""
+CHECKPOINTS = 0.1
+"""Share of the time between two checkpoints, at most."""
 
 
 @dataclass
@@ -39,12 +45,19 @@ class TimePlan:
     reached: float = 0.0
     last: int = 0
     """Progress was `reached` at update `start`, and is 1 at update `last`."""
+    per_update: float = 0.0
+    """Seconds of an update now; 0 if not measured yet."""
+    at_validation: float = 0.0
+    """The same when a validation was last timed: where updates are slower now, validations are, too."""
     laps: deque[tuple[float, int]] = field(default_factory=deque)
 
     @property
     def reserve(self) -> float:
         """Seconds kept for the last validation."""
-        return self.seconds * FIRST_RESERVE if self.validation is None else self.validation
+        if self.validation is None:
+            return self.seconds * FIRST_RESERVE
+        slower = self.per_update / self.at_validation if self.at_validation else 1.0
+        return self.validation * max(1.0, slower)
 
     def progress(self, step: int) -> float:
         """The share of the training that is done before update `step`."""
@@ -62,10 +75,17 @@ class TimePlan:
         cost = self.reserve
         return self.spent + cost <= CHECKS * elapsed and elapsed + 2 * cost < self.seconds
 
+    def needs_validation(self, step: int, epoch_end: int, elapsed: float) -> bool:
+        """Whether to validate inside an epoch, to know in time how long the last validation will take."""
+        unknown = self.validation is None and self.seconds >= SHORT
+        due = self.progress(step) >= FIRST_CHECK and self.progress(epoch_end) >= 2 * FIRST_CHECK
+        return unknown and due and self.allows_validation(elapsed)
+
     def add_validation(self, seconds: float) -> None:
         """Note that a validation took this time."""
         self.validation = seconds if self.validation is None else max(seconds, self.validation / 2)
         self.spent += seconds
+        self.at_validation = self.per_update
 
     def observe(self, step: int, elapsed: float) -> None:
         """Revise the plan by the speed of the last updates, about a hundred times in a run."""
@@ -81,6 +101,7 @@ class TimePlan:
 
     def revise(self, step: int, elapsed: float, per_update: float) -> None:
         """Plan the remaining updates, which take this number of seconds each."""
+        self.per_update = per_update
         left = max(0.0, self.seconds - self.reserve - elapsed)
         if step and self.validation is not None:
             left *= 1 - min(CHECKS, self.spent / max(elapsed, 1e-9))  # more validations will take their share

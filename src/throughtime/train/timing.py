@@ -28,6 +28,7 @@ class Clock:
         self._began = time.perf_counter()
         self._before = self._inside = 0.0
         self._events: deque[tuple[torch.cuda.Event, torch.cuda.Event]] = deque()
+        self._unused: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []  # creating them takes time
 
     @contextmanager
     def inside(self) -> Iterator[None]:
@@ -39,10 +40,13 @@ class Clock:
             return
         import torch  # counted models report their progress without it
 
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
+        if not self._unused:
+            self._unused.append((torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)))
+        start, end = self._unused.pop()
+        stream = torch.cuda.current_stream(self._device)
+        start.record(stream)
         yield
-        end.record()
+        end.record(stream)
         self._events.append((start, end))
 
     def count_unfinished(self) -> int:
@@ -50,6 +54,7 @@ class Clock:
         while self._events and self._events[0][1].query():
             start, end = self._events.popleft()
             self._inside += start.elapsed_time(end) / 1000
+            self._unused.append((start, end))
         return len(self._events)
 
     def lap(self) -> tuple[float, float]:
@@ -211,6 +216,15 @@ def format_duration(seconds: float | None) -> str:
         return f"{minute}:{second:02}"
     days, hour = divmod(hours, 24)
     return (f"{days} d " if days else "") + f"{hour}:{minute:02}:{second:02}"
+
+
+def format_minutes(minutes: float) -> str:
+    """Format the time of a training.
+
+    >>> [format_minutes(minutes) for minutes in (1.0, 1.5, 10.0)]
+    ['1 minute', '1.5 minutes', '10 minutes']
+    """
+    return f"{minutes:g} minute{'' if minutes == 1 else 's'}"
 
 
 def _round_digits(value: float, digits: int) -> float:

@@ -32,8 +32,8 @@ from throughtime.train.processes import Meetings, Processes, listen_for_interrup
 from throughtime.train.progress import Reporter
 from throughtime.train.saved_run import restore_run, save_run
 from throughtime.train.schedules import Standing, rate
-from throughtime.train.time_plan import TimePlan
-from throughtime.train.timing import Clock, Report
+from throughtime.train.time_plan import CHECKPOINTS, TimePlan
+from throughtime.train.timing import Clock, Report, format_minutes
 
 
 class Trainer:
@@ -75,7 +75,7 @@ class Trainer:
         self.guard = Guard(self.learner, self.checkpoints, config.report_every)
         self.last_train: dict[str, float] = {}
         self.meetings = Meetings(self.processes)
-        self.out_of_time = False
+        self.out_of_time = self.validates_early = False
         self.clock = Clock(self.device)
         self.clock_before = [0.0, 0.0]
         self.began = self.saved_at = time.monotonic()
@@ -98,9 +98,17 @@ class Trainer:
                 self._end_inside(why)
             elif self.step > self.record.validated_at:  # stopped between two validations
                 self._validate_and_save()
-        epochs, best = self.position["epoch"], self.record.best
-        best_epoch, skipped = self.record.best_epoch, self.learner.tally.skips
-        return Summary(self.step, epochs, self.seconds(), self.last_train, best, best_epoch, why, skipped)
+        return Summary(
+            steps=self.step,
+            epochs=self.position["epoch"],
+            seconds=self.seconds(),
+            train=self.last_train,
+            best=self.record.best,
+            best_epoch=self.record.best_epoch,
+            best_step=self.record.best_step,
+            why=why,
+            skipped=self.learner.tally.skips,
+        )
 
     def _epoch(self) -> None:
         self.objective.model.train()
@@ -116,6 +124,12 @@ class Trainer:
                 self._report()
             every = self.config.checkpoint_every
             due = self._agree() or (every is not None and self.step % every == 0)
+            if self.validates_early:
+                self._report()
+                self._validate_inside()
+                self.clock.lap()
+                self.objective.model.train()
+                self.validates_early = False
         else:
             self._close_epoch()
 
@@ -124,13 +138,18 @@ class Trainer:
         if not self.meetings.due(self.step):
             return False
         now, minutes = time.monotonic(), self.config.checkpoint_minutes
+        if minutes is not None and self.plan is not None:  # a run that is killed loses little of its time
+            minutes = min(minutes, self.plan.seconds / 60 * CHECKPOINTS)
         stale = minutes is not None and now - self.saved_at > 60 * minutes
         flags = [self.interrupts.asked, self._time_is_over(), stale]
         asked, self.out_of_time, due = self.meetings.hold(self.step, now, flags, self.device)
         if self.plan is not None:
             # All processes plan with the mean of their clocks, so that their rates are the same.
             (seconds,) = self.processes.sum([self.seconds()], self.device)
-            self.plan.observe(self.step, seconds / self.processes.world_size)
+            elapsed = seconds / self.processes.world_size
+            self.plan.observe(self.step, elapsed)
+            end = self.step + self.steps_per_epoch - self.place()[1]
+            self.validates_early = self.plan.needs_validation(self.step, end, elapsed)
             self.reporter.plan(self.epochs, self.plan.last)
         if asked:
             raise InterruptedRunError(self._save())
@@ -256,11 +275,14 @@ class Trainer:
         self._report()
         epoch, _ = self.place()
         self.reporter.say(f"{why}: stopped in epoch {epoch}, after update {self.step:,}.")
-        if self.record.best and self.plan is None:
-            return
+        if not self.record.best or self.plan is not None:
+            self._validate_inside()
+
+    def _validate_inside(self) -> None:
+        """Validate inside an epoch."""
         total, targets, *_ = self.learner.tally.state(self.processes)
         self.last_train = self.objective.training_measures(total / targets) if targets else {}
-        self._validate(epoch)
+        self._validate(self.place()[0])
 
     def _validate_and_save(self) -> None:
         """Validate at the end of an epoch, and write a checkpoint."""
@@ -330,7 +352,8 @@ class Trainer:
             return f"no better validation for {stalled * self.config.validate_every} epochs"
         # Each process has its own clock; if the time of one is over, all stop.
         if self.processes.sum([float(self.out_of_time or self._time_is_over())], self.device)[0]:
-            return f"{self.config.minutes:g} minutes are over"
+            minutes = self.config.minutes or 0.0
+            return f"{format_minutes(minutes)} {'is' if minutes == 1 else 'are'} over"
         return None
 
     def _time_is_over(self) -> bool:
