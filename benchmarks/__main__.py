@@ -9,6 +9,7 @@ import sys
 
 NAMES = (
     "ngram",
+    "kenlm",
     "ngram_memory",
     "ids_memory",
     "recurrence_cpu",

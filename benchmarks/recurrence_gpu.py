@@ -31,7 +31,7 @@ import torch
 
 from benchmarks.linear_scan_gpu import over_bytes
 from throughtime.layers.stack import Stack
-from throughtime.recurrence.choice import choose_for_layers
+from throughtime.recurrence.choice import choose_for_layers, expecting_graphs
 from throughtime.recurrence.measuring import (
     MAKERS,
     TimingCase,
@@ -101,9 +101,11 @@ def time_case(case: TimingCase) -> Row:
         figures[name] = call_microseconds(call, least=3) / per
         figures[f"{name}_replayed"] = microseconds(record_graph(call)) / per
         torch.cuda.empty_cache()  # what one of them keeps may not leave room for the other
+    layers, x = [layer.cells for layer in stack._layers()], case.build_data()[0]
     with torch.set_grad_enabled(case.trains):
-        layers = [layer.cells for layer in stack._layers()]
-        figures["backend"] = choose_for_layers(layers, case.build_data()[0]).name
+        figures["backend"] = choose_for_layers(layers, x).name
+        with expecting_graphs():
+            figures["backend_replayed"] = choose_for_layers(layers, x).name
     return figures
 
 
@@ -186,7 +188,7 @@ def _describe(case: TimingCase, row: Row) -> str:
         f"{case.title:52}"
         + "".join(f"{figure:8.2f}" for figure in figures)
         + "".join(f"{ratio:7.2f}" for ratio in compute_ratios(row).values())
-        + f"  {row['backend']}"
+        + f"  {' / '.join(dict.fromkeys((row['backend'], row['backend_replayed'])))}"
     )
 
 
@@ -205,7 +207,8 @@ def summarise(rows: list[Row]) -> list[Row]:
         some = [row for row in rows if row["dtype"] == dtype and row["trains"] and "error" not in row]
         for way, aim in AIMS.items():
             ratios = [compute_ratios(row)[way] for row in some]
-            torch_s = [compute_ratios(row)[way] for row in some if row["backend"] == "native"]
+            chosen = "backend" if way == "called" else "backend_replayed"
+            torch_s = [compute_ratios(row)[way] for row in some if row[chosen] == "native"]
             name = f"{dtype} {way}, {len(some)} shapes:"
             found += [
                 _judge(f"{name} geometric mean", compute_mean(ratios), at_least=aim),

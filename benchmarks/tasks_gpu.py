@@ -29,6 +29,7 @@ from benchmarks.device_time import profile_kernels
 from benchmarks.tasks_cases import CASES, Case, create
 from benchmarks.tasks_plain import PlainTraining, build_plain
 from throughtime.layers.devices import matmul_precision
+from throughtime.recurrence import calibration
 from throughtime.train.prefetch import own_stream
 from throughtime.train.progress import Reporter
 from throughtime.train.trainer import Trainer
@@ -216,6 +217,7 @@ def run(names: tuple[str, ...] = (), seconds: float = 3.0) -> dict[str, Any]:
         return {"skipped": "no GPU"}
     device = torch.device("cuda", torch.cuda.current_device())
     profile_kernels(lambda: torch.zeros(1, device=device))  # the profiler starts before any graph is recorded
+    calibration.get_rates(device.index)  # measured once per machine, in memory that no training needs
     print(HEADER, file=sys.stderr, flush=True)
     rows = []
     for case in CASES:

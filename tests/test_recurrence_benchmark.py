@@ -51,6 +51,7 @@ def rows(ratios, backend="persistent", dtype="bfloat16"):
             **case,
             "dtype": dtype,
             "backend": backend,
+            "backend_replayed": backend,
             "ours": 1.0,
             "ours_replayed": 1.0,
             "theirs": a,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 TYPED = {
     "fill": "one ___ three",
     "forecast": "y\n" + "\n".join(f"{step % 8 / 8}" for step in range(40)),
@@ -23,14 +21,17 @@ def sections_of(page):
 
 
 def settled(page, quiet=0.25):
-    """Wait until no section has asked for anything for some time, counted in seconds."""
+    """Wait until no section has asked for anything for some seconds.
+
+    The page's own timers count them: on a busy machine, those that it has set for a request come late too.
+    """
     still = 0.0
     while still < quiet:
         busy = page.locator("section[aria-busy]")
         if busy.count():
             still = 0.0
             busy.first.wait_for(state="detached")
-        time.sleep(0.05)
+        page.evaluate("() => new Promise((done) => { setTimeout(done, 50); })")
         still += 0.05
 
 

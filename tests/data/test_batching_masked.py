@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.refusals import refuses
@@ -39,20 +40,24 @@ def test_every_sentence_once_with_a_mask_at_least(rows, share, batch_size):
 
 
 @settings(max_examples=50, deadline=None)
-@given(sentences, st.floats(0.01, 1), st.floats(0, 1))
-def test_more_tokens_may_be_asked_than_are_hidden(rows, share, asked_share):
+@given(sentences, st.floats(0.01, 1), st.integers(1, 7))
+def test_all_tokens_may_be_asked_whether_hidden_or_not(rows, share, batch_size):
     data = numbered(rows)
-    plain = MaskedBatches(data, share=share, batch_size=4, seed=3)
-    for batch, alone in zip(
-        MaskedBatches(data, share=share, asked_share=asked_share, batch_size=4, seed=3), plain, strict=True
+    options = {"share": share, "batch_size": batch_size, "seed": 3}
+    for batch, masked_only in zip(
+        MaskedBatches(data, ask_all=True, **options), MaskedBatches(data, **options), strict=True
     ):
-        assert batch.places.tolist() == alone.places.tolist() == alone.asked.tolist()
-        assert batch.count == len(batch.asked) == len(batch.labels)
-        assert {*batch.places.tolist()} <= {*batch.asked.tolist()}
-        steps, columns = np.divmod(batch.asked.numpy(), batch.rows)
-        assert (steps < batch.lengths.numpy()[columns]).all()
-    whole = MaskedBatches(data, share=0.01, asked_share=1.0)
-    assert sorted(masked(whole)) == list(range(len(data.flat)))
+        assert batch.count == len(batch.asked) == len(batch.labels) == int(batch.lengths.sum())
+        assert torch.equal(batch.labels, batch.ids.flatten()[batch.asked])
+        assert {*batch.places.tolist()} <= {*masked_only.places.tolist()} <= {*batch.asked.tolist()}
+        assert len(batch.places)
+
+
+def test_tokens_that_are_all_asked_for_see_as_many_masks_as_was_said():
+    data = numbered([[0] * 5] * 4000)
+    batches = MaskedBatches(data, ask_all=True, share=0.15, batch_size=100)
+    hidden = sum(len(batch.places) for batch in batches) / len(data.flat)
+    assert abs(hidden - 0.15) < 0.01  # with one in every sentence at least it would be 0.24
 
 
 def test_masks_are_drawn_anew_each_epoch_and_from_the_seed():

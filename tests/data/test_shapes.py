@@ -11,14 +11,9 @@ import torch
 from throughtime.data.batching.batches import real_positions
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.pairs import ConditionedBatches, PairBatches
-from throughtime.data.batching.sequences import (
-    IGNORED,
-    LabelledBatches,
-    MaskedBatches,
-    TaggedBatches,
-    TaggedRows,
-)
+from throughtime.data.batching.sequences import IGNORED, LabelledBatches, MaskedBatches
 from throughtime.data.batching.shapes import MERGED_AT_MOST, PaddedShapes, merge_shapes, round_rows
+from throughtime.data.batching.tagged import TaggedBatches, TaggedRows
 from throughtime.data.batching.text import SequentialPartition
 from throughtime.data.records import Specials
 from throughtime.models import heads
@@ -55,7 +50,9 @@ def test_few_numbers_of_rows_occur(kind):
     seen = batches_of(kind, batch_size=None, max_tokens=200).sample(10**6)
     shapes = PaddedShapes.choose(seen, 24)
     for axis in seen[0].row_axes:
-        given, padded = ([batch.sizes[axis] for batch in some] for some in (seen, map(shapes.pad, seen)))
+        given, padded = (
+            [sizes[axis] for sizes in some] for some in ([one.sizes for one in seen], map(shapes.find, seen))
+        )
         assert len(set(padded)) <= 2 * np.log2(2 * max(given) / min(given)) + 1
         assert len(set(padded)) < len(set(given))
         assert max(padded) == max(given)
@@ -74,7 +71,7 @@ def test_the_batches_of_an_epoch_get_at_most_that_number_of_shapes(kind, limit):
     seen = batches.sample(10**6)
     assert len(seen) == len(batches)
     shapes = PaddedShapes.choose(seen, 6)
-    padded = [shapes.pad(batch) for batch in seen]
+    padded = [batch.pack(shapes.find(batch)) for batch in seen]
     assert len({tuple(batch.sizes.values()) for batch in seen}) > 6
     assert 1 < len({tuple(batch.sizes.values()) for batch in padded}) <= 6
     for before, after in zip(seen, padded, strict=True):
@@ -88,20 +85,20 @@ def test_the_batches_of_an_epoch_get_at_most_that_number_of_shapes(kind, limit):
 
 
 def test_padding_has_no_targets():
-    pairs = next(iter(batches_of("pairs"))).pad({"source": 40, "target": 50, "rows": 70})
+    pairs = next(iter(batches_of("pairs"))).pack({"source": 40, "target": 50, "rows": 70})
     assert pairs.source.shape == (40, 70)
     assert pairs.inputs.shape == pairs.labels.shape == (50, 70)
     assert int(real_positions(50, pairs.target_lengths).sum()) == pairs.count
     assert int(pairs.source_lengths.min()) == 1  # no encoder has to know what an empty sentence is
-    labelled = next(iter(batches_of("labelled"))).pad({"steps": 40, "rows": 70})
+    labelled = next(iter(batches_of("labelled"))).pack({"steps": 40, "rows": 70})
     assert int((labelled.labels != IGNORED).sum()) == labelled.count
     assert IGNORED == heads.IGNORED
 
 
 def test_hidden_places_stay_hidden_and_no_others():
-    batch = next(one for one in batches_of("masked", batch_size=10, asked_share=0.4) if 0 not in one.places)
+    batch = next(one for one in batches_of("masked", batch_size=10, ask_all=True) if 0 not in one.places)
     more = {"masks": len(batch.places) + 5, "targets": len(batch.asked) + 3}
-    padded = batch.pad({"steps": 40, "rows": 13, **more})
+    padded = batch.pack({"steps": 40, "rows": 13, **more})
     hidden, wanted = (
         torch.zeros(one.ids.shape, dtype=torch.bool)
         .flatten()
@@ -121,7 +118,7 @@ def test_the_smallest_shape_that_holds_a_batch_is_taken_and_none_is_cut():
     shapes = PaddedShapes(("steps", "rows"), np.array([[10, 16], [20, 15], [30, 16], [99, 16]]))
     for steps, taken in ((10, 10), (11, 30), (31, 99), (100, 100)):
         given = replace(batch, ids=torch.zeros(steps, 16, dtype=torch.long))
-        assert shapes.pad(given).ids.shape == (taken, 16)
+        assert given.pack(shapes.find(given)).ids.shape == (taken, 16)
 
 
 def test_shapes_that_are_fixed_stay():
@@ -132,7 +129,7 @@ def test_shapes_that_are_fixed_stay():
 def test_more_shapes_cost_less_padding():
     seen = batches_of("pairs", batch_size=8).sample(10**6)
     costs = [
-        sum(PaddedShapes.choose(seen, most).pad(batch).labels.numel() for batch in seen)
+        sum(batch.pack(PaddedShapes.choose(seen, most).find(batch)).labels.numel() for batch in seen)
         for most in (2, 8, 10**6)
     ]
     assert costs[0] > costs[1] > costs[2] == sum(batch.labels.numel() for batch in seen)

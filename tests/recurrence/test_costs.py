@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from throughtime.cells import GRU, LSTM, RNN, MinGRU
 from throughtime.kernels.elements import ElementKind
-from throughtime.recurrence import calibration, torch_costs
+from throughtime.recurrence import calibration, choice, torch_costs
 from throughtime.recurrence.choice import choose_backend
-from throughtime.recurrence.comparison import MARGIN, _compare, wins
+from throughtime.recurrence.comparison import MARGIN, SLOWEST, _compare, wins
 from throughtime.recurrence.costs import DEFAULTS, H200, HALF_RATE, TimedCall, Times, predict_ours
 from throughtime.recurrence.linear_scan import LinearScan
 from throughtime.recurrence.persistent import Persistent, find_form
@@ -89,8 +89,21 @@ def test_what_does_not_fit_has_no_time():
         (Times(10.0, 10.0), Times(10.0 * MARGIN + 0.01, 10.0 * MARGIN + 0.01), True),
     ],
 )
-def test_ours_must_be_faster_called_and_replayed(ours, others, won):
+def test_what_is_recorded_must_be_faster_called_and_replayed(ours, others, won):
     assert wins(ours, others) is won
+
+
+@pytest.mark.parametrize(
+    ("ours", "others", "won"),
+    [
+        (Times(10.0, 5.0), Times(20.0, 3.0), True),
+        (Times(10.0, 10.0), Times(20.0, 10.0 / SLOWEST - 0.01), False),
+        (Times(10.0, 5.0), Times(10.0 * MARGIN - 0.01, 20.0), False),
+        (None, Times(20.0, 20.0), False),
+    ],
+)
+def test_what_is_called_must_be_faster_called(ours, others, won):
+    assert wins(ours, others, recorded=False) is won
 
 
 def test_a_slow_host_makes_calls_slower_but_not_replays():
@@ -170,13 +183,13 @@ def test_a_ragged_batch_is_recorded_only_with_our_kernels():
         for form in (Form.GRU_AFTER, Form.LSTM, Form.TANH):
             for kind in (ElementKind.BF16, ElementKind.TF32):
                 call = TimedCall(form, kind, steps, batch, hidden, hidden, ragged=True)
-                assert _compare(call, H200, rates, False), call
+                assert _compare(call, H200, rates, False, True), call
 
 
 class OnGpu:
     """What the choice asks of a tensor."""
 
-    device, dtype, requires_grad = torch.device("cuda"), torch.bfloat16, True
+    device, is_cuda, dtype, requires_grad = torch.device("cuda"), True, torch.bfloat16, True
 
     def __init__(self, *shape):
         self.shape = shape
@@ -204,7 +217,10 @@ def auto(monkeypatch):
         x.dtype = dtype
         return choose_backend(cell, x, lengths, carry, **others).name
 
-    return choose
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    choice.forget()
+    yield choose
+    choice.forget()
 
 
 @pytest.mark.parametrize("steps", [4, 30, 1024])
@@ -214,9 +230,11 @@ def test_sentences_of_a_translator_run_in_our_kernels(auto, steps):
 
 
 def test_what_torch_does_better_is_left_to_torch(auto):
-    assert auto(LSTM(64, 64), 20, 65, 64, dtype=torch.float32) == "native"
-    assert auto(LSTM(64, 64), 20, 65, 64) == "persistent"  # cuDNN has no single launch in bf16
-    assert auto(RNN(1536, 1536), 53, 256, 1536) == "native"
+    with choice.expecting_graphs():
+        assert auto(LSTM(64, 64), 20, 65, 64, dtype=torch.float32) == "native"
+        assert auto(LSTM(64, 64), 20, 65, 64) == "persistent"  # cuDNN has no single launch in bf16
+        assert auto(RNN(1536, 1536), 53, 256, 1536) == "native"
+    assert auto(LSTM(49, 49), 476, 11, 49, dtype=torch.float32, layers=3) == "native"
 
 
 def test_without_torch_s_kernel_ours_is_compared_with_a_loop(auto):
@@ -225,21 +243,53 @@ def test_without_torch_s_kernel_ours_is_compared_with_a_loop(auto):
     assert auto(RNN(1536, 1536, torch.sin), 1, 64, 1536) == "reference"
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("make", [RNN, GRU, LSTM, MinGRU])
+def test_factors_on_gradients_run_in_our_kernels(auto, make, dtype):
+    """With or without lengths: torch's kernels have no such factors, so a loop would take their place."""
+    for steps, batch, hidden in ((8, 5, 32), (70, 20, 650), (35, 64, 1024)):
+        carry, lengths = torch.ones(steps, batch), torch.full((batch,), steps)
+        for more in ({}, {"lengths": lengths}):
+            chosen = auto(make(hidden, hidden), steps, batch, hidden, dtype=dtype, carry=carry, **more)
+            assert chosen == ("linear" if make is MinGRU else "persistent")
+
+
 @pytest.mark.parametrize("steps", [1, 8, 500])
 def test_linear_cells_run_in_one_launch(auto, steps):
     assert auto(MinGRU(64, 64), steps, 3, 64) == "linear"
 
 
-def test_the_choice_is_the_same_while_a_graph_is_recorded(auto, monkeypatch):
-    shapes = [(steps, batch, 256) for steps in (1, 10, 100) for batch in (1, 30, 250)]
-    cell = LSTM(256, 256)
-    before = [auto(cell, *shape, dtype=torch.float32) for shape in shapes]
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
-    assert [auto(cell, *shape, dtype=torch.float32) for shape in shapes] == before
+def test_where_graphs_are_expected_recording_changes_no_choice(auto, monkeypatch):
+    shapes = [(steps, batch, size) for steps in (1, 10, 100) for batch in (1, 30, 250) for size in (64, 256)]
+
+    def choose():
+        return [auto(LSTM(shape[2], shape[2]), *shape, dtype=torch.float32) for shape in shapes]
+
+    called = choose()
+    with choice.expecting_graphs():
+        before = choose()
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+        assert choose() == before
+    assert choose() == before
+    assert {*before} == {"native", "persistent"}
+    # What runs on our kernels when recorded has run on them before, and all kernels have been tried.
+    assert all(
+        one == "persistent" for one, other in zip(called, before, strict=True) if other == "persistent"
+    )
+
+
+def test_a_small_layer_that_is_called_runs_where_the_host_is_done_sooner(auto):
+    cell = RNN(50, 50)
+    assert auto(cell, 132, 33, 50, dtype=torch.float32) == "persistent"
+    with choice.expecting_graphs():
+        assert auto(cell, 132, 33, 50, dtype=torch.float32) == "native"
+    with torch.no_grad():
+        assert auto(cell, 132, 33, 50, dtype=torch.float32) == "native"
 
 
 def test_rates_that_change_change_the_choice(auto, monkeypatch):
     assert auto(LSTM(512, 512), 35, 20, 512) == "persistent"
     slow = replace(DEFAULTS, exchange=20.0)
     monkeypatch.setattr(calibration, "get_rates", lambda device: slow)
+    choice.forget()
     assert auto(LSTM(512, 512), 35, 20, 512) == "native"

@@ -14,7 +14,7 @@ from tests.refusals import refuses
 from throughtime.cells import GRU, LSTM, RNN, ProjectedLSTM
 from throughtime.layers import stack as stack_module
 from throughtime.layers.stack import Stack
-from throughtime.recurrence import comparison, native
+from throughtime.recurrence import choice, comparison, native
 from throughtime.recurrence.choice import BACKENDS, are_alike, choose_for_layers
 from throughtime.recurrence.native import run_layers
 from throughtime.recurrence.persistent import Persistent
@@ -167,13 +167,17 @@ def asked(monkeypatch):
 
     monkeypatch.setattr(comparison, "is_faster", is_faster)
     monkeypatch.setattr("throughtime.recurrence.choice._works", lambda *_: True)
-    return calls
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    choice.forget()
+    yield calls
+    choice.forget()
 
 
 class OnGpu:
     """What the choice asks of a tensor."""
 
     device, dtype, shape, requires_grad = torch.device("cuda"), torch.bfloat16, (100, 16, 3), True
+    is_cuda = True
 
     @staticmethod
     def get_device():
@@ -187,6 +191,9 @@ def test_the_number_of_cells_that_run_at_once_is_known(layers, directions, asked
     assert choose_for_layers(cells, OnGpu).name == "persistent"
     assert choose_for_layers(cells, OnGpu, LENGTHS).name == "persistent"
     assert asked == [(layers, directions, False, True), (layers, directions, True, True)]
+    assert choose_for_layers(cells, OnGpu).name == "persistent"
+    assert len(asked) == 2  # a choice is made once
+    choice.forget()
     monkeypatch.setattr(Persistent, "refuses", lambda *_: "no room")
     assert choose_for_layers(cells, OnGpu).name == "native"
 

@@ -15,6 +15,7 @@ from throughtime.kernels import driver
 from throughtime.kernels.elements import KINDS
 from throughtime.recurrence import linear_scan, scan
 from throughtime.recurrence.backend import Reference
+from throughtime.recurrence.backpropagation import scan_in_chunks
 from throughtime.recurrence.linear_scan import LinearScan
 
 emulated = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this machine")
@@ -59,6 +60,25 @@ def test_it_equals_the_reference(make, ragged, steps, batch, hidden):  # laws 1 
     ours = everything(LinearScan(), cell, x, h, lengths, carry)
     for mine, truth in zip(ours, everything(Reference(), cell, x, h, lengths, carry), strict=True):
         torch.testing.assert_close(mine, truth, rtol=1e-5, atol=1e-5)
+
+
+@emulated
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("make", [MinGRU, MinLSTM])
+def test_chunks_of_ragged_rows_with_factors_equal_the_reference(make, reverse, monkeypatch):  # law 1
+    monkeypatch.setattr(LinearScan, "refuses", lambda *given: None)
+    torch.manual_seed(1)
+    cell, x = make(3, 6), torch.randn(17, 4, 3, requires_grad=True)
+    h, carry = torch.randn(4, 6, requires_grad=True), 2 * torch.rand(17, 4)
+    lengths = torch.tensor([17, 0, 7, 8])
+    found = []
+    for backend in ("linear", "reference"):
+        outputs, last = scan_in_chunks(
+            cell, x, (h,), lengths, chunk=7, reverse=reverse, carry=carry, backend=backend
+        )
+        loss = outputs.square().sum() + last[0].sin().sum()
+        found.append([outputs, *last, *torch.autograd.grad(loss, [x, h, *cell.parameters()])])
+    torch.testing.assert_close(*found, rtol=1e-5, atol=1e-5)
 
 
 def truth(cell, projected, h):

@@ -73,6 +73,21 @@ def test_a_replay_equals_the_reference(name, hidden, bidirectional, lengths, rep
 
 
 @emulated
+@pytest.mark.parametrize(("hidden", "recorded"), [(16, 0), (17, 1)])
+def test_weights_on_any_address_are_recorded_if_they_are_copied_anyway(hidden, recorded, replays):
+    """In cuDNN's layout, those of an odd number of units are not on boundaries of 16 bytes."""
+    stack = build("gru", hidden, layers=1)
+    for weight in stack.parameters():
+        weight.data = torch.cat([weight.new_zeros(1), weight.detach().flatten()])[1:].view(weight.shape)
+        assert weight.data_ptr() % 16 != 0
+    x, state = problem(stack)
+    reference = everything(stack, partial(stack, backend="reference"), x, state, None)
+    for _ in range(3):
+        assert_near(everything(stack, runner(stack), x, state, None), reference, 1e-5)
+    assert [one.runs for one in replays] == [2] * recorded
+
+
+@emulated
 def test_two_calls_before_a_backward_pass_do_not_share_memory(replays):
     stack = build("gru", 16, layers=1)
     run, reference = runner(stack), partial(stack, backend="reference")

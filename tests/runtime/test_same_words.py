@@ -299,7 +299,7 @@ def test_blanks_are_filled_the_same(tmp_path, tokens):
     [
         {"model": "recurrent", "head": "gaussian", "normalise": "standard", "cell": "lstm"},
         {"model": "segment", "segment": 5, "head": "quantiles", "normalise": "last", "highway": "ridge"},
-        {"model": "mlp", "head": "student", "normalise": "mean"},
+        {"model": "mlp", "head": "student", "normalise": "mean", "channels": "own"},
         {"model": "linear", "strategy": "recursive", "head": "point"},
         {"model": "recurrent", "strategy": "recursive", "head": "point", "warm_up": 4, "normalise": "mean"},
     ],

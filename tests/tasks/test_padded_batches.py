@@ -67,7 +67,7 @@ def test_padding_changes_no_loss_and_no_gradient(task, settings, data):
     for batch in objective.batches(0, 1).sample(3):
         fixed = {"readers", "read", "placed"} | ({"source"} if task == "compose" else set())
         larger = {axis: size + 3 * (axis not in fixed) for axis, size in batch.sizes.items()}
-        wanted, found = losses(objective, batch), losses(objective, batch.pad(larger))
+        wanted, found = losses(objective, batch), losses(objective, batch.pack(larger))
         torch.testing.assert_close(found[:2], wanted[:2], rtol=1e-5, atol=1e-5)
         for name, gradient in wanted[2].items():
             torch.testing.assert_close(found[2][name], gradient, rtol=1e-4, atol=1e-5, msg=f"{task}: {name}")
@@ -77,7 +77,7 @@ def test_padding_changes_no_loss_and_no_gradient(task, settings, data):
 def test_every_batch_of_texts_recurs_in_a_few_shapes(task, data):
     batches = objective_of(task, data).batches(0, 1)
     shapes = PaddedShapes.choose(batches.sample(100), 4)
-    padded = {tuple(shapes.pad(batch).sizes.values()) for batch in batches}
+    padded = {tuple(batch.pack(shapes.find(batch)).sizes.values()) for batch in batches}
     assert len(padded) <= 4
 
 

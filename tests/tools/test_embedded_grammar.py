@@ -140,13 +140,14 @@ def test_french_breaks_no_rule(pattern: str) -> None:
 
 
 def test_french_articles_agree_with_their_nouns() -> None:
-    wrong = []
-    for noun in NOUNS.values():
-        article = "un|le|ce|du|au" if noun.gender == "f" else "une|la|cette"
-        if any(noun.french == other.french and noun.gender != other.gender for other in NOUNS.values()):
-            continue
-        wrong += offenders(FRENCH, rf"(?i)(?<![\w'-])({article}) {noun.french}\b")
-    assert wrong == []
+    genders = {
+        noun.french: {other.gender for other in NOUNS.values() if other.french == noun.french}
+        for noun in NOUNS.values()
+    }
+    for gender, wrong in (("f", "un|le|ce|du|au"), ("m", "une|la|cette")):
+        nouns = "|".join(french for french, found in genders.items() if found == {gender})
+        assert nouns
+        assert offenders(FRENCH, rf"(?i)(?<![\w'-])({wrong}) ({nouns})\b") == []
 
 
 def test_french_plurals_follow_numbers_and_plural_articles() -> None:

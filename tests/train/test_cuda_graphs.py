@@ -7,7 +7,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from throughtime.data.batching.buckets import RaggedIds
+from throughtime.data.batching.sequences import LabelledBatches
+from throughtime.data.batching.text import RandomWindows
+from throughtime.recurrence import choice
 from throughtime.train.cuda_graphs import SEEN_BEFORE, WARM_UP, CudaGraphs, _key
+from throughtime.train.learner import Learner
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
 
@@ -16,6 +21,22 @@ def test_on_a_cpu_nothing_is_captured(language_task, trainer_of):
     trainer = trainer_of(language_task(capture=True, epochs=1))
     trainer.fit()
     assert trainer.learner.cuda_graphs is None
+
+
+def test_updates_choose_backends_as_recorded_ones_do(language_task, trainer_of, monkeypatch):
+    """Otherwise an update would round differently once it is recorded."""
+    learn, seen = Learner._learn, []
+
+    def watched(*given):
+        seen.append(choice.is_recorded())
+        return learn(*given)
+
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    monkeypatch.setattr(Learner, "_learn", watched)
+    trainer = trainer_of(language_task(epochs=1))
+    trainer.fit()
+    assert seen == [True] * trainer.step
+    assert not choice.is_recorded()
 
 
 def test_a_recording_is_for_one_shape(language_task):
@@ -30,6 +51,105 @@ def test_a_recording_is_for_one_shape(language_task):
     assert _key(first, (), None) != _key(third, (), None)
     assert _key(second, state, None) == _key(second, (torch.ones(4, 12),), None)
     assert _key(second, state, None) == _key(replace(second, count=7), state, None)
+
+
+@pytest.fixture
+def recorder(monkeypatch):
+    """Graphs that write down what they would do on a GPU: run, rehearse, record, replay."""
+    events = []
+
+    def record(self, key, batch, carried):
+        events.append(("record", batch.rows))
+        self._recordings[key] = batch
+        return True
+
+    monkeypatch.setattr(CudaGraphs, "_record", record)
+    monkeypatch.setattr(
+        CudaGraphs, "_replay", lambda self, own, batch, carried: events.append(("replay", batch.rows)) or ()
+    )
+    return events
+
+
+def build_batches(*rows):
+    batches = LabelledBatches(RaggedIds.of([[5, 6, 7]] * 64), [0] * 64, shuffle=False, batch_size=32)
+    (whole, _) = batches
+    return [whole.pack({"steps": 3, "rows": 32 + number}) for number in rows]
+
+
+def test_expected_shapes_are_rehearsed_and_then_recorded_the_largest_first(recorder):
+    small, large, middle = build_batches(1, 9, 5)
+    graphs = CudaGraphs(
+        lambda batch, carried: recorder.append(("run", batch.rows)) or (),
+        recorder.append,
+        rehearse=lambda batch: recorder.append(("rehearse", batch.rows)),
+    )
+    graphs.expect([small, large, middle])
+    for batch in [small] * WARM_UP + [small, middle, large]:
+        assert graphs(batch, ()) == ()
+    recordings = [("record", rows) for rows in (41, 37, 33)]
+    rehearsals = [("rehearse", 41), ("rehearse", 37)]  # the smallest has run
+    # The first shape recurs while the others warm up.
+    assert recorder[0] == ("run", 33)
+    assert [event for event in recorder if event[0] == "rehearse"] == rehearsals
+    assert recorder[-len(recordings) - 3 :] == [*recordings, ("replay", 33), ("replay", 37), ("replay", 41)]
+    assert len(graphs) == 3
+
+
+def test_updates_that_pass_on_a_state_are_recorded_as_they_come(recorder):
+    (batch,) = build_batches(1)
+    state = (torch.zeros(33, 2),)
+    graphs = CudaGraphs(lambda batch, carried: state, recorder.append, rehearse=pytest.fail)
+    graphs.expect(build_batches(9))
+    for _ in range(WARM_UP + 1):
+        graphs(batch, state)
+    assert ("record", 41) not in recorder
+
+
+def test_one_batch_of_each_shape_is_expected(language_task, trainer_of):
+    rows = RaggedIds.of([[5] * (1 + number % 9) for number in range(90)])
+    batches = LabelledBatches(rows, [0] * 90, batch_size=4)
+    learner = trainer_of(language_task()).learner
+    learner.cuda_graphs = graphs = CudaGraphs(lambda batch, carried: (), pytest.fail)
+    shapes = learner.choose_shapes(batches)
+    expected = [tuple(batch.sizes.values()) for batch in graphs._expected]
+    assert sorted(expected) == sorted(map(tuple, shapes.shapes.tolist()))
+    sizes = [steps * rows for steps, rows in expected]
+    assert sizes[0] == max(sizes)
+    windows = RandomWindows(range(100), 4, 7)  # of one shape, and the last batch is smaller
+    assert learner.choose_shapes(windows) is None
+    assert [batch.rows for batch in graphs._expected] == [4, len(windows.sample(99)[-1].lengths)]
+
+
+def weights_of(task):
+    return [weight.detach().clone() for weight in task.model.parameters()]
+
+
+def test_a_packed_batch_is_learned_with_its_count_and_its_rate(language_task, trainer_of):
+    """As it is when it is recorded, but on a CPU."""
+    found = []
+    for packed in (False, True):
+        task = language_task(seed=3, clip=None)
+        batch, learner = next(iter(task.batches(0, 1))), trainer_of(task).learner
+        (group,) = learner._optimizer.param_groups
+        if packed:
+            group["lr"] = torch.tensor(1.0)  # a tensor, as on a GPU
+            batch = batch.pack()
+            batch.write_header(40, 0.01)
+            learner._learn_packed(batch, ())
+        else:
+            group["lr"] = 0.01
+            learner._learn([batch], (), 40)
+        found.append(weights_of(task))
+    torch.testing.assert_close(*found, rtol=1e-6, atol=1e-7)
+
+
+def test_a_rehearsal_changes_no_weight(language_task, trainer_of):
+    task = language_task()
+    before, learner = weights_of(task), trainer_of(task).learner
+    learner._rehearse(next(iter(task.batches(0, 1))).pack())
+    assert all(map(torch.equal, weights_of(task), before))
+    assert all(weight.grad is None for weight in task.model.parameters())
+    assert not learner.tally.pending
 
 
 def trained(language_task, trainer_of, capture, **settings):
@@ -81,7 +201,7 @@ def test_replayed_goes_on_from_a_checkpoint(language_task, trainer_of):
 def test_what_cannot_be_recorded_is_told_and_runs(language_task):
     told = []
     task = language_task(device="cuda")
-    batch = next(iter(task.batches(0, 1))).to("cuda")
+    batch = next(iter(task.batches(0, 1))).pack(pin=True)
     drawn = []
 
     def step(batch, carried):

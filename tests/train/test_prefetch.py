@@ -9,17 +9,10 @@ from throughtime.train.prefetch import prefetch
 
 
 class Numbered:
-    """A batch that pretends to be packed."""
+    """A batch that says how it was prepared."""
 
-    padded = packed = False
-
-    def __init__(self, number):
-        self.number = number
-
-    def pack(self, pin):
-        assert pin
-        self.packed = True
-        return self
+    def __init__(self, number, shapes=None, packed=False):
+        self.number, self.padded, self.packed = number, shapes is not None, packed
 
 
 class Source:
@@ -29,22 +22,21 @@ class Source:
         self.count, self.failure, self.given = count, failure, 0
 
     def __iter__(self):
+        return self.give()
+
+    def pack_epoch(self, shapes, *, pin):
+        assert pin
+        return self.give(shapes, packed=True)
+
+    def give(self, *how, **options):
         while self.given < self.count:
             self.given += 1
-            yield Numbered(self.given)
+            yield Numbered(self.given, *how, **options)
         if self.failure is not None:
             raise self.failure
 
     def state(self):
         return {"given": self.given}
-
-
-class Shapes:
-    """Pads a batch by writing so into it."""
-
-    def pad(self, batch):
-        batch.padded = True
-        return batch
 
 
 def prepare(count, failure=None, device="cuda", shapes=None):
@@ -58,9 +50,9 @@ def test_every_batch_comes_in_order_with_the_position_after_it(device):
 
 
 def test_only_batches_for_a_gpu_are_padded_and_packed():
-    assert [(one.batch.padded, one.batch.packed) for one in prepare(2, shapes=Shapes())] == [(True, True)] * 2
+    assert [(one.batch.padded, one.batch.packed) for one in prepare(2, shapes=object())] == [(True, True)] * 2
     assert [(one.batch.padded, one.batch.packed) for one in prepare(1)] == [(False, True)]
-    (one,) = prepare(1, device="cpu", shapes=Shapes())
+    (one,) = prepare(1, device="cpu", shapes=object())
     assert (one.batch.padded, one.batch.packed) == (False, False)
 
 

@@ -178,7 +178,7 @@ def test_two_processes_plan_together(two):
     finished = json.loads((two[0] / "planned" / "training.json").read_text())
     assert finished["why"] == "0.02 minutes are over"
     assert finished["steps"] > 0
-    assert two[1].stderr.count("There is time for about") == 1
+    assert two[1].stderr.count("there is time for about") == 1
 
 
 def test_alone_nothing_is_exchanged():

@@ -44,6 +44,7 @@ def test_a_checkpoint_keeps_which_was_best():
     again = Record("bleu", "more")
     again.restore(record.values(), step=9)
     assert (again.best_epoch, again.validations_since_best, again.best) == (4, 1, record.best)
+    assert again.best_step == record.best_step > 0
     fresh = Record("bleu", "more")
-    fresh.restore({"scores": [], "best": {}, "best_at": 0, "best_epoch": 0}, step=0)
+    fresh.restore({"scores": [], "best": {}, "best_at": 0, "best_epoch": 0, "best_step": 0}, step=0)
     assert taken(fresh, (0.0, 5.0)) == [True]

@@ -24,7 +24,8 @@ def doctor(measure: Measure = False) -> Outcome:
     A backend is a way to run a cell through time; the table shows the one that `auto` chooses. The rows of a
     ragged batch have different lengths. With carry, gradients are cut or scaled between steps, as in
     truncated back-propagation. On a GPU, `auto` compares the time that our kernels and torch's are predicted
-    to take; a second table shows predictions beside measurements for a few shapes.
+    to take; a second table shows predictions beside measurements for a few shapes. If `auto` chooses another
+    backend inside CUDA graphs, as the trainer uses them, the table shows both.
 
     [bold]Example[/bold]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
@@ -51,18 +52,20 @@ class InspectsRun(RunFirst):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """The help, without the views that the model of the run does not have."""
         run = next((word for word in ctx.meta.get(__name__, ()) if is_run(word)), None)
+        shown = copy(self)
         with contextlib.suppress(ThroughtimeError):
             if run is not None:
                 from throughtime.inspection import VIEWS, find_views
 
                 offered = find_views(load_model(Path(run), "cpu"))
-                params: list[Any] = self.params  # options, and arguments that are never hidden
-                for param in params:
+                params: list[Any] = [copy(param) for param in self.params]
+                for param in params:  # options, and arguments that are never hidden
                     belongs = set(BELONGS.get(param.name, [param.name]))
                     param.hidden = belongs <= {*VIEWS} and belongs.isdisjoint(offered)
                 what = f"is {TASKS[read_task_name(Path(run))].title}"
-                self.help = f"{run} {what}, and has {_offer(offered)}." if offered else _none(run, what)
-        super().format_help(ctx, formatter)
+                shown.params = params
+                shown.help = f"{run} {what}, and has {_offer(offered)}." if offered else _none(run, what)
+        super(InspectsRun, shown).format_help(ctx, formatter)
 
 
 @as_command

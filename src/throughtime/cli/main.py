@@ -9,8 +9,9 @@ import re
 import sys
 import traceback
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -147,7 +148,7 @@ def _invoke(words: list[str]) -> int:
     """
     if "_THROUGHTIME_COMPLETE" in os.environ:  # a shell asks for completions
         app(args=words, prog_name="throughtime")
-    command = typer.main.get_command(app)
+    command = _build_command()
     try:
         with command.make_context("throughtime", words) as context:
             command.invoke(context)
@@ -159,6 +160,12 @@ def _invoke(words: list[str]) -> int:
             raise BrokenPipeError from None
         raise
     return 0
+
+
+@cache
+def _build_command() -> Any:
+    """Build the tree of commands: once for all that a process runs, as it takes longer than many of them."""
+    return typer.main.get_command(app)
 
 
 _PLAIN = (

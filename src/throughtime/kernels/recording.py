@@ -35,11 +35,31 @@ def record(work: Callable[[], None], stream: Any, pool: Any) -> Callable[[], Non
     with torch.cuda.stream(stream), torch.no_grad(), without_collection(), _spare_generator():
         # Local to this thread: others may allocate memory meanwhile.
         graph.capture_begin(pool, capture_error_mode="thread_local")
-        try:
-            work()
-        finally:
-            graph.capture_end()
+        with released_if_it_fails(pool):
+            try:
+                work()
+            finally:
+                graph.capture_end()
     return Recording(graph, work)
+
+
+@contextlib.contextmanager
+def released_if_it_fails(pool: Any) -> Iterator[None]:
+    """End the use of a pool of memory if a recording inside this block fails.
+
+    torch leaves a pool in use when a recording cannot be ended, and then never uses memory again that another
+    stream has used. Even so, nothing else can be recorded with this pool: take another one.
+    """
+    try:
+        yield
+    except BaseException:
+        _end_use(pool)
+        raise
+
+
+def _end_use(pool: Any) -> None:
+    with contextlib.suppress(RuntimeError):  # torch has ended it already
+        torch._C._cuda_endAllocateToPool(torch.cuda.current_device(), pool)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout
 
 from throughtime.cells import CELLS
-from throughtime.cells.base import Cell, State
+from throughtime.cells.base import AlikeRows, Cell, State
 from throughtime.errors import InputError
 from throughtime.recurrence.backend import Result
 from throughtime.recurrence.choice import LAYERED, are_alike
@@ -150,9 +150,10 @@ class Layer(nn.Module):
         """Whether both cells can run in one call: they are of one kind, and no hook watches them."""
         return are_alike([self.cells]) and are_unwatched(self.cells)
 
-    def step(self, x: Tensor, state: State) -> State:
+    def step(self, x: Tensor, state: State, alike: AlikeRows | None = None) -> State:
         """One step of the cell from the left; the output is the first tensor of the state. [B, I]"""
-        return self.from_left.advance(x, state)
+        cell = self.from_left
+        return cell.advance(x, state, alike) if cell.equations else cell.advance(x, state)
 
     def extra_repr(self) -> str:
         """What `print(layer)` shows."""
@@ -161,20 +162,25 @@ class Layer(nn.Module):
 
 def are_bare(layers: Sequence[Layer]) -> bool:
     """Whether calling these layers only scans their cells: no weights are dropped, and no hook watches."""
-    if any(type(layer) is not Layer or (layer.training and layer.weight_drop) for layer in layers):
-        return False
-    return are_unwatched([module for layer in layers for module in (layer, *layer.cells)])
+    for layer in layers:
+        if type(layer) is not Layer or (layer.weight_drop and layer.training):
+            return False
+        if not are_unwatched((layer,)) or not are_unwatched(layer.cells):
+            return False
+    return True
 
 
 def are_unwatched(modules: Sequence[nn.Module]) -> bool:
     """Whether no hook watches these modules."""
-    return not nn.modules.module._has_any_global_hook() and not any(
-        module._forward_pre_hooks
-        or module._forward_hooks
-        or module._backward_pre_hooks
-        or module._backward_hooks
-        for module in modules
-    )
+    for module in modules:  # not `any`: a generator takes longer than the questions
+        if (
+            module._forward_pre_hooks
+            or module._forward_hooks
+            or module._backward_pre_hooks
+            or module._backward_hooks
+        ):
+            return False
+    return not nn.modules.module._has_any_global_hook()
 
 
 def check_probability(name: str, p: float) -> float:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
-from throughtime.cells.base import Cell, GraphState, Ops, State
+from throughtime.cells.base import AlikeRows, Cell, GraphState, Ops, State
 from throughtime.errors import InputError
 from throughtime.layers.layer import (
     Builder,
@@ -151,7 +151,8 @@ class Stack(nn.Module):
         With `batch_first` x and the outputs are [B, T, ...]; states and `carry` [T, B] are as in `scan`.
         """
         self._check_input(x, ("batch", "time") if self.batch_first else ("time", "batch"))
-        x = self._swap_axes(x)
+        if self.batch_first:
+            x = x.transpose(0, 1)
         layers = self._layers()
         states = None if state is None else self._check_state(x.shape[1], state)
         alone = len(layers) == 1 and not self.bidirectional
@@ -163,7 +164,7 @@ class Stack(nn.Module):
             if alone and at_once is None:
                 at_once = scan(layers[0].cells[0], x, states, lengths, carry=carry, backend=backend)
         if at_once is not None:
-            return Result(self._swap_axes(at_once.outputs), at_once.state)
+            return Result(at_once[0].transpose(0, 1), at_once[1]) if self.batch_first else at_once
         last: list[Tensor] = []
         for number, layer in enumerate(layers):
             own: State | None = None
@@ -177,9 +178,9 @@ class Stack(nn.Module):
                 inside = torch.arange(x.shape[0], device=x.device)[:, None] < lengths.to(x.device)
                 x = torch.where(inside[..., None], x, 0.0)
             last += reached
-        return Result(self._swap_axes(x), tuple(last))
+        return Result(x.transpose(0, 1) if self.batch_first else x, tuple(last))
 
-    def step(self, x: Tensor, state: State | Tensor) -> tuple[Tensor, State]:
+    def step(self, x: Tensor, state: State | Tensor, alike: AlikeRows | None = None) -> tuple[Tensor, State]:
         """One step of every layer, for generation: x [B, I] to y [B, H], and the next state."""
         if self.refuses_generation is not None:
             raise InputError("step", f"{self.refuses_generation}; build it with bidirectional=False")
@@ -194,7 +195,7 @@ class Stack(nn.Module):
         reached: list[Tensor] = []
         for number, layer in enumerate(self._layers()):
             own = entering[len(reached) : len(reached) + len(layer.state_sizes)]
-            stepped = layer.step(self._drop(number, x), own)
+            stepped = layer.step(self._drop(number, x), own, None if number else alike)
             x = self._finish_layer(number, x, stepped[0])
             reached += stepped
         return x, tuple(reached)
@@ -293,19 +294,16 @@ class Stack(nn.Module):
             flatten([layer.cells for layer in layers], together)
 
     def _layers(self) -> list[Layer]:
-        return cast(list[Layer], list(self._list_modules("layers")))
+        return [*self._list_modules("layers")]  # type: ignore[list-item]
 
     def _list_modules(self, name: str) -> Collection[nn.Module | None]:
         """The modules of a list, without the lookups of `nn.Module`, which are slow for a short scan."""
-        return cast(nn.ModuleList, self._modules[name])._modules.values()
-
-    def _swap_axes(self, x: Tensor) -> Tensor:
-        return x.transpose(0, 1) if self.batch_first else x
+        return self._modules[name]._modules.values()  # type: ignore[union-attr]
 
     def _is_bare(self, layers: Sequence[Layer]) -> bool:
         """Whether nothing happens between the layers, and no hook watches them."""
-        dropped = self.training and self.dropout and len(layers) > 1
-        return not (self.residual or dropped or self._list_modules("norms")) and are_bare(layers)
+        dropped = self.dropout and self.training and len(layers) > 1
+        return not (dropped or self.residual or self._list_modules("norms")) and are_bare(layers)
 
     def _keeps_masks(self) -> bool:
         variational = self.variational and self.dropout > 0 and self.num_layers > 1

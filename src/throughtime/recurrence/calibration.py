@@ -23,6 +23,7 @@ import torch
 from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning, first_line
 from throughtime.files import cache_entry, whole_file, writable_cache
 from throughtime.kernels import driver
+from throughtime.recurrence import choice
 from throughtime.recurrence.costs import DEFAULTS, H200, CostRates, Gpu
 from throughtime.version import __version__
 
@@ -56,12 +57,14 @@ def measure_again(device: int) -> CostRates:
     """Measure a GPU now, even if there are stored measurements."""
     with _lock:
         _known[device] = _measure_and_store(device)
+        choice.forget()
         return _known[device]
 
 
 def forget() -> None:
     """Read the stored constants again at the next use."""
     _known.clear()
+    choice.forget()
 
 
 @functools.cache
@@ -118,6 +121,7 @@ def _measure_and_store(device: int) -> CostRates:
     derived = derive_rates(find_gpu(device))
     if driver.unavailable(device) is not None:
         return derived
+    from throughtime.recurrence.persistent_replay import RECORDINGS
     from throughtime.recurrence.probes import measure_rates
 
     try:
@@ -128,6 +132,9 @@ def _measure_and_store(device: int) -> CostRates:
             f"{problem}; `auto` uses estimates from its properties", ThroughtimeWarning, stacklevel=2
         )
         return derived
+    finally:
+        RECORDINGS.forget()  # what was recorded to be measured is of no further use
+        torch.cuda.empty_cache()
     with contextlib.suppress(OSError, InputError), whole_file(writable_cache() / _name(device)) as file:
         json.dump({"gpu": _describe(device), "rates": asdict(measured)}, file, indent=1)
     return measured

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Hashable, Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -53,6 +54,10 @@ FEW = 4
 ASSOCIATIVE_FROM = 8
 """With fewer steps, `reference` is faster than `associative` (measured on a CPU)."""
 
+MOST_CHOICES = 4096
+_chosen: dict[Hashable, Backend] = {}
+"""The choices made for GPUs: to make one takes the host longer than to launch a kernel."""
+
 
 def choose_backend(
     cell: Cell,
@@ -67,16 +72,72 @@ def choose_backend(
     `layers` and `directions` say how many such cells run in one call. A kernel of ours that does not compile
     or start is passed over, with a warning.
     """
-    on_gpu = x.device.type == "cuda"
-    trains = on_gpu and _trains(cell, x)  # on a CPU only the ranking asks
+    if not x.is_cuda:
+        return _choose(cell, x, lengths, carry, False, layers, directions)[0]  # only the ranking asks for it
+    trains = _trains(cell, x)
+    if lengths is not None:  # whether torch can pack a ragged batch depends on more than the shape
+        return _choose(cell, x, lengths, carry, trains, layers, directions)[0]
+    own = vars(cell)  # without the lookups of `nn.Module`, which are slow for what is not there
+    kind = type(cell), own.get("activation"), own.get("reset"), cell.hidden_size
+    precision = x.dtype, x.dtype is torch.float32 and torch.backends.cudnn.allow_tf32
+    use = carry is None, trains, is_recorded(), layers, directions
+    key = (*kind, x.shape, *precision, x.get_device(), *use)
+    found = _chosen.get(key)
+    if found is None:
+        found, settled = _choose(cell, x, lengths, carry, trains, layers, directions)
+        if settled and not torch.cuda.is_current_stream_capturing():
+            if len(_chosen) >= MOST_CHOICES:
+                _chosen.clear()
+            _chosen[key] = found
+    return found
+
+
+def forget() -> None:
+    """Make every choice again, as after a new measurement."""
+    _chosen.clear()
+
+
+_expecting: list[None] = []
+"""One entry for each block that expects graphs. All threads share it: a backward pass, which may run layers
+again, has a thread of its own."""
+
+
+@contextlib.contextmanager
+def expecting_graphs() -> Iterator[None]:
+    """Choose inside this block as while a CUDA graph is recorded, so that recording changes no result."""
+    _expecting.append(None)
+    try:
+        yield
+    finally:
+        _expecting.pop()
+
+
+def is_recorded() -> bool:
+    """Whether what runs on the GPU now is recorded in a CUDA graph, or will be when it recurs."""
+    return bool(_expecting) or torch.cuda.is_current_stream_capturing()
+
+
+def _choose(
+    cell: Cell,
+    x: Tensor,
+    lengths: Tensor | None,
+    carry: Tensor | None,
+    trains: bool,
+    layers: int,
+    directions: int,
+) -> tuple[Backend, bool]:
+    """Return a backend, and whether such calls can rely on it: a kernel of ours has been tried."""
     for name in rank_backends(cell, x, lengths):
         if not _pays(name, cell, x, lengths, carry, trains, layers, directions):
             continue
         backend = BACKENDS[name]
-        if backend.refuses(cell, x, lengths, carry) is None and (
-            not on_gpu or name not in GPU_ONLY or _works(backend, cell, x, carry, trains)
-        ):
-            return backend
+        if backend.refuses(cell, x, lengths, carry) is not None:
+            continue
+        if name not in GPU_ONLY or not x.is_cuda:
+            return backend, True
+        works = _works(backend, cell, x, carry, trains)
+        if works is not False:
+            return backend, works is True
     raise AssertionError("the reference refuses nothing")
 
 
@@ -146,7 +207,7 @@ def _pays(
     return x.shape[0] >= FEW or not (name == "fused" or (name == "native" and cell.equations == "lstm"))
 
 
-def _works(backend: Backend, cell: Cell, x: Tensor, carry: Tensor | None, trains: bool) -> bool:
+def _works(backend: Backend, cell: Cell, x: Tensor, carry: Tensor | None, trains: bool) -> bool | None:
     from throughtime.recurrence import trials
 
     return trials.works(backend, cell, x, carry, trains)
@@ -154,6 +215,6 @@ def _works(backend: Backend, cell: Cell, x: Tensor, carry: Tensor | None, trains
 
 def _trains(cell: Cell, x: Tensor) -> bool:
     """Whether a gradient will be needed."""
-    return torch.is_grad_enabled() and (
-        x.requires_grad or any(weight.requires_grad for weight in cell.weights().values())
-    )
+    if not torch.is_grad_enabled():
+        return False
+    return x.requires_grad or any(weight.requires_grad for weight in cell.weights().values())

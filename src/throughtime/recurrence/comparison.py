@@ -1,8 +1,10 @@
 """Whether our kernels are predicted to be faster on a GPU than the backends that would run a call instead.
 
-Ours must be faster both called from Python and replayed from a CUDA graph. The choice therefore does not
-depend on whether a graph is being recorded: a training run computes the same before and after its updates are
-recorded.
+Work that is recorded in a CUDA graph, or will be, runs on ours where they are faster both called and
+replayed. The trainer says so of all its updates (`choice.expecting_graphs`), so that a training run computes
+the same before and after they are recorded. Other training calls run on ours where they are faster called
+from Python: for small layers the host is slower than the GPU, and a recurring call of ours keeps it busy for
+half the time.
 """
 
 from __future__ import annotations
@@ -13,13 +15,16 @@ import math
 from torch import Tensor
 
 from throughtime.cells.base import Cell
-from throughtime.recurrence import calibration, native
+from throughtime.recurrence import calibration, choice, native
 from throughtime.recurrence.costs import CostRates, Gpu, TimedCall, Times, predict_ours
 from throughtime.recurrence.persistent import find_form, find_kind
 from throughtime.recurrence.torch_costs import predict_loop, predict_torch
 
 MARGIN = 1.2
 """How many times as fast our kernels must be predicted to be: predictions are off by 10 to 20 %."""
+SLOWEST = 2.0
+"""How many times the time of torch's kernels ours may take on the GPU where only the time called counts: a
+program may keep the GPU busy in other ways."""
 
 
 def is_faster(
@@ -41,18 +46,22 @@ def is_faster(
     )
     loops = native.BACKEND.refuses(cell, x, lengths, carry) is not None
     device = x.get_device()
-    return _compare(call, calibration.find_gpu(device), calibration.get_rates(device), loops)
+    recorded = choice.is_recorded() or not trains
+    return _compare(call, calibration.find_gpu(device), calibration.get_rates(device), loops, recorded)
 
 
 @functools.lru_cache(maxsize=4096)
-def _compare(call: TimedCall, gpu: Gpu, rates: CostRates, loops: bool) -> bool:
+def _compare(call: TimedCall, gpu: Gpu, rates: CostRates, loops: bool, recorded: bool) -> bool:
     others = predict_loop(call, rates) if loops else predict_torch(call, gpu, rates)
     if call.ragged and not loops:
         # To pack a ragged batch, the host looks at its lengths, which no CUDA graph can replay.
         others = others._replace(replayed=math.inf)
-    return wins(predict_ours(call, gpu, rates), others)
+    return wins(predict_ours(call, gpu, rates), others, recorded)
 
 
-def wins(ours: Times | None, others: Times) -> bool:
-    """Return whether ours is predicted to be faster both called and replayed, by more than `MARGIN`."""
-    return ours is not None and all(MARGIN * own < other for own, other in zip(ours, others, strict=True))
+def wins(ours: Times | None, others: Times, recorded: bool = True) -> bool:
+    """Return whether ours is predicted to be faster called, and if it is recorded, also replayed."""
+    if ours is None:
+        return False
+    replayed = MARGIN if recorded else 1 / SLOWEST
+    return MARGIN * ours.called < others.called and replayed * ours.replayed < others.replayed

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,7 @@ from throughtime.recurrence.choice import are_alike
 
 MODES = {"rnn": 1, "gru": 3, "lstm": 2, "lstm-projected": 2}
 """How cuDNN numbers the equations; an RNN with relu is 0."""
+PLAIN = {nn.Parameter}
 TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
@@ -70,27 +71,17 @@ def _find_second_biases(first: Cell, own: Sequence[dict[str, Tensor]]) -> Sequen
     if flat is None or torch.compiler.is_compiling():
         return None
     weights = [weight for w in own for weight in w.values()]
-    if not all(type(weight) is nn.Parameter for weight in weights) or not flat.holds(weights):
+    if {type(weight) for weight in weights} != PLAIN or not flat.holds(weights):
         return None
     if "bias_hn" not in own[0]:
         return flat.second_biases
-    linked: Sequence[Tensor] = _Link.apply(flat.second_biases, *[w["bias_hn"] for w in own])  # type: ignore[no-untyped-call]
-    return linked
-
-
-class _Link(torch.autograd.Function):
-    """The second biases of GRUs, whose last part is the memory of `bias_hn`."""
-
-    @staticmethod
-    def forward(ctx: Any, second_biases: Sequence[Tensor], *reset: Tensor) -> tuple[Tensor, ...]:
-        """Return the second biases as functions of `bias_hn`."""
-        ctx.size = len(reset[0])
-        return tuple(bias.view_as(bias) for bias in second_biases)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        """Pass on the last part of the gradients."""
-        return None, *(gradient[-ctx.size :] for gradient in gradients)
+    # The last part of each is the memory of `bias_hn`. This is the whole as a function of that part, whose
+    # gradient is a part of the whole's. A function in Python would cost the host more than all the rest here.
+    end, size = flat.second_biases[0].shape[0], first.hidden_size
+    return [
+        torch.slice_inverse(w["bias_hn"], second, 0, end - size, end, 1)
+        for w, second in zip(own, flat.second_biases, strict=True)
+    ]
 
 
 def flatten(layers: Sequence[Sequence[Cell]], together: bool = True) -> None:

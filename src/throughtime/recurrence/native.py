@@ -67,7 +67,7 @@ def run_layers(
     state is flat, cell after cell; None means zeros.
     """
     cells = [cell for layer in layers for cell in layer]
-    kernel = _kernel(cells[0], len(layers), bidirectional=len(layers[0]) > 1)
+    kernel = _kernel(cells[0], len(layers), len(layers[0]) > 1)
     entering = _zeros(cells, x) if state is None else _stack_state(cells, state)
     weights = list_weights(cells)
     if lengths is None:
@@ -87,7 +87,7 @@ Kernel = Callable[[Tensor | PackedSequence, Stacked, list[Tensor]], tuple[Tensor
 
 def _kernel(cell: Cell, layers: int, bidirectional: bool) -> Kernel:
     """Return torch's function for this number of layers of such cells."""
-    relu = getattr(cell, "activation", "") == "relu"
+    relu = vars(cell).get("activation") == "relu"
     function = torch.rnn_relu if relu else FUNCTIONS[cell.equations]
     projected = cell.equations == "lstm-projected"
 

@@ -59,10 +59,10 @@ class Recurrence(torch.autograd.Function):
 
 def settle_inputs(call: Call, x: Tensor, own: Sequence[Tensor | None]) -> list[Any]:
     """Return the rows of x [T * B, I] and the tensors named in `OWN` of each cell, each in one piece."""
-    read_by_kernel = call.size == call.width and not call.float_weights  # everything else is copied first
+    aligned = call.reads_weights
     return [
         settle(x).view(-1, call.inputs),
-        *[None if one is None else settle(one, read_by_kernel) for one in own],
+        *[None if one is None else settle(one, aligned) for one in own],
     ]
 
 

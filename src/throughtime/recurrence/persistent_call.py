@@ -54,6 +54,11 @@ class Call(NamedTuple):
         """Number of cells of all layers."""
         return self.layers * self.directions
 
+    @property
+    def reads_weights(self) -> bool:
+        """Whether kernels read the weights and the first state themselves; otherwise copies of them."""
+        return self.size == self.width and not self.float_weights
+
     def reads_backwards(self, direction: int) -> bool:
         """Whether this direction of a layer reads from the right."""
         return direction == 1 or self.reads_back

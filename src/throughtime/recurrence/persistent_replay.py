@@ -228,7 +228,8 @@ class Recordings:
                 self._seen.clear()
             return None
         size = count_bytes(call)
-        if any(address % 16 for address in addresses) or size > LARGEST:
+        misplaced = call.reads_weights and any(address % 16 for address in addresses)
+        if misplaced or size > LARGEST:
             return None
         place = call.device, get_stream(call.device)
         if place not in self._places:
@@ -236,6 +237,7 @@ class Recordings:
         try:
             replay = Replay(call, given, *self._places[place])
         except FAILURES:  # recording runs nothing, so the call can run without one
+            del self._places[place]  # torch records nothing more with the pool of one that failed
             return None
         while self._replays and (len(self._replays) >= MAX_REPLAYS or size + self._count_bytes() > MAX_BYTES):
             self._replays.popitem(last=False)

@@ -12,6 +12,7 @@ from torch.nn.functional import pad
 
 from throughtime.cells.base import Cell, State
 from throughtime.errors import InputError, unknown
+from throughtime.recurrence import native
 from throughtime.recurrence.backend import Backend, Result
 from throughtime.recurrence.choice import BACKENDS, choose_backend, choose_for_layers
 
@@ -122,17 +123,14 @@ def scan_layers(
     if name == "persistent" and _is_convertible(cells, x, narrow):
         from throughtime.recurrence import persistent
 
-        outputs, last = persistent.run_layers(layers, inside, state, rows, factors, dtype=narrow)
+        found = persistent.run_layers(layers, inside, state, rows, factors, dtype=narrow)
     elif carry is not None:
         return None
+    elif narrow is None:
+        found = native.run_layers(layers, inside, state, rows)
     else:
-        from throughtime.recurrence import native
-
-        def run(x: Tensor, state: State | None) -> Result:
-            return native.run_layers(layers, x, state, rows)
-
-        outputs, last = run(inside, state) if narrow is None else _autocast(cells, inside, state, narrow, run)
-    return Result(_append_zeros(outputs, x.shape[0]), last)
+        found = _autocast(cells, inside, state, narrow, partial(native.run_layers, layers, lengths=rows))
+    return found if inside is x else Result(_append_zeros(found.outputs, x.shape[0]), found.state)
 
 
 def find_autocast_dtype(x: Tensor) -> torch.dtype | None:
@@ -228,7 +226,7 @@ def _check_shape(cell: Cell, x: Tensor, layout: str, narrow: torch.dtype | None 
     if 0 in x.shape:
         raise InputError("x", f"has shape {list(x.shape)}: there is no step or no row to run")
     weight = next(iter(cell.weights().values()))
-    if narrow is None and x.dtype != weight.dtype:
+    if narrow is None and x.dtype is not weight.dtype:
         raise InputError(
             "x", f"is {x.dtype} but the cell's weights are {weight.dtype}; convert one of them with .to()"
         )

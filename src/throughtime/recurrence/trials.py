@@ -10,14 +10,15 @@ from torch import Tensor
 
 from throughtime.cells.base import Cell
 from throughtime.errors import ThroughtimeError, ThroughtimeWarning, first_line
+from throughtime.recurrence import choice
 from throughtime.recurrence.backend import Backend
 
 _found: dict[Hashable, bool] = {}
 _reported: set[str] = set()
 
 
-def works(backend: Backend, cell: Cell, x: Tensor, carry: Tensor | None, trains: bool) -> bool:
-    """Return whether one step of such a call runs, forward and, for training, backward.
+def works(backend: Backend, cell: Cell, x: Tensor, carry: Tensor | None, trains: bool) -> bool | None:
+    """Return whether one step of such a call runs, forward and, for training, backward; None if unknown.
 
     Kernels are compiled for a cell, its size, the number of rows and the precision; each combination is tried
     once. The reason for a failure is reported once, as a warning. While a CUDA graph is recorded nothing is
@@ -32,11 +33,11 @@ def works(backend: Backend, cell: Cell, x: Tensor, carry: Tensor | None, trains:
     if found is not None:
         return found
     if torch.cuda.is_current_stream_capturing():
-        return True
+        return None
     try:
         _run_one_step(backend, cell, x, carry, trains)
     except torch.OutOfMemoryError:  # it says nothing about the kernels
-        return True
+        return None
     except (ThroughtimeError, RuntimeError) as error:
         _report(f"backend {backend.name!r} cannot run {type(cell).__name__} here", error)
         _found[key] = False
@@ -48,6 +49,7 @@ def works(backend: Backend, cell: Cell, x: Tensor, carry: Tensor | None, trains:
 def forget() -> None:
     """Try every kernel again, and report its failure again."""
     _found.clear()
+    choice.forget()
     _reported.clear()
 
 

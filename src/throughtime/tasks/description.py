@@ -63,7 +63,7 @@ In Python: `throughtime.load("FOLDER").{words.python}`. All settings are in conf
 
 def summarise_training(values: Mapping[str, Any]) -> str:
     """Return how long a training took, why it ended, and its best validation."""
-    place = f"epoch {values['best_epoch']}" if values["best_epoch"] else f"update {values['steps']:,}"
+    place = f"epoch {values['best_epoch']}" if values["best_epoch"] else f"update {values['best_step']:,}"
     return (
         f"Trained {training_length(values)}, in {values['seconds']:.0f} s on {values['device']}: "
         f"{values['why']}.\nBest after {place}: {_best(values)}.{_skips(values)}"

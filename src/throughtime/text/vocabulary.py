@@ -162,7 +162,10 @@ class Vocabulary:
 
     def tokens(self, numbers: Iterable[int]) -> list[str]:
         """Return the tokens of several ids."""
-        return [self.token(number) for number in numbers]
+        given = list(numbers)
+        if not given or 0 <= min(given) <= max(given) < len(self._tokens):
+            return list(map(self._tokens.__getitem__, given))
+        return [self.token(number) for number in given]  # names the first that is outside
 
     @cached_property
     def hash(self) -> str:

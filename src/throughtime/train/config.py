@@ -55,6 +55,8 @@ class TrainingConfig(Config):
 
     EPOCHS: ClassVar[int] = 20
     """Number of epochs if neither epochs nor minutes are given."""
+    REASONS: ClassVar[dict[str, str]] = {}
+    """Why a setting depends on the time for training, for those that `settings_for` chooses."""
     EFFECTS: ClassVar[tuple[Effect, ...]] = (
         only_with("momentum", "optimizer", "sgd", "nt-asgd"),
         only_with("betas", "optimizer", "adam", "adamw"),
@@ -156,6 +158,13 @@ class TrainingConfig(Config):
         """The settings that suit a type of device, such as cuda, for a number of epochs, of those not given.
 
         A training of some minutes measures the speed instead: see `settings_for`.
+        """
+        return {}
+
+    def batches_for(self, updates: float) -> dict[str, Any]:
+        """The batches that suit a training on a CPU with time for this number of updates, if not given.
+
+        There, half as large batches take about half as long; a GPU has no use for them.
         """
         return {}
 

@@ -7,7 +7,7 @@ updates of a shape lies in tensors: the batch, its number of targets, the learni
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,12 @@ from torch import Tensor
 
 from throughtime.data.batching.batches import Batch
 from throughtime.errors import first_line
-from throughtime.kernels.recording import FAILURES, release_generator, without_collection
+from throughtime.kernels.recording import (
+    FAILURES,
+    release_generator,
+    released_if_it_fails,
+    without_collection,
+)
 from throughtime.train.objective import State
 
 Step = Callable[[Batch, State], State]
@@ -45,12 +50,18 @@ class CudaGraphs:
 
     All graphs share one pool of memory: each update is done before the next one begins, so that the pool is
     about as large as the largest of them. `variant` returns whatever else a step depends on, besides tensors.
+    `rehearse` does what a step does except for changing anything, so that its kernels are compiled.
     """
 
     def __init__(
-        self, step: Step, say: Callable[[str], None], variant: Callable[[], Hashable] = lambda: None
+        self,
+        step: Step,
+        say: Callable[[str], None],
+        variant: Callable[[], Hashable] = lambda: None,
+        rehearse: Callable[[Batch], None] = lambda batch: None,
     ) -> None:
-        self._step, self._say, self._variant = step, say, variant
+        self._step, self._say, self._variant, self._rehearse = step, say, variant, rehearse
+        self._expected: list[Batch] = []
         self._failed = False
         self._seen: Counter[Hashable] = Counter()
         self._recordings: dict[Hashable, _Recording] = {}
@@ -61,7 +72,7 @@ class CudaGraphs:
         return len(self._recordings)
 
     def __call__(self, batch: Batch, carried: State) -> State:
-        """Run one step; the batch may still be in pinned memory."""
+        """Run one step; the batch is packed, and may still be in pinned memory."""
         if self._failed:
             return self._step(batch, carried)
         key = _key(batch, carried, self._variant())
@@ -69,18 +80,44 @@ class CudaGraphs:
             early = self._seen[key] < SEEN_BEFORE or self._seen.total() < WARM_UP
             self._seen[key] += 1
             if early or len(self) >= MAX_GRAPHS or not self._record(key, batch, carried):
-                return self._step(batch, carried)
+                reached = self._step(batch, carried)
+                if self._seen.total() >= WARM_UP and not reached:
+                    self._record_expected()
+                return reached
         return self._replay(self._recordings[key], batch, carried)
 
+    def expect(self, batches: Iterable[Batch]) -> None:
+        """Record updates of these shapes as soon as the first updates have run, if they pass on no state.
+
+        An update that runs as it is takes as much memory as a recording, beside the pool. So all shapes are
+        rehearsed before the first is recorded; and the largest comes first, as the others then fit into its
+        memory.
+        """
+        self._expected = sorted(batches, key=lambda batch: -_count_bytes(batch))
+
+    def _record_expected(self) -> None:
+        expected = {_key(batch, (), self._variant()): batch for batch in self._expected}
+        self._expected = []
+        for key, batch in expected.items():
+            if self._seen[key] < SEEN_BEFORE:
+                self._rehearse(batch)
+                self._seen[key] += 1
+        for key, batch in expected.items():
+            if key not in self._recordings and not (len(self) < MAX_GRAPHS and self._record(key, batch, ())):
+                return
+
     def _record(self, key: Hashable, batch: Batch, carried: State) -> bool:
-        still = batch.to("cuda", non_blocking=True).pack()
+        # What the updates before have left unused: the pool needs as much, and cannot take it over.
+        torch.cuda.empty_cache()
+        still = batch.to("cuda", non_blocking=True)
         entering = tuple(part.clone() for part in carried)
         graph = torch.cuda.CUDAGraph()
         try:
             # Local to this thread: another one of the program may use the GPU meanwhile.
             stream, mode = torch.cuda.current_stream(), "thread_local"
+            self._pool = self._pool or torch.cuda.graph_pool_handle()
             recording = torch.cuda.graph(graph, pool=self._pool, stream=stream, capture_error_mode=mode)
-            with without_collection(), recording:
+            with released_if_it_fails(self._pool), without_collection(), recording:
                 reached_state = self._step(still, entering)
                 passed_state = entering if len(entering) == len(reached_state) else reached_state
                 for kept, reached in zip(passed_state, reached_state, strict=True):
@@ -96,17 +133,14 @@ class CudaGraphs:
                 raise
             self._say(f"The step cannot be recorded in a CUDA graph ({first_line(error)}).")
             return False
-        self._pool = self._pool or graph.pool()
         memory = still.memory
         assert memory is not None
         self._recordings[key] = _Recording(graph, memory, passed_state)
         return True
 
     def _replay(self, recording: _Recording, batch: Batch, carried: State) -> State:
-        if (given := batch.memory) is None:
-            given = batch.pack().memory
-        assert given is not None
-        recording.memory.copy_(given, non_blocking=True)
+        assert batch.memory is not None
+        recording.memory.copy_(batch.memory, non_blocking=True)
         pairs = zip(recording.carried, carried, strict=True) if carried else ()
         for kept, new in pairs:
             if kept is not new:
@@ -115,13 +149,20 @@ class CudaGraphs:
         return recording.carried
 
 
+def _count_bytes(batch: Batch) -> int:
+    assert batch.memory is not None
+    return batch.memory.nbytes
+
+
 def _key(batch: Batch, carried: State, variant: Hashable) -> Hashable:
     """Return what a recording depends on: every shape, and all values that are not tensors.
 
     Not the count of the batch, which a loss does not read: the learner divides by it.
     """
-    tensors = batch.tensors()
-    apart = {*tensors, "count"}
-    plain = tuple((name, value) for name, value in vars(batch).items() if name not in apart)
-    shapes = tuple((tuple(tensor.shape), tensor.dtype) for tensor in (*tensors.values(), *carried))
+    shapes = batch.describe_tensors(), tuple((tuple(part.shape), part.dtype) for part in carried)
+    plain = tuple(
+        (name, value)
+        for name, value in vars(batch).items()
+        if name != "count" and name[0] != "_" and not isinstance(value, Tensor)
+    )
     return shapes, plain, variant

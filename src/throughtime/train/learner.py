@@ -21,6 +21,7 @@ from throughtime.data.batching.shapes import PaddedShapes
 from throughtime.kernels import tally as tally_kernel
 from throughtime.layers.devices import autocast, choose_precision, trim_memory
 from throughtime.models.weights import load_weights, named_weights
+from throughtime.recurrence.choice import expecting_graphs
 from throughtime.train import optimizers
 from throughtime.train.config import TrainingConfig
 from throughtime.train.objective import Loss, Objective, State
@@ -59,13 +60,10 @@ class Learner:
         if config.capture and objective.fixed_shapes and self.device.type == "cuda" and one_by_one:
             from throughtime.train.cuda_graphs import CudaGraphs
 
-            # On the device, so that a recorded update finds there by what to divide.
-            targets = self._targets = torch.ones((), dtype=torch.int64, device=self.device)
             self.cuda_graphs = CudaGraphs(
-                lambda batch, carried: self._learn([batch], carried, targets),
-                say,
-                lambda: getattr(objective, "variant", None),
+                self._learn_packed, say, lambda: getattr(objective, "variant", None), self._rehearse
             )
+            self._rate = config.lr
         self._carried: State = ()
         size = sum(weight.numel() * weight.element_size() for weight in self._parameters)
         self._trim_memory = build_memory_trimmer(size, self.device)
@@ -76,23 +74,43 @@ class Learner:
             return None
         from throughtime.train.cuda_graphs import MAX_SHAPES
 
-        return PaddedShapes.choose(batches.sample(SAMPLED_BATCHES), MAX_SHAPES)
+        sampled = batches.sample(SAMPLED_BATCHES)
+        shapes = PaddedShapes.choose(sampled, MAX_SHAPES)
+        found: dict[object, Batch] = {}
+        for batch in sampled:
+            sizes = None if shapes is None else shapes.find(batch)
+            shape = tuple((sizes or {}).values()) or tuple(one.shape for one in batch.tensors().values())
+            if shape not in found and len(found) < MAX_SHAPES:
+                found[shape] = batch.pack(sizes)
+        self.cuda_graphs.expect(found.values())
+        return shapes
 
     def set_rate(self, rate: float) -> None:
         """Set the learning rate of the updates to come."""
+        if self.cuda_graphs is not None:
+            self._rate = rate  # it moves to the device with the batch
+            return
         optimizers.set_rate(self._optimizer, rate, self.tally.rate_factor)
 
     def update(self, batches: Sequence[Batch], count: int) -> None:
         """Take one step of the optimiser, on batches with `count` targets over all processes."""
-        if self.cuda_graphs is not None:
-            self._targets.fill_(count)
-            (batch,) = batches
-            self._carried = self.cuda_graphs(batch, self._carried)
-        else:
-            self._carried = self._learn(batches, self._carried, count)
+        with expecting_graphs():  # even if there are none: to record updates changes no result
+            if self.cuda_graphs is not None:
+                (batch,) = batches
+                batch.write_header(count, self._rate)
+                self._carried = self.cuda_graphs(batch, self._carried)
+            else:
+                self._carried = self._learn(batches, self._carried, count)
         self.averaging.update(self.tally.stepped)
         self.tally.count(count)
         self._trim_memory()
+
+    def _learn_packed(self, batch: Batch, carried: State) -> State:
+        """Take a step with the count and the rate that are in the batch, so that it can be recorded."""
+        batch = batch.to(self.device, non_blocking=True)
+        count, rate = batch.header
+        optimizers.set_rate(self._optimizer, rate, self.tally.rate_factor)
+        return self._learn([batch], carried, count)
 
     def _learn(self, batches: Sequence[Batch], carried: State, count: int | Tensor) -> State:
         """Run forward, backward, clip and step, without waiting for the device."""
@@ -105,11 +123,8 @@ class Learner:
             if self.device.type == "cuda":
                 batch = batch.to(self.device, non_blocking=True)
             with _exchange(self._loss, last=number == len(batches) - 1):
-                with autocast(self.device, self.precision):
-                    loss, carried = self._loss(batch, carried)
-                whole = loss.total if loss.penalty is None else loss.total + loss.penalty
-                whole.backward(share.to(whole) if isinstance(share, Tensor) else whole.new_full((), share))
-            totals.append(loss.total.detach())
+                total, carried = self._back_propagate(batch, carried, share)
+            totals.append(total)
         total = functools.reduce(torch.add, totals)
         norm = optimizers.clip_gradients(self._parameters, self._clip)
         if isinstance(count, Tensor) and self._has_kernels():
@@ -120,6 +135,20 @@ class Learner:
             optimizers.step_if_finite(self._optimizer, finite, wait=self.device.type != "cuda")
             self.tally.add(total, norm, count, finite)
         return _finite_state(finite, carried, before)
+
+    def _back_propagate(self, batch: Batch, carried: State, share: float | Tensor) -> tuple[Tensor, State]:
+        """Add the gradients of one batch, times `share`; return its loss, and what it passes on."""
+        with autocast(self.device, self.precision):
+            loss, carried = self._loss(batch, carried)
+        whole = loss.total if loss.penalty is None else loss.total + loss.penalty
+        whole.backward(share.to(whole) if isinstance(share, Tensor) else whole.new_full((), share))
+        return loss.total.detach(), carried
+
+    def _rehearse(self, batch: Batch) -> None:
+        """Run what an update of this shape runs, but change no weight."""
+        self._optimizer.zero_grad(set_to_none=True)
+        self._back_propagate(batch.to(self.device), (), 1.0)
+        self._optimizer.zero_grad(set_to_none=True)
 
     def _has_kernels(self) -> bool:
         return self.device.type == "cuda" and tally_kernel.is_available(self.device.index)

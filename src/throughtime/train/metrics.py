@@ -124,7 +124,8 @@ class Record:
         self._measure, self._sign = measure, 1 if better == "less" else -1
         self.scores: list[float] = []
         self.best: dict[str, float] = {}
-        self.best_epoch = 0  # 0 if it ended inside an epoch
+        self.best_epoch = 0  # 0 if it was inside an epoch
+        self.best_step = 0
         self._best_at = 0
         self.broken = False
         self.validated_at = 0  # the update after which the model was last validated
@@ -132,7 +133,7 @@ class Record:
     def add(self, valid: dict[str, float], train: dict[str, float], step: int, epoch: int) -> bool:
         """Add a validation after update `step`, the last of `epoch`; return whether it is the best.
 
-        Without validation data each one is. `epoch` is 0 if training stopped inside an epoch.
+        Without validation data each one is. `epoch` is 0 inside an epoch.
         """
         self.validated_at = step
         figures = [valid[self._measure]] if valid else [*train.values()]
@@ -148,7 +149,7 @@ class Record:
                 self._best_at = len(self.scores)
             self.scores.append(score)
         if better:
-            self.best, self.best_epoch = valid or train, epoch
+            self.best, self.best_epoch, self.best_step = valid or train, epoch, step
         return better
 
     @property
@@ -163,12 +164,14 @@ class Record:
             "best": self.best,
             "best_at": self._best_at,
             "best_epoch": self.best_epoch,
+            "best_step": self.best_step,
         }
 
     def restore(self, values: dict[str, Any], step: int) -> None:
         """Restore the values of a checkpoint after update `step`."""
         self.scores, self.best = values["scores"], values["best"]
         self._best_at, self.best_epoch = values["best_at"], values["best_epoch"]
+        self.best_step = values["best_step"]
         self.validated_at = step
         self.broken = self.scores[-1:] == [math.inf]
 
@@ -182,6 +185,7 @@ class Summary:
     seconds: float
     train: dict[str, float]  # of the last epoch, dropout included
     best: dict[str, float]
-    best_epoch: int
+    best_epoch: int  # 0 if the best model is one inside an epoch
+    best_step: int
     why: str
     skipped: int = 0  # updates whose loss or gradient was NaN or infinite

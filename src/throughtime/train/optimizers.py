@@ -103,7 +103,7 @@ def use_sparse_rows(model: nn.Module, rows: bool) -> None:
             part.sparse = rows and uses[id(part.weight)] == 1
 
 
-def set_rate(optimizer: Optimizer, lr: float, factor: Tensor) -> None:
+def set_rate(optimizer: Optimizer, lr: float | Tensor, factor: Tensor) -> None:
     """Change the learning rate to `lr * factor`, without waiting for the device."""
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):

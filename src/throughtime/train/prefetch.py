@@ -28,9 +28,7 @@ def prefetch(
     while the GPU computes the updates before. A separate thread would not be faster: the two threads would
     wait for Python's lock at each of their calls, which takes longer than preparing a batch.
     """
-    for batch in batches:
-        if device.type == "cuda":
-            batch = (batch if shapes is None else shapes.pad(batch)).pack(pin=True)
+    for batch in batches.pack_epoch(shapes, pin=True) if device.type == "cuda" else batches:
         yield PreparedBatch(batch, batches.state())
 
 

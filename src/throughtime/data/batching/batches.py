@@ -3,129 +3,22 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sized
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+from collections.abc import Iterable, Iterator, Mapping, Sized
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import pad
 
+from throughtime.data.batching.batch import Batch as Batch
 from throughtime.errors import InputError
 
-ALIGNMENT = 16
-"""Each tensor of a packed batch begins at a multiple of this number of bytes, as fast copies need."""
+if TYPE_CHECKING:
+    from throughtime.data.batching.shapes import PaddedShapes
 
-
-@dataclass(frozen=True)
-class Batch:
-    """Time-major tensors, [time, batch, ...], that move between devices together.
-
-    `batch.inputs.transpose(0, 1)` has the batch first.
-
-    `count` is the number of real targets in the whole batch, over all processes. Each process divides the sum
-    over its own rows by this count; the gradients of all processes then add up to that of a single process.
-
-    A batch whose tensors have different shapes in each batch names their axes in `axes`, so that it can be
-    padded to larger sizes. Padding adds steps past the end of each row, and rows without targets: the sum of
-    the losses stays the same.
-    """
-
-    axes: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """The names of the leading axes of each tensor; axes of one name have one size."""
-    fillings: ClassVar[Mapping[str, int]] = {}
-    """What fills the padding of a tensor, if it is not 0."""
-    row_axes: ClassVar[tuple[str, ...]] = ("rows",)
-    """Axes of rows that layers read side by side: GPU kernels are compiled for each number of them."""
-
-    count: int
-
-    def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
-        """Return the same batch on another device."""
-        if (memory := self.memory) is not None:
-            return self._lay_out(memory.to(device, non_blocking=non_blocking))
-        return self._map(lambda value: value.to(device, non_blocking=non_blocking))
-
-    def pack(self, *, pin: bool = False) -> Self:
-        """Return the same batch with all tensors in one piece of memory, which is copied to a GPU at once.
-
-        With `pin`, it is page-locked memory, from which a GPU copies while it computes.
-        """
-        own = self.tensors()
-        device = next(iter(own.values())).device
-        memory = torch.empty(self._count_bytes(), dtype=torch.uint8, device=device, pin_memory=pin)
-        packed = self._lay_out(memory)
-        for name, tensor in packed.tensors().items():
-            tensor.copy_(own[name])
-        return packed
-
-    @property
-    def memory(self) -> Tensor | None:
-        """The bytes of a packed batch; None if its tensors are not in one piece of memory."""
-        start, storage = 0, next(iter(self.tensors().values())).untyped_storage()
-        for tensor in self.tensors().values():
-            own = tensor.untyped_storage().data_ptr() == storage.data_ptr() and tensor.is_contiguous()
-            if not own or tensor.storage_offset() * tensor.itemsize != start:
-                return None
-            start += tensor.nbytes + -tensor.nbytes % ALIGNMENT
-        if storage.nbytes() != start:
-            return None
-        return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
-
-    def _lay_out(self, memory: Tensor) -> Self:
-        """Return a batch of these shapes whose tensors lie in this memory, one after another."""
-        placed: dict[str, Any] = {}
-        start, storage = 0, memory.untyped_storage()
-        for name, tensor in self.tensors().items():
-            empty = torch.empty(0, dtype=tensor.dtype, device=memory.device)
-            placed[name] = empty.set_(storage, start // tensor.itemsize, tensor.shape)  # type: ignore[call-overload]
-            start += tensor.nbytes + -tensor.nbytes % ALIGNMENT
-        return replace(self, **placed)
-
-    def _count_bytes(self) -> int:
-        return sum(tensor.nbytes + -tensor.nbytes % ALIGNMENT for tensor in self.tensors().values())
-
-    def pin_memory(self) -> Self:
-        """Return the same batch in page-locked memory, from which a GPU copies while it computes."""
-        return self._map(Tensor.pin_memory)
-
-    def tensors(self) -> dict[str, Tensor]:
-        """Return its tensors by name."""
-        # `dataclasses.fields` would take as long as to prepare a small batch.
-        return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The size of each named axis."""
-        return {
-            axis: size
-            for name, axes in self.axes.items()
-            for axis, size in zip(axes, getattr(self, name).shape, strict=False)
-        }
-
-    def pad(self, sizes: Mapping[str, int]) -> Self:
-        """Return the batch with its axes padded to these sizes; `count` stays that of the real targets."""
-        padded: dict[str, Any] = {}
-        for name, axes in self.axes.items():
-            tensor: Tensor = getattr(self, name)
-            added = [sizes[axis] - size for axis, size in zip(axes, tensor.shape, strict=False)]
-            # torch counts from the last axis, and for each what to add before and after it.
-            both = [0, 0] * (tensor.dim() - len(axes)) + [
-                each for more in reversed(added) for each in (0, more)
-            ]
-            padded[name] = pad(tensor, both, value=self.fillings.get(name, 0)) if any(added) else tensor
-        return replace(self, **padded)
-
-    def _map(self, function: Callable[[Tensor], Tensor]) -> Self:
-        changed: dict[str, Any] = {name: function(value) for name, value in self.tensors().items()}
-        return replace(self, **changed)
-
-    @property
-    def rows(self) -> int:
-        """The number of rows that this process has: the size of axis 1, as tensors are time-major."""
-        return next(value.shape[1] for value in self.tensors().values() if value.dim() > 1)
+CHUNK = 16
+"""Number of batches that are prepared at once: a GPU may have to wait for all of them."""
 
 
 def real_positions(steps: int, lengths: Tensor) -> Tensor:
@@ -227,10 +120,35 @@ class Batches(ABC, Generic[Plan, BatchType]):
         self.epoch += 1
         self._position = 0
 
+    def pack_epoch(self, shapes: PaddedShapes | None = None, *, pin: bool = False) -> Iterator[BatchType]:
+        """Yield the rest of the current epoch padded to `shapes` and packed; see `Batch.pack`."""
+        while self._position < len(self):
+            plan = self.plan()
+            indices = range(self._position, min(self._position + CHUNK, len(plan)))
+            for batch in self._pack_chunk(plan, indices, shapes, pin):
+                self._position += 1
+                yield batch
+        self.epoch += 1
+        self._position = 0
+
+    def _pack_chunk(
+        self, plan: Plan, indices: range, shapes: PaddedShapes | None, pin: bool
+    ) -> Iterable[BatchType]:
+        """Return some batches padded and packed; a subclass may prepare them together (see `chunks.py`)."""
+        for index in indices:
+            batch = self._collate(plan, index)
+            yield batch.pack(None if shapes is None else shapes.find(batch), pin=pin)
+
     def sample(self, most: int) -> list[BatchType]:
-        """Return at most this number of batches, spread over the current epoch, without advancing in it."""
+        """Return at most this number of batches, spread over the current epoch, without advancing in it.
+
+        The last is among them if there are at least two: it may be smaller than the others.
+        """
         plan = self.plan()
-        return [self._collate(plan, index) for index in range(0, len(plan), -(-len(plan) // most))]
+        chosen = [*range(0, len(plan), -(-len(plan) // most))]
+        if most > 1 and chosen:
+            chosen = [*chosen[: most - 1], *({len(plan) - 1} - {*chosen[: most - 1]})]
+        return [self._collate(plan, index) for index in chosen]
 
     def state(self) -> dict[str, Any]:
         """Return the position and the settings that it depends on, ready for JSON."""

@@ -111,13 +111,24 @@ class RaggedIds:
                 [6, 0],
                 [7, 0]])
         """
+        (ids,), lengths = self.pad_alike([self], rows, pad_id)
+        return ids, lengths
+
+    def pad_alike(
+        self, several: Sequence[RaggedIds], rows: NDArray[np.int64], pad_id: int = 0
+    ) -> tuple[list[Tensor], Tensor]:
+        """Do the same for several arrays whose rows are as long as these."""
         starts = self.offsets[rows]
         lengths = self.select_lengths(rows)
         time = np.arange(lengths.max(initial=0))[:, None]
         real = time < lengths
-        ids = np.full(real.shape, pad_id, dtype=np.int64)
-        ids[real] = self.flat[(starts + time)[real]]
-        return torch.from_numpy(ids), torch.from_numpy(lengths)
+        places = (starts + time)[real]
+        padded = []
+        for one in several:
+            ids = np.full(real.shape, pad_id, dtype=np.int64)
+            ids[real] = one.flat[places]
+            padded.append(torch.from_numpy(ids))
+        return padded, torch.from_numpy(lengths)
 
 
 Lengths = NDArray[np.int64]

@@ -8,10 +8,20 @@ from typing import ClassVar, NamedTuple, Unpack
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from throughtime.data.batching.batches import Batch, check_at_least, real_positions
+from throughtime.data.batching.batches import Batch, Batches, check_at_least
 from throughtime.data.batching.buckets import BucketedBatches, BucketOptions, RaggedIds
+from throughtime.data.batching.chunks import (
+    BatchChunk,
+    BatchColumns,
+    Positions,
+    find_longest,
+    select_rows,
+    take,
+)
+from throughtime.data.batching.shapes import PaddedShapes
 from throughtime.data.records import Specials
 from throughtime.errors import InputError
 
@@ -125,16 +135,46 @@ class PairBatches(BucketedBatches[PairBatch]):
         source_pad, target_pad = self._pad_ids
         source, source_lengths = self._sources.pad_rows(mine, source_pad)
         labels, target_lengths = self._targets.pad_rows(mine, target_pad)
-        inputs = torch.cat([torch.full_like(labels[:1], self._bos_id), labels[:-1]])
         return PairBatch(
             count=int(self._targets.select_lengths(pairs).sum()),
             source=source,
             source_lengths=source_lengths,
-            inputs=inputs.masked_fill(~real_positions(len(labels), target_lengths), target_pad),
+            inputs=torch.from_numpy(self._shift(labels.numpy(), target_lengths.numpy())),
             labels=labels,
             target_lengths=target_lengths,
             indices=torch.from_numpy(mine),
         )
+
+    def _pack_chunk(
+        self, plan: RaggedIds, indices: range, shapes: PaddedShapes | None, pin: bool
+    ) -> Iterable[PairBatch]:
+        if self.world_size > 1 or self._pad_ids != (0, 0):
+            return super()._pack_chunk(plan, indices, shapes, pin)
+        pairs, counts = select_rows(plan, indices)
+        columns = BatchColumns.number(counts)
+        lengths = [side.select_lengths(pairs) for side in (self._sources, self._targets)]
+        source, target = (find_longest(own, counts) for own in lengths)
+        chunk = BatchChunk(PairBatch, {"source": source, "target": target, "rows": counts}, shapes, pin)
+        self._write_sources(chunk, pairs, columns)
+        at = Positions.number(lengths[1])
+        labels = take(self._targets, pairs, at)
+        inputs = np.where(at.step == 0, self._bos_id, np.roll(labels, 1))
+        chunk.write_steps(["inputs", "labels"], [inputs, labels], columns, at)
+        chunk.write("source_lengths", lengths[0], columns)
+        chunk.write("target_lengths", lengths[1], columns)
+        chunk.write("indices", pairs, columns)
+        return chunk.finish(np.add.reduceat(lengths[1], np.cumsum(counts) - counts).tolist())
+
+    def _write_sources(self, chunk: BatchChunk, pairs: NDArray[np.int64], columns: BatchColumns) -> None:
+        at = Positions.number(self._sources.select_lengths(pairs))
+        chunk.write_steps(["source"], [take(self._sources, pairs, at)], columns, at)
+
+    def _shift(self, labels: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return what the decoder reads; with numpy, as torch takes longer for small arrays."""
+        inputs = np.empty_like(labels)
+        inputs[:1], inputs[1:] = self._bos_id, labels[:-1]
+        inputs[np.arange(len(labels))[:, None] >= lengths] = self._pad_ids[1]
+        return inputs
 
     def _check_sides(self) -> None:
         if len(self._sources) != len(self._targets):
@@ -187,3 +227,13 @@ class ConditionedBatches(PairBatches):
     def _collate(self, plan: RaggedIds, index: int) -> PairBatch:
         batch = super()._collate(plan, index)
         return replace(batch, source=self._conditions.index_select(0, batch.indices)[None])
+
+    def _pack_chunk(
+        self, plan: RaggedIds, indices: range, shapes: PaddedShapes | None, pin: bool
+    ) -> Iterable[PairBatch]:
+        if self._conditions.dim() > 1 or self._conditions.dtype != torch.int64:
+            return Batches._pack_chunk(self, plan, indices, shapes, pin)
+        return super()._pack_chunk(plan, indices, shapes, pin)
+
+    def _write_sources(self, chunk: BatchChunk, pairs: NDArray[np.int64], columns: BatchColumns) -> None:
+        chunk.write("source", self._conditions.numpy()[pairs], columns)

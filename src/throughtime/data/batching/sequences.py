@@ -1,10 +1,11 @@
-"""Batches of sequences of similar lengths: with one label each, a tag for each word, or masked tokens."""
+"""Batches of sequences of similar lengths: with one label each, or masked tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple, Self, Unpack
+from typing import ClassVar, Self, Unpack
 
 import numpy as np
 import torch
@@ -13,12 +14,19 @@ from torch import Tensor
 
 from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.buckets import BucketedBatches, BucketOptions, RaggedIds
+from throughtime.data.batching.chunks import (
+    BatchChunk,
+    BatchColumns,
+    Positions,
+    find_longest,
+    select_rows,
+    take,
+)
+from throughtime.data.batching.shapes import PaddedShapes
 from throughtime.errors import InputError
 
 IGNORED = -100
 """The label of positions without a target, as in `models.heads`, which must not import batches."""
-NO_LABEL = -1
-"""The label of a sentence that has none."""
 
 
 @dataclass(frozen=True)
@@ -75,106 +83,22 @@ class LabelledBatches(BucketedBatches[LabelledBatch]):
             indices=torch.from_numpy(mine),
         )
 
-
-class Reading(NamedTuple):
-    """Sentences as a language model reads them, and the position in its ids at which each word ends."""
-
-    ids: RaggedIds
-    places: RaggedIds
-
-
-@dataclass(frozen=True, eq=False)
-class TaggedRows:
-    """Sentences as ids, none of them empty; word i of a sentence is spelled `spellings[forms[i]]`."""
-
-    words: RaggedIds
-    forms: RaggedIds
-    spellings: RaggedIds
-    tags: RaggedIds
-    labels: NDArray[np.int64]  # one per sentence, NO_LABEL where there is none
-    readings: tuple[Reading, ...] = ()
-
-
-@dataclass(frozen=True)
-class TaggedBatch(Batch):
-    """Sentences [time, batch]; `indices` are their numbers in the data, and `count` counts words.
-
-    `spelled` is the column of `characters` that spells each word: a distinct word is spelled once per batch.
-    `read` and `read_places` hold the sentences for each language model, stacked along the first axis.
-    """
-
-    axes: ClassVar = {
-        "words": ("words", "rows"),
-        "lengths": ("rows",),
-        "tags": ("words", "rows"),
-        "labels": ("rows",),
-        "characters": ("characters", "forms"),
-        "character_lengths": ("forms",),
-        "spelled": ("words", "rows"),
-        "read": ("readers", "read", "rows"),
-        "read_places": ("readers", "placed", "rows"),  # as many as words, or none
-        "indices": ("rows",),
-    }
-    fillings: ClassVar = {"labels": NO_LABEL}  # a row without words has no tags
-    row_axes: ClassVar = ("rows", "forms")
-
-    words: Tensor  # [T, B]
-    lengths: Tensor  # [B]
-    tags: Tensor  # [T, B]
-    labels: Tensor  # [B]
-    characters: Tensor  # [C, W]
-    character_lengths: Tensor  # [W]
-    spelled: Tensor  # [T, B]
-    read: Tensor  # [L, R, B]
-    read_places: Tensor  # [L, T, B]
-    indices: Tensor  # [B]
-
-
-class TaggedBatches(BucketedBatches[TaggedBatch]):
-    """Batches of sentences with a tag for each word; see `BucketedBatches`.
-
-    >>> ids = RaggedIds.of([[1, 2], [2]])
-    >>> rows = TaggedRows(ids, ids, RaggedIds.of([[9], [5, 6], [7]]), ids, np.array([0, 1]))
-    >>> batch = next(iter(TaggedBatches(rows, batch_size=2, shuffle=False)))
-    >>> batch.words.T.tolist(), batch.lengths.tolist(), batch.count
-    ([[2, 0], [1, 2]], [1, 2], 3)
-    """
-
-    unit = "sentences"
-
-    def __init__(self, rows: TaggedRows, **options: Unpack[BucketOptions]) -> None:
-        self._rows = rows
-        lengths = rows.words.lengths
-        super().__init__(lengths, lengths, {"words": len(rows.words.flat)}, **options)
-
-    def _collate(self, plan: RaggedIds, index: int) -> TaggedBatch:
-        rows, mine = self._rows, self._mine(plan[index])
-        words, lengths = rows.words.pad_rows(mine)
-        forms = rows.forms.pad_rows(mine)[0].numpy()
-        distinct, spelled = np.unique(forms, return_inverse=True)
-        characters, character_lengths = rows.spellings.pad_rows(distinct)
-        return TaggedBatch(
-            count=int(rows.words.select_lengths(plan[index]).sum()),
-            words=words,
-            lengths=lengths,
-            tags=rows.tags.pad_rows(mine)[0],
-            labels=torch.from_numpy(rows.labels[mine]),
-            characters=characters,
-            character_lengths=character_lengths,
-            spelled=torch.from_numpy(spelled.reshape(forms.shape)),
-            read=_stack([reading.ids.pad_rows(mine)[0] for reading in rows.readings], len(mine)),
-            read_places=_stack([reading.places.pad_rows(mine)[0] for reading in rows.readings], len(mine)),
-            indices=torch.from_numpy(mine),
+    def _pack_chunk(
+        self, plan: RaggedIds, indices: range, shapes: PaddedShapes | None, pin: bool
+    ) -> Iterable[LabelledBatch]:
+        if self.world_size > 1:
+            return super()._pack_chunk(plan, indices, shapes, pin)
+        rows, counts = select_rows(plan, indices)
+        lengths = self._rows.select_lengths(rows)
+        columns, at = BatchColumns.number(counts), Positions.number(lengths)
+        chunk = BatchChunk(
+            LabelledBatch, {"steps": find_longest(lengths, counts), "rows": counts}, shapes, pin
         )
-
-
-def _stack(parts: list[Tensor], rows: int) -> Tensor:
-    """Stack matrices [steps, rows] with different numbers of steps; shorter ones are padded with zeros."""
-    steps = max((len(part) for part in parts), default=0)
-    whole = torch.zeros(len(parts), steps, rows, dtype=torch.int64)
-    for number, part in enumerate(parts):
-        whole[number, : len(part)] = part
-    return whole
+        chunk.write_steps(["ids"], [take(self._rows, rows, at)], columns, at)
+        chunk.write("lengths", lengths, columns)
+        chunk.write("labels", self._labels[rows], columns)
+        chunk.write("indices", rows, columns)
+        return chunk.finish(counts.tolist())
 
 
 @dataclass(frozen=True)
@@ -200,25 +124,24 @@ class MaskedBatch(Batch):
     asked: Tensor
     labels: Tensor
 
-    def pad(self, sizes: Mapping[str, int]) -> Self:
-        """Pad, with the first position in place of those that are missing."""
-        padded = super().pad(sizes)
-        return replace(padded, places=self._move(padded, "places"), asked=self._move(padded, "asked"))
+    def _renumber(self, sizes: Mapping[str, int]) -> Self:
+        before, after = self.rows, sizes["rows"]
+        if before == after:
+            return self
+        moved = {name: getattr(self, name) for name in ("places", "asked")}
+        return replace(self, **{name: own // before * after + own % before for name, own in moved.items()})
 
-    def _move(self, padded: Self, name: str) -> Tensor:
-        """The positions of this name among the rows of a padded batch."""
-        own: Tensor = getattr(self, name)
-        positions: Tensor = getattr(padded, name)
-        moved = positions // self.rows * padded.rows + positions % self.rows
-        return torch.where(torch.arange(len(moved)) >= len(own), moved[0], moved)
+    def _filling(self, name: str) -> int:
+        """The first position in place of those that are missing."""
+        return int(getattr(self, name)[0]) if name in ("places", "asked") else super()._filling(name)
 
 
 class MaskedBatches(BucketedBatches[MaskedBatch]):
     """Batches of sentences with `share` of their tokens masked; see `BucketedBatches`.
 
-    Each token is masked with this probability, and each sentence has at least one mask. Tokens to predict are
-    the masked ones and, if `asked_share` is larger than `share`, others up to this share. The draws depend
-    only on the seed, the epoch and the token's position in the data, not on the batches, the number of
+    Each token is masked with this probability. The tokens to predict are the masked ones, of which each
+    sentence has at least one; with `ask_all` they are all tokens, and each batch has at least one mask. The
+    draws depend only on the seed, the epoch and the token's position in the data, not on the number of
     processes or whether the run was resumed.
 
     >>> batches = MaskedBatches(RaggedIds.of([[5, 6, 7, 8, 9], [4, 3]]), share=0.4, shuffle=False)
@@ -234,36 +157,73 @@ class MaskedBatches(BucketedBatches[MaskedBatch]):
         rows: RaggedIds,
         *,
         share: float = 0.15,
-        asked_share: float = 0.0,
+        ask_all: bool = False,
         **options: Unpack[BucketOptions],
     ) -> None:
         if not 0 < share <= 1:
             raise InputError("mask_share", f"is {share}, expected more than 0 and at most 1")
         if not rows.lengths.all():
             raise InputError("sentences", "hold an empty one; leave it out, as `split_rows` does")
-        self._rows, self._shares = rows, (share, asked_share)
+        self._rows, self._share, self._ask_all = rows, share, ask_all
         super().__init__(rows.lengths, rows.lengths, {"tokens": len(rows.flat), "share": share}, **options)
 
     def _collate(self, plan: RaggedIds, index: int) -> MaskedBatch:
         drawn = self._draw(plan[index])
         ids, lengths = self._rows.pad_rows(self._mine(plan[index]))
         mine = drawn[: len(ids), self.rank :: self.world_size]
-        places, asked = (torch.from_numpy(np.flatnonzero(mine < share)) for share in self._shares)
-        asked = asked if len(asked) > len(places) else places
-        count = int((drawn < max(self._shares)).sum())
+        share = 1.0 if self._ask_all else self._share
+        places = asked = torch.from_numpy(np.flatnonzero(mine < self._share))
+        if share > self._share:
+            asked = torch.from_numpy(np.flatnonzero(mine < share))
+        count = int((drawn < share).sum()) if self.world_size > 1 else len(asked)
         labels = ids.flatten()[asked]
         return MaskedBatch(count=count, ids=ids, lengths=lengths, places=places, asked=asked, labels=labels)
+
+    def _pack_chunk(
+        self, plan: RaggedIds, indices: range, shapes: PaddedShapes | None, pin: bool
+    ) -> Iterable[MaskedBatch]:
+        if self.world_size > 1:
+            return super()._pack_chunk(plan, indices, shapes, pin)
+        rows, counts = select_rows(plan, indices)
+        lengths = self._rows.select_lengths(rows)
+        columns, at = BatchColumns.number(counts), Positions.number(lengths)
+        places = self._rows.offsets[rows][at.column] + at.step
+        drawn = hash_to_unit(self._seed, self.epoch, places)
+        batch, place = columns.batch[at.column], columns.place[at.column]
+        # Each sentence has a mask, or each batch: see `_draw`.
+        group = batch if self._ask_all else at.column
+        lowest = np.minimum.reduceat(drawn, np.flatnonzero(np.diff(group, prepend=-1)))
+        drawn[drawn == lowest[group]] = 0
+        # In each batch by step and then by row, as in a batch that is laid out.
+        chosen = np.flatnonzero(drawn < (1.0 if self._ask_all else self._share))
+        steps, width = int(lengths.max()), int(counts.max())
+        chosen = chosen[np.argsort((batch[chosen] * steps + at.step[chosen]) * width + place[chosen])]
+        hidden = chosen[drawn[chosen] < self._share]
+        masks, targets = (np.bincount(batch[one], minlength=len(counts)) for one in (hidden, chosen))
+        sizes = {"steps": find_longest(lengths, counts), "rows": counts, "masks": masks, "targets": targets}
+        chunk = BatchChunk(MaskedBatch, sizes, shapes, pin)
+        ids = self._rows.flat[places]
+        chunk.write_steps(["ids"], [ids], columns, at)
+        chunk.write("lengths", lengths, columns)
+        chunk.write("labels", ids[chosen], BatchColumns.number(targets))
+        for name, one, number in (("places", hidden, masks), ("asked", chosen, targets)):
+            numbers = at.step[one] * chunk.find_width("rows")[batch[one]] + place[one]
+            chunk.fill(name, numbers[np.cumsum(number) - number].tolist())
+            chunk.write(name, numbers, BatchColumns.number(number))
+        return chunk.finish(targets.tolist())
 
     def _draw(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """A number in [0, 1) for each token [time, batch] of these rows, 0 for the lowest of its row.
 
-        A token is masked if its number is below the share, so that each sentence has a mask.
+        A token is masked if its number is below the share, so that each sentence has a mask. If all tokens
+        are asked for, only the lowest number of the batch becomes 0: the others would see too many masks.
         """
         lengths = self._rows.select_lengths(rows)
         time = np.arange(lengths.max(initial=0))[:, None]
         drawn = hash_to_unit(self._seed, self.epoch, self._rows.offsets[rows] + time)
         drawn = np.where(time < lengths, drawn, np.inf)
-        return np.where(time == drawn.argmin(axis=0), 0.0, drawn)
+        lowest = drawn == drawn.min() if self._ask_all else time == drawn.argmin(axis=0)
+        return np.where(lowest, 0.0, drawn)
 
 
 def hash_to_unit(seed: int, epoch: int, numbers: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -272,12 +232,16 @@ def hash_to_unit(seed: int, epoch: int, numbers: NDArray[np.int64]) -> NDArray[n
     >>> hash_to_unit(0, 0, np.array([7, 8]))
     array([0.80688285, 0.93199289])
     """
-    key = np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)
-    bits = key + (numbers + 1).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    bits = _hash_key(seed, epoch) + (numbers + 1).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
     bits ^= bits >> np.uint64(31)
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+@functools.lru_cache(maxsize=8)
+def _hash_key(seed: int, epoch: int) -> NDArray[np.uint64]:
+    return np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64).astype(np.uint64)
 
 
 def split_rows(rows: RaggedIds, max_length: int) -> RaggedIds:

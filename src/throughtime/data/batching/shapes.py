@@ -8,13 +8,13 @@ whose union adds the least are merged, again and again.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.data.batching.batches import Batch, BatchType
+from throughtime.data.batching.batches import Batch
 
 Sizes = NDArray[np.int64]
 """Shapes, one in each row; a column for each axis."""
@@ -29,6 +29,7 @@ class PaddedShapes:
 
     axes: tuple[str, ...]
     shapes: Sizes
+    _found: dict[tuple[int, ...], tuple[int, ...] | None] = field(default_factory=dict, repr=False)
 
     @classmethod
     def choose(cls, batches: Sequence[Batch], most: int) -> PaddedShapes | None:
@@ -48,13 +49,17 @@ class PaddedShapes:
         shapes = merge_shapes(found, counts, count_elements, most)
         return cls(axes, shapes[np.argsort(count_elements(shapes), kind="stable")])
 
-    def pad(self, batch: BatchType) -> BatchType:
-        """Return the batch padded to the smallest shape that holds it; unchanged if none does."""
-        sizes = batch.sizes
-        fitting = np.flatnonzero(np.all(self.shapes >= [sizes[axis] for axis in self.axes], axis=1))
-        if not len(fitting):
-            return batch
-        return batch.pad(dict(zip(self.axes, self.shapes[fitting[0]].tolist(), strict=True)))
+    def find(self, batch: Batch) -> Mapping[str, int] | None:
+        """Return the sizes of the smallest shape that holds the batch; None if none does."""
+        found = self.find_sizes(tuple(batch.sizes.values()))
+        return None if found is None else dict(zip(self.axes, found, strict=True))
+
+    def find_sizes(self, sizes: tuple[int, ...]) -> tuple[int, ...] | None:
+        """Return the smallest shape that holds a batch of these sizes; None if none does."""
+        if sizes not in self._found:
+            fitting = np.flatnonzero(np.all(self.shapes >= sizes, axis=1))
+            self._found[sizes] = tuple(self.shapes[fitting[0]].tolist()) if len(fitting) else None
+        return self._found[sizes]
 
 
 def round_rows(numbers: NDArray[np.int64]) -> NDArray[np.int64]:

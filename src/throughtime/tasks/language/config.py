@@ -42,6 +42,9 @@ class LanguageConfig(shared.TextConfig):
     SUGGESTED: ClassVar[frozenset[str]] = frozenset(
         "tokens normaliser layout batch_size weight_drop weight_decay forget_bias".split()
     )
+    REASONS: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("hidden_size", "embedding_size"), "wider layers are better if there is time for several epochs"
+    )
     EFFECTS: ClassVar[tuple[Effect, ...]] = (
         *shared.TextConfig.EFFECTS,
         Effect(

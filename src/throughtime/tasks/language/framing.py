@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 from throughtime.errors import InputError
@@ -66,16 +67,17 @@ class Framing:
 
     def ids(self, text: str, end: bool = True) -> list[int]:
         """The ids of one text, with its marks."""
-        ids = self.codec.encode(text)
-        if self.backward:
-            ids.reverse()
-        if (begin := self.begin_id) is None:
-            return ids
-        return [begin, *ids, *([over] if end and (over := self.end_id) is not None else [])]
+        return self._frame([text], end)[0]
+
+    def _frame(self, texts: Iterable[str], end: bool = True) -> list[list[int]]:
+        before = [] if self.begin_id is None else [self.begin_id]
+        after = [] if not end or self.end_id is None else [self.end_id]
+        encode, step = self.codec.encode, -1 if self.backward else 1
+        return [[*before, *encode(text)[::step], *after] for text in texts]
 
     def sequences(self, texts: Iterable[str]) -> list[list[int]]:
         """The ids of many texts: one sequence each if they are marked, else one sequence of all."""
-        sequences = [self.ids(text) for text in texts]
+        sequences = self._frame(texts)
         if self.marked:
             return sequences
         ordered = reversed(sequences) if self.backward else sequences
@@ -110,11 +112,14 @@ class Framing:
         if prompt and self.backward:
             raise InputError("prompt", "needs a model that reads from left to right; leave it out")
         before, words = self.ids(check_text(prompt, "prompt"), end=False), self.codec.vocabulary
-        sequences = [[*before, *self.ids(text)[self.num_given :]] for text in texts]
-        results, skip = iter(log_probs([ids for ids in sequences if ids])), len(before)
+        given, skip = self.num_given, len(before)
+        sequences = [[*before, *ids[given:]] for ids in self._frame(texts)]
+        results = iter(log_probs([ids for ids in sequences if ids]))
+        tokens = words.tokens(chain.from_iterable(ids[skip:] for ids in sequences))  # all at once is faster
+        ends = accumulate(len(ids) - skip for ids in sequences)
         return [
-            Scored(text, tuple(words.tokens(ids[skip:])), tuple(next(results)[skip:].tolist() if ids else ()))
-            for text, ids in zip(texts, sequences, strict=True)
+            Scored(text, tuple(tokens[first:end]), tuple(next(results)[skip:].tolist() if ids else ()))
+            for text, ids, (first, end) in zip(texts, sequences, pairwise([0, *ends]), strict=True)
         ]
 
     def characters(self, texts: Iterable[str]) -> int:

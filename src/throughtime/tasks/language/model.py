@@ -71,14 +71,16 @@ class LanguageModel(TextWriter):
 
     def likelihood(self, dataset: Dataset, split: str) -> Likelihood:
         """The likelihood of a split; a stream is scored as one sequence."""
+        import numpy as np
+
         from throughtime.metrics.likelihood import Likelihood
 
-        total, unk = Likelihood(), self.codec.vocabulary.unk_id
+        total, unk, given = Likelihood(), self.codec.vocabulary.unk_id, self.framing.num_given
         for texts, sequences in self._read_batches(dataset, split):
-            for ids, log_probs in zip(sequences, self.model.log_probs(sequences), strict=True):
-                total += Likelihood.of(float(p) for p in log_probs[self.framing.num_given :])
-                total += Likelihood(unknown=ids.count(unk) if unk is not None else 0)
-            total += Likelihood(characters=self.framing.characters(texts))
+            scores = np.concatenate([log_probs[given:] for log_probs in self.model.log_probs(sequences)])
+            total += Likelihood.of(scores.tolist(), self.framing.characters(texts))
+            if unk is not None:
+                total += Likelihood(unknown=sum(ids.count(unk) for ids in sequences))
         if not total.tokens:
             raise no_tokens(dataset, split)
         return total

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 import torch
 
-from throughtime.data.batching.sequences import TaggedBatches
+from throughtime.data.batching.tagged import TaggedBatches
 from throughtime.export.graph import Graph, to_array
 from throughtime.export.write import Case, ModelExport
 from throughtime.layers.crf import LinearChain

@@ -18,7 +18,7 @@ from throughtime.models.language import FrozenReader
 from throughtime.tasks.tag.reading import UNKNOWN
 
 if TYPE_CHECKING:
-    from throughtime.data.batching.sequences import TaggedBatch
+    from throughtime.data.batching.tagged import TaggedBatch
 
 
 class SpellingReader(nn.Module):

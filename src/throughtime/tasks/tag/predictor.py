@@ -25,7 +25,7 @@ from throughtime.tasks.tag.runner import LIKELY, SentenceTagger, build_answer
 from throughtime.text.texts import align_columns, check_sentences, format_count
 
 if TYPE_CHECKING:
-    from throughtime.data.batching.sequences import TaggedBatch
+    from throughtime.data.batching.tagged import TaggedBatch
     from throughtime.data.datasets import Dataset
 
 SENTENCES_PER_BATCH = 64
@@ -131,7 +131,7 @@ class Tagger(SentenceTagger, Predictor):
         self, sentences: Sequence[Sequence[str]], *, progress: Progress | None = None
     ) -> list[Tagged]:
         """Tag sentences that are split into words already."""
-        from throughtime.data.batching.sequences import TaggedBatches
+        from throughtime.data.batching.tagged import TaggedBatches
 
         tagged = [Tagged(())] * len(check_sentences(sentences))
         real = [number for number, words in enumerate(sentences) if words]

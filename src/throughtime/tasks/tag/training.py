@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torch.nn.functional import cross_entropy
 
 from throughtime.data.batching.batches import Batch
-from throughtime.data.batching.sequences import NO_LABEL, TaggedBatch, TaggedBatches
+from throughtime.data.batching.tagged import NO_LABEL, TaggedBatch, TaggedBatches
 from throughtime.metrics.classification import ChunkCounts
 from throughtime.tasks.objective import Direction, TextObjective
 from throughtime.tasks.tag.predictor import tagged_sentences

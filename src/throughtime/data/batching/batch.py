@@ -1,0 +1,200 @@
+"""A batch: tensors that move between devices together, if they are packed in one copy."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+ALIGNMENT = 16
+"""Each tensor of a packed batch begins at a multiple of this number of bytes, as fast copies need."""
+HEADER = 16
+"""Number of bytes at the beginning of a packed batch: its count, and the learning rate of its update."""
+_HEADER = struct.Struct("=qf")
+
+
+class Layout(NamedTuple):
+    """Where the tensors of a packed batch lie in its memory: shapes and types, names, first bytes, size."""
+
+    shapes: tuple[tuple[tuple[int, ...], torch.dtype], ...]
+    names: tuple[str, ...]
+    starts: Mapping[str, int]
+    size: int
+
+    @classmethod
+    def place(cls, shapes: Mapping[str, tuple[tuple[int, ...], torch.dtype]]) -> Layout:
+        """Lay out tensors of these names, shapes and types one after another."""
+        starts, start = {}, HEADER
+        for name, (shape, dtype) in shapes.items():
+            starts[name] = start
+            size = math.prod(shape) * dtype.itemsize
+            start += size + -size % ALIGNMENT
+        return cls(tuple(shapes.values()), tuple(shapes), starts, start)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Time-major tensors, [time, batch, ...], that move between devices together.
+
+    `batch.inputs.transpose(0, 1)` has the batch first.
+
+    `count` is the number of real targets in the whole batch, over all processes. Each process divides the sum
+    over its own rows by this count; the gradients of all processes then add up to that of a single process.
+
+    A batch whose tensors have different shapes in each batch names their axes in `axes`, so that it can be
+    padded to larger sizes. Padding adds steps past the end of each row, and rows without targets: the sum of
+    the losses stays the same.
+    """
+
+    axes: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """The names of the leading axes of each tensor; axes of one name have one size."""
+    fillings: ClassVar[Mapping[str, int]] = {}
+    """What fills the padding of a tensor, if it is not 0."""
+    row_axes: ClassVar[tuple[str, ...]] = ("rows",)
+    """Axes of rows that layers read side by side: GPU kernels are compiled for each number of them."""
+
+    count: int
+
+    def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
+        """Return the same batch on another device."""
+        if (memory := self.memory) is not None:
+            return self.lay_out(memory.to(device, non_blocking=non_blocking))
+        return self._map(lambda value: value.to(device, non_blocking=non_blocking))
+
+    def pack(self, sizes: Mapping[str, int] | None = None, *, pin: bool = False) -> Self:
+        """Return the same batch with all tensors in one piece of memory, which is copied to a GPU at once.
+
+        If `sizes` are given, its axes are padded to these; `count` stays that of the real targets. With
+        `pin`, it is page-locked memory, from which a GPU copies while it computes. The batch must be on the
+        CPU. numpy copies the tensors, as it takes half the time of torch for small ones.
+        """
+        given = self if sizes is None else self._renumber(sizes)
+        tensors = given.tensors()
+        layout = Layout.place(
+            {name: (given._pad_shape(name, one.shape, sizes), one.dtype) for name, one in tensors.items()}
+        )
+        memory = torch.empty(layout.size, dtype=torch.uint8, pin_memory=pin)
+        whole, packed = memory.numpy(), {}
+        for (name, tensor), (shape, _) in zip(tensors.items(), layout.shapes, strict=True):
+            array = tensor.numpy()
+            part: NDArray[Any] = np.ndarray(shape, array.dtype, whole, layout.starts[name])
+            if array.shape != part.shape:
+                part.fill(given._filling(name))
+            part[tuple(map(slice, array.shape))] = array
+            packed[name] = torch.from_numpy(part)
+        ready = given._put(memory, packed)
+        ready.write_header(self.count, 0.0)
+        return ready
+
+    @property
+    def memory(self) -> Tensor | None:
+        """The bytes of a packed batch; None if its tensors are not in one piece of memory."""
+        return vars(self).get("_memory")
+
+    @classmethod
+    def in_memory(cls, layout: Layout, memory: Tensor, count: int) -> Self:
+        """Return a packed batch whose tensors are looked up when they are needed: a replay needs none."""
+        packed = object.__new__(cls)
+        vars(packed).update(count=count, _memory=memory, _layout=layout)
+        return packed
+
+    def __getattr__(self, name: str) -> Any:
+        """Look up the tensors of a batch that is only memory so far."""
+        layout: Layout | None = vars(self).get("_layout")
+        if layout is None or name not in layout.names:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        self._look_up()
+        return vars(self)[name]
+
+    def _look_up(self) -> None:
+        if (layout := vars(self).pop("_layout", None)) is not None:
+            whole = vars(self)["_memory"].numpy()
+            for name, (shape, dtype) in zip(layout.names, layout.shapes, strict=True):
+                kind = torch.empty(0, dtype=dtype).numpy().dtype
+                part: NDArray[Any] = np.ndarray(shape, kind, whole, layout.starts[name])
+                vars(self)[name] = torch.from_numpy(part)
+
+    def describe_tensors(self) -> tuple[tuple[tuple[int, ...], torch.dtype], ...]:
+        """Return the shapes and types of its tensors, without looking them up."""
+        if (layout := vars(self).get("_layout")) is not None:
+            return cast(Layout, layout).shapes
+        return tuple((tuple(one.shape), one.dtype) for one in self.tensors().values())
+
+    def lay_out(self, memory: Tensor) -> Self:
+        """Return a packed batch of these shapes whose tensors lie in this memory, one after another."""
+        placed: dict[str, Any] = {}
+        start, storage = memory.storage_offset() + HEADER, memory.untyped_storage()
+        for name, tensor in self.tensors().items():
+            empty = torch.empty(0, dtype=tensor.dtype, device=memory.device)
+            placed[name] = empty.set_(storage, start // tensor.itemsize, tensor.shape)  # type: ignore[call-overload]
+            start += tensor.nbytes + -tensor.nbytes % ALIGNMENT
+        return self._put(memory, placed)
+
+    @property
+    def header(self) -> tuple[Tensor, Tensor]:
+        """The numbers that `write_header` has written, as tensors in the memory of a packed batch."""
+        assert self.memory is not None
+        return self.memory[:8].view(torch.int64)[0], self.memory[8:12].view(torch.float32)[0]
+
+    def write_header(self, count: int, rate: float) -> None:
+        """Write the number of targets of an update and its learning rate, which travel with the batch."""
+        assert self.memory is not None
+        _HEADER.pack_into(self.memory.numpy().data, 0, count, rate)
+
+    def _put(self, memory: Tensor, tensors: Mapping[str, Tensor]) -> Self:
+        """Return this batch with other tensors, which lie in this memory."""
+        # As `dataclasses.replace`, which would take as long as all the rest; a copy by it is not packed.
+        packed = object.__new__(type(self))
+        vars(packed).update(vars(self), **tensors, _memory=memory)
+        return packed
+
+    def pin_memory(self) -> Self:
+        """Return the same batch in page-locked memory, from which a GPU copies while it computes."""
+        return self._map(Tensor.pin_memory)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return its tensors by name."""
+        self._look_up()
+        # `dataclasses.fields` would take as long as to prepare a small batch.
+        return {
+            name: one for name, one in vars(self).items() if isinstance(one, Tensor) and name != "_memory"
+        }
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The size of each named axis."""
+        return {
+            axis: size
+            for name, axes in self.axes.items()
+            for axis, size in zip(axes, getattr(self, name).shape, strict=False)
+        }
+
+    def _pad_shape(
+        self, name: str, shape: tuple[int, ...], sizes: Mapping[str, int] | None
+    ) -> tuple[int, ...]:
+        axes = self.axes.get(name, ()) if sizes is not None else ()
+        return (*(sizes[axis] for axis in axes), *shape[len(axes) :]) if sizes and axes else shape
+
+    def _filling(self, name: str) -> int:
+        """Return what fills the padding of a tensor."""
+        return self.fillings.get(name, 0)
+
+    def _renumber(self, sizes: Mapping[str, int]) -> Self:
+        """Return the batch with positions, if it holds any, as they are in a batch of these sizes."""
+        return self
+
+    def _map(self, function: Callable[[Tensor], Tensor]) -> Self:
+        changed: dict[str, Any] = {name: function(value) for name, value in self.tensors().items()}
+        return replace(self, **changed)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows that this process has: the size of axis 1, as tensors are time-major."""
+        return next(value.shape[1] for value in self.tensors().values() if value.dim() > 1)
