@@ -121,10 +121,9 @@ class Training:
         assert self.dataset is not None
         options: dict[str, Any] = {"say": self._say}
         if self.declaration.uses_trainer:
-            spent = 0.0 if continues else time.monotonic() - self.began
             options = {
                 "reporter": self._reporter(),
-                "spent": spent,
+                "began": self.began,
                 "per_update": self.per_update,
                 "notes": self.notes,
             }

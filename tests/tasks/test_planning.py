@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import pytest
 import torch
@@ -70,6 +71,15 @@ def test_a_plan_is_made_said_and_stored(speed, training, tmp_path):
     model = tt.load(tmp_path / "run", task="translate")
     assert (model.config.hidden_size, model.config.output_dropout, model.config.epochs) == (8, 0.3, None)
     assert len(model.translate("one x .")) == 1
+
+
+def test_all_preparation_counts_as_time(speed, training, monkeypatch):
+    speed(20.0)
+    monkeypatch.setattr(predictor, "LEAST_VOCABULARY", 1)
+    monkeypatch.setattr(predictor, "build_shortlist", lambda *_: time.sleep(1.3))
+    run, _ = training(minutes=0.02, hidden_size=8)
+    run.start()
+    assert run.values["steps"] == 1
 
 
 @pytest.mark.parametrize(

@@ -98,8 +98,15 @@ def training_length(values: Mapping[str, Any]) -> str:
 
     >>> training_length({"epochs": 1, "steps": 1200})
     '1 epoch, 1,200 updates'
+    >>> training_length({"epochs": 0, "steps": 595})
+    '595 updates, less than an epoch'
     """
-    return f"{format_count(values['epochs'], 'epoch')}, {format_count(values['steps'], 'update')}"
+    updates = format_count(values["steps"], "update")
+    return (
+        f"{format_count(values['epochs'], 'epoch')}, {updates}"
+        if values["epochs"]
+        else f"{updates}, less than an epoch"
+    )
 
 
 def refuse_options(options: Mapping[str, Any], known: Collection[str], reason: str) -> None:

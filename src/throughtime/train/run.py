@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -73,7 +74,7 @@ def fit(
     skip_bad: bool = False,
     checksums: Sequence[Sequence[str]] = (),
     accept_changed_data: bool = False,
-    spent: float = 0.0,
+    began: float | None = None,
     per_update: float | None = None,
     notes: Sequence[str] = (),
 ) -> dict[str, Any]:
@@ -82,8 +83,9 @@ def fit(
     With `resume`, an existing run continues from its last checkpoint, or from the one named `checkpoint`.
     `skip_bad` notes in the folder that bad records were skipped, for later evaluations. `checksums` are the
     names and SHA-256 sums of the data files; a run whose files have changed is resumed only with
-    `accept_changed_data`. `spent` are the seconds that preparing a new run took, which count as its time, and
-    `per_update` those that an update takes, if they were measured. `notes` are shown below the title.
+    `accept_changed_data`. `began` is when the preparation of a new run began, by `time.monotonic`; it counts
+    as time of the run. `per_update` are the seconds of an update, if they were measured. `notes` are shown
+    below the title.
     """
     processes, reporter = processes or Processes(), reporter or Reporter()
     config: TrainingConfig = trainable.config
@@ -133,7 +135,7 @@ def fit(
             trainer.start_afresh()
             reporter.say(f"Nothing saved in {out} yet: starting from the beginning.")
         else:
-            trainer.expect(spent, per_update)
+            trainer.expect(0.0 if began is None else time.monotonic() - began, per_update)
         reporter.begin(title, trainer.epochs, trainer.steps_per_epoch, trainer.step)
         for note in (*notes, *getattr(objective, "notes", ())):  # the latter on the data in its batches
             reporter.say(note)
