@@ -177,9 +177,8 @@ class Training:
         chosen = config.settings_on(choose_device(config.device).type)
         if not chosen:
             return config
-        self.notes.append(
-            f"Chosen for a GPU: {show_settings(chosen)} (there, a larger model takes about as long)."
-        )
+        why = "there, a larger model takes about as long as a small one"
+        self.notes.append(f"Chosen for a GPU: {show_settings(chosen)} ({why}).")
         return config.model_copy(update=chosen)
 
     def _plan(self, processes: Processes) -> None:

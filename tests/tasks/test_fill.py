@@ -284,7 +284,8 @@ def test_on_a_cpu_a_large_vocabulary_is_sampled(opened, text, monkeypatch):
     monkeypatch.setattr("throughtime.tasks.fill.training.SAMPLED_WORDS", 4)
     filler = Filler.create(FillConfig(data=str(text), structure="beside", **SMALL), opened)
     assert len(filler.build_objective(opened).frequent) == 2
-    monkeypatch.setattr(Filler, "device", torch.device("cuda"))
+    monkeypatch.setattr("throughtime.tasks.fill.training.choose_device", lambda _: torch.device("cuda"))
+    assert filler.device.type == "cpu"  # the weights are moved later
     assert filler.build_objective(opened).frequent is None
 
 

@@ -14,7 +14,7 @@ from throughtime.tasks.planning import Speed, measure_speed
 from throughtime.tasks.translate import config, predictor
 from throughtime.tasks.translate import training as translating
 from throughtime.tasks.translate.config import TranslateConfig, suggest_epochs
-from throughtime.train import learner
+from throughtime.train import cuda_graphs, learner
 from throughtime.train.processes import Processes
 from throughtime.training import Training
 
@@ -189,6 +189,22 @@ def test_measuring_leaves_the_first_weights(monkeypatch, training):
     assert steps == len(run.model.build_objective(run.dataset).batches(0, 1))
     after = run.model.model.state_dict()
     assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_the_update_that_records_graphs_is_not_measured(monkeypatch, training):
+    monkeypatch.setattr(planning, "SECONDS", (0.05, 0.05))
+    monkeypatch.setitem(planning.WARM_UP, "cpu", planning.WARM_UP["cuda"])
+    run, _ = training(minutes=1.0, hidden_size=8)
+    run.create()
+    done, update = [], planning.Trainer.update
+
+    def record_third(trainer, group):
+        update(trainer, group)
+        done.append(group)
+        time.sleep(1.0 if len(done) == cuda_graphs.WARM_UP else 0.0)
+
+    monkeypatch.setattr(planning.Trainer, "update", record_third)
+    assert measure_speed(run.model, run.dataset, 10.0, Processes()).per_update < 0.5
 
 
 def test_what_takes_seconds_is_done_once_and_not_to_measure_the_speed(monkeypatch, training, tmp_path):

@@ -31,7 +31,7 @@ def clock(monkeypatch):
         objective, before = trainer.objective, trainer.objective.validate
 
         def take_time(rank, world_size):
-            take(time.validation)
+            take(time.validation / world_size)
             return before(rank, world_size)
 
         objective.validate = take_time
@@ -85,6 +85,22 @@ def test_a_slow_validation_is_known_before_the_end_of_a_long_epoch(minutes, cloc
     assert rates(trainer.run)[-1] < 0.002
     assert trainer.record.validated_at == trainer.step
     assert trainer.objective.model.training is False
+
+
+@pytest.mark.parametrize(("validation", "parts"), [(20.0, 1), (60.0, 8), (240.0, 8), (900.0, 64)])
+def test_if_a_validation_takes_too_long_a_part_of_its_data_is_used(
+    validation, parts, clock, language_task, trainer_of
+):
+    clock.validation, clock.update = validation, 5.0
+    trainer = trainer_of(language_task(**{**PLANNED, "batch_size": 1}))
+    said = []
+    trainer.reporter.say = said.append
+    trainer.fit()
+    assert abs(clock.now - 300) <= 15
+    assert rates(trainer.run)[-1] < 0.002
+    assert trainer.record.validated_at == trainer.step
+    assert trainer.plan.parts == parts
+    assert len([line for line in said if f"1/{parts}" in line]) == (parts > 1)
 
 
 def test_a_short_run_that_is_killed_loses_a_tenth_of_its_time(clock, language_task, trainer_of, monkeypatch):
@@ -174,5 +190,7 @@ def test_where_updates_became_slower_a_validation_is_expected_to_be_slower_too()
     assert plan.is_over(110, 275.0)
     plan.revise(120, 150.0, 0.5)
     assert plan.reserve == 9.0
-    plan.restore(plan.state(), 150.0, 120)
-    assert plan.reserve == 9.0
+    plan.revise(130, 160.0, 2.0)
+    again = TimePlan(300.0)
+    again.restore(plan.state(), 160.0, 130)
+    assert again.reserve == 18.0

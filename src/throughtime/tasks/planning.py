@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import tempfile
 import time
@@ -9,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from throughtime.train import cuda_graphs
 from throughtime.train.progress import Reporter
 from throughtime.train.timing import format_minutes
 from throughtime.train.trainer import Trainer
@@ -22,9 +24,9 @@ MEASURING = 0.02
 """Share of the time that measuring the speed may take, within the bounds below."""
 SECONDS = (0.5, 5.0)
 GPU_PASSES = 20
-"""Epochs from which on a GPU has time for the settings that it has by default without a limit of time."""
-WARM_UP = 2
-"""Updates that are not measured: the first ones allocate memory and choose kernels."""
+"""Minimum number of epochs for which a GPU run with a limit of time uses the GPU's default sizes."""
+WARM_UP = {"cpu": 2, "cuda": cuda_graphs.WARM_UP + 1}
+"""Updates that are not measured: the first ones allocate memory, choose kernels and record CUDA graphs."""
 
 
 class Speed(NamedTuple):
@@ -112,6 +114,7 @@ def measure_speed(model: Predictor, dataset: Dataset, seconds: float, processes:
     objective = model.build_objective(dataset)
     device = next(objective.model.parameters()).device
     before = {name: value.clone() for name, value in objective.model.state_dict().items()}
+    warm_up = WARM_UP.get(device.type, WARM_UP["cpu"])
     done, began = 0, time.perf_counter()
 
     def read_clock() -> float:
@@ -131,12 +134,15 @@ def measure_speed(model: Predictor, dataset: Dataset, seconds: float, processes:
             for group in itertools.chain.from_iterable(trainer.groups() for _ in itertools.count()):
                 trainer.update(group)
                 done += 1
-                if done == WARM_UP:
+                if done == warm_up:
                     read_clock()  # wait for a GPU
                     began = time.perf_counter()
                 # Processes wait for each other in each update, so all must stop after the same one.
-                if done > WARM_UP and (elapsed := mean_clock()) >= limit:
+                if done > warm_up and (elapsed := mean_clock()) >= limit:
                     break
-        per_update = elapsed / (done - WARM_UP)
+        per_update = elapsed / (done - warm_up)
     objective.model.load_state_dict(before)
+    if device.type == "cuda":
+        del trainer  # it refers to itself: its recorded graphs would keep their memory
+        gc.collect()
     return Speed(per_update, per_update * steps)

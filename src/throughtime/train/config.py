@@ -144,7 +144,7 @@ class TrainingConfig(Config):
         None, ge=1, description="updates between checkpoints, besides those at the end of an epoch"
     )
     checkpoint_minutes: Positive | None = Field(
-        5.0, description="minutes between such checkpoints; null: none"
+        5.0, description="minutes between such checkpoints, fewer in a short run with `minutes`; null: none"
     )
     keep: int = Field(2, ge=2, description="number of the latest checkpoints to keep")
     report_every: int = Field(50, ge=1, description="updates between reports of the loss and the speed")
@@ -155,10 +155,7 @@ class TrainingConfig(Config):
         return self.epochs or (self.EPOCHS if self.minutes is None else None)
 
     def settings_on(self, device: str) -> dict[str, Any]:
-        """The settings that suit a type of device, such as cuda, for a number of epochs, of those not given.
-
-        A training of some minutes measures the speed instead: see `settings_for`.
-        """
+        """The settings that suit a type of device, such as cuda, and many epochs, of those not given."""
         return {}
 
     def batches_for(self, updates: float) -> dict[str, Any]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+Sums = Mapping[str, float]
 
 CHECKS = 0.1
 """Share of the time that validations during the training may take."""
@@ -12,12 +15,18 @@ SPAN = 0.15
 """The speed is that of the last part of the run, of this share of its time."""
 FIRST_RESERVE = 0.03
 """Share of the time kept for the last validation, until one has been measured."""
-FIRST_CHECK = 0.25
+FIRST_CHECK = 0.3
 """Share of the training after which a first validation is made inside an epoch that does not end soon."""
+PARTS = (64, 8, 1)
+"""Numbers of parts of the validation data that are tried, until one part takes as long as is allowed."""
+FREE = 3.0
+"""Seconds that a validation may take however short the run is."""
 SHORT = 60.0
 """Seconds of a run below which it is not made, as it would take too much of the time."""
 CHECKPOINTS = 0.1
 """Share of the time between two checkpoints, at most."""
+SHORTEST = 15.0
+"""Seconds between them, at least: a checkpoint of a large model takes a second."""
 
 
 @dataclass
@@ -41,6 +50,8 @@ class TimePlan:
     """Seconds of one validation and of saving the model; None if there was none yet."""
     spent: float = 0.0
     """Seconds that all validations have taken."""
+    parts: int = 0
+    """Validations use one of this number of parts of the data; 0 until the first one has chosen it."""
     start: int = 0
     reached: float = 0.0
     last: int = 0
@@ -58,6 +69,11 @@ class TimePlan:
             return self.seconds * FIRST_RESERVE
         slower = self.per_update / self.at_validation if self.at_validation else 1.0
         return self.validation * max(1.0, slower)
+
+    @property
+    def between_checkpoints(self) -> float:
+        """Seconds after which a checkpoint is written, at most."""
+        return max(CHECKPOINTS * self.seconds, SHORTEST)
 
     def progress(self, step: int) -> float:
         """The share of the training that is done before update `step`."""
@@ -87,6 +103,22 @@ class TimePlan:
         self.spent += seconds
         self.at_validation = self.per_update
 
+    def validate(self, measure: Callable[[int], Sums], read_clock: Callable[[], float]) -> Sums:
+        """Measure the model by `measure(parts)`, on the largest part of the data that time allows.
+
+        Each part is eight times as large as the one before, and takes at most eight times as long. So the
+        next one is tried if that is allowed.
+        """
+        if self.parts:
+            return measure(self.parts)
+        allowed = max(CHECKS * self.seconds, FREE)
+        for self.parts in PARTS:
+            began = read_clock()
+            sums = measure(self.parts)
+            if 8 * (read_clock() - began) > allowed:
+                break
+        return sums
+
     def observe(self, step: int, elapsed: float) -> None:
         """Revise the plan by the speed of the last updates, about a hundred times in a run."""
         training = elapsed - self.spent
@@ -110,7 +142,7 @@ class TimePlan:
 
     def state(self) -> dict[str, Any]:
         """For a checkpoint."""
-        return {key: getattr(self, key) for key in ("validation", "spent", "start", "reached", "last")}
+        return {key: value for key, value in vars(self).items() if key not in ("seconds", "laps")}
 
     def restore(self, state: dict[str, Any], elapsed: float, step: int) -> None:
         """Continue from such a state; a run that was given more time continues at its share of that."""

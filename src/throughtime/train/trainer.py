@@ -11,7 +11,7 @@ import contextlib
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -32,7 +32,7 @@ from throughtime.train.processes import Meetings, Processes, listen_for_interrup
 from throughtime.train.progress import Reporter
 from throughtime.train.saved_run import restore_run, save_run
 from throughtime.train.schedules import Standing, rate
-from throughtime.train.time_plan import CHECKPOINTS, TimePlan
+from throughtime.train.time_plan import TimePlan
 from throughtime.train.timing import Clock, Report, format_minutes
 
 
@@ -139,7 +139,7 @@ class Trainer:
             return False
         now, minutes = time.monotonic(), self.config.checkpoint_minutes
         if minutes is not None and self.plan is not None:  # a run that is killed loses little of its time
-            minutes = min(minutes, self.plan.seconds / 60 * CHECKPOINTS)
+            minutes = min(minutes, self.plan.between_checkpoints / 60)
         stale = minutes is not None and now - self.saved_at > 60 * minutes
         flags = [self.interrupts.asked, self._time_is_over(), stale]
         asked, self.out_of_time, due = self.meetings.hold(self.step, now, flags, self.device)
@@ -298,7 +298,7 @@ class Trainer:
         began, whole = time.monotonic(), 0 if self.position["batch"] else self.position["epoch"]
         with self.learner.averaging.apply_averages():
             with autocast(self.device, self.learner.precision):
-                sums = self.objective.validate(self.processes.rank, self.processes.world_size)
+                sums = self._measure()
             added = self.processes.sum(list(sums.values()), self.device)
             valid = self.objective.summarise(dict(zip(sums, added, strict=True))) if sums else {}
             better = self.record.add(valid, self.last_train, self.step, whole)
@@ -314,6 +314,22 @@ class Trainer:
         loss = math.nan if self.record.broken else validation_loss(valid, self.last_train)
         if loss is not None:
             self.guard.check_loss("validation" if valid else "training", loss, self.step, epoch)
+
+    def _measure(self) -> Mapping[str, float]:
+        """The sums over the validation data; if there is little time, over a part of them."""
+        rank, number = self.processes.rank, self.processes.world_size
+        if self.plan is None:
+            return self.objective.validate(rank, number)
+
+        def read_clock() -> float:  # all processes must choose the same part
+            return self.processes.sum([time.monotonic()], self.device)[0] / number
+
+        first = not self.plan.parts
+        sums = self.plan.validate(lambda parts: self.objective.validate(rank, number * parts), read_clock)
+        if first and self.plan.parts > 1:
+            part = f"1/{self.plan.parts} of the validation data"
+            self.reporter.say(f"Validations use {part}, as all of them would take too long.")
+        return sums
 
     def _average_if_stalled(self) -> None:
         averaging = self.learner.averaging

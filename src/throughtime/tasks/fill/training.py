@@ -12,6 +12,7 @@ from torch import Tensor
 from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.sequences import MaskedBatch, MaskedBatches
+from throughtime.layers.devices import choose_device
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.sampled_loss import sampled_surprisal
 from throughtime.tasks.objective import TextObjective
@@ -70,7 +71,8 @@ class FillObjective(TextObjective):
         """The most frequent words, half of those that a sampled softmax has; None for a softmax over all."""
         size = self.config.sampled_words
         if size is None:
-            costly = self.config.structure == "beside" and self.predictor.device.type == "cpu"
+            # Not where the weights are now: a model is created on the CPU, whatever will train it.
+            costly = self.config.structure == "beside" and choose_device(self.config.device).type == "cpu"
             size = SAMPLED_WORDS if costly else 0
         words = len(self.predictor.codec.vocabulary)
         if not size or words < 2 * size:
