@@ -109,7 +109,7 @@ def test_a_pruned_model_is_saved_loaded_and_served_from_its_file(tmp_path):  # R
     assert again.num_tokens == model.num_tokens > 50
     assert isinstance(again.model.counts.levels[2].keys, np.memmap)
     again.save(tmp_path / "copy")
-    again.export(tmp_path / "model.arpa")
+    assert again.export(tmp_path / "model.arpa")["format"] == "arpa"
     imported = tt.import_arpa(tmp_path / "model.arpa")
     for one, other in zip(again.score(texts), imported.score(texts), strict=True):
         assert other.log_probs == pytest.approx(one.log_probs, abs=1e-6)
@@ -163,7 +163,7 @@ def test_laplace_of_order_three_cannot_be_pruned():
 
 
 class Registered:
-    """A smoothing of another package: it has what the protocol asks for, and tells the rest in what it fits."""
+    """A smoothing of another package, which has only what the protocol asks for."""
 
     name = "registered"
 
