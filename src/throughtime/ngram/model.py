@@ -168,9 +168,9 @@ class NgramModel:
         return Step(torch.from_numpy(p).log(), (words[:, 1:],))
 
     def tensors(self) -> dict[str, Ints | Floats]:
-        """What is saved of each length: its keys, and counts or, of ARPA files and pruned models, probabilities.
+        """What is saved of each length: its keys, and counts or probabilities.
 
-        A pruned model has both of single words.
+        Models of ARPA files and pruned models hold probabilities; pruned models also the counts of words.
         """
         named: dict[str, Ints | Floats] = {}
         fixed = self.interpolation if isinstance(self.smoothing, Fixed) else None
