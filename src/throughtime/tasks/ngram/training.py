@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 COUNTING = "counting"
 """The folder of the files with which a large text is counted, inside the new model folder."""
 BYTES_PER_NGRAM = 40
-"""Memory of a model of counts that scores: key, count, probability, weight as a context, and room for computing."""
+"""Memory of a model of counts that scores: key, count, probability, weight as a context, room to compute."""
 
 
 def fit(
