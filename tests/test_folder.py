@@ -82,9 +82,13 @@ def test_arrays_on_the_file_equal_those_in_memory(tmp_path):  # R115
         "b": np.linspace(0, 1, 3),
         "c": np.array([[1, 2], [3, 4]], np.float32),
         "empty": np.empty(0),
+        "empty table": np.empty((0, 3), np.float32),
+        "number": np.array(3),
     }
     folder.write_tensors(arrays)
-    for name, mapped in folder.map_tensors().items():
+    found = folder.map_tensors()
+    assert len({id(mapped._mmap) for mapped in found.values() if mapped.size}) == 1
+    for name, mapped in found.items():
         np.testing.assert_array_equal(mapped, arrays[name])
         assert mapped.dtype == arrays[name].dtype
     path = tmp_path / "model.safetensors"

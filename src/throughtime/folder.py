@@ -151,7 +151,7 @@ class ModelFolder:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no dict
 
     def map_tensors(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Return the tensors of the model as arrays on the file, whose parts are read when they are used."""
+        """Return the tensors of the model as views of one mapping of the file; parts are read when used."""
         import numpy as np
 
         path, cure = self.path / "model.safetensors", "the file is damaged or not a safetensors file"
@@ -161,11 +161,11 @@ class ModelFolder:
         with self._open(path.name, "numpy", cure) as file, path.open("rb") as start:
             length = int.from_bytes(start.read(8), "little")
             header = json.loads(start.read(length))
+            values = np.memmap(start, np.uint8, "r")[8 + length :]
             for name in file.keys():  # noqa: SIM118 - no dict
-                kind, shape = MAPPED[header[name]["dtype"]], tuple(header[name]["shape"])
-                offset = 8 + length + header[name]["data_offsets"][0]
-                empty = 0 in shape  # a file has no empty parts
-                arrays[name] = np.empty(shape, kind) if empty else np.memmap(path, kind, "r", offset, shape)
+                about = header[name]
+                part = values[slice(*about["data_offsets"])]
+                arrays[name] = part.view(MAPPED[about["dtype"]]).reshape(about["shape"])
         return arrays
 
     def write_arrays(

@@ -10,6 +10,7 @@ import pytest
 from tests.refusals import lacks
 
 from throughtime.ngram import disk_counts
+from throughtime.tasks.ngram import training
 
 TEXT = "\n".join(["the cat sat on the mat .", "the dog bites the man .", "a man sat ."] * 20) + "\n"
 
@@ -347,6 +348,29 @@ def test_a_text_larger_than_memory_gives_the_same_model(
         assert (tmp_path / "bounded" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes(), name
     same = plain.json.keys() - {"run", "seconds"}
     assert {name: bounded.json[name] for name in same} == {name: plain.json[name] for name in same}
+
+
+@pytest.mark.parametrize(("words", "measured"), [([], False), (["--prune", 0], True)])
+def test_only_a_model_of_counts_is_too_large_to_measure(
+    words, measured, corpus, throughtime, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(training, "BYTES_PER_NGRAM", 10_000_000)
+    train = ["train", "ngram", "--data", corpus, *words, "--memory", "256MB", "--out", tmp_path / "run"]
+    ran = throughtime(*train, "--json")
+    assert (ran.json["valid_perplexity"] is not None) == measured
+    assert ("not measured" in ran.err) != measured
+
+
+def test_a_pruned_model_says_so_with_its_scores(corpus, run, throughtime, tmp_path):
+    pruned = tmp_path / "pruned"
+    train = ["train", "ngram", "--data", corpus, "--tokens", "space", "--prune", 0, "--prune", 1]
+    assert throughtime(*train, "--out", pruned).code == 0
+    assert not lacks((pruned / "README.md").read_text(), "pruned kneser-ney 3-gram", "pruned 0 1")
+    assert "smoothing, left to right" in (run / "README.md").read_text()
+    whole, part = (throughtime("evaluate", one, "--json").json["signature"] for one in (run, pruned))
+    assert part.replace("|prune:0,1|", "|") == whole != part
+    both = throughtime("evaluate", run, "--with", pruned, "--json").json["signature"]
+    assert not lacks(both, "-pruned-0-1-")
 
 
 def test_an_interrupted_count_leaves_nothing(corpus, throughtime, tmp_path, monkeypatch):

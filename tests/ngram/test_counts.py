@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.refusals import refuses
 
-from throughtime.ngram.counts import MISSING, NgramCounts, NgramLevel
+from throughtime.ngram.counts import MISSING, NgramCounts, NgramLevel, read_parts, release
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.smoothing import Dirichlet, KneserNey
 
@@ -67,3 +67,26 @@ def test_a_model_takes_little_memory_besides_its_counts(smoothing, monkeypatch):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1.25 * sum(one.nbytes for one in tensors.values())
+
+
+def test_arrays_on_a_file_their_parts_and_their_copies_leave_memory(tmp_path):  # R115
+    np.arange(5_000).tofile(tmp_path / "file")
+    whole = np.memmap(tmp_path / "file", np.int64, "r")
+    for part in (
+        whole,
+        whole[700:],
+        whole[:0],
+        whole[5_000:],
+        whole[::-7],
+        whole[9],
+        whole.copy(),
+        whole + 1,
+    ):
+        before = part.tolist()
+        release(part)
+        assert part.tolist() == before
+    assert [part.tolist() for part in read_parts(whole[1_000:1_005], 2)] == [
+        [1_000, 1_001],
+        [1_002, 1_003],
+        [1_004],
+    ]

@@ -12,6 +12,7 @@ from tests.refusals import refuses
 
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
+from throughtime.ngram.pruning import prune
 from throughtime.ngram.smoothing import KneserNey, Laplace
 
 TEXT = [[1, 2, 3, 1, 2, 1, 3, 3, 2, 1, 1, 2, 3], [3, 3, 1, 2]]
@@ -60,6 +61,23 @@ def test_tensors_rebuild_the_same_model(model):
     assert again.log_probs(TEXT)[0].tolist() == model.log_probs(TEXT)[0].tolist()
     with refuses("tensors", "count.1"):
         NgramModel.from_tensors({}, (), KneserNey())
+
+
+@pytest.mark.parametrize("shape", [(), (1, 3), (3, 1)])
+@pytest.mark.parametrize(
+    "name", ["count.1", "keys.2", "count.2", "probability.1", "probability.2", "weight.1"]
+)
+def test_tensors_of_a_wrong_shape_are_refused(name, shape):
+    counts = NgramCounts.of([[0, 1, 2, 0]], 2, 3)
+    for smoothing, model in (
+        (KneserNey(), NgramModel(counts, KneserNey())),
+        (None, prune(counts, KneserNey(), [0])),
+    ):
+        tensors = model.tensors()
+        if name in tensors:
+            tensors[name] = np.resize(tensors[name], shape)
+            with refuses("the file", "damaged"):
+                NgramModel.from_tensors(tensors, (), smoothing, "the file")
 
 
 def test_ids_outside_the_vocabulary_are_refused(model):

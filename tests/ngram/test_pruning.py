@@ -18,7 +18,7 @@ from throughtime.ngram.arpa_reader import read_arpa
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.pruning import prune
-from throughtime.ngram.smoothing import build_smoothing
+from throughtime.ngram.smoothing import KneserNey, build_smoothing
 
 SIZE = 12
 DRAW = np.random.default_rng(0)
@@ -109,7 +109,7 @@ def test_a_pruned_model_is_saved_loaded_and_served_from_its_file(tmp_path):  # R
     assert again.num_tokens == model.num_tokens > 50
     assert isinstance(again.model.counts.levels[2].keys, np.memmap)
     again.save(tmp_path / "copy")
-    again.export(tmp_path / "model.arpa")
+    assert again.export(tmp_path / "model.arpa")["format"] == "arpa"
     imported = tt.import_arpa(tmp_path / "model.arpa")
     for one, other in zip(again.score(texts), imported.score(texts), strict=True):
         assert other.log_probs == pytest.approx(one.log_probs, abs=1e-6)
@@ -160,6 +160,54 @@ def test_bad_thresholds_are_refused(given, fact):
 def test_laplace_of_order_three_cannot_be_pruned():
     with refuses("prune", "laplace"):
         tt.train("ngram", ["a b c"] * 9, order=3, prune=[0], smoothing="laplace", progress="none")
+
+
+class Registered:
+    """A smoothing of another package, which has only what the protocol asks for."""
+
+    name = "registered"
+
+    def __init__(self, smoothing, **changes):
+        self.smoothing, self.changes = smoothing, changes
+
+    def fit(self, counts):
+        return self.smoothing.fit(counts)._replace(**self.changes)
+
+    def estimate(self, word):
+        """A method of its own, which has nothing to do with ours."""
+
+
+@pytest.mark.parametrize(
+    ("order", "smoothing", "changes"), [(3, "laplace", {}), (2, "kneser-ney", {"replaces": True})]
+)
+def test_smoothings_of_other_packages_that_cannot_be_pruned_are_refused(order, smoothing, changes):
+    counts = NgramCounts.of(LINES, order, SIZE, never=[0])
+    with refuses("prune", "registered"):
+        prune(counts, Registered(build_smoothing(smoothing), **changes), (0, 1))
+
+
+@pytest.mark.parametrize(("order", "smoothing"), [(3, "kneser-ney"), (2, "laplace"), (3, "dirichlet")])
+def test_smoothings_of_other_packages_are_pruned_as_ours(order, smoothing):
+    counts, ours = NgramCounts.of(LINES, order, SIZE, never=[0]), build_smoothing(smoothing)
+    expected = prune(counts, ours, (0, 1)).tensors()
+    for name, values in prune(counts, Registered(ours), (0, 1)).tensors().items():
+        np.testing.assert_array_equal(values, expected[name], err_msg=name)
+
+
+def test_a_smoothing_that_changes_what_ours_fits_is_pruned_as_changed():
+    class Flatter(KneserNey):
+        def fit(self, counts):
+            fitted = super().fit(counts)
+            own = tuple(one / 2 for one in fitted.own)
+            back = tuple((1 + one) / 2 for one in fitted.back)
+            for one in back:
+                one.flags.writeable = False
+            return fitted._replace(own=own, back=back)
+
+    counts = NgramCounts.of(LINES, 3, SIZE, never=[0])
+    whole, same = NgramModel(counts, Flatter()), prune(counts, Flatter(), (0,))
+    for before, after in zip(whole.log_probs(LINES), same.log_probs(LINES), strict=True):
+        np.testing.assert_allclose(after, before, atol=1e-6)
 
 
 def test_our_pruning_is_that_of_lmplz(tmp_path):  # R115

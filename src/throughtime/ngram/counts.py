@@ -193,13 +193,6 @@ class NgramCounts:
         """The links of all levels, kept in memory."""
         return tuple(links.astype(np.int64) for links in self.suffix_links())
 
-    def nodes(self, ids: Ints, starts: Ints) -> list[Ints]:
-        """For each level, find the node of the n-gram that ends at each position."""
-        found = [ids]
-        for level in self.levels[1:]:
-            found.append(level.find(continue_nodes(found[-1], starts), ids))
-        return found
-
     def count(self, ngram: Sequence[int]) -> int:
         """Return how often an n-gram occurred."""
         if not 1 <= len(ngram) <= self.order:
@@ -226,8 +219,11 @@ def read_parts(values: npt.NDArray[Any], size: int = SLICE) -> Iterator[npt.NDAr
 def release(*arrays: npt.NDArray[Any]) -> None:
     """Let what was read of arrays on files leave the memory of the process; it is read again when needed."""
     for one in arrays:
-        if isinstance(one, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
-            one._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]
+        whole = getattr(one, "_mmap", None)  # a copy of a memmap is one, too, but has no file
+        if whole is not None and one.size and hasattr(mmap, "MADV_DONTNEED"):
+            start = one.ctypes.data - np.frombuffer(whole, np.uint8).ctypes.data
+            page = start // mmap.PAGESIZE * mmap.PAGESIZE
+            whole.madvise(mmap.MADV_DONTNEED, page, start + one.nbytes - page)
 
 
 def continue_nodes(node: Ints, starts: Ints) -> Ints:

@@ -168,7 +168,10 @@ class NgramModel:
         return Step(torch.from_numpy(p).log(), (words[:, 1:],))
 
     def tensors(self) -> dict[str, Ints | Floats]:
-        """What is saved of each length: its keys, and counts, or the probabilities of an ARPA file."""
+        """What is saved of each length: its keys, and counts or probabilities.
+
+        Models of ARPA files and pruned models hold probabilities; pruned models also the counts of words.
+        """
         named: dict[str, Ints | Floats] = {}
         fixed = self.interpolation if isinstance(self.smoothing, Fixed) else None
         for n, level in enumerate(self.counts.levels, start=1):
@@ -194,7 +197,7 @@ class NgramModel:
     ) -> NgramModel:
         """Build the model from what `tensors` returned; `where` names them in errors.
 
-        Without a smoothing, the tensors hold probabilities, as of an ARPA file.
+        Without a smoothing, the tensors hold probabilities, as of an ARPA file or a pruned model.
         """
         stored = "count" if smoothing is not None else "probability"
         if f"{stored}.1" not in tensors:
@@ -205,7 +208,7 @@ class NgramModel:
         levels: list[NgramLevel] = []
         while (n := len(levels) + 1) == 1 or f"keys.{n}" in tensors:
             keys = np.arange(size) if n == 1 else tensors[f"keys.{n}"]
-            count = no_counts(len(keys)) if smoothing is None else np.empty(0, np.int64)
+            count = no_counts(np.size(keys)) if smoothing is None else np.empty(0, np.int64)
             levels.append(NgramLevel(keys, tensors.get(f"count.{n}", count), size))
             if not levels[-1].fits(len(levels[-2].keys) if n > 1 else 1):
                 raise InputError(where, f"have damaged n-grams of length {n}; train the model again")

@@ -14,7 +14,7 @@ import numpy as np
 from throughtime.errors import InputError
 from throughtime.ngram.counts import MISSING, Floats, Links, NgramCounts, NgramLevel, no_counts, read_parts
 from throughtime.ngram.model import NgramModel
-from throughtime.ngram.smoothing import Fixed, Interpolation, Smoothing
+from throughtime.ngram.smoothing import Fixed, Interpolation, KneserNey, Laplace, Smoothing
 
 
 def check_pruning(thresholds: Sequence[int], smoothing: Smoothing, order: int) -> None:
@@ -32,10 +32,8 @@ def check_pruning(thresholds: Sequence[int], smoothing: Smoothing, order: int) -
         raise InputError("prune", f"is {given}, expected 0 first, as single words are never left out")
     if len(given) > order:
         raise InputError("prune", f"has {len(given)} numbers, but the order is {order}; give one per order")
-    if given and order > 2 and getattr(smoothing, "shortened_to_nothing", False):
-        raise InputError(
-            "prune", f"does not go with {smoothing.name} smoothing of order 3 and more; leave one of them out"
-        )
+    if given and isinstance(smoothing, Laplace) and smoothing.shortened_to_nothing and order > 2:
+        raise _refuse(smoothing)  # others are refused when they are fitted, which takes counts
 
 
 def prune(counts: NgramCounts, smoothing: Smoothing, thresholds: Sequence[int]) -> NgramModel:
@@ -89,9 +87,19 @@ def _select(
 
 
 def _estimate(smoothing: Smoothing, counts: NgramCounts) -> Iterable[tuple[Floats, Floats]]:
-    """Base and own of each length with the weights of their contexts; one at a time if the smoothing can."""
-    if hasattr(smoothing, "estimate"):
-        found: Iterable[tuple[Floats, Floats]] = smoothing.estimate(counts)
-        return found
+    """Base and own of each length with the weights of their contexts; our smoothings give one at a time."""
+    if isinstance(smoothing, Laplace | KneserNey) and type(smoothing).fit in (Laplace.fit, KneserNey.fit):
+        return smoothing.estimate(counts)
     fitted = smoothing.fit(counts)
-    return zip((fitted.base, *fitted.own[1:]), fitted.back, strict=True)
+    if (fitted.shortened_to_nothing and counts.order > 2) or (fitted.replaces and counts.order > 1):
+        raise _refuse(smoothing)
+    # Weights are changed, and those of another package may be its own.
+    return zip((fitted.base, *fitted.own[1:]), map(np.array, fitted.back), strict=True)
+
+
+def _refuse(smoothing: Smoothing) -> InputError:
+    return InputError(
+        "prune",
+        f"needs a smoothing that mixes each context with the next shorter one, and {smoothing.name} does "
+        "not; leave it out or use kneser-ney",
+    )

@@ -52,7 +52,7 @@ class Smoothing(Protocol):
 
 @dataclass(frozen=True)
 class Fixed:
-    """Probabilities that were not computed from counts, such as those of an ARPA file."""
+    """Probabilities that are stored instead of counts: those of an ARPA file or of a pruned model."""
 
     interpolation: Interpolation
     name: ClassVar[str] = "arpa"

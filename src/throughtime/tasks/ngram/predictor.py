@@ -177,7 +177,7 @@ class NgramLanguageModel(LanguageModel):
         check_file(out)
         sizes = write_arpa(self.model, arpa_words(self.framing), out)
         return {
-            "format": format,
+            "format": chosen,
             "order": self.model.order,
             "ngrams": sizes,
             "bytes": Path(out).stat().st_size,
@@ -240,13 +240,19 @@ class NgramLanguageModel(LanguageModel):
         words = self.describe()
         return f"{self.config.data}: {words.network}, {sum(self.num_ngrams):,} n-grams, {words.details}"
 
+    def signature(self, dataset: Dataset) -> str:
+        """How text is read, and what was left out of the model."""
+        pruned = ",".join(map(str, self.config.prune))
+        return super().signature(dataset) + (f"|prune:{pruned}" if pruned else "")
+
     def describe(self) -> Description:
         """The model in words."""
         config = self.config
         direction = "right to left" if config.backward else "left to right"
+        pruned = f"pruned {' '.join(map(str, config.prune))}, " if config.prune else ""
         return Description(
-            f"{config.smoothing} {config.order}-gram model of {config.data}",
-            f"{config.order}-grams with {config.smoothing} smoothing, {direction}",
+            f"{'pruned ' if pruned else ''}{config.smoothing} {config.order}-gram model of {config.data}",
+            f"{config.order}-grams with {config.smoothing} smoothing, {pruned}{direction}",
             f"{self._vocabulary}, layout {config.layout}",
             {
                 "data": f"{config.data}, " + self._source,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 COUNTING = "counting"
 """The folder of the files with which a large text is counted, inside the new model folder."""
 BYTES_PER_NGRAM = 40
-"""Memory of a model that scores: key, count, probability, weight as a context, and room for computing."""
+"""Memory of a model of counts that scores: key, count, probability, weight as a context, room to compute."""
 
 
 def fit(
@@ -132,7 +132,8 @@ def _measure(
     config = model.config
     if "valid" not in dataset.splits or config.split != "train":
         return {}
-    needed = BYTES_PER_NGRAM * sum(model.num_ngrams)
+    # The probabilities of a pruned model are estimated already.
+    needed = BYTES_PER_NGRAM * sum(model.num_ngrams) if config.holds_counts else 0
     if memory is not None and needed > memory // 2:
         if say is not None:
             say(
