@@ -11,6 +11,7 @@ import throughtime as tt
 from throughtime.config import build_config
 from throughtime.tasks.ngram.config import NgramConfig
 from throughtime.tasks.ngram.predictor import NgramLanguageModel
+from throughtime.training import Training
 
 LINES = ["the cat sat on the mat .", "the dog sat on the cat .", "a dog bites a man .", "the man ran ."] * 5
 
@@ -67,6 +68,31 @@ def test_ranking_prefers_what_was_seen(corpus):  # R17
     assert bites.total > bitten.total
     assert bites.per_token == pytest.approx(bites.total / 7)
     assert bites.tokens[-1] == "<eos>"
+
+
+def test_with_minutes_the_order_is_chosen_by_validation(tmp_path):  # R112
+    said = []
+    settings = {"data": "embedded/english", "tokens": "unicode", "minutes": 0.5}
+    run = Training("ngram", settings, tmp_path / "run", say=said.append)
+    run.start()
+    order, perplexity = run.values["order"], run.values["valid_perplexity"]
+    assert 2 < order < 12
+    assert tt.load(tmp_path / "run").config.order == order
+    assert any(f"{order}" in line and f"{perplexity:.4g}" in line for line in said)
+    for other in (order - 1, order + 1):
+        model = tt.train("ngram", "embedded/english", tokens="unicode", order=other, out=tmp_path / f"{other}")
+        assert model.evaluate(split="valid").values["perplexity"] > perplexity * 0.999
+
+
+def test_with_few_minutes_the_orders_that_there_is_time_for_are_tried(tmp_path):
+    model = tt.train("ngram", "embedded/english", tokens="char", minutes=1e-4, out=tmp_path / "run")
+    assert model.config.order == 1
+
+
+@pytest.mark.parametrize("other", [{"order": 3}, {"memory": "2GB"}, {"split": "all"}])
+def test_minutes_are_for_choosing_the_order_by_validation(other, tmp_path):
+    with refuses("minutes", *other):
+        tt.train("ngram", "embedded/english", minutes=1, out=tmp_path / "run", **other)
 
 
 def test_an_empty_text_has_an_end_in_lines_and_nothing_to_score_in_a_stream(corpus):

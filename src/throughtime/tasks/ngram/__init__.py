@@ -21,6 +21,7 @@ class NgramTask(Task):
     formats = ("arpa",)
     options = {  # noqa: RUF012 - declared once, never changed
         "order": (int, "Length of the longest n-grams."),
+        "minutes": (float, "Choose the order by validation, in at most this number of minutes."),
         "smoothing": (str, "Smoothing: kneser-ney, laplace, dirichlet or relative-frequency."),
         "strengths": (list[float], "Pseudo-count of laplace or dirichlet; repeat it for each order."),
         "prune": (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from throughtime.config import Config
+from throughtime.config import Config, Effect
 from throughtime.errors import InputError
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
@@ -15,6 +15,7 @@ from throughtime.ngram.pruning import check_pruning, prune
 from throughtime.ngram.smoothing import Fixed, Smoothing, build_smoothing
 from throughtime.tasks import text_config as shared
 from throughtime.tasks.language.framing import Framing
+from throughtime.train.config import Positive
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -31,6 +32,19 @@ class NgramConfig(Config):
     """A counted language model and its data. Null means: chosen from the data."""
 
     SUGGESTED: ClassVar[frozenset[str]] = frozenset({"tokens", "normaliser", "layout"})
+    EFFECTS: ClassVar[tuple[Effect, ...]] = (
+        Effect(
+            "minutes",
+            lambda config: "order" not in config.model_fields_set,
+            "with order={order}: it is the time to choose the order; leave one of them out",
+        ),
+        Effect("minutes", lambda config: config.memory is None, "with memory; leave it out, and set order"),
+        Effect(
+            "minutes",
+            lambda config: config.split == "train",
+            "with split={split}: the order is chosen on the validation split; set order instead",
+        ),
+    )
 
     data: shared.Data
     split: str = Field("train", description="split to count: train, all, ...")
@@ -40,6 +54,9 @@ class NgramConfig(Config):
     min_freq: int = Field(1, ge=1, description="tokens that are rarer than this become <unk>")
     max_size: int | None = Field(None, ge=4, description="maximum size of the vocabulary")
     order: int = Field(3, ge=1, le=100, description="length of the longest n-grams")
+    minutes: Positive | None = Field(
+        None, description="choose the order by validation, in at most this number of minutes"
+    )
     smoothing: str = Field(
         "kneser-ney", description="kneser-ney, laplace, dirichlet, relative-frequency, ..."
     )

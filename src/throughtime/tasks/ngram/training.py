@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import shutil
 import time
 from collections.abc import Callable
@@ -19,10 +20,17 @@ from throughtime.tasks.texts import build_codec
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
+    from throughtime.tasks.ngram.config import NgramConfig
     from throughtime.tasks.ngram.predictor import NgramLanguageModel
 
 COUNTING = "counting"
 """The folder of the files with which a large text is counted, inside the new model folder."""
+LONGEST = 12
+"""The highest order that is tried."""
+LEAST_GAIN = 1e-3
+"""The share by which the perplexity must fall for a higher order."""
+LONGER = 1.5
+"""How much longer the next order is expected to take than the last."""
 BYTES_PER_NGRAM = 40
 """Memory of a model of counts that scores: key, count, probability, weight as a context, room to compute."""
 
@@ -44,10 +52,12 @@ def fit(
         if resume:
             say(f"Nothing saved in {out} yet: starting from the beginning.")
         text = f"{config.data} ({config.split}, layout {config.layout})"
-        say(f"Counting {text} up to order {config.order} ...")
+        say(f"Counting {text}" + (f" up to order {config.order} ..." if config.minutes is None else " ..."))
     counts = None
     with contextlib.ExitStack() as stack:
-        if memory is None:
+        if config.minutes is not None:
+            config = choose_order(model, dataset, began + 60 * config.minutes, say)
+        elif memory is None:
             count_in_memory(model, dataset)
         else:
             sweep_parts(out.parent, out.name)  # a killed process leaves files of the size of the text
@@ -81,10 +91,42 @@ def fit(
     return values
 
 
-def count_in_memory(model: NgramLanguageModel, dataset: Dataset) -> None:
-    """Build the vocabulary of the configured split, and count its n-grams."""
+def choose_order(
+    model: NgramLanguageModel, dataset: Dataset, until: float, say: Callable[[str], None] | None
+) -> NgramConfig:
+    """Count with longer and longer n-grams, as long as validation improves and there is time for the next.
+
+    Returns the settings with the order that was best.
+    """
+    if "valid" not in dataset.splits:
+        raise InputError(
+            "minutes", f"needs a validation split, which {dataset.name} lacks; set order instead"
+        )
+    framing, best = _build_framing(model, dataset), math.inf
+    longest = LONGEST if model.config.strengths == () else len(model.config.strengths)
+    for order in range(1, longest + 1):
+        began, before, kept = time.perf_counter(), model.config, model.model
+        model.config = before.model_copy(update={"order": order})
+        count_in_memory(model, dataset, framing)
+        measured = model.likelihood(dataset, "valid").perplexity
+        if not measured < best * (1 - LEAST_GAIN) and order > 1:
+            model.config, model.model, why = before, kept, "longer n-grams do not help"
+            break
+        best, now = measured, time.perf_counter()
+        if now + LONGER * (now - began) > until:
+            why = "there is no time for longer n-grams"
+            break
+    else:
+        why = "longer ones were not tried"
+    if say is not None:
+        say(f"Order {model.config.order}, with a validation perplexity of {best:.4g}: {why}.")
+    return model.config
+
+
+def count_in_memory(model: NgramLanguageModel, dataset: Dataset, framing: Framing | None = None) -> None:
+    """Count the n-grams of the configured split, with its own vocabulary unless a framing is given."""
     config = model.config
-    model.assets = framing = _build_framing(model, dataset)
+    model.assets = framing = framing or _build_framing(model, dataset)
     counts = NgramCounts.of(
         framing.sequences(dataset.texts(config.split)),
         config.order,
