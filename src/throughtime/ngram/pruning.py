@@ -31,7 +31,7 @@ def check_pruning(thresholds: Sequence[int], smoothing: Smoothing, order: int) -
     if given and given[0] != 0:
         raise InputError("prune", f"is {given}, expected 0 first, as single words are never left out")
     if len(given) > order:
-        raise InputError("prune", f"has {len(given)} numbers, but the order is {order}; give at most {order}")
+        raise InputError("prune", f"has {len(given)} numbers, but the order is {order}; leave out some")
     if given and isinstance(smoothing, Laplace) and smoothing.shortened_to_nothing and order > 2:
         raise _refuse(smoothing)  # those of other packages are checked when they are fitted
 
