@@ -369,6 +369,8 @@ def test_a_pruned_model_says_so_with_its_scores(corpus, run, throughtime, tmp_pa
     assert "smoothing, left to right" in (run / "README.md").read_text()
     whole, part = (throughtime("evaluate", one, "--json").json["signature"] for one in (run, pruned))
     assert part.replace("|prune:0,1|", "|") == whole != part
+    refused = throughtime("inspect", "markov", pruned, "--steps", 1)
+    assert (refused.code, lacks(refused.err, f"{pruned}:")) == (2, [])
     both = throughtime("evaluate", run, "--with", pruned, "--json").json["signature"]
     assert not lacks(both, "-pruned-0-1-")
 

@@ -249,6 +249,20 @@ def test_without_validation_data_weights_must_be_given(build, tmp_path):
         tt.interpolate(build("recurrent"), build("3"), data=str(folder))
 
 
+def test_the_model_of_an_arpa_file_takes_the_data_of_the_others(build, tmp_path):
+    counted = build(2)
+    counted.export(tmp_path / "model.arpa")
+    imported = tt.import_arpa(tmp_path / "model.arpa")
+    both = tt.interpolate(imported, build(3))
+    assert both.weights == pytest.approx(tt.interpolate(counted, build(3)).weights, abs=2e-3)
+    assert "ARPA" in both.names[0]
+    with refuses("weights"):
+        tt.interpolate(imported, imported)
+    with refuses("weights"):
+        tt.interpolate(tt.interpolate(imported, imported, weights=[0.5, 0.5]), imported)
+    assert tt.interpolate(imported, imported, data=counted.open_data()).chosen_on is not None
+
+
 def test_it_is_neither_saved_nor_exported_and_reads_with_no_cache(build, tmp_path):
     both = tt.interpolate(build("recurrent"), build("3"), weights=[0.5, 0.5])
     with refuses("path"):

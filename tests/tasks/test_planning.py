@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import time
 
 import pytest
 import torch
 
 import throughtime as tt
-from throughtime.tasks import TASKS, planning
+from throughtime.tasks import TASKS, planning, text_config
+from throughtime.tasks.classify.config import ClassifyConfig
+from throughtime.tasks.compose.config import ComposeConfig
+from throughtime.tasks.fill.config import FillConfig
 from throughtime.tasks.planning import Speed, measure_speed
 from throughtime.tasks.translate import config, predictor
 from throughtime.tasks.translate import training as translating
@@ -288,12 +290,21 @@ def test_processes_measure_the_batches_that_they_share(monkeypatch, training):
 def test_words_are_counted_once(monkeypatch):
     counted = []
     count = config.count_words
-    monkeypatch.setattr(config, "count_words", lambda *of: counted.append(of[1]) or count(*of))
+    monkeypatch.setattr(config, "count_words", lambda *of: counted.append(of[1:]) or count(*of))
     completed = TranslateConfig(data="x").complete(tt.open_dataset(PAIRS, kind="pairs"))
     assert (completed.epochs, completed.max_size) == (40, 1_000)
-    assert counted == [math.inf]
+    assert counted == [()]
     TranslateConfig(data="x", minutes=1.0).complete(tt.open_dataset(PAIRS, kind="pairs"))
-    assert counted == [math.inf, 320_000]  # more do not change the vocabulary
+    assert counted == [(), (320_000,)]  # more do not change the vocabulary
+
+
+@pytest.mark.parametrize("kind", [FillConfig, ClassifyConfig, ComposeConfig])
+def test_no_more_words_are_counted_than_the_vocabulary_needs(kind, monkeypatch):
+    counted, count = [], text_config.count_words
+    monkeypatch.setattr(text_config, "count_words", lambda *of: counted.append(of[1:]) or count(*of))
+    data = tt.open_dataset([("a few words", "yes")] * 30, kind="labelled")
+    assert kind(data="x", tokens="bpe").complete(data).max_size == 1_000
+    assert counted == [(320_000,)]
 
 
 @pytest.mark.parametrize("words", [100, 100_000, 10_000_000])

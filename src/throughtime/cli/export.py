@@ -85,14 +85,17 @@ def export(
 
 def _export_html(runs: list[Path], out: Path, weights: str | None, sample: bool) -> Outcome:
     from throughtime import api
+    from throughtime.tasks import TASKS
 
     say(f"Writing {', '.join(str(run) for run in runs)} to one HTML file.")
     values = api.export(
         runs, out, format="html", weights=weights, sample=sample, trust_changed=flags.trust_changed
     )
     names = ", ".join(one["name"] for one in values["models"])
+    if any(TASKS[one["task"]].uses_trainer for one in values["models"]):
+        names += f", weights in {values['weights']}"
     text = (
-        f"[bold]{out}[/bold]: {values['bytes'] / 1e6:.2f} MB with {names}, weights in {values['weights']}\n"
+        f"[bold]{out}[/bold]: {values['bytes'] / 1e6:.2f} MB with {names}\n"
         "[dim]Open it in a browser: it needs no server and no network.[/dim]"
     )
     return Outcome({"out": str(out), **values}, [text])

@@ -53,6 +53,10 @@ def markov(
     framing: Framing = model.framing
     if framing.backward:
         raise InputError(str(run), "reads from right to left, so nothing comes after; use another model")
+    if not model.config.holds_counts:
+        raise InputError(
+            str(run), "holds probabilities (it is pruned or from an ARPA file); use a model of counts"
+        )
     context = framing.ids(after or "", end=False)
     chain = MarkovChain(model.model, end_id=framing.end_id)
     facts = {"run": str(run), "order": chain.order, "states": chain.num_states, "after": after}

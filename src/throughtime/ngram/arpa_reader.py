@@ -63,7 +63,7 @@ class _Reader:
         sizes = self._read_sizes()
         self._read_header(1)
         log_prob, log_weight = self._read_words(sizes[0])
-        # What an empty vocabulary entry needs so that unknown words and sentences have an id.
+        # Unknown words and the ends of sentences need an id, even if the file does not list them.
         for mark in (UNKNOWN, BEGIN, END):
             if mark not in self.ids:
                 self.ids[mark] = len(self.ids)

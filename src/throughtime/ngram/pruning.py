@@ -1,4 +1,4 @@
-"""Smaller models: n-grams that occurred seldom are left out, and their share goes to the shorter context.
+"""Smaller models: rare n-grams are left out, and their probability goes to the shorter context.
 
 As in KenLM's lmplz, probabilities are estimated from all n-grams first. What is left out after a context c is
 added to its weight back(c), so that the probabilities still sum to one.
@@ -31,9 +31,9 @@ def check_pruning(thresholds: Sequence[int], smoothing: Smoothing, order: int) -
     if given and given[0] != 0:
         raise InputError("prune", f"is {given}, expected 0 first, as single words are never left out")
     if len(given) > order:
-        raise InputError("prune", f"has {len(given)} numbers, but the order is {order}; give one per order")
+        raise InputError("prune", f"has {len(given)} numbers, but the order is {order}; leave out some")
     if given and isinstance(smoothing, Laplace) and smoothing.shortened_to_nothing and order > 2:
-        raise _refuse(smoothing)  # others are refused when they are fitted, which takes counts
+        raise _refuse(smoothing)  # those of other packages are checked when they are fitted
 
 
 def prune(counts: NgramCounts, smoothing: Smoothing, thresholds: Sequence[int]) -> NgramModel:

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from throughtime.layers.stack import Stack
 
 MIN_PIECES, MAX_PIECES, WORDS_PER_PIECE = 1_000, 8_000, 40
-MOST_WORDS = MAX_PIECES * WORDS_PER_PIECE
-"""Words from which on a vocabulary has its maximum size, so that no more of them need to be counted."""
 
 Size = Annotated[int, Field(ge=1)]
 Data = Annotated[str, Field(description="a name from `throughtime data list`, a file, or a folder of splits")]
@@ -140,22 +138,23 @@ def count_words(texts: Iterable[str], most: float = math.inf) -> int:
     return count
 
 
-def choose_max_size(given: int | None, tokens: str, count: Callable[[], int]) -> int | None:
+def choose_max_size(given: int | None, tokens: str, count: Callable[[int], int]) -> int | None:
     """The size of a vocabulary if `given` is None: one part of words per forty running words, within bounds.
 
-    `count` returns the number of running words, and is called only if it matters. Tokens that are not parts
-    of words have no limit.
+    `count` returns the number of running words, and may stop at the number that it is given: more words make
+    no larger vocabulary. It is called only if it matters: tokens that are not parts of words have no limit.
 
-    >>> [choose_max_size(None, "bpe", lambda: words) for words in (20, 200_000, 10_000_000)]
+    >>> [choose_max_size(None, "bpe", lambda most: words) for words in (20, 200_000, 10_000_000)]
     [1000, 5000, 8000]
-    >>> choose_max_size(None, "space", lambda: 1 // 0) is None
+    >>> choose_max_size(None, "space", lambda most: 1 // 0) is None
     True
     """
     from throughtime.text.subword import TRAINED
 
     if given is not None or tokens not in TRAINED:
         return given
-    return max(MIN_PIECES, min(MAX_PIECES, count() // WORDS_PER_PIECE))
+    words = count(MAX_PIECES * WORDS_PER_PIECE)
+    return max(MIN_PIECES, min(MAX_PIECES, words // WORDS_PER_PIECE))
 
 
 def follow_suggestions(config: Any, dataset: Dataset) -> dict[str, str]:

@@ -87,6 +87,6 @@ class ClassifyConfig(shared.TextConfig):
         # Only catalogue data say that they are split into words; those with labels are all English.
         tokens = self.tokens or ("basic-english" if dataset.tokens == "space" else "unicode")
         texts = (one.text for one in dataset.labelled_texts("train"))
-        size = shared.choose_max_size(self.max_size, tokens, lambda: shared.count_words(texts))
+        size = shared.choose_max_size(self.max_size, tokens, lambda most: shared.count_words(texts, most))
         columns = column_settings(dataset, self.text, self.label)
         return self.model_copy(update={"tokens": tokens, "max_size": size, **columns})

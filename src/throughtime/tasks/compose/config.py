@@ -94,7 +94,7 @@ class ComposeConfig(shared.TextConfig):
         if self.vector_size not in (None, length):
             raise InputError("vector_size", f"is {self.vector_size}, but the data have {length} numbers")
         size = shared.choose_max_size(
-            self.max_size, tokens, lambda: shared.count_words(read_texts(dataset, "train"))
+            self.max_size, tokens, lambda most: shared.count_words(read_texts(dataset, "train"), most)
         )
         values = {"tokens": tokens, "max_size": size, "vector_size": length}
         return self.model_copy(update={**values, **column_settings(dataset, self.text, self.label)})

@@ -120,6 +120,6 @@ class FillConfig(shared.TextConfig):
         split_already = dataset.tokens == "space" or dataset.kind == "tags"
         tokens = self.tokens or ("space" if split_already else "unicode")
         size = shared.choose_max_size(
-            self.max_size, tokens, lambda: shared.count_words(dataset.texts("train", side))
+            self.max_size, tokens, lambda most: shared.count_words(dataset.texts("train", side), most)
         )
         return self.model_copy(update={"side": side, "tokens": tokens, "max_size": size})

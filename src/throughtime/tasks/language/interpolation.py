@@ -40,7 +40,7 @@ def interpolate(
     The probability of a token is the weighted mean of its probabilities under the models, which must read
     text in the same way, into the same tokens. Without `weights`, those that maximise the likelihood of the
     validation split (its first 20,000 tokens) of `data` are chosen, by default of the data of the first
-    model; they are in the result's `weights`.
+    model that has any (those of ARPA files have none); they are in the result's `weights`.
 
     >>> import throughtime as tt
     >>> lines = ["the cat sleeps", "the dog sleeps", "a cat runs"] * 20
@@ -59,7 +59,10 @@ def interpolate(
     members = [Member(one, model, _choose_device(models)) for one in models]
     if weights is not None:
         return InterpolatedLanguageModel(members, check_weights(weights, len(models)))
-    dataset = model.open_data(data)
+    owner = next((one for one in models if data is not None or one.has_data), None)
+    if owner is None:
+        raise InputError("weights", "cannot be chosen, as none of the models has its own data; give weights")
+    dataset = owner.open_data(data)
     if "valid" not in dataset.splits:
         raise InputError(
             "weights", f"cannot be chosen, as {dataset.name} has no validation split; give weights"
@@ -175,6 +178,11 @@ class InterpolatedLanguageModel(LanguageModel):
     def names(self) -> list[str]:
         """A name for each model: what it is made of."""
         return [model.describe().network for model in self.models]
+
+    @property
+    def has_data(self) -> bool:
+        """Whether the first model has data, which are those of all."""
+        return self.models[0].has_data
 
     @property
     def device(self) -> torch.device:

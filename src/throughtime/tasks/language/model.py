@@ -56,6 +56,11 @@ class LanguageModel(TextWriter):
         return self.assets
 
     @property
+    def has_data(self) -> bool:
+        """Whether the model knows the data that it was trained on."""
+        return True
+
+    @property
     def end_id(self) -> int | None:
         """The token that ends a text; None for a model of a stream."""
         return self.framing.end_id

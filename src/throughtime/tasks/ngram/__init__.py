@@ -23,11 +23,14 @@ class NgramTask(Task):
         "order": (int, "Length of the longest n-grams."),
         "minutes": (float, "Choose the order by validation, in at most this number of minutes."),
         "smoothing": (str, "Smoothing: kneser-ney, laplace, dirichlet or relative-frequency."),
-        "strengths": (list[float], "Pseudo-count of laplace or dirichlet; repeat it for each order."),
+        "strengths": (
+            list[float],
+            "Pseudo-count of laplace or dirichlet; repeat it for each length of n-grams.",
+        ),
         "prune": (
             list[int],
-            "Leave out n-grams that occur at most this often; repeat it for each order: "
-            "--prune 0 --prune 0 --prune 1 leaves out those of three and more words that occur once.",
+            "Leave out n-grams that occur at most this number of times; repeat it for each length. "
+            "--prune 0 --prune 0 --prune 1 leaves out those of three or more words that occur once.",
         ),
         "tokens": (str, "Tokenizer: char, word, space, unicode, bpe, ...; by default chosen by the data."),
         "normaliser": (str, "With --tokens char: normaliser of the text: none, nfc, lower or letters."),

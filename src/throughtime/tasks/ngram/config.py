@@ -104,7 +104,7 @@ class NgramConfig(Config):
         if len(self.strengths) > self.order:
             raise InputError(
                 "strengths",
-                f"has {len(self.strengths)} numbers, but the order is {self.order}; give one per order",
+                f"has {len(self.strengths)} numbers, but the order is {self.order}; leave out some",
             )
         return chosen
 

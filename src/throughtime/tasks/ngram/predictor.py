@@ -185,7 +185,7 @@ class NgramLanguageModel(LanguageModel):
 
     def open_data(self, data: Any = None, *, skip_bad: bool = False, **options: Any) -> Dataset:
         """Open data; the model of an ARPA file has none of its own."""
-        if data is None and self.config.smoothing == Fixed.name:
+        if data is None and not self.has_data:
             raise InputError(
                 "data", "is missing: the model was read from an ARPA file and has no data of its own"
             )
@@ -211,6 +211,11 @@ class NgramLanguageModel(LanguageModel):
         return dict(json.loads(lines[0])) if lines else {}
 
     @property
+    def has_data(self) -> bool:
+        """Whether the model was counted, and not read from an ARPA file."""
+        return self.config.smoothing != Fixed.name
+
+    @property
     def device(self) -> torch.device:
         """The CPU, since counts are looked up and not computed."""
         import torch
@@ -225,9 +230,7 @@ class NgramLanguageModel(LanguageModel):
     @property
     def _source(self) -> str:
         """What was counted, in words."""
-        if self.config.smoothing == Fixed.name:
-            return "an ARPA file"
-        return f"split {self.config.split}, {self.num_tokens:,} tokens"
+        return f"split {self.config.split}, {self.num_tokens:,} tokens" if self.has_data else "an ARPA file"
 
     @property
     def num_ngrams(self) -> list[int]:
@@ -249,10 +252,11 @@ class NgramLanguageModel(LanguageModel):
         """The model in words."""
         config = self.config
         direction = "right to left" if config.backward else "left to right"
+        smoothing = f"with {config.smoothing} smoothing" if self.has_data else "of an ARPA file"
         pruned = f"pruned {' '.join(map(str, config.prune))}, " if config.prune else ""
         return Description(
             f"{'pruned ' if pruned else ''}{config.smoothing} {config.order}-gram model of {config.data}",
-            f"{config.order}-grams with {config.smoothing} smoothing, {pruned}{direction}",
+            f"{config.order}-grams {smoothing}, {pruned}{direction}",
             f"{self._vocabulary}, layout {config.layout}",
             {
                 "data": f"{config.data}, " + self._source,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import Field
@@ -12,7 +11,6 @@ from throughtime.config import Config, Effect, architecture, initialisation, one
 from throughtime.errors import InputError
 from throughtime.runtime.search import MAX_LENGTH_PENALTY
 from throughtime.tasks.text_config import (
-    MOST_WORDS,
     Data,
     EmbeddingSize,
     HiddenDropout,
@@ -276,11 +274,14 @@ class TranslateConfig(TextConfig):
                 "source; set feed_context=true or initial_state=encoder",
             )
         languages = dataset.languages or (self.source, self.target)
-        epochs = self.epochs
-        planned = epochs is not None or self.minutes is not None
-        count = cache(lambda: count_words(dataset.texts("train"), MOST_WORDS if planned else math.inf))
-        if not planned:
-            epochs = suggest_epochs(count())
+        epochs, words = self.epochs, None
+        if epochs is None and self.minutes is None:
+            words = count_words(dataset.texts("train"))
+            epochs = suggest_epochs(words)
+
+        def count(most: int) -> int:
+            return count_words(dataset.texts("train"), most) if words is None else words
+
         return self.model_copy(
             update={
                 "source": self.source or languages[0] or None,
