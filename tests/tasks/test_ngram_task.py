@@ -80,7 +80,9 @@ def test_with_minutes_the_order_is_chosen_by_validation(tmp_path):  # R112
     assert tt.load(tmp_path / "run").config.order == order
     assert any(f"{order}" in line and f"{perplexity:.4g}" in line for line in said)
     for other in (order - 1, order + 1):
-        model = tt.train("ngram", "embedded/english", tokens="unicode", order=other, out=tmp_path / f"{other}")
+        model = tt.train(
+            "ngram", "embedded/english", tokens="unicode", order=other, out=tmp_path / f"{other}"
+        )
         assert model.evaluate(split="valid").values["perplexity"] > perplexity * 0.999
 
 
