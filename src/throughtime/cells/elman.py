@@ -43,7 +43,7 @@ class RNN(Cell, equations="rnn"):
         super().__init__(input_size, hidden_size, initial=initial)
         if isinstance(activation, str) and activation not in ACTIVATIONS:
             raise unknown("activation", activation, ACTIVATIONS)
-        self.activation = activation
+        self.activation = activation if isinstance(activation, str) else "custom"
         self.phi = ACTIVATIONS[activation] if isinstance(activation, str) else activation
         self.add_weights()
         self.reset_parameters()
