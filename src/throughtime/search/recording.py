@@ -279,7 +279,7 @@ def _find_recording(
     key: tuple[Hashable, ...] = ()
     if last.is_cuda and isinstance(model, RecordableModel):
         shapes = describe_shapes(*rows, last, *state, *memory.kept)
-        options = strategy.recording_key, tuple(constraints), steps
+        options = recording_key(strategy), tuple(constraints), steps
         key = ("search", shapes, describe_weights(model.recorded_modules), options, last.device)
         found = RECORDINGS.find(model, key)
         if isinstance(found, RecordedSearch):
