@@ -122,10 +122,13 @@ class Batches(ABC, Generic[Plan, BatchType]):
 
     def pack_epoch(self, shapes: PaddedShapes | None = None, *, pin: bool = False) -> Iterator[BatchType]:
         """Yield the rest of the current epoch padded to `shapes` and packed; see `Batch.pack`."""
+        # A subclass with its own `_collate` has not changed the `_pack_chunk` of its base class.
+        kind = next(one for one in type(self).__mro__ if {"_collate", "_pack_chunk"} & vars(one).keys())
+        own = kind if "_pack_chunk" in vars(kind) else Batches
         while self._position < len(self):
             plan = self.plan()
             indices = range(self._position, min(self._position + CHUNK, len(plan)))
-            for batch in self._pack_chunk(plan, indices, shapes, pin):
+            for batch in own._pack_chunk(self, plan, indices, shapes, pin):
                 self._position += 1
                 yield batch
         self.epoch += 1
