@@ -33,9 +33,9 @@ def record(work: Callable[[], None], stream: Any, pool: Any) -> Callable[[], Non
     """
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.stream(stream), torch.no_grad(), without_collection(), _spare_generator():
-        # Local to this thread: others may allocate memory meanwhile.
-        graph.capture_begin(pool, capture_error_mode="thread_local")
-        with released_if_it_fails(pool):
+        with released_if_it_fails(pool):  # torch begins to use the pool before it begins to record
+            # Local to this thread: others may allocate memory meanwhile.
+            graph.capture_begin(pool, capture_error_mode="thread_local")
             try:
                 work()
             finally:
