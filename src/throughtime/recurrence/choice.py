@@ -54,7 +54,7 @@ FEW = 4
 ASSOCIATIVE_FROM = 8
 """With fewer steps, `reference` is faster than `associative` (measured on a CPU)."""
 
-MOST_CHOICES = 4096
+MAX_CHOICES = 4096
 _chosen: dict[Hashable, Backend] = {}
 """The choices made for GPUs: to make one takes the host longer than to launch a kernel."""
 
@@ -86,7 +86,7 @@ def choose_backend(
     if found is None:
         found, settled = _choose(cell, x, lengths, carry, trains, layers, directions)
         if settled and not torch.cuda.is_current_stream_capturing():
-            if len(_chosen) >= MOST_CHOICES:
+            if len(_chosen) >= MAX_CHOICES:
                 _chosen.clear()
             _chosen[key] = found
     return found
