@@ -128,13 +128,13 @@ def test_one_batch_of_each_shape_is_expected(language_task, trainer_of):
     batches = LabelledBatches(rows, [0] * 90, batch_size=4)
     learner = trainer_of(language_task()).learner
     learner.cuda_graphs = graphs = CudaGraphs(lambda batch, carried: (), pytest.fail)
-    shapes = learner.choose_shapes(batches)
+    shapes = learner.prepare_graphs(batches)
     expected = [tuple(batch.sizes.values()) for batch in graphs._expected]
     assert sorted(expected) == sorted(map(tuple, shapes.shapes.tolist()))
     sizes = [steps * rows for steps, rows in expected]
     assert sizes[0] == max(sizes)
     windows = RandomWindows(range(100), 4, 7)  # of one shape, and the last batch is smaller
-    assert learner.choose_shapes(windows) is None
+    assert learner.prepare_graphs(windows) is None
     assert [batch.rows for batch in graphs._expected] == [4, len(windows.sample(99)[-1].lengths)]
 
 

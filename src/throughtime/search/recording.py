@@ -202,7 +202,7 @@ class LiveFlag:
         self._flag.copy_(self._live.any(), non_blocking=True)
 
     def read(self) -> bool:
-        """Read the answer to an earlier step, while the GPU computes; it may be that to a later one."""
+        """Return whether any row lived some steps ago, or more recently, if the GPU is ahead."""
         if self._events:
             self._events.rotate()
             self._events[0].record()
