@@ -20,6 +20,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,10 @@ class OurTraining:
 
     @property
     def warm_up_updates(self) -> int:
-        """The number of updates after which each shape has been recorded."""
+        """The number of updates after which all are recorded.
+
+        Those that pass on a state are recorded when they recur, the first one of an epoch in the next epoch.
+        """
         return 0 if self.trainer.learner.cuda_graphs is None else 2 * self.trainer.steps_per_epoch
 
     def update(self) -> int:
@@ -91,7 +95,10 @@ def measure(case: Case, device: torch.device, seconds: float, *, tiny: bool = Fa
         objective = predictor.build_objective(dataset)
         hosts = list(itertools.islice(objective.batches(0, 1), PLAIN_BATCHES))
         if device.type == "cuda":
-            hosts = [one.pin_memory() for one in hosts]
+            hosts = [
+                replace(one, **{name: part.pin_memory() for name, part in one.tensors().items()})
+                for one in hosts
+            ]
         row: dict[str, Any] = {"task": case.name, "data": source, "unit": objective.unit}
 
         def start_ours() -> OurTraining:
@@ -131,7 +138,7 @@ def measure_side(start: Callable[[], Any], device: torch.device, seconds: float)
 
 
 def warm_up(training: Any, device: torch.device, seconds: float) -> None:
-    """Train for this time, and for two epochs of ours, after which all shapes are recorded."""
+    """Train for this time, and until all updates of ours are recorded."""
     updates, began = 0, time.perf_counter()
     while (spent := time.perf_counter() - began) < seconds or updates < training.warm_up_updates:
         if spent > LONGEST:

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from throughtime.cells import CELLS
-from throughtime.cells.base import LEAST_ALIKE, AlikeRows
+from throughtime.cells.base import MIN_ALIKE, AlikeRows, tanh_by_sigmoid_
 from throughtime.cells.gru import GRU
 
 DEVICES = [
@@ -66,13 +66,13 @@ def test_a_step_in_place_leaves_its_inputs_alone(name):  # R114
     assert all(map(torch.equal, (x, *state), before))
 
 
-@pytest.mark.parametrize("tokens", [5, LEAST_ALIKE])  # many rows are alike, or few
+@pytest.mark.parametrize("tokens", [5, MIN_ALIKE])  # many rows are alike, or few
 @pytest.mark.parametrize("columns", [4, 6])
 @pytest.mark.parametrize("name", [*CELLS])
 def test_rows_that_are_alike_are_projected_once(name, columns, tokens, monkeypatch):  # R114
     torch.manual_seed(0)
     cell = CELLS[name](6, 8).double()
-    ids = torch.arange(LEAST_ALIKE + 3) * 7 % tokens
+    ids = torch.arange(MIN_ALIKE + 3) * 7 % tokens
     x = torch.randn(len(ids), 6, dtype=torch.float64)
     x[:, :columns] = torch.randn(tokens, columns, dtype=torch.float64)[ids]
     state = tuple(torch.randn(len(ids), size, dtype=torch.float64) for size in cell.state_sizes)
@@ -94,3 +94,40 @@ def test_the_state_keeps_its_precision_in_bf16(name, device):
     for own, other in zip(found, expected, strict=True):
         assert own.dtype == torch.float32
         torch.testing.assert_close(own, other, rtol=0.02, atol=0.02, check_dtype=False)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_tanh_in_16_bits_is_torchs(dtype):
+    x = torch.linspace(-6, 6, 4_001).to(dtype)
+    assert torch.equal(tanh_by_sigmoid_(x.clone()), torch.tanh(x))
+
+
+@pytest.mark.parametrize("name", ["gru", "lstm"])
+def test_states_may_be_mapped_over(name):
+    cell, x = CELLS[name](6, 8).double(), torch.randn(5, 6, dtype=torch.float64)
+    states = tuple(torch.randn(3, 5, size, dtype=torch.float64) for size in cell.state_sizes)
+    with torch.no_grad():
+        found = torch.vmap(lambda *state: cell.advance(x, state))(*states)
+        for number in range(3):
+            expected = cell.advance(x, tuple(part[number] for part in states))
+            for own, other in zip(found, expected, strict=True):
+                torch.testing.assert_close(own[number], other)
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("columns", [32, 48])  # outputs are fed to the rest, or there is none
+@pytest.mark.parametrize("name", ["gru", "lstm"])
+def test_in_bf16_a_row_does_not_depend_on_its_companions(name, columns, autocast):
+    torch.manual_seed(0)
+    cell, rows, ids = CELLS[name](48, 64), 80, torch.arange(80) % 5
+    cell = cell if autocast else cell.bfloat16()
+    x = torch.randn(rows, 48).bfloat16()
+    x[:, :columns] = x[:5, :columns].repeat(16, 1)
+    state = tuple(torch.randn(rows, size).to(cell.bias.dtype) for size in cell.state_sizes)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        together = cell.advance(x, state, AlikeRows(ids, columns))
+        each = [slice(row, row + 1) for row in range(rows)]
+        alone = [cell.advance(x[one], tuple(part[one] for part in state)) for one in each]
+    for own, others in zip(together, zip(*alone, strict=True), strict=True):
+        # Sums of another order may be rounded differently, but seldom are.
+        assert torch.isclose(own, torch.cat(others), rtol=1e-5, atol=1e-6).float().mean() > 0.98

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from throughtime.data.batching import shapes as shapes_module
 from throughtime.data.batching.batches import real_positions
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.pairs import ConditionedBatches, PairBatches
@@ -119,6 +120,13 @@ def test_the_smallest_shape_that_holds_a_batch_is_taken_and_none_is_cut():
     for steps, taken in ((10, 10), (11, 30), (31, 99), (100, 100)):
         given = replace(batch, ids=torch.zeros(steps, 16, dtype=torch.long))
         assert given.pack(shapes.find(given)).ids.shape == (taken, 16)
+
+
+def test_a_limited_number_of_sizes_is_remembered(monkeypatch):
+    monkeypatch.setattr(shapes_module, "MAX_FOUND", 5)
+    shapes = PaddedShapes(("steps",), np.array([[10], [20]]))
+    assert [shapes.find_sizes((steps,)) for steps in range(1, 23)] == [(10,)] * 10 + [(20,)] * 10 + [None] * 2
+    assert len(shapes._found) <= 5
 
 
 def test_shapes_that_are_fixed_stay():

@@ -15,7 +15,7 @@ from throughtime.search.beam import Beam
 from throughtime.search.constraints import minimum_length, no_token
 from throughtime.search.fixed import FixedSearch
 from throughtime.search.generate import Memory
-from throughtime.search.sampling import Greedy
+from throughtime.search.sampling import Greedy, append_fixed
 
 END, STEPS = 2, 6
 
@@ -132,6 +132,28 @@ def test_among_equals_the_smallest_ids_are_chosen(emulated_beam):
     search._fused = search._fuse(log_probs)
     search._choose(log_probs)
     assert search.tokens[0].tolist() == [3, 5, 1]
+
+
+class Unlikeliest(Greedy):
+    """A strategy of another package, which decides otherwise."""
+
+    def decide(self, log_probs, rows):
+        return append_fixed(rows, log_probs, log_probs.argmin(dim=1), self.end_id)
+
+
+class WithKernels(Unlikeliest):
+    """The same, which has kernels for it."""
+
+    def fuse(self, search, log_probs):
+        return search.tokens.fill_
+
+
+def test_a_subclass_that_decides_otherwise_is_not_replaced_by_the_kernels(emulated_beam):
+    search, log_probs = begin(Unlikeliest(None), [], 1, "cpu"), torch.tensor([[-1.0, -2.0, -9.0]])
+    search._fused = search._fuse(log_probs)
+    search._choose(log_probs)
+    assert search.tokens[0].tolist() == [2]
+    assert begin(WithKernels(None), [], 1, "cpu")._fuse(log_probs) is not None
 
 
 def test_kernels_that_do_not_compile_are_done_without(emulated_beam, monkeypatch):

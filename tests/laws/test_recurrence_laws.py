@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from throughtime.cells import CELLS, LinearCell
+from throughtime.cells import CELLS, RNN, LinearCell
 from throughtime.errors import ThroughtimeError
 from throughtime.recurrence import BACKENDS, scan
 
@@ -96,6 +96,21 @@ def test_every_backend_equals_the_reference_on_ragged_batches(
     data = problem(cell, steps, batch, ragged=True, seed=seed)
     ours = everything(cell, *data, backend=backend, reverse=reverse)
     assert_same(ours, everything(cell, *data, backend="reference", reverse=reverse))
+
+
+@pytest.mark.parametrize("activation", [torch.nn.SiLU(), torch.sin], ids=["module", "function"])
+def test_every_backend_refuses_or_computes_an_activation_of_ones_own(activation):  # law 1
+    cell = RNN(INPUT, HIDDEN, activation).double()
+    x, state, _ = data = problem(cell, 5, 2, ragged=False)
+    (h,), outputs = state, []
+    for projected in cell.project(x):
+        h = activation(projected + h @ cell.weight_hh.T)
+        outputs.append(h)
+    able = [name for name in BACKENDS if BACKENDS[name].refuses(cell, x, None, None) is None]
+    for backend in (*able, "auto"):
+        found = everything(cell, *data, backend=backend)
+        torch.testing.assert_close(found["outputs"], torch.stack(outputs))
+        assert_same(found, everything(cell, *data, backend="reference"))
 
 
 @pytest.mark.parametrize("ragged", [False, True])

@@ -12,6 +12,7 @@ from torch.nn.functional import linear
 
 from throughtime.cells import CELLS, LSTM, Cell, ProjectedLSTM
 from throughtime.inspection.gates import gates
+from throughtime.layers.layer import Layer
 from throughtime.layers.stack import Stack
 
 
@@ -87,6 +88,21 @@ def test_the_options_of_a_stack_serve_an_own_cell():
     for x_t, y_t in zip(x, whole.outputs, strict=True):
         stepped, state = stack.step(x_t, state)
         torch.testing.assert_close(stepped, y_t)
+
+
+class Halved(Layer):
+    """A layer of one's own, which takes no more than what a step needs."""
+
+    def step(self, x, state):
+        return super().step(x / 2, state)
+
+
+def test_a_layer_that_steps_in_its_own_way_does():
+    torch.manual_seed(0)
+    stack, cell, x = Stack("lstm", 3, 4), LSTM(3, 4), torch.randn(2, 3)
+    stack.layers[0] = Halved(cell)
+    y, _ = stack.step(x, stack.initial_state(2))
+    torch.testing.assert_close(y, cell.step(cell.project(x[None] / 2)[0], cell.initial_state(2))[0])
 
 
 def test_a_name_a_class_and_a_function_build_the_same(monkeypatch):

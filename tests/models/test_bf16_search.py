@@ -8,7 +8,7 @@ import torch
 from throughtime.layers import attention
 from throughtime.layers.attention import Additive
 from throughtime.models import bf16_search
-from throughtime.models.bf16_search import Bf16Model, ProductsInFewShapes
+from throughtime.models.bf16_search import Bf16Model, ProductsInFewShapes, round_up_rows
 from throughtime.search.beam import Beam
 from throughtime.search.generate import generate
 from throughtime.tasks.translate.network import PRESETS, build
@@ -46,9 +46,22 @@ def test_it_is_the_model_in_autocast(preset, options):
     assert not torch.equal(found, exact)
 
 
+@pytest.fixture
+def asked(monkeypatch):
+    """The numbers of rows of the products in few shapes."""
+    rows, own = [], bf16_search.linear
+
+    def product(x, weight, bias=None):
+        rows.append(x.numel() // x.shape[-1])
+        return own(x, weight, bias)
+
+    monkeypatch.setattr(bf16_search, "linear", product)
+    return rows
+
+
 @pytest.mark.parametrize("rows", [1, 8, 13, 70])
 @pytest.mark.parametrize("bias", [True, False])
-def test_products_in_few_shapes_are_the_same(rows, bias):  # R114
+def test_products_in_few_shapes_are_the_same(rows, bias, asked):  # R114
     torch.manual_seed(0)
     layer = torch.nn.Linear(20, 30, bias=bias).bfloat16()
     x = torch.randn(2, rows, 20)
@@ -56,22 +69,21 @@ def test_products_in_few_shapes_are_the_same(rows, bias):  # R114
         expected = layer(x)
         with ProductsInFewShapes():
             found = layer(x)
+            named = torch.nn.functional.linear(x, bias=layer.bias, weight=layer.weight)
+    assert asked == [round_up_rows(2 * rows)] * 2
     torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(named, expected)
     assert found.shape == expected.shape == (2, rows, 30)
 
 
-def test_a_search_asks_for_few_shapes(monkeypatch):  # R114
-    rounded, asked = bf16_search.linear, set()
-
-    def product(x, weight, bias=None):
-        asked.add(len(x))
-        return rounded(x, weight, bias)
-
-    weight = torch.zeros(3, 4, dtype=torch.bfloat16)
-    monkeypatch.setattr(bf16_search, "linear", product)
-    for rows in range(1, 20):
-        assert bf16_search.linear_in_few_shapes(torch.ones(rows, 4).bfloat16(), weight).shape == (rows, 3)
-    assert asked == {8, 16, 24}
+def test_a_search_asks_for_few_shapes(asked):  # R114
+    model, stepped = Bf16Model(built("attention")), []
+    step = model.step
+    model.step = lambda last, *others: stepped.append(len(last)) or step(last, *others)
+    prompts = [[3 + number % 8] * (1 + number % 5) for number in range(9)]
+    generate(model, prompts, Beam(2, 3, max_length=20), max_new_tokens=20)
+    assert len({*stepped} - {8, 16, 24, 32}) > 1
+    assert {*asked} == {round_up_rows(rows) for rows in stepped}
 
 
 def test_it_follows_the_weights_and_leaves_them_alone():

@@ -124,6 +124,27 @@ def test_input_feeding_is_its_equations():  # R90
     torch.testing.assert_close(found.state, (*s, fed))
 
 
+def test_a_stack_of_ones_own_generates():
+    class Halved(Stack):
+        def step(self, x, state):
+            return super().step(x / 2, state)
+
+    torch.manual_seed(0)
+    decoder = AttentionDecoder(
+        nn.Embedding(9, 5),
+        Halved("lstm", 5, H),
+        Additive(H, H),
+        output_size=7,
+        input_feeding=False,
+        bridge=Bridge((H, H), (H, H)),
+    ).eval()
+    state, kept = decoder.start(encoded(state_sizes=(H, H)))
+    ids, cell = torch.tensor([3, 4, 4]), decoder.stack.layers[0].from_left
+    found = decoder.step(ids, state, memory_of(kept))
+    expected = cell.step(cell.project(decoder.embedding(ids)[None] / 2)[0], state)
+    torch.testing.assert_close(found.state, expected)
+
+
 def test_the_conditional_decoder_is_its_equations():
     torch.manual_seed(0)
     decoder = ConditionalDecoder(

@@ -67,21 +67,28 @@ def test_without_a_gpu_there_is_nothing_to_measure_or_predict(told):
 
 def test_predictions_stand_beside_measurements(capsys, monkeypatch):
     times = {name: {"predicted": 1234.4, "measured": 99.6} for name in ("ours, called", "torch, replayed")}
-    rows = [{"shape": "lstm bfloat16 T35", "times": times, "auto": "persistent"}]
+    auto = {"called": "persistent", "recorded": "native"}
+    rows = [{"shape": "lstm bfloat16 T35", "times": times, "auto": auto}]
     monkeypatch.setattr("throughtime.cli.doctor._predictions", lambda: rows)
     doctor()
     out = capsys.readouterr().out
     assert "lstm bfloat16 T35" in out
     assert out.count("1,234 / 100") == 2
+    assert "persistent / native" in out
     doctor(json=True)
     assert json.loads(capsys.readouterr().out)["predictions"] == rows
 
 
 def test_a_shape_that_does_not_fit_our_kernels_leaves_their_columns_empty(capsys, monkeypatch):
     ours, theirs = ({"predicted": time, "measured": time} for time in (1111.0, 2222.0))
+    uses = "called", "recorded"
     rows = [
-        {"shape": "large", "times": {"torch, called": theirs}, "auto": "native"},
-        {"shape": "small", "times": {"ours, called": ours, "torch, called": theirs}, "auto": "persistent"},
+        {"shape": "large", "times": {"torch, called": theirs}, "auto": dict.fromkeys(uses, "native")},
+        {
+            "shape": "small",
+            "times": {"ours, called": ours, "torch, called": theirs},
+            "auto": dict.fromkeys(uses, "persistent"),
+        },
     ]
     monkeypatch.setattr("throughtime.cli.doctor._predictions", lambda: rows)
     doctor()

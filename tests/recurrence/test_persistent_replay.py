@@ -232,6 +232,31 @@ def test_large_calls_and_those_that_cannot_be_recorded_run_as_they_are(replays, 
     assert replays == []
 
 
+@emulated
+@pytest.mark.parametrize("fails", ["forward", "backward"])
+def test_after_a_failure_another_pool_is_used(fails, replays, monkeypatch):
+    """torch records nothing more with the pool of a recording that failed."""
+    stack, places, records = build("rnn", 8, layers=1), [], []
+
+    def record(work, stream, pool):
+        records.append(pool)
+        if len(records) == 1 + (fails == "backward"):
+            raise RuntimeError("cannot be recorded")
+        return work
+
+    monkeypatch.setattr(RECORDINGS, "_places", {})
+    monkeypatch.setattr(persistent_replay, "record", record)
+    monkeypatch.setattr(
+        persistent_replay, "make_place", lambda device: (None, places.append(None) or len(places))
+    )
+    for steps in (4, 5):
+        x, state = problem(stack, steps=steps)
+        expected = everything(stack, partial(stack, backend="reference"), x, state, None)
+        for _ in range(3):
+            assert_near(everything(stack, runner(stack), x, state, None), expected, 1e-5)
+    assert records == ([1, 2, 2] if fails == "forward" else [1, 1, 2, 2])
+
+
 @on_gpu
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("bidirectional", [False, True])

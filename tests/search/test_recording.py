@@ -43,13 +43,16 @@ class Own(Hasty):
 
 def test_strategies_that_choose_otherwise_use_the_plain_loop():
     assert recording_key(Greedy(END)) != recording_key(Greedy(None))
-    assert recording_key(Own(END)) == recording_key(Greedy(END))
+    assert recording_key(Own(END)) not in (recording_key(Greedy(END)), None)
     assert recording_key(Beam(END, 3)) != recording_key(Beam(END, 3, eager=True))
     changed = Beam(END, 3)
     changed.ceiling = lambda rank, length: rank
+    decided = Greedy(END)
+    decided.decide = lambda log_probs, rows: None
     others = (
         Hasty(END),
         changed,
+        decided,
         Beam(END, 3, limit=0.2),
         Beam(END, 3, prune=prune_by_token(0.2)),
         DiverseBeam(END, 6),

@@ -104,12 +104,19 @@ def test_every_language_model_is_recorded(cell, head, recordings):
     assert recorded(recordings).count(True) > len(STRATEGIES) / 2
 
 
-@pytest.mark.parametrize("wrap", [lambda model: model.float(), lambda model: Bf16Model(model.float())])
+@pytest.mark.parametrize(
+    ("wrap", "close"),
+    [
+        (lambda model: model, 1e-9),
+        (lambda model: model.float(), 1e-4),
+        (lambda model: Bf16Model(model.float()), 0.05),
+    ],
+    ids=["float64", "float32", "bf16"],
+)
 @pytest.mark.parametrize("preset", ["attention", "main"])
-def test_other_prompts_of_the_same_shape_are_read(preset, wrap, recordings, allow_tf32):
+def test_other_prompts_of_the_same_shape_are_read(preset, wrap, close, recordings, allow_tf32):
     allow_tf32(False)
     model = wrap(network(preset).cuda())
-    close = 0.05 if isinstance(model, Bf16Model) else 1e-4
     for number in range(4):
         prompts = [[3 + (number + 2 * row) % 8] * (1 + (number + row) % 5) for row in range(6)]
         found = generate(model, prompts, Greedy(None), max_new_tokens=CAP)

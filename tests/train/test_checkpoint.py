@@ -153,6 +153,7 @@ DAMAGES = {
     "values gone": (lambda p: edit(p / STATE, values=None), STATE),
     "other format": (lambda p: edit(p / STATE, format="pt"), STATE, "'pt'"),
     "newer": (lambda p: edit(p / STATE, version=99), STATE, "99"),
+    "without best_step": (lambda p: edit(p / STATE, version=3), STATE, "3"),
     "foreign folder": (lambda p: [entry.unlink() for entry in p.iterdir()], STATE),
 }
 
@@ -167,6 +168,9 @@ def test_damage_is_refused_and_the_one_before_offered(checkpoints, damage):
     harm(checkpoints.folder / "step-00001000")
     with refuses(checkpoints.folder / "step-00001000" / file, checkpoints.folder.parent):
         checkpoints.latest("step-00001000")
+    with refuses(checkpoints.folder / "step-00002000" / file) as refused:
+        checkpoints.latest()
+    assert "step-00001000" not in str(refused.value)  # which cannot be read either
 
 
 def test_a_damaged_step_is_written_anew_when_training_reaches_it_again(checkpoints):

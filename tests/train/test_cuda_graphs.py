@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
+from torch import Tensor
 
+from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.sequences import LabelledBatches
 from throughtime.data.batching.text import RandomWindows
@@ -51,6 +53,21 @@ def test_a_recording_is_for_one_shape(language_task):
     assert _key(first, (), None) != _key(third, (), None)
     assert _key(second, state, None) == _key(second, (torch.ones(4, 12),), None)
     assert _key(second, state, None) == _key(replace(second, count=7), state, None)
+
+
+@dataclass(frozen=True)
+class Halves(Batch):
+    left: Tensor
+    right: Tensor
+
+
+def test_a_recording_is_for_tensors_of_these_names_in_this_order():
+    """A replay copies the memory of a batch as it is."""
+    batch, left, right = Halves(1, torch.zeros(2), torch.ones(2)), torch.zeros(2), torch.ones(2)
+    other = object.__new__(Halves)
+    vars(other).update(count=1, right=right, left=left)
+    assert not torch.equal(batch.pack().memory, other.pack().memory)
+    assert _key(batch.pack(), (), None) != _key(other.pack(), (), None)
 
 
 @pytest.fixture
@@ -102,6 +119,7 @@ def test_updates_that_pass_on_a_state_are_recorded_as_they_come(recorder):
     graphs.expect(build_batches(9))
     for _ in range(WARM_UP + 1):
         graphs(batch, state)
+    assert ("record", 33) in recorder
     assert ("record", 41) not in recorder
 
 
@@ -110,13 +128,13 @@ def test_one_batch_of_each_shape_is_expected(language_task, trainer_of):
     batches = LabelledBatches(rows, [0] * 90, batch_size=4)
     learner = trainer_of(language_task()).learner
     learner.cuda_graphs = graphs = CudaGraphs(lambda batch, carried: (), pytest.fail)
-    shapes = learner.choose_shapes(batches)
+    shapes = learner.prepare_graphs(batches)
     expected = [tuple(batch.sizes.values()) for batch in graphs._expected]
     assert sorted(expected) == sorted(map(tuple, shapes.shapes.tolist()))
     sizes = [steps * rows for steps, rows in expected]
     assert sizes[0] == max(sizes)
     windows = RandomWindows(range(100), 4, 7)  # of one shape, and the last batch is smaller
-    assert learner.choose_shapes(windows) is None
+    assert learner.prepare_graphs(windows) is None
     assert [batch.rows for batch in graphs._expected] == [4, len(windows.sample(99)[-1].lengths)]
 
 

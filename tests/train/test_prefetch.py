@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from throughtime.data.batching.buckets import RaggedIds
+from throughtime.data.batching.sequences import LabelledBatches
 from throughtime.train.prefetch import prefetch
 
 
@@ -56,13 +58,14 @@ def test_only_batches_for_a_gpu_are_padded_and_packed():
     assert (one.batch.padded, one.batch.packed) == (False, False)
 
 
-def test_no_batch_is_prepared_before_it_is_asked_for():
-    """So the position of the source is that of the last batch that was taken."""
-    source = Source(5)
-    epoch = prefetch(source, torch.device("cuda"))
-    next(epoch)
-    next(epoch)
-    assert source.given == 2
+def test_the_position_is_that_of_the_last_batch_that_was_taken(monkeypatch):
+    """Although several batches are prepared at once."""
+    batches = LabelledBatches(RaggedIds.of([[5, 6]] * 90), [0] * 90, batch_size=2)
+    pack = batches.pack_epoch
+    monkeypatch.setattr(batches, "pack_epoch", lambda shapes, pin: pack(shapes))  # only a GPU pins memory
+    epoch = prefetch(batches, torch.device("cuda"))
+    for number in range(1, 20):
+        assert next(epoch).position["batch"] == batches.state()["batch"] == number
 
 
 def test_a_failure_reaches_who_asks_for_the_batch():

@@ -43,7 +43,7 @@ class RNN(Cell, equations="rnn"):
         super().__init__(input_size, hidden_size, initial=initial)
         if isinstance(activation, str) and activation not in ACTIVATIONS:
             raise unknown("activation", activation, ACTIVATIONS)
-        self.activation = activation
+        self.activation = activation if isinstance(activation, str) else "custom"
         self.phi = ACTIVATIONS[activation] if isinstance(activation, str) else activation
         self.add_weights()
         self.reset_parameters()
@@ -56,11 +56,11 @@ class RNN(Cell, equations="rnn"):
     def graph_step(self, ops: Ops, projected: str, state: GraphState) -> GraphState:
         """The same in a graph."""
         total = ops.op("Add", projected, ops.linear(state[0], self.weights()["weight_hh"]))
-        return (ops.op(GRAPH_ACTIVATIONS[str(self.activation)], total),)
+        return (ops.op(GRAPH_ACTIVATIONS[self.activation], total),)
 
     def graph_operator(self) -> GraphOperator:
         """ONNX's RNN."""
-        return GraphOperator("RNN", self.gates, activations=(GRAPH_ACTIVATIONS[str(self.activation)],))
+        return GraphOperator("RNN", self.gates, activations=(GRAPH_ACTIVATIONS[self.activation],))
 
     def graph_problem(self) -> str | None:
         """Only activations given by name have an operator."""

@@ -46,7 +46,7 @@ def empty_module(
     weight = cell.weights()["weight_ih"]
     build: Callable[..., TorchRecurrence]
     if isinstance(cell, RNN):
-        build = partial(nn.RNN, nonlinearity=str(cell.activation))
+        build = partial(nn.RNN, nonlinearity=cell.activation)
     elif isinstance(cell, GRU):
         build = nn.GRU
     else:

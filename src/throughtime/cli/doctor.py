@@ -24,8 +24,9 @@ def doctor(measure: Measure = False) -> Outcome:
     A backend is a way to run a cell through time; the table shows the one that `auto` chooses. The rows of a
     ragged batch have different lengths. With carry, gradients are cut or scaled between steps, as in
     truncated back-propagation. On a GPU, `auto` compares the time that our kernels and torch's are predicted
-    to take; a second table shows predictions beside measurements for a few shapes. If `auto` chooses another
-    backend inside CUDA graphs, as the trainer uses them, the table shows both.
+    to take; a second table shows predictions beside measurements for a few shapes. Its
+    column `auto` shows the backend of a plain call and, if it differs, that inside a CUDA graph:
+    `called / recorded`.
 
     [bold]Example[/bold]
 
@@ -53,7 +54,11 @@ def doctor(measure: Measure = False) -> Outcome:
         # A shape that does not fit our kernels has no times for them.
         ways = list(dict.fromkeys(way for row in predictions for way in row["times"]))
         rows = [
-            (row["shape"], *(_pair(row["times"].get(way)) for way in ways), row["auto"])
+            (
+                row["shape"],
+                *(_pair(row["times"].get(way)) for way in ways),
+                " / ".join(dict.fromkeys((row["auto"]["called"], row["auto"]["recorded"]))),
+            )
             for row in predictions
         ]
         headings = [way.replace(", ", ",\n") for way in ways]

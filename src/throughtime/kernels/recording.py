@@ -32,14 +32,19 @@ def record(work: Callable[[], None], stream: Any, pool: Any) -> Callable[[], Non
     The tensors that it reads and writes must keep their addresses. Its allocations come from `pool`.
     """
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.stream(stream), torch.no_grad(), without_collection(), _spare_generator():
+    with (
+        torch.cuda.stream(stream),
+        torch.no_grad(),
+        without_collection(),
+        _spare_generator(),
+        released_if_it_fails(pool),  # torch begins to use the pool before it begins to record
+    ):
         # Local to this thread: others may allocate memory meanwhile.
         graph.capture_begin(pool, capture_error_mode="thread_local")
-        with released_if_it_fails(pool):
-            try:
-                work()
-            finally:
-                graph.capture_end()
+        try:
+            work()
+        finally:
+            graph.capture_end()
     return Recording(graph, work)
 
 

@@ -172,7 +172,7 @@ def are_bare(layers: Sequence[Layer]) -> bool:
 
 def are_unwatched(modules: Sequence[nn.Module]) -> bool:
     """Whether no hook watches these modules."""
-    for module in modules:  # not `any`: a generator takes longer than the questions
+    for module in modules:  # a loop, as `any` with a generator is slower
         if (
             module._forward_pre_hooks
             or module._forward_hooks

@@ -195,7 +195,8 @@ class Stack(nn.Module):
         reached: list[Tensor] = []
         for number, layer in enumerate(self._layers()):
             own = entering[len(reached) : len(reached) + len(layer.state_sizes)]
-            stepped = layer.step(self._drop(number, x), own, None if number else alike)
+            shared = () if number or type(layer) is not Layer else (alike,)  # a subclass need not take it
+            stepped = layer.step(self._drop(number, x), own, *shared)
             x = self._finish_layer(number, x, stepped[0])
             reached += stepped
         return x, tuple(reached)

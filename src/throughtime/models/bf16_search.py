@@ -51,9 +51,12 @@ class ProductsInFewShapes(TorchFunctionMode):
         self, function: Callable[..., Any], types: Any, args: Any = (), options: Any = None
     ) -> Any:
         """Replace `linear`; all else stays as it is."""
-        if function is linear and args[1].dtype == torch.bfloat16:
-            return linear_in_few_shapes(*args, **(options or {}))
-        return function(*args, **(options or {}))
+        options = options or {}
+        if function is nn.functional.linear:
+            weight = args[1] if len(args) > 1 else options["weight"]
+            if weight.dtype == torch.bfloat16:
+                function = linear_in_few_shapes
+        return function(*args, **options)
 
 
 class Bf16Model:

@@ -219,10 +219,11 @@ class AttentionDecoder(Decoder):
     def step(self, last: Tensor, state: State, memory: Memory) -> DecoderOutput:
         """Read one token per row."""
         x = self.dropout(self.embedding(last))
-        alike = None if self.training else AlikeRows(last, x.shape[1])
+        # A subclass of `Stack` need not take it.
+        alike = () if self.training or type(self.stack) is not Stack else (AlikeRows(last, x.shape[1]),)
         if self.input_feeding:
             x, state = torch.cat([x, state[-1]], dim=-1), state[:-1]
-        seen, reached = self.stack.step(x, state, alike)
+        seen, reached = self.stack.step(x, state, *alike)
         mixed, weights = attend(self.attention, seen, memory, self.from_state(seen))
         output = self._show(mixed)
         if self.input_feeding:

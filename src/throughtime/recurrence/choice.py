@@ -54,7 +54,8 @@ FEW = 4
 ASSOCIATIVE_FROM = 8
 """With fewer steps, `reference` is faster than `associative` (measured on a CPU)."""
 
-MOST_CHOICES = 4096
+MAX_CHOICES = 4096
+"""Maximum number of choices that are remembered."""
 _chosen: dict[Hashable, Backend] = {}
 """The choices made for GPUs: to make one takes the host longer than to launch a kernel."""
 
@@ -73,7 +74,8 @@ def choose_backend(
     or start is passed over, with a warning.
     """
     if not x.is_cuda:
-        return _choose(cell, x, lengths, carry, False, layers, directions)[0]  # only the ranking asks for it
+        # On a CPU nothing but `rank_backends` depends on training, and it asks itself.
+        return _choose(cell, x, lengths, carry, False, layers, directions)[0]
     trains = _trains(cell, x)
     if lengths is not None:  # whether torch can pack a ragged batch depends on more than the shape
         return _choose(cell, x, lengths, carry, trains, layers, directions)[0]
@@ -86,7 +88,7 @@ def choose_backend(
     if found is None:
         found, settled = _choose(cell, x, lengths, carry, trains, layers, directions)
         if settled and not torch.cuda.is_current_stream_capturing():
-            if len(_chosen) >= MOST_CHOICES:
+            if len(_chosen) >= MAX_CHOICES:
                 _chosen.clear()
             _chosen[key] = found
     return found
@@ -126,7 +128,7 @@ def _choose(
     layers: int,
     directions: int,
 ) -> tuple[Backend, bool]:
-    """Return a backend, and whether such calls can rely on it: a kernel of ours has been tried."""
+    """Return a backend, and whether the choice is settled: a kernel of ours has been tried."""
     for name in rank_backends(cell, x, lengths):
         if not _pays(name, cell, x, lengths, carry, trains, layers, directions):
             continue

@@ -4,7 +4,7 @@ Work that is recorded in a CUDA graph, or will be, runs on ours where they are f
 replayed. The trainer says so of all its updates (`choice.expecting_graphs`), so that a training run computes
 the same before and after they are recorded. Other training calls run on ours where they are faster called
 from Python: for small layers the host is slower than the GPU, and a recurring call of ours keeps it busy for
-half the time.
+half the time. Calls without a backward pass are compared as recorded ones.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from throughtime.recurrence.torch_costs import predict_loop, predict_torch
 MARGIN = 1.2
 """How many times as fast our kernels must be predicted to be: predictions are off by 10 to 20 %."""
 SLOWEST = 2.0
-"""How many times the time of torch's kernels ours may take on the GPU where only the time called counts: a
-program may keep the GPU busy in other ways."""
+"""Maximum time of our kernels on the GPU, relative to torch's, for calls that are chosen by their time as
+called: the program may need the GPU for other work."""
 
 
 def is_faster(

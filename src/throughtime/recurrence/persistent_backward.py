@@ -49,8 +49,8 @@ class LayerGradients(NamedTuple):
 def add_rows(rows: torch.Tensor, into: torch.Tensor) -> None:
     """Add all rows of a matrix.
 
-    In 16 bits as a product, which is exact but for its sum: torch's sum allocates twice the memory of the
-    matrix. A product in float32 might round to tf32.
+    In 16 bits this is a product with ones: torch's sum would allocate twice the memory of the matrix. A
+    product in float32 might round to tf32.
     """
     if rows.dtype.itemsize == 2:
         torch.mm(rows.new_ones(1, len(rows)), rows, out=into[None])

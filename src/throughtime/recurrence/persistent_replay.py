@@ -9,7 +9,7 @@ has run, or can no longer run. Meanwhile, other calls of the same shape run with
 
 from __future__ import annotations
 
-import contextlib
+import functools
 import math
 import threading
 from collections import Counter, OrderedDict
@@ -67,10 +67,20 @@ class Transfer:
 class Replay:
     """A recorded call, forward and backward, and the memory it works in."""
 
-    def __init__(self, call: Call, given: Sequence[Tensor | None], stream: Any, pool: Any) -> None:
-        """Record a call; `given` are lengths, carry, x, and the tensors named in `OWN` of each cell."""
+    def __init__(
+        self,
+        call: Call,
+        given: Sequence[Tensor | None],
+        stream: Any,
+        pool: Any,
+        drop_place: Callable[[], None],
+    ) -> None:
+        """Record a call; `given` are lengths, carry, x, and the tensors named in `OWN` of each cell.
+
+        `drop_place` is called if the backward pass cannot be recorded, after which the pool records nothing.
+        """
         self.call, self.busy = call, threading.Lock()
-        self._stream, self._pool = stream, pool
+        self._stream, self._pool, self._drop_place = stream, pool, drop_place
         program = build_forward(call)
         tensors: list[Any] = list(given)
         self._moved = [
@@ -120,9 +130,10 @@ class Replay:
         def replay() -> None:
             program.run(tensors)
 
-        # If it cannot be recorded, it runs without a recording.
-        with contextlib.suppress(*FAILURES):
+        try:
             replay = record(replay, self._stream, self._pool)
+        except FAILURES:  # it runs without a recording
+            self._drop_place()
 
         def run(given: Sequence[Tensor]) -> list[Tensor | None]:
             enter(inputs, given)
@@ -231,18 +242,25 @@ class Recordings:
         misplaced = call.reads_weights and any(address % 16 for address in addresses)
         if misplaced or size > LARGEST:
             return None
-        place = call.device, get_stream(call.device)
-        if place not in self._places:
-            self._places[place] = make_place(call.device)
+        where = call.device, get_stream(call.device)
+        if where not in self._places:
+            self._places[where] = make_place(call.device)
+        place = self._places[where]
+        drop_place = functools.partial(self._drop_place, where, place)
         try:
-            replay = Replay(call, given, *self._places[place])
+            replay = Replay(call, given, *place, drop_place)
         except FAILURES:  # recording runs nothing, so the call can run without one
-            del self._places[place]  # torch records nothing more with the pool of one that failed
+            drop_place()
             return None
         while self._replays and (len(self._replays) >= MAX_REPLAYS or size + self._count_bytes() > MAX_BYTES):
             self._replays.popitem(last=False)
         self._replays[key] = replay
         return replay
+
+    def _drop_place(self, where: Hashable, place: tuple[Any, Any]) -> None:
+        """Take another place next time: torch records nothing more with the pool of one that failed."""
+        if self._places.get(where) is place:  # not one that has replaced it already
+            self._places.pop(where, None)
 
     def _count_bytes(self) -> int:
         return sum(count_bytes(replay.call) for replay in self._replays.values())

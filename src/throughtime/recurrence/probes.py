@@ -95,7 +95,8 @@ def measure_rates(device: int, derived: CostRates) -> CostRates:
             list(pool.map(compile_kernel, kernels))
         rates = calibration.bound_rates(_measure_parts(derived), derived)
         measured = {probe: probe.measure() for probe in PROBES}
-        return fit_rates(gpu, rates, derived, measured)  # predictions build layers, too: with random weights
+        # Inside the block, because predictions build layers, which draw random numbers.
+        return fit_rates(gpu, rates, derived, measured)
 
 
 def fit_rates(gpu: Gpu, rates: CostRates, derived: CostRates, measured: Mapping[Probe, float]) -> CostRates:
@@ -130,9 +131,11 @@ def compare_predictions(cases: Iterable[TimingCase] = SHOWN_CASES) -> list[dict[
                 for way, time in expected._asdict().items():
                     probe = Probe("", case, ours=whose == "ours", replayed=way == "replayed")
                     times[f"{whose}, {way}"] = {"predicted": time, "measured": probe.measure()}
-        called, replayed = (wins(ours, theirs, recorded) for recorded in (not case.trains, True))
-        chosen = ["persistent" if won else "native" for won in dict.fromkeys((called, replayed))]
-        rows.append({"shape": case.title, "times": times, "auto": " / ".join(chosen)})
+        chosen = {
+            use: "persistent" if wins(ours, theirs, recorded) else "native"
+            for use, recorded in (("called", not case.trains), ("recorded", True))
+        }
+        rows.append({"shape": case.title, "times": times, "auto": chosen})
     return rows
 
 

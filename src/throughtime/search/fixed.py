@@ -82,15 +82,16 @@ class FixedStrategy(Protocol):
 
 
 def recording_key(strategy: object) -> Hashable | None:
-    """The `recording_key` of a strategy; None if it needs the plain loop.
+    """The class and the `recording_key` of a strategy; None if it needs the plain loop.
 
     A subclass that changes how `advance` chooses, but not `decide`, also needs the plain loop.
     """
-    if not isinstance(strategy, FixedStrategy) or vars(strategy).keys() & CHOOSING:
+    if not isinstance(strategy, FixedStrategy) or vars(strategy).keys() & {*CHOOSING, "decide"}:
         return None
     for kind in type(strategy).__mro__:
         if "decide" in vars(kind):
-            return strategy.recording_key
+            own = strategy.recording_key
+            return None if own is None else (type(strategy), own)
         if vars(kind).keys() & CHOOSING:
             break
     return None
@@ -158,8 +159,10 @@ class FixedSearch:
         self.rows.length.add_(1)
 
     def _fuse(self, log_probs: Tensor) -> Callable[[Tensor], None] | None:
-        fuse: Callable[..., Callable[[Tensor], None] | None] | None = getattr(self.strategy, "fuse", None)
-        return None if fuse is None else fuse(self, log_probs)
+        """Return kernels that choose as `decide` does; None if a subclass has a `decide` of its own."""
+        strategy: Any = self.strategy
+        kind = next(one for one in type(strategy).__mro__ if {"decide", "fuse"} & vars(one).keys())
+        return strategy.fuse(self, log_probs) if "fuse" in vars(kind) else None
 
     def _choose(self, log_probs: Tensor) -> Tensor | None:
         """Let the strategy decide, and write down what happens; return the row that each continues."""

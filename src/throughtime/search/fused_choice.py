@@ -23,9 +23,9 @@ def fuse_choice(
     end_id = options.end_id
     barred = [(token, one.until) for one in search.constraints for token in one.tokens]
     ids = [token for token, _ in barred] + [0 if end_id is None else end_id]
-    known = min(ids) >= 0 and max(ids) < log_probs.shape[1]
-    both = bool(search.constraints) == bool(barred) and not (barred and end_id is None)
-    if not (known and both and fits(options, log_probs)):
+    ids_in_vocabulary = min(ids) >= 0 and max(ids) < log_probs.shape[1]
+    constraints_supported = bool(search.constraints) == bool(barred) and not (barred and end_id is None)
+    if not (ids_in_vocabulary and constraints_supported and fits(options, log_probs)):
         return None
     tensors = BeamTensors(
         search.rows.length,

@@ -202,7 +202,7 @@ class LiveFlag:
         self._flag.copy_(self._live.any(), non_blocking=True)
 
     def read(self) -> bool:
-        """Read the answer to an earlier step, while the GPU computes; it may be that to a later one."""
+        """Return whether any row lived some steps ago, or more recently, if the GPU is ahead."""
         if self._events:
             self._events.rotate()
             self._events[0].record()
@@ -279,7 +279,7 @@ def _find_recording(
     key: tuple[Hashable, ...] = ()
     if last.is_cuda and isinstance(model, RecordableModel):
         shapes = describe_shapes(*rows, last, *state, *memory.kept)
-        options = strategy.recording_key, tuple(constraints), steps
+        options = recording_key(strategy), tuple(constraints), steps
         key = ("search", shapes, describe_weights(model.recorded_modules), options, last.device)
         found = RECORDINGS.find(model, key)
         if isinstance(found, RecordedSearch):

@@ -62,11 +62,21 @@ In Python: `throughtime.load("FOLDER").{words.python}`. All settings are in conf
 
 
 def summarise_training(values: Mapping[str, Any]) -> str:
-    """Return how long a training took, why it ended, and its best validation."""
-    place = f"epoch {values['best_epoch']}" if values["best_epoch"] else f"update {values['best_step']:,}"
+    """Return how long a training took, why it ended, and its best validation.
+
+    >>> values = {"epochs": 2, "steps": 60, "seconds": 3.2, "device": "cpu", "why": "it has done all epochs"}
+    >>> print(summarise_training({**values, "best": {"loss": 1.25}, "best_epoch": 0, "best_step": 45}))
+    Trained 2 epochs, 60 updates, in 3 s on cpu: it has done all epochs.
+    Best after update 45: loss 1.25.
+    >>> print(summarise_training({**values, "best": {"loss": 1.25}, "best_epoch": 0}).splitlines()[1])
+    Best: loss 1.25.
+    """
+    place = f" after epoch {values['best_epoch']}" if values["best_epoch"] else ""
+    if not place and "best_step" in values:
+        place = f" after update {values['best_step']:,}"
     return (
         f"Trained {training_length(values)}, in {values['seconds']:.0f} s on {values['device']}: "
-        f"{values['why']}.\nBest after {place}: {_best(values)}.{_skips(values)}"
+        f"{values['why']}.\nBest{place}: {_best(values)}.{_skips(values)}"
     )
 
 

@@ -25,7 +25,7 @@ from throughtime.files import sweep_parts, whole_folder
 from throughtime.manifest import check_files, find_change, write_manifest
 
 FORMAT = "throughtime checkpoint"
-VERSION = 3
+VERSION = 4
 TENSORS, STATE = "tensors.safetensors", "state.json"
 
 _NAME = re.compile(r"step-(\d{8,})")
@@ -56,11 +56,9 @@ class Checkpoints:
         """
         path = self.folder / f"step-{step:08d}"
         if path.exists():
-            try:
-                _read_state(path)
+            if _is_intact(path):
                 return path
-            except _DamageError:
-                self._drop(path)
+            self._drop(path)
         with whole_folder(path) as temporary:
             _write_tensors(_separate(tensors), temporary / TENSORS)
             _flush(temporary / TENSORS)
@@ -89,7 +87,7 @@ class Checkpoints:
     def latest(self, name: str | None = None) -> Checkpoint | None:
         """Read the newest checkpoint, or the one of this name; None if there are none.
 
-        The error for a damaged checkpoint suggests the one before it.
+        The error for a checkpoint that cannot be read suggests the newest one before it that can.
         """
         names = self.names()
         if name is None and not names:
@@ -102,11 +100,12 @@ class Checkpoints:
             step, values = _read_state(self.folder / chosen)
             tensors = _read_tensors(self.folder / chosen / TENSORS)
         except _DamageError as damage:
-            earlier = names[: names.index(chosen)]
+            earlier = reversed(names[: names.index(chosen)])
+            intact = next((one for one in earlier if _is_intact(self.folder / one)), None)
             advice = (
-                f"resume from the one before: checkpoint {earlier[-1]}"
-                if earlier
-                else f"remove {self.folder.parent} and train again"
+                f"remove {self.folder.parent} and train again"
+                if intact is None
+                else f"resume from an earlier one: checkpoint {intact}"
             )
             raise InputError(str(damage.path), f"{damage.problem}; {advice}") from None
         return Checkpoint(self.folder / chosen, step, tensors, values)
@@ -136,12 +135,20 @@ def _read_state(path: Path) -> tuple[int, dict[str, Any]]:
         raise _DamageError(path / STATE, f"is of another format ({state.get('format')!r})")
     version = state.get("version")
     if version != VERSION:
-        raise _DamageError(path / STATE, f"has version {version!r}, this release reads {VERSION}")
+        raise _DamageError(path / STATE, f"has version {version!r}, but this release reads {VERSION}")
     if change is not None:
         raise _DamageError(*change)
     if state["step"] != _step(path.name):
         raise _DamageError(path / STATE, f"is of step {state['step']}, not of {path.name}")
     return state["step"], state["values"]
+
+
+def _is_intact(path: Path) -> bool:
+    try:
+        _read_state(path)
+    except _DamageError:
+        return False
+    return True
 
 
 def _read_json(path: Path) -> dict[str, Any]:

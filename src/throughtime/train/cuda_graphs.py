@@ -89,7 +89,7 @@ class CudaGraphs:
     def expect(self, batches: Iterable[Batch]) -> None:
         """Record updates of these shapes as soon as the first updates have run, if they pass on no state.
 
-        An update that runs as it is takes as much memory as a recording, beside the pool. So all shapes are
+        An update that is not recorded takes as much memory as a recording, beside the pool. So all shapes are
         rehearsed before the first is recorded; and the largest comes first, as the others then fit into its
         memory.
         """

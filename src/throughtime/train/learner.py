@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -68,21 +68,18 @@ class Learner:
         size = sum(weight.numel() * weight.element_size() for weight in self._parameters)
         self._trim_memory = build_memory_trimmer(size, self.device)
 
-    def choose_shapes(self, batches: Batches[Any, Any]) -> PaddedShapes | None:
-        """Return the shapes to which batches are padded, so that their updates recur in CUDA graphs."""
+    def prepare_graphs(self, batches: Batches[Any, Any]) -> PaddedShapes | None:
+        """Choose the shapes to which batches are padded, and let updates of them be recorded; return them.
+
+        None if updates are not recorded, or if the shapes of batches are fixed.
+        """
         if self.cuda_graphs is None:
             return None
         from throughtime.train.cuda_graphs import MAX_SHAPES
 
         sampled = batches.sample(SAMPLED_BATCHES)
         shapes = PaddedShapes.choose(sampled, MAX_SHAPES)
-        found: dict[object, Batch] = {}
-        for batch in sampled:
-            sizes = None if shapes is None else shapes.find(batch)
-            shape = tuple((sizes or {}).values()) or tuple(one.shape for one in batch.tensors().values())
-            if shape not in found and len(found) < MAX_SHAPES:
-                found[shape] = batch.pack(sizes)
-        self.cuda_graphs.expect(found.values())
+        self.cuda_graphs.expect(select_batches(sampled, shapes, MAX_SHAPES))
         return shapes
 
     def set_rate(self, rate: float) -> None:
@@ -94,12 +91,14 @@ class Learner:
 
     def update(self, batches: Sequence[Batch], count: int) -> None:
         """Take one step of the optimiser, on batches with `count` targets over all processes."""
-        with expecting_graphs():  # even if there are none: to record updates changes no result
+        with expecting_graphs():  # also without graphs, so that `capture` does not change results
             if self.cuda_graphs is not None:
                 (batch,) = batches
                 batch.write_header(count, self._rate)
                 self._carried = self.cuda_graphs(batch, self._carried)
             else:
+                if self.device.type == "cuda":
+                    batches = [batch.to(self.device, non_blocking=True) for batch in batches]
                 self._carried = self._learn(batches, self._carried, count)
         self.averaging.update(self.tally.stepped)
         self.tally.count(count)
@@ -113,15 +112,13 @@ class Learner:
         return self._learn([batch], carried, count)
 
     def _learn(self, batches: Sequence[Batch], carried: State, count: int | Tensor) -> State:
-        """Run forward, backward, clip and step, without waiting for the device."""
+        """Run forward, backward, clip and step, on batches on the device, without waiting for it."""
         self._optimizer.zero_grad(set_to_none=True)
         before = carried
         totals: list[Tensor] = []
         # DistributedDataParallel gives the mean of the processes' gradients; the loss is a sum over them.
         share = self._processes.world_size / count
         for number, batch in enumerate(batches):
-            if self.device.type == "cuda":
-                batch = batch.to(self.device, non_blocking=True)
             with _exchange(self._loss, last=number == len(batches) - 1):
                 total, carried = self._back_propagate(batch, carried, share)
             totals.append(total)
@@ -178,6 +175,17 @@ class Learner:
         self.averaging.restore(tensors)
         carried = itertools.takewhile(tensors.__contains__, map("carried.{}".format, itertools.count()))
         self._carried = tuple(self._processes.own_rows(tensors[name]).to(self.device) for name in carried)
+
+
+def select_batches(batches: Iterable[Batch], shapes: PaddedShapes | None, most: int) -> list[Batch]:
+    """Return one batch of each shape that occurs, padded to `shapes` and packed; at most `most`."""
+    found: dict[object, Batch] = {}
+    for batch in batches:
+        sizes = None if shapes is None else shapes.find(batch)
+        shape: object = tuple((sizes or {}).values()) or tuple(one.shape for one in batch.tensors().values())
+        if shape not in found and len(found) < most:
+            found[shape] = batch.pack(sizes)
+    return [*found.values()]
 
 
 def _finite_state(finite: Tensor, reached: State, before: State) -> State:

@@ -57,7 +57,7 @@ class Trainer:
         self.device = self.learner.device
         self.batches = objective.batches(self.processes.rank, self.processes.world_size)
         # Chosen from the first epoch, also by a run that is resumed later.
-        self.shapes = self.learner.choose_shapes(self.batches)
+        self.shapes = self.learner.prepare_graphs(self.batches)
         self.checkpoints = Checkpoints(run / "checkpoints", config.keep)
         self.metrics = Metrics(run / "metrics.jsonl") if self.processes.first else None
 

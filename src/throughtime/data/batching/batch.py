@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self, cast
 
@@ -20,23 +20,26 @@ HEADER = 16
 _HEADER = struct.Struct("=qf")
 
 
-class Layout(NamedTuple):
-    """Where the tensors of a packed batch lie in its memory: shapes and types, names, first bytes, size."""
+TensorKind = tuple[str, tuple[int, ...], torch.dtype]
+"""The name, the shape and the type of a tensor."""
 
-    shapes: tuple[tuple[tuple[int, ...], torch.dtype], ...]
-    names: tuple[str, ...]
+
+class Layout(NamedTuple):
+    """Where the tensors of a packed batch lie in its memory: what they are, first bytes, size."""
+
+    tensors: tuple[TensorKind, ...]
     starts: Mapping[str, int]
     size: int
 
     @classmethod
-    def place(cls, shapes: Mapping[str, tuple[tuple[int, ...], torch.dtype]]) -> Layout:
-        """Lay out tensors of these names, shapes and types one after another."""
-        starts, start = {}, HEADER
-        for name, (shape, dtype) in shapes.items():
+    def place(cls, tensors: Iterable[TensorKind]) -> Layout:
+        """Lay out these tensors one after another."""
+        tensors, starts, start = tuple(tensors), {}, HEADER
+        for name, shape, dtype in tensors:
             starts[name] = start
             size = math.prod(shape) * dtype.itemsize
             start += size + -size % ALIGNMENT
-        return cls(tuple(shapes.values()), tuple(shapes), starts, start)
+        return cls(tensors, starts, start)
 
 
 @dataclass(frozen=True)
@@ -78,12 +81,13 @@ class Batch:
         given = self if sizes is None else self._renumber(sizes)
         tensors = given.tensors()
         layout = Layout.place(
-            {name: (given._pad_shape(name, one.shape, sizes), one.dtype) for name, one in tensors.items()}
+            (name, given._pad_shape(name, tuple(one.shape), sizes), one.dtype)
+            for name, one in tensors.items()
         )
         memory = torch.empty(layout.size, dtype=torch.uint8, pin_memory=pin)
         whole, packed = memory.numpy(), {}
-        for (name, tensor), (shape, _) in zip(tensors.items(), layout.shapes, strict=True):
-            array = tensor.numpy()
+        for name, shape, _ in layout.tensors:
+            array = tensors[name].numpy()
             part: NDArray[Any] = np.ndarray(shape, array.dtype, whole, layout.starts[name])
             if array.shape != part.shape:
                 part.fill(given._filling(name))
@@ -108,7 +112,7 @@ class Batch:
     def __getattr__(self, name: str) -> Any:
         """Look up the tensors of a batch that is only memory so far."""
         layout: Layout | None = vars(self).get("_layout")
-        if layout is None or name not in layout.names:
+        if layout is None or name not in layout.starts:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         self._look_up()
         return vars(self)[name]
@@ -116,16 +120,16 @@ class Batch:
     def _look_up(self) -> None:
         if (layout := vars(self).pop("_layout", None)) is not None:
             whole = vars(self)["_memory"].numpy()
-            for name, (shape, dtype) in zip(layout.names, layout.shapes, strict=True):
+            for name, shape, dtype in layout.tensors:
                 kind = torch.empty(0, dtype=dtype).numpy().dtype
                 part: NDArray[Any] = np.ndarray(shape, kind, whole, layout.starts[name])
                 vars(self)[name] = torch.from_numpy(part)
 
-    def describe_tensors(self) -> tuple[tuple[tuple[int, ...], torch.dtype], ...]:
-        """Return the shapes and types of its tensors, without looking them up."""
+    def describe_tensors(self) -> tuple[TensorKind, ...]:
+        """Return the names, shapes and types of its tensors, without looking them up."""
         if (layout := vars(self).get("_layout")) is not None:
-            return cast(Layout, layout).shapes
-        return tuple((tuple(one.shape), one.dtype) for one in self.tensors().values())
+            return cast(Layout, layout).tensors
+        return tuple((name, tuple(one.shape), one.dtype) for name, one in self.tensors().items())
 
     def lay_out(self, memory: Tensor) -> Self:
         """Return a packed batch of these shapes whose tensors lie in this memory, one after another."""
@@ -155,10 +159,6 @@ class Batch:
         vars(packed).update(vars(self), **tensors, _memory=memory)
         return packed
 
-    def pin_memory(self) -> Self:
-        """Return the same batch in page-locked memory, from which a GPU copies while it computes."""
-        return self._map(Tensor.pin_memory)
-
     def tensors(self) -> dict[str, Tensor]:
         """Return its tensors by name."""
         self._look_up()
@@ -179,8 +179,10 @@ class Batch:
     def _pad_shape(
         self, name: str, shape: tuple[int, ...], sizes: Mapping[str, int] | None
     ) -> tuple[int, ...]:
-        axes = self.axes.get(name, ()) if sizes is not None else ()
-        return (*(sizes[axis] for axis in axes), *shape[len(axes) :]) if sizes and axes else shape
+        if sizes is None:
+            return shape
+        axes = self.axes.get(name, ())
+        return (*(sizes[axis] for axis in axes), *shape[len(axes) :])
 
     def _filling(self, name: str) -> int:
         """Return what fills the padding of a tensor."""

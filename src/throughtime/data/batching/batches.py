@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -122,10 +123,14 @@ class Batches(ABC, Generic[Plan, BatchType]):
 
     def pack_epoch(self, shapes: PaddedShapes | None = None, *, pin: bool = False) -> Iterator[BatchType]:
         """Yield the rest of the current epoch padded to `shapes` and packed; see `Batch.pack`."""
+        # A subclass with its own `_collate` has not changed the `_pack_chunk` of its base class.
+        kind = next(one for one in type(self).__mro__ if {"_collate", "_pack_chunk"} & vars(one).keys())
+        own = "_pack_chunk" in vars(kind)
+        pack = self._pack_chunk if own else functools.partial(Batches._pack_chunk, self)
         while self._position < len(self):
             plan = self.plan()
             indices = range(self._position, min(self._position + CHUNK, len(plan)))
-            for batch in self._pack_chunk(plan, indices, shapes, pin):
+            for batch in pack(plan, indices, shapes, pin):
                 self._position += 1
                 yield batch
         self.epoch += 1

@@ -51,7 +51,16 @@ class Positions(NamedTuple):
 def _number_parts(sizes: Numbers) -> tuple[Numbers, Numbers]:
     """Return for each item of parts of these sizes, one after another, its part and its place there."""
     part = np.repeat(np.arange(len(sizes)), sizes)
-    return part, np.arange(len(part)) - (np.cumsum(sizes) - sizes)[part]
+    return part, np.arange(len(part)) - find_starts(sizes)[part]
+
+
+def find_starts(sizes: Numbers) -> Numbers:
+    """Return where each of some parts of these sizes begins, if they lie one after another.
+
+    >>> find_starts(np.array([3, 1, 4]))
+    array([0, 3, 4])
+    """
+    return np.asarray(np.cumsum(sizes) - sizes)
 
 
 class BatchChunk:
@@ -121,7 +130,7 @@ def _lay_out(kind: type[Batch], axes: tuple[str, ...], sizes: tuple[int, ...]) -
     """Return where the tensors of a batch of these sizes lie in its memory."""
     size = dict(zip(axes, sizes, strict=True))
     return Layout.place(
-        {name: (tuple(size[axis] for axis in own), torch.int64) for name, own in kind.axes.items()}
+        (name, tuple(size[axis] for axis in own), torch.int64) for name, own in kind.axes.items()
     )
 
 
@@ -133,7 +142,7 @@ def select_rows(plan: RaggedIds, indices: range) -> tuple[Numbers, Numbers]:
 
 def find_longest(lengths: Numbers, counts: Numbers) -> Numbers:
     """Return the largest length of each batch; no batch is empty."""
-    return np.asarray(np.maximum.reduceat(lengths, np.cumsum(counts) - counts))
+    return np.asarray(np.maximum.reduceat(lengths, find_starts(counts)))
 
 
 def take(ragged: RaggedIds, rows: Numbers, at: Positions) -> NDArray[Any]:

@@ -18,6 +18,7 @@ from throughtime.data.batching.chunks import (
     BatchColumns,
     Positions,
     find_longest,
+    find_starts,
     select_rows,
     take,
 )
@@ -163,7 +164,7 @@ class PairBatches(BucketedBatches[PairBatch]):
         chunk.write("source_lengths", lengths[0], columns)
         chunk.write("target_lengths", lengths[1], columns)
         chunk.write("indices", pairs, columns)
-        return chunk.finish(np.add.reduceat(lengths[1], np.cumsum(counts) - counts).tolist())
+        return chunk.finish(np.add.reduceat(lengths[1], find_starts(counts)).tolist())
 
     def _write_sources(self, chunk: BatchChunk, pairs: NDArray[np.int64], columns: BatchColumns) -> None:
         at = Positions.number(self._sources.select_lengths(pairs))

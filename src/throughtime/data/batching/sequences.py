@@ -19,6 +19,7 @@ from throughtime.data.batching.chunks import (
     BatchColumns,
     Positions,
     find_longest,
+    find_starts,
     select_rows,
     take,
 )
@@ -208,7 +209,7 @@ class MaskedBatches(BucketedBatches[MaskedBatch]):
         chunk.write("labels", ids[chosen], BatchColumns.number(targets))
         for name, one, number in (("places", hidden, masks), ("asked", chosen, targets)):
             numbers = at.step[one] * chunk.find_width("rows")[batch[one]] + place[one]
-            chunk.fill(name, numbers[np.cumsum(number) - number].tolist())
+            chunk.fill(name, numbers[find_starts(number)].tolist())
             chunk.write(name, numbers, BatchColumns.number(number))
         return chunk.finish(targets.tolist())
 
@@ -251,6 +252,6 @@ def split_rows(rows: RaggedIds, max_length: int) -> RaggedIds:
     [[1, 2], [3, 4], [5], [6]]
     """
     counts = -(-rows.lengths // max_length)
-    first = np.repeat(np.cumsum(counts) - counts, counts)
+    first = np.repeat(find_starts(counts), counts)
     starts = np.repeat(rows.offsets[:-1], counts) + max_length * (np.arange(len(first)) - first)
     return RaggedIds(rows.flat, np.append(starts, len(rows.flat)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
@@ -180,6 +179,7 @@ class PanelBatches(ShuffledWindows[PanelBatch]):
         settings = {"windows": len(windows), **{name: getattr(windows, name) for name in names}}
         super().__init__(settings, batch_size, **options)
         self._panel, self._complete = windows, bool(windows.arrays.observed.all())
+        self._layouts: dict[int, Layout] = {}  # by the number of rows
 
     def _windows(self, generator: np.random.Generator) -> NDArray[np.int64]:
         return np.arange(len(self._panel))
@@ -217,7 +217,9 @@ class PanelBatches(ShuffledWindows[PanelBatch]):
         counted_steps = np.arange(windows.counted)[:, None]
         for index in indices:
             rows = plan[index]
-            layout = _lay_out(windows.length, len(rows))
+            if len(rows) not in self._layouts:
+                self._layouts[len(rows)] = Layout.place(self._collate(plan, index).describe_tensors())
+            layout = self._layouts[len(rows)]
             memory = torch.empty(layout.size, dtype=torch.uint8, pin_memory=pin)
             whole = memory.numpy()
             values, weights = (
@@ -237,20 +239,6 @@ class PanelBatches(ShuffledWindows[PanelBatch]):
             batch = PanelBatch.in_memory(layout, memory, counted)
             batch.write_header(counted, 0.0)
             yield batch
-
-
-@functools.lru_cache(maxsize=16)
-def _lay_out(steps: int, rows: int) -> Layout:
-    """Return where the tensors of a batch without covariates lie in its memory."""
-    shapes = {
-        "values": ((steps, rows), torch.float32),
-        "weights": ((steps, rows), torch.float32),
-        "known": ((steps, rows, 0), torch.float32),
-        "past": ((steps, rows, 0), torch.float32),
-        "numbers": ((rows,), torch.int64),
-        "indices": ((rows,), torch.int64),
-    }
-    return Layout.place(shapes)
 
 
 def _take_rows(table: Floats, places: NDArray[np.int64]) -> Floats:

@@ -22,6 +22,9 @@ Sizes = NDArray[np.int64]
 MERGED_AT_MOST = 256
 """Shapes that are compared with each other; if there are more, their sizes are rounded up first."""
 
+MAX_FOUND = 4_096
+"""Maximum number of sizes whose shape is remembered."""
+
 
 @dataclass(frozen=True, eq=False)
 class PaddedShapes:
@@ -29,7 +32,9 @@ class PaddedShapes:
 
     axes: tuple[str, ...]
     shapes: Sizes
-    _found: dict[tuple[int, ...], tuple[int, ...] | None] = field(default_factory=dict, repr=False)
+    _found: dict[tuple[int, ...], tuple[int, ...] | None] = field(
+        init=False, repr=False, default_factory=dict
+    )
 
     @classmethod
     def choose(cls, batches: Sequence[Batch], most: int) -> PaddedShapes | None:
@@ -57,6 +62,8 @@ class PaddedShapes:
     def find_sizes(self, sizes: tuple[int, ...]) -> tuple[int, ...] | None:
         """Return the smallest shape that holds a batch of these sizes; None if none does."""
         if sizes not in self._found:
+            if len(self._found) >= MAX_FOUND:
+                self._found.clear()
             fitting = np.flatnonzero(np.all(self.shapes >= sizes, axis=1))
             self._found[sizes] = tuple(self.shapes[fitting[0]].tolist()) if len(fitting) else None
         return self._found[sizes]

@@ -18,6 +18,7 @@ from throughtime.data.batching.chunks import (
     BatchColumns,
     Positions,
     find_longest,
+    find_starts,
     select_rows,
     take,
 )
@@ -130,14 +131,14 @@ class TaggedBatches(BucketedBatches[TaggedBatch]):
             Positions.number(lengths),
             find_longest(lengths, counts),
         )
-        words = np.add.reduceat(lengths, np.cumsum(counts) - counts)
+        words = np.add.reduceat(lengths, find_starts(counts))
         # The first form stands where a shorter sentence has no word.
         padded, many = np.flatnonzero(words < longest * counts), len(own.spellings)
         forms = columns.batch[at.column] * many + take(own.forms, rows, at)
         distinct, spelled = np.unique(np.concatenate([forms, padded * many]), return_inverse=True)
         batch, form = np.divmod(distinct, many)
         of_batch = np.bincount(batch, minlength=len(counts))
-        spelled = spelled[: len(forms)] - (np.cumsum(of_batch) - of_batch)[columns.batch[at.column]]
+        spelled = spelled[: len(forms)] - find_starts(of_batch)[columns.batch[at.column]]
         characters = own.spellings.select_lengths(form)
         none = np.zeros_like(counts)
         sizes = {"words": longest, "rows": counts, "forms": of_batch, "readers": none, "read": none}
