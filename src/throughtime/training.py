@@ -84,11 +84,13 @@ class Training:
         if not self.declaration.uses_trainer:
             return self._start(None)
         from throughtime.layers.devices import choose_device
+        from throughtime.tasks.planning import restored_threads
         from throughtime.train.processes import join_processes
 
         with join_processes(choose_device(str(self.settings.get("device", "auto")))) as processes:
             self.first = processes.first
-            return self._start(processes)
+            with restored_threads():
+                return self._start(processes)
 
     def _start(self, processes: Processes | None) -> str | None:
         self.began = self.began or time.monotonic()
@@ -115,10 +117,10 @@ class Training:
             self.model = predictor.resume(self.out, config, network=self.network)
         else:
             self.create()
-            if processes is not None:
-                self._plan(processes)
         assert self.model is not None
         assert self.dataset is not None
+        if processes is not None:
+            self._plan(processes, continues)
         options: dict[str, Any] = {"say": self._say}
         if self.declaration.uses_trainer:
             options = {
@@ -181,18 +183,21 @@ class Training:
         self.notes.append(f"Chosen for a GPU: {show_settings(chosen)} ({why}).")
         return config.model_copy(update=chosen)
 
-    def _plan(self, processes: Processes) -> None:
-        """If the time is given and not the number of epochs, choose the size of the model for the time."""
+    def _plan(self, processes: Processes, continues: bool) -> None:
+        """If the time is given and not the number of epochs, choose threads and the size of a new model."""
         assert self.model is not None
         assert self.dataset is not None
         config = self.model.config
         if config.num_epochs is not None:
             return
         from throughtime.layers.devices import choose_device
-        from throughtime.tasks.planning import plan_training
+        from throughtime.tasks.planning import choose_threads, plan_training
 
         left = 60 * config.minutes - (time.monotonic() - self.began)
         self.model.model.to(choose_device(config.device))
+        if continues:
+            choose_threads(self.model, self.dataset, left, processes)
+            return
         self.model, self.per_update = plan_training(
             self.model, self.asked, self.dataset, max(left, 1.0), processes=processes, say=self.notes.append
         )

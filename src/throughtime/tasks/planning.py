@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
+import math
+import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,6 +30,11 @@ GPU_PASSES = 20
 """Minimum number of epochs for which a GPU run with a limit of time uses the GPU's default sizes."""
 WARM_UP = {"cpu": 2, "cuda": cuda_graphs.WARM_UP + 1}
 """Updates that are not measured: the first ones allocate memory, choose kernels and record CUDA graphs."""
+
+
+MORE_THREADS = 1.4
+"""How much faster training must be with more threads. They wait for each other in each operation, so that on
+a machine with other work they may be ten times slower."""
 
 
 class Speed(NamedTuple):
@@ -50,9 +58,13 @@ def plan_training(
     """Return a model of a size that `seconds` suit, and the seconds of its updates.
 
     `asked` are the settings before they were completed from the data: what the user chose is not changed.
+    Afterwards torch has the number of threads that is best for the model.
     """
+    import torch
+
     device = model.device
-    speed = measure_speed(model, dataset, seconds, processes)
+    threads = torch.get_num_threads()
+    speed = choose_threads(model, dataset, seconds, processes, threads)
     # A network that is not the task's own was built with the settings that it has.
     passes = seconds / speed.per_epoch
     updates = seconds / speed.per_update
@@ -64,13 +76,15 @@ def plan_training(
         model.adapt_to(dataset)
         model.model.to(device)
         if (config.fields_with_role("architecture") | {"batch_size"}) & changes.keys():
-            speed = measure_speed(model, dataset, seconds, processes)
+            speed = choose_threads(model, dataset, seconds, processes, threads)
     passes = seconds / speed.per_epoch
     updates, digits = seconds / speed.per_update, 0 if passes >= 10 else 1 if passes >= 1 else 2
     said = (
         f"In {format_minutes(asked.minutes)} there is time for about {updates:,.0f} updates "
         f"({show_milliseconds(speed.per_update)} each), which is {passes:.{digits}f} epochs."
     )
+    if (used := torch.get_num_threads()) < threads:
+        said += f" Training uses {used} of {threads} threads, as more are not faster now."
     if chosen:
         reasons = dict.fromkeys(asked.REASONS[key] for key in chosen if key in asked.REASONS)
         why = f" ({'; '.join(reasons)})" if reasons else ""
@@ -103,6 +117,43 @@ def show_settings(settings: Mapping[str, Any]) -> str:
     'hidden_size=512, lr=0.003, structure=beside'
     """
     return ", ".join(f"{key}={value}" for key, value in settings.items())
+
+
+def choose_threads(
+    model: Predictor, dataset: Dataset, seconds: float, processes: Processes, most: int | None = None
+) -> Speed:
+    """Let torch use the smallest number of threads with which a CPU trains fast, and return the speed.
+
+    At most `most` are used, by default those that torch has now. The number that the variable OMP_NUM_THREADS
+    gives is not changed.
+    """
+    import torch
+
+    most = most or torch.get_num_threads()
+    if model.device.type != "cpu" or "OMP_NUM_THREADS" in os.environ:
+        return measure_speed(model, dataset, seconds, processes)
+    best = Speed(math.inf, math.inf)
+    for number in (*(2**power for power in range(most.bit_length()) if 2**power < most), most):
+        before = torch.get_num_threads()
+        torch.set_num_threads(number)
+        found = measure_speed(model, dataset, seconds, processes)
+        if found.per_update * MORE_THREADS > best.per_update:
+            torch.set_num_threads(before)
+            break
+        best = found
+    return best
+
+
+@contextlib.contextmanager
+def restored_threads() -> Iterator[None]:
+    """Restore the number of threads after the block."""
+    import torch
+
+    before = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def measure_speed(model: Predictor, dataset: Dataset, seconds: float, processes: Processes) -> Speed:
