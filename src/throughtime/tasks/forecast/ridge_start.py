@@ -29,6 +29,8 @@ MAX_ERRORS = 2_000_000
 """Number of errors from which the first spread of the forecasts is estimated."""
 BLOCK = 2**22
 """Number of values of the windows that are forecast at once for that."""
+GIVEN_SECONDS = 60.0
+"""Time to fit regressions with a look-back that is set."""
 TIME_SHARE = 0.25
 """The part of the `minutes` that may be spent on linear forecasts."""
 
@@ -45,7 +47,8 @@ def choose_window(
     assert config.horizon is not None
     training, validation = (config.timeline.part_of_each(split, panel) for split in ("train", "valid"))
     rows = [len(part) for part in training]
-    seconds = SECONDS if config.minutes is None else TIME_SHARE * 60 * config.minutes
+    seconds = SECONDS if config.lookback is None else GIVEN_SECONDS
+    seconds = seconds if config.minutes is None else TIME_SHARE * 60 * config.minutes
     lookbacks = [config.lookback] if config.lookback else []
     lookbacks = lookbacks or lookbacks_to_try(config.season, config.horizon, rows, seconds)
     choice = choose_ridge(
