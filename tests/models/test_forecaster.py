@@ -7,6 +7,7 @@ import torch
 from tests.refusals import refuses
 
 from throughtime.layers.stack import Stack
+from throughtime.tasks.forecast import window_networks
 from throughtime.tasks.forecast.heads import GaussianHead, PointHead
 from throughtime.tasks.forecast.network import (
     DirectForecaster,
@@ -172,3 +173,19 @@ def test_repeated_windows_draw_paths_of_their_own():
     drawn = model.rollout(window().repeat(50), HORIZON, lambda said: model.head.draw(said, generator))
     assert drawn.shape == (HORIZON, 50 * BATCH)
     assert (drawn.view(HORIZON, BATCH, 50).std(dim=2) > 0.1).all()
+
+
+@pytest.mark.parametrize("few", [0, 100])
+@pytest.mark.parametrize("block", [1, 50, 10**6])
+def test_each_window_has_the_map_of_its_series(few, block, monkeypatch):
+    """All maps are applied to few series, and the needed ones are copied of many, in blocks of windows."""
+    monkeypatch.setattr(window_networks, "FEW_SERIES", few)
+    monkeypatch.setattr(window_networks, "MAP_BLOCK", block)
+    draws = torch.Generator().manual_seed(0)
+    own, past = torch.randn(7, 3, 5, generator=draws), torch.randn(20, 5, generator=draws)
+    numbers = torch.randint(-1, 7, (20,), generator=draws)
+    found = window_networks.apply_own_maps(own, past, numbers)
+    maps = [own[number] if number >= 0 else torch.zeros(3, 5) for number in numbers]
+    assert torch.allclose(
+        found, torch.stack([each @ row for each, row in zip(maps, past, strict=True)]), atol=1e-6
+    )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from throughtime.series import combination
 from throughtime.series.baselines import naive, seasonal_naive
 from throughtime.series.combination import (
+    add_errors,
     add_maps,
     certain_share,
     error_products,
@@ -16,7 +16,6 @@ from throughtime.series.combination import (
     whole_map,
 )
 from throughtime.series.ridge import Moments, windows_within
-from throughtime.series.trials import Trial
 
 DRAWS = np.random.default_rng(0)
 
@@ -72,32 +71,58 @@ def test_a_map_without_errors_is_enough():
     assert least_combination(np.diag([3.0, 0.0, 1.0])).tolist() == [0, 1, 0]
 
 
-def trial_of(values, tested):
-    return Trial([range(0)], [tested], Moments.of([values], [tested], 1, 2, subtract_last=False))
+ZERO, FAR = np.zeros((1, 2)), np.full((1, 2), 3.0)
+
+
+def errors_of(values, tested, first, second):
+    sums = {}
+    add_errors(sums, values, tested, first, second)
+    return sums
+
+
+def trials_of(first, second):
+    values = np.random.default_rng(1).normal(size=300)
+    return [errors_of(values, part, first, second) for part in (range(100, 200), range(200, 300))]
 
 
 def test_a_certain_gain_is_taken_whole_and_an_uncertain_one_as_far_as_is_asked():
-    values = DRAWS.normal(size=300)
-    trial, zero = trial_of(values, range(100, 300)), np.zeros((1, 2))
-    far = np.full((1, 2), 3.0)
-    assert certain_share([values], [trial], [[far]], [[zero]]) == 1
-    assert certain_share([values], [trial], [[zero]], [[far]]) == 0
-    assert certain_share([values], [trial], [[zero]], [[zero + 0.01]], 0.5) == 0.5
+    assert certain_share(trials_of(FAR, ZERO)) == 1
+    assert certain_share(trials_of(ZERO, FAR)) == 0
+    assert certain_share(trials_of(ZERO, ZERO + 0.01), 0.5) == 0.5
+    assert certain_share(trials_of(FAR, FAR)) == 0
+
+
+def test_a_gain_on_the_rows_of_a_choice_is_not_certain():
+    """With one trial there are no others to choose on."""
+    trials = trials_of(FAR, ZERO)
+    assert certain_share(trials[:1]) == 0
+    assert certain_share(trials[:1], 0.5) == 0.5
+
+
+def test_one_of_many_choices_needs_a_larger_gain():
+    draws = np.random.default_rng(0)
+    observed = [np.array([1.0, 1 - gain, 1 - 2 * gain]) for gain in draws.normal(0.06, 0.15, 40)]
+    trials = [dict(enumerate(observed[:20])), dict(enumerate(observed[20:]))]
+    gains = np.array([1 - other for _, _, other in observed])
+    errors = gains.mean() / (gains.std(ddof=1) / np.sqrt(40))
+    assert 2 < errors < 3
+    assert certain_share(trials) == 1
+    assert certain_share(trials, choices=100) == 0  # 3.5 standard errors
 
 
 def test_a_few_rows_are_no_evidence():
-    values = DRAWS.normal(size=300)
-    far, zero = np.full((1, 2), 3.0), np.zeros((1, 2))
-    assert certain_share([values], [trial_of(values, range(100, 106))], [[far]], [[zero]]) == 0
-    assert certain_share([values], [trial_of(values, range(100, 108))], [[far]], [[zero]]) > 0
+    values = np.ones(300)
+    for rows, enough in ((2, False), (4, True)):
+        parts = range(100, 100 + rows), range(200, 200 + rows)
+        assert bool(certain_share([errors_of(values, part, FAR, ZERO) for part in parts])) == enough
 
 
 def test_blocks_do_not_depend_on_how_windows_are_read(monkeypatch):
     """Very long series are read in several blocks of windows."""
     values = DRAWS.normal(size=200)
-    maps = [[DRAWS.normal(size=(5, 8))] * 2, [DRAWS.normal(size=(3, 8)), DRAWS.normal(size=(3, 8))]]
-    whole = combination._sum_blocks([values, values[:90]], [range(20, 200), range(90)], *maps)
+    maps = DRAWS.normal(size=(5, 8)), DRAWS.normal(size=(3, 8))
+    whole = errors_of(values, range(20, 200), *maps)
     monkeypatch.setattr("throughtime.series.ridge.BLOCK", 13 * 7)
-    parts = combination._sum_blocks([values, values[:90]], [range(20, 200), range(90)], *maps)
-    assert len(whole) == len(parts)
-    assert np.allclose(whole, parts)
+    parts = errors_of(values, range(20, 200), *maps)
+    assert whole.keys() == parts.keys() == set(range(22))
+    assert np.allclose([*whole.values()], [*parts.values()])

@@ -9,16 +9,18 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from tests.refusals import refuses
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import throughtime as tt
 from throughtime.data.datasets import open_dataset
 from throughtime.data.readers.panel import read_series_panel
 from throughtime.runtime import load as load_runner
-from throughtime.series.lookback import choose_ridge
+from throughtime.series.lookback import choose_ridge, seconds_to_fit
 from throughtime.tasks.forecast.config import MOST_EPOCHS, ForecastConfig
 from throughtime.tasks.forecast.heads import GaussianHead, PointHead, QuantileHead, StudentHead
 from throughtime.tasks.forecast.predictor import SeriesForecaster
-from throughtime.tasks.forecast.ridge_start import NEEDED
+from throughtime.tasks.forecast.ridge_start import NEEDED, TIME_SHARE
 from throughtime.tasks.forecast.training import PARTS, SHARES
 
 
@@ -73,9 +75,13 @@ def test_the_first_forecasts_are_those_of_ridge_regression(model, normalise, tab
 
 @pytest.fixture(scope="module")
 def unlike(tmp_path_factory):
+    return write_unlike(tmp_path_factory.mktemp("unlike"))
+
+
+def write_unlike(folder):
     """Two series of hours with waves of very different lengths."""
     draws, hours = np.random.default_rng(0), np.arange(500)
-    path = tmp_path_factory.mktemp("unlike") / "unlike.csv"
+    path = folder / "unlike.csv"
     columns = [np.sin(hours * 2 * np.pi / period) + draws.normal(0, 0.2, 500) for period in (7, 31)]
     rows = zip(np.datetime64("2022-01-01T00") + hours, *columns, strict=True)
     path.write_text("\n".join(["ds,a,b", *(f"{time}:00,{one},{two}" for time, one, two in rows)]) + "\n")
@@ -123,6 +129,60 @@ def test_maps_of_series_are_saved_and_exported(unlike, tmp_path):
     for one, other in zip(ours, theirs, strict=True):
         assert other.mean == pytest.approx(one.mean, rel=1e-4, abs=1e-5)
     assert not np.allclose(ours[1].mean, ours[2].mean, rtol=1e-2)
+
+
+def test_maps_of_many_series_are_saved_and_exported(tmp_path, monkeypatch):
+    """Beyond a few series, the network copies the map that a window needs, as an export always does."""
+    monkeypatch.setattr("throughtime.tasks.forecast.window_networks.FEW_SERIES", 1)
+    test_maps_of_series_are_saved_and_exported(write_unlike(tmp_path), tmp_path)
+
+
+def test_what_begins_with_maps_of_many_series_needs_little_memory(tmp_path):
+    """60 series of 150 rows: a product for each series and window would have 60 times as many values."""
+    draws = np.random.default_rng(0)
+    lines = [
+        f"{name},{row},{draws.normal():.3f}"
+        for name in (f"s{number}" for number in range(60))
+        for row in range(150)
+    ]
+    path = tmp_path / "many.csv"
+    path.write_text("\n".join(["unique_id,ds,y", *lines]) + "\n")
+    with LargestTensor() as largest:
+        built(path, horizon=12, lookback=12, channels="own", model="mlp", valid_size=12, test_size=12)
+    windows = 60 * (126 - 23)
+    assert largest.values <= windows * 24 * 12 < 0.5 * windows * 60 * 12
+
+
+class LargestTensor(TorchDispatchMode):
+    """Notes the size of the largest tensor that an operation returns."""
+
+    values = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        found = function(*args, **(kwargs or {}))
+        for each in found if isinstance(found, (tuple, list)) else [found]:
+            if isinstance(each, torch.Tensor):
+                self.values = max(self.values, each.numel())
+        return found
+
+
+def test_maps_of_their_own_that_cannot_be_fitted_are_refused(tmp_path):
+    path = tmp_path / "short.csv"
+    path.write_text("a,b\n" + "".join(f"{math.sin(row):.4f},{row % 5}\n" for row in range(30)))
+    given = {"horizon": 8, "valid_size": 0, "test_size": 8, "lookback": 6}
+    with refuses("channels", "own", 22, 6, 8):
+        built(path, channels="own", **given)
+    forecaster, _ = built(path, **given)
+    assert (forecaster.config.channels, forecaster.config.highway) == ("shared", "trained")
+
+
+def test_little_time_tries_few_look_backs(table):
+    """A quarter of the minutes is for the regressions; the look-back of the baseline is the first."""
+    usual = built(table, model="mlp")[0].scaling.ridge.errors
+    minutes = 1.05 * seconds_to_fit([112], 7) / TIME_SHARE / 60
+    short = built(table, model="mlp", minutes=minutes)[0].scaling.ridge.errors
+    assert next(iter(short)) == next(iter(usual)) == 112
+    assert len(short) < len(usual)
 
 
 def test_defaults_choose_the_window_the_model_and_the_length_of_training(table):
@@ -261,6 +321,9 @@ def test_what_needs_no_regression_fits_none(settings, table):
     chosen, _ = built(table, normalise="last", **settings)
     assert chosen.scaling.ridge.lookback == chosen.config.lookback
     assert chosen.config.highway == settings.get("highway", "ridge")
+    [note] = chosen.build_objective(open_dataset(str(table))).notes
+    assert f"Look-back {chosen.config.lookback}: " in note
+    assert "corrects" not in note
 
 
 @pytest.mark.parametrize(

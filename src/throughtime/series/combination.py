@@ -6,20 +6,24 @@ maps follow from the moments of the windows, so no window is read again to find 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from statistics import NormalDist
 
 import numpy as np
 
 from throughtime.series.ridge import Moments, windows_within
-from throughtime.series.trials import Array, Offset, Trial, offset_weights
+from throughtime.series.trials import Array, Offset, offset_weights
 
 ERRORS_OFF = 2.0
 """A gain is certain as far as it exceeds this number of its standard errors."""
 FEWEST_BLOCKS = 4
 """With fewer horizons of rows to try maps on, there is no evidence for a second map."""
 WINDOWS_A_HORIZON = 4
-"""Number of windows in a horizon from whose errors that is measured."""
+"""Number of windows per horizon on which the gain is measured."""
+ROUNDING = 1e-9
+"""A smaller part of the error is a rounding error, and no gain."""
 EXCHANGES = 10_000
+"""Maximum number of moves of weight from one map to another; a few hundred are usual."""
 
 
 def whole_map(weights: Array, offset: Offset) -> Array:
@@ -85,50 +89,39 @@ def least_combination(products: Array) -> Array:
     return weights
 
 
-def certain_share(
-    series: Sequence[Array],
-    trials: Sequence[Trial],
-    first: Sequence[Sequence[Array]],
-    second: Sequence[Sequence[Array]],
-    least: float = 0.0,
-) -> float:
-    """Return the share of the second map in a mean of two, by the least gain that is certain.
+def certain_share(trials: Sequence[Mapping[int, Array]], least: float = 0.0, choices: int = 1) -> float:
+    """Return the share of the second map in a mean of two, by the largest gain that is certain.
 
-    Maps are given for each of the trials, and in it for each series. The gain of a share is the squared error
-    that it saves, compared with the first map, less some standard errors. Errors of a horizon of rows count
-    as one observation. The share is at least `least`, and 0 with too few observations.
+    The sums of `add_errors` are given for each of the trials. The second map must have been chosen on the
+    other trials: a gain on the rows that it was chosen on proves nothing. The gain of a share is the squared
+    error that it saves, compared with the first map, less some standard errors: more of them if this is one
+    of several `choices`, so that chance is as unlikely in all of these together as in a single one. Errors of
+    a horizon of rows count as one observation. The share is at least `least`, which it is if there is only
+    one trial, and 0 with too few observations.
     """
-    sums: list[Array] = []
-    for trial, one, two in zip(trials, first, second, strict=True):
-        sums += _sum_blocks(series, trial.tested, one, two)
+    sums = [each for trial in trials for each in trial.values()]
     if len(sums) < FEWEST_BLOCKS:
         return 0.0
+    if len(trials) < 2:
+        return least
     own, both, other = np.array(sums).T
     shares = np.linspace(0, 1, 21)[:, None]
     gains = own - (1 - shares) ** 2 * own - 2 * shares * (1 - shares) * both - shares**2 * other
-    certain = gains.mean(axis=1) - ERRORS_OFF * gains.std(axis=1, ddof=1) / np.sqrt(len(sums))
+    errors_off = -NormalDist().inv_cdf(NormalDist().cdf(-ERRORS_OFF) / choices)
+    certain = gains.mean(axis=1) - errors_off * gains.std(axis=1, ddof=1) / np.sqrt(len(sums))
+    if certain.max() <= ROUNDING * own.mean():  # equal maps
+        return least
     return max(least, float(shares[certain.argmax(), 0]))
 
 
-def _sum_blocks(
-    series: Sequence[Array], parts: Sequence[range], first: Sequence[Array], second: Sequence[Array]
-) -> list[Array]:
-    """The sums of e^2, e f and f^2, with the errors e and f of two maps, for each horizon of rows."""
-    lookback, horizon = max(len(first[0]), len(second[0])), first[0].shape[1]
+def add_errors(sums: dict[int, Array], values: Array, part: range, first: Array, second: Array) -> None:
+    """Add the sums of e^2, e f and f^2, with the errors e and f of two maps, for each horizon of rows."""
+    lookback, horizon = max(len(first), len(second)), first.shape[1]
     stride = max(1, horizon // WINDOWS_A_HORIZON)
-    sums: dict[int, Array] = {}
-    for values, part, one, two in zip(series, parts, first, second, strict=True):
-        origin = max(part.start, lookback)
-        for block in windows_within(values, part, lookback, horizon):
-            begin = -(origin - max(part.start, lookback)) % stride
-            windows = block[begin::stride]
-            past, true = windows[:, :lookback], windows[:, lookback:]
-            errors = [past[:, lookback - len(each) :] @ each - true for each in (one, two)]
-            rows = np.stack(
-                [(errors[i] * errors[j]).sum(axis=1) for i, j in ((0, 0), (0, 1), (1, 1))], axis=1
-            )
-            for place, row in enumerate(rows):
-                number = (origin + begin + place * stride - part.start) // horizon
-                sums[number] = sums.get(number, np.zeros(3)) + row
-            origin += len(block)
-    return list(sums.values())
+    row = max(part.start, lookback) - part.start
+    for windows in windows_within(values, part, lookback, horizon, stride):
+        past, true = windows[:, :lookback], windows[:, lookback:]
+        e, f = (past[:, lookback - len(each) :] @ each - true for each in (first, second))
+        for products in np.stack([(e * e).sum(axis=1), (e * f).sum(axis=1), (f * f).sum(axis=1)], axis=1):
+            sums[row // horizon] = sums.get(row // horizon, 0.0) + products
+            row += stride

@@ -7,7 +7,8 @@ and tried on the third quarter, fitted to three quarters and tried on the fourth
 rows and tried on the validation rows. Test rows are never read.
 
 The weights of least squared error on these parts are an estimate, and series change. So the forecast is the
-mean of this combination and of the baseline, in which the combination counts more if its gain is certain.
+mean of this combination and of the baseline, in which the combination counts more if its gain is certain. The
+gain on each part is that of the penalties and weights that are best on the other parts.
 
 With :math:`X` the windows and :math:`Y` the rows after them, :math:`X^T X`, :math:`X^T Y` and
 :math:`\sum Y^2` suffice to fit maps and to measure their errors: a pass over the windows for each look-back.
@@ -23,6 +24,7 @@ import numpy as np
 
 from throughtime.errors import InputError
 from throughtime.series.combination import (
+    add_errors,
     add_maps,
     certain_share,
     error_products,
@@ -31,9 +33,9 @@ from throughtime.series.combination import (
     whole_map,
 )
 from throughtime.series.own_maps import OwnMaps, fit_own_maps, may_have_own
-from throughtime.series.ridge import LONGEST, PENALTIES, Moments, hold_back
+from throughtime.series.ridge import LONGEST, PENALTIES, SHARE, Moments, hold_back
 from throughtime.series.trials import (
-    TINY,
+    CUTS,
     Array,
     Offset,
     Trial,
@@ -41,6 +43,8 @@ from throughtime.series.trials import (
     fit_moments,
     normalise,
     offset_weights,
+    saved_part,
+    sum_others,
 )
 
 OFFSETS: tuple[Offset, ...] = ("last", "mean")
@@ -49,10 +53,10 @@ level is that of the training rows, and lose after a change of the level."""
 LOOKBACKS = (96, 336, 512, 720)
 """Look-backs to try beside one, two and four seasons; 336 hours are two weeks, 720 a month."""
 MULTIPLES = (1, 2, 4)
-LONGEST_TRIED = 3_000
-"""Longer look-backs are not tried: the time to fit one grows with its third power."""
-SHARE = 3
-"""The longest look-back is at most a third of the training rows before the last horizon."""
+SECONDS = 20.0
+"""Time for the regressions if none is given. That of a look-back grows with its third power."""
+PRODUCTS_A_SECOND = 7e9
+"""Multiplications of a core, to estimate that time: measured times would make choices depend on the load."""
 LEAST_WEIGHT = 0.05
 """Maps of smaller weights are left out."""
 LEAST_SHARE = 0.5
@@ -60,8 +64,7 @@ LEAST_SHARE = 0.5
 MAX_PRODUCTS = 2e11
 """Multiplications of a pass over the windows, some seconds; of more windows, only every n-th is used."""
 MAX_HORIZON = 10_000
-MAX_LOOKBACK = 6_000
-"""With a longer look-back or horizon, no regression is fitted."""
+"""With a longer horizon, no regression is fitted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,59 +77,87 @@ class RidgeChoice:
     """The forecasts that it is a mean of, and their weights."""
     errors: dict[int, float]
     """The validation error of each look-back, with its best normalisation and penalty; the baseline first."""
-    ratio: float
-    """The error of the map on rolling origins, divided by that of the first look-back."""
+    baseline: str
+    """The forecast that the others are compared with."""
+    gain: float | None
+    """The part of its error on rolling origins that the map saves; None: there is no error."""
+    validated: bool = True
+    """Whether `errors` are those of validation rows, not of the last training rows."""
     own: OwnMaps | None = None
     """What was found of maps of each series, if they were tried."""
 
     @property
     def changes(self) -> Array | None:
         """What each series adds to the map, [series, lookback, horizon], if that gains anything."""
-        return self.own.changes if self.own is not None and self.own.share else None
+        return self.own.changes if self.own is not None and self.own.shares.any() else None
 
     @property
     def lookback(self) -> int:
         """The number of rows that it reads."""
         return len(self.weights)
 
-    def __str__(self) -> str:
-        """Say what was chosen, and why."""
-        first, *others = self.errors
+    def describe(self, corrected: bool = True) -> str:
+        """Say what was chosen, and why, for a network that corrects the map, or only takes its look-back."""
         parts = ", ".join(f"{share:.0%} {name}" for name, share in self.shares.items())
-        subtracted = {"last": "the last value", "mean": "the mean", "none": "nothing"}[self.normalise]
-        sentence = f"Look-back {self.lookback}: the network corrects a linear forecast ({parts})"
-        if len(self.shares) > 1:
-            sentence += f", whose error on rolling origins is {self.ratio:.3g} times that of ridge {first}"
-        if others:
+        use = "the network corrects" if corrected else "as many rows as are needed by"
+        sentence = f"Look-back {self.lookback}: {use} a linear forecast ({parts})"
+        if len(self.shares) > 1 and self.gain is not None:
+            sentence += f", whose error on rolling origins is {_compare(self.gain)} that of {self.baseline}"
+        if len(self.errors) > 1:
             tried = ", ".join(f"{rows}: {error:.4g}" for rows, error in sorted(self.errors.items()))
-            sentence += f"; validation errors of ridge regressions by look-back: {tried}"
-        sentence += f"; {subtracted} of each window is subtracted."
-        if self.own is not None:
-            kept = (
-                f"{self.own.share:.0%} of the difference is used" if self.own.share else "they are not used"
-            )
-            sentence += (
-                " With a linear map for each series, near the shared one, the error on rolling origins is "
-                f"{self.own.ratio:.3g} times as large: {kept}."
-            )
-        return sentence
+            rows = "validation" if self.validated else "the last fifth of the training"
+            sentence += f"; errors of ridge regressions on {rows} rows, by look-back: {tried}"
+        subtracted = {"last": "the last value", "mean": "the mean"}.get(self.normalise)
+        sentence += f"; {subtracted} of each window" if subtracted else "; nothing"
+        sentence += " is subtracted." if subtracted else " is subtracted from a window."
+        if self.own is None or self.own.gain is None:
+            return sentence
+        return (
+            f"{sentence} With a linear map for each series, near the shared one, the error on rolling "
+            f"origins is {_compare(self.own.gain)} that of the latter; {_describe_shares(self.own.shares)}."
+        )
 
 
-def lookbacks_to_try(season: int | None, horizon: int, rows: Sequence[int]) -> list[int]:
+def _compare(gain: float) -> str:
+    return f"{abs(gain):.1%} {'below' if gain >= 0 else 'above'}"
+
+
+def _describe_shares(shares: Array) -> str:
+    used = shares[shares > 0]
+    if not len(used):
+        return "such maps are not used, because no gain is certain"
+    parts = sorted({f"{used.min():.0%}", f"{used.max():.0%}"}, key=lambda part: int(part[:-1]))
+    return f"{len(used)} of {len(shares)} series use {' to '.join(parts)} of the difference"
+
+
+def lookbacks_to_try(
+    season: int | None, horizon: int, rows: Sequence[int], seconds: float = SECONDS
+) -> list[int]:
     """Return the look-backs that series with these numbers of training rows are long enough for.
 
-    The first is that of the baseline. Half of the series must have a window with the longest of them.
+    The first is that of the baseline. Half of the series must have a window with the longest of them, which
+    is at most a third of the training rows before the last horizon, and there must be time to fit them.
 
     >>> lookbacks_to_try(24, 96, [8640] * 7)
     [336, 24, 48, 96, 512, 720]
     """
     usual = int(np.median(rows)) - horizon
-    most = min((max(rows) - horizon) // SHARE, usual, LONGEST_TRIED)
+    most = min((max(rows) - horizon) // SHARE, usual)
     unit = season or horizon
     tried = {*LOOKBACKS, *(unit * multiple for multiple in MULTIPLES)}
     first = min(LONGEST, min(rows) // SHARE)
-    first = first if 1 < first <= usual else most
-    return [first, *sorted(each for each in tried - {first} if 1 < each <= most)] if first > 1 else []
+    first = first if 1 < first <= usual else min(LONGEST, most)
+    found = [first] if first > 1 else []
+    for each in sorted(tried - {first}):
+        if found and 1 < each <= most and seconds_to_fit([*found, each], horizon) <= seconds:
+            found.append(each)
+    return found
+
+
+def seconds_to_fit(lookbacks: Sequence[int], horizon: int, offsets: int = len(OFFSETS)) -> float:
+    """Estimate the time to solve the equations of all regressions with these look-backs, on one core."""
+    maps = offsets * (len(CUTS) * (len(PENALTIES) + 2) + 1)
+    return maps * sum(each**2 * (each / 3 + 2 * horizon) for each in lookbacks) / PRODUCTS_A_SECOND
 
 
 def choose_ridge(
@@ -138,40 +169,41 @@ def choose_ridge(
     offsets: Sequence[Offset] = OFFSETS,
     season: int | None = None,
     channels: str | None = "shared",
+    seconds: float = SECONDS,
 ) -> RidgeChoice | None:
-    """Combine ridge regressions with these look-backs; None if there are too few rows, or too many.
+    """Combine ridge regressions with these look-backs; None if there are too few rows, or too little time.
 
     A series is on the scale of the others and has no gaps. The first look-back and the first offset are the
     baseline. Each penalty is that of the lowest error on the rows that follow; the regressions that are
-    combined at last are those of the training rows. `channels` is "shared": one map serves all series; "own":
-    each has one, near the shared map; or None: as far as that certainly gains.
+    combined at last are fitted to all training rows. `channels` is "shared": one map serves all series;
+    "own": each has one, near the shared map; or None: as far as that certainly gains.
     """
-    if not lookbacks or max(lookbacks) > MAX_LOOKBACK or horizon > MAX_HORIZON:
+    if not lookbacks or horizon > MAX_HORIZON or seconds_to_fit(lookbacks, horizon, len(offsets)) > seconds:
         return None
-    if not any(len(part) >= horizon for part in validation):
-        training, validation = hold_back(training)
-    stride = choose_stride(training, lookbacks, horizon)
-    trials = cut_trials(series, training, validation, max(lookbacks), horizon, stride)
+    time = min(1.0, seconds / SECONDS)
+    validated = any(len(part) >= horizon for part in validation)
+    before, after = (training, validation) if validated else hold_back(training)
+    stride = choose_stride(training, lookbacks, horizon, time)
+    trials = cut_trials(series, before, after, max(lookbacks), horizon, stride)
     if not trials:
         return None
     found, errors = list[_Candidate](), dict[int, float]()
     for lookback in lookbacks:
-        fitted = fit_moments(series, [each.fitted for each in trials], lookback, horizon, stride)
+        parts = [*(each.fitted for each in trials), training]
+        fitted = fit_moments(series, parts, lookback, horizon, stride)
         for offset in offsets:
-            best = [
-                _best_map(own, trial.moments, offset, stride)
-                for own, trial in zip(fitted, trials, strict=True)
-            ]
-            found.append(_Candidate(f"ridge {lookback}", offset, [each for _, each in best]))
-            errors[lookback] = min(best[-1][0], errors.get(lookback, np.inf))
+            error, maps, judged = _fit_maps(fitted, trials, offset, stride)
+            found.append(_Candidate(f"ridge {lookback}", offset, maps, judged))
+            errors[lookback] = min(error, errors.get(lookback, np.inf))
     rules = {"last value": 1, **({"last season": season} if season and 1 < season <= max(lookbacks) else {})}
-    found += [
-        _Candidate(name, None, [last_season(horizon, rows)] * len(trials)) for name, rows in rules.items()
-    ]
+    for name, rows in rules.items():
+        rule = last_season(horizon, rows)
+        found.append(_Candidate(name, None, [rule] * (len(trials) + 1), [rule] * len(trials)))
     choice, maps = _combine(series, trials, found, offsets, errors)
+    choice = replace(choice, validated=validated)
     if channels == "shared" or len(series) == 1:
         return choice
-    if not may_have_own(len(series), choice.lookback, horizon):
+    if not may_have_own(len(series), choice.lookback, horizon, time):
         if channels is None:
             return choice
         raise InputError(
@@ -179,18 +211,19 @@ def choose_ridge(
             f"is own, but {len(series):,} maps of {choice.lookback:,} rows back and {horizon:,} ahead are "
             "too large or take too long; set shared",
         )
-    return replace(
-        choice,
-        own=fit_own_maps(series, trials, maps, choice.normalise, stride, whole=channels == "own"),
-    )
+    own = fit_own_maps(series, trials, training, maps, choice.normalise, stride, whole=channels == "own")
+    return replace(choice, own=own)
 
 
 class _Candidate(NamedTuple):
-    """A linear map F of windows: its name, what it subtracts, and F for each of the trials."""
+    """A linear map F of windows: its name and what it subtracts."""
 
     name: str
     offset: Offset | None
     maps: list[Array]
+    """F for each of the trials, with the penalty that is best there, and for all training rows."""
+    judged: list[Array]
+    """F for each of the trials, with the penalty that is best on the others."""
 
 
 def _combine(
@@ -202,40 +235,61 @@ def _combine(
 ) -> tuple[RidgeChoice, list[Array]]:
     """Find the combination of least error on the trials, and take the mean with the baseline.
 
-    The result reads at least as many rows as the first candidate. Its maps are also returned for each trial.
+    The result reads at least as many rows as the first candidate. Its maps are also returned for each trial,
+    with the map of all rows at the end.
     """
     tables = [
         error_products(trial.moments, [each.maps[number] for each in found])
         for number, trial in enumerate(trials)
     ]
-    products = np.sum(tables, axis=0)
-    weights = least_combination(products)
-    weights[weights < LEAST_WEIGHT] = 0
-    weights /= weights.sum()
-    longest = max(len(each.maps[-1]) for each in found)
-    combined = [
-        add_maps([(weight, each.maps[number]) for each, weight in zip(found, weights, strict=True)], longest)
-        for number in range(len(trials))
-    ]
     first = _find_first(found, tables)
-    one, two = ([[each] * len(series) for each in maps] for maps in (found[first].maps, combined))
-    share = certain_share(series, trials, one, two, LEAST_SHARE)
+    *others, weights = map(_best_weights, sum_others(tables))
+    compared = _compare_errors(series, trials, found, first, others)
+    share = certain_share(compared, LEAST_SHARE)
     weights *= share
     weights[first] += 1 - share
     used = [(float(weight), each) for weight, each in zip(weights, found, strict=True) if weight > 0]
     lookback = max(len(each.maps[-1]) for each in (found[0], *(each for _, each in used)))
+    products = np.sum(tables, axis=0)
     regressions = range(len(errors) * len(offsets))
     offset = offsets[min(regressions, key=lambda number: products[number, number]) % len(offsets)]
     maps = [
         add_maps([(weight, each.maps[number]) for weight, each in used], lookback)
         - offset_weights(lookback, offset)[:, None]
-        for number in range(len(trials))
+        for number in range(len(trials) + 1)
     ]
     shares: dict[str, float] = {}
     for weight, each in used:
         shares[each.name] = shares.get(each.name, 0.0) + weight
-    ratio = float(weights @ products @ weights) / max(float(products[0, 0]), TINY)
-    return RidgeChoice(maps[-1], offset, shares, errors, ratio), maps
+    before, both, after = np.sum([sums for trial in compared for sums in trial.values()], axis=0)
+    error = (1 - share) ** 2 * before + 2 * share * (1 - share) * both + share**2 * after
+    gain = saved_part(error, before, trials)
+    return RidgeChoice(maps[-1], offset, shares, errors, found[first].name, gain), maps
+
+
+def _best_weights(products: Array) -> Array:
+    """The weights of the combination of least error, without very small ones."""
+    weights = least_combination(products)
+    weights[weights < LEAST_WEIGHT] = 0
+    return np.asarray(weights / weights.sum())
+
+
+def _compare_errors(
+    series: Sequence[Array],
+    trials: Sequence[Trial],
+    found: Sequence[_Candidate],
+    first: int,
+    weights: Sequence[Array],
+) -> list[dict[int, Array]]:
+    """The errors of the baseline and of the combination on each trial, with weights chosen on the others."""
+    longest = max(len(each.maps[-1]) for each in found)
+    sums: list[dict[int, Array]] = [{} for _ in trials]
+    for number, (trial, own) in enumerate(zip(trials, weights, strict=True)):
+        maps = [(float(weight), each.judged[number]) for weight, each in zip(own, found, strict=True)]
+        combined = add_maps(maps, longest)
+        for values, part in zip(series, trial.tested, strict=True):
+            add_errors(sums[number], values, part, found[first].judged[number], combined)
+    return sums
 
 
 def _find_first(found: Sequence[_Candidate], tables: Sequence[Array]) -> int:
@@ -250,16 +304,29 @@ def _find_first(found: Sequence[_Candidate], tables: Sequence[Array]) -> int:
     return min(better, key=lambda number: float(np.sum(errors[number])), default=0)
 
 
-def _best_map(fitted: Moments, tested: Moments, offset: Offset, stride: int) -> tuple[float, Array]:
-    """The lowest error of a forecast value on the tested windows, and the map F that has it."""
-    lookback, horizon = fitted.cross.shape
-    known, new = (normalise(each, lookback, offset) for each in (fitted, tested))
-    tried = (known.weights(penalty / stride) for penalty in PENALTIES)
-    error, best = min(((new.squared_error(each), each) for each in tried), key=lambda pair: pair[0])
-    return error / (tested.windows * horizon), whole_map(best, offset)
+def _fit_maps(
+    fitted: Sequence[Moments], trials: Sequence[Trial], offset: Offset, stride: int
+) -> tuple[float, list[Array], list[Array]]:
+    """The lowest error of a forecast value in the last trial, and the maps F of a candidate.
+
+    The penalty of the last trial is that of all training rows, too, as for the baseline.
+    """
+    lookback, horizon = fitted[0].cross.shape
+    known = [normalise(each, lookback, offset) for each in fitted]
+    errors = []
+    for trial, old in zip(trials, known, strict=False):
+        new = normalise(trial.moments, lookback, offset)
+        errors.append(np.array([new.squared_error(old.weights(each / stride)) for each in PENALTIES]))
+
+    def fit(places: Sequence[Array]) -> list[Array]:
+        best = (PENALTIES[int(each.argmin())] for each in places)
+        return [whole_map(old.weights(each / stride), offset) for old, each in zip(known, best, strict=False)]
+
+    error = float(errors[-1].min()) / (trials[-1].moments.windows * horizon)
+    return error, fit([*errors, errors[-1]]), fit(sum_others(errors)[:-1])
 
 
-def choose_stride(parts: Sequence[range], lookbacks: Sequence[int], horizon: int) -> int:
-    """Return n, to use every n-th window of many, and all of fewer."""
+def choose_stride(parts: Sequence[range], lookbacks: Sequence[int], horizon: int, time: float = 1.0) -> int:
+    """Return n, to use every n-th window of many, and all of fewer; `time` is the part of the usual time."""
     products = sum(map(len, parts)) * sum(each * (each + horizon) for each in lookbacks)
-    return max(1, round(products / MAX_PRODUCTS))
+    return max(1, round(products / (time * MAX_PRODUCTS)))

@@ -6,7 +6,8 @@ Each is a ridge regression whose penalty is on the distance from the shared map 
 
 With a large penalty a series has the shared map, with a small one a regression of its own. The penalty of a
 series is the one with the lowest error on rolling origins. That is an estimate, so only the part of the
-difference from F counts whose gain there, over all series, is certain.
+difference from F counts whose gain is certain: over all series, or for this one. On each of the origins, the
+gain is that of the penalties that are best on the others.
 """
 
 from __future__ import annotations
@@ -16,10 +17,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from throughtime.series.combination import certain_share, whole_map
-from throughtime.series.trials import TINY, Array, Offset, Trial, fit_moments, normalise, sum_windows
+from throughtime.series.combination import add_errors, certain_share, whole_map
+from throughtime.series.ridge import PENALTIES
+from throughtime.series.trials import (
+    Array,
+    Offset,
+    Trial,
+    fit_moments,
+    normalise,
+    saved_part,
+    sum_others,
+    sum_windows,
+)
 
-PENALTIES = tuple(10.0**power for power in range(1, 7))
 MOST_WEIGHTS = 2**22
 """Maps of more weights in all, 16 MiB, are not tried."""
 MOST_PRODUCTS = 1e10
@@ -30,90 +40,102 @@ class OwnMaps(NamedTuple):
     """What each series adds to the shared map, [series, lookback, horizon], and what that gains."""
 
     changes: Array
-    share: float
-    """The part of the difference that counts, which is in `changes` already; 0: none is certain to gain."""
-    ratio: float
-    """The error of the whole difference on rolling origins, divided by that of the shared map."""
+    shares: Array
+    """The part of the difference that counts for each series, which `changes` contain already."""
+    gain: float | None
+    """The part of the error on rolling origins that the whole difference saves; None: there is no error."""
 
 
-def may_have_own(series: int, lookback: int, horizon: int) -> bool:
-    """Return whether there are several series, and maps of their own are neither too large nor too slow."""
+def may_have_own(series: int, lookback: int, horizon: int, time: float = 1.0) -> bool:
+    """Return whether there are several series, and maps of their own are neither too large nor too slow.
+
+    `time` is the part of the usual time that they may take.
+    """
     return (
         series > 1
         and series * lookback * horizon <= MOST_WEIGHTS
-        and float(series) * lookback**3 <= MOST_PRODUCTS
+        and float(series) * lookback**3 <= time * MOST_PRODUCTS
     )
 
 
 def fit_own_maps(
     series: Sequence[Array],
     trials: Sequence[Trial],
+    training: Sequence[range],
     shared: Sequence[Array],
     offset: Offset,
     stride: int = 1,
     *,
     whole: bool = False,
 ) -> OwnMaps:
-    """Fit a map for each series; `shared` has the map of normalised windows of each trial.
+    """Fit a map for each series to its training rows, with the penalty of the lowest error on the trials.
 
-    The last trial is fitted to all training rows, and so are the maps that are returned. With `whole`, all
-    of the difference counts, even if its gain is not certain.
+    `shared` has the map of normalised windows for each trial, and then that of the training rows. In a trial,
+    a series has the penalty that is best on the others. All series use the share of the difference that
+    certainly gains over all of them, and each the larger one that certainly gains for itself. With `whole`,
+    all of the difference counts, even if its gain is not certain.
     """
-    found = [_fit_one(one, place, trials, shared, offset, stride) for place, one in enumerate(series)]
-    changes = [[one.changes[number] for one in found] for number in range(len(trials))]
-    share = 1.0
-    if not whole:
-        first = [[whole_map(each, offset)] * len(series) for each in shared]
-        second = [
-            [whole_map(each + change, offset) for change in own]
-            for each, own in zip(shared, changes, strict=True)
-        ]
-        share = certain_share(series, trials, first, second)
-    error, before = (sum(getattr(one, name) for one in found) for name in ("error", "shared_error"))
-    return OwnMaps(share * np.stack(changes[-1]), share, error / max(before, TINY))
+    parts = [*(each.fitted for each in trials), training]
+    pooled: list[dict[int, Array]] = [{} for _ in trials]
+    changes, shares, errors = [], [], np.zeros(2)
+    for place, values in enumerate(series):
+        own = _fit_one(values, [each[place] for each in parts], trials, place, shared, offset, stride)
+        changes.append(own.changes[-1])
+        errors += own.errors
+        alone: list[dict[int, Array]] = [{} for _ in trials]
+        for number, trial in enumerate(trials):
+            first, second = shared[number], shared[number] + own.changes[number]
+            maps = whole_map(first, offset), whole_map(second, offset)
+            add_errors(alone[number], values, trial.tested[place], *maps)
+            for block, sums in alone[number].items():
+                pooled[number][block] = pooled[number].get(block, 0.0) + sums
+        shares.append(certain_share(alone, choices=len(series)))
+    least = 1.0 if whole else certain_share(pooled)
+    used = np.maximum(shares, least)
+    changed = used[:, None, None] * np.stack(changes)
+    return OwnMaps(changed, used, saved_part(errors[0], errors[1], trials))
 
 
 class _Fit(NamedTuple):
-    """What one series adds to the shared map of each trial, its error there, and that of the shared map."""
+    """What one series adds to each of the shared maps, and its error on the trials with and without that."""
 
     changes: list[Array]
-    error: float
-    shared_error: float
+    errors: tuple[float, float]
 
 
 def _fit_one(
     values: Array,
-    place: int,
+    parts: Sequence[range],
     trials: Sequence[Trial],
+    place: int,
     shared: Sequence[Array],
     offset: Offset,
     stride: int,
 ) -> _Fit:
-    """Fit the map of the series at this place; without a gain on the trials, nothing is added."""
+    """Fit the maps of the series at this place; without a gain on the other trials, nothing is added."""
     lookback, horizon = shared[0].shape
-    fitted = fit_moments([values], [[each.fitted[place]] for each in trials], lookback, horizon, stride)
-    equations, tested = [], []
-    for trial, moments, weights in zip(trials, fitted, shared, strict=True):
-        known = normalise(moments, lookback, offset)
-        squares, vectors = np.linalg.eigh(known.inner)
-        left = vectors.T @ (known.cross - known.inner @ weights)
-        equations.append((np.maximum(squares, 0), vectors, left))
+    equations = []
+    fitted = fit_moments([values], [[each] for each in parts], lookback, horizon, stride)
+    windows = -1
+    for moments, weights in zip(fitted, shared, strict=True):
+        if moments.windows > windows:  # the last trial may be fitted to all training rows
+            windows, known = moments.windows, normalise(moments, lookback, offset)
+            squares, vectors = np.linalg.eigh(known.inner)
+        equations.append((np.maximum(squares, 0), vectors, vectors.T @ (known.cross - known.inner @ weights)))
+
+    def change(number: int, penalty: float) -> Array:
+        squares, vectors, left = equations[number]
+        return np.asarray(vectors @ (left / (squares + penalty / stride)[:, None]))
+
+    penalties = (np.inf, *PENALTIES)  # the first one is the shared map
+    errors = []
+    for number, trial in enumerate(trials):
         new = sum_windows([values], [trial.tested[place]], lookback, horizon, stride)
-        tested.append(normalise(new, lookback, offset))
-
-    def error_of(changes: Sequence[Array]) -> float:
-        tried = zip(tested, shared, changes, strict=True)
-        return sum(moments.squared_error(weights + change) for moments, weights, change in tried)
-
-    none = [np.zeros((lookback, horizon))] * len(trials)
-    before = error_of(none)
-    best = _Fit(none, before, before)
-    for penalty in PENALTIES:
-        changes = [
-            np.asarray(vectors @ (left / (squares + penalty / stride)[:, None]))
-            for squares, vectors, left in equations
-        ]
-        error = error_of(changes)
-        if error < best.error:
-            best = _Fit(changes, error, before)
-    return best
+        tested = normalise(new, lookback, offset)
+        errors.append(
+            np.array([tested.squared_error(shared[number] + change(number, each)) for each in penalties])
+        )
+    best = [int(each.argmin()) for each in sum_others(errors)]
+    found = sum(float(own[chosen]) for own, chosen in zip(errors, best, strict=False))
+    changes = [change(number, penalties[chosen]) for number, chosen in enumerate(best)]
+    return _Fit(changes, (found, sum(float(own[0]) for own in errors)))

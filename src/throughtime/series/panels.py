@@ -103,8 +103,8 @@ def _rows(size: Size, rows: int) -> int:
 class PanelScaling:
     """The scale of each series by name, in the order of training, and of each additional column.
 
-    A model may have learned an embedding for each of the first `numbered` series. `scaling` and `transform`
-    are the settings that scales of new series are measured with.
+    A model may have an embedding and a linear map for each of the first `numbered` series. `scaling` and
+    `transform` are the settings that scales of new series are measured with.
     """
 
     frequency: Frequency | None
@@ -116,7 +116,7 @@ class PanelScaling:
     scaling: Scaling = "standard"
     transform: Transform = "none"
     ridge: RidgeChoice | None = None
-    """Of a new model: the ridge regression that it begins with. It is not saved."""
+    """Of a new model: the linear forecasts whose look-back it has, and which it may correct. Not saved."""
 
     @classmethod
     def of(

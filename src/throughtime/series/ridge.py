@@ -89,12 +89,14 @@ def hold_back(training: Sequence[range]) -> tuple[list[range], list[range]]:
     return first, [range(middle, part.stop) for part, middle in zip(training, middles, strict=True)]
 
 
-def windows_within(values: Array, part: range, lookback: int, horizon: int) -> Iterator[Array]:
-    """Yield blocks of windows [n, lookback + horizon] whose last `horizon` rows lie in `part`."""
+def windows_within(
+    values: Array, part: range, lookback: int, horizon: int, stride: int = 1
+) -> Iterator[Array]:
+    """Yield blocks of every n-th window (`stride`), [n, lookback + horizon], whose horizon lies in `part`."""
     first, last = max(part.start, lookback), part.stop - horizon
     if last < first:
         return
-    windows = sliding_window_view(values, lookback + horizon)[first - lookback : last - lookback + 1]
+    windows = sliding_window_view(values, lookback + horizon)[first - lookback : last - lookback + 1 : stride]
     size = max(1, BLOCK // (lookback + horizon))
     for begin in range(0, len(windows), size):
         yield windows[begin : begin + size]
@@ -126,8 +128,7 @@ class Moments(NamedTuple):
         inner, cross = np.zeros((lookback, lookback)), np.zeros((lookback, horizon))
         squares, count = 0.0, 0
         for values, part in zip(series, parts, strict=True):
-            for block in windows_within(values, part, lookback, horizon):
-                block = block[::stride]
+            for block in windows_within(values, part, lookback, horizon, stride):
                 if subtract_last:
                     block = block - block[:, lookback - 1 : lookback]
                 past, targets = block[:, :lookback], block[:, lookback:]
@@ -144,7 +145,8 @@ class Moments(NamedTuple):
 
     def weights(self, penalty: float) -> Array:
         """The ridge regression with this penalty."""
-        whole = self.inner + penalty * np.eye(len(self.inner))
+        whole = self.inner.copy()
+        whole.flat[:: len(whole) + 1] += penalty
         return np.asarray(np.linalg.solve(whole, self.cross), dtype=np.float64)
 
     def squared_error(self, weights: Array) -> float:

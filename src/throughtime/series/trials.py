@@ -15,8 +15,8 @@ Array = NDArray[np.float64]
 Offset = Literal["last", "mean", "none"]
 CUTS = (0.5, 0.75, 1.0)
 """Where the training rows are cut: maps are fitted to the rows before a cut, and tried on those after it."""
-TINY = 1e-12
-"""Minimum of an error that others are divided by; series without noise have none."""
+TINY = 1e-9
+"""A mean squared error of scaled values below this is none: series without noise are forecast exactly."""
 
 
 class Trial(NamedTuple):
@@ -74,6 +74,28 @@ def fit_moments(
         found.append(found[-1].add(more) if found else more)
         ends = [part.stop for part in fitted]
     return found
+
+
+def sum_others(errors: Sequence[Array]) -> list[Array]:
+    """Return the sum of all but one of the trials, for each of them, and that of all.
+
+    What is chosen by the sum of the others can be measured on a trial. A single trial has no others: what is
+    chosen there has been chosen on its own rows.
+
+    >>> sum_others([np.array([1.0, 2.0]), np.array([5.0, 1.0])])
+    [array([5., 1.]), array([1., 2.]), array([6., 3.])]
+    """
+    whole = np.sum(errors, axis=0)
+    if len(errors) == 1:
+        return [whole, whole]
+    others = [np.sum([*errors[:place], *errors[place + 1 :]], axis=0) for place in range(len(errors))]
+    return [*others, whole]
+
+
+def saved_part(error: float, before: float, trials: Sequence[Trial]) -> float | None:
+    """Return the part of the squared error of all trials that is saved; None if there was none."""
+    values = sum(each.moments.windows * each.moments.cross.shape[1] for each in trials)
+    return None if before <= TINY * values else 1 - error / before
 
 
 def sum_windows(

@@ -121,8 +121,8 @@ class ForecastConfig(TrainingConfig):
     )
     stride: Count | None = Field(
         None,
-        description="rows between the starts of two training windows; null: 1, more if there are so many "
-        "windows that an epoch would take more than about a minute on a CPU",
+        description="rows between the starts of two training windows; null: 1, or, if neither epochs nor "
+        "minutes is given, more if an epoch would take more than about a minute on a CPU",
     )
 
     model: Literal["linear", "mlp", "recurrent", "segment"] | None = architecture(
@@ -151,7 +151,7 @@ class ForecastConfig(TrainingConfig):
     channels: Literal["shared", "own"] | None = architecture(
         None,
         description="the linear map of highway=ridge: shared by all series, or own: each series has one, "
-        "near the shared one; null: own as far as that lowers the error on rolling origins",
+        "near the shared one; null: own if that lowers the error on rows held back from the fit, else shared",
     )
     cell: str = architecture("gru", description="gru, lstm, rnn, mingru, ...; see `throughtime doctor`")
     hidden_size: Count = architecture(64, description="number of units in each layer")

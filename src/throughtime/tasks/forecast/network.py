@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout, linear, pad
+from torch.nn.functional import dropout, pad
 
 from throughtime.errors import InputError, unknown
 from throughtime.interrupt import check_interrupt
@@ -22,6 +22,7 @@ from throughtime.tasks.forecast.window_networks import (
     SegmentNetwork,
     Window,
     WindowNetwork,
+    apply_own_maps,
     run_after_warm_up,
 )
 
@@ -180,12 +181,7 @@ class DirectForecaster(NetworkForecaster):
         """Return the linear forecasts [horizon, B] of normalised values [lookback, B] of these series."""
         assert self.highway is not None
         centre: Tensor = self.highway(past.T)
-        if self.own is not None:
-            # The maps of all series, of which each window needs one: a product of a fixed shape.
-            every = linear(past.T, self.own.flatten(0, 1)).view(len(centre), *self.own.shape[:2])
-            mine = numbers[:, None] == torch.arange(len(self.own), device=numbers.device)
-            centre = centre + (every * mine.unsqueeze(-1)).sum(1)
-        return centre.T
+        return (centre if self.own is None else centre + apply_own_maps(self.own, past.T, numbers)).T
 
     def join_outputs(self, outputs: Tensor, centre: Tensor, trust: Tensor | None) -> Tensor:
         """Add the linear map to the outputs, whose centre counts with the weight `trust`; None: fully."""
@@ -196,11 +192,11 @@ class DirectForecaster(NetworkForecaster):
 
     @torch.no_grad()
     def start_from(
-        self, weights: Tensor, windows: Tensor, numbers: Tensor, own: Tensor | None = None
+        self, weights: Tensor, blocks: Iterable[tuple[Tensor, Tensor]], own: Tensor | None = None
     ) -> None:
         """Begin with a linear map [horizon, lookback] of normalised values, and the errors of these windows.
 
-        The windows are [lookback + horizon, n], scaled, of the series with these numbers; `own` is added to
+        A block has scaled windows [lookback + horizon, n] and the numbers of their series; `own` is added to
         the map of each series, [series, horizon, lookback].
         """
         assert self.highway is not None
@@ -212,9 +208,12 @@ class DirectForecaster(NetworkForecaster):
         last: nn.Linear = self.network.output_layer  # type: ignore[assignment]
         last.weight.zero_()
         last.bias.zero_()
-        level = self.level(windows[: self.lookback])
-        past, true = level.remove(windows).split([self.lookback, self.horizon])
-        self.spread.copy_(self.head.outputs_of(true - self.map_linearly(past, numbers)))
+        errors = []
+        for windows, numbers in blocks:
+            level = self.level(windows[: self.lookback])
+            past, true = level.remove(windows).split([self.lookback, self.horizon])
+            errors.append(true - self.map_linearly(past, numbers))
+        self.spread.copy_(self.head.outputs_of(torch.cat(errors, dim=1)))
 
     def rollout(self, window: Window, h: int, choose: Choose) -> Tensor:
         """Return the first `h` rows of the horizon; draws are independent for each row."""

@@ -68,7 +68,7 @@ class SeriesForecaster(Predictor, ForecastModel):
     def prepare(cls, config: ForecastConfig, dataset: Dataset) -> tuple[ForecastConfig, PanelScaling]:
         """Measure the scale of each series on its training rows, and choose the look-back.
 
-        A model that forecasts directly reads as many rows as the best ridge regression, and begins with it.
+        A model that forecasts directly reads as many rows as linear forecasts that it may begin with.
         """
         panel = read_series_panel(dataset, config.roles)
         config = config.divide(panel)
@@ -115,7 +115,7 @@ class SeriesForecaster(Predictor, ForecastModel):
         panel = self._history = read_series_panel(dataset, self.config.roles)
         self.scaling.check(panel)
         self.config = self.config.complete(panel)
-        notes = () if self.scaling.ridge is None else (str(self.scaling.ridge),)
+        notes = () if self.scaling.ridge is None else (self.scaling.ridge.describe(self.config.corrects),)
         return ForecastObjective(self, *training_windows(self, panel, dataset.name), notes)
 
     @property

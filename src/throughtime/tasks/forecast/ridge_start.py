@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
 
 from throughtime.data.batching.series import PanelArrays, PanelWindows
 from throughtime.data.panel import Panel
-from throughtime.series.lookback import OFFSETS, RidgeChoice, choose_ridge, lookbacks_to_try
+from throughtime.errors import InputError
+from throughtime.series.lookback import OFFSETS, SECONDS, RidgeChoice, choose_ridge, lookbacks_to_try
 from throughtime.series.panels import PanelScaling
 from throughtime.series.trials import Offset
 from throughtime.tasks.forecast.config import ForecastConfig
@@ -26,6 +27,12 @@ NEEDED: dict[str | None, Sequence[Offset]] = {
 """What a ridge regression subtracts from a window, by the setting `normalise`."""
 MAX_ERRORS = 2_000_000
 """Number of errors from which the first spread of the forecasts is estimated."""
+BLOCK = 2**22
+"""Number of values of the windows that are forecast at once for that."""
+GIVEN_SECONDS = 60.0
+"""Time to fit regressions with a look-back that is set."""
+TIME_SHARE = 0.25
+"""The part of the `minutes` that may be spent on linear forecasts."""
 
 
 def choose_window(
@@ -40,8 +47,10 @@ def choose_window(
     assert config.horizon is not None
     training, validation = (config.timeline.part_of_each(split, panel) for split in ("train", "valid"))
     rows = [len(part) for part in training]
+    seconds = SECONDS if config.lookback is None else GIVEN_SECONDS
+    seconds = seconds if config.minutes is None else TIME_SHARE * 60 * config.minutes
     lookbacks = [config.lookback] if config.lookback else []
-    lookbacks = lookbacks or lookbacks_to_try(config.season, config.horizon, rows)
+    lookbacks = lookbacks or lookbacks_to_try(config.season, config.horizon, rows, seconds)
     choice = choose_ridge(
         _scale_series(panel, scaling),
         training,
@@ -51,9 +60,17 @@ def choose_window(
         NEEDED[config.normalise],
         config.season,
         config.channels if config.corrects else "shared",
+        seconds,
     )
     if choice is None:
-        return config.model_copy(update={"highway": _highway_without_ridge(config)}), None
+        if config.corrects and config.channels == "own":
+            raise InputError(
+                "channels",
+                f"is own, but {max(rows):,} training rows are too few, or the time too short, to fit maps of "
+                f"{max(lookbacks, default=0):,} rows back and {config.horizon:,} ahead; set shared",
+            )
+        highway = "trained" if config.highway == "ridge" else config.highway
+        return config.model_copy(update={"highway": highway, "channels": "shared"}), None
     updates = {
         "lookback": choice.lookback,
         "normalise": config.normalise or choice.normalise,
@@ -73,15 +90,16 @@ def start_from_ridge(
     )
     count = max(2, MAX_ERRORS // model.horizon)
     chosen = np.unique(np.linspace(0, len(windows) - 1, min(count, len(windows))).astype(int))
-    rows = windows.starts[chosen] + np.arange(windows.length)[:, None]
     weights = torch.from_numpy(choice.weights.T).float()
     own = None if choice.changes is None else torch.from_numpy(choice.changes).float().transpose(1, 2)
-    numbers = torch.from_numpy(arrays.numbers[windows.series[chosen]])
-    model.start_from(weights, torch.from_numpy(arrays.values[rows]), numbers, own)
 
+    def read_blocks() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        for part in np.array_split(chosen, -(-len(chosen) * windows.length // BLOCK)):
+            rows = windows.starts[part] + np.arange(windows.length)[:, None]
+            numbers = arrays.numbers[windows.series[part]]
+            yield torch.from_numpy(arrays.values[rows]), torch.from_numpy(numbers)
 
-def _highway_without_ridge(config: ForecastConfig) -> str:
-    return "trained" if config.highway == "ridge" else config.highway
+    model.start_from(weights, read_blocks(), own)
 
 
 def _scale_series(panel: Panel, scaling: PanelScaling) -> list[np.ndarray]:

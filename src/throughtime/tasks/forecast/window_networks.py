@@ -6,12 +6,17 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout, pad
+from torch.nn.functional import dropout, linear, pad
 
 from throughtime.cells.base import State
 from throughtime.errors import InputError
 from throughtime.layers.layer import check_probability
 from throughtime.layers.stack import Stack
+
+FEW_SERIES = 32
+"""Up to this number of series, applying all maps to a window is faster than copying the one that it needs."""
+MAP_BLOCK = 2**22
+"""Number of values that are computed or copied at once to apply the maps of series: 16 MiB."""
 
 
 class Window(NamedTuple):
@@ -116,6 +121,30 @@ class RecurrentNetwork(nn.Module):
 def _flat(columns: Tensor) -> Tensor:
     """[T, B, K] as [T * K, B]."""
     return columns.transpose(1, 2).flatten(0, 1)
+
+
+def apply_own_maps(own: Tensor, past: Tensor, numbers: Tensor) -> Tensor:
+    """Apply the map of its series [series, horizon, lookback] to each window [B, lookback]: [B, horizon].
+
+    A series with the number -1 has none: zeros. Shapes depend on the number of windows only.
+
+    >>> own = torch.tensor([[[1.0, 0.0]], [[0.0, 2.0]]])
+    >>> apply_own_maps(own, torch.tensor([[3.0, 4.0]] * 3), torch.tensor([1, -1, 0])).T
+    tensor([[8., 0., 3.]])
+    """
+    series, horizon, lookback = own.shape
+    few = series <= FEW_SERIES
+    size = max(1, MAP_BLOCK // (horizon * (series if few else lookback)))
+    blocks = []
+    for rows, which in zip(past.split(size), numbers.split(size), strict=True):
+        if few:
+            every = linear(rows, own.flatten(0, 1)).view(-1, series, horizon)
+            mine = which[:, None] == torch.arange(series, device=which.device)
+            blocks.append((every * mine.unsqueeze(-1)).sum(1))
+        else:
+            chosen = torch.bmm(own[which.clamp(min=0)], rows.unsqueeze(-1)).squeeze(-1)
+            blocks.append(chosen.masked_fill((which < 0).unsqueeze(-1), 0.0))
+    return torch.cat(blocks)
 
 
 def run_after_warm_up(stack: Stack, inputs: Tensor, skipped: int, gradient: bool) -> tuple[Tensor, State]:
