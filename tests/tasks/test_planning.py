@@ -311,3 +311,18 @@ def test_no_more_words_are_counted_than_the_vocabulary_needs(kind, monkeypatch):
 def test_more_data_are_read_less_often(words):
     assert 4 <= suggest_epochs(4 * words) <= suggest_epochs(words) <= 40
     assert suggest_epochs(100_000) == 30
+
+
+@pytest.mark.parametrize(("seconds", "chosen"), [((1.0, 0.9), 1), ((1.0, 0.5), 2), ((1.0, 0.5, 0.2), 3)])
+def test_more_threads_are_used_only_if_they_are_much_faster(seconds, chosen, monkeypatch, training):
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    speeds = dict(enumerate(seconds, start=1))
+    monkeypatch.setattr(planning, "measure_speed", lambda *_: Speed(speeds[torch.get_num_threads()], 9.0))
+    run, _ = training(minutes=1.0, hidden_size=8)
+    run.create()
+    with planning.restored_threads():
+        found = planning.choose_threads(run.model, run.dataset, 10.0, Processes(), len(seconds))
+        assert (found.per_update, torch.get_num_threads()) == (speeds[chosen], chosen)
+    assert torch.get_num_threads() == 1
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert planning.choose_threads(run.model, run.dataset, 10.0, Processes(), 2).per_update == 1.0
