@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from throughtime.train.lr_finder import RateSearch
     from throughtime.train.processes import Processes
     from throughtime.train.progress import Reporter
+    from throughtime.train.time_plan import Speed
 
 ProgressKind = Literal["auto", "bars", "notebook", "lines", "none"]
 MAY_CHANGE = frozenset(
@@ -62,8 +63,8 @@ class Training:
     """Whether this process reports: it is the first of those that train together."""
     began: float = 0.0
     """When the time of the run began, by `time.monotonic`; 0: with `start`."""
-    per_update: float | None = None
-    """Seconds of an update, if they were measured to plan a run of some minutes."""
+    speed: Speed | None = None
+    """How fast the model trains, if that was measured to plan a run of some minutes."""
 
     notes: list[str] = field(default_factory=list)
     """What was chosen for the data and the time; shown when the training begins."""
@@ -126,7 +127,7 @@ class Training:
             options = {
                 "reporter": self._reporter(),
                 "began": self.began,
-                "per_update": self.per_update,
+                "speed": self.speed,
                 "notes": self.notes,
             }
         self.values = self.model.fit(
@@ -196,9 +197,9 @@ class Training:
         left = 60 * config.minutes - (time.monotonic() - self.began)
         self.model.model.to(choose_device(config.device))
         if continues:
-            choose_threads(self.model, self.dataset, left, processes)
+            self.speed = choose_threads(self.model, self.dataset, left, processes)
             return
-        self.model, self.per_update = plan_training(
+        self.model, self.speed = plan_training(
             self.model, self.asked, self.dataset, max(left, 1.0), processes=processes, say=self.notes.append
         )
 

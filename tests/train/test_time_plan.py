@@ -8,7 +8,9 @@ import math
 from types import SimpleNamespace
 
 import pytest
+import torch
 
+from throughtime.tasks.planning import restored_threads
 from throughtime.train.time_plan import TimePlan
 from throughtime.train.trainer import Trainer
 
@@ -154,6 +156,23 @@ def test_preparation_counts_as_time(clock, language_task, trainer_of):
     assert trainer.plan.last == pytest.approx(200 * 0.95, abs=10)
     trainer.fit()
     assert abs(clock.now - 200) <= 15
+
+
+@pytest.mark.parametrize(("slower", "threads"), [(1.5, 2), (4.0, 1)])
+def test_if_several_threads_become_slower_than_one_it_goes_on_with_one(
+    slower, threads, clock, language_task, trainer_of
+):
+    clock.slower_from, clock.slower = 100.0, slower
+    trainer = trainer_of(language_task(**PLANNED))
+    trainer.plan.single = 1.2
+    said = []
+    trainer.reporter.say = said.append
+    with restored_threads():
+        torch.set_num_threads(2)
+        trainer.fit()
+        assert torch.get_num_threads() == threads
+    assert len([line for line in said if "one thread" in line]) == (threads == 1)
+    assert abs(clock.now - 300) <= 15
 
 
 def test_with_epochs_the_time_is_only_a_limit(clock, language_task, trainer_of):

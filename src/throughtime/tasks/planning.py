@@ -11,10 +11,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from throughtime.train import cuda_graphs
 from throughtime.train.progress import Reporter
+from throughtime.train.time_plan import Speed
 from throughtime.train.timing import format_minutes
 from throughtime.train.trainer import Trainer
 
@@ -32,18 +33,8 @@ WARM_UP = {"cpu": 2, "cuda": cuda_graphs.WARM_UP + 1}
 """Updates that are not measured: the first ones allocate memory, choose kernels and record CUDA graphs."""
 
 
-MORE_THREADS = 1.4
-"""How much faster training must be with more threads. They wait for each other in each operation, so that on
-a machine with other work they may be ten times slower."""
-
-
-class Speed(NamedTuple):
-    """How fast a model trains."""
-
-    per_update: float
-    """Seconds of one update."""
-    per_epoch: float
-    """Seconds of one pass over the training data."""
+MORE_THREADS = 1.15
+"""How much faster training must be with more threads for them to be used."""
 
 
 def plan_training(
@@ -54,8 +45,8 @@ def plan_training(
     *,
     processes: Processes,
     say: Callable[[str], None],
-) -> tuple[Predictor, float]:
-    """Return a model of a size that `seconds` suit, and the seconds of its updates.
+) -> tuple[Predictor, Speed]:
+    """Return a model of a size that `seconds` suit, and how fast it trains.
 
     `asked` are the settings before they were completed from the data: what the user chose is not changed.
     Afterwards torch has the number of threads that is best for the model.
@@ -90,7 +81,7 @@ def plan_training(
         why = f" ({'; '.join(reasons)})" if reasons else ""
         said += f" Settings chosen for this time: {show_settings(chosen)}{why}."
     say(said)
-    return model, speed.per_update
+    return model, speed
 
 
 def choose_settings(asked: Any, passes: float, updates: float, device: str) -> dict[str, Any]:
@@ -140,7 +131,7 @@ def choose_threads(
         if found.per_update * MORE_THREADS > best.per_update:
             torch.set_num_threads(before)
             break
-        best = found
+        best = found._replace(single=found.per_update if number == 1 else best.single)
     return best
 
 

@@ -33,6 +33,7 @@ from throughtime.train.metrics import read_metrics
 from throughtime.train.objective import Objective
 from throughtime.train.processes import Processes
 from throughtime.train.progress import Reporter
+from throughtime.train.time_plan import Speed
 from throughtime.train.trainer import Trainer
 
 try:
@@ -75,7 +76,7 @@ def fit(
     checksums: Sequence[Sequence[str]] = (),
     accept_changed_data: bool = False,
     began: float | None = None,
-    per_update: float | None = None,
+    speed: Speed | None = None,
     notes: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Train a model into the folder `out`, and return the results by name.
@@ -84,8 +85,7 @@ def fit(
     `skip_bad` notes in the folder that bad records were skipped, for later evaluations. `checksums` are the
     names and SHA-256 sums of the data files; a run whose files have changed is resumed only with
     `accept_changed_data`. `began` is when the preparation of a new run began, by `time.monotonic`; it counts
-    as time of the run. `per_update` are the seconds of an update, if they were measured. `notes` are shown
-    below the title.
+    as time of the run. `speed` is that of the model, if it was measured. `notes` are shown below the title.
     """
     processes, reporter = processes or Processes(), reporter or Reporter()
     config: TrainingConfig = trainable.config
@@ -109,6 +109,8 @@ def fit(
     if resume and not saved.names() and (out / FIRST).is_dir():
         read_weights(model, ModelFolder(out / FIRST))
     trainer = Trainer(objective, config, out, reporter, improved=save_best, processes=processes)
+    if trainer.plan is not None and speed is not None and torch.get_num_threads() > 1:
+        trainer.plan.single = speed.single
     trainer.checksums = [list(pair) for pair in checksums]
     with RunLock(out, processes, trainer.device) as lock:
         if resume:
@@ -135,7 +137,8 @@ def fit(
             trainer.start_afresh()
             reporter.say(f"Nothing saved in {out} yet: starting from the beginning.")
         else:
-            trainer.expect(0.0 if began is None else time.monotonic() - began, per_update)
+            spent = 0.0 if began is None else time.monotonic() - began
+            trainer.expect(spent, None if speed is None else speed.per_update)
         reporter.begin(title, trainer.epochs, trainer.steps_per_epoch, trainer.step)
         for note in (*notes, *getattr(objective, "notes", ())):  # the latter on the data in its batches
             reporter.say(note)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 Sums = Mapping[str, float]
 
@@ -25,8 +26,21 @@ SHORT = 60.0
 """Seconds of a run below which it is not made, as it would take too much of the time."""
 CHECKPOINTS = 0.1
 """Share of the time between two checkpoints, at most."""
+CRAWLING = 1.3
+"""How much longer than with a single thread an update takes if several threads wait for each other."""
 SHORTEST = 15.0
 """Seconds between them, at least: a checkpoint of a large model takes a second."""
+
+
+class Speed(NamedTuple):
+    """How fast a model trains."""
+
+    per_update: float
+    """Seconds of one update."""
+    per_epoch: float
+    """Seconds of one pass over the training data."""
+    single: float | None = None
+    """Seconds of one update with a single thread; None: the number of threads was not chosen."""
 
 
 @dataclass
@@ -60,6 +74,8 @@ class TimePlan:
     """Seconds of an update now; 0 if not measured yet."""
     at_validation: float = 0.0
     """The same when a validation was last timed: where updates are slower now, validations are, too."""
+    single: float | None = None
+    """Seconds of an update with a single thread, if the run uses more."""
     laps: deque[tuple[float, int]] = field(default_factory=deque)
 
     @property
@@ -131,6 +147,24 @@ class TimePlan:
         if step > before:
             self.revise(step, elapsed, (training - since) / (step - before))
 
+    def drops_threads(self) -> bool:
+        """Whether to go on with a single thread, since the last updates were slower than those with one.
+
+        Threads wait for each other in each operation. If another program uses one of their cores, they may be
+        ten times slower than one of them alone.
+        """
+        if self.single is None or len(self.laps) < 3:
+            return False
+        last = [self.laps[place] for place in (-3, -2, -1)]
+        times = [
+            (later - sooner) / max(1, step - before) for (sooner, before), (later, step) in pairwise(last)
+        ]
+        if min(times) <= CRAWLING * self.single:
+            return False
+        self.single = None
+        self.laps.clear()
+        return True
+
     def revise(self, step: int, elapsed: float, per_update: float) -> None:
         """Plan the remaining updates, which take this number of seconds each."""
         self.per_update = per_update
@@ -142,7 +176,7 @@ class TimePlan:
 
     def state(self) -> dict[str, Any]:
         """For a checkpoint."""
-        return {key: value for key, value in vars(self).items() if key not in ("seconds", "laps")}
+        return {key: value for key, value in vars(self).items() if key not in ("seconds", "single", "laps")}
 
     def restore(self, state: dict[str, Any], elapsed: float, step: int) -> None:
         """Continue from such a state; a run that was given more time continues at its share of that."""

@@ -148,6 +148,9 @@ class Trainer:
             (seconds,) = self.processes.sum([self.seconds()], self.device)
             elapsed = seconds / self.processes.world_size
             self.plan.observe(self.step, elapsed)
+            if self.plan.drops_threads():
+                torch.set_num_threads(1)
+                self.reporter.say("Other programs use this machine: training goes on with one thread.")
             end = self.step + self.steps_per_epoch - self.place()[1]
             self.validates_early = self.plan.needs_validation(self.step, end, elapsed)
             self.reporter.plan(self.epochs, self.plan.last)
