@@ -86,6 +86,14 @@ def test_with_minutes_the_order_is_chosen_by_validation(tmp_path):  # R112
         assert model.evaluate(split="valid").values["perplexity"] > perplexity * 0.999
 
 
+@pytest.mark.parametrize("lists", [{"prune": [0, 0, 0, 1]}, {"smoothing": "laplace", "strengths": [1, 20]}])
+def test_the_order_that_is_chosen_fits_the_numbers_per_order(lists, tmp_path):
+    model = tt.train(
+        "ngram", "embedded/english", tokens="unicode", minutes=0.5, out=tmp_path / "run", **lists
+    )
+    assert model.config.order >= max(len(lists.get("prune", ())), len(lists.get("strengths", ())))
+
+
 def test_with_few_minutes_the_orders_that_there_is_time_for_are_tried(tmp_path):
     model = tt.train("ngram", "embedded/english", tokens="char", minutes=1e-4, out=tmp_path / "run")
     assert model.config.order == 1

@@ -18,18 +18,18 @@ FIRST_RESERVE = 0.03
 """Share of the time kept for the last validation, until one has been measured."""
 FIRST_CHECK = 0.3
 """Share of the training after which a first validation is made inside an epoch that does not end soon."""
+SHORT = 60.0
+"""Seconds of a run below which that validation is not made, as it would take too much of the time."""
 PARTS = (64, 8, 1)
 """Numbers of parts of the validation data that are tried, until one part takes as long as is allowed."""
 FREE = 3.0
 """Seconds that a validation may take however short the run is."""
-SHORT = 60.0
-"""Seconds of a run below which it is not made, as it would take too much of the time."""
 CHECKPOINTS = 0.1
 """Share of the time between two checkpoints, at most."""
+SHORTEST = 15.0
+"""Seconds between two checkpoints, at least: one of a large model takes a second."""
 CRAWLING = 1.3
 """How much longer than with a single thread an update takes if several threads wait for each other."""
-SHORTEST = 15.0
-"""Seconds between them, at least: a checkpoint of a large model takes a second."""
 
 
 class Speed(NamedTuple):

@@ -40,6 +40,9 @@ class NgramLanguageModel(LanguageModel):
         """Create a model that has counted nothing yet; settings and data that do not fit are refused."""
         from throughtime.text.tokenizer import check_normaliser
 
+        if config.minutes is not None:  # the order will be chosen: this is the lowest that fits the lists
+            lowest = max(1, len(config.prune), len(config.strengths))
+            config = config.model_copy(update={"order": lowest})
         config.build_smoothing()
         config.memory_bytes  # noqa: B018 - refuses what is not a size
         dataset.texts(config.split)  # refuses data of another kind and missing splits

@@ -103,13 +103,13 @@ def choose_order(
             "minutes", f"needs a validation split, which {dataset.name} lacks; set order instead"
         )
     framing, best = _build_framing(model, dataset), math.inf
-    longest = LONGEST if model.config.strengths == () else len(model.config.strengths)
-    for order in range(1, longest + 1):
+    first = model.config.order
+    for order in range(first, max(first, LONGEST) + 1):
         began, before, kept = time.perf_counter(), model.config, model.model
         model.config = before.model_copy(update={"order": order})
         count_in_memory(model, dataset, framing)
         measured = model.likelihood(dataset, "valid").perplexity
-        if not measured < best * (1 - LEAST_GAIN) and order > 1:
+        if not measured < best * (1 - LEAST_GAIN) and order > first:
             model.config, model.model, why = before, kept, "longer n-grams do not help"
             break
         best, now = measured, time.perf_counter()
