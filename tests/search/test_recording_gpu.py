@@ -124,7 +124,8 @@ def test_other_prompts_of_the_same_shape_are_read(preset, wrap, close, recording
         for [one], [other] in zip(found, expected, strict=True):
             assert one.log_prob == pytest.approx(other.log_prob, rel=close)
     readings = [one for one in recordings.list() if isinstance(one, RecordedStart)]
-    assert any(one.replay is not None for one in readings)
+    # Our kernels have no float64; torch packs a ragged batch on the host, which cannot be recorded.
+    assert any(one.replay is not None for one in readings) == (close > 1e-9)
 
 
 def test_an_ensemble_is_recorded(recordings):
