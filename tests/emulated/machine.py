@@ -55,7 +55,7 @@ def build(name, files, constants, device, *, together=False):
     )
     shared = constants.get("SHARED_BYTES", 0)
 
-    def launch(blocks: int, arguments: ctypes.Structure) -> None:
+    def launch(blocks: int, arguments: ctypes.Structure, stream: int | None = None) -> None:
         library.launch(blocks, shared, ctypes.byref(arguments))
 
     return launch

@@ -9,6 +9,7 @@ from tests.emulated import machine
 from throughtime.kernels import driver
 from throughtime.recurrence import batched_copies, persistent_call
 from throughtime.recurrence.persistent import forget_programs
+from throughtime.recurrence.persistent_spans import Arrangement
 
 
 @pytest.fixture
@@ -16,11 +17,14 @@ def plan(monkeypatch):
     """Run on the emulated GPU, with whichever plan the test chooses; perhaps another one backwards."""
     chosen = {}
 
-    def choose(forward, backward=None):
-        chosen.update({False: forward, True: backward or forward})
+    def choose(forward, backward=None, spans=1):
+        chosen.update({False: forward, True: backward or forward, "spans": spans})
+
+    def arrange(task, layers, steps, *limits):
+        return Arrangement(chosen[task.backward], min(chosen["spans"], steps), task.directions)
 
     monkeypatch.setattr(driver, "build", machine.build)
-    monkeypatch.setattr(persistent_call, "best", lambda task, *limits: chosen[task.backward])
+    monkeypatch.setattr(persistent_call, "arrange", arrange)
     monkeypatch.setattr(driver, "limits", lambda device: (machine.MULTIPROCESSORS, machine.SHARED))
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     monkeypatch.setattr(batched_copies, "WARPS", 1)  # a fiber is dearer than a thread

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -18,6 +19,7 @@ from throughtime.recurrence import batched_copies as moves
 from throughtime.recurrence import persistent, persistent_call
 from throughtime.recurrence.choice import BACKENDS
 from throughtime.recurrence.persistent import Persistent, run_layers
+from throughtime.recurrence.persistent_spans import Arrangement, arrange
 
 emulated = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this machine")
 
@@ -113,6 +115,37 @@ def test_three_layers_at_once_equal_the_reference(name, hidden, lengths, stays, 
 
 
 @emulated
+@pytest.mark.parametrize(("lengths", "spans", "split"), [(None, 2, 1), (LENGTHS, 3, 2)])
+@every_cell
+def test_layers_side_by_side_in_spans_equal_the_reference(name, lengths, spans, split, plan, stays, calls):
+    plan(machine.SMALL, replace(machine.SMALL, split=split if name == "lstm" else 1), spans=spans)
+    stack = build(name, 17)
+    x, state = problem(stack, steps=5)
+    factors = 2 * torch.rand(5, 3, generator=torch.Generator().manual_seed(3))
+    found = everything(stack, partial(stack, carry=factors), x, state, lengths)
+    assert calls == [3]
+    truth = everything(stack, partial(stack, carry=factors, backend="reference"), x, state, lengths)
+    assert_near(found, truth)
+    with torch.no_grad():
+        for ours, theirs in zip(stack(x, state, lengths)[1], truth[1:], strict=False):
+            torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+@emulated
+def test_the_number_of_spans_changes_results_by_rounding_only(plan, stays):
+    stack = build("lstm", 16)
+    x, state = problem(stack, steps=6)
+    found = []
+    for spans in (1, 2, 6):
+        persistent.forget_programs()
+        plan(machine.SMALL, spans=spans)
+        found.append(everything(stack, stack, x, state, torch.tensor([6, 1, 4])))
+    for other in found[1:]:
+        for one, two in zip(found[0], other, strict=True):
+            torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-6)
+
+
+@emulated
 @pytest.mark.parametrize("lengths", [None, LENGTHS])
 @pytest.mark.parametrize("hidden", [17])
 @every_cell
@@ -157,9 +190,7 @@ def test_directions_one_after_the_other_equal_both_at_once(stays, monkeypatch):
     with count_launches(monkeypatch) as launched:
         together = everything(stack, stack, x, state, LENGTHS)
     assert launched == {"forward": 2, "backward": 2}
-    monkeypatch.setattr(
-        persistent_call, "best", lambda task, blocks, _: machine.SMALL if blocks > 100 else None
-    )
+    monkeypatch.setattr(persistent_call, "arrange", lambda *_: Arrangement(machine.SMALL))
     with count_launches(monkeypatch) as launched:
         apart = everything(stack, stack, x, state, LENGTHS)
     assert launched == {"forward": 4, "backward": 4}
@@ -282,3 +313,31 @@ def test_on_a_gpu_the_kernels_convert_under_autocast(name, hidden, bidirectional
     truth = everything(stack, partial(stack, backend="reference"), x, state)
     for ours, theirs in zip(found, truth, strict=True):
         assert (ours.float() - theirs).norm() / theirs.norm() < 5e-2
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU on this machine")
+@pytest.mark.parametrize("lengths", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@smooth_cell
+def test_on_a_gpu_layers_side_by_side_equal_layers_one_after_the_other(name, dtype, lengths, monkeypatch):
+    stack = build(name, 72, inputs=72).to("cuda", dtype)
+    x, state = problem(stack, steps=61, batch=5, device="cuda")
+    x, state = (
+        x.detach().to(dtype).requires_grad_(),
+        tuple(part.detach().to(dtype).requires_grad_() for part in state),
+    )
+    rows = torch.tensor([61, 1, 30, 0, 60], device="cuda") if lengths else None
+    found = []
+    for spans in (1, 4):
+
+        def choose(task, layers, steps, *limits, spans=spans):
+            return Arrangement(arrange(task, 1, steps, limits[0] // 4, limits[1]).plan, spans)
+
+        monkeypatch.setattr(persistent_call, "arrange", choose)
+        persistent.forget_programs()
+        for _ in range(12):  # from the ninth on, the call is replayed
+            last = everything(stack, partial(stack, backend="persistent"), x, state, rows)
+        found.append(last)
+    persistent.forget_programs()
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=2e-2 if dtype is torch.bfloat16 else 1e-4, atol=1e-4)

@@ -24,6 +24,7 @@ struct Backward {
     const int* lengths;
     const float* carry;   // [T, B], or none
     long long direction;  // the first that this launch runs
+    Span span;            // of a sequence in spans, the last one is run first
     BackwardDirection directions[DIRECTIONS];
 };
 
@@ -37,7 +38,9 @@ static_assert(STAGED_AT + Main::BYTES + (CELL == GRU_BEFORE ? Second::BYTES : 0)
 constexpr int GATES_PITCH = DIRECTIONS * GATES * WIDTH, SLOTS_PITCH = DIRECTIONS * SLOTS * WIDTH;
 constexpr int SLOTS_BYTES = SLOTS_PITCH * ELEMENT;  // from one row of gradients to the next
 
-INLINE float factor(const Backward& a, long long row) { return a.carry == nullptr ? 1.0f : a.carry[row]; }
+INLINE float factor(const Backward& a, long long row) {
+    return a.carry == nullptr ? 1.0f : a.carry[a.span.first * a.batch + row];
+}
 
 // The sums of units that SPLIT blocks share. Each block has a part of every sum, finishes OWN_PAIRS pairs of the
 // units and gives its parts of the others to those that finish them.
@@ -102,12 +105,14 @@ KERNEL backward(const Backward all) {
     Second second;
     if constexpr (CELL == GRU_BEFORE)
         second.settle_in(a.weight_n, place.first_unit, shared_bytes() + STAGED_AT + Main::BYTES);
-    const int longest = place.longest(all.lengths, all.steps);
+    const int longest = place.longest(all.lengths, all.span.first, all.steps);
     ROLLED for (int pass = 0; pass < PASSES; ++pass) EACH_TASK(place, pass) {
         const long long row = place.group_row + pass * ROWS + task.row;
-        place.value(0, pass, task) = load_pair_or_zero(a.last, row * WIDTH + task.unit);
+        place.value(0, pass, task) = all.span.resumes ? *all.span.value(0, batch, row, task.unit)
+                                                      : load_pair_or_zero(a.last, row * WIDTH + task.unit);
         if constexpr (CELL == LSTM)
-            place.value(1, pass, task) = load_pair_or_zero(a.last_memory, row * WIDTH + task.unit);
+            place.value(1, pass, task) = all.span.resumes ? *all.span.value(1, batch, row, task.unit)
+                                                          : load_pair_or_zero(a.last_memory, row * WIDTH + task.unit);
         ROLLED for (long long t = longest; t < all.steps; ++t)
             UNROLL for (int slot = 0; slot < SLOTS; ++slot)
                 store_pair(a.sums, (t * batch + row) * SLOTS_PITCH + slot * WIDTH + task.unit, {{0.0f, 0.0f}});
@@ -234,7 +239,9 @@ KERNEL backward(const Backward all) {
         }
     }
     ROLLED for (int pass = 0; pass < PASSES; ++pass) EACH_TASK(place, pass) {
-        const long long at = (place.group_row + pass * ROWS + task.row) * (long long)WIDTH + task.unit;
+        const long long row = place.group_row + pass * ROWS + task.row, at = row * WIDTH + task.unit;
+        if (all.span.running != nullptr) UNROLL for (int which = 0; which < 1 + (CELL == LSTM); ++which)
+            *all.span.value(which, batch, row, task.unit) = place.value(which, pass, task);
         if (a.initial != nullptr) store_pair(a.initial, at, place.value(0, pass, task));
         if constexpr (CELL == LSTM)
             if (a.initial_memory != nullptr) store_pair(a.initial_memory, at, place.value(1, pass, task));

@@ -10,7 +10,7 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -21,8 +21,17 @@ FOLDER = Path(__file__).parent
 LEAST = (8, 0)
 """The lowest compute capability that has the matrix instructions used here."""
 
-Kernel = Callable[[int, "ctypes.Structure | ctypes.Array[ctypes.c_longlong]"], None]
-"""Launches this number of blocks with these arguments."""
+
+class Kernel(Protocol):
+    """A loaded kernel."""
+
+    def __call__(
+        self,
+        blocks: int,
+        arguments: ctypes.Structure | ctypes.Array[ctypes.c_longlong],
+        stream: int | None = None,
+    ) -> None:
+        """Launch this number of blocks with these arguments, on the current stream or on this one."""
 
 
 @functools.cache
@@ -115,20 +124,34 @@ def _prepare_launch(
     start.argtypes = (pointer, *[number] * 7, pointer, pointer, *[pointer] * len(extra))
     pointers, handle = pointer * 1, function.value
 
-    def launch(blocks: int, arguments: ctypes.Structure | ctypes.Array[ctypes.c_longlong]) -> None:
+    def launch(
+        blocks: int,
+        arguments: ctypes.Structure | ctypes.Array[ctypes.c_longlong],
+        stream: int | None = None,
+    ) -> None:
         if torch._C._cuda_getDevice() != device:
             with torch.cuda.device(device):
-                launch(blocks, arguments)
+                launch(blocks, arguments, stream)
             return
         if not hasattr(_thread, "entered"):
             _enter(device)
         # torch.cuda.current_stream would build an object at each launch for the same number.
-        stream = torch._C._cuda_getCurrentRawStream(device)
+        stream = torch._C._cuda_getCurrentRawStream(device) if stream is None else stream
         addresses = pointers(ctypes.addressof(arguments))
         if code := start(handle, blocks, 1, 1, threads, 1, 1, shared, stream, addresses, *extra):
             _check(code)
 
     return launch
+
+
+def open_stream(device: int) -> int:
+    """Return a new stream. torch deals its own out again and again, so that two users may share one."""
+    stream, beside_the_default_stream = ctypes.c_void_p(), 1
+    with torch.cuda.device(device):
+        _enter(device)
+        _check(_driver().cuStreamCreate(ctypes.byref(stream), beside_the_default_stream))
+    assert stream.value is not None
+    return stream.value
 
 
 _thread = threading.local()

@@ -21,6 +21,7 @@ struct Forward {
     long long steps, batch, pause, keeps;  // keeps: gates and memories are wanted for a backward pass
     const int* lengths;
     long long direction;  // the first that this launch runs
+    Span span;
     ForwardDirection directions[DIRECTIONS];
 };
 
@@ -41,12 +42,14 @@ KERNEL forward(const Forward all) {
     Second second;
     if constexpr (CELL == GRU_BEFORE)
         second.settle_in(a.weight_n, place.first_unit, shared_bytes() + STAGED_AT + Main::BYTES);
-    const int longest = place.longest(all.lengths, all.steps);
+    const int longest = place.longest(all.lengths, all.span.first, all.steps);
     ROLLED for (int pass = 0; pass < PASSES; ++pass) EACH_TASK(place, pass) {
         const long long row = place.group_row + pass * ROWS + task.row;
         const Pair h = load_pair(a.first, row * PITCH + task.unit), none = {{0.0f, 0.0f}};
-        place.value(0, pass, task) = h;
-        if constexpr (CELL == LSTM) place.value(1, pass, task) = load_pair(a.memory, row * WIDTH + task.unit);
+        place.value(0, pass, task) = all.span.resumes ? *all.span.value(0, batch, row, task.unit) : h;
+        if constexpr (CELL == LSTM)
+            place.value(1, pass, task) = all.span.resumes ? *all.span.value(1, batch, row, task.unit)
+                                                          : load_pair(a.memory, row * WIDTH + task.unit);
         ROLLED for (long long t = longest; t < all.steps; ++t) {
             store_pair(a.states, (t * batch + row) * PITCH + task.unit, a.reads_back ? h : none);
             if constexpr (CELL == GRU_BEFORE) store_pair(a.extra, (t * batch + row) * WIDTH + task.unit, none);
@@ -157,5 +160,7 @@ KERNEL forward(const Forward all) {
         const long long row = place.group_row + pass * ROWS + task.row;
         store_pair(a.last, row * WIDTH + task.unit, place.value(0, pass, task));
         if constexpr (CELL == LSTM) store_pair(a.last_memory, row * WIDTH + task.unit, place.value(1, pass, task));
+        if (all.span.running != nullptr) UNROLL for (int which = 0; which < 1 + (CELL == LSTM); ++which)
+            *all.span.value(which, batch, row, task.unit) = place.value(which, pass, task);
     }
 }

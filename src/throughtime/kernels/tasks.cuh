@@ -25,6 +25,18 @@ constexpr int TASKS = OwnTask::ALL, TASKS_EACH = OwnTask::EACH;
 constexpr int RUNNING = PASSES * TASKS * 32;
 constexpr int AFTER_SHARES = 2 * RUNNING * 8 + PASSES * ROWS * 4;   // bytes up to the staged weights
 
+// The steps that a launch runs, all of a sequence or a span of them. From one span to the next, the running values
+// stay as they are, unrounded.
+struct Span {
+    long long first;    // step of the sequence
+    long long resumes;  // whether another span was run before this one
+    float* running;     // [2, B, WIDTH]; none if one launch runs all steps
+
+    INLINE Pair* value(int which, long long batch, long long row, int unit) const {
+        return reinterpret_cast<Pair*>(running + (which * batch + row) * WIDTH + unit);
+    }
+};
+
 struct Place {
     int group_row, rows;    // the block's rows begin at group_row; of them `rows` are in the batch
     int first_unit, slice;  // of the units whose sums it computes; which of the blocks that share them it is
@@ -46,10 +58,10 @@ struct Place {
         ends = reinterpret_cast<int*>(running[1] + RUNNING);
     }
 
-    // Where each row ends, and where the longest does.
-    INLINE int longest(const int* lengths, int steps) const {
+    // Where each row ends among these steps of the sequence, which begin with `first`, and where the longest does.
+    INLINE int longest(const int* lengths, int first, int steps) const {
         for (int row = thread_number(); row < PASSES * ROWS; row += WARPS * 32) {
-            const int length = row >= rows ? 0 : lengths == nullptr ? steps : lengths[group_row + row];
+            const int length = row >= rows ? 0 : lengths == nullptr ? steps : lengths[group_row + row] - first;
             ends[row] = length < 0 ? 0 : length > steps ? steps : length;
         }
         join_block();

@@ -47,12 +47,12 @@ class Launch:
         self._known = bytes(self._type(*(0 if isinstance(one, At) else one for one in arguments)))
         self._open = [(at, *one) for at, one in enumerate(arguments) if isinstance(one, At)]
 
-    def __call__(self, addresses: Sequence[int]) -> None:
+    def __call__(self, addresses: Sequence[int], stream: int | None = None) -> None:
         """Launch it with these addresses of all tensors; 0 for one that is not there."""
         arguments = self._type.from_buffer_copy(self._known)
         for at, tensor, offset in self._open:
             arguments[at] = addresses[tensor] + offset
-        self._kernel(self._blocks, arguments)
+        self._kernel(self._blocks, arguments, stream)
 
 
 class Matrix(NamedTuple):

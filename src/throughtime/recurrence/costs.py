@@ -15,13 +15,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from throughtime.kernels.elements import ElementKind, round_up_units
-from throughtime.recurrence.persistent_plan import (
-    Form,
-    KernelTask,
-    best,
-    estimate_start,
-    estimate_step,
-)
+from throughtime.recurrence.persistent_plan import Form, KernelTask
+from throughtime.recurrence.persistent_spans import arrange
 
 
 class Gpu(NamedTuple):
@@ -118,22 +113,20 @@ FILL_RATE, WEIGHT_RATE = 1.42e6, 2.88e6
 """Bytes per microsecond of what is filled, copied and summed over all steps, and of copied weights."""
 REPLAY, FORWARD_LAUNCHES, BACKWARD_LAUNCHES = 8.3, 3.9, 15.1
 """Times of a small kernel that a call takes, and each layer beside its recurrence, bytes and operations."""
-BESIDE = 1.1
-"""How many times as long steps take if both directions run side by side and share the cache."""
 FORWARD_HOST = 0.2
 """Share of the host's time that a call without a backward pass takes."""
 
 
 def predict_ours(call: TimedCall, gpu: Gpu, rates: CostRates) -> Times | None:
-    """Return the times of our kernels, which run one layer after the other; None if they do not fit."""
+    """Return the times of our kernels; None if they do not fit."""
     width, device = round_up_units(call.hidden), rates.launch * REPLAY
     for backward in (False, True)[: 1 + call.trains]:
         task = KernelTask(call.form, call.kind, width, call.batch, backward, call.directions)
-        steps = _time_launches(call, task, gpu, rates)
-        if steps is None:
+        arrangement = arrange(task, call.layers, call.steps, gpu.multiprocessors, gpu.shared)
+        if arrangement is None:
             return None
-        launches = rates.launch * (BACKWARD_LAUNCHES if backward else FORWARD_LAUNCHES)
-        device += call.layers * (steps + launches)
+        device += arrangement.estimate(task, call.layers, call.steps, rates.exchange, rates.traffic)
+        device += call.layers * rates.launch * (BACKWARD_LAUNCHES if backward else FORWARD_LAUNCHES)
     entering, recurrent = call.count_operations(width)
     operations = (3 * entering + recurrent) if call.trains else entering
     device += scale_product(rates, call.kind) * operations + rates.memory * _time_bytes(call, width)
@@ -152,19 +145,6 @@ def _time_bytes(call: TimedCall, width: int) -> float:
         weights += into * (2 + 2 * joined) + hidden * (3 + 2 * padded)
     size = call.kind.size
     return size * (call.cells * rows * width * filled / FILL_RATE + weights / WEIGHT_RATE)
-
-
-def _time_launches(call: TimedCall, task: KernelTask, gpu: Gpu, rates: CostRates) -> float | None:
-    """Return the microseconds of a pass of a layer: both directions side by side, or one after the other."""
-    found = []
-    for beside in (1, 2)[: call.directions]:
-        plan = best(task, gpu.multiprocessors // beside, gpu.shared)
-        if plan is not None:
-            step = estimate_step(task, plan)
-            time = call.steps * (rates.exchange * step.latency + rates.traffic * step.traffic)
-            time *= BESIDE if beside > 1 else 1.0
-            found.append(call.directions // beside * (time + rates.traffic * estimate_start(task, plan)))
-    return min(found, default=None)
 
 
 def scale_product(rates: CostRates, kind: ElementKind) -> float:

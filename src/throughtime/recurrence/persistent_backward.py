@@ -15,35 +15,33 @@ from throughtime.recurrence.persistent_forward import (
     CARRY,
     LENGTHS,
     OWN,
+    allocate_running,
     describe_kept,
     find_candidate_weights,
     view_outputs,
 )
 from throughtime.recurrence.persistent_memory import Allocations, Shape, View, find_addresses
 from throughtime.recurrence.persistent_plan import Form
-from throughtime.recurrence.persistent_products import Product, multiply_back, multiply_rows, multiply_states
+from throughtime.recurrence.persistent_products import multiply_back, multiply_rows, multiply_states
+from throughtime.recurrence.persistent_stages import Product, Stage, run_stages
 
 ENTERING, FIRST_RECURRENT = 2, 3
 """The numbers of saved tensors: the rows of the input, and the recurrent weights of all cells. Four of each
 layer follow: weight, gates, states, and what else is kept. Then come the gradients of outputs and ends."""
 
 
-class LayerGradients(NamedTuple):
-    """One layer: a launch for all its steps, then products."""
+class WeightGradients(NamedTuple):
+    """The gradients of one layer's weights, from those of its sums."""
 
-    launches: list[Launch]
     products: list[Product]
     sums: int  # gradients of all sums [T * B, directions * slots * width]
-    into_bias: int | None  # where those of all rows are added: [directions * slots * width]
+    into_bias: int  # where those of all rows are added: [directions * slots * width]
 
-    def run(self, tensors: Sequence[Any], addresses: Sequence[int]) -> None:
-        """Compute the gradients of all sums, and then those of the input and the weights."""
-        for launch in self.launches:
-            launch(addresses)
-        for multiply, left, right, into in self.products:
-            multiply(left.of(tensors), right.of(tensors), out=into.of(tensors))
-        if self.into_bias is not None:
-            add_rows(tensors[self.sums], tensors[self.into_bias])
+    def run(self, tensors: Sequence[Any]) -> None:
+        """Compute them."""
+        for product in self.products:
+            product.run(tensors)
+        add_rows(tensors[self.sums], tensors[self.into_bias])
 
 
 def add_rows(rows: torch.Tensor, into: torch.Tensor) -> None:
@@ -59,12 +57,15 @@ def add_rows(rows: torch.Tensor, into: torch.Tensor) -> None:
 
 
 class BackwardProgram(NamedTuple):
-    """All layers, the top one first."""
+    """All layers, the top one first, each from its last span to its first; then the gradients of weights."""
 
     kind: ElementKind
+    device: int
     shapes: list[Shape]
     copies: list[Launch]
-    layers: list[LayerGradients]
+    layers: list[list[Stage]]
+    into_x: list[Product]
+    weights: list[WeightGradients]
     closing_copies: list[Launch]
     results: list[View | None]  # the gradients of x and of the tensors named in OWN of each cell
 
@@ -74,8 +75,11 @@ class BackwardProgram(NamedTuple):
         for launch in self.copies:
             launch(addresses)
         with set_precision(self.kind):
-            for layer in self.layers:
-                layer.run(tensors, addresses)
+            run_stages(self.layers, tensors, addresses, self.device)
+            for product in self.into_x:
+                product.run(tensors)
+            for layer in self.weights:
+                layer.run(tensors)
         for launch in self.closing_copies:
             launch(addresses)
 
@@ -98,11 +102,14 @@ class _Builder:
         self.copies, self.closing = Copies(call.kind, call.device), Copies(call.kind, call.device)
         self.memory = Allocations(self.first_gradient + len(given))
         self.results: list[View | None] = [None] * len(wanted)
+        self.kernel = prepare_kernel(call, True)
 
     def build(self) -> BackwardProgram:
         call = self.call
         flowing = self._take_outputs()
-        layers = []
+        layers: list[list[Stage]] = []
+        weights: list[WeightGradients] = []
+        entering: dict[range, list[Product]] = {}  # what gives a layer the gradients of its outputs
         free: int | None = None  # memory that the layer above no longer needs
         for layer in reversed(range(call.layers)):
             blocks, _, padded = call.input_blocks(layer)
@@ -112,15 +119,23 @@ class _Builder:
                 into_rows = (
                     free if reusable else self.memory.allocate(call.steps * call.batch, blocks * padded)
                 )
-            layers.append(self._add_layer(layer, flowing, into_rows))
+            sums, launches = self._add_launches(layer, flowing)
+            layers.append([Stage(entering.get(span, []), one) for span, one in launches.items()])
+            weights += self._add_weights(layer, sums)
             free = flowing if layer < call.layers - 1 else None
+            entering = {}
             if into_rows is not None:
-                flowing = into_rows
+                flowing, weight = into_rows, self.first_layer + 4 * layer
+                spans = launches if layer else [range(call.steps)]
+                entering = {span: multiply_back(call, layer, sums, weight, into_rows, span) for span in spans}
         if self.wanted[0]:
             self.results[0] = self._tighten_rows(flowing)
         shapes = self.memory.shapes
         copies, closing = self.copies.prepare(), self.closing.prepare()
-        return BackwardProgram(call.kind, shapes, copies, layers, closing, self.results)
+        into_x = [product for products in entering.values() for product in products]
+        return BackwardProgram(
+            call.kind, call.device, shapes, copies, layers, into_x, weights, closing, self.results
+        )
 
     def _take_outputs(self) -> int:
         """The gradient of the outputs, padded; zeros if there is none."""
@@ -152,43 +167,52 @@ class _Builder:
         )
         return At(end)
 
-    def _add_layer(self, layer: int, outputs: int, into_rows: int | None) -> LayerGradients:
+    def _add_launches(self, layer: int, outputs: int) -> tuple[int, dict[range, list[Launch]]]:
+        """Return where the gradients of a layer's sums go, and its launches for each span, the last first."""
         call, form, width = self.call, self.call.form, self.call.width
-        weight, gates, states, kept = range(self.first_layer + 4 * layer, self.first_layer + 4 * layer + 4)
         sums = self.memory.allocate(call.steps * call.batch, call.directions * form.slots * width)
         size = call.steps * call.batch * call.directions * form.slots * width * call.kind.size
         self.copies.mark_unwritten(At(sums), size)
-        kernel = prepare_kernel(call, True)
-        described: list[int | At] = []
-        layout = StateLayout.of(call)
-        for direction in range(call.directions):
-            cell, back = layer * call.directions + direction, call.reads_backwards(direction)
-            transposed = self._transpose_weights(FIRST_RECURRENT + cell)
-            memories = describe_kept(call, None if form <= Form.RELU else kept, direction)
-            described += (
-                int(back),
-                At(gates, direction * form.gates * width * call.kind.size),
-                layout.first(states, direction, back),
-                layout.outputs(states, direction),
-                *memories,
-                At(transposed),
-                find_candidate_weights(call, transposed),
-                At(outputs, direction * width * call.kind.size),
-                self._take_end(cell, 0),
-                self._take_end(cell, 1),
-                At(sums, direction * form.slots * width * call.kind.size),
-                self._give_initial(cell, "h"),
-                self._give_initial(cell, "c"),
-                self._share_parts(kernel.split),
-            )
-        shared = call.steps, call.batch, kernel.pause, At(LENGTHS), At(CARRY)
-        launches = [
-            Launch(kernel.launch, kernel.blocks, (*shared, first, *described))
-            for first in kernel.first_directions
-        ]
-        products = [] if into_rows is None else multiply_back(call, layer, sums, weight, into_rows)
-        into_bias = self._add_weights(layer, sums, states, kept, products)
-        return LayerGradients(launches, products, sums, into_bias)
+        cells = range(layer * call.directions, (layer + 1) * call.directions)
+        transposed = [self._transpose_weights(FIRST_RECURRENT + cell) for cell in cells]
+        ends = [(self._take_end(cell, 0), self._take_end(cell, 1)) for cell in cells]
+        initial = [(self._give_initial(cell, "h"), self._give_initial(cell, "c")) for cell in cells]
+        running = allocate_running(call, self.kernel, self.memory)
+        launches = {}
+        for span in reversed(self.kernel.spans):
+            step, rows = span.start, span.start * call.batch * call.directions
+            described: list[int | At] = []
+            for direction, weights in enumerate(transposed):
+                described += (
+                    *self._describe_forward(layer, direction, step),
+                    At(weights),
+                    find_candidate_weights(call, weights),
+                    At(outputs, (rows + direction) * width * call.kind.size),
+                    *ends[direction],
+                    At(sums, (rows + direction) * form.slots * width * call.kind.size),
+                    *(initial[direction] if not step else (0, 0)),
+                    self._share_parts(self.kernel.split),
+                )
+            shared = len(span), call.batch, self.kernel.pause, At(LENGTHS), At(CARRY)
+            place = step, int(span.stop < call.steps), running
+            launches[span] = [
+                Launch(self.kernel.launch, self.kernel.blocks, (*shared, first, *place, *described))
+                for first in self.kernel.first_directions
+            ]
+        return sums, launches
+
+    def _describe_forward(self, layer: int, direction: int, step: int) -> tuple[int | At, ...]:
+        """The addresses of what the forward pass left of a layer from a step on."""
+        call, layout = self.call, StateLayout.of(self.call)
+        _, gates, states, kept = range(self.first_layer + 4 * layer, self.first_layer + 4 * layer + 4)
+        back, rows = call.reads_backwards(direction), step * call.batch * call.directions
+        return (
+            int(back),
+            At(gates, (rows + direction) * call.form.gates * call.width * call.kind.size),
+            layout.first(states, direction, back, step),
+            layout.outputs(states, direction, step),
+            *describe_kept(call, None if call.form <= Form.RELU else kept, direction, step),
+        )
 
     def _share_parts(self, split: int) -> int | At:
         """The address where blocks that share their units exchange parts of sums; 0 if none share theirs."""
@@ -233,21 +257,21 @@ class _Builder:
             self.results[number] = View(tight)
         return At(wide)
 
-    def _add_weights(
-        self, layer: int, sums: int, states: int, kept: int, products: list[Product]
-    ) -> int | None:
-        """Add the products that give the gradients of a layer's weights, and describe what each cell gets."""
+    def _add_weights(self, layer: int, sums: int) -> list[WeightGradients]:
+        """The gradients of a layer's weights, if any is wanted; and describe what each cell gets."""
         call, form, width = self.call, self.call.form, self.call.width
+        states, kept = self.first_layer + 4 * layer + 2, self.first_layer + 4 * layer + 3
         cells = range(layer * call.directions, (layer + 1) * call.directions)
         if not any(self.wanted[1 + cell * len(OWN) + name] for cell in cells for name in range(4)):
-            return None
+            return []
         blocks, _, padded = call.input_blocks(layer)
         rows = form.gates * width
         into_ih = self.memory.allocate(call.directions * rows, blocks * padded)
         into_hh = self.memory.allocate(call.directions * rows, width)
         into_bias = self.memory.allocate(call.directions * form.slots * width)
-        rows_below = view_outputs(call, self.first_layer + 4 * layer - 2) if layer else View(ENTERING)
-        products += multiply_rows(call, layer, sums, rows_below, into_ih)
+        below = self.first_layer + 4 * layer - 2
+        rows_below = view_outputs(call, below, range(call.steps)) if layer else View(ENTERING)
+        products = multiply_rows(call, layer, sums, rows_below, into_ih)
         products += multiply_states(call, sums, states, kept, into_hh)
         for direction, cell in enumerate(cells):
             number = 1 + cell * len(OWN)
@@ -258,7 +282,7 @@ class _Builder:
             self.results[number + 2] = self._tighten_bias(into_bias, begin + after, form.gates)
             if after:
                 self.results[number + 3] = self._tighten_bias(into_bias, begin, 1)
-        return into_bias
+        return [WeightGradients(products, sums, into_bias)]
 
     def _tighten_ih(self, layer: int, wide: int, direction: int) -> View:
         call, gates, width, element = self.call, self.call.form.gates, self.call.width, self.call.kind.size

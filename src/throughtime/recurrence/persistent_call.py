@@ -10,7 +10,8 @@ import torch
 
 from throughtime.kernels.elements import ElementKind, round_up_units
 from throughtime.recurrence.batched_copies import FROM_FLOAT, NO_CONVERSION, TO_FLOAT, At
-from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan, best, microseconds
+from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan
+from throughtime.recurrence.persistent_spans import Arrangement, arrange
 
 if TYPE_CHECKING:
     from throughtime.kernels import driver
@@ -107,13 +108,13 @@ class StateLayout(NamedTuple):
             call.kind.size,
         )
 
-    def outputs(self, tensor: int, direction: int = 0) -> At:
-        """The address of the state after step 0."""
-        return At(tensor, self.offset(self.first_output, direction) * self.element)
+    def outputs(self, tensor: int, direction: int = 0, step: int = 0) -> At:
+        """The address of the state after a step."""
+        return At(tensor, self.offset(self.first_output + step, direction) * self.element)
 
-    def first(self, tensor: int, direction: int, reads_back: bool) -> At:
-        """The address of the state before the first step."""
-        return At(tensor, self.offset(self.blocks - 1 if reads_back else 0, direction) * self.element)
+    def first(self, tensor: int, direction: int, reads_back: bool, step: int = 0) -> At:
+        """The address of the state before the first step; what reads from the left may begin at another."""
+        return At(tensor, self.offset(self.blocks - 1 if reads_back else step, direction) * self.element)
 
     def offset(self, block: int, direction: int = 0) -> int:
         """Numbers before the rows of this block and direction."""
@@ -132,6 +133,7 @@ class Kernel(NamedTuple):
     pause: int
     split: int  # blocks that share their units
     first_directions: tuple[int, ...]  # of each launch
+    spans: tuple[range, ...]  # the steps of each launch of a layer, from the first on
 
 
 def prepare_kernel(call: Call, backward: bool) -> Kernel:
@@ -139,26 +141,19 @@ def prepare_kernel(call: Call, backward: bool) -> Kernel:
     from throughtime.kernels import driver
 
     task = KernelTask(call.form, call.kind, call.width, call.batch, backward, call.directions)
-    plan, together = choose_plan(task, call.device) if call.plans is None else (call.plans[backward], False)
-    assert plan is not None
+    arrangement = (
+        arrange(task, call.layers, call.steps, *driver.limits(call.device))
+        if call.plans is None
+        else Arrangement(call.plans[backward])
+    )
+    assert arrangement is not None
+    plan, beside = arrangement.plan, arrangement.beside
     name = "backward" if backward else "forward"
     kernel = driver.build(name, (*FILES, f"{name}.cu"), plan.constants(task), call.device, together=True)
-    launches, each = (1, call.directions) if together else (call.directions, 1)
-    return Kernel(kernel, plan.blocks(task) * each, plan.pause, plan.split, tuple(range(launches)))
-
-
-def choose_plan(task: KernelTask, device: int) -> tuple[Plan | None, bool]:
-    """Return the best plan, and whether it leaves room for both directions of a layer side by side."""
-    from throughtime.kernels import driver
-
-    multiprocessors, shared = driver.limits(device)
-    alone = best(task, multiprocessors, shared)
-    if task.directions == 1 or alone is None:
-        return alone, False
-    half = best(task, multiprocessors // task.directions, shared)
-    if half is not None and microseconds(task, half) < task.directions * microseconds(task, alone):
-        return half, True
-    return alone, False
+    each = -(-call.steps // arrangement.spans)
+    spans = [range(first, min(first + each, call.steps)) for first in range(0, call.steps, each)]
+    directions = tuple(range(0, call.directions, beside))
+    return Kernel(kernel, plan.blocks(task) * beside, plan.pause, plan.split, directions, tuple(spans))
 
 
 def set_precision(kind: ElementKind) -> contextlib.AbstractContextManager[None]:

@@ -10,9 +10,10 @@ import torch
 
 from throughtime.kernels.elements import ElementKind
 from throughtime.recurrence.batched_copies import At, Copies, Launch, Matrix
-from throughtime.recurrence.persistent_call import Call, StateLayout, prepare_kernel, set_precision
+from throughtime.recurrence.persistent_call import Call, Kernel, StateLayout, prepare_kernel, set_precision
 from throughtime.recurrence.persistent_memory import Allocations, Shape, View, find_addresses
 from throughtime.recurrence.persistent_plan import Form
+from throughtime.recurrence.persistent_stages import Product, Stage, run_stages
 
 OWN = ("weight_ih", "weight_hh", "bias", "bias_hn", "h", "c")
 """The inputs of a cell: weights, and the state before the first step. Only a GRU with reset after has
@@ -21,23 +22,14 @@ LENGTHS, CARRY, X, FIRST_OWN = range(4)
 """The numbers of the tensors that a call gives; the inputs of all cells follow."""
 
 
-class LayerProgram(NamedTuple):
-    """One layer: a product with the input, and a launch for all its steps. Tensors are numbers."""
-
-    rows: View  # that enter the layer
-    weight: View  # transposed: [inputs, directions * gates * width]
-    bias: int
-    gates: int  # where the product goes
-    launches: list[Launch]
-
-
 class ForwardProgram(NamedTuple):
-    """All layers."""
+    """All layers: products with what enters them, and launches. Tensors are numbers."""
 
     kind: ElementKind
+    device: int
     shapes: list[Shape]
     copies: list[Launch]  # before everything else
-    layers: list[LayerProgram]
+    layers: list[list[Stage]]
     closing_copies: list[Launch]
     outputs: View
     ends: list[int]
@@ -49,10 +41,7 @@ class ForwardProgram(NamedTuple):
         for launch in self.copies:
             launch(addresses)
         with set_precision(self.kind):
-            for rows, weight, bias, gates, launches in self.layers:
-                torch.addmm(tensors[bias], rows.of(tensors), weight.of(tensors), out=tensors[gates])
-                for launch in launches:
-                    launch(addresses)
+            run_stages(self.layers, tensors, addresses, self.device)
         for launch in self.closing_copies:
             launch(addresses)
 
@@ -90,27 +79,61 @@ def build_forward(call: Call) -> ForwardProgram:
         entering,
         *(_own(one, "weight_hh") for one in range(call.cells)),
     ]
-    rows, gates, width = View(entering), -1, call.directions * call.form.gates * call.width
+    gates, below, kernel = -1, -1, prepare_kernel(call, False)
     for layer, (weight, bias, states, kept, cells) in enumerate(tensors):
         if call.keeps or layer == 0:
-            gates = memory.allocate(call.steps * call.batch, width)
-        launches = _prepare_launches(call, gates, states, kept, cells)
-        blocks, _, padded = call.input_blocks(layer)
-        turned = View(weight, (blocks * padded, width), (1, blocks * padded), None)
-        layers.append(LayerProgram(rows, turned, bias, gates, launches))
+            gates = memory.allocate(call.steps * call.batch, call.directions * call.form.gates * call.width)
+        running = allocate_running(call, kernel, memory)
+        stages = []
+        for span in kernel.spans:
+            launches = _prepare_launches(call, kernel, span, running, gates, states, kept, cells)
+            products = []
+            if layer:
+                products.append(
+                    _enter_layer(call, layer, view_outputs(call, below, span), weight, bias, gates, span)
+                )
+            elif not span.start:  # what enters the first layer is there from the beginning
+                every = range(call.steps)
+                products.append(_enter_layer(call, layer, View(entering), weight, bias, gates, every))
+            stages.append(Stage(products, launches))
+        layers.append(stages)
         saved += (weight, gates, states, kept)
-        rows = view_outputs(call, states)
+        below = states
     return ForwardProgram(
-        call.kind, memory.shapes, copies.prepare(), layers, closing.prepare(), outputs, ends, saved
+        call.kind,
+        call.device,
+        memory.shapes,
+        copies.prepare(),
+        layers,
+        closing.prepare(),
+        outputs,
+        ends,
+        saved,
     )
 
 
-def view_outputs(call: Call, states: int) -> View:
-    """The rows of all outputs among the states of a layer."""
-    layout = StateLayout.of(call)
-    return View(
-        states, (call.steps * call.batch, call.row), (call.row, 1), layout.offset(layout.first_output)
-    )
+def view_outputs(call: Call, states: int, span: range) -> View:
+    """The rows of the outputs of these steps among the states of a layer."""
+    layout, rows = StateLayout.of(call), len(span) * call.batch
+    return View(states, (rows, call.row), (call.row, 1), layout.offset(layout.first_output + span.start))
+
+
+def allocate_running(call: Call, kernel: Kernel, memory: Allocations) -> int | At:
+    """The address of the running values of a layer between its spans; 0 if one launch runs all steps."""
+    if len(kernel.spans) == 1:
+        return 0
+    return At(memory.allocate(2, call.batch, call.width, float32=True))
+
+
+def _enter_layer(
+    call: Call, layer: int, rows: View, weight: int, bias: int, gates: int, span: range
+) -> Product:
+    """The product of the rows that enter a layer at these steps with its weights, transposed."""
+    blocks, _, padded = call.input_blocks(layer)
+    inputs, width = blocks * padded, call.directions * call.form.gates * call.width
+    turned = View(weight, (inputs, width), (1, inputs), None)
+    into = View(gates, (len(span) * call.batch, width), (width, 1), span.start * call.batch * width)
+    return Product(torch.addmm, rows, turned, into, View(bias))
 
 
 def _own(cell: int, name: str) -> int:
@@ -221,15 +244,17 @@ def _memory(call: Call, kept: int, direction: int) -> At:
     return At(kept, direction * blocks * call.batch * call.width * call.kind.size)
 
 
-def describe_kept(call: Call, kept: int | None, direction: int) -> tuple[int | At, int | At, int | At]:
-    """The addresses of the first memory, of the following ones, and of what only GRUs keep; 0 for none."""
+def describe_kept(
+    call: Call, kept: int | None, direction: int, step: int
+) -> tuple[int | At, int | At, int | At]:
+    """The addresses of the memory before a step, the next ones, and what only GRUs keep; 0 for none."""
     one = call.batch * call.width * call.kind.size
     if kept is None:
         return 0, 0, 0
     if call.form is Form.LSTM:
-        first = _memory(call, kept, direction)
+        first = _memory(call, kept, direction).behind(step * one)
         return first, first.behind(one), 0
-    return 0, 0, At(kept, direction * call.steps * one)
+    return 0, 0, At(kept, (direction * call.steps + step) * one)
 
 
 def find_candidate_weights(call: Call, weight: int) -> int | At:
@@ -238,28 +263,36 @@ def find_candidate_weights(call: Call, weight: int) -> int | At:
 
 
 def _prepare_launches(
-    call: Call, gates: int, states: int, kept: int | None, cells: list[_Cell]
+    call: Call,
+    kernel: Kernel,
+    span: range,
+    running: int | At,
+    gates: int,
+    states: int,
+    kept: int | None,
+    cells: list[_Cell],
 ) -> list[Launch]:
-    """Describe the launches of a layer, in the order of `Forward` in forward.cu."""
-    kernel, layout = prepare_kernel(call, False), StateLayout.of(call)
+    """Describe the launches of a layer for these steps, in the order of `Forward` in forward.cu."""
+    layout, step, gate = StateLayout.of(call), span.start, call.form.gates * call.width * call.kind.size
     directions: list[int | At] = []
     for direction, cell in enumerate(cells):
         back = call.reads_backwards(direction)
         directions += (
             int(back),
-            At(gates, direction * call.form.gates * call.width * call.kind.size),
+            At(gates, (direction + step * call.batch * call.directions) * gate),
             At(cell.recurrent),
             find_candidate_weights(call, cell.recurrent),
             0 if cell.bias_hn is None else At(cell.bias_hn),
-            layout.first(states, direction, back),
-            layout.outputs(states, direction),
-            *describe_kept(call, kept, direction),
+            layout.first(states, direction, back, step),
+            layout.outputs(states, direction, step),
+            *describe_kept(call, kept, direction, step),
             At(cell.ends[0]),
             At(cell.ends[1]) if call.form is Form.LSTM else 0,
         )
-    shared = call.steps, call.batch, kernel.pause, int(call.keeps), At(LENGTHS)
+    shared = len(span), call.batch, kernel.pause, int(call.keeps), At(LENGTHS)
+    place = step, int(step > 0), running
     return [
-        Launch(kernel.launch, kernel.blocks, (*shared, first, *directions))
+        Launch(kernel.launch, kernel.blocks, (*shared, first, *place, *directions))
         for first in kernel.first_directions
     ]
 

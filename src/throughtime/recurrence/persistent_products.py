@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
 from throughtime.recurrence.persistent_call import Call, StateLayout
 from throughtime.recurrence.persistent_memory import View
 from throughtime.recurrence.persistent_plan import Form
-
-
-class Product(NamedTuple):
-    """A product of two matrices, or of two pairs of them, that is written or added to a third."""
-
-    multiply: Callable[..., Tensor]
-    left: View
-    right: View
-    into: View
+from throughtime.recurrence.persistent_stages import Product
 
 
 def _add_product(left: Tensor, right: Tensor, out: Tensor) -> Tensor:
     return out.addmm_(left, right)
 
 
-def _select_fed(call: Call, sums: int) -> list[View]:
-    """The gradients of the sums that the input enters: all but q of a GRU with reset after.
+def _select_fed(call: Call, sums: int, span: range) -> list[View]:
+    """The gradients of the sums that the input enters at these steps: all but q of a GRU with reset after.
 
     Without those, what is left of two directions is apart.
     """
-    count, pitch = call.steps * call.batch, call.directions * call.form.slots * call.width
+    count, pitch = len(span) * call.batch, call.directions * call.form.slots * call.width
+    first = span.start * call.batch * pitch
     if call.form is not Form.GRU_AFTER:
-        return [View(sums, (count, pitch), (pitch, 1))]
+        return [View(sums, (count, pitch), (pitch, 1), first)]
     size = count, 3 * call.width
-    return [View(sums, size, (pitch, 1), (4 * part + 1) * call.width) for part in range(call.directions)]
+    return [
+        View(sums, size, (pitch, 1), first + (4 * part + 1) * call.width) for part in range(call.directions)
+    ]
 
 
 def _part(call: Call, layer: int, tensor: int, part: int) -> View:
@@ -45,20 +37,23 @@ def _part(call: Call, layer: int, tensor: int, part: int) -> View:
     return View(tensor, (rows, columns), (columns, 1), part * rows * columns)
 
 
-def multiply_back(call: Call, layer: int, sums: int, weight: int, into: int) -> list[Product]:
-    """The gradient of the input of a layer."""
-    fed = _select_fed(call, sums)
+def multiply_back(call: Call, layer: int, sums: int, weight: int, into: int, span: range) -> list[Product]:
+    """The gradient of the input of a layer at these steps."""
+    fed = _select_fed(call, sums, span)
+    blocks, _, padded = call.input_blocks(layer)
+    rows, columns = len(span) * call.batch, blocks * padded
+    view = View(into, (rows, columns), (columns, 1), span.start * call.batch * columns)
     if len(fed) == 1:
-        return [Product(torch.mm, fed[0], View(weight), View(into))]
+        return [Product(torch.mm, fed[0], View(weight), view)]
     return [
-        Product(torch.mm, fed[0], _part(call, layer, weight, 0), View(into)),
-        Product(_add_product, fed[1], _part(call, layer, weight, 1), View(into)),
+        Product(torch.mm, fed[0], _part(call, layer, weight, 0), view),
+        Product(_add_product, fed[1], _part(call, layer, weight, 1), view),
     ]
 
 
 def multiply_rows(call: Call, layer: int, sums: int, entering: View, into: int) -> list[Product]:
     """The gradient of the weights of a layer's input, whose rows are `entering`."""
-    fed = _select_fed(call, sums)
+    fed = _select_fed(call, sums, range(call.steps))
     return [
         Product(
             torch.mm,

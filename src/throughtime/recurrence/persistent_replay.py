@@ -26,13 +26,13 @@ from throughtime.recurrence.persistent_backward import build_backward
 from throughtime.recurrence.persistent_call import Call
 from throughtime.recurrence.persistent_forward import CARRY, FIRST_OWN, LENGTHS, OWN, X, build_forward
 from throughtime.recurrence.persistent_memory import allocate
+from throughtime.recurrence.persistent_spans import LARGEST
 
 SEEN_BEFORE = 8
 """Calls before one is recorded; the trainer records its updates as a whole after fewer."""
 MAX_REPLAYS = 16
-LARGEST, MAX_BYTES = 64 << 20, 256 << 20
-"""Bytes of memory of one recording and of all: calls that need more keep the GPU busy for longer than the
-host."""
+MAX_BYTES = 256 << 20
+"""Bytes of memory of all recordings."""
 ROW = 1 << 10
 """Number of elements in a row of the matrices as which tensors are copied."""
 STATE = OWN.index("h")
