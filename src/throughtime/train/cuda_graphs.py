@@ -76,7 +76,7 @@ class CudaGraphs:
         if self._failed:
             return self._step(batch, carried)
         key = _key(batch, carried, self._variant())
-        if key not in self._recordings:
+        if (recording := self._recordings.get(key)) is None:
             early = self._seen[key] < SEEN_BEFORE or self._seen.total() < WARM_UP
             self._seen[key] += 1
             if early or len(self) >= MAX_GRAPHS or not self._record(key, batch, carried):
@@ -84,7 +84,8 @@ class CudaGraphs:
                 if self._seen.total() >= WARM_UP and not reached:
                     self._record_expected()
                 return reached
-        return self._replay(self._recordings[key], batch, carried)
+            recording = self._recordings[key]
+        return self._replay(recording, batch, carried)
 
     def expect(self, batches: Iterable[Batch]) -> None:
         """Record updates of these shapes as soon as the first updates have run, if they pass on no state.

@@ -266,14 +266,16 @@ class Averaging:
         # On the device, so that a captured update counts on by itself.
         self._count = torch.zeros((), dtype=torch.int64, device=self._parameters[0].device)
 
-    @torch.no_grad()
     def update(self, stepped: Tensor) -> None:
         """Add the parameters after a step of the optimiser, without waiting for the device.
 
         A false `stepped` says that the step was skipped: nothing is added.
         """
-        if not self.active:
-            return
+        if self.active:  # asked first, as to turn gradients off takes time in every update
+            self._add(stepped)
+
+    @torch.no_grad()
+    def _add(self, stepped: Tensor) -> None:
         self._count += stepped
         if self._kind == "ema":
             weight = (YOUNG / (self._count.double() + YOUNG - 1)).clamp(min=1 - self._decay)

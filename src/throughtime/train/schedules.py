@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from throughtime.train.config import SCHEDULES, TrainingConfig
 
 
-@dataclass(frozen=True)
-class Standing:
+class Standing(NamedTuple):
     """The progress of training before update number `step`, counted from 0.
 
     `scores` are the validation measures so far, lower is better. `planned` is the share of the training that

@@ -70,7 +70,8 @@ class Tally:
 
     def count(self, targets: int) -> None:
         """Count the update, and its number of targets over all processes."""
-        self._targets = [before + targets for before in self._targets]
+        self._targets[0] += targets
+        self._targets[1] += targets
         self._lap_updates += 1
 
     @property

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from throughtime.errors import InterruptedRunError
@@ -32,6 +31,7 @@ from throughtime.train.processes import Meetings, Processes, listen_for_interrup
 from throughtime.train.progress import Reporter
 from throughtime.train.saved_run import restore_run, save_run
 from throughtime.train.schedules import Standing, rate
+from throughtime.train.seeds import UpdateSeeds
 from throughtime.train.time_plan import TimePlan
 from throughtime.train.timing import Clock, Report, format_minutes
 
@@ -69,6 +69,7 @@ class Trainer:
             self.plan = TimePlan(60 * config.minutes)
         self.rate_of: Callable[[Standing], float] = partial(rate, config)
         self.rate = config.lr
+        self.seeds = UpdateSeeds(config.seed, self.processes.rank)
         self.position = self.batches.state()
         self.checksums: list[list[str]] = []  # of the data files, for the checkpoints
         self.record = Record(objective.measure, objective.better)
@@ -172,9 +173,7 @@ class Trainer:
 
     def update(self, group: Sequence[PreparedBatch]) -> None:
         """Take one step of the optimiser."""
-        numbers = [self.config.seed, self.step, self.processes.rank]
-        seed = int(np.random.SeedSequence(numbers).generate_state(1)[0])
-        seed_generators(self.device, seed)
+        seed_generators(self.device, self.seeds.find(self.step))
         planned = None if self.plan is None else self.plan.progress(self.step)
         scores = tuple(self.record.scores)
         standing = Standing(self.step, self.steps_per_epoch, self.epochs, scores, planned)

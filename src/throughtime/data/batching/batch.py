@@ -103,10 +103,13 @@ class Batch:
         return vars(self).get("_memory")
 
     @classmethod
-    def in_memory(cls, layout: Layout, memory: Tensor, count: int) -> Self:
-        """Return a packed batch whose tensors are looked up when they are needed: a replay needs none."""
+    def in_memory(cls, layout: Layout, memory: Tensor, count: int, header: memoryview) -> Self:
+        """Return a packed batch whose tensors are looked up when they are needed: a replay needs none.
+
+        `header` are the first bytes of its memory.
+        """
         packed = object.__new__(cls)
-        vars(packed).update(count=count, _memory=memory, _layout=layout)
+        vars(packed).update(count=count, _memory=memory, _layout=layout, _header=header)
         return packed
 
     def __getattr__(self, name: str) -> Any:
@@ -149,14 +152,16 @@ class Batch:
 
     def write_header(self, count: int, rate: float) -> None:
         """Write the number of targets of an update and its learning rate, which travel with the batch."""
-        assert self.memory is not None
-        _HEADER.pack_into(self.memory.numpy().data, 0, count, rate)
+        if (header := vars(self).get("_header")) is None:
+            assert self.memory is not None
+            header = self.memory.numpy().data
+        _HEADER.pack_into(header, 0, count, rate)
 
     def _put(self, memory: Tensor, tensors: Mapping[str, Tensor]) -> Self:
         """Return this batch with other tensors, which lie in this memory."""
         # As `dataclasses.replace`, which would take as long as all the rest; a copy by it is not packed.
         packed = object.__new__(type(self))
-        vars(packed).update(vars(self), **tensors, _memory=memory)
+        vars(packed).update(vars(self), **tensors, _memory=memory, _header=None)
         return packed
 
     def tensors(self) -> dict[str, Tensor]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from throughtime.data.batching.batch import Batch, Layout
+from throughtime.data.batching.batch import HEADER, Batch, Layout
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.shapes import PaddedShapes
 
@@ -33,25 +33,24 @@ class BatchColumns(NamedTuple):
     @classmethod
     def number(cls, counts: Numbers) -> BatchColumns:
         """Number the columns of batches with these numbers of columns."""
-        return cls(*_number_parts(counts))
+        batch = np.repeat(np.arange(len(counts)), counts)
+        return cls(batch, np.arange(len(batch)) - np.repeat(find_starts(counts), counts))
 
 
 class Positions(NamedTuple):
-    """All positions of some ragged columns: the column of each, and its step."""
+    """All positions of some ragged columns: the lengths of the columns, and the step of each position."""
 
-    column: Numbers
+    lengths: Numbers
     step: Numbers
 
     @classmethod
     def number(cls, lengths: Numbers) -> Positions:
         """Number the positions of columns of these lengths."""
-        return cls(*_number_parts(lengths))
+        return cls(lengths, np.arange(lengths.sum()) - np.repeat(find_starts(lengths), lengths))
 
-
-def _number_parts(sizes: Numbers) -> tuple[Numbers, Numbers]:
-    """Return for each item of parts of these sizes, one after another, its part and its place there."""
-    part = np.repeat(np.arange(len(sizes)), sizes)
-    return part, np.arange(len(part)) - find_starts(sizes)[part]
+    def spread(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the value of its column for each position: in a third of the time of an index."""
+        return np.repeat(values, self.lengths)
 
 
 def find_starts(sizes: Numbers) -> Numbers:
@@ -77,16 +76,14 @@ class BatchChunk:
         given = [*zip(*(sizes[axis].tolist() for axis in axes), strict=True)]
         padded = given if shapes is None else [shapes.find_sizes(one) or one for one in given]
         self._layouts = [_lay_out(cast(Any, kind), axes, one) for one in padded]
-        starts = np.cumsum([0, *(layout.size for layout in self._layouts)])
-        self._memory = torch.empty(int(starts[-1]), dtype=torch.uint8, pin_memory=pin)
-        self._words: Numbers = self._memory.numpy().view(np.int64)
-        self._ends, self._kind = starts.tolist(), kind
-        self._begin = {
-            name: starts[:-1] // WORD + np.array([layout.starts[name] // WORD for layout in self._layouts])
-            for name in kind.axes
-        }
+        self._kind, self._bytes = kind, [layout.size for layout in self._layouts]
+        starts = find_starts(np.array(self._bytes))
+        self._memory = torch.empty(sum(self._bytes), dtype=torch.uint8, pin_memory=pin)
+        self.words: Numbers = self._memory.numpy().view(np.int64)
+        begin = np.array([[*layout.starts.values()] for layout in self._layouts]) + starts[:, None]
+        self._first, self._begin = starts, dict(zip(kind.axes, begin.T // WORD, strict=True))
         self._padded = dict(zip(axes, np.array(padded).T, strict=True))
-        self._words.fill(0)
+        self.words.fill(0)
         for name, value in kind.fillings.items():
             self.fill(name, [value] * len(padded))
 
@@ -94,35 +91,41 @@ class BatchChunk:
         """Fill a tensor of each batch with one number."""
         ends = self._begin[name] + math.prod(self._padded[axis] for axis in self._kind.axes[name])
         for begin, end, value in zip(self._begin[name].tolist(), ends.tolist(), values, strict=True):
-            self._words[begin:end] = value
+            self.words[begin:end] = value
 
     def write(self, name: str, values: NDArray[Any], columns: BatchColumns) -> None:
         """Write one number of each column into a tensor [columns], or [1, columns]."""
-        self._words[self._begin[name][columns.batch] + columns.place] = values
+        self.words[self._begin[name][columns.batch] + columns.place] = values
 
     def write_steps(
-        self, names: Sequence[str], values: Sequence[NDArray[Any]], columns: BatchColumns, at: Positions
+        self, names: Sequence[str], values: Sequence[Numbers], columns: BatchColumns, at: Positions
     ) -> None:
         """Write the numbers of all positions of each column into tensors [steps, columns]."""
-        width = self._padded[self._kind.axes[names[0]][1]]
-        batch = columns.batch[at.column]
-        within = at.step * width[batch] + columns.place[at.column]
         for name, own in zip(names, values, strict=True):
-            self._words[self._begin[name][batch] + within] = own
+            self.words[self.locate(name, columns, at)] = own
 
-    def find_width(self, axis: str) -> Numbers:
-        """Return the padded size of an axis of each batch."""
-        return np.asarray(self._padded[axis])
+    def locate(self, name: str, columns: BatchColumns, at: Positions) -> Numbers:
+        """Return the places among the `words` of all positions of each column of tensors [steps, columns]."""
+        width = self._padded[self._kind.axes[name][1]]
+        top = self._begin[name][columns.batch] + columns.place
+        return np.asarray(at.spread(top) + at.step * at.spread(width[columns.batch]))
 
-    def finish(self, counts: Iterable[int]) -> list[Any]:
+    def find_begin(self, name: str) -> Numbers:
+        """Return the first of the `words` of a tensor of each batch."""
+        return np.asarray(self._begin[name])
+
+    def finish(self, counts: Numbers) -> list[Any]:
         """Return the batches, which have these counts."""
-        pieces = zip(self._layouts, self._ends[:-1], self._ends[1:], counts, strict=True)
-        batches = []
-        for layout, begin, end, count in pieces:
-            batch = self._kind.in_memory(layout, self._memory[begin:end], count)
-            batch.write_header(count, 0.0)
-            batches.append(batch)
-        return batches
+        self.words[self._first // WORD] = counts  # the rate beside it is 0
+        memory = self._memory.numpy().data
+        pieces = zip(
+            self._layouts,
+            self._memory.split(self._bytes),
+            counts.tolist(),
+            [memory[begin : begin + HEADER] for begin in self._first.tolist()],
+            strict=True,
+        )
+        return [self._kind.in_memory(*piece) for piece in pieces]
 
 
 @functools.lru_cache(maxsize=4096)
@@ -145,6 +148,6 @@ def find_longest(lengths: Numbers, counts: Numbers) -> Numbers:
     return np.asarray(np.maximum.reduceat(lengths, find_starts(counts)))
 
 
-def take(ragged: RaggedIds, rows: Numbers, at: Positions) -> NDArray[Any]:
-    """Return the ids of all positions of some rows."""
-    return np.asarray(ragged.flat[ragged.offsets[rows][at.column] + at.step])
+def take(ragged: RaggedIds, rows: Numbers, at: Positions) -> Numbers:
+    """Return the ids of all positions of some rows; numpy writes numbers of another type slowly."""
+    return np.asarray(ragged.flat).take(at.spread(ragged.offsets[rows]) + at.step).astype(np.int64)

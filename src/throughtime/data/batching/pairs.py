@@ -164,7 +164,7 @@ class PairBatches(BucketedBatches[PairBatch]):
         chunk.write("source_lengths", lengths[0], columns)
         chunk.write("target_lengths", lengths[1], columns)
         chunk.write("indices", pairs, columns)
-        return chunk.finish(np.add.reduceat(lengths[1], find_starts(counts)).tolist())
+        return chunk.finish(np.add.reduceat(lengths[1], find_starts(counts)))
 
     def _write_sources(self, chunk: BatchChunk, pairs: NDArray[np.int64], columns: BatchColumns) -> None:
         at = Positions.number(self._sources.select_lengths(pairs))

@@ -99,7 +99,7 @@ class LabelledBatches(BucketedBatches[LabelledBatch]):
         chunk.write("lengths", lengths, columns)
         chunk.write("labels", self._labels[rows], columns)
         chunk.write("indices", rows, columns)
-        return chunk.finish(counts.tolist())
+        return chunk.finish(counts)
 
 
 @dataclass(frozen=True)
@@ -188,30 +188,31 @@ class MaskedBatches(BucketedBatches[MaskedBatch]):
         rows, counts = select_rows(plan, indices)
         lengths = self._rows.select_lengths(rows)
         columns, at = BatchColumns.number(counts), Positions.number(lengths)
-        places = self._rows.offsets[rows][at.column] + at.step
+        places = at.spread(self._rows.offsets[rows]) + at.step
         drawn = hash_to_unit(self._seed, self.epoch, places)
-        batch, place = columns.batch[at.column], columns.place[at.column]
+        words = np.add.reduceat(lengths, find_starts(counts))
         # Each sentence has a mask, or each batch: see `_draw`.
-        group = batch if self._ask_all else at.column
-        lowest = np.minimum.reduceat(drawn, np.flatnonzero(np.diff(group, prepend=-1)))
-        drawn[drawn == lowest[group]] = 0
-        # In each batch by step and then by row, as in a batch that is laid out.
-        chosen = np.flatnonzero(drawn < (1.0 if self._ask_all else self._share))
-        steps, width = int(lengths.max()), int(counts.max())
-        chosen = chosen[np.argsort((batch[chosen] * steps + at.step[chosen]) * width + place[chosen])]
-        hidden = chosen[drawn[chosen] < self._share]
-        masks, targets = (np.bincount(batch[one], minlength=len(counts)) for one in (hidden, chosen))
+        group = words if self._ask_all else lengths
+        lowest = np.minimum.reduceat(drawn, find_starts(group))
+        drawn[drawn == np.repeat(lowest, group)] = 0
+        hidden = np.flatnonzero(drawn < self._share)
+        masks = np.diff(np.searchsorted(hidden, np.cumsum(words)), prepend=0)
+        targets = words if self._ask_all else masks
         sizes = {"steps": find_longest(lengths, counts), "rows": counts, "masks": masks, "targets": targets}
         chunk = BatchChunk(MaskedBatch, sizes, shapes, pin)
-        ids = self._rows.flat[places]
-        chunk.write_steps(["ids"], [ids], columns, at)
+        located = chunk.locate("ids", columns, at)
+        chunk.words[located] = take(self._rows, rows, at)
         chunk.write("lengths", lengths, columns)
-        chunk.write("labels", ids[chosen], BatchColumns.number(targets))
-        for name, one, number in (("places", hidden, masks), ("asked", chosen, targets)):
-            numbers = at.step[one] * chunk.find_width("rows")[batch[one]] + place[one]
+        # In each batch by step and then by row, as they are located.
+        asked = masked = np.sort(located[hidden])
+        if self._ask_all:
+            asked = np.sort(located)
+        chunk.write("labels", chunk.words[asked], BatchColumns.number(targets))
+        for name, one, number in (("places", masked, masks), ("asked", asked, targets)):
+            numbers = one - np.repeat(chunk.find_begin("ids"), number)
             chunk.fill(name, numbers[find_starts(number)].tolist())
             chunk.write(name, numbers, BatchColumns.number(number))
-        return chunk.finish(targets.tolist())
+        return chunk.finish(targets)
 
     def _draw(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """A number in [0, 1) for each token [time, batch] of these rows, 0 for the lowest of its row.

@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from throughtime.data.batching.batch import Batch, Layout
+from throughtime.data.batching.batch import HEADER, Batch, Layout
 from throughtime.data.batching.batches import check_at_least
 from throughtime.data.batching.buckets import RaggedIds, ShuffledWindows, WindowOptions
 from throughtime.data.batching.shapes import PaddedShapes
@@ -215,13 +215,11 @@ class PanelBatches(ShuffledWindows[PanelBatch]):
             return
         cut = sliding_window_view(arrays.values, windows.length)
         counted_steps = np.arange(windows.counted)[:, None]
-        for index in indices:
-            rows = plan[index]
-            if len(rows) not in self._layouts:
-                self._layouts[len(rows)] = Layout.place(self._collate(plan, index).describe_tensors())
-            layout = self._layouts[len(rows)]
-            memory = torch.empty(layout.size, dtype=torch.uint8, pin_memory=pin)
-            whole = memory.numpy()
+        layouts = [self._lay_out(plan, index) for index in indices]
+        sizes = [layout.size for layout in layouts]
+        memory = torch.empty(sum(sizes), dtype=torch.uint8, pin_memory=pin)
+        for index, layout, piece in zip(indices, layouts, memory.split(sizes), strict=True):
+            rows, whole = plan[index], piece.numpy()
             values, weights = (
                 np.ndarray((windows.length, len(rows)), np.float32, whole, layout.starts[name])
                 for name in ("values", "weights")
@@ -236,9 +234,15 @@ class PanelBatches(ShuffledWindows[PanelBatch]):
             weights[-windows.counted :] = self._complete or arrays.observed[ends + counted_steps]
             numbers[:], own[:] = arrays.numbers[windows.series[rows]], rows
             counted = windows.counted * len(rows) if self._complete else int(np.count_nonzero(weights))
-            batch = PanelBatch.in_memory(layout, memory, counted)
+            batch = PanelBatch.in_memory(layout, piece, counted, whole[:HEADER].data)
             batch.write_header(counted, 0.0)
             yield batch
+
+    def _lay_out(self, plan: RaggedIds, index: int) -> Layout:
+        rows = int(plan.offsets[index + 1] - plan.offsets[index])
+        if rows not in self._layouts:
+            self._layouts[rows] = Layout.place(self._collate(plan, index).describe_tensors())
+        return self._layouts[rows]
 
 
 def _take_rows(table: Floats, places: NDArray[np.int64]) -> Floats:

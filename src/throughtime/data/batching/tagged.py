@@ -134,11 +134,12 @@ class TaggedBatches(BucketedBatches[TaggedBatch]):
         words = np.add.reduceat(lengths, find_starts(counts))
         # The first form stands where a shorter sentence has no word.
         padded, many = np.flatnonzero(words < longest * counts), len(own.spellings)
-        forms = columns.batch[at.column] * many + take(own.forms, rows, at)
+        batch = at.spread(columns.batch)
+        forms = batch * many + take(own.forms, rows, at)
         distinct, spelled = np.unique(np.concatenate([forms, padded * many]), return_inverse=True)
-        batch, form = np.divmod(distinct, many)
-        of_batch = np.bincount(batch, minlength=len(counts))
-        spelled = spelled[: len(forms)] - find_starts(of_batch)[columns.batch[at.column]]
+        owner, form = np.divmod(distinct, many)
+        of_batch = np.bincount(owner, minlength=len(counts))
+        spelled = spelled[: len(forms)] - find_starts(of_batch)[batch]
         characters = own.spellings.select_lengths(form)
         none = np.zeros_like(counts)
         sizes = {"words": longest, "rows": counts, "forms": of_batch, "readers": none, "read": none}
@@ -152,7 +153,7 @@ class TaggedBatches(BucketedBatches[TaggedBatch]):
         chunk.write("lengths", lengths, columns)
         chunk.write("labels", own.labels[rows], columns)
         chunk.write("indices", rows, columns)
-        return chunk.finish(words.tolist())
+        return chunk.finish(words)
 
 
 def _stack(parts: list[Tensor], rows: int) -> Tensor:
