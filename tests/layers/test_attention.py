@@ -91,11 +91,13 @@ def compare_kernel(name, owner, dtype, device, places=5, size=6, scaled=False):
     with torch.no_grad():
         found, looks = attend(attention, query, memory, addend.clone())
         alone, _ = attend(attention, query, memory)
+        shown, _ = attend(attention, query, memory, addend.clone(), show=True)
     assert not found.requires_grad
     assert found.dtype == dtype
     close = {"rtol": 2e-5, "atol": 2e-5} if dtype == torch.float32 else {"rtol": 2e-2, "atol": 6e-2}
     torch.testing.assert_close(found, context, **close)
     torch.testing.assert_close(alone + addend, context, **close)
+    torch.testing.assert_close(shown, context.tanh(), **close)
     torch.testing.assert_close(looks, weights, **close)
     assert not looks[torch.tensor(owner) == 1].any()
 
@@ -108,7 +110,7 @@ def test_a_kernel_attends_for_rows_that_share_sentences(name, scaled, emulated_d
     monkeypatch.setattr(decoder, "attend", lambda *given: launched.append(0) or launch(*given))
     compare_kernel(name, [0, 0, 1, 2, 2, 2], torch.float32, "cpu", scaled=scaled)
     compare_kernel(name, [2], torch.float32, "cpu", scaled=scaled)
-    assert len(launched) == 4
+    assert len(launched) == 6
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

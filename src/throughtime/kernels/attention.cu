@@ -29,6 +29,7 @@ struct Attend {
     Pair* into_energy;          // [rows, SIZE]: added to, if additive
     const long long* owner;     // [rows]: the sentence of each, for keys, values and what is hidden; missing: its own
     long long places, query_pitch, sums_pitch, into_sums_pitch, into_query_pitch;
+    float query_factor, energy_factor;  // forward: what both are multiplied by
 };
 
 INLINE float over_warp(float value) {
@@ -48,6 +49,10 @@ KERNEL attend_forward(const Attend a) {
     for (int i = thread; i < KEY; i += THREADS) {
         query[i] = load_pair(a.query + row * a.query_pitch * ELEMENT, 2 * i);
         if constexpr (ADDITIVE) energy[i] = a.energy[i];
+        UNROLL for (int e = 0; e < 2; ++e) {
+            query[i].v[e] *= a.query_factor;
+            if constexpr (ADDITIVE) energy[i].v[e] *= a.energy_factor;
+        }
     }
     join_block();
     for (int place = warp; place < places; place += WARPS) {

@@ -35,6 +35,7 @@ class _Attend(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("into_scores", "into_keys", "into_energy", "owner")),
         *((name, ctypes.c_longlong) for name in ("places", "query_pitch", "sums_pitch")),
         *((name, ctypes.c_longlong) for name in ("into_sums_pitch", "into_query_pitch")),
+        *((name, ctypes.c_float) for name in ("query_factor", "energy_factor")),
     ]
 
 
@@ -88,6 +89,7 @@ def attend(
     sums: Tensor,
     shown: Tensor | None,
     owner: Tensor | None = None,
+    factors: tuple[float, float] = (1.0, 1.0),
 ) -> None:
     """Add sum_j a_j v_j to `sums` [B, V], where a is the softmax of scores plus `hidden` [B, T].
 
@@ -95,12 +97,12 @@ def attend(
     [B, T, V] and sums are of one type; keys [B, T, D], energy [D] and hidden are float32. Queries and sums
     may be columns of a wider matrix. Writes the weights a [B, T], which are 0 where `hidden` is not, and tanh
     of the sums to `shown` [B, V]. With an `owner` [B], rows share sentences: row i has the keys, values and
-    hidden positions of sentence `owner[i]`.
+    hidden positions of sentence `owner[i]`. The `factors` multiply queries and energy.
     """
     tensors = (query, keys, values, energy, hidden, weights, sums, shown)
     pitches = query.stride(0), sums.stride(0), 0, 0
     addresses = (*map(_address, tensors), *([0] * 8), _address(owner))
-    arguments = _Attend(*addresses, keys.shape[1], *pitches)
+    arguments = _Attend(*addresses, keys.shape[1], *pitches, *factors)
     _prepare_attention("attend_forward", FORWARD_WARPS, keys, values, energy, shown)(len(query), arguments)
 
 

@@ -12,6 +12,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +25,14 @@ from throughtime.search.generate import Memory
 
 COMPARED_AT_ONCE = 2**18
 """Number of query-key values that fit into the cache of a CPU; more take up to four times as long."""
+
+
+class Asked(NamedTuple):
+    """What a kernel computes scores from: e' sigmoid(q + key), or q' key without an energy e."""
+
+    query: Tensor  # [rows, D], q less its factor
+    energy: Tensor | None  # [D], e less its factor
+    factors: tuple[float, float]  # of both
 
 
 class Attention(nn.Module, ABC):
@@ -65,10 +74,10 @@ class Attention(nn.Module, ABC):
         weights = masked_softmax(scores, padding[:, None])
         return torch.bmm(weights.to(values.dtype), values), weights
 
-    def ask(self, query: Tensor) -> tuple[Tensor, Tensor | None] | None:
-        """Queries q [rows, D] and an energy e, for a kernel whose scores are e' sigmoid(q + key), or q' key.
+    def ask(self, query: Tensor) -> Asked | None:
+        """What a kernel computes scores from, if there is one for this attention.
 
-        They may differ from `scores` by a number that is the same for all keys. None: there is none.
+        They may differ from `scores` by a number that is the same for all keys.
         """
         return None
 
@@ -147,11 +156,11 @@ class Additive(Attention):
             sums = [torch.matmul(one, 2 * energy) for one in seen]
             return (sums[0] if len(sums) == 1 else torch.cat(sums)) - energy.sum()
 
-    def ask(self, query: Tensor) -> tuple[Tensor, Tensor | None] | None:
+    def ask(self, query: Tensor) -> Asked | None:
         """See `Attention`."""
         if type(self) is not Additive:
             return None
-        return 2 * self.query(query), 2 * self.scale * self.energy.float()
+        return Asked(self.query(query), self.energy.float(), (2.0, 2 * self.scale))
 
     def graph_keys(self, ops: Ops, outputs: str) -> str:
         """2 (U h + b)."""
@@ -178,11 +187,11 @@ class ProductAttention(Attention):
         """q' key."""
         return torch.bmm(query, keys.transpose(1, 2))
 
-    def ask(self, query: Tensor) -> tuple[Tensor, Tensor | None] | None:
+    def ask(self, query: Tensor) -> Asked | None:
         """See `Attention`."""
         if type(self) not in (Dot, General):
             return None
-        return query * self.scale if self.scaled else query, None
+        return Asked(query, None, (self.scale if self.scaled else 1.0, 1.0))
 
     def graph_scores(self, ops: Ops, query: str, keys: str) -> str:
         """q' key."""
@@ -277,17 +286,19 @@ def build_memory(attention: Attention, outputs: Tensor, lengths: Tensor) -> tupl
 
 
 def attend(
-    attention: Attention, query: Tensor, memory: Memory, addend: Tensor | None = None
+    attention: Attention, query: Tensor, memory: Memory, addend: Tensor | None = None, *, show: bool = False
 ) -> tuple[Tensor, Tensor]:
     """The context [rows, H] and weights [rows, T] for one query per row; `memory` is from `build_memory`.
 
-    The context is added to the `addend` [rows, H], if there is one, which may be overwritten.
+    The context is added to the `addend` [rows, H], if there is one, which may be overwritten. With `show`,
+    tanh of the sum is returned instead of it.
     """
-    found = _attend_in_kernel(attention, query, memory, addend)
+    found = _attend_in_kernel(attention, query, memory, addend, show)
     if found is not None:
         return found
     context, weights = _attend(attention, query, memory)
-    return context if addend is None else addend + context, weights
+    mixed = context if addend is None else addend + context
+    return torch.tanh(mixed) if show else mixed, weights
 
 
 def _attend(attention: Attention, query: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
@@ -315,7 +326,7 @@ _WITHOUT_KERNEL: set[torch.device] = set()
 
 
 def _attend_in_kernel(
-    attention: Attention, query: Tensor, memory: Memory, addend: Tensor | None
+    attention: Attention, query: Tensor, memory: Memory, addend: Tensor | None, show: bool
 ) -> tuple[Tensor, Tensor] | None:
     """`attend` in one kernel, without gradients; None if it does not fit."""
     device = query.device
@@ -334,11 +345,12 @@ def _attend_in_kernel(
     context = begun.to(values.dtype).contiguous()
     weights = keys.new_empty(len(query), keys.shape[1])
     hidden = padding * torch.finfo(torch.float32).min
-    parts = asked[0].to(values.dtype), keys, values, asked[1], hidden
+    shown = torch.empty_like(context) if show else None
+    parts = asked.query.to(values.dtype), keys, values, asked.energy, hidden
     try:
-        decoder.attend(*parts, weights, context, None, memory.owner)
+        decoder.attend(*parts, weights, context, shown, memory.owner, asked.factors)
     except ThroughtimeError as error:
         _WITHOUT_KERNEL.add(device)
         warnings.warn(f"attention runs without its kernel: {error}", ThroughtimeWarning, stacklevel=2)
         return None
-    return context, weights
+    return context if shown is None else shown, weights

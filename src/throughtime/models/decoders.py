@@ -12,6 +12,7 @@ from throughtime.errors import InputError, unknown
 from throughtime.layers.attention import Attention, attend, build_memory
 from throughtime.layers.layer import check_probability
 from throughtime.layers.stack import Stack, graph_norm
+from throughtime.models.heads import product_dtype
 from throughtime.models.seq2seq import (
     Bridge,
     Decoder,
@@ -224,8 +225,12 @@ class AttentionDecoder(Decoder):
         if self.input_feeding:
             x, state = torch.cat([x, state[-1]], dim=-1), state[:-1]
         seen, reached = self.stack.step(x, state, *alike)
-        mixed, weights = attend(self.attention, seen, memory, self.from_state(seen))
-        output = self._show(mixed)
+        asking = seen
+        if seen.is_cuda and not torch.is_grad_enabled():  # one conversion for two products
+            asking = seen.to(product_dtype(self.from_state.weight))
+        sums, show = self.from_state(asking), self.norm is None
+        output, weights = attend(self.attention, asking, memory, sums, show=show)
+        output = output if show else self._show(output)
         if self.input_feeding:
             reached = (*reached, output)
         return DecoderOutput(self.output_dropout(output), reached, {"attention": weights})

@@ -133,12 +133,16 @@ class FixedSearch:
         self._fused: Callable[[Tensor], None] | None = None  # a faster way to choose
 
     def begin(self, rows: FixedRows, started: SearchStart) -> None:
-        """Take over the beginning of a search."""
+        """Take over the beginning of a search; the host does not wait for the device."""
         last, state, memory = started
         for own, new in zip((*self.rows, *self.memory.kept), (*rows, *memory.kept), strict=True):
-            own.copy_(new)
+            # CUDA has read memory of the host that is not pinned when such a copy returns.
+            own.copy_(new, non_blocking=True)
         for own, new in zip((self.last, *self.state), (last, *state), strict=True):
-            own.copy_(new.index_select(0, self.rows.sentence))
+            if own.dtype == new.dtype:
+                torch.index_select(new, 0, self.rows.sentence, out=own)
+            else:
+                own.copy_(new.index_select(0, self.rows.sentence))
 
     def advance(self, model: StepModel) -> None:
         """One step: the model, the constraints, the decision of the strategy, and the next states."""

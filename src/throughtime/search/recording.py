@@ -28,7 +28,7 @@ from throughtime.search.recording_store import RECORDINGS, describe_shapes, desc
 
 MAX_HISTORY = 2**22
 """Rows times steps; longer searches use the plain loop."""
-STEPS_AHEAD = 2
+STEPS_AHEAD = 1
 """Steps that are launched before the GPU has reported whether they are needed, so that it never waits."""
 STEPS_BEFORE = 2
 """Steps that run before one is recorded: libraries allocate memory and load kernels in their first calls."""
@@ -119,8 +119,8 @@ class RecordedStart:
         """Read the prompts; the next call overwrites what this one returns."""
         if self.failed:
             return model.read(source, lengths)
-        self.source.copy_(source)
-        self.lengths.copy_(lengths)
+        self.source.copy_(source, non_blocking=True)
+        self.lengths.copy_(lengths, non_blocking=True)
         if not self._called:
             self._called = True
             return model.read(self.source, self.lengths)
