@@ -19,7 +19,7 @@ Words = NDArray[np.uint32]
 class UpdateSeeds:
     """The seeds of all updates of a process; they follow from the seed of the run, the update and the rank.
 
-    >>> UpdateSeeds(seed=7, rank=0).find(3) == np.random.SeedSequence([7, 3, 0]).generate_state(1)[0]
+    >>> UpdateSeeds(seed=7, rank=0).find(3) == int(np.random.SeedSequence([7, 3, 0]).generate_state(1)[0])
     True
     """
 
