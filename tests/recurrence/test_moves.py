@@ -134,8 +134,10 @@ def test_nothing_to_copy_builds_nothing(monkeypatch):
 def test_a_launch_is_told_the_addresses_of_its_call():
     told = []
     launch = Launch(
-        lambda blocks, arguments: told.append((blocks, list(arguments))), 7, (5, At(1, 16), 0, At(0))
+        lambda blocks, arguments, stream: told.append((blocks, list(arguments), stream)),
+        7,
+        (5, At(1, 16), 0, At(0)),
     )
     launch([100, 200])
     launch([0, 300])
-    assert told == [(7, [5, 216, 0, 100]), (7, [5, 316, 0, 0])]
+    assert told == [(7, [5, 216, 0, 100], None), (7, [5, 316, 0, 0], None)]
