@@ -270,6 +270,7 @@ class Recordings:
         with self._lock:
             self._seen.clear()
             self._replays.clear()
+            self._places.clear()  # torch records nothing more with a pool whose recordings are all gone
 
 
 RECORDINGS = Recordings()
