@@ -190,7 +190,7 @@ def time_kernel(task: KernelTask, plans: tuple[Plan, Plan], steps: int = 128, ti
     taken: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
     build = driver.build
 
-    def watched(name: str, *others: Any, **options: Any) -> driver.Kernel:
+    def watched(name: str, *others: Any, **options: Any) -> driver.LaunchKernel:
         kernel = build(name, *others, **options)
         if name != ("backward" if task.backward else "forward"):
             return kernel

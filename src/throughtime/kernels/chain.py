@@ -117,7 +117,7 @@ def _count_blocks(batch: int, tags: int) -> int:
 
 
 @functools.cache
-def _prepare_kernel(name: str, tags: int, device: int) -> driver.Kernel:
+def _prepare_kernel(name: str, tags: int, device: int) -> driver.LaunchKernel:
     from throughtime.kernels import driver
 
     warps = min(MOST_WARPS, -(-tags // 32))

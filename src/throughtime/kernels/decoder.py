@@ -184,7 +184,7 @@ def _address(tensor: Tensor | None) -> int:
 
 def _prepare_attention(
     name: str, warps: int, keys: Tensor, values: Tensor, energy: Tensor | None, shown: Tensor | None
-) -> driver.Kernel:
+) -> driver.LaunchKernel:
     sizes = _round_places(keys.shape[1]), keys.shape[2], values.shape[2]
     kinds = energy is not None, shown is not None
     return _build_attention(name, KINDS[values.dtype], warps, sizes, kinds, keys.get_device())
@@ -198,7 +198,7 @@ def _build_attention(
     sizes: tuple[int, int, int],
     kinds: tuple[bool, bool],
     device: int,
-) -> driver.Kernel:
+) -> driver.LaunchKernel:
     from throughtime.kernels import driver
 
     constants = {
@@ -212,7 +212,7 @@ def _build_attention(
 
 
 @functools.cache
-def _prepare_gates(name: str, kind: ElementKind, warps: int, lstm: bool, device: int) -> driver.Kernel:
+def _prepare_gates(name: str, kind: ElementKind, warps: int, lstm: bool, device: int) -> driver.LaunchKernel:
     from throughtime.kernels import driver
 
     constants = {"KIND": kind, "WARPS": warps, "LSTM": int(lstm)}

@@ -22,7 +22,7 @@ LEAST = (8, 0)
 """The lowest compute capability that has the matrix instructions used here."""
 
 
-class Kernel(Protocol):
+class LaunchKernel(Protocol):
     """A loaded kernel."""
 
     def __call__(
@@ -75,7 +75,7 @@ def find_version() -> str:
 
 def build(
     name: str, files: tuple[str, ...], constants: Mapping[str, int], device: int, *, together: bool = False
-) -> Kernel:
+) -> LaunchKernel:
     """Compile the kernel `name` from these files with these constants, and load it on a GPU.
 
     `together` says that its blocks wait for each other: the driver then runs all of them at once or refuses,
@@ -100,7 +100,7 @@ def try_build(build: Callable[[], object], consequence: str) -> bool:
 @functools.cache
 def _build_once(
     name: str, files: tuple[str, ...], constants: tuple[tuple[str, int], ...], device: int, together: bool
-) -> Kernel:
+) -> LaunchKernel:
     values = dict(constants)
     with torch.cuda.device(device):
         _enter(device)
@@ -116,7 +116,7 @@ def _build_once(
 
 def _prepare_launch(
     function: ctypes.c_void_p, threads: int, shared: int, device: int, together: bool
-) -> Kernel:
+) -> LaunchKernel:
     """Return the function that launches a loaded kernel. Its own time is a large part of a short launch."""
     start = _driver().cuLaunchCooperativeKernel if together else _driver().cuLaunchKernel
     number, pointer = ctypes.c_uint, ctypes.c_void_p

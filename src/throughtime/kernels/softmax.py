@@ -69,7 +69,7 @@ def softmax_(scores: Tensor, targets: Tensor, words: int, smoothing: float, erro
 
 
 @functools.cache
-def _prepare_kernel(kind: ElementKind, pitch: int, errors: bool, device: int) -> driver.Kernel:
+def _prepare_kernel(kind: ElementKind, pitch: int, errors: bool, device: int) -> driver.LaunchKernel:
     from throughtime.kernels import driver
 
     vectors = pitch * kind.size // 16

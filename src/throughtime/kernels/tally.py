@@ -71,7 +71,7 @@ def is_available(device: int) -> bool:
 
 
 @functools.cache
-def _prepare_kernel(device: int) -> driver.Kernel:
+def _prepare_kernel(device: int) -> driver.LaunchKernel:
     from throughtime.kernels import driver
 
     return driver.build("tally", FILES, {"WARPS": 1}, device)

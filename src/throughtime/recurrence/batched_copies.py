@@ -41,7 +41,7 @@ class At(NamedTuple):
 class Launch:
     """A launch whose arguments are known, except for the addresses of tensors."""
 
-    def __init__(self, kernel: driver.Kernel, blocks: int, arguments: Sequence[int | At]) -> None:
+    def __init__(self, kernel: driver.LaunchKernel, blocks: int, arguments: Sequence[int | At]) -> None:
         self._kernel, self._blocks = kernel, blocks
         self._type = ctypes.c_longlong * len(arguments)
         self._known = bytes(self._type(*(0 if isinstance(one, At) else one for one in arguments)))
@@ -124,7 +124,7 @@ class Copies:
 
 
 @functools.cache
-def _prepare_kernel(kind: ElementKind, device: int, most: int) -> driver.Kernel:
+def _prepare_kernel(kind: ElementKind, device: int, most: int) -> driver.LaunchKernel:
     from throughtime.kernels import driver
 
     shared = TILE * (TILE + 1) * 4

@@ -49,7 +49,7 @@ class ScanSettings(NamedTuple):
 
 
 @functools.cache
-def _prepare_kernel(settings: ScanSettings, backward: bool, carried: bool) -> driver.Kernel:
+def _prepare_kernel(settings: ScanSettings, backward: bool, carried: bool) -> driver.LaunchKernel:
     """The kernel for these settings, with steps and stages that the GPU's shared memory holds."""
     from throughtime.kernels import driver
 

@@ -128,7 +128,7 @@ class StateLayout(NamedTuple):
 class Kernel(NamedTuple):
     """A compiled kernel and how it is launched: once for all directions of a layer, or for one at a time."""
 
-    launch: driver.Kernel
+    launch: driver.LaunchKernel
     blocks: int
     pause: int
     split: int  # blocks that share their units
