@@ -24,7 +24,8 @@ from throughtime.kernels.elements import ElementKind, round_up_units
 from throughtime.recurrence import scan
 from throughtime.recurrence.measuring import MAKERS, compile_ahead
 from throughtime.recurrence.persistent import find_form, forget_programs, run_layers
-from throughtime.recurrence.persistent_plan import KernelTask, Plan, best, candidates, microseconds
+from throughtime.recurrence.persistent_choice import best, candidates, microseconds
+from throughtime.recurrence.persistent_plan import KernelTask, Plan
 
 TOLERANCE = {"float32": 2e-5, "tf32": 5e-3, "bfloat16": 4e-2, "float16": 6e-3}
 """Of the norm of the difference, relative to float64, where numbers are not near zero altogether; the half
@@ -195,11 +196,11 @@ def time_kernel(task: KernelTask, plans: tuple[Plan, Plan], steps: int = 128, ti
         if name != ("backward" if task.backward else "forward"):
             return kernel
 
-        def launch(count: int, arguments: Any) -> None:
+        def launch(count: int, arguments: Any, stream: int | None = None) -> None:
             events = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             torch.cuda._sleep(300_000)  # so that the launch is queued before the clock starts
             events[0].record()
-            kernel(count, arguments)
+            kernel(count, arguments, stream)
             events[1].record()
             taken.append(events)
 

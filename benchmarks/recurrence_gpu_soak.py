@@ -24,7 +24,8 @@ from throughtime.kernels import driver
 from throughtime.kernels.elements import ElementKind, round_up_units
 from throughtime.recurrence.persistent import find_form
 from throughtime.recurrence.persistent_call import FILES
-from throughtime.recurrence.persistent_plan import KernelTask, candidates
+from throughtime.recurrence.persistent_choice import candidates
+from throughtime.recurrence.persistent_plan import KernelTask
 
 CELLS: dict[str, Callable[[int, int], Cell]] = {
     "rnn": RNN,

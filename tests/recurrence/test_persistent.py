@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -15,11 +16,12 @@ from tests.refusals import refuses
 from throughtime.cells import GRU, LSTM, RNN, CoupledLSTM
 from throughtime.errors import ThroughtimeError
 from throughtime.kernels import driver
-from throughtime.kernels.elements import ElementKind
+from throughtime.kernels.elements import KINDS, ElementKind, round_up_units
 from throughtime.recurrence import scan
 from throughtime.recurrence.backend import Reference
-from throughtime.recurrence.persistent import Persistent
-from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan, best, candidates, microseconds
+from throughtime.recurrence.persistent import Persistent, find_form
+from throughtime.recurrence.persistent_choice import best, candidates, microseconds
+from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan, fit_plan
 
 emulated = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this machine")
 
@@ -107,10 +109,36 @@ def test_several_passes_and_wide_tiles_equal_the_reference(name, plan):
     assert_equals_reference(cell, *problem(cell, 3, 33, ragged=True, carry=True))
 
 
+def fit_alone(name, hidden, warps, groups, kind=ElementKind.FLOAT, rows=5):
+    """Plans for blocks that have all units, forward and backward."""
+    form, width = find_form(CELLS[name](1, 1)), round_up_units(hidden)
+    tasks = [KernelTask(form, kind, width, 1, backward) for backward in (False, True)]
+    return [fit_plan(task, width, rows, 1, warps, machine.SHARED, groups=groups) for task in tasks]
+
+
 @emulated
+@pytest.mark.parametrize(("warps", "groups", "rows"), [(2, 2, 1), (4, 2, 3), (6, 3, 8)])
+@pytest.mark.parametrize("name", CELLS)
+def test_blocks_that_have_all_units_equal_the_reference(name, warps, groups, rows, plan):  # law 1
+    plan(*fit_alone(name, 37, warps, groups, rows=rows))
+    cell = build(name, 37)
+    assert_equals_reference(cell, *problem(cell, 5, 9, ragged=groups > 2, carry=groups > 2))
+
+
+@emulated
+@pytest.mark.parametrize("name", ["gru", "gru-before", "lstm"])
+def test_blocks_that_have_all_units_may_keep_weights_in_shared_memory(name, plan):
+    fitted = fit_alone(name, 24, 2, 2)
+    plan(*(replace(one, held=1, staged=9, held_n=1, staged_n=9, batch=1) for one in fitted))
+    cell = build(name, 24)
+    assert_equals_reference(cell, *problem(cell, 3, 8, ragged=True))
+
+
+@emulated
+@pytest.mark.parametrize("alone", [False, True])
 @pytest.mark.parametrize(("name", "dtype"), [("lstm", torch.bfloat16), ("gru", torch.float16)])
-def test_half_precision_is_near_the_reference_in_float32(name, dtype, plan):
-    plan(SMALL)
+def test_half_precision_is_near_the_reference_in_float32(name, dtype, alone, plan):
+    plan(*(fit_alone(name, 40, 4, 2, KINDS[dtype]) if alone else [SMALL]))
     cell = build(name, 40, dtype)
     x, state, lengths, _ = problem(cell, 6, 3, dtype=dtype)
     ours = everything(Persistent(), cell, x, state, lengths, None)
@@ -188,9 +216,10 @@ def test_editing_the_outputs_never_spoils_gradients_in_silence(hidden, plan):
 
 
 @emulated
-def test_tf32_rounds_and_no_more(plan, monkeypatch):
+@pytest.mark.parametrize("alone", [False, True])
+def test_tf32_rounds_and_no_more(alone, plan, monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
-    plan(SMALL)
+    plan(*(fit_alone("lstm", 40, 4, 2, ElementKind.TF32) if alone else [SMALL]))
     cell = build("lstm", 40)
     data = problem(cell, 4, 2)
     assert_equals_reference(cell, *data, tolerance=4e-3)

@@ -35,6 +35,12 @@ constexpr int SHARES = Main::SHARE_BYTES, STAGED_AT = SHARES + AFTER_SHARES;
 static_assert(FED % SPLIT == 0 && (SPLIT == 1 || CELL != GRU_BEFORE), "blocks split a product between gates");
 static_assert(STAGED_AT + Main::BYTES + (CELL == GRU_BEFORE ? Second::BYTES : 0) == SHARED_BYTES,
               "the host and the kernel disagree about shared memory");
+static_assert(!ALONE || KEPT == GATES * WIDTH, "what is handed on: the gradients of the sums that products read");
+// What a step needs of the forward pass: its gates, the gradient of its output, the memory or state before it, and the
+// memory or q after it.
+constexpr int OUTPUT = GATES, BEFORE = GATES + 1, NOW = GATES + 2;
+constexpr int LEFT = CELL <= RELU ? GATES + 1 : CELL == GRU_BEFORE ? GATES + 2 : GATES + 3;
+static_assert(!ALONE || LOADED == LEFT, "what comes later");
 constexpr int GATES_PITCH = DIRECTIONS * GATES * WIDTH, SLOTS_PITCH = DIRECTIONS * SLOTS * WIDTH;
 constexpr int SLOTS_BYTES = SLOTS_PITCH * ELEMENT;  // from one row of gradients to the next
 
@@ -123,45 +129,59 @@ KERNEL backward(const Backward all) {
         product.look(
             a.sums + after * SLOTS_BYTES + place.slice * DEPTH, SLOTS_BYTES, place.count(pass), cycles);
     };
+    // Everything that a step needs from memory, and where it lies.
+    const auto each_left = [&](int step, int pass, const OwnTask& task, auto use) {
+        const int earlier = time(step - 1);
+        const long long first_row = place.group_row + pass * ROWS + task.row;
+        const long long row = time(step) * batch + first_row, row_before = earlier * batch + first_row;
+        const bool begins = step == 0 || earlier >= place.ends[pass * ROWS + task.row];
+        UNROLL for (int gate = 0; gate < GATES; ++gate) use(gate, a.gates, row * GATES_PITCH + gate * WIDTH + task.unit);
+        use(OUTPUT, a.outputs, row * PITCH + task.unit);
+        if constexpr (CELL == LSTM) {
+            if (begins) use(BEFORE, a.memory, first_row * WIDTH + task.unit);
+            else use(BEFORE, a.memories, row_before * WIDTH + task.unit);
+            use(NOW, a.memories, row * WIDTH + task.unit);
+        } else if constexpr (GATES == 3) {
+            if (begins) use(BEFORE, a.first, first_row * PITCH + task.unit);
+            else use(BEFORE, a.states, row_before * PITCH + task.unit);
+            if constexpr (CELL == GRU_AFTER) use(NOW, a.extra, row * WIDTH + task.unit);
+        }
+    };
+    const Later later{place.kept + ROWS_BYTES};
+    const auto copy_left = [&](int step) {
+        if (step >= 0) EACH_TASK(place, 0) each_left(step, 0, task, [&](int value, const char* base, long long index) {
+            later.copy(longest - 1 - step, task, value, base, index);
+        });
+        end_copies();
+    };
+    if constexpr (ALONE) ROLLED for (int ahead = 1; ahead <= STEPS_AHEAD; ++ahead) copy_left(longest - ahead);
     // At step -1 nothing is left but to take in what the first step gives to the state before it.
     ROLLED for (int step = longest - 1; step >= -1; --step) ROLLED for (int pass = 0; pass < PASSES; ++pass) {
-        const int t = time(step), earlier = time(step - 1), later = time(step + 1);
+        const int t = time(step), following = time(step + 1);
         const long long row = t * batch + place.group_row + pass * ROWS;
-        const long long row_before = earlier * batch + place.group_row + pass * ROWS;
-        Raw gates[TASKS_EACH][GATES], output[TASKS_EACH], before[TASKS_EACH], now[TASKS_EACH];
-        EACH_TASK(place, pass) if (step >= 0) {
-            const long long at = (row + task.row) * WIDTH + task.unit, at_before = (row_before + task.row) * WIDTH + task.unit;
-            const long long state_at = (row + task.row) * PITCH + task.unit;
-            const long long first_row = place.group_row + pass * ROWS + task.row;
-            const bool begins = step == 0 || earlier >= place.ends[pass * ROWS + task.row];
-            output[turn] = load_raw(a.outputs, state_at);
-            UNROLL for (int gate = 0; gate < GATES; ++gate)
-                gates[turn][gate] = load_raw(a.gates, (row + task.row) * GATES_PITCH + gate * WIDTH + task.unit);
-            if constexpr (CELL == LSTM) {
-                now[turn] = load_raw(a.memories, at);
-                before[turn] = begins ? load_raw(a.memory, first_row * WIDTH + task.unit) : load_raw(a.memories, at_before);
-            } else if constexpr (CELL == GRU_AFTER) now[turn] = load_raw(a.extra, at);
-            if constexpr (CELL == GRU_AFTER || CELL == GRU_BEFORE)
-                before[turn] = begins ? load_raw(a.first, first_row * PITCH + task.unit)
-                                      : load_raw(a.states, (row_before + task.row) * PITCH + task.unit);
-        }
-        if (!AHEAD && step > 0) EACH_TASK(place, pass) {
-            const long long at = (row_before + task.row) * WIDTH + task.unit;
-            const long long state_at = (row_before + task.row) * PITCH + task.unit;
-            const long long further = (time(step - 2) - earlier) * batch;
-            fetch(a.outputs + state_at * ELEMENT);
-            UNROLL for (int gate = 0; gate < GATES; ++gate)
-                fetch(a.gates + ((row_before + task.row) * GATES_PITCH + gate * WIDTH + task.unit) * ELEMENT);
-            if constexpr (CELL == LSTM) fetch(a.memories + (at + (step > 1 ? further * WIDTH : 0)) * ELEMENT);
-            else if constexpr (CELL == GRU_AFTER) fetch(a.extra + at * ELEMENT);
-            if constexpr (GATES == 3) fetch(a.states + (state_at + (step > 1 ? further * PITCH : 0)) * ELEMENT);
+        Raw left[TASKS_EACH][LEFT];
+        if constexpr (ALONE) {
+            await_copies<STEPS_AHEAD - 1>();
+            if (step >= 0) EACH_TASK(place, pass) UNROLL for (int value = 0; value < LEFT; ++value)
+                left[turn][value] = later.take(longest - 1 - step, task, value);
+            copy_left(step - STEPS_AHEAD);
+        } else {
+            if (step >= 0) EACH_TASK(place, pass) each_left(step, pass, task,
+                [&](int value, const char* base, long long index) { left[turn][value] = load_raw(base, index); });
+            if (!AHEAD && step > 0) EACH_TASK(place, pass) each_left(step - 1, pass, task,
+                [&](int value, const char* base, long long index) {
+                    if (CELL != LSTM || value != NOW) fetch(base + index * ELEMENT);  // it was this step's BEFORE
+                });
         }
         const bool fed = step + 1 < longest;
-        const long long after = later * batch + place.group_row + pass * ROWS;
+        const long long after = following * batch + place.group_row + pass * ROWS;
         if (fed) {
-            if (!AHEAD) look(step, pass, all.pause);
-            product(a.sums + after * SLOTS_BYTES + place.slice * DEPTH, SLOTS_BYTES, place.count(pass), true,
-                    place.shares);
+            if constexpr (ALONE) product(place.kept, place.shares);
+            else {
+                if (!AHEAD) look(step, pass, all.pause);
+                product(a.sums + after * SLOTS_BYTES + place.slice * DEPTH, SLOTS_BYTES, place.count(pass), true,
+                        place.shares);
+            }
         }
         if (AHEAD && fed && pass + 1 < PASSES) look(step, pass + 1, 0);
         else if (AHEAD && step >= 0 && pass + 1 == PASSES) look(step - 1, 0, 0);
@@ -171,9 +191,9 @@ KERNEL backward(const Backward all) {
             if constexpr (SPLIT > 1) parts.give(place, pass);
             Pair totals[TASKS_EACH];
             EACH_TASK(place, pass) totals[turn] = Main::total(place.shares, 0, task);
-            join_block();
+            if constexpr (!ALONE) join_block();
             if constexpr (SPLIT > 1) parts.take(place, pass, totals);
-            EACH_TASK(place, pass) if (later < place.ends[pass * ROWS + task.row]) {
+            EACH_TASK(place, pass) if (following < place.ends[pass * ROWS + task.row]) {
                 const float scale = factor(all, after + task.row);
                 UNROLL for (int e = 0; e < 2; ++e) place.value(0, pass, task).v[e] += scale * totals[turn].v[e];
             }
@@ -184,11 +204,11 @@ KERNEL backward(const Backward all) {
             const bool inside = t < place.ends[pass * ROWS + task.row];
             const long long at = (row + task.row) * SLOTS_PITCH + task.unit;
             const float scale = factor(all, row + task.row);
-            const Pair d_output = pair_of(output[turn]);
+            const Pair d_output = pair_of(left[turn][OUTPUT]);
             Pair d_state = place.value(0, pass, task), d_sums[SLOTS], gate[GATES], then, current;
-            if constexpr (CELL != TANH && CELL != RELU) then = pair_of(before[turn]);
-            if constexpr (CELL == LSTM || CELL == GRU_AFTER) current = pair_of(now[turn]);
-            UNROLL for (int g = 0; g < GATES; ++g) gate[g] = pair_of(gates[turn][g]);
+            if constexpr (CELL != TANH && CELL != RELU) then = pair_of(left[turn][BEFORE]);
+            if constexpr (CELL == LSTM || CELL == GRU_AFTER) current = pair_of(left[turn][NOW]);
+            UNROLL for (int g = 0; g < GATES; ++g) gate[g] = pair_of(left[turn][g]);
             UNROLL for (int e = 0; e < 2; ++e) {
                 const float d = d_state.v[e] + d_output.v[e];
                 if constexpr (CELL == TANH || CELL == RELU) {
@@ -215,28 +235,38 @@ KERNEL backward(const Backward all) {
                 }
             }
             if (inside) place.value(0, pass, task) = d_state;
-            UNROLL for (int slot = CELL == GRU_BEFORE; slot < SLOTS; ++slot)
-                exchange(a.sums, at + slot * WIDTH, inside ? d_sums[slot] : Pair{{0.0f, 0.0f}});
+            UNROLL for (int slot = CELL == GRU_BEFORE; slot < SLOTS; ++slot) {
+                const Pair shown = inside ? d_sums[slot] : Pair{{0.0f, 0.0f}};
+                exchange(a.sums, at + slot * WIDTH, shown);
+                if constexpr (ALONE) if (slot < GATES) hand_on(place.kept, task.row, slot * WIDTH + task.unit, shown);
+            }
         }
         if constexpr (CELL == GRU_BEFORE) {
-            const char* d_n = a.sums + row * SLOTS_BYTES + 2 * STATE_BYTES;
-            second.look(d_n, SLOTS_BYTES, place.count(pass), all.pause);
-            second(d_n, SLOTS_BYTES, place.count(pass), true, place.shares);
+            if constexpr (ALONE) {
+                join_block();
+                second(place.kept + 2 * STATE_BYTES, place.shares);
+            } else {
+                const char* d_n = a.sums + row * SLOTS_BYTES + 2 * STATE_BYTES;
+                second.look(d_n, SLOTS_BYTES, place.count(pass), all.pause);
+                second(d_n, SLOTS_BYTES, place.count(pass), true, place.shares);
+            }
             join_block();
             EACH_TASK(place, pass) partial[turn] = Second::total(place.shares, 0, task);
-            join_block();
+            if constexpr (!ALONE) join_block();
             EACH_TASK(place, pass) {
                 const bool inside = t < place.ends[pass * ROWS + task.row];
                 const float scale = factor(all, row + task.row);
-                const Pair r = pair_of(gates[turn][0]), h = pair_of(before[turn]);
+                const Pair r = pair_of(left[turn][0]), h = pair_of(left[turn][BEFORE]);
                 Pair d_r = {{0.0f, 0.0f}};
                 if (inside) UNROLL for (int e = 0; e < 2; ++e) {
                     d_r.v[e] = partial[turn].v[e] * h.v[e] * r.v[e] * (1.0f - r.v[e]);
                     place.value(0, pass, task).v[e] += partial[turn].v[e] * r.v[e] * scale;
                 }
                 exchange(a.sums, (row + task.row) * SLOTS_PITCH + task.unit, d_r);
+                if constexpr (ALONE) hand_on(place.kept, task.row, task.unit, d_r);
             }
         }
+        if constexpr (ALONE) join_block();
     }
     ROLLED for (int pass = 0; pass < PASSES; ++pass) EACH_TASK(place, pass) {
         const long long row = place.group_row + pass * ROWS + task.row, at = row * WIDTH + task.unit;

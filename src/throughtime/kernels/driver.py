@@ -176,7 +176,7 @@ def text(files: tuple[str, ...]) -> str:
 
 def machine_code(source: str, constants: Mapping[str, int], capability: tuple[int, int]) -> bytes:
     """Return the compiled source, from the cache if an earlier run has stored it."""
-    options = [f"--gpu-architecture=sm_{capability[0]}{capability[1]}", "--std=c++17"]
+    options = [f"--gpu-architecture=sm_{capability[0]}{capability[1]}", "--std=c++17", "-default-device"]
     options += [f"-D{name}={value}" for name, value in sorted(constants.items())]
     version = (ctypes.c_int * 2)()
     _nvrtc().nvrtcVersion(ctypes.byref(version, 0), ctypes.byref(version, 4))

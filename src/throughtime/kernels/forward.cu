@@ -30,6 +30,8 @@ using Second = Product<1, STATE_BYTES, STATE_BYTES, HELD_N, CELL == GRU_BEFORE ?
 constexpr int GATES_PITCH = DIRECTIONS * GATES * WIDTH;  // from one row of gates to the next
 constexpr int SHARES = Main::SHARE_BYTES, STAGED_AT = SHARES + AFTER_SHARES;
 static_assert(SPLIT == 1, "only a backward pass is worth a second exchange");
+static_assert(!ALONE || KEPT == (CELL == GRU_BEFORE ? 2 : 1) * WIDTH, "what is handed on: the state, and r h");
+static_assert(!ALONE || LOADED == GATES, "what comes later: the projected input of each gate");
 static_assert(STAGED_AT + Main::BYTES + (CELL == GRU_BEFORE ? Second::BYTES : 0) == SHARED_BYTES,
               "the host and the kernel disagree about shared memory");
 
@@ -50,6 +52,7 @@ KERNEL forward(const Forward all) {
         if constexpr (CELL == LSTM)
             place.value(1, pass, task) = all.span.resumes ? *all.span.value(1, batch, row, task.unit)
                                                           : load_pair(a.memory, row * WIDTH + task.unit);
+        if constexpr (ALONE) hand_on(place.kept, task.row, task.unit, h);
         ROLLED for (long long t = longest; t < all.steps; ++t) {
             store_pair(a.states, (t * batch + row) * PITCH + task.unit, a.reads_back ? h : none);
             if constexpr (CELL == GRU_BEFORE) store_pair(a.extra, (t * batch + row) * WIDTH + task.unit, none);
@@ -63,26 +66,47 @@ KERNEL forward(const Forward all) {
     const auto look = [&](int step, int pass, int cycles) {
         product.look(before(step, pass), PITCH_BYTES, place.count(pass), cycles);
     };
+    // Everything that a step needs from memory, and where it lies.
+    const auto each_projected = [&](int step, int pass, const OwnTask& task, auto use) {
+        const long long row = time(step) * batch + place.group_row + pass * ROWS + task.row;
+        UNROLL for (int gate = 0; gate < GATES; ++gate) use(gate, a.projected, row * GATES_PITCH + gate * WIDTH + task.unit);
+    };
+    const Later later{place.kept + ROWS_BYTES};
+    const auto copy_projected = [&](int step) {
+        if (step < longest) EACH_TASK(place, 0) each_projected(step, 0, task,
+            [&](int gate, const char* base, long long index) { later.copy(step, task, gate, base, index); });
+        end_copies();
+    };
     if (AHEAD && longest > 0) look(0, 0, 0);
+    if constexpr (ALONE) {
+        ROLLED for (int step = 0; step < STEPS_AHEAD; ++step) copy_projected(step);
+        join_block();
+    }
     ROLLED for (int step = 0; step < longest; ++step) ROLLED for (int pass = 0; pass < PASSES; ++pass) {
         const int t = time(step);
         const long long row = t * batch + place.group_row + pass * ROWS;  // of the pass's first, in all rows
         Raw projected[TASKS_EACH][GATES];
-        EACH_TASK(place, pass) UNROLL for (int gate = 0; gate < GATES; ++gate) projected[turn][gate] =
-            load_raw(a.projected, (row + task.row) * GATES_PITCH + gate * WIDTH + task.unit);
-        if (!AHEAD && step + 1 < longest) EACH_TASK(place, pass) UNROLL for (int gate = 0; gate < GATES; ++gate) {
-            const long long next = row + (a.reads_back ? -batch : batch) + task.row;
-            fetch(a.projected + (next * GATES_PITCH + gate * WIDTH + task.unit) * ELEMENT);
+        if constexpr (ALONE) {
+            await_copies<STEPS_AHEAD - 1>();
+            EACH_TASK(place, pass) UNROLL for (int gate = 0; gate < GATES; ++gate)
+                projected[turn][gate] = later.take(step, task, gate);
+            copy_projected(step + STEPS_AHEAD);
+            product(place.kept, place.shares);
+        } else {
+            EACH_TASK(place, pass) each_projected(step, pass, task,
+                [&](int gate, const char* base, long long index) { projected[turn][gate] = load_raw(base, index); });
+            if (!AHEAD && step + 1 < longest) EACH_TASK(place, pass) each_projected(step + 1, pass, task,
+                [&](int, const char* base, long long index) { fetch(base + index * ELEMENT); });
+            if (!AHEAD) look(step, pass, step > 0 ? all.pause : 0);
+            product(before(step, pass), PITCH_BYTES, place.count(pass), step > 0, place.shares);
+            if (AHEAD && pass + 1 < PASSES) look(step, pass + 1, 0);
+            else if (AHEAD && step + 1 < longest) look(step + 1, 0, 0);
         }
-        if (!AHEAD) look(step, pass, step > 0 ? all.pause : 0);
-        product(before(step, pass), PITCH_BYTES, place.count(pass), step > 0, place.shares);
-        if (AHEAD && pass + 1 < PASSES) look(step, pass + 1, 0);
-        else if (AHEAD && step + 1 < longest) look(step + 1, 0, 0);
         join_block();
         Pair sums[TASKS_EACH][FED];
         EACH_TASK(place, pass) UNROLL for (int gate = 0; gate < FED; ++gate) sums[turn][gate] =
             Main::total(place.shares, gate, task);
-        join_block();
+        if constexpr (!ALONE) join_block();
         Pair update[TASKS_EACH], sums_n[TASKS_EACH];
         if constexpr (CELL == GRU_BEFORE) {
             EACH_TASK(place, pass) {
@@ -95,13 +119,19 @@ KERNEL forward(const Forward all) {
                     shown.v[e] = t < place.ends[pass * ROWS + task.row] ? r.v[e] * h.v[e] : 0.0f;
                 }
                 exchange(a.extra, (row + task.row) * WIDTH + task.unit, shown);
+                if constexpr (ALONE) hand_on(place.kept, task.row, WIDTH + task.unit, shown);
                 if (all.keeps) store_pair(a.projected, (row + task.row) * GATES_PITCH + task.unit, r);
             }
-            second.look(a.extra + row * STATE_BYTES, STATE_BYTES, place.count(pass), all.pause);
-            second(a.extra + row * STATE_BYTES, STATE_BYTES, place.count(pass), true, place.shares);
+            if constexpr (ALONE) {
+                join_block();
+                second(place.kept + STATE_BYTES, place.shares);
+            } else {
+                second.look(a.extra + row * STATE_BYTES, STATE_BYTES, place.count(pass), all.pause);
+                second(a.extra + row * STATE_BYTES, STATE_BYTES, place.count(pass), true, place.shares);
+            }
             join_block();
             EACH_TASK(place, pass) sums_n[turn] = Second::total(place.shares, 0, task);
-            join_block();
+            if constexpr (!ALONE) join_block();
         }
         EACH_TASK(place, pass) {
             const bool inside = t < place.ends[pass * ROWS + task.row];
@@ -144,6 +174,7 @@ KERNEL forward(const Forward all) {
             // Past a row's end the outputs are zero, but what reads from the right has yet to begin with its state.
             const Pair shown = inside ? following : a.reads_back ? h : Pair{{0.0f, 0.0f}};
             exchange(a.states, (row + task.row) * PITCH + task.unit, shown);
+            if constexpr (ALONE) hand_on(place.kept, task.row, task.unit, shown);
             if (inside) {
                 place.value(0, pass, task) = following;
                 if constexpr (CELL == LSTM) place.value(1, pass, task) = memory;
@@ -155,6 +186,7 @@ KERNEL forward(const Forward all) {
                 }
             }
         }
+        if constexpr (ALONE) join_block();
     }
     ROLLED for (int pass = 0; pass < PASSES; ++pass) EACH_TASK(place, pass) {
         const long long row = place.group_row + pass * ROWS + task.row;

@@ -17,12 +17,16 @@
 // lane's two sums belong to two neighbouring units, which fill one exchanged word. An instruction takes eight such
 // pairs; they are counted gate after gate, so that UNITS need not be a multiple of 16.
 //
+// A small layer needs no exchange between blocks: with ALONE, a block has all units of its rows, and what a step gives
+// goes to the next one through shared memory. The rows of weights are then dealt to GROUPS of warps: if each warp
+// multiplied its share for all units, the warps' shares would be too many to add up.
+//
 // A layer may have two directions, the second of which reads from the right. Their rows lie side by side in what
 // both share: states, gates and gradients of sums. A launch runs one of them, or both side by side, each in its own
 // blocks. Times are those of the sequence: a row that reads from the right begins at its own end.
 //
-// Constants from the host: CELL, KIND, WIDTH, DIRECTIONS, UNITS, SPLIT, ROWS, PASSES, WARPS, HELD, STAGED, HELD_N,
-// STAGED_N, RING, BATCH, SHARED_BYTES.
+// Constants from the host: CELL, KIND, WIDTH, DIRECTIONS, UNITS, SPLIT, ALONE, KEPT, LOADED, ROWS, PASSES, WARPS, GROUPS,
+// HELD, STAGED, HELD_N, STAGED_N, RING, BATCH, SHARED_BYTES.
 
 enum Cells { TANH, RELU, GRU_AFTER, GRU_BEFORE, LSTM };
 
@@ -30,8 +34,12 @@ constexpr word VOID = 0xffffffffu;  // no conversion or operation makes this NaN
 constexpr int PATIENCE = 1 << 23;   // looks at a value that does not come (some seconds) before a block gives up
 constexpr int CHUNK = 64;  // bytes of the inner dimension for two matrix instructions
 constexpr int BLOCKS = (WIDTH + UNITS - 1) / UNITS * SPLIT;  // of one group of rows
-constexpr int PAIRS = UNITS / 2, OWN_PAIRS = PAIRS / SPLIT, ROW_TILES = ROWS / 8;
+constexpr int PAIRS = UNITS / 2, OWN_PAIRS = PAIRS / SPLIT, ROW_TILES = (ROWS + 7) / 8;
 static_assert(UNITS % (2 * SPLIT) == 0, "blocks that share their units finish pairs of them, all the same number");
+static_assert(!ALONE || (BLOCKS == 1 && UNITS == WIDTH && PASSES == 1 && ROWS <= 8 && RING == 0),
+              "one block has all units of at most 8 rows, and all weights on the chip");
+constexpr int PARTS = WARPS / GROUPS;  // into which the inner dimension is cut, one for each warp of a group
+static_assert(PARTS * GROUPS == WARPS, "all groups have the same number of warps");
 constexpr int GATES = CELL == LSTM ? 4 : CELL <= RELU ? 1 : 3;
 constexpr int SLOTS = CELL == GRU_AFTER ? 4 : GATES;  // gradients of sums; after: q, r, z, n with q = W_n h + b
 constexpr int FED = CELL == GRU_BEFORE ? 2 : GATES;   // gates that the state feeds at once
@@ -40,6 +48,10 @@ constexpr int PITCH = DIRECTIONS * WIDTH, PITCH_BYTES = PITCH * ELEMENT;  // fro
 // With three passes or more, what the next one needs is there before this one ends, and is looked for then.
 constexpr bool AHEAD = PASSES > 2 && CELL != GRU_BEFORE;
 
+INLINE word rounded(word value) {
+    if constexpr (KIND == TF32) return round_tf32(value);
+    else return value;
+}
 INLINE word never_void(word value) { return value == VOID ? 0x7fffffffu : value; }
 
 INLINE void exchange(char* base, long long index, Pair pair) {
@@ -47,12 +59,19 @@ INLINE void exchange(char* base, long long index, Pair pair) {
     else show(base + 4 * index, never_void(as_word(pair.v[0])), never_void(as_word(pair.v[1])));
 }
 
+// With ALONE: rows in shared memory, KEPT numbers each, for the next product. The pitch is an odd number of chunks, so
+// that no two lanes read the same bank.
+constexpr int ROW_PITCH = ((KEPT * ELEMENT + CHUNK - 1) / CHUNK | 1) * CHUNK, ROWS_BYTES = ALONE ? ROWS * ROW_PITCH : 0;
+
+INLINE void hand_on(char* rows, int row, int index, Pair pair) {
+    char* at = rows + row * ROW_PITCH + index * ELEMENT;
+    if constexpr (ELEMENT == 2) *reinterpret_cast<word*>(at) = packed(pair);
+    else *reinterpret_cast<Two*>(at) = {rounded(as_word(pair.v[0])), rounded(as_word(pair.v[1]))};
+}
+
 INLINE bool missing(Words f) { return (f.x == VOID) | (f.y == VOID) | (f.z == VOID) | (f.w == VOID); }
 
-INLINE Words rounded(Words f) {
-    if constexpr (KIND == TF32) return {round_tf32(f.x), round_tf32(f.y), round_tf32(f.z), round_tf32(f.w)};
-    else return f;
-}
+INLINE Words rounded(Words f) { return {rounded(f.x), rounded(f.y), rounded(f.z), rounded(f.w)}; }
 
 // c += A B for one instruction's depth; float32 as three products of tf32 halves, exact to some 2^-21.
 INLINE void accumulate(float (&c)[4], word a0, word a1, word a2, word a3, word b0, word b1) {
@@ -73,7 +92,7 @@ INLINE void accumulate(float (&c)[4], word a0, word a1, word a2, word a3, word b
 }
 
 // The weights of GATE_COUNT gates of the block's units, DEPTH bytes of rows that are ROW_BYTES apart, times the
-// rows of an exchanged tensor.
+// rows of an exchanged tensor, or with ALONE, of one in shared memory.
 //
 // A warp's share of the inner dimension is EACH chunks. The weights of the first ones are held in registers,
 // those of the next staged in shared memory. What is left streams through a ring in shared memory, round and
@@ -81,13 +100,17 @@ INLINE void accumulate(float (&c)[4], word a0, word a1, word a2, word a3, word b
 // what it has itself put into shared memory, so none of this waits for another thread.
 template <int GATE_COUNT, int DEPTH, int ROW_BYTES, int IN_REGISTERS, int IN_SHARED>
 struct Product {
-    static constexpr int TILES = (GATE_COUNT * PAIRS + 7) / 8;
-    static constexpr int STRIDE = WARPS * CHUNK;  // bytes from one chunk of a warp to its next
+    static constexpr int TILES = ((GATE_COUNT * PAIRS + 7) / 8 + GROUPS - 1) / GROUPS;  // of a warp
+    static constexpr int ALL_TILES = TILES * GROUPS;
+    static constexpr int STRIDE = PARTS * CHUNK;  // bytes from one chunk of a warp to its next
     static constexpr int EACH = (DEPTH + STRIDE - 1) / STRIDE;
     static constexpr int HELD_CHUNKS = IN_REGISTERS < EACH ? IN_REGISTERS : EACH;
     static constexpr int LEFT = EACH - HELD_CHUNKS, STAGED_CHUNKS = IN_SHARED < LEFT ? IN_SHARED : LEFT;
     static constexpr int STREAMED = LEFT - STAGED_CHUNKS, SLOTS_IN_RING = STREAMED > 0 ? RING : 0;
-    static constexpr int SHARE_BYTES = WARPS * TILES * ROW_TILES * 2 * 32 * 8;
+    // With ALONE, shares lie row by row. Their pitch keeps lanes that write four rows from the same banks.
+    static constexpr int SHARE_PITCH = ALL_TILES * 8 + 2;
+    static constexpr int SHARE_PART = ALONE ? ROWS * SHARE_PITCH : ALL_TILES * ROW_TILES * 2 * 32;
+    static constexpr int SHARE_BYTES = PARTS * SHARE_PART * 8;
     static constexpr int BYTES = (STAGED_CHUNKS + SLOTS_IN_RING) * TILES * 2 * WARPS * 32 * 16;
     static_assert(STREAMED == 0 || RING > 0, "what neither registers nor shared memory hold needs a ring");
     static constexpr int UNROLLED = (HELD_CHUNKS + BATCH - 1) / BATCH * BATCH;
@@ -102,7 +125,9 @@ struct Product {
     Words coming[BATCH][ROW_TILES];         // the first of the rows' words, under way
 
     static INLINE int lane() { return thread_number() % 32; }
-    static INLINE int offset() { return thread_number() / 32 * CHUNK + lane() % 4 * 16; }
+    static INLINE int part() { return thread_number() / 32 / GROUPS; }
+    static INLINE int number_of(int tile) { return tile * GROUPS + thread_number() / 32 % GROUPS; }
+    static INLINE int offset() { return part() * CHUNK + lane() % 4 * 16; }
     static INLINE bool exists(int chunk) {  // only a warp's last chunk may lie past the end
         return EACH * STRIDE <= DEPTH || chunk < EACH - 1 || (EACH - 1) * STRIDE + offset() < DEPTH;
     }
@@ -118,7 +143,8 @@ struct Product {
         room = reinterpret_cast<Words*>(memory) + thread_number();
         weights = weight + offset();
         UNROLL for (int tile = 0; tile < TILES; ++tile) {
-            const int pair = tile * 8 + lane() / 4, gate = pair / PAIRS, unit = first_unit + pair % PAIRS * 2;
+            const int pair = number_of(tile) * 8 + lane() / 4, gate = pair / PAIRS;
+            const int unit = first_unit + pair % PAIRS * 2;
             // Sums of units and gates that are not there are never looked at, so any weights serve for them.
             row_at[tile] = ((gate < GATE_COUNT ? gate : 0) * WIDTH + (unit < WIDTH ? unit : 0)) * ROW_BYTES;
         }
@@ -232,24 +258,55 @@ struct Product {
             advance<true>(sums, coming, first, rows, count, waits);
         ROLLED for (int first = UNROLLED; first < EACH; first += BATCH)
             advance<false>(sums, coming, first, rows, count, waits);
-        const int warp = thread_number() / 32;
+        leave(sums, shares);
+    }
+
+    // The same with rows in shared memory, where `hand_on` has put them.
+    INLINE void operator()(const char* source, Pair* shares) {
+        Sums sums = {};
+        UNROLL for (int first = 0; first < UNROLLED; first += BATCH) advance<true>(sums, source, first);
+        ROLLED for (int first = UNROLLED; first < EACH; first += BATCH) advance<false>(sums, source, first);
+        leave(sums, shares);
+    }
+
+    template <bool MAYBE_HELD> INLINE void advance(Sums& sums, const char* source, int first) {
+        Found found;
+        UNROLL for (int i = 0; i < BATCH; ++i) {
+            found[i][0] = {0, 0, 0, 0};
+            if (first + i < EACH && exists(first + i) && lane() / 4 < ROWS) found[i][0] =
+                *reinterpret_cast<const Words*>(source + lane() / 4 * ROW_PITCH + offset() + (first + i) * STRIDE);
+        }
+        multiply<MAYBE_HELD>(sums, found, first);
+    }
+
+    static INLINE void leave(Sums& sums, Pair* shares) {
         UNROLL for (int tile = 0; tile < TILES; ++tile) UNROLL for (int j = 0; j < ROW_TILES; ++j) {
             float (&sum)[4] = sums[0][tile][j];
             UNROLL for (int chain = 1; chain < CHAINS; ++chain)
                 UNROLL for (int i = 0; i < 4; ++i) sum[i] += sums[chain][tile][j][i];
-            Pair* share = shares + ((warp * TILES + tile) * ROW_TILES + j) * 2 * 32 + lane();
-            share[0] = {{sum[0], sum[2]}}, share[32] = {{sum[1], sum[3]}};
+            const Pair first = {{sum[0], sum[2]}}, second = {{sum[1], sum[3]}};
+            Pair* share = shares + part() * SHARE_PART;
+            if constexpr (ALONE) {
+                const int row = lane() % 4 * 2;
+                share += row * SHARE_PITCH + number_of(tile) * 8 + lane() / 4;
+                if (row < ROWS) share[0] = first;
+                if (row + 1 < ROWS) share[SHARE_PITCH] = second;
+            } else {
+                share += (number_of(tile) * ROW_TILES + j) * 2 * 32 + lane();
+                share[0] = first, share[32] = second;
+            }
         }
     }
 
     // All warps' shares of one gate for one task, always added in the same order.
     template <typename AnyTask> static INLINE Pair total(const Pair* shares, int gate, const AnyTask& task) {
         const int counted = gate * PAIRS + task.pair;
-        const Pair* first = shares + (counted / 8 * ROW_TILES * 2 + task.rows) * 32 + counted % 8 * 4 + lane() % 4;
+        const Pair* first = shares + (ALONE ? task.row * SHARE_PITCH + counted
+            : (counted / 8 * ROW_TILES * 2 + task.rows) * 32 + counted % 8 * 4 + lane() % 4);
         Pair sum = {{0, 0}}, other = {{0, 0}};  // two chains of additions, for the latency's sake
-        UNROLL for (int warp = 0; warp < WARPS; ++warp) {
-            const Pair share = first[warp * TILES * ROW_TILES * 2 * 32];
-            Pair& chain = warp % 2 ? other : sum;
+        UNROLL for (int part = 0; part < PARTS; ++part) {
+            const Pair share = first[part * SHARE_PART];
+            Pair& chain = part % 2 ? other : sum;
             chain.v[0] += share.v[0], chain.v[1] += share.v[1];
         }
         sum.v[0] += other.v[0], sum.v[1] += other.v[1];

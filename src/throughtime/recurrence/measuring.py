@@ -19,7 +19,8 @@ from throughtime.kernels.elements import round_up_units
 from throughtime.recurrence.costs import TimedCall
 from throughtime.recurrence.persistent import find_form, find_kind, run_layers
 from throughtime.recurrence.persistent_call import FILES
-from throughtime.recurrence.persistent_plan import KernelTask, candidates
+from throughtime.recurrence.persistent_choice import candidates
+from throughtime.recurrence.persistent_plan import KernelTask
 
 Step = Callable[[], Any]
 MAKERS: dict[str, Callable[[int, int], Cell]] = {

@@ -14,9 +14,10 @@ from throughtime.kernels.elements import KINDS, ElementKind, round_up_units
 from throughtime.recurrence.backend import Result, first_order
 from throughtime.recurrence.persistent_backward import ENTERING, build_backward
 from throughtime.recurrence.persistent_call import Call
+from throughtime.recurrence.persistent_choice import best
 from throughtime.recurrence.persistent_forward import build_forward
 from throughtime.recurrence.persistent_memory import allocate
-from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan, best
+from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan
 from throughtime.recurrence.persistent_replay import RECORDINGS, ReplayedRecurrence
 
 

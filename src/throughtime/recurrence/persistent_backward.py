@@ -172,7 +172,8 @@ class _Builder:
         call, form, width = self.call, self.call.form, self.call.width
         sums = self.memory.allocate(call.steps * call.batch, call.directions * form.slots * width)
         size = call.steps * call.batch * call.directions * form.slots * width * call.kind.size
-        self.copies.mark_unwritten(At(sums), size)
+        if not self.kernel.alone:
+            self.copies.mark_unwritten(At(sums), size)
         cells = range(layer * call.directions, (layer + 1) * call.directions)
         transposed = [self._transpose_weights(FIRST_RECURRENT + cell) for cell in cells]
         ends = [(self._take_end(cell, 0), self._take_end(cell, 1)) for cell in cells]

@@ -132,6 +132,7 @@ class Kernel(NamedTuple):
     blocks: int
     pause: int
     split: int  # blocks that share their units
+    alone: bool  # a block has all units, so that blocks exchange nothing
     first_directions: tuple[int, ...]  # of each launch
     spans: tuple[range, ...]  # the steps of each launch of a layer, from the first on
 
@@ -149,11 +150,13 @@ def prepare_kernel(call: Call, backward: bool) -> Kernel:
     assert arrangement is not None
     plan, beside = arrangement.plan, arrangement.beside
     name = "backward" if backward else "forward"
-    kernel = driver.build(name, (*FILES, f"{name}.cu"), plan.constants(task), call.device, together=True)
+    files, constants = (*FILES, f"{name}.cu"), plan.constants(task)
+    kernel = driver.build(name, files, constants, call.device, together=not plan.alone)
     each = -(-call.steps // arrangement.spans)
     spans = [range(first, min(first + each, call.steps)) for first in range(0, call.steps, each)]
     directions = tuple(range(0, call.directions, beside))
-    return Kernel(kernel, plan.blocks(task) * beside, plan.pause, plan.split, directions, tuple(spans))
+    blocks = plan.blocks(task) * beside
+    return Kernel(kernel, blocks, plan.pause, plan.split, plan.alone, directions, tuple(spans))
 
 
 def set_precision(kind: ElementKind) -> contextlib.AbstractContextManager[None]:

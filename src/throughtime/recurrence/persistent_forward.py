@@ -58,12 +58,12 @@ class _Cell(NamedTuple):
 def build_forward(call: Call) -> ForwardProgram:
     """Work out the forward pass of this call."""
     copies, memory = Copies(call.kind, call.device), Allocations(FIRST_OWN + call.cells * len(OWN))
-    entering = _enter(call, copies, memory)
+    entering, kernel = _enter(call, copies, memory), prepare_kernel(call, False)
     tensors = []
     for layer in range(call.layers):
         weight, bias = _join_weights(call, layer, copies, memory)
         cells = [_prepare_cell(call, number, copies, memory) for number in _cells_of(call, layer)]
-        tensors.append((weight, bias, *_prepare_states(call, layer, copies, memory), cells))
+        tensors.append((weight, bias, *_prepare_states(call, layer, kernel, copies, memory), cells))
     closing = Copies(call.kind, call.device)
     outputs = _tighten_outputs(call, tensors[-1][2], closing, memory)
     ends = [
@@ -79,7 +79,7 @@ def build_forward(call: Call) -> ForwardProgram:
         entering,
         *(_own(one, "weight_hh") for one in range(call.cells)),
     ]
-    gates, below, kernel = -1, -1, prepare_kernel(call, False)
+    gates, below = -1, -1
     for layer, (weight, bias, states, kept, cells) in enumerate(tensors):
         if call.keeps or layer == 0:
             gates = memory.allocate(call.steps * call.batch, call.directions * call.form.gates * call.width)
@@ -207,17 +207,20 @@ def _prepare_cell(call: Call, cell: int, copies: Copies, memory: Allocations) ->
     return _Cell(recurrent, bias_hn, ends)
 
 
-def _prepare_states(call: Call, layer: int, copies: Copies, memory: Allocations) -> tuple[int, int | None]:
+def _prepare_states(
+    call: Call, layer: int, kernel: Kernel, copies: Copies, memory: Allocations
+) -> tuple[int, int | None]:
     """Allocate the states of a layer, and memories or what only GRUs keep; fill in the first of them."""
     form, steps, batch, width, element = call.form, call.steps, call.batch, call.width, call.kind.size
     layout, one = StateLayout.of(call), call.batch * call.width * call.kind.size
     states, kept = memory.allocate(layout.blocks, batch, call.row), None
-    copies.mark_unwritten(layout.outputs(states), steps * batch * call.row * element)
+    if not kernel.alone:
+        copies.mark_unwritten(layout.outputs(states), steps * batch * call.row * element)
     if form is Form.LSTM:
         kept = memory.allocate(call.directions, steps + 1 if call.keeps else 1, batch, width)
     elif form is Form.GRU_BEFORE or (form is Form.GRU_AFTER and call.keeps):
         kept = memory.allocate(call.directions, steps, batch, width)
-        if form is Form.GRU_BEFORE:  # it is exchanged
+        if form is Form.GRU_BEFORE and not kernel.alone:  # it is exchanged
             copies.mark_unwritten(At(kept), call.directions * steps * one)
     for direction, cell in enumerate(_cells_of(call, layer)):
         first = layout.first(states, direction, call.reads_backwards(direction))

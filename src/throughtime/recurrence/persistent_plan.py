@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
-import math
 from dataclasses import asdict, dataclass, replace
 from enum import IntEnum
-from typing import NamedTuple
 
 from throughtime.kernels.elements import ElementKind
 
@@ -62,6 +58,12 @@ class KernelTask:
         """Number of gates per unit that one product yields."""
         return 1 if self.backward else self.form.num_fed_gates
 
+    @property
+    def loaded(self) -> int:
+        """Number of values per unit that a step needs from memory."""
+        kept = {Form.TANH: 1, Form.RELU: 1, Form.GRU_BEFORE: 2}.get(self.form, 3) if self.backward else 0
+        return self.form.gates + kept
+
     def depths(self) -> tuple[int, int]:
         """Bytes of the inner dimension of the product of a step, and of its second product (0 if none)."""
         state = self.width * self.kind.size
@@ -75,7 +77,7 @@ class Plan:
     """The numbers a kernel is compiled with."""
 
     units: int = 16  # hidden units whose sums a block computes, an even number
-    rows: int = 8  # rows of the batch in one pass, a multiple of 8
+    rows: int = 8  # rows of the batch in one pass, a multiple of 8; at most 8 if a block is alone
     passes: int = 1  # passes a block makes at each step
     warps: int = 8
     held: int = 0  # chunks of a warp's weights in registers
@@ -86,6 +88,13 @@ class Plan:
     batch: int = 2  # chunks of the state under way at a time
     pause: int = 0  # clock cycles before a block first looks for what the others give
     split: int = 1  # blocks that share their units, each for some of the gates (backward only)
+    alone: bool = False  # a block has all units: what a step gives goes to the next through shared memory
+    groups: int = 1  # groups of warps, to which the rows of the weights are dealt
+
+    @property
+    def parts(self) -> int:
+        """Number of parts into which the inner dimension is cut, one for each warp of a group."""
+        return self.warps // self.groups
 
     def blocks(self, task: KernelTask) -> int:
         """Number of blocks of a launch."""
@@ -101,31 +110,48 @@ class Plan:
         return first // self.split, second
 
     def tiles(self, gates: int) -> int:
-        """Number of instructions with 16 rows of weights that the units of a block need for some gates."""
-        return -(-gates * self.units // 16)
+        """Number of instructions with 16 rows of weights that a warp needs for some gates."""
+        return -(-gates * self.units // 16 // self.groups)
 
     @property
     def own_tiles(self) -> int:
         """The same for one gate of the units that a block finishes."""
         return -(-self.units // self.split // 16)
 
+    @property
+    def tasks(self) -> int:
+        """Number of tasks of all warps, each a pair of units of a row for every lane."""
+        if self.alone:
+            return -(-self.rows * self.units // 2 // LANES)
+        return self.own_tiles * (self.rows // 8) * 2
+
     def chunks_per_warp(self, depth: int) -> int:
         """Number of chunks of the inner dimension per warp."""
-        return -(-depth // (CHUNK * self.warps))
+        return -(-depth // (CHUNK * self.parts))
 
     def chunk_bytes(self, gates: int) -> int:
         """Bytes of shared memory for one chunk of the weights of every warp."""
         return self.tiles(gates) * 2 * self.warps * LANES * 16
 
     def working_bytes(self, task: KernelTask) -> int:
-        """Bytes of shared memory without weights: partial sums of the warps, running values, row lengths."""
-        row_tiles = self.rows // 8
-        shares = self.warps * self.tiles(task.tiles) * row_tiles * 2 * LANES * 8
-        return (
-            shares
-            + 2 * self.passes * self.own_tiles * row_tiles * 2 * LANES * 8
-            + self.passes * self.rows * 4
-        )
+        """Bytes of shared memory without weights.
+
+        These are partial sums of the warps, running values, row lengths, and rows to hand on.
+        """
+        ends, running = -(-self.passes * self.rows // 4) * 16, 2 * self.passes * self.tasks * LANES * 8
+        tiles = self.tiles(task.tiles)
+        if self.alone:
+            shares = self.parts * self.rows * (tiles * self.groups * 8 + 2) * 8
+            pitch = (-(-self.kept(task) * task.kind.size // CHUNK) | 1) * CHUNK
+            later = STEPS_AHEAD * task.loaded * self.tasks * LANES * 2 * task.kind.size
+            return shares + running + ends + self.rows * pitch + later
+        return self.warps * tiles * (self.rows // 8) * 2 * LANES * 8 + running + ends
+
+    def kept(self, task: KernelTask) -> int:
+        """Numbers in a row that a block with all units hands on to its next product."""
+        if not self.alone:
+            return 0
+        return task.width * (task.form.gates if task.backward else 1 + (task.form is Form.GRU_BEFORE))
 
     def shared_bytes(self, task: KernelTask) -> int:
         """Bytes of shared memory of a block."""
@@ -145,9 +171,9 @@ class Plan:
 
     def constants(self, task: KernelTask) -> dict[str, int]:
         """The constants that the source of the kernel needs."""
-        own = {name.upper(): value for name, value in asdict(self).items() if name != "pause"}
+        own = {name.upper(): int(value) for name, value in asdict(self).items() if name != "pause"}
         values = {"CELL": int(task.form), "KIND": int(task.kind), "WIDTH": task.width}
-        values["DIRECTIONS"] = task.directions
+        values |= {"DIRECTIONS": task.directions, "KEPT": self.kept(task), "LOADED": task.loaded}
         return {**values, **own, "SHARED_BYTES": self.shared_bytes(task)}
 
 
@@ -157,6 +183,8 @@ WORKING, WORKING_PER_TILE, WORKING_ROLLED, WORKING_AHEAD = 56, 6, 8, 12
 not hold; for looking ahead with three passes or more. With these few plans spill, and some words only."""
 LOADS = (48, 24, 12)
 """Registers for the part of the state that is being loaded: the fewer, the more weights can be held."""
+STEPS_AHEAD = 4
+"""Steps for which a block that has all units keeps what they need from memory."""
 RING_BYTES = 32768
 """Bytes of shared memory through which weights stream that do not fit on the chip."""
 
@@ -171,16 +199,21 @@ def fit_plan(
     *,
     split: int = 1,
     loads: int = LOADS[0],
+    groups: int | None = None,
 ) -> Plan | None:
-    """Return a plan that keeps as many weights on the chip as fit, or None if nothing fits."""
-    plan = Plan(units, rows, passes, warps, split=split)
+    """Return a plan that keeps as many weights on the chip as fit, or None if nothing fits.
+
+    With `groups` it is a plan for a block that has all units.
+    """
+    alone = groups is not None
+    plan = Plan(units, rows, passes, warps, split=split, alone=alone, groups=groups or 1)
     chunks, chunks_n = (plan.chunks_per_warp(depth) for depth in plan.depths(task))
-    tiles, tiles_n, row_tiles = plan.tiles(task.tiles), plan.tiles(1), rows // 8
+    tiles, tiles_n, row_tiles = plan.tiles(task.tiles), plan.tiles(1), -(-rows // 8)
     sums = max(16, tiles * row_tiles * 4)
     free = min(255, REGISTERS // (LANES * warps)) - WORKING - WORKING_PER_TILE * row_tiles - sums
     free -= WORKING_AHEAD if passes > 2 else 0
     batch = min(chunks, max(1, loads // (4 * row_tiles)))
-    while (left := free - _loads(batch, row_tiles, chunks)) < 0 and batch > 1:
+    while (left := free - _loads(batch, row_tiles, 0 if alone else chunks)) < 0 and batch > 1:
         batch -= 1
     room = shared_limit - plan.working_bytes(task)
     if left < 0 or room < 0:
@@ -194,6 +227,8 @@ def fit_plan(
     ring, chunk, chunk_n = 0, plan.chunk_bytes(task.tiles), plan.chunk_bytes(1)
     staged, staged_n = wanted, wanted_n
     if wanted * chunk + wanted_n * chunk_n > room:
+        if alone:
+            return None
         ring = max(2, RING_BYTES // chunk)
         room -= ring * (chunk + (chunk_n if wanted_n else 0))
         staged = min(wanted, room // chunk)
@@ -206,118 +241,3 @@ def fit_plan(
 def _loads(batch: int, row_tiles: int, each: int) -> int:
     """Return the registers for loading the state: one batch loads while another is multiplied."""
     return batch * row_tiles * 4 * (2 if each > batch else 1)
-
-
-def candidates(task: KernelTask, multiprocessors: int, shared_limit: int) -> list[Plan]:
-    """Return all plans with one multiprocessor per block, those expected to be fastest first."""
-    plans: dict[Plan, None] = {}
-    for units, split in _choose_units(task):
-        groups = multiprocessors // (-(-task.width // units) * split)
-        for rows in (8, 16, 24, 32):
-            if not groups or (rows > 8 and rows - 8 >= task.batch):
-                continue
-            passes = -(-task.batch // (rows * groups))
-            for warps, loads in itertools.product((8, 16), LOADS):
-                plan = fit_plan(task, units, rows, passes, warps, shared_limit, split=split, loads=loads)
-                if plan is not None:
-                    plans[replace(plan, pause=_pause(task, plan))] = None
-    return sorted(plans, key=lambda plan: microseconds(task, plan))
-
-
-def _choose_units(task: KernelTask) -> list[tuple[int, int]]:
-    """Return how many units a block may have, and how many blocks may share them.
-
-    Their gates must fill the 16 rows of each instruction, or nearly so. Blocks can split a product between
-    gates; a second product, as a GRU with reset before has, would have to be split too.
-    """
-    gates, most = task.tiles, 64 if task.backward else 32
-    pairs = [units for units in range(4, most + 1, 2) if -gates * units % 16 * 8 <= gates * units]
-    splits = (
-        [1] if task.form is Form.GRU_BEFORE or not task.backward else range(1, task.form.num_fed_gates + 1)
-    )
-    return [
-        (units, split)
-        for split in splits
-        for units in pairs
-        if task.form.num_fed_gates % split == 0 and units % (2 * split) == 0 and (split > 1 or units <= 32)
-    ]
-
-
-def _pause(task: KernelTask, plan: Plan) -> int:
-    """Return the pause before a block first looks for the state; with several passes it needs none."""
-    if plan.passes > 1:
-        return 0
-    return next(pause for most, pause in PAUSES if microseconds(task, plan) < most)
-
-
-@functools.cache
-def best(task: KernelTask, multiprocessors: int, shared_limit: int) -> Plan | None:
-    """Return the plan expected to be fastest, or None if no plan fits the GPU."""
-    plans = candidates(task, multiprocessors, shared_limit)
-    return plans[0] if plans else None
-
-
-class StepCost(NamedTuple):
-    """Expected microseconds of a step on an H200."""
-
-    latency: float  # exchanges, and what waits for what
-    traffic: float  # bytes and products
-
-
-PASS, GATE, ROUNDING, SPLITTING, UNFILLED = 0.097, 0.0305, 0.015, 0.98, 0.15
-"""Microseconds of a pass, of a gate that a thread computes, of rounding 8 rows of a chunk to tf32, of what
-blocks that share their units give each other, and of units that are no multiple of 16."""
-WAITING = {1: 0.58, 2: 0.30}
-"""Microseconds until the next step sees what a pass leaves, by the number of passes; more fill this time."""
-OWN_BYTE, STREAMED_BYTE, STAGED_BYTE, SHARED_BYTE = 1.72e-5, 1.46e-5, 2.59e-6, 5.5e-6
-INSTRUCTION, MEMORY_BYTE = 5.66e-3, 2.03e-7
-"""Microseconds of a byte that a block takes from L2, that it streams, of staged weights and of the warps'
-shares; of a matrix instruction of a quarter of a multiprocessor; of a byte that all blocks read or write."""
-LAUNCH, OWN_WEIGHT, ALL_WEIGHTS = 1.53, 2.1e-6, 4.3e-7
-"""Microseconds of a launch, and of a byte of weights that a block and that all blocks read at the start.
-
-All of them are fitted to 770 kernels measured on an H200, but for SPLITTING and UNFILLED: those make the
-plans that are chosen for 249 of these kernels the fastest. The time of a kernel is predicted within 11 % (one
-standard deviation), and the plan that would be chosen among the first few is 3 % slower than the fastest.
-"""
-PAUSES = ((1.7, 200), (3.0, 400), (math.inf, 700))
-"""Clock cycles to pause, by the upper bound on the microseconds of a step."""
-
-
-def estimate_step(task: KernelTask, plan: Plan) -> StepCost:
-    """Return the expected time of a step: first it waits, then it multiplies."""
-    latency, traffic = SPLITTING * (plan.split > 1) + UNFILLED * (plan.units % 16 > 0), 0.0
-    tasks = -(-(plan.own_tiles * plan.rows // 8 * 2) // plan.warps)
-    for gates, depth, held, staged in zip(
-        (task.tiles, 1),
-        plan.depths(task),
-        (plan.held, plan.held_n),
-        (plan.staged, plan.staged_n),
-        strict=True,
-    ):
-        if not depth:
-            continue
-        each, tiles, row_tiles = plan.chunks_per_warp(depth), plan.tiles(gates), plan.rows // 8
-        chunk = plan.chunk_bytes(gates)
-        thrice = 3 if task.kind is ElementKind.FLOAT else 1
-        latency += PASS + WAITING.get(plan.passes, 0.0) + GATE * tasks * task.form.gates
-        latency += ROUNDING * each * row_tiles if task.kind <= ElementKind.TF32 else 0.0
-        traffic += OWN_BYTE * min(plan.rows, task.batch) * depth
-        traffic += STREAMED_BYTE * max(0, each - held - staged) * chunk
-        traffic += INSTRUCTION * thrice * each * tiles * row_tiles * plan.warps / 2
-        traffic += STAGED_BYTE * chunk * min(staged, each - held)
-        traffic += SHARED_BYTE * plan.warps * tiles * row_tiles * 512
-    moved = task.batch * task.width * task.kind.size * (2 * task.form.gates + 2)
-    return StepCost(latency * plan.passes, traffic * plan.passes + MEMORY_BYTE * moved)
-
-
-def microseconds(task: KernelTask, plan: Plan) -> float:
-    """Return the expected time of a step, by which `candidates` sorts."""
-    return sum(estimate_step(task, plan))
-
-
-def estimate_start(task: KernelTask, plan: Plan) -> float:
-    """Return the expected time of a launch and of what its blocks do before the first step, on an H200."""
-    first, second = plan.depths(task)
-    own = plan.units * (task.tiles * first + second)
-    return LAUNCH + OWN_WEIGHT * own + ALL_WEIGHTS * own * plan.unit_blocks(task)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
-from throughtime.recurrence.persistent_plan import KernelTask, Plan, best, estimate_start, estimate_step
+from throughtime.recurrence.persistent_choice import best, estimate_start, estimate_step
+from throughtime.recurrence.persistent_plan import KernelTask, Plan
 
 SPANS = (1, 2, 3, 4, 6, 8, 12, 16)
 """The numbers of spans that are compared."""
