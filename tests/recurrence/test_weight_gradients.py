@@ -1,0 +1,133 @@
+"""Products and sums over all rows in one launch, on the emulated GPU."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.emulated import machine
+from tests.emulated.machine import SMALL
+from tests.recurrence.test_persistent import CELLS, problem
+
+from throughtime.kernels import driver
+from throughtime.kernels.elements import ElementKind
+from throughtime.recurrence import scan, weight_gradients
+from throughtime.recurrence.batched_copies import At
+from throughtime.recurrence.persistent import run_layers
+from throughtime.recurrence.weight_gradients import MOST, STEP, JointProducts, is_joined
+
+pytestmark = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this machine")
+
+
+@pytest.fixture
+def emulated(monkeypatch):
+    monkeypatch.setattr(driver, "build", machine.build)
+    weight_gradients._prepare_kernel.cache_clear()
+    yield
+    weight_gradients._prepare_kernel.cache_clear()
+
+
+def draw(*shape):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+def collect(depth, parts, kind=ElementKind.FLOAT):
+    """Products over this number of rows, in this number of parts or fewer."""
+    products = JointProducts(kind, -1, depth, 1, 1)
+    products.each = -(-depth // (parts * STEP)) * STEP
+    products.parts = -(-depth // products.each)
+    return products
+
+
+def run(products, *tensors):
+    for launch in products.prepare():
+        launch([tensor.data_ptr() for tensor in tensors])
+
+
+@pytest.mark.parametrize("depth", [1, 31, 64, 65, 200])
+@pytest.mark.parametrize(("rows", "columns"), [(8, 8), (64, 72), (136, 40)])
+def test_products_and_sums_in_parts_equal_torch_s(depth, rows, columns, emulated):
+    """What lies beside the matrices is not a number: it must not come in."""
+    nan = float("nan")
+    left, right = torch.full((depth + 40, rows + 16), nan), torch.full((depth + 40, columns + 8), nan)
+    left[:depth, 8 : 8 + rows], right[:depth, :columns] = draw(depth, rows), draw(depth, columns)
+    products = collect(depth, 3)
+    shape = products.parts, rows * columns + 24
+    into, sums = torch.full(shape, 7.0), torch.full((products.parts, rows), 7.0)
+    first = At(0, 32), rows + 16, rows
+    products.multiply(first, (At(1), columns + 8, columns), At(2), shape[1])
+    products.add_rows(first, At(3))
+    run(products, left, right, into, sums)
+    a, b = left[:depth, 8 : 8 + rows].double(), right[:depth, :columns].double()
+    found = into[:, : rows * columns].double().sum(0).view(rows, columns)
+    assert (found - a.t() @ b).abs().le(1e-6 * (a.abs().t() @ b.abs())).all()
+    assert (sums.double().sum(0) - a.sum(0)).abs().le(3e-7 * a.abs().sum(0)).all()
+    assert into[:, rows * columns :].eq(7.0).all()
+
+
+def test_tf32_rounds_products_but_not_sums(emulated):
+    left, right = draw(100, 16), draw(100, 24)
+    products = collect(100, 2, ElementKind.TF32)
+    into, sums = torch.empty(products.parts, 16, 24), torch.empty(products.parts, 16)
+    products.multiply((At(0), 16, 16), (At(1), 24, 24), At(2), 16 * 24)
+    products.add_rows((At(0), 16, 16), At(3))
+    run(products, left, right, into, sums)
+    error = (into.double().sum(0) - left.double().t() @ right.double()).abs().max()
+    assert 1e-4 < error < 0.05
+    torch.testing.assert_close(sums.sum(0), left.sum(0), rtol=0, atol=1e-5)
+
+
+def test_more_products_than_one_launch_takes(emulated):
+    left, into = draw(MOST + 2, 3, 8), torch.empty(MOST + 2, 8)
+    products = collect(3, 1)
+    for number in range(MOST + 2):
+        products.add_rows((At(0, 4 * 24 * number), 8, 8), At(1, 32 * number))
+    assert len(products.prepare()) == 2
+    run(products, left, into)
+    torch.testing.assert_close(into, left.sum(1))
+
+
+@pytest.mark.parametrize(
+    ("depth", "tiles", "parts"),
+    [(1, 1, 1), (100, 1, 1), (3913, 16, 24), (3913, 200, 1), (3913, 150, 2), (200, 4, 3), (10**6, 1, 396)],
+)
+def test_parts_fill_the_gpu_and_are_not_too_short(depth, tiles, parts):
+    products = JointProducts(ElementKind.TF32, -1, depth, tiles, 132)
+    assert products.each % STEP == 0
+    assert (products.parts - 1) * products.each < depth <= products.parts * products.each
+    assert 0.8 * parts <= products.parts <= parts
+
+
+def test_results_that_fill_the_gpu_and_all_in_16_bits_are_left_to_torch():
+    assert is_joined(ElementKind.TF32, 131, 132)
+    assert is_joined(ElementKind.FLOAT, 1, 132)
+    assert not is_joined(ElementKind.TF32, 132, 132)
+    assert not is_joined(ElementKind.BF16, 1, 132)
+
+
+@pytest.mark.parametrize("joined", [True, False])
+@pytest.mark.parametrize("hidden", [16, 17])
+@pytest.mark.parametrize("name", CELLS)
+def test_gradients_of_both_directions_in_parts_equal_the_reference(name, hidden, joined, plan, monkeypatch):
+    """Law 1: sizes with and without padding, products of ours and of torch's beside each other."""
+    plan(SMALL)
+    weight_gradients._prepare_kernel.cache_clear()
+    monkeypatch.setattr(weight_gradients, "SHORTEST", 1)
+    cells = [CELLS[name](8, hidden) for _ in range(2)]
+    monkeypatch.setattr(
+        "throughtime.recurrence.persistent_weights.is_joined", lambda kind, tiles, _: joined or tiles < 3
+    )
+    x, state, lengths, carry = problem(cells[0], 9, 8, ragged=True, carry=True)
+    outputs = run_layers([cells], x, (*state, *state), lengths, carry).outputs
+    truth = torch.cat(
+        [
+            scan(cell, x, state, lengths, carry=carry, reverse=reverse, backend="reference").outputs
+            for cell, reverse in zip(cells, (False, True), strict=True)
+        ],
+        2,
+    )
+    wanted = [x, *state, *cells[0].parameters(), *cells[1].parameters()]
+    gradient = torch.randn(outputs.shape, generator=torch.Generator().manual_seed(0))
+    found = torch.autograd.grad(outputs, wanted, gradient, allow_unused=True)
+    expected = torch.autograd.grad(truth, wanted, gradient, allow_unused=True)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    weight_gradients._prepare_kernel.cache_clear()
