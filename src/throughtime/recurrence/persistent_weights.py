@@ -70,7 +70,7 @@ class WeightsBuilder:
         )
 
     def _joins(self, tiles: int) -> bool:
-        return is_joined(self.call.kind, tiles, self._multiprocessors)
+        return is_joined(self.call.kind, self.call.steps * self.call.batch, tiles, self._multiprocessors)
 
     def add(self, layer: int, sums: int, states: int, kept: int, entering: View) -> None:
         """Compute the gradients of a layer's weights, and describe what each cell gets."""

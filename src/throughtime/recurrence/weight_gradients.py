@@ -25,6 +25,10 @@ SHARED_BYTES = 3 * 2 * STEP * (TILE + 8) * 4
 """As gradients.cu has them: rows and columns of a tile, and the rows that a block multiplies at once."""
 SHORTEST, BESIDE = 64, 3
 """Minimum number of rows of a part, and the blocks that each multiprocessor gets."""
+OWN_ROW, TORCH_ROW, TORCH_LAUNCH = 0.0123, 0.010, 3.5
+"""Microseconds on an H200 of a row of a tile on one multiprocessor here, and of torch's products: of a row if
+there is a multiprocessor for each tile, as measured, and of a launch. Ours is limited by the cache: 16
+operations for each byte of it."""
 
 
 def count_tiles(rows: int, columns: int) -> int:
@@ -32,12 +36,14 @@ def count_tiles(rows: int, columns: int) -> int:
     return -(-rows // TILE) * -(-columns // TILE)
 
 
-def is_joined(kind: ElementKind, tiles: int, multiprocessors: int) -> bool:
-    """Whether a product is computed here; torch's kernels are faster if its result fills the GPU.
+def is_joined(kind: ElementKind, depth: int, tiles: int, multiprocessors: int) -> bool:
+    """Whether a product over this number of rows is computed here: its result has few tiles, or rows are few.
 
-    In 16 bits they cut the inner dimension themselves.
+    Otherwise torch's kernels are faster, which have larger tiles. In 16 bits they cut the inner dimension.
     """
-    return kind <= ElementKind.TF32 and tiles < multiprocessors
+    if kind > ElementKind.TF32:
+        return False
+    return OWN_ROW * depth * tiles / multiprocessors < TORCH_LAUNCH + TORCH_ROW * depth
 
 
 class JointProducts:
