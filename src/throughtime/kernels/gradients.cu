@@ -26,7 +26,7 @@ struct Task {
 };
 
 struct Gradients {
-    long long ends[MOST];  // numbers of blocks up to the end of each task
+    int ends[MOST];  // numbers of blocks up to the end of each task
     Task all[MOST];
     long long depth, each;  // all rows, and those of a part, a multiple of STEP
 };
@@ -104,7 +104,7 @@ INLINE void write_tile(const Sums& sums, float* into, long long pitch, int rows,
 KERNEL_BESIDE(4) gradients(const Gradients a) {
     int block = block_number(), number = 0;
     UNROLL for (int i = 0; i < MOST - 1; ++i) number += block >= a.ends[i];
-    if (number > 0) block -= (int)a.ends[number - 1];
+    if (number > 0) block -= a.ends[number - 1];
     const Task task = a.all[number];
     const bool multiplies = task.right != nullptr;
     const int across = ((int)task.columns + TILE - 1) / TILE, down = ((int)task.rows + TILE - 1) / TILE;

@@ -22,7 +22,7 @@ struct Move {  // groups of rows of columns
 struct Moves {
     // Numbers of blocks up to the end of each move, side by side: each block reads all of them, and in the moves
     // themselves they would lie in as many lines of a cache that is empty when a kernel starts.
-    long long ends[MOST];
+    int ends[MOST];
     Move all[MOST];
 };
 
@@ -69,7 +69,7 @@ INLINE void write(const Move& move, long long at, word value) {
 KERNEL moves(const Moves a) {
     int block = block_number(), number = 0;
     UNROLL for (int i = 0; i < MOST - 1; ++i) number += block >= a.ends[i];
-    if (number > 0) block -= (int)a.ends[number - 1];
+    if (number > 0) block -= a.ends[number - 1];
     const Move move = a.all[number];
     if (move.from == nullptr) return fill(move, block);
     if (move.parts > 1) return add_parts(move, block);

@@ -21,7 +21,7 @@ FILES = ("primitives.cuh", "elements.cuh", "moves.cu")
 FEW, MOST = 8, 34
 """Maximum number of copies of a small and of a large launch: the arguments of a kernel take 4 KB."""
 TILE, WARPS, LANES = 64, 8, 32
-FILLED = 1 << 16
+FILLED = 1 << 15
 """Bytes that one block fills."""
 UNWRITTEN = 0xFFFFFFFF
 ONES = {ElementKind.BF16: 0x3F803F80, ElementKind.F16: 0x3C003C00}
@@ -168,12 +168,17 @@ def _find_steps(into: Matrix, source: Matrix) -> tuple[int, ...]:
 def list_tasks(tasks: Sequence[Task], most: int) -> tuple[int, list[int | At]]:
     """Return the blocks of a launch, and its arguments: where those of each task end, then the fields of all.
 
-    Each task is a number of blocks and its fields; the kernel has room for this number of tasks.
+    The kernel has room for this number of tasks, an even one: ends are integers of 32 bits.
     """
     ends = list(itertools.accumulate(blocks for blocks, _ in tasks))
-    unused = most - len(tasks)
-    fields = [number for _, task in tasks for number in task]
-    return ends[-1], [*ends, *ends[-1:] * unused, *fields, *[0] * unused * len(tasks[0][1])]
+    total, unused = ends[-1], most - len(tasks)
+    ends += [total] * unused
+    pairs = [low | high << 32 for low, high in zip(ends[::2], ends[1::2], strict=True)]
+    return total, [
+        *pairs,
+        *(number for _, task in tasks for number in task),
+        *[0] * unused * len(tasks[0][1]),
+    ]
 
 
 @functools.cache
