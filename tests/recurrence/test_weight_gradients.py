@@ -9,11 +9,11 @@ from tests.emulated.machine import SMALL
 from tests.recurrence.test_persistent import CELLS, problem
 
 from throughtime.kernels import driver
-from throughtime.kernels.elements import ElementKind
+from throughtime.kernels.elements import KINDS, ElementKind
 from throughtime.recurrence import scan, weight_gradients
 from throughtime.recurrence.batched_copies import At
-from throughtime.recurrence.persistent import run_layers
-from throughtime.recurrence.weight_gradients import MOST, STEP, JointProducts, is_joined
+from throughtime.recurrence.persistent import forget_programs, run_layers
+from throughtime.recurrence.weight_gradients import MOST, JointProducts, is_joined
 
 pytestmark = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this machine")
 
@@ -32,8 +32,8 @@ def draw(*shape):
 
 def collect(depth, parts, kind=ElementKind.FLOAT):
     """Products over this number of rows, in this number of parts or fewer."""
-    products = JointProducts(kind, -1, depth, 1, 1)
-    products.each = -(-depth // (parts * STEP)) * STEP
+    products, step = JointProducts(kind, -1, depth, 1, 1), 128 // kind.size
+    products.each = -(-depth // (parts * step)) * step
     products.parts = -(-depth // products.each)
     return products
 
@@ -43,18 +43,20 @@ def run(products, *tensors):
         launch([tensor.data_ptr() for tensor in tensors])
 
 
+@pytest.mark.parametrize("dtype", KINDS)
 @pytest.mark.parametrize("depth", [1, 31, 64, 65, 200])
 @pytest.mark.parametrize(("rows", "columns"), [(8, 8), (64, 72), (136, 40)])
-def test_products_and_sums_in_parts_equal_torch_s(depth, rows, columns, emulated):
+def test_products_and_sums_in_parts_equal_torch_s(depth, rows, columns, dtype, emulated):
     """What lies beside the matrices is not a number: it must not come in."""
-    nan = float("nan")
-    left, right = torch.full((depth + 40, rows + 16), nan), torch.full((depth + 40, columns + 8), nan)
+    left, right = (
+        torch.full((depth + 80, width + 16), float("nan"), dtype=dtype) for width in (rows, columns)
+    )
     left[:depth, 8 : 8 + rows], right[:depth, :columns] = draw(depth, rows), draw(depth, columns)
-    products = collect(depth, 3)
+    products = collect(depth, 3, KINDS[dtype])
     shape = products.parts, rows * columns + 24
     into, sums = torch.full(shape, 7.0), torch.full((products.parts, rows), 7.0)
-    first = At(0, 32), rows + 16, rows
-    products.multiply(first, (At(1), columns + 8, columns), At(2), shape[1])
+    first = At(0, 8 * dtype.itemsize), rows + 16, rows
+    products.multiply(first, (At(1), columns + 16, columns), At(2), shape[1])
     products.add_rows(first, At(3))
     run(products, left, right, into, sums)
     a, b = left[:depth, 8 : 8 + rows].double(), right[:depth, :columns].double()
@@ -92,7 +94,7 @@ def test_more_products_than_one_launch_takes(emulated):
 )
 def test_parts_fill_the_gpu_and_are_not_too_short(depth, tiles, parts):
     products = JointProducts(ElementKind.TF32, -1, depth, tiles, 132)
-    assert products.each % STEP == 0
+    assert products.each % 32 == 0
     assert (products.parts - 1) * products.each < depth <= products.parts * products.each
     assert 0.8 * parts <= products.parts <= parts
 
@@ -104,7 +106,14 @@ def test_parts_fill_the_gpu_and_are_not_too_short(depth, tiles, parts):
 def test_large_results_are_left_to_torch_unless_rows_are_few(depth, tiles, joined):
     assert is_joined(ElementKind.TF32, depth, tiles, 132) is joined
     assert is_joined(ElementKind.FLOAT, depth, tiles, 132) is joined
-    assert not is_joined(ElementKind.BF16, depth, tiles, 132)
+
+
+@pytest.mark.parametrize(
+    ("depth", "tiles", "joined"), [(10**6, 40, True), (10**6, 50, False), (36, 1000, True)]
+)
+def test_in_16_bits_torch_s_products_are_faster(depth, tiles, joined):
+    assert is_joined(ElementKind.BF16, depth, tiles, 132) is joined
+    assert is_joined(ElementKind.TF32, depth, tiles, 132)
 
 
 @pytest.mark.parametrize("joined", [True, False])
@@ -113,7 +122,6 @@ def test_large_results_are_left_to_torch_unless_rows_are_few(depth, tiles, joine
 def test_gradients_of_both_directions_in_parts_equal_the_reference(name, hidden, joined, plan, monkeypatch):
     """Law 1: sizes with and without padding, products of ours and of torch's beside each other."""
     plan(SMALL)
-    weight_gradients._prepare_kernel.cache_clear()
     monkeypatch.setattr(weight_gradients, "SHORTEST", 1)
     cells = [CELLS[name](8, hidden) for _ in range(2)]
     monkeypatch.setattr(
@@ -134,4 +142,27 @@ def test_gradients_of_both_directions_in_parts_equal_the_reference(name, hidden,
     found = torch.autograd.grad(outputs, wanted, gradient, allow_unused=True)
     expected = torch.autograd.grad(truth, wanted, gradient, allow_unused=True)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
-    weight_gradients._prepare_kernel.cache_clear()
+
+
+@pytest.mark.parametrize("converted", [True, False])
+@pytest.mark.parametrize("name", ["gru", "gru-before", "lstm"])
+def test_in_16_bits_joined_products_equal_torch_s(name, converted, plan, monkeypatch):
+    plan(SMALL)
+    monkeypatch.setattr(weight_gradients, "SHORTEST", 1)
+    dtype = torch.float32 if converted else torch.bfloat16
+    cells = [CELLS[name](8, 17).to(dtype) for _ in range(4)]
+    for cell in cells[2:]:
+        cell.weight_ih = torch.nn.Parameter(torch.randn(cell.weight_ih.shape[0], 34, dtype=dtype))
+    x = draw(20, 9, 8).to(dtype)
+    found = []
+    for joined in (True, False):
+        forget_programs()
+        monkeypatch.setattr(
+            "throughtime.recurrence.persistent_weights.is_joined", lambda *_, joined=joined: joined
+        )
+        outputs = run_layers([cells[:2], cells[2:]], x, None, None, dtype=torch.bfloat16).outputs
+        weights = [weight for cell in cells for weight in cell.parameters()]
+        found.append(torch.autograd.grad(outputs, weights, draw(*outputs.shape).to(outputs.dtype)))
+    for ours, theirs in zip(*found, strict=True):
+        assert ours.dtype is theirs.dtype is dtype
+        assert (ours - theirs).float().norm() < 5e-3 * theirs.float().norm()

@@ -16,7 +16,7 @@ struct Move {  // groups of rows of columns
     long long to_group, to_row, to_column;  // elements from one to the next
     long long from_group, from_row;
     long long conversion;
-    long long parts, from_part;             // how many matrices are added up, and elements from one to the next
+    long long parts, from_part;             // how many matrices of float32 are added up (0: a copy); numbers between two
 };
 
 struct Moves {
@@ -34,24 +34,6 @@ INLINE void fill(const Move& move, int block) {
         words[at] = {value, value, value, value};
 }
 
-// Sums of float32, always in the same order. A warp has 32 columns of a row: more blocks than a copy has, since a
-// thread reads as many numbers for each that it writes.
-INLINE void add_parts(const Move& move, int block) {
-    const int across = ((int)move.columns + 31) / 32, down = ((int)move.rows + WARPS - 1) / WARPS;
-    const int row = block / across % down * WARPS + thread_number() / 32;
-    const int group = block / (across * down), column = block % across * 32 + thread_number() % 32;
-    if (row >= move.rows || column >= move.columns) return;
-    const float* from = reinterpret_cast<const float*>(move.from) + group * move.from_group + row * move.from_row + column;
-    const int parts = row < move.given_rows && column < move.given_columns ? (int)move.parts : 0;
-    float sum = 0.0f;
-    for (int first = 0; first < parts; first += AT_ONCE) {
-        float found[AT_ONCE];
-        UNROLL for (int i = 0; i < AT_ONCE; ++i) found[i] = first + i < parts ? from[(first + i) * move.from_part] : 0.0f;
-        UNROLL for (int i = 0; i < AT_ONCE; ++i) sum += found[i];
-    }
-    reinterpret_cast<float*>(move.to)[group * move.to_group + row * move.to_row + column] = sum;
-}
-
 INLINE word read(const Move& move, long long at) {
     if (ELEMENT == 4 || move.conversion == FROM_FLOAT) {
         const word value = reinterpret_cast<const word*>(move.from)[at];
@@ -66,13 +48,32 @@ INLINE void write(const Move& move, long long at, word value) {
     else reinterpret_cast<unsigned short*>(move.to)[at] = (unsigned short)value;
 }
 
+// Sums of float32, always in the same order, into elements or into float32. A warp has 32 columns of a row: more blocks than a copy has, since a
+// thread reads as many numbers for each that it writes.
+INLINE void add_parts(const Move& move, int block) {
+    const int across = ((int)move.columns + 31) / 32, down = ((int)move.rows + WARPS - 1) / WARPS;
+    const int row = block / across % down * WARPS + thread_number() / 32;
+    const int group = block / (across * down), column = block % across * 32 + thread_number() % 32;
+    if (row >= move.rows || column >= move.columns) return;
+    const float* from = reinterpret_cast<const float*>(move.from) + group * move.from_group + row * move.from_row + column;
+    const int parts = row < move.given_rows && column < move.given_columns ? (int)move.parts : 0;
+    float sum = 0.0f;
+    for (int first = 0; first < parts; first += AT_ONCE) {
+        float found[AT_ONCE];
+        UNROLL for (int i = 0; i < AT_ONCE; ++i) found[i] = first + i < parts ? from[(first + i) * move.from_part] : 0.0f;
+        UNROLL for (int i = 0; i < AT_ONCE; ++i) sum += found[i];
+    }
+    const bool whole = ELEMENT == 4 || move.conversion == TO_FLOAT;
+    write(move, group * move.to_group + row * move.to_row + column, whole ? as_word(sum) : packed({{sum, 0.0f}}) & 0xffffu);
+}
+
 KERNEL moves(const Moves a) {
     int block = block_number(), number = 0;
     UNROLL for (int i = 0; i < MOST - 1; ++i) number += block >= a.ends[i];
     if (number > 0) block -= a.ends[number - 1];
     const Move move = a.all[number];
     if (move.from == nullptr) return fill(move, block);
-    if (move.parts > 1) return add_parts(move, block);
+    if (move.parts > 0) return add_parts(move, block);
     const int across = (int)((move.columns + TILE - 1) / TILE), down = (int)((move.rows + TILE - 1) / TILE);
     const int group = block / (across * down);
     const long long row = block / across % down * TILE, column = block % across * TILE;

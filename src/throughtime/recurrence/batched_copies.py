@@ -24,8 +24,7 @@ TILE, WARPS, LANES = 64, 8, 32
 FILLED = 1 << 15
 """Bytes that one block fills."""
 UNWRITTEN = 0xFFFFFFFF
-ONES = {ElementKind.BF16: 0x3F803F80, ElementKind.F16: 0x3C003C00}
-"""The words that mark memory as not written, and that are two ones."""
+"""The word that marks memory as not written."""
 NO_CONVERSION, FROM_FLOAT, TO_FLOAT = range(3)
 """Whether a copy of elements of 16 bits converts: as moves.cu numbers it."""
 
@@ -84,14 +83,7 @@ class Copies:
 
     def mark_unwritten(self, to: At, size: int) -> None:
         """Mark this number of bytes, a multiple of 16, as not written yet."""
-        self._fill(to, size, UNWRITTEN)
-
-    def write_ones(self, to: At, count: int) -> None:
-        """Write ones of 16 bits: this number of them, a multiple of 8."""
-        self._fill(to, 2 * count, ONES[self.kind])
-
-    def _fill(self, to: At, size: int, value: int) -> None:
-        self._all.append((-(-size // FILLED), (to, 0, size // 16, value, *[0] * 10)))
+        self._all.append((-(-size // FILLED), (to, 0, size // 16, UNWRITTEN, *[0] * 10)))
 
     def clear(self, into: Matrix) -> None:
         """Set a matrix to zero."""
@@ -102,11 +94,21 @@ class Copies:
         blocks = groups * -(-into.rows // TILE) * -(-into.columns // TILE)
         self._add(blocks, into, source, _find_steps(into, source), conversion)
 
-    def add_up(self, into: Matrix, source: Matrix, parts: int, apart: int, groups: int = 1) -> None:
-        """Copy the sum of this number of float32 matrices, which lie `apart` numbers from each other."""
-        assert self.kind.size == 4
+    def add_up(
+        self,
+        into: Matrix,
+        source: Matrix,
+        parts: int,
+        apart: int,
+        groups: int = 1,
+        conversion: int = NO_CONVERSION,
+    ) -> None:
+        """Copy the sum of this number of float32 matrices, which lie `apart` numbers from each other.
+
+        With TO_FLOAT, the sum is float32 as well.
+        """
         blocks = groups * -(-into.rows // WARPS) * -(-into.columns // LANES)
-        self._add(blocks, into, source, _find_steps(into, source), NO_CONVERSION, parts, apart)
+        self._add(blocks, into, source, _find_steps(into, source), conversion, parts, apart)
 
     def transpose(
         self,
@@ -132,7 +134,7 @@ class Copies:
         source: Matrix,
         steps: tuple[int, ...],
         conversion: int,
-        parts: int = 1,
+        parts: int = 0,
         apart: int = 0,
     ) -> None:
         given = min(source.rows, into.rows), min(source.columns, into.columns)

@@ -112,11 +112,12 @@ HALF_RATE, TF32_RATE, FLOAT_RATE = 640.0, 195.0, 50.0
 """Millions of operations per microsecond of the products over all steps."""
 FILL_RATE, WEIGHT_RATE = 1.42e6, 2.88e6
 """Bytes per microsecond of what is filled, copied and summed over all steps, and of copied weights."""
-REPLAY, FORWARD_LAUNCHES, BACKWARD_LAUNCHES = 8.3, 3.9, 14.0
-"""Times of a small kernel that a call takes, and each layer beside its recurrence, bytes and operations."""
-JOINT_LAUNCHES, JOINED_LAUNCHES, JOINED_RATE = 3.0, 7.0, 88.0
-"""Where the gradients of the weights of all layers are one launch (`weight_gradients`): that of a call, and
-those that are left of a layer's backward pass; millions of operations per microsecond in tf32."""
+REPLAY, FORWARD_LAUNCHES, GRADIENT_LAUNCHES, BACKWARD_LAUNCHES, JOINED_LAUNCHES = 8.3, 3.9, 3.0, 11.5, 8.0
+"""Times of a small kernel that a call takes, and each layer beside its recurrence, bytes and operations; what
+a backward pass takes for all gradients that are computed together (`weight_gradients`), and each layer if its
+products are not or are among them."""
+JOINED_SHARE = {ElementKind.FLOAT: 1.0, ElementKind.TF32: 0.45, ElementKind.BF16: 0.28, ElementKind.F16: 0.28}
+"""The speed of the products that are, as a share of the others' speed."""
 FORWARD_HOST = 0.2
 """Share of the host's time that a call without a backward pass takes."""
 
@@ -134,11 +135,11 @@ def predict_ours(call: TimedCall, gpu: Gpu, rates: CostRates) -> Times | None:
             device += call.layers * rates.launch * FORWARD_LAUNCHES
     entering, recurrent = call.count_operations(width)
     operations = (3 * entering + recurrent) if call.trains else entering
-    if call.trains and _joins(call, width, gpu):
-        device += rates.launch * (JOINT_LAUNCHES + call.layers * JOINED_LAUNCHES)
-        operations += (TF32_RATE / JOINED_RATE - 1) * (entering + recurrent)
-    elif call.trains:
-        device += call.layers * rates.launch * BACKWARD_LAUNCHES
+    if call.trains:
+        joined = _joins(call, width, gpu)
+        each = JOINED_LAUNCHES if joined else BACKWARD_LAUNCHES
+        device += rates.launch * (GRADIENT_LAUNCHES + call.layers * each)
+        operations += (1 / JOINED_SHARE[call.kind] - 1) * (entering + recurrent) * joined
     device += scale_product(rates, call.kind) * operations + rates.memory * _time_bytes(call, width)
     host = (rates.host + rates.host_layer * (call.cells - 1)) * (1.0 if call.trains else FORWARD_HOST)
     return Times(max(host, device), device)

@@ -78,7 +78,7 @@ class _Builder:
         call = self.call
         flowing = self._take_outputs()
         layers: list[list[Stage]] = []
-        weights = WeightsBuilder(call, self.wanted, self.memory, self.copies, self.closing)
+        weights = WeightsBuilder(call, self.wanted, self.memory, self.closing)
         entering: dict[range, list[Product]] = {}  # what gives a layer the gradients of its outputs
         free: int | None = None  # memory that the layer above no longer needs
         for layer in reversed(range(call.layers)):

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import torch
-
-from throughtime.kernels.elements import ElementKind, round_up_units
 from throughtime.recurrence.batched_copies import At, Copies, Launch, Matrix
 from throughtime.recurrence.persistent_call import Call
 from throughtime.recurrence.persistent_forward import OWN
@@ -18,33 +15,31 @@ from throughtime.recurrence.weight_gradients import JointProducts, count_tiles, 
 
 
 class Wide(NamedTuple):
-    """A gradient with padding, perhaps in parts that remain to be added up."""
+    """A gradient with padding, as it is computed, or in parts in float32 that remain to be added up."""
 
     tensor: int
-    parts: int = 1
+    element: int  # bytes
+    parts: int = 0
     apart: int = 0  # numbers from one part to the next
 
-    def behind(self, size: int) -> At:
-        """The address this number of bytes behind its beginning."""
-        return At(self.tensor, size)
+    def behind(self, count: int) -> At:
+        """The address of what comes after this many numbers."""
+        return At(self.tensor, count * self.element)
 
 
 class WeightsBuilder:
     """Works out the gradients of all weights that are wanted.
 
-    Small products in float32 and all sums of biases in float32 are one launch of ours; others are torch's.
+    Small products and all sums of biases are one launch of ours; other products are torch's.
     """
 
-    def __init__(
-        self, call: Call, wanted: tuple[bool, ...], memory: Allocations, opening: Copies, closing: Copies
-    ) -> None:
+    def __init__(self, call: Call, wanted: tuple[bool, ...], memory: Allocations, closing: Copies) -> None:
         from throughtime.kernels import driver
 
-        self.call, self.memory, self.opening, self.closing = call, memory, opening, closing
+        self.call, self.memory, self.closing = call, memory, closing
         self.layers = [layer for layer in range(call.layers) if self._is_wanted(layer, wanted)]
         self.products: list[Product] = []
         self.results: dict[int, View] = {}  # by their numbers among the gradients that are wanted
-        self._ones: int | None = None
         self._multiprocessors = driver.limits(call.device)[0]
         biases = count_tiles(call.directions * call.form.slots * call.width, 1)
         tiles = sum(
@@ -98,12 +93,11 @@ class WeightsBuilder:
         """Return the launches, which come before the closing copies."""
         return self._joint.prepare()
 
-    def _allocate(self, *shape: int, joined: bool) -> Wide:
-        parts = self._joint.parts if joined else 1
-        if parts == 1:
-            return Wide(self.memory.allocate(*shape))
-        apart = shape[0] * (shape[1] if len(shape) > 1 else 1)
-        return Wide(self.memory.allocate(parts, *shape), parts, apart)
+    def _allocate(self, rows: int, columns: int, joined: bool) -> Wide:
+        kind, parts = self.call.kind, self._joint.parts
+        if not joined or (parts == 1 and kind.size == 4):
+            return Wide(self.memory.allocate(rows, columns), kind.size)
+        return Wide(self.memory.allocate(parts, rows, columns, float32=True), 4, parts, rows * columns)
 
     def _multiply(self, products: list[Product], into: Wide, tiles: int) -> None:
         if self._joins(tiles):
@@ -117,55 +111,47 @@ class WeightsBuilder:
         left, right, into = product.left, product.right, product.into
         assert left.size is not None
         assert right.size is not None
-        pair = len(left.size) > 2
+        pair, size = len(left.size) > 2, self.call.kind.size
 
-        def find(view: View, one: int) -> At:
-            return At(view.tensor, 4 * ((view.offset or 0) + (one * view.stride[0] if pair else 0)))
+        def count(view: View, one: int) -> int:
+            return (view.offset or 0) + (one * view.stride[0] if pair else 0)
 
         for one in range(1 + pair):
             self._joint.multiply(
-                (find(left, one), left.stride[-1], left.size[-2]),
-                (find(right, one), right.stride[-2], right.size[-1]),
-                find(into, one),
+                (At(left.tensor, size * count(left, one)), left.stride[-1], left.size[-2]),
+                (At(right.tensor, size * count(right, one)), right.stride[-2], right.size[-1]),
+                At(into.tensor, 4 * count(into, one)),
                 apart,
             )
 
     def _add_rows(self, sums: int) -> Wide:
         """Add up the gradients of all sums, those of biases.
 
-        In 16 bits this is a product with ones: torch's sum would allocate twice the memory of the matrix. A
-        product in float32 might round to tf32.
+        torch's sum would allocate twice the memory of the matrix in 16 bits; a product with ones in float32
+        might round to tf32.
         """
-        call = self.call
-        rows, columns = call.steps * call.batch, call.directions * call.form.slots * call.width
-        if call.kind <= ElementKind.TF32:
-            into = self._allocate(columns, joined=True)
-            self._joint.add_rows((At(sums), columns, columns), At(into.tensor))
-            return into
-        if self._ones is None:
-            self._ones = self.memory.allocate(round_up_units(rows))
-            self.opening.write_ones(At(self._ones), round_up_units(rows))
-        into = self._allocate(columns, joined=False)
-        ones, row = View(self._ones, (1, rows), (rows, 1)), View(into.tensor, (1, columns), (columns, 1))
-        self.products.append(Product(torch.mm, ones, View(sums), row))
+        columns = self.call.directions * self.call.form.slots * self.call.width
+        into = self._allocate(1, columns, joined=True)
+        self._joint.add_rows((At(sums), columns, columns), At(into.tensor))
         return into
 
     def _tighten(self, into: Matrix, wide: Wide, source: Matrix, groups: int = 1) -> None:
         """Add up the parts of a gradient, or copy it, without its padding."""
-        if wide.parts > 1:
-            self.closing.add_up(into, source, wide.parts, wide.apart, groups)
+        conversion = self.call.convert_weights(back=True)
+        if wide.parts:
+            self.closing.add_up(into, source, wide.parts, wide.apart, groups, conversion)
         else:
-            self.closing.copy(into, source, groups, self.call.convert_weights(back=True))
+            self.closing.copy(into, source, groups, conversion)
 
     def _tighten_ih(self, layer: int, wide: Wide, direction: int) -> View:
-        call, gates, width, element = self.call, self.call.form.gates, self.call.width, self.call.kind.size
+        call, gates, width = self.call, self.call.form.gates, self.call.width
         blocks, given, padded = call.input_blocks(layer)
         if self._is_tight(wide) and given == padded:
             return self._share(wide, direction)
         tight = self.memory.allocate(gates * call.size, blocks * given, float32=call.float_weights)
-        own = 4 if call.float_weights else element
+        own = 4 if call.float_weights else call.kind.size
         for block in range(blocks):
-            source = wide.behind((direction * gates * width * blocks + block) * padded * element)
+            source = wide.behind((direction * gates * width * blocks + block) * padded)
             self._tighten(
                 Matrix(At(tight, block * given * own), call.size, given, blocks * given),
                 wide,
@@ -180,33 +166,33 @@ class WeightsBuilder:
         if self._is_tight(wide) and not after:
             return self._share(wide, direction)
         tight = self.memory.allocate(gates * size, size, float32=call.float_weights)
-        own, square = 4 if call.float_weights else call.kind.size, width * width * call.kind.size
-        first = wide.behind(direction * gates * square)
-        into, source = Matrix(At(tight), size, size, size), Matrix(first, width, width, width)
+        own, begin, square = 4 if call.float_weights else call.kind.size, direction * gates, width * width
+        into, source = (
+            Matrix(At(tight), size, size, size),
+            Matrix(wide.behind(begin * square), width, width, width),
+        )
         if not after:
             self._tighten(into, wide, source, gates)
         else:  # from q, r, z to r, z, n
-            self._tighten(into, wide, source._replace(at=first.behind(square)), 2)
+            self._tighten(into, wide, source._replace(at=wide.behind((begin + 1) * square)), 2)
             self._tighten(into._replace(at=At(tight, 2 * size * size * own)), wide, source)
         return View(tight)
 
     def _tighten_bias(self, wide: Wide, begin: int, gates: int) -> View:
         call, width = self.call, self.call.width
         if self._is_tight(wide):
-            whole = call.directions == 1 and gates == call.form.slots
-            tensor = wide.tensor
-            return View(tensor) if whole else View(tensor, (gates * width,), (1,), begin * width)
+            return View(wide.tensor, (gates * width,), (1,), begin * width)
         tight = self.memory.allocate(gates * call.size, float32=call.float_weights)
         self._tighten(
             Matrix(At(tight), gates, call.size, call.size),
             wide,
-            Matrix(wide.behind(begin * width * call.kind.size), gates, width, width),
+            Matrix(wide.behind(begin * width), gates, width, width),
         )
         return View(tight)
 
     def _is_tight(self, wide: Wide) -> bool:
         """Whether the rows of a gradient need no copy."""
-        return self.call.reads_weights and wide.parts == 1
+        return self.call.reads_weights and not wide.parts
 
     def _share(self, wide: Wide, direction: int) -> View:
         """The rows of one direction."""

@@ -1,4 +1,4 @@
-"""Gradients of weights and biases in float32: products over all rows of all steps, in one launch.
+"""Gradients of weights and biases: products over all rows of all steps, in one launch.
 
 Such a product has a long inner dimension and a small result. torch gives each tile of the result to one
 block, so that few multiprocessors are busy; `gradients.cu` cuts the inner dimension into parts, which the
@@ -20,15 +20,14 @@ if TYPE_CHECKING:
 FILES = ("primitives.cuh", "elements.cuh", "gradients.cu")
 FEW, MOST = 8, 48
 """Maximum number of products of a small and of a large launch: the arguments of a kernel take 4 KB."""
-TILE, STEP, WARPS = 64, 32, 4
-SHARED_BYTES = 3 * 2 * STEP * (TILE + 8) * 4
-"""As gradients.cu has them: rows and columns of a tile, and the rows that a block multiplies at once."""
+TILE, STEP_BYTES, RING, WARPS = 64, 128, 3, 4
+"""As gradients.cu has them: rows and columns of a tile, bytes of a column of a step, and steps in memory."""
 SHORTEST, BESIDE = 64, 3
 """Minimum number of rows of a part, and the blocks that each multiprocessor gets."""
-OWN_ROW, TORCH_ROW, TORCH_LAUNCH = 0.0123, 0.010, 3.5
-"""Microseconds on an H200 of a row of a tile on one multiprocessor here, and of torch's products: of a row if
-there is a multiprocessor for each tile, as measured, and of a launch. Ours is limited by the cache: 16
-operations for each byte of it."""
+RATES = {4: (0.0123, 0.010, 3.5), 2: (0.0062, 0.002, 2.2)}
+"""Microseconds on an H200, by the size of an element: of a row of a tile on a multiprocessor here, which the
+cache limits (16 or 32 operations for each byte of it); of a row in torch's products, if there is a
+multiprocessor for each tile, as measured; and of a launch of torch's."""
 
 
 def count_tiles(rows: int, columns: int) -> int:
@@ -39,24 +38,24 @@ def count_tiles(rows: int, columns: int) -> int:
 def is_joined(kind: ElementKind, depth: int, tiles: int, multiprocessors: int) -> bool:
     """Whether a product over this number of rows is computed here: its result has few tiles, or rows are few.
 
-    Otherwise torch's kernels are faster, which have larger tiles. In 16 bits they cut the inner dimension.
+    Otherwise torch's are faster, which have larger tiles; in 16 bits they cut the inner dimension, too.
     """
-    if kind > ElementKind.TF32:
-        return False
-    return OWN_ROW * depth * tiles / multiprocessors < TORCH_LAUNCH + TORCH_ROW * depth
+    own, row, launch = RATES[kind.size]
+    return own * depth * tiles / multiprocessors < launch + row * depth
 
 
 class JointProducts:
     """Collects products over the same number of rows, to be computed by one launch.
 
-    Of each result there are `parts`, which remain to be added up. `tiles` is how many all results have: the
-    parts of all of them fill the GPU a few times, which bounds their memory, too.
+    Of each result there are `parts` in float32, which remain to be added up. `tiles` is how many all results
+    have: the parts of all of them fill the GPU a few times, which bounds their memory, too.
     """
 
     def __init__(self, kind: ElementKind, device: int, depth: int, tiles: int, multiprocessors: int) -> None:
         self.kind, self.device, self.depth = kind, device, depth
         wanted = max(1, min(depth // SHORTEST, BESIDE * multiprocessors // max(1, tiles)))
-        self.each = -(-depth // (wanted * STEP)) * STEP
+        step = STEP_BYTES // kind.size
+        self.each = -(-depth // (wanted * step)) * step
         self.parts = -(-depth // self.each)
         self._all: list[Task] = []
 
@@ -92,5 +91,6 @@ class JointProducts:
 def _prepare_kernel(kind: ElementKind, device: int, most: int) -> driver.LaunchKernel:
     from throughtime.kernels import driver
 
-    constants = {"KIND": kind, "WARPS": WARPS, "MOST": most, "SHARED_BYTES": SHARED_BYTES}
+    shared = 2 * RING * STEP_BYTES // kind.size * (TILE * kind.size + 32)
+    constants = {"KIND": kind, "WARPS": WARPS, "MOST": most, "SHARED_BYTES": shared}
     return driver.build("gradients", FILES, constants, device)
