@@ -37,23 +37,28 @@ struct Gradients {
 struct Rows {
     static constexpr int BESIDE = TILE * ELEMENT / 16, APART = 32 * WARPS / BESIDE;
     const char* from;
-    long long further;  // bytes to this thread's next row
-    bool exists;        // whether the columns do; otherwise they are never looked at
+    int further;  // bytes to this thread's next row
+    bool exists;  // whether the columns do; otherwise they are never looked at
 
     INLINE Rows(const char* matrix, long long first, long long pitch, int column, int columns)
-        : from(matrix + ((first + row()) * pitch + column) * ELEMENT + offset()), further(APART * pitch * ELEMENT),
+        : from(matrix + ((first + row()) * pitch + column) * ELEMENT + offset()), further(APART * (int)pitch * ELEMENT),
           exists(offset() < columns * ELEMENT) {}
 
     static INLINE int row() { return thread_number() / BESIDE; }
     static INLINE int offset() { return thread_number() % BESIDE * 16; }
 
     INLINE void request(char* tile, int left) {  // of which `left` are left; those missing are zero
-        UNROLL for (int i = 0; i < STEP / APART; ++i) {
-            Words* into = reinterpret_cast<Words*>(tile + (row() + i * APART) * PITCH + offset());
-            if (row() + i * APART >= left) *into = {0, 0, 0, 0};
-            else if (exists) copy_later(into, from);
-            from += further;
+        char* into = tile + row() * PITCH + offset();
+        const auto copy = [&](int i) {
+            copy_later(reinterpret_cast<Words*>(into + i * APART * PITCH), from + i * further);
+        };
+        if (left >= STEP) {  // without a branch for each row
+            if (exists) UNROLL for (int i = 0; i < STEP / APART; ++i) copy(i);
+        } else UNROLL for (int i = 0; i < STEP / APART; ++i) {
+            if (row() + i * APART >= left) *reinterpret_cast<Words*>(into + i * APART * PITCH) = {0, 0, 0, 0};
+            else if (exists) copy(i);
         }
+        from += STEP / APART * further;
     }
 };
 

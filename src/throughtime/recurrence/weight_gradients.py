@@ -24,10 +24,10 @@ TILE, STEP_BYTES, RING, WARPS = 64, 128, 3, 4
 """As gradients.cu has them: rows and columns of a tile, bytes of a column of a step, and steps in memory."""
 SHORTEST, BESIDE = 64, 3
 """Minimum number of rows of a part, and the blocks that each multiprocessor gets."""
-RATES = {4: (0.0123, 0.010, 3.5), 2: (0.0062, 0.002, 2.2)}
+RATES = {4: (0.0123, 0.0, 0.010, 3.5), 2: (0.0062, 0.0065, 0.002, 2.2)}
 """Microseconds on an H200, by the size of an element: of a row of a tile on a multiprocessor here, which the
-cache limits (16 or 32 operations for each byte of it); of a row in torch's products, if there is a
-multiprocessor for each tile, as measured; and of a launch of torch's."""
+cache limits (16 or 32 operations for each byte of it); of a tile of 16 bits that is first written in float32;
+of a row in torch's products, if there is a multiprocessor for each tile, as measured; and of their launch."""
 
 
 def count_tiles(rows: int, columns: int) -> int:
@@ -40,8 +40,8 @@ def is_joined(kind: ElementKind, depth: int, tiles: int, multiprocessors: int) -
 
     Otherwise torch's are faster, which have larger tiles; in 16 bits they cut the inner dimension, too.
     """
-    own, row, launch = RATES[kind.size]
-    return own * depth * tiles / multiprocessors < launch + row * depth
+    own, tile, row, launch = RATES[kind.size]
+    return tiles * (own * depth / multiprocessors + tile) < launch + row * depth
 
 
 class JointProducts:
