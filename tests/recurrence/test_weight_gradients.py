@@ -13,7 +13,8 @@ from throughtime.kernels.elements import KINDS, ElementKind
 from throughtime.recurrence import scan, weight_gradients
 from throughtime.recurrence.batched_copies import At
 from throughtime.recurrence.persistent import forget_programs, run_layers
-from throughtime.recurrence.weight_gradients import MOST, JointProducts, is_joined
+from throughtime.recurrence.persistent_memory import DTYPES
+from throughtime.recurrence.weight_gradients import MOST, JointProducts, count_tiles, is_joined
 
 pytestmark = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this machine")
 
@@ -166,3 +167,27 @@ def test_in_16_bits_joined_products_equal_torch_s(name, converted, plan, monkeyp
     for ours, theirs in zip(*found, strict=True):
         assert ours.dtype is theirs.dtype is dtype
         assert (ours - theirs).float().norm() < 5e-3 * theirs.float().norm()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU on this machine")
+@pytest.mark.parametrize("kind", ElementKind)
+@pytest.mark.parametrize(
+    ("depth", "rows", "columns"), [(1, 8, 8), (165, 104, 104), (3913, 128, 64), (2001, 640, 168)]
+)
+def test_products_and_sums_on_a_gpu_are_right_and_repeat_to_the_bit(depth, rows, columns, kind):
+    left, right = (draw(depth, width).to("cuda", DTYPES[kind]) for width in (rows, columns))
+    tiles = count_tiles(rows, columns) + count_tiles(rows, 1)
+    products = JointProducts(kind, torch.cuda.current_device(), depth, tiles, 132)
+    into = torch.empty(products.parts, rows, columns, device="cuda")
+    sums = torch.empty(products.parts, rows, device="cuda")
+    products.multiply((At(0), rows, rows), (At(1), columns, columns), At(2), rows * columns)
+    products.add_rows((At(0), rows, rows), At(3))
+    run(products, left, right, into, sums)
+    first = into.clone(), sums.clone()
+    run(products, left, right, into, sums)
+    assert torch.equal(into, first[0])
+    assert torch.equal(sums, first[1])
+    a, b = left.double(), right.double()
+    error = (into.double().sum(0) - a.t() @ b).abs() / (a.abs().t() @ b.abs())
+    assert error.max() < (1e-3 if kind is ElementKind.TF32 else 2e-6)
+    assert ((sums.double().sum(0) - a.sum(0)).abs() / a.abs().sum(0)).max() < 1e-6

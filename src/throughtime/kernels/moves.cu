@@ -15,8 +15,9 @@ struct Move {  // groups of rows of columns
     long long given_rows, given_columns;    // to read; past them are zeros
     long long to_group, to_row, to_column;  // elements from one to the next
     long long from_group, from_row;
-    long long conversion;
-    long long parts, from_part;             // how many matrices of float32 are added up (0: a copy); numbers between two
+    int conversion;
+    int parts;                              // how many matrices of float32 are added up; 0: a copy
+    long long from_part;                    // numbers from one of them to the next
 };
 
 struct Moves {
@@ -56,7 +57,7 @@ INLINE void add_parts(const Move& move, int block) {
     const int group = block / (across * down), column = block % across * 32 + thread_number() % 32;
     if (row >= move.rows || column >= move.columns) return;
     const float* from = reinterpret_cast<const float*>(move.from) + group * move.from_group + row * move.from_row + column;
-    const int parts = row < move.given_rows && column < move.given_columns ? (int)move.parts : 0;
+    const int parts = row < move.given_rows && column < move.given_columns ? move.parts : 0;
     float sum = 0.0f;
     for (int first = 0; first < parts; first += AT_ONCE) {
         float found[AT_ONCE];

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 FILES = ("primitives.cuh", "elements.cuh", "moves.cu")
-FEW, MOST = 8, 34
+FEW, MOST = 8, 36
 """Maximum number of copies of a small and of a large launch: the arguments of a kernel take 4 KB."""
 TILE, WARPS, LANES = 64, 8, 32
 FILLED = 1 << 15
@@ -83,7 +83,7 @@ class Copies:
 
     def mark_unwritten(self, to: At, size: int) -> None:
         """Mark this number of bytes, a multiple of 16, as not written yet."""
-        self._all.append((-(-size // FILLED), (to, 0, size // 16, UNWRITTEN, *[0] * 10)))
+        self._all.append((-(-size // FILLED), (to, 0, size // 16, UNWRITTEN, *[0] * 9)))
 
     def clear(self, into: Matrix) -> None:
         """Set a matrix to zero."""
@@ -145,8 +145,7 @@ class Copies:
             into.columns,
             *given,
             *steps,
-            conversion,
-            parts,
+            conversion | parts << 32,
             apart,
         )
         self._all.append((blocks, fields))
