@@ -1,4 +1,4 @@
-"""Products and sums over all rows in one launch, on the emulated GPU."""
+"""Products and sums over all rows in one launch, on the emulated GPU and on a real one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from throughtime.recurrence.persistent import forget_programs, run_layers
 from throughtime.recurrence.persistent_memory import DTYPES
 from throughtime.recurrence.weight_gradients import MOST, JointProducts, count_tiles, is_joined
 
-pytestmark = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this machine")
+needs_compiler = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this machine")
 
 
 @pytest.fixture
@@ -44,6 +44,7 @@ def run(products, *tensors):
         launch([tensor.data_ptr() for tensor in tensors])
 
 
+@needs_compiler
 @pytest.mark.parametrize("dtype", KINDS)
 @pytest.mark.parametrize("depth", [1, 31, 64, 65, 200])
 @pytest.mark.parametrize(("rows", "columns"), [(8, 8), (64, 72), (136, 40)])
@@ -67,6 +68,7 @@ def test_products_and_sums_in_parts_equal_torch_s(depth, rows, columns, dtype, e
     assert into[:, rows * columns :].eq(7.0).all()
 
 
+@needs_compiler
 def test_tf32_rounds_products_but_not_sums(emulated):
     left, right = draw(100, 16), draw(100, 24)
     products = collect(100, 2, ElementKind.TF32)
@@ -79,6 +81,7 @@ def test_tf32_rounds_products_but_not_sums(emulated):
     torch.testing.assert_close(sums.sum(0), left.sum(0), rtol=0, atol=1e-5)
 
 
+@needs_compiler
 def test_more_products_than_one_launch_takes(emulated):
     left, into = draw(MOST + 2, 3, 8), torch.empty(MOST + 2, 8)
     products = collect(3, 1)
@@ -117,6 +120,7 @@ def test_in_16_bits_more_is_left_to_torch(depth, tiles, joined):
     assert is_joined(ElementKind.TF32, depth, tiles, 132)
 
 
+@needs_compiler
 @pytest.mark.parametrize("joined", [True, False])
 @pytest.mark.parametrize("hidden", [16, 17])
 @pytest.mark.parametrize("name", CELLS)
@@ -145,6 +149,7 @@ def test_gradients_of_both_directions_in_parts_equal_the_reference(name, hidden,
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
 
+@needs_compiler
 @pytest.mark.parametrize("converted", [True, False])
 @pytest.mark.parametrize("name", ["gru", "gru-before", "lstm"])
 def test_in_16_bits_joined_products_equal_torch_s(name, converted, plan, monkeypatch):
