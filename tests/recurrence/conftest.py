@@ -7,7 +7,7 @@ import torch
 from tests.emulated import machine
 
 from throughtime.kernels import driver
-from throughtime.recurrence import batched_copies, persistent_call
+from throughtime.recurrence import batched_copies, persistent_call, weight_gradients
 from throughtime.recurrence.persistent import forget_programs
 from throughtime.recurrence.persistent_spans import Arrangement
 
@@ -28,8 +28,12 @@ def plan(monkeypatch):
     monkeypatch.setattr(driver, "limits", lambda device: (machine.MULTIPROCESSORS, machine.SHARED))
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     monkeypatch.setattr(batched_copies, "WARPS", 1)  # a fiber is dearer than a thread
-    batched_copies._prepare_kernel.cache_clear()
-    forget_programs()
+    forget_kernels()
     yield choose
+    forget_kernels()
+
+
+def forget_kernels():
     batched_copies._prepare_kernel.cache_clear()
+    weight_gradients._prepare_kernel.cache_clear()
     forget_programs()

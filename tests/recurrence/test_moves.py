@@ -116,6 +116,23 @@ def test_void_is_as_long_as_asked_for_and_zeros_lie_where_they_should():
     assert memory[800:830].view(3, 10)[:, 5:].eq(1).all()
 
 
+@every_type
+@pytest.mark.parametrize("parts", [1, 8, 19])
+def test_parts_are_added_up_in_order_without_their_padding(parts, dtype):
+    wide, tight = numbers(torch.float32, parts, 3 * 40 * 72 + 8), torch.full((3, 37, 66), 7.0, dtype=dtype)
+    exact = torch.full((40, 72), 7.0)
+    copies = Copies(KINDS[dtype], -1)
+    copies.add_up(Matrix(At(0), 37, 66, 66), Matrix(At(1), 40, 72, 72), parts, 3 * 40 * 72 + 8, groups=3)
+    first = Matrix(At(1), 40, 72, 72)
+    copies.add_up(Matrix(At(2), 40, 72, 72), first, parts, 3 * 40 * 72 + 8, conversion=TO_FLOAT)
+    run(copies, tight, wide, exact)
+    expected = torch.zeros(3, 40, 72)
+    for part in wide:
+        expected += part[: 3 * 40 * 72].view(3, 40, 72)
+    assert torch.equal(tight, expected[:, :37, :66].to(dtype))
+    assert torch.equal(exact, expected[0])
+
+
 def test_more_copies_than_one_launch_takes():
     source, into = numbers(torch.float32, MOST + 3, 4), torch.zeros(MOST + 3, 4)
     copies = Copies(KINDS[torch.float32], -1)

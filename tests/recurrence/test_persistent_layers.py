@@ -16,7 +16,7 @@ from throughtime.kernels import driver
 from throughtime.layers import stack as stack_module
 from throughtime.layers.stack import Stack
 from throughtime.recurrence import batched_copies as moves
-from throughtime.recurrence import persistent, persistent_call
+from throughtime.recurrence import persistent, persistent_call, weight_gradients
 from throughtime.recurrence.choice import BACKENDS
 from throughtime.recurrence.persistent import Persistent, run_layers
 from throughtime.recurrence.persistent_spans import Arrangement, arrange
@@ -92,6 +92,7 @@ def count_launches(monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(driver, "build", build)
+        weight_gradients._prepare_kernel.cache_clear()
         persistent.forget_programs()
         yield counts
 
@@ -189,11 +190,11 @@ def test_directions_one_after_the_other_equal_both_at_once(stays, monkeypatch):
     x, state = problem(stack)
     with count_launches(monkeypatch) as launched:
         together = everything(stack, stack, x, state, LENGTHS)
-    assert launched == {"forward": 2, "backward": 2}
+    assert launched == {"forward": 2, "backward": 2, "gradients": 1}
     monkeypatch.setattr(persistent_call, "arrange", lambda *_: Arrangement(machine.SMALL))
     with count_launches(monkeypatch) as launched:
         apart = everything(stack, stack, x, state, LENGTHS)
-    assert launched == {"forward": 4, "backward": 4}
+    assert launched == {"forward": 4, "backward": 4, "gradients": 1}
     assert all(torch.equal(one, other) for one, other in zip(apart, together, strict=True))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,12 +18,13 @@ if TYPE_CHECKING:
 
 
 FILES = ("primitives.cuh", "elements.cuh", "moves.cu")
-FEW, MOST, FIELDS = 8, 39, 13
-"""Maximum number of copies of a small and of a large launch (the arguments of a kernel take 4 KB), and the
-number of integers that describe one copy."""
-TILE, WARPS = 64, 8
-FILLED = 1 << 16
-"""Bytes that one block marks as not written."""
+FEW, MOST = 8, 36
+"""Maximum number of copies of a small and of a large launch: the arguments of a kernel take 4 KB."""
+TILE, WARPS, LANES = 64, 8, 32
+FILLED = 1 << 15
+"""Bytes that one block fills."""
+UNWRITTEN = 0xFFFFFFFF
+"""The word that marks memory as not written."""
 NO_CONVERSION, FROM_FLOAT, TO_FLOAT = range(3)
 """Whether a copy of elements of 16 bits converts: as moves.cu numbers it."""
 
@@ -36,6 +38,10 @@ class At(NamedTuple):
     def behind(self, size: int) -> At:
         """The address this number of bytes behind it."""
         return At(self.tensor, self.offset + size)
+
+
+Task = tuple[int, tuple[int | At, ...]]
+"""One of several tasks of a launch: its number of blocks, and the fields that describe it."""
 
 
 class Launch:
@@ -73,11 +79,11 @@ class Copies:
 
     def __init__(self, kind: ElementKind, device: int) -> None:
         self.kind, self.device = kind, device
-        self._all: list[tuple[int | At, ...]] = []
+        self._all: list[Task] = []
 
     def mark_unwritten(self, to: At, size: int) -> None:
         """Mark this number of bytes, a multiple of 16, as not written yet."""
-        self._all.append((-(-size // FILLED), to, 0, size // 16, *[0] * 9))
+        self._all.append((-(-size // FILLED), (to, 0, size // 16, UNWRITTEN, *[0] * 9)))
 
     def clear(self, into: Matrix) -> None:
         """Set a matrix to zero."""
@@ -85,8 +91,24 @@ class Copies:
 
     def copy(self, into: Matrix, source: Matrix, groups: int = 1, conversion: int = NO_CONVERSION) -> None:
         """Copy a matrix, or several that follow each other on both sides without a gap."""
-        steps = into.rows * into.pitch, into.pitch, 1, source.rows * source.pitch, source.pitch
-        self._add(into, source, groups, steps, conversion)
+        blocks = groups * -(-into.rows // TILE) * -(-into.columns // TILE)
+        self._add(blocks, into, source, _find_steps(into, source), conversion)
+
+    def add_up(
+        self,
+        into: Matrix,
+        source: Matrix,
+        parts: int,
+        apart: int,
+        groups: int = 1,
+        conversion: int = NO_CONVERSION,
+    ) -> None:
+        """Copy the sum of this number of float32 matrices, which lie `apart` numbers from each other.
+
+        With TO_FLOAT, the sum is float32 as well.
+        """
+        blocks = groups * -(-into.rows // WARPS) * -(-into.columns // LANES)
+        self._add(blocks, into, source, _find_steps(into, source), conversion, parts, apart)
 
     def transpose(
         self,
@@ -102,14 +124,31 @@ class Copies:
         Both are padded with zeros to `extent`.
         """
         steps = extent, 1, pitch, source.rows * source.pitch, source.pitch
-        self._add(Matrix(into, extent, extent, 1), source, groups, steps, conversion)
+        blocks = groups * (-(-extent // TILE)) ** 2
+        self._add(blocks, Matrix(into, extent, extent, 1), source, steps, conversion)
 
     def _add(
-        self, into: Matrix, source: Matrix, groups: int, steps: tuple[int, ...], conversion: int
+        self,
+        blocks: int,
+        into: Matrix,
+        source: Matrix,
+        steps: tuple[int, ...],
+        conversion: int,
+        parts: int = 0,
+        apart: int = 0,
     ) -> None:
-        blocks = groups * -(-into.rows // TILE) * -(-into.columns // TILE)
         given = min(source.rows, into.rows), min(source.columns, into.columns)
-        self._all.append((blocks, into.at, source.at, into.rows, into.columns, *given, *steps, conversion))
+        fields: tuple[int | At, ...] = (
+            into.at,
+            source.at,
+            into.rows,
+            into.columns,
+            *given,
+            *steps,
+            conversion | parts << 32,
+            apart,
+        )
+        self._all.append((blocks, fields))
 
     def prepare(self) -> list[Launch]:
         """Return the launches that make all copies."""
@@ -117,10 +156,30 @@ class Copies:
         for first in range(0, len(self._all), MOST):
             some = self._all[first : first + MOST]
             most = FEW if len(some) <= FEW else MOST
-            blocks = sum(copy[0] for copy in some if isinstance(copy[0], int))
-            numbers = [number for copy in some for number in copy] + [0] * (most - len(some)) * FIELDS
-            launches.append(Launch(_prepare_kernel(self.kind, self.device, most), blocks, numbers))
+            arguments = list_tasks(some, most)
+            launches.append(Launch(_prepare_kernel(self.kind, self.device, most), *arguments))
         return launches
+
+
+def _find_steps(into: Matrix, source: Matrix) -> tuple[int, ...]:
+    """Numbers from one group, row and column to the next, and from one group and row of the source."""
+    return into.rows * into.pitch, into.pitch, 1, source.rows * source.pitch, source.pitch
+
+
+def list_tasks(tasks: Sequence[Task], most: int) -> tuple[int, list[int | At]]:
+    """Return the blocks of a launch, and its arguments: where those of each task end, then the fields of all.
+
+    The kernel has room for this number of tasks, an even one: ends are integers of 32 bits.
+    """
+    ends = list(itertools.accumulate(blocks for blocks, _ in tasks))
+    total, unused = ends[-1], most - len(tasks)
+    ends += [total] * unused
+    pairs = [low | high << 32 for low, high in zip(ends[::2], ends[1::2], strict=True)]
+    return total, [
+        *pairs,
+        *(number for _, task in tasks for number in task),
+        *[0] * unused * len(tasks[0][1]),
+    ]
 
 
 @functools.cache

@@ -27,7 +27,7 @@ from throughtime.recurrence import choice
 from throughtime.recurrence.costs import DEFAULTS, H200, CostRates, Gpu
 from throughtime.version import __version__
 
-REVISION = 1
+REVISION = 2
 """Raise this when the meaning of a constant changes, so that stored constants are measured again."""
 FARTHEST = 4.0
 """A measured constant is at most this number of times larger or smaller than the derived one: on a GPU that

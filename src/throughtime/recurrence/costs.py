@@ -17,6 +17,7 @@ from typing import NamedTuple
 from throughtime.kernels.elements import ElementKind, round_up_units
 from throughtime.recurrence.persistent_plan import Form, KernelTask
 from throughtime.recurrence.persistent_spans import arrange
+from throughtime.recurrence.weight_gradients import count_tiles, is_joined
 
 
 class Gpu(NamedTuple):
@@ -111,8 +112,12 @@ HALF_RATE, TF32_RATE, FLOAT_RATE = 640.0, 195.0, 50.0
 """Millions of operations per microsecond of the products over all steps."""
 FILL_RATE, WEIGHT_RATE = 1.42e6, 2.88e6
 """Bytes per microsecond of what is filled, copied and summed over all steps, and of copied weights."""
-REPLAY, FORWARD_LAUNCHES, BACKWARD_LAUNCHES = 8.3, 3.9, 15.1
-"""Times of a small kernel that a call takes, and each layer beside its recurrence, bytes and operations."""
+REPLAY, FORWARD_LAUNCHES, GRADIENT_LAUNCHES, BACKWARD_LAUNCHES, JOINED_LAUNCHES = 8.3, 3.9, 3.0, 11.5, 8.0
+"""Times of a small kernel that a call takes, and each layer beside its recurrence, bytes and operations; what
+a backward pass takes for all gradients that are computed together (`weight_gradients`), and each layer if its
+products are not or are among them."""
+JOINED_SHARE = {ElementKind.FLOAT: 1.0, ElementKind.TF32: 0.45, ElementKind.BF16: 0.28, ElementKind.F16: 0.28}
+"""The speed of the products that are, as a share of the others' speed."""
 FORWARD_HOST = 0.2
 """Share of the host's time that a call without a backward pass takes."""
 
@@ -126,12 +131,24 @@ def predict_ours(call: TimedCall, gpu: Gpu, rates: CostRates) -> Times | None:
         if arrangement is None:
             return None
         device += arrangement.estimate(task, call.layers, call.steps, rates.exchange, rates.traffic)
-        device += call.layers * rates.launch * (BACKWARD_LAUNCHES if backward else FORWARD_LAUNCHES)
+        if not backward:
+            device += call.layers * rates.launch * FORWARD_LAUNCHES
     entering, recurrent = call.count_operations(width)
     operations = (3 * entering + recurrent) if call.trains else entering
+    if call.trains:
+        joined = _joins(call, width, gpu)
+        each = JOINED_LAUNCHES if joined else BACKWARD_LAUNCHES
+        device += rates.launch * (GRADIENT_LAUNCHES + call.layers * each)
+        operations += (1 / JOINED_SHARE[call.kind] - 1) * (entering + recurrent) * joined
     device += scale_product(rates, call.kind) * operations + rates.memory * _time_bytes(call, width)
     host = (rates.host + rates.host_layer * (call.cells - 1)) * (1.0 if call.trains else FORWARD_HOST)
     return Times(max(host, device), device)
+
+
+def _joins(call: TimedCall, width: int, gpu: Gpu) -> bool:
+    """Whether the gradients of weights are one launch, going by those of the recurrent ones."""
+    tiles = call.directions * count_tiles(call.form.gates * width, width)
+    return is_joined(call.kind, call.steps * call.batch, tiles, gpu.multiprocessors)
 
 
 def _time_bytes(call: TimedCall, width: int) -> float:

@@ -6,8 +6,6 @@ import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import torch
-
 from throughtime.kernels.elements import ElementKind
 from throughtime.recurrence.batched_copies import At, Copies, Launch, Matrix
 from throughtime.recurrence.persistent_call import Call, StateLayout, prepare_kernel, set_precision
@@ -22,38 +20,13 @@ from throughtime.recurrence.persistent_forward import (
 )
 from throughtime.recurrence.persistent_memory import Allocations, Shape, View, find_addresses
 from throughtime.recurrence.persistent_plan import Form
-from throughtime.recurrence.persistent_products import multiply_back, multiply_rows, multiply_states
+from throughtime.recurrence.persistent_products import multiply_back
 from throughtime.recurrence.persistent_stages import Product, Stage, run_stages
+from throughtime.recurrence.persistent_weights import WeightsBuilder
 
 ENTERING, FIRST_RECURRENT = 2, 3
 """The numbers of saved tensors: the rows of the input, and the recurrent weights of all cells. Four of each
 layer follow: weight, gates, states, and what else is kept. Then come the gradients of outputs and ends."""
-
-
-class WeightGradients(NamedTuple):
-    """The gradients of one layer's weights, from those of its sums."""
-
-    products: list[Product]
-    sums: int  # gradients of all sums [T * B, directions * slots * width]
-    into_bias: int  # where those of all rows are added: [directions * slots * width]
-
-    def run(self, tensors: Sequence[Any]) -> None:
-        """Compute them."""
-        for product in self.products:
-            product.run(tensors)
-        add_rows(tensors[self.sums], tensors[self.into_bias])
-
-
-def add_rows(rows: torch.Tensor, into: torch.Tensor) -> None:
-    """Add all rows of a matrix.
-
-    In 16 bits this is a product with ones: torch's sum would allocate twice the memory of the matrix. A
-    product in float32 might round to tf32.
-    """
-    if rows.dtype.itemsize == 2:
-        torch.mm(rows.new_ones(1, len(rows)), rows, out=into[None])
-    else:
-        torch.sum(rows, 0, out=into)
 
 
 class BackwardProgram(NamedTuple):
@@ -64,9 +37,8 @@ class BackwardProgram(NamedTuple):
     shapes: list[Shape]
     copies: list[Launch]
     layers: list[list[Stage]]
-    into_x: list[Product]
-    weights: list[WeightGradients]
-    closing_copies: list[Launch]
+    products: list[Product]  # with all sums: the gradients of x and of weights
+    closing: list[Launch]  # more gradients of weights, then copies
     results: list[View | None]  # the gradients of x and of the tensors named in OWN of each cell
 
     def run(self, tensors: Sequence[Any]) -> None:
@@ -76,11 +48,9 @@ class BackwardProgram(NamedTuple):
             launch(addresses)
         with set_precision(self.kind):
             run_stages(self.layers, tensors, addresses, self.device)
-            for product in self.into_x:
+            for product in self.products:
                 product.run(tensors)
-            for layer in self.weights:
-                layer.run(tensors)
-        for launch in self.closing_copies:
+        for launch in self.closing:
             launch(addresses)
 
 
@@ -108,7 +78,7 @@ class _Builder:
         call = self.call
         flowing = self._take_outputs()
         layers: list[list[Stage]] = []
-        weights: list[WeightGradients] = []
+        weights = WeightsBuilder(call, self.wanted, self.memory, self.closing)
         entering: dict[range, list[Product]] = {}  # what gives a layer the gradients of its outputs
         free: int | None = None  # memory that the layer above no longer needs
         for layer in reversed(range(call.layers)):
@@ -121,7 +91,8 @@ class _Builder:
                 )
             sums, launches = self._add_launches(layer, flowing)
             layers.append([Stage(entering.get(span, []), one) for span, one in launches.items()])
-            weights += self._add_weights(layer, sums)
+            states, kept = self.first_layer + 4 * layer + 2, self.first_layer + 4 * layer + 3
+            weights.add(layer, sums, states, kept, self._view_entering(layer))
             free = flowing if layer < call.layers - 1 else None
             entering = {}
             if into_rows is not None:
@@ -130,12 +101,26 @@ class _Builder:
                 entering = {span: multiply_back(call, layer, sums, weight, into_rows, span) for span in spans}
         if self.wanted[0]:
             self.results[0] = self._tighten_rows(flowing)
-        shapes = self.memory.shapes
-        copies, closing = self.copies.prepare(), self.closing.prepare()
-        into_x = [product for products in entering.values() for product in products]
+        for number, view in weights.results.items():
+            self.results[number] = view
+        products = [product for products in entering.values() for product in products] + weights.products
         return BackwardProgram(
-            call.kind, call.device, shapes, copies, layers, into_x, weights, closing, self.results
+            call.kind,
+            call.device,
+            self.memory.shapes,
+            self.copies.prepare(),
+            layers,
+            products,
+            [*weights.prepare(), *self.closing.prepare()],
+            self.results,
         )
+
+    def _view_entering(self, layer: int) -> View:
+        """The rows that enter a layer at all steps."""
+        if layer:
+            return view_outputs(self.call, self.first_layer + 4 * layer - 2, range(self.call.steps))
+        rows, (_, _, padded) = self.call.steps * self.call.batch, self.call.input_blocks(0)
+        return View(ENTERING, (rows, padded), (padded, 1), None)
 
     def _take_outputs(self) -> int:
         """The gradient of the outputs, padded; zeros if there is none."""
@@ -257,88 +242,6 @@ class _Builder:
             )
             self.results[number] = View(tight)
         return At(wide)
-
-    def _add_weights(self, layer: int, sums: int) -> list[WeightGradients]:
-        """The gradients of a layer's weights, if any is wanted; and describe what each cell gets."""
-        call, form, width = self.call, self.call.form, self.call.width
-        states, kept = self.first_layer + 4 * layer + 2, self.first_layer + 4 * layer + 3
-        cells = range(layer * call.directions, (layer + 1) * call.directions)
-        if not any(self.wanted[1 + cell * len(OWN) + name] for cell in cells for name in range(4)):
-            return []
-        blocks, _, padded = call.input_blocks(layer)
-        rows = form.gates * width
-        into_ih = self.memory.allocate(call.directions * rows, blocks * padded)
-        into_hh = self.memory.allocate(call.directions * rows, width)
-        into_bias = self.memory.allocate(call.directions * form.slots * width)
-        below = self.first_layer + 4 * layer - 2
-        rows_below = view_outputs(call, below, range(call.steps)) if layer else View(ENTERING)
-        products = multiply_rows(call, layer, sums, rows_below, into_ih)
-        products += multiply_states(call, sums, states, kept, into_hh)
-        for direction, cell in enumerate(cells):
-            number = 1 + cell * len(OWN)
-            self.results[number] = self._tighten_ih(layer, into_ih, direction)
-            self.results[number + 1] = self._tighten_hh(into_hh, direction)
-            after = form is Form.GRU_AFTER  # its q comes first, whose gradient is that of bias_hn
-            begin = direction * form.slots
-            self.results[number + 2] = self._tighten_bias(into_bias, begin + after, form.gates)
-            if after:
-                self.results[number + 3] = self._tighten_bias(into_bias, begin, 1)
-        return [WeightGradients(products, sums, into_bias)]
-
-    def _tighten_ih(self, layer: int, wide: int, direction: int) -> View:
-        call, gates, width, element = self.call, self.call.form.gates, self.call.width, self.call.kind.size
-        blocks, given, padded = call.input_blocks(layer)
-        if call.size == width and given == padded and not call.float_weights:
-            return self._share(wide, direction)
-        tight = self.memory.allocate(gates * call.size, blocks * given, float32=call.float_weights)
-        own = 4 if call.float_weights else element
-        for block in range(blocks):
-            source = At(wide, (direction * gates * width * blocks * padded + block * padded) * element)
-            self.closing.copy(
-                Matrix(At(tight, block * given * own), call.size, given, blocks * given),
-                Matrix(source, width, padded, blocks * padded),
-                gates,
-                call.convert_weights(back=True),
-            )
-        return View(tight)
-
-    def _tighten_hh(self, wide: int, direction: int) -> View:
-        call, gates, width, size = self.call, self.call.form.gates, self.call.width, self.call.size
-        after = call.form is Form.GRU_AFTER
-        if size == width and not after and not call.float_weights:
-            return self._share(wide, direction)
-        tight = self.memory.allocate(gates * size, size, float32=call.float_weights)
-        own, conversion = 4 if call.float_weights else call.kind.size, call.convert_weights(back=True)
-        first = At(wide, direction * gates * width * width * call.kind.size)
-        into, source = Matrix(At(tight), size, size, size), Matrix(first, width, width, width)
-        if not after:
-            self.closing.copy(into, source, gates, conversion)
-        else:  # from q, r, z to r, z, n
-            behind = source._replace(at=first.behind(width * width * call.kind.size))
-            self.closing.copy(into, behind, 2, conversion)
-            last = into._replace(at=At(tight, 2 * size * size * own))
-            self.closing.copy(last, source, 1, conversion)
-        return View(tight)
-
-    def _share(self, wide: int, direction: int) -> View:
-        """The rows of one direction."""
-        if self.call.directions == 1:
-            return View(wide)
-        rows, columns = self.call.form.gates * self.call.width, self.memory.columns(wide)
-        return View(wide, (rows, columns), (columns, 1), direction * rows * columns)
-
-    def _tighten_bias(self, wide: int, begin: int, gates: int) -> View:
-        call, width = self.call, self.call.width
-        if call.size == width and not call.float_weights:
-            whole = call.directions == 1 and gates == call.form.slots
-            return View(wide) if whole else View(wide, (gates * width,), (1,), begin * width)
-        tight = self.memory.allocate(gates * call.size, float32=call.float_weights)
-        self.closing.copy(
-            Matrix(At(tight), gates, call.size, call.size),
-            Matrix(At(wide, begin * width * call.kind.size), gates, width, width),
-            conversion=call.convert_weights(back=True),
-        )
-        return View(tight)
 
     def _tighten_rows(self, wide: int) -> View:
         """The gradient of the input, without padding and in its own type."""
