@@ -20,7 +20,7 @@ from throughtime.recurrence.costs import CostRates, Gpu, TimedCall, Times, predi
 from throughtime.recurrence.persistent import find_form, find_kind
 from throughtime.recurrence.torch_costs import predict_loop, predict_torch
 
-MARGIN = 1.2
+MARGIN = 1.15
 """How many times as fast our kernels must be predicted to be: predictions are off by 10 to 20 %."""
 SLOWEST = 2.0
 """Maximum time of our kernels on the GPU, relative to torch's, for calls that are chosen by their time as
