@@ -122,7 +122,9 @@ def _prepare_launch(
     number, pointer = ctypes.c_uint, ctypes.c_void_p
     extra = () if together else (None,)
     start.argtypes = (pointer, *[number] * 7, pointer, pointer, *[pointer] * len(extra))
-    pointers, handle = pointer * 1, function.value
+    pointers = pointer * 1
+    # What is the same in all launches is converted once.
+    one, width, size = number(1), number(threads), number(shared)
 
     def launch(
         blocks: int,
@@ -138,7 +140,7 @@ def _prepare_launch(
         # torch.cuda.current_stream would build an object at each launch for the same number.
         stream = torch._C._cuda_getCurrentRawStream(device) if stream is None else stream
         addresses = pointers(ctypes.addressof(arguments))
-        if code := start(handle, blocks, 1, 1, threads, 1, 1, shared, stream, addresses, *extra):
+        if code := start(function, blocks, one, one, width, one, one, size, stream, addresses, *extra):
             _check(code)
 
     return launch

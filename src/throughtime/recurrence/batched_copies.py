@@ -58,7 +58,7 @@ class Launch:
 class Matrix(NamedTuple):
     """A matrix in memory: where it begins, how many rows and columns it has, and how far apart rows lie."""
 
-    at: At
+    at: At | int  # or its address, if that is known
     rows: int
     columns: int
     pitch: int

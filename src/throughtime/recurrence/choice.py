@@ -80,10 +80,21 @@ def choose_backend(
     if lengths is not None:  # whether torch can pack a ragged batch depends on more than the shape
         return _choose(cell, x, lengths, carry, trains, layers, directions)[0]
     own = vars(cell)  # without the lookups of `nn.Module`, which are slow for what is not there
-    kind = type(cell), own.get("activation"), own.get("reset"), cell.hidden_size
-    precision = x.dtype, x.dtype is torch.float32 and torch.backends.cudnn.allow_tf32
-    use = carry is None, trains, is_recorded(), layers, directions
-    key = (*kind, x.shape, *precision, x.get_device(), *use)
+    key = (
+        type(cell),
+        own.get("activation"),
+        own.get("reset"),
+        cell.hidden_size,
+        x.shape,
+        x.dtype,
+        torch._C._get_cudnn_allow_tf32(),  # `torch.backends.cudnn.allow_tf32` takes four times as long
+        x.get_device(),
+        carry is None,
+        trains,
+        is_recorded(),
+        layers,
+        directions,
+    )
     found = _chosen.get(key)
     if found is None:
         found, settled = _choose(cell, x, lengths, carry, trains, layers, directions)
