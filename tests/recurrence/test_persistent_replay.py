@@ -205,6 +205,29 @@ def test_second_derivatives_are_refused(replays):
 
 
 @emulated
+def test_function_transforms_are_refused_and_what_they_leave_behind_is_read(replays):
+    stack, left = build("rnn", 16, layers=1), []
+    run, x = runner(stack), problem(stack)[0].detach()
+
+    def add(given):
+        left.append(x + given.sum())
+        return left[-1].sum()
+
+    with torch.no_grad():
+        run(x, None, None)
+    torch.func.grad(add)(torch.ones(()))
+    assert torch._C._functorch.is_functorch_wrapped_tensor(left[0])
+    with torch.no_grad():
+        found = run(left[0], None, None).outputs
+        assert torch.allclose(found, stack(x + 1, backend="reference").outputs, atol=1e-5)
+        assert [one.runs for one in replays] == [1]
+        with pytest.raises(RuntimeError, match="setup_context"):
+            torch.func.grad(lambda given: run(given, None, None).outputs.sum())(x)
+        run(x, None, None)
+    assert [one.runs for one in replays] == [2]
+
+
+@emulated
 def test_the_number_of_recordings_is_bounded(replays, monkeypatch):
     monkeypatch.setattr(persistent_replay, "MAX_REPLAYS", 2)
     stack = build("rnn", 8, layers=1)

@@ -15,7 +15,7 @@ from throughtime.cells import CELLS
 from throughtime.cells.base import AlikeRows, Cell, State
 from throughtime.errors import InputError
 from throughtime.recurrence.backend import Result
-from throughtime.recurrence.choice import LAYERED, are_alike
+from throughtime.recurrence.choice import are_alike, prefers_one_call
 from throughtime.recurrence.scan import scan_layers
 
 Builder = str | Callable[..., Cell]
@@ -131,13 +131,7 @@ class Layer(nn.Module):
         parts = len(from_left.state_sizes)
         first, second = (None, None) if state is None else (state[:parts], state[parts:])
         at_once: Result | None = None
-        if (
-            others
-            and backend == "auto"
-            and carry is None
-            and x.device.type in LAYERED
-            and self._runs_at_once()
-        ):
+        if others and backend == "auto" and carry is None and prefers_one_call(x) and self._runs_at_once():
             at_once = scan_layers([self.cells], x, state, lengths)
         if at_once is not None:
             return at_once

@@ -20,7 +20,7 @@ from throughtime.layers.layer import (
     variational_dropout,
 )
 from throughtime.recurrence.backend import Result
-from throughtime.recurrence.choice import LAYERED, are_alike
+from throughtime.recurrence.choice import are_alike, prefers_one_call
 from throughtime.recurrence.flat_weights import flatten
 from throughtime.recurrence.scan import scan, scan_layers
 
@@ -158,7 +158,7 @@ class Stack(nn.Module):
         layers = self._layers()
         states = None if state is None else self._check_state(x.shape[1], state)
         alone = len(layers) == 1 and not self.bidirectional
-        layered = self._alike and backend == "auto" and x.device.type in LAYERED
+        layered = self._alike and backend == "auto" and prefers_one_call(x)
         at_once: Result | None = None
         cells = self._list_bare_cells(layers) if alone or layered else None
         if cells is not None:

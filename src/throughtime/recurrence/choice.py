@@ -46,9 +46,6 @@ SPEED: dict[str, dict[str, tuple[float, ...]]] = {
 Geometric means over the shapes of `python -m benchmarks.recurrence_cpu --table`, which prints these lines.
 """
 
-LAYERED = ("cuda",)
-"""Devices on which running all layers of a stack in one call is faster than layer after layer."""
-
 FEW = 4
 """With fewer steps, rearranging an LSTM's weights or sorting rows for `fused` costs more than it saves."""
 ASSOCIATIVE_FROM = 8
@@ -152,6 +149,11 @@ def _choose(
         if works is not False:
             return backend, works is True
     raise AssertionError("the reference refuses nothing")
+
+
+def prefers_one_call(x: Tensor) -> bool:
+    """Whether running all layers of a stack in one call is faster on this device than layer after layer."""
+    return x.is_cuda
 
 
 def choose_for_layers(

@@ -17,7 +17,7 @@ from throughtime.recurrence.persistent_call import Call
 from throughtime.recurrence.persistent_forward import build_forward
 from throughtime.recurrence.persistent_memory import allocate
 from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan, best
-from throughtime.recurrence.persistent_replay import RECORDINGS, ReplayedRecurrence
+from throughtime.recurrence.persistent_replay import RECORDINGS, run_replay
 
 
 class Recurrence(torch.autograd.Function):
@@ -142,14 +142,13 @@ def run_layers(
     zeros. `dtype` is the type to compute in, if it is another than that of x and the weights; the last state
     then has the type of the weights. `weights` are those of all cells, if the caller has listed them.
     """
-    cells = [cell for layer in layers for cell in layer]
-    dtype = dtype or x.dtype
-    form, kind = find_form(cells[0]), find_kind(x, dtype)
+    first, dtype = layers[0][0], dtype or x.dtype
+    form, kind = find_form(first), find_kind(x, dtype)
     assert form is not None
     assert kind is not None
     own: list[Tensor | None] = []
     if weights is None:
-        weights = [cell.weights() for cell in cells]
+        weights = [cell.weights() for layer in layers for cell in layer]
     weight = weights[0]["weight_ih"]
     if state is not None and state[0].dtype is not weight.dtype:
         state = tuple([part.to(weight.dtype) for part in state])
@@ -169,7 +168,7 @@ def run_layers(
         form,
         kind,
         x.get_device(),
-        cells[0].hidden_size,
+        first.hidden_size,
         inputs,
         steps,
         batch,
@@ -189,15 +188,17 @@ def run_layers(
         *own,
     )
     lease = RECORDINGS.borrow(call, given)
-    if lease is None:
-        outputs, *last = Recurrence.apply(call, *given)  # type: ignore[no-untyped-call]
-    else:
-        outputs, *last = ReplayedRecurrence.apply(lease, *given)  # type: ignore[no-untyped-call]
+    results: tuple[Tensor, ...] = (
+        Recurrence.apply(call, *given)  # type: ignore[no-untyped-call]
+        if lease is None
+        else run_replay(lease, given)
+    )
+    outputs = results[0]
     if lengths is not None and state is not None and (call.directions > 1 or reverse):
         # A row that reads from the right waits with its first state until the others have come to its end.
         inside = torch.arange(steps, device=x.device)[:, None] < lengths
         outputs = torch.where(inside[..., None], outputs, 0.0)
-    return Result(outputs, tuple(last))
+    return Result(outputs, results[1:])
 
 
 def forget_programs() -> None:

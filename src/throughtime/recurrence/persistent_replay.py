@@ -83,7 +83,7 @@ class Replay:
         self._stream, self._pool, self._drop_place = stream, pool, drop_place
         program = build_forward(call)
         tensors: list[Any] = list(given)
-        self._moved = [
+        self.moved = [
             number
             for number, one in enumerate(given)
             if one is not None and (number < FIRST_OWN or (number - FIRST_OWN) % len(OWN) >= STATE)
@@ -91,11 +91,11 @@ class Replay:
         self._weights = [
             number
             for number, one in enumerate(given)
-            if one is not None and number >= FIRST_OWN and number not in self._moved
+            if one is not None and number >= FIRST_OWN and number not in self.moved
         ]
-        for number in self._moved:
+        for number in self.moved:
             tensors[number] = tensors[number].new_empty(tensors[number].shape)
-        self._inputs = [tensors[number] for number in self._moved]
+        self._inputs = [tensors[number] for number in self.moved]
         tensors[X] = self._like = tensors[X].view(-1, call.inputs)
         tensors += allocate(program.shapes, self._like, call.kind)
         self._outputs = [program.outputs.of(tensors), *[tensors[end] for end in program.ends]]
@@ -106,7 +106,7 @@ class Replay:
 
     def run_forward(self, given: Sequence[Any]) -> list[Tensor]:
         """Run the forward pass; return the outputs and ends."""
-        self._enter([given[number].contiguous() for number in self._moved])
+        self._enter([given[number].contiguous() for number in self.moved])
         self._forward()
         results = [torch.empty_like(part) for part in self._outputs]
         self._leave(results)
@@ -203,6 +203,26 @@ class ReplayedRecurrence(torch.autograd.Function):
         if not torch._C._autograd._get_current_graph_task_keep_graph():
             ctx.lease.end()
         return None, None, None, *results
+
+
+_apply: Callable[..., tuple[Tensor, ...]] = super(torch.autograd.Function, ReplayedRecurrence).apply
+
+
+def run_replay(lease: Lease, given: Sequence[Any]) -> tuple[Tensor, ...]:
+    """Return `ReplayedRecurrence.apply(lease, *given)`.
+
+    That method looks in Python for tensors of function transforms (`torch.func`), which takes as long as all
+    else that it does. Without transforms there are none, except for inputs that were taken out of one.
+    """
+    replay = lease.replay
+    assert replay is not None
+    plain = not torch._C._are_functorch_transforms_active()
+    for number in replay.moved:  # not the weights: their addresses are known, and wrapped tensors have none
+        plain = plain and not torch._C._functorch.is_functorch_wrapped_tensor(given[number])
+    if plain:
+        return _apply(lease, *given)
+    results: tuple[Tensor, ...] = ReplayedRecurrence.apply(lease, *given)  # type: ignore[no-untyped-call]
+    return results
 
 
 class Recordings:
