@@ -74,6 +74,24 @@ def test_the_driver_is_told_shape_stream_and_where_the_arguments_are(recorder, d
     assert torch._C._cuda_getDevice() == 0
 
 
+@pytest.mark.parametrize("device", [0, 1])
+@pytest.mark.parametrize("together", [False, True])
+def test_a_bound_launch_tells_the_driver_the_same(recorder, device, together):
+    kernel, arguments = built(device, together), (ctypes.c_longlong * 2)(3, 4)
+    kernel(7, arguments)
+    bound = kernel.bind(7, arguments)
+    bound()
+    bound()
+
+    def read(told):
+        return [
+            list(part) if isinstance(part, ctypes.Array) else getattr(part, "value", part) for part in told
+        ]
+
+    first, *others = recorder.named("cuLaunchCooperativeKernel" if together else "cuLaunchKernel")
+    assert [read(other) for other in others] == [read(first)] * 2
+
+
 def test_every_thread_enters_a_context_once(recorder):
     kernel, arguments = built(0, False), (ctypes.c_longlong * 1)()
     entered = len(recorder.named("cuCtxSetCurrent"))

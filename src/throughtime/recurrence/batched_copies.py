@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from throughtime.kernels.elements import ElementKind
@@ -53,6 +53,18 @@ class Launch:
         for at, tensor, offset in self._open:
             arguments[at] = addresses[tensor] + offset
         self._kernel(self._blocks, arguments, stream)
+
+    def bind(self) -> Callable[[Sequence[int]], None]:
+        """Return the same launch with memory of its own for the arguments: faster, but for one thread."""
+        arguments = self._type.from_buffer_copy(self._known)
+        start, numbers = self._kernel.bind(self._blocks, arguments), memoryview(arguments).cast("B").cast("q")
+
+        def launch(addresses: Sequence[int]) -> None:
+            for at, tensor, offset in self._open:
+                numbers[at] = addresses[tensor] + offset
+            start()
+
+        return launch
 
 
 class Matrix(NamedTuple):

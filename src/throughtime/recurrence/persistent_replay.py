@@ -21,7 +21,7 @@ from torch import Tensor
 
 from throughtime.kernels.recording import FAILURES, record
 from throughtime.recurrence.backend import first_order
-from throughtime.recurrence.batched_copies import TILE, At, Copies, Launch, Matrix
+from throughtime.recurrence.batched_copies import TILE, At, Copies, Matrix
 from throughtime.recurrence.persistent_backward import build_backward
 from throughtime.recurrence.persistent_call import Call
 from throughtime.recurrence.persistent_forward import CARRY, FIRST_OWN, LENGTHS, OWN, X, build_forward
@@ -47,7 +47,8 @@ class Transfer:
             columns = columns * tensor.element_size() // element
             fixed, open_end = (Matrix(at, rows, columns, columns) for at in (tensor.data_ptr(), At(number)))
             copies.copy(*((open_end, fixed) if out else (fixed, open_end)))
-        self._launches: list[Launch] = copies.prepare()
+        # The memory that they copy to or from belongs to one call at a time, and so do they.
+        self._launches = [launch.bind() for launch in copies.prepare()]
 
     def __call__(self, tensors: Sequence[Tensor]) -> None:
         """Copy all of them."""
