@@ -58,6 +58,7 @@ def build(name, files, constants, device, *, together=False):
     def launch(blocks: int, arguments: ctypes.Structure, stream: int | None = None) -> None:
         library.launch(blocks, shared, ctypes.byref(arguments))
 
+    launch.bind = lambda *given: functools.partial(launch, *given)
     return launch
 
 

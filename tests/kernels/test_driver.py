@@ -67,11 +67,29 @@ def test_the_driver_is_told_shape_stream_and_where_the_arguments_are(recorder, d
     built(device, together)(7, arguments)
     (told,) = recorder.named("cuLaunchCooperativeKernel" if together else "cuLaunchKernel")
     _, *shape, stream, given = told[:10]
-    assert shape == [7, 1, 1, 128, 1, 1, 48]
+    assert [shape[0], *[part.value for part in shape[1:]]] == [7, 1, 1, 128, 1, 1, 48]
     assert stream == STREAM + device
     assert given[0] == ctypes.addressof(arguments)
     assert told[10:] == (() if together else (None,))
     assert torch._C._cuda_getDevice() == 0
+
+
+@pytest.mark.parametrize("device", [0, 1])
+@pytest.mark.parametrize("together", [False, True])
+def test_a_bound_launch_tells_the_driver_the_same(recorder, device, together):
+    kernel, arguments = built(device, together), (ctypes.c_longlong * 2)(3, 4)
+    kernel(7, arguments)
+    bound = kernel.bind(7, arguments)
+    bound()
+    bound()
+
+    def read(told):
+        return [
+            list(part) if isinstance(part, ctypes.Array) else getattr(part, "value", part) for part in told
+        ]
+
+    first, *others = recorder.named("cuLaunchCooperativeKernel" if together else "cuLaunchKernel")
+    assert [read(other) for other in others] == [read(first)] * 2
 
 
 def test_every_thread_enters_a_context_once(recorder):

@@ -35,7 +35,7 @@ def calls(monkeypatch):
     monkeypatch.setattr(scan_module, "choose_for_layers", lambda *given: BACKENDS["native"])
     for module in (stack_module, layer_module):
         monkeypatch.setattr(module, "scan_layers", watched)
-        monkeypatch.setattr(module, "LAYERED", ("cpu",))
+        monkeypatch.setattr(module, "prefers_one_call", lambda x: True)
     return seen
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from tests.emulated import machine
@@ -148,13 +150,16 @@ def test_nothing_to_copy_builds_nothing(monkeypatch):
     assert Copies(KINDS[torch.float32], -1).prepare() == []
 
 
-def test_a_launch_is_told_the_addresses_of_its_call():
+@pytest.mark.parametrize("bound", [False, True])
+def test_a_launch_is_told_the_addresses_of_its_call(bound):
     told = []
-    launch = Launch(
-        lambda blocks, arguments, stream: told.append((blocks, list(arguments), stream)),
-        7,
-        (5, At(1, 16), 0, At(0)),
-    )
+
+    def kernel(blocks, arguments, stream=None):
+        told.append((blocks, list(arguments), stream))
+
+    kernel.bind = lambda *given: partial(kernel, *given)
+    launch = Launch(kernel, 7, (5, At(1, 16), 0, At(0)))
+    launch = launch.bind() if bound else launch
     launch([100, 200])
     launch([0, 300])
     assert told == [(7, [5, 216, 0, 100], None), (7, [5, 316, 0, 0], None)]

@@ -34,7 +34,7 @@ def stays(plan, monkeypatch):
     """Take a CPU for a GPU on which the persistent kernels are always faster."""
     plan(machine.SMALL)
     monkeypatch.setattr(Persistent, "refuses", lambda *_: None)
-    monkeypatch.setattr(stack_module, "LAYERED", ("cpu",))
+    monkeypatch.setattr(stack_module, "prefers_one_call", lambda x: True)
     monkeypatch.setattr("throughtime.recurrence.choice._pays", lambda *_: True)
     monkeypatch.setattr("throughtime.recurrence.choice.SPEED", {})
 

@@ -11,9 +11,12 @@ from tests.emulated import machine
 from tests.recurrence.test_persistent_layers import assert_near, build, everything, on_gpu, problem
 
 from throughtime.errors import ThroughtimeError
+from throughtime.kernels.elements import KINDS
 from throughtime.recurrence import persistent_replay
 from throughtime.recurrence.persistent import forget_programs, run_layers
-from throughtime.recurrence.persistent_replay import RECORDINGS, Replay
+from throughtime.recurrence.persistent_call import Call
+from throughtime.recurrence.persistent_plan import Form
+from throughtime.recurrence.persistent_replay import RECORDINGS, Replay, Transfer
 
 emulated = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this machine")
 LENGTHS = torch.tensor([4, 0, 2])
@@ -42,6 +45,23 @@ def replays(plan, monkeypatch):
     monkeypatch.setattr(persistent_replay, "record", lambda work, *place: work)
     monkeypatch.setattr(persistent_replay, "Replay", Watched)
     return made
+
+
+@emulated
+@pytest.mark.parametrize("out", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("shapes", [[(150, 1)], [(3,), (2, 5, 70), (65, 3)], [(7, 130)] * 9])
+def test_a_transfer_copies_every_number_of_tensors_of_any_shape(shapes, dtype, out, plan):
+    """Where a recording computes in 16 bits, states may be float32."""
+    call = Call(Form.TANH, KINDS[dtype], -1, *[1] * 6, *[False] * 5)
+    draw = partial(torch.randn, generator=torch.Generator().manual_seed(3))
+    wide = torch.float32 if len(shapes) == 3 else dtype
+    memory, others = ([draw(shape).to(wide) for shape in shapes] for _ in range(2))
+    expected = [one.clone() for one in (memory if out else others)]
+    Transfer(call, memory, out=out)(others)
+    for one, other, right in zip(memory, others, expected, strict=True):
+        assert torch.equal(one, right)
+        assert torch.equal(other, right)
 
 
 def runner(stack, **options):
@@ -182,6 +202,29 @@ def test_second_derivatives_are_refused(replays):
     loss = run(x, None, None).outputs.sum()
     with pytest.raises(ThroughtimeError):
         torch.autograd.grad(loss, x, create_graph=True)
+
+
+@emulated
+def test_function_transforms_are_refused_and_what_they_leave_behind_is_read(replays):
+    stack, left = build("rnn", 16, layers=1), []
+    run, x = runner(stack), problem(stack)[0].detach()
+
+    def add(given):
+        left.append(x + given.sum())
+        return left[-1].sum()
+
+    with torch.no_grad():
+        run(x, None, None)
+    torch.func.grad(add)(torch.ones(()))
+    assert torch._C._functorch.is_functorch_wrapped_tensor(left[0])
+    with torch.no_grad():
+        found = run(left[0], None, None).outputs
+        assert torch.allclose(found, stack(x + 1, backend="reference").outputs, atol=1e-5)
+        assert [one.runs for one in replays] == [1]
+        with pytest.raises(RuntimeError, match="setup_context"):
+            torch.func.grad(lambda given: run(given, None, None).outputs.sum())(x)
+        run(x, None, None)
+    assert [one.runs for one in replays] == [2]
 
 
 @emulated

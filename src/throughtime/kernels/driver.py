@@ -22,16 +22,21 @@ LEAST = (8, 0)
 """The lowest compute capability that has the matrix instructions used here."""
 
 
+Arguments = ctypes.Structure | ctypes.Array[ctypes.c_longlong]
+
+
 class LaunchKernel(Protocol):
     """A loaded kernel."""
 
-    def __call__(
-        self,
-        blocks: int,
-        arguments: ctypes.Structure | ctypes.Array[ctypes.c_longlong],
-        stream: int | None = None,
-    ) -> None:
+    def __call__(self, blocks: int, arguments: Arguments, stream: int | None = None) -> None:
         """Launch this number of blocks with these arguments, on the current stream or on this one."""
+
+    def bind(self, blocks: int, arguments: Arguments) -> Callable[[], None]:
+        """Return a function that launches these blocks on the current stream, in less time.
+
+        The caller keeps the arguments alive, and may write into them between launches.
+        """
+        ...
 
 
 @functools.cache
@@ -111,37 +116,44 @@ def _build_once(
         shared = values.get("SHARED_BYTES", 0)
         most_shared_memory = 8  # the driver's number of this attribute
         _check(_driver().cuFuncSetAttribute(function, most_shared_memory, shared))
-    return _prepare_launch(function, 32 * values["WARPS"], shared, device, together)
+    return _LoadedKernel(function, 32 * values["WARPS"], shared, device, together)
 
 
-def _prepare_launch(
-    function: ctypes.c_void_p, threads: int, shared: int, device: int, together: bool
-) -> LaunchKernel:
-    """Return the function that launches a loaded kernel. Its own time is a large part of a short launch."""
-    start = _driver().cuLaunchCooperativeKernel if together else _driver().cuLaunchKernel
-    number, pointer = ctypes.c_uint, ctypes.c_void_p
-    extra = () if together else (None,)
-    start.argtypes = (pointer, *[number] * 7, pointer, pointer, *[pointer] * len(extra))
-    pointers, handle = pointer * 1, function.value
+class _LoadedKernel:
+    """A loaded kernel. Its own time is a large part of a short launch: what is the same is converted once."""
 
-    def launch(
-        blocks: int,
-        arguments: ctypes.Structure | ctypes.Array[ctypes.c_longlong],
-        stream: int | None = None,
+    def __init__(
+        self, function: ctypes.c_void_p, threads: int, shared: int, device: int, together: bool
     ) -> None:
+        start = _driver().cuLaunchCooperativeKernel if together else _driver().cuLaunchKernel
+        number, pointer = ctypes.c_uint, ctypes.c_void_p
+        self._start, self._device, self._function = start, device, function
+        self._extra = () if together else (None,)
+        start.argtypes = (pointer, *[number] * 7, pointer, pointer, *[pointer] * len(self._extra))
+        one = number(1)
+        self._shape = one, one, number(threads), one, one, number(shared)
+        self._pointers = pointer * 1
+
+    def __call__(self, blocks: int, arguments: Arguments, stream: int | None = None) -> None:
+        addresses = self._pointers(ctypes.addressof(arguments))
+        self._launch((self._function, blocks, *self._shape), addresses, stream)
+
+    def bind(self, blocks: int, arguments: Arguments) -> Callable[[], None]:
+        front = self._function, ctypes.c_uint(blocks), *self._shape
+        return functools.partial(self._launch, front, self._pointers(ctypes.addressof(arguments)))
+
+    def _launch(self, front: tuple[Any, ...], addresses: Any, stream: int | None = None) -> None:
+        device = self._device
         if torch._C._cuda_getDevice() != device:
             with torch.cuda.device(device):
-                launch(blocks, arguments, stream)
+                self._launch(front, addresses, stream)
             return
         if not hasattr(_thread, "entered"):
             _enter(device)
         # torch.cuda.current_stream would build an object at each launch for the same number.
         stream = torch._C._cuda_getCurrentRawStream(device) if stream is None else stream
-        addresses = pointers(ctypes.addressof(arguments))
-        if code := start(handle, blocks, 1, 1, threads, 1, 1, shared, stream, addresses, *extra):
+        if code := self._start(*front, stream, addresses, *self._extra):
             _check(code)
-
-    return launch
 
 
 def open_stream(device: int) -> int:

@@ -15,7 +15,7 @@ from throughtime.cells import CELLS
 from throughtime.cells.base import AlikeRows, Cell, State
 from throughtime.errors import InputError
 from throughtime.recurrence.backend import Result
-from throughtime.recurrence.choice import LAYERED, are_alike
+from throughtime.recurrence.choice import are_alike, prefers_one_call
 from throughtime.recurrence.scan import scan_layers
 
 Builder = str | Callable[..., Cell]
@@ -85,8 +85,9 @@ class Layer(nn.Module):
     def cells(self) -> tuple[Cell, ...]:
         """The cell from the left and, if there is one, the cell from the right."""
         # Without the lookups of `nn.Module`, which are slow for a short scan.
-        both = (self._modules["from_left"], self._modules.get("from_right"))
-        return cast(tuple[Cell, ...], both if both[1] is not None else both[:1])
+        modules = self._modules
+        left, right = modules["from_left"], modules.get("from_right")
+        return cast(tuple[Cell, ...], (left,) if right is None else (left, right))
 
     @property
     def input_size(self) -> int:
@@ -130,13 +131,7 @@ class Layer(nn.Module):
         parts = len(from_left.state_sizes)
         first, second = (None, None) if state is None else (state[:parts], state[parts:])
         at_once: Result | None = None
-        if (
-            others
-            and backend == "auto"
-            and carry is None
-            and x.device.type in LAYERED
-            and self._runs_at_once()
-        ):
+        if others and backend == "auto" and carry is None and prefers_one_call(x) and self._runs_at_once():
             at_once = scan_layers([self.cells], x, state, lengths)
         if at_once is not None:
             return at_once
@@ -160,14 +155,20 @@ class Layer(nn.Module):
         return f"weight_drop={self.weight_drop}"
 
 
-def are_bare(layers: Sequence[Layer]) -> bool:
-    """Whether calling these layers only scans their cells: no weights are dropped, and no hook watches."""
+def list_bare_cells(layers: Sequence[Layer]) -> list[tuple[Cell, ...]] | None:
+    """Return the cells of each layer if calling the layers only scans these cells.
+
+    Otherwise, if weights are dropped or a hook watches, return None.
+    """
+    rows = []
     for layer in layers:
         if type(layer) is not Layer or (layer.weight_drop and layer.training):
-            return False
-        if not are_unwatched((layer,)) or not are_unwatched(layer.cells):
-            return False
-    return True
+            return None
+        cells = layer.cells
+        if not are_unwatched((layer, *cells)):
+            return None
+        rows.append(cells)
+    return rows
 
 
 def are_unwatched(modules: Sequence[nn.Module]) -> bool:

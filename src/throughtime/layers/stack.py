@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import torch
@@ -14,13 +14,13 @@ from throughtime.errors import InputError
 from throughtime.layers.layer import (
     Builder,
     Layer,
-    are_bare,
     build_cell,
     check_probability,
+    list_bare_cells,
     variational_dropout,
 )
 from throughtime.recurrence.backend import Result
-from throughtime.recurrence.choice import LAYERED, are_alike
+from throughtime.recurrence.choice import are_alike, prefers_one_call
 from throughtime.recurrence.flat_weights import flatten
 from throughtime.recurrence.scan import scan, scan_layers
 
@@ -150,19 +150,22 @@ class Stack(nn.Module):
 
         With `batch_first` x and the outputs are [B, T, ...]; states and `carry` [T, B] are as in `scan`.
         """
-        self._check_input(x, ("batch", "time") if self.batch_first else ("time", "batch"))
         if self.batch_first:
+            self._check_input(x, ("batch", "time"))
             x = x.transpose(0, 1)
+        else:
+            self._check_input(x, ("time", "batch"))
         layers = self._layers()
         states = None if state is None else self._check_state(x.shape[1], state)
         alone = len(layers) == 1 and not self.bidirectional
-        layered = self._alike and backend == "auto" and x.device.type in LAYERED
+        layered = self._alike and backend == "auto" and prefers_one_call(x)
         at_once: Result | None = None
-        if (alone or layered) and self._is_bare(layers):
+        cells = self._list_bare_cells(layers) if alone or layered else None
+        if cells is not None:
             if layered:
-                at_once = scan_layers([layer.cells for layer in layers], x, states, lengths, carry)
+                at_once = scan_layers(cells, x, states, lengths, carry)
             if alone and at_once is None:
-                at_once = scan(layers[0].cells[0], x, states, lengths, carry=carry, backend=backend)
+                at_once = scan(cells[0][0], x, states, lengths, carry=carry, backend=backend)
         if at_once is not None:
             return Result(at_once[0].transpose(0, 1), at_once[1]) if self.batch_first else at_once
         last: list[Tensor] = []
@@ -295,16 +298,15 @@ class Stack(nn.Module):
             flatten([layer.cells for layer in layers], together)
 
     def _layers(self) -> list[Layer]:
-        return [*self._list_modules("layers")]  # type: ignore[list-item]
+        # Without the lookups of `nn.Module`, which are slow for a short scan.
+        return [*self._modules["layers"]._modules.values()]  # type: ignore[union-attr]
 
-    def _list_modules(self, name: str) -> Collection[nn.Module | None]:
-        """The modules of a list, without the lookups of `nn.Module`, which are slow for a short scan."""
-        return self._modules[name]._modules.values()  # type: ignore[union-attr]
-
-    def _is_bare(self, layers: Sequence[Layer]) -> bool:
-        """Whether nothing happens between the layers, and no hook watches them."""
+    def _list_bare_cells(self, layers: Sequence[Layer]) -> list[tuple[Cell, ...]] | None:
+        """Return the cells of each layer if nothing happens between them and no hook watches, else None."""
         dropped = self.dropout and self.training and len(layers) > 1
-        return not (dropped or self.residual or self._list_modules("norms")) and are_bare(layers)
+        if dropped or self.residual or self._modules["norms"]._modules:  # type: ignore[union-attr]
+            return None
+        return list_bare_cells(layers)
 
     def _keeps_masks(self) -> bool:
         variational = self.variational and self.dropout > 0 and self.num_layers > 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from throughtime.kernels.elements import ElementKind
@@ -60,11 +60,23 @@ class Launch:
             arguments[at] = addresses[tensor] + offset
         self._kernel(self._blocks, arguments, stream)
 
+    def bind(self) -> Callable[[Sequence[int]], None]:
+        """Return the same launch with memory of its own for the arguments: faster, but for one thread."""
+        arguments = self._type.from_buffer_copy(self._known)
+        start, numbers = self._kernel.bind(self._blocks, arguments), memoryview(arguments).cast("B").cast("q")
+
+        def launch(addresses: Sequence[int]) -> None:
+            for at, tensor, offset in self._open:
+                numbers[at] = addresses[tensor] + offset
+            start()
+
+        return launch
+
 
 class Matrix(NamedTuple):
     """A matrix in memory: where it begins, how many rows and columns it has, and how far apart rows lie."""
 
-    at: At
+    at: At | int  # or its address, if that is known
     rows: int
     columns: int
     pitch: int

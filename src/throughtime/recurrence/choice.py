@@ -46,9 +46,6 @@ SPEED: dict[str, dict[str, tuple[float, ...]]] = {
 Geometric means over the shapes of `python -m benchmarks.recurrence_cpu --table`, which prints these lines.
 """
 
-LAYERED = ("cuda",)
-"""Devices on which running all layers of a stack in one call is faster than layer after layer."""
-
 FEW = 4
 """With fewer steps, rearranging an LSTM's weights or sorting rows for `fused` costs more than it saves."""
 ASSOCIATIVE_FROM = 8
@@ -80,10 +77,21 @@ def choose_backend(
     if lengths is not None:  # whether torch can pack a ragged batch depends on more than the shape
         return _choose(cell, x, lengths, carry, trains, layers, directions)[0]
     own = vars(cell)  # without the lookups of `nn.Module`, which are slow for what is not there
-    kind = type(cell), own.get("activation"), own.get("reset"), cell.hidden_size
-    precision = x.dtype, x.dtype is torch.float32 and torch.backends.cudnn.allow_tf32
-    use = carry is None, trains, is_recorded(), layers, directions
-    key = (*kind, x.shape, *precision, x.get_device(), *use)
+    key = (
+        type(cell),
+        own.get("activation"),
+        own.get("reset"),
+        cell.hidden_size,
+        x.shape,
+        x.dtype,
+        torch._C._get_cudnn_allow_tf32(),  # `torch.backends.cudnn.allow_tf32` takes four times as long
+        x.get_device(),
+        carry is None,
+        trains,
+        is_recorded(),
+        layers,
+        directions,
+    )
     found = _chosen.get(key)
     if found is None:
         found, settled = _choose(cell, x, lengths, carry, trains, layers, directions)
@@ -141,6 +149,11 @@ def _choose(
         if works is not False:
             return backend, works is True
     raise AssertionError("the reference refuses nothing")
+
+
+def prefers_one_call(x: Tensor) -> bool:
+    """Whether running all layers of a stack in one call is faster on this device than layer after layer."""
+    return x.is_cuda
 
 
 def choose_for_layers(

@@ -36,9 +36,13 @@ _FLAT: weakref.WeakKeyDictionary[Cell, _Flat] = weakref.WeakKeyDictionary()
 """By the first of the cells that run in one call."""
 
 
-def list_weights(cells: Sequence[Cell]) -> list[Tensor]:
-    """List the weights in torch's order: ih, hh, both biases, the projection; cell after cell."""
-    own = [cell.weights() for cell in cells]
+def list_weights(cells: Sequence[Cell], own: Sequence[dict[str, Tensor]] | None = None) -> list[Tensor]:
+    """List the weights in torch's order: ih, hh, both biases, the projection; cell after cell.
+
+    `own` are the weights of all cells, if the caller has asked for them.
+    """
+    if own is None:
+        own = [cell.weights() for cell in cells]
     return _list(own, _find_second_biases(cells[0], own) or _make_second_biases(own))
 
 

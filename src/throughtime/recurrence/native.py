@@ -59,17 +59,22 @@ BACKEND = Native()
 
 
 def run_layers(
-    layers: Sequence[Sequence[Cell]], x: Tensor, state: State | None, lengths: Tensor | None
+    layers: Sequence[Sequence[Cell]],
+    x: Tensor,
+    state: State | None,
+    lengths: Tensor | None,
+    own: Sequence[dict[str, Tensor]] | None = None,
 ) -> Result:
     """Run a stack of layers that `are_alike` accepts in one call of torch's kernel.
 
     A layer is a cell that reads from the left, with or without a second one that reads from the right. The
-    state is flat, cell after cell; None means zeros.
+    state is flat, cell after cell; None means zeros. `own` are the weights of all cells, if the caller has
+    asked for them.
     """
     cells = [cell for layer in layers for cell in layer]
     kernel = _kernel(cells[0], len(layers), len(layers[0]) > 1)
     entering = _zeros(cells, x) if state is None else _stack_state(cells, state)
-    weights = list_weights(cells)
+    weights = list_weights(cells, own)
     if lengths is None:
         outputs, *last = kernel(x, entering, weights)
         return Result(outputs, _flat(last))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from throughtime.recurrence.persistent_choice import best
 from throughtime.recurrence.persistent_forward import build_forward
 from throughtime.recurrence.persistent_memory import allocate
 from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan
-from throughtime.recurrence.persistent_replay import RECORDINGS, ReplayedRecurrence
+from throughtime.recurrence.persistent_replay import RECORDINGS, run_replay
 
 
 class Recurrence(torch.autograd.Function):
@@ -134,21 +134,22 @@ def run_layers(
     dtype: torch.dtype | None = None,
     reverse: bool = False,
     plans: tuple[Plan, Plan] | None = None,
+    weights: Sequence[Mapping[str, Tensor]] | None = None,
 ) -> Result:
     """Run a stack of layers that `are_alike` accepts, whose cells `Persistent` does not refuse.
 
     A layer is a cell that reads from the left, with or without a second one that reads from the right;
     `reverse` is for a single cell that reads from the right. The state is flat, cell after cell; None means
     zeros. `dtype` is the type to compute in, if it is another than that of x and the weights; the last state
-    then has the type of the weights.
+    then has the type of the weights. `weights` are those of all cells, if the caller has listed them.
     """
-    cells = [cell for layer in layers for cell in layer]
-    dtype = dtype or x.dtype
-    form, kind = find_form(cells[0]), find_kind(x, dtype)
+    first, dtype = layers[0][0], dtype or x.dtype
+    form, kind = find_form(first), find_kind(x, dtype)
     assert form is not None
     assert kind is not None
     own: list[Tensor | None] = []
-    weights = [cell.weights() for cell in cells]
+    if weights is None:
+        weights = [cell.weights() for layer in layers for cell in layer]
     weight = weights[0]["weight_ih"]
     if state is not None and state[0].dtype is not weight.dtype:
         state = tuple([part.to(weight.dtype) for part in state])
@@ -157,19 +158,25 @@ def run_layers(
         if state is not None:
             h, c, *_ = (*state[form.parts * number : form.parts * (number + 1)], None)
         own += (w["weight_ih"], w["weight_hh"], w["bias"], w.get("bias_hn"), h, c)
+    keeps = False
+    if torch.is_grad_enabled():
+        for one in (x, *own):  # a loop, as `any` with a generator is slower
+            if one is not None and one.requires_grad:
+                keeps = True
+                break
     steps, batch, inputs = x.shape
     call = Call(
         form,
         kind,
         x.get_device(),
-        cells[0].hidden_size,
+        first.hidden_size,
         inputs,
         steps,
         batch,
         len(layers),
         len(layers[0]),
         reverse,
-        torch.is_grad_enabled() and any(part is not None and part.requires_grad for part in (x, *own)),
+        keeps,
         state is not None,
         x.dtype is not dtype,
         weight.dtype is not dtype,
@@ -182,15 +189,17 @@ def run_layers(
         *own,
     )
     lease = RECORDINGS.borrow(call, given)
-    if lease is None:
-        outputs, *last = Recurrence.apply(call, *given)  # type: ignore[no-untyped-call]
-    else:
-        outputs, *last = ReplayedRecurrence.apply(lease, *given)  # type: ignore[no-untyped-call]
+    results: tuple[Tensor, ...] = (
+        Recurrence.apply(call, *given)  # type: ignore[no-untyped-call]
+        if lease is None
+        else run_replay(lease, given)
+    )
+    outputs = results[0]
     if lengths is not None and state is not None and (call.directions > 1 or reverse):
         # A row that reads from the right waits with its first state until the others have come to its end.
         inside = torch.arange(steps, device=x.device)[:, None] < lengths
         outputs = torch.where(inside[..., None], outputs, 0.0)
-    return Result(outputs, tuple(last))
+    return Result(outputs, results[1:])
 
 
 def forget_programs() -> None:
@@ -211,7 +220,8 @@ def find_kind(x: Tensor, dtype: torch.dtype | None = None) -> ElementKind | None
     """Return how to multiply: float32 as torch's recurrent kernels do, in tf32 unless that is disabled."""
     dtype = dtype or x.dtype
     if dtype is torch.float32:
-        return ElementKind.TF32 if torch.backends.cudnn.allow_tf32 else ElementKind.FLOAT
+        # What `torch.backends.cudnn.allow_tf32` asks, at a quarter of the time.
+        return ElementKind.TF32 if torch._C._get_cudnn_allow_tf32() else ElementKind.FLOAT
     return KINDS.get(dtype)
 
 

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from throughtime.kernels.recording import FAILURES, record
 from throughtime.recurrence.backend import first_order
-from throughtime.recurrence.batched_copies import At, Copies, Launch, Matrix
+from throughtime.recurrence.batched_copies import TILE, At, Copies, Matrix
 from throughtime.recurrence.persistent_backward import build_backward
 from throughtime.recurrence.persistent_call import Call
 from throughtime.recurrence.persistent_forward import CARRY, FIRST_OWN, LENGTHS, OWN, X, build_forward
@@ -33,35 +33,36 @@ SEEN_BEFORE = 8
 MAX_REPLAYS = 16
 MAX_BYTES = 256 << 20
 """Bytes of memory of all recordings."""
-ROW = 1 << 10
-"""Number of elements in a row of the matrices as which tensors are copied."""
 STATE = OWN.index("h")
 """Where the weights of a cell end and its state begins."""
 
 
 class Transfer:
-    """One launch that copies tensors into others of the same shapes and types."""
+    """One launch that copies tensors to the memory of a recording, or from there to others like them."""
 
-    def __init__(self, call: Call, tensors: Sequence[Tensor]) -> None:
+    def __init__(self, call: Call, memory: Sequence[Tensor], *, out: bool = False) -> None:
         copies, element = Copies(call.kind, call.device), call.kind.size
-        for number, tensor in enumerate(tensors):
-            count = tensor.numel() * tensor.element_size() // element
-            into, source = At(number), At(len(tensors) + number)
-            rows = count // ROW
-            if rows:
-                copies.copy(Matrix(into, rows, ROW, ROW), Matrix(source, rows, ROW, ROW))
-            if left := count % ROW:
-                behind = rows * ROW * element
-                copies.copy(
-                    Matrix(into.behind(behind), 1, left, left), Matrix(source.behind(behind), 1, left, left)
-                )
-        self._launches: list[Launch] = copies.prepare()
+        for number, tensor in enumerate(memory):
+            rows, columns = _flatten(tensor.shape)
+            columns = columns * tensor.element_size() // element
+            fixed, open_end = (Matrix(at, rows, columns, columns) for at in (tensor.data_ptr(), At(number)))
+            copies.copy(*((open_end, fixed) if out else (fixed, open_end)))
+        # The memory that they copy to or from belongs to one call at a time, and so do they.
+        self._launches = [launch.bind() for launch in copies.prepare()]
 
-    def __call__(self, into: Sequence[Tensor], source: Sequence[Tensor]) -> None:
+    def __call__(self, tensors: Sequence[Tensor]) -> None:
         """Copy all of them."""
-        addresses = [tensor.data_ptr() for tensor in (*into, *source)]
+        addresses = [tensor.data_ptr() for tensor in tensors]
         for launch in self._launches:
             launch(addresses)
+
+
+def _flatten(shape: Sequence[int]) -> tuple[int, int]:
+    """Return a matrix of as many numbers; its rows fill a tile of the copy, if there are enough of them."""
+    columns, *others = reversed(shape)
+    while others and columns < TILE:
+        columns *= others.pop(0)
+    return math.prod(others), columns
 
 
 class Replay:
@@ -83,38 +84,48 @@ class Replay:
         self._stream, self._pool, self._drop_place = stream, pool, drop_place
         program = build_forward(call)
         tensors: list[Any] = list(given)
-        self._moved = [
+        self.moved = [
             number
             for number, one in enumerate(given)
             if one is not None and (number < FIRST_OWN or (number - FIRST_OWN) % len(OWN) >= STATE)
         ]
-        for number in self._moved:
+        self._weights = [
+            number
+            for number, one in enumerate(given)
+            if one is not None and number >= FIRST_OWN and number not in self.moved
+        ]
+        for number in self.moved:
             tensors[number] = tensors[number].new_empty(tensors[number].shape)
-        self._inputs = [tensors[number] for number in self._moved]
+        self._inputs = [tensors[number] for number in self.moved]
         tensors[X] = self._like = tensors[X].view(-1, call.inputs)
         tensors += allocate(program.shapes, self._like, call.kind)
         self._outputs = [program.outputs.of(tensors), *[tensors[end] for end in program.ends]]
         self._saved = [None if one is None else tensors[one] for one in program.saved]
-        self._enter, self._leave = Transfer(call, self._inputs), Transfer(call, self._outputs)
+        self._enter, self._leave = Transfer(call, self._inputs), Transfer(call, self._outputs, out=True)
         self._forward = record(lambda: program.run(tensors), stream, pool)
         self._backward: dict[Hashable, Callable[..., list[Tensor | None]]] = {}
 
     def run_forward(self, given: Sequence[Any]) -> list[Tensor]:
         """Run the forward pass; return the outputs and ends."""
-        self._enter(self._inputs, [given[number].contiguous() for number in self._moved])
+        self._enter([given[number].contiguous() for number in self.moved])
         self._forward()
         results = [torch.empty_like(part) for part in self._outputs]
-        self._leave(results, self._outputs)
+        self._leave(results)
         return results
+
+    def select_weights(self, given: Sequence[Any]) -> list[Tensor]:
+        """Return the weights among the tensors of a call, which are read where they lie."""
+        return [given[number] for number in self._weights]
 
     def run_backward(
         self, gradients: Sequence[Tensor | None], wanted: tuple[bool, ...]
     ) -> list[Tensor | None]:
         """Run the backward pass; return the gradients of x and of all of `OWN`."""
         key = tuple([part is not None for part in gradients]), wanted
-        if key not in self._backward:
-            self._backward[key] = self._record_backward(gradients, *key)
-        return self._backward[key]([part for part in gradients if part is not None])
+        run = self._backward.get(key)
+        if run is None:
+            run = self._backward[key] = self._record_backward(gradients, *key)
+        return run([part for part in gradients if part is not None])
 
     def _record_backward(
         self, gradients: Sequence[Tensor | None], given: tuple[bool, ...], wanted: tuple[bool, ...]
@@ -125,7 +136,7 @@ class Replay:
         inputs = [part for part in incoming if part is not None]
         results = [None if one is None else one.of(tensors) for one in program.results]
         outputs = [part for part in results if part is not None]
-        enter, leave = Transfer(call, inputs), Transfer(call, outputs)
+        enter, leave = Transfer(call, inputs), Transfer(call, outputs, out=True)
 
         def replay() -> None:
             program.run(tensors)
@@ -136,27 +147,19 @@ class Replay:
             self._drop_place()
 
         def run(given: Sequence[Tensor]) -> list[Tensor | None]:
-            enter(inputs, given)
+            enter(given)
             replay()
             fresh = [None if part is None else torch.empty_like(part) for part in results]
-            leave([part for part in fresh if part is not None], outputs)
+            leave([part for part in fresh if part is not None])
             return fresh
 
         return run
 
 
-def _select_weights(given: Sequence[Tensor | None]) -> list[Tensor]:
-    """Return the weights among the tensors that a call gives; a recording reads them where they lie."""
-    return [
-        weight
-        for first in range(FIRST_OWN, len(given), len(OWN))
-        for weight in given[first : first + STATE]
-        if weight is not None
-    ]
-
-
 class Lease:
     """The right to use a recording, until it is given back or forgotten."""
+
+    __slots__ = ("replay",)
 
     def __init__(self, replay: Replay) -> None:
         self.replay: Replay | None = replay
@@ -184,7 +187,7 @@ class ReplayedRecurrence(torch.autograd.Function):
         if replay.call.keeps:
             ctx.lease = lease
             # Not for their values, but so that torch notices weights that change before the backward pass.
-            ctx.save_for_backward(*_select_weights(given))
+            ctx.save_for_backward(*replay.select_weights(given))
             ctx.set_materialize_grads(False)
         else:
             lease.end()
@@ -203,6 +206,26 @@ class ReplayedRecurrence(torch.autograd.Function):
         return None, None, None, *results
 
 
+_apply: Callable[..., tuple[Tensor, ...]] = super(torch.autograd.Function, ReplayedRecurrence).apply
+
+
+def run_replay(lease: Lease, given: Sequence[Any]) -> tuple[Tensor, ...]:
+    """Return `ReplayedRecurrence.apply(lease, *given)`.
+
+    That method looks in Python for tensors of function transforms (`torch.func`), which takes as long as all
+    else that it does. Without transforms there are none, except for inputs that were taken out of one.
+    """
+    replay = lease.replay
+    assert replay is not None
+    plain = not torch._C._are_functorch_transforms_active()
+    for number in replay.moved:  # not the weights: their addresses are known, and wrapped tensors have none
+        plain = plain and not torch._C._functorch.is_functorch_wrapped_tensor(given[number])
+    if plain:
+        return _apply(lease, *given)
+    results: tuple[Tensor, ...] = ReplayedRecurrence.apply(lease, *given)  # type: ignore[no-untyped-call]
+    return results
+
+
 class Recordings:
     """The recordings of a process, the most recently used last."""
 
@@ -216,10 +239,13 @@ class Recordings:
         """Return the right to use the recording of a call; None if there is none yet, or it is in use."""
         if call.plans is not None or not is_replayable(call.device):
             return None
-        weights = _select_weights(given)
-        if not all(one.is_contiguous() for one in weights):
-            return None
-        addresses = [one.data_ptr() for one in weights]
+        addresses = []
+        for first in range(FIRST_OWN, len(given), len(OWN)):
+            for weight in given[first : first + STATE]:
+                if weight is not None:
+                    if not weight.is_contiguous():
+                        return None
+                    addresses.append(weight.data_ptr())
         key = call, given[LENGTHS] is None, given[CARRY] is None, get_stream(call.device), *addresses
         with self._lock:
             replay = self._replays.get(key)

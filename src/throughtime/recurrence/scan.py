@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -60,9 +62,7 @@ def scan(
     x, lengths, carry = _trim(x, check_lengths(x, lengths), check_carry(x, carry))
     chosen = get_backend(backend, cell, _stand_in(x, narrow), lengths, carry)
     if chosen.name == "persistent" and _is_convertible([cell], x, narrow):
-        from throughtime.recurrence import persistent
-
-        outputs, last = persistent.run_layers(
+        outputs, last = _load_persistent().run_layers(
             [[cell]], x, state, lengths, carry, dtype=narrow, reverse=reverse
         )
         return Result(_append_zeros(outputs, steps), last)
@@ -107,35 +107,49 @@ def scan_layers(
     one that reads from the right. States are flat, cell after cell; without one, each cell starts from its
     own.
     """
-    if 0 in x.shape:
+    if not x.numel():
         return None
     narrow = find_autocast_dtype(x)
-    name = choose_for_layers(layers, _stand_in(x, narrow), lengths, carry).name
+    name = choose_for_layers(layers, x if narrow is None else _stand_in(x, narrow), lengths, carry).name
     if name not in ("persistent", "native"):
         return None
     cells = [cell for layer in layers for cell in layer]
-    if state is None and any(len(cell.learned_state) for cell in cells):
-        state = tuple(part for cell in cells for part in cell.initial_state(x.shape[1]))
-    _check_shape(cells[0], x, "[time, batch, {}]", narrow)
+    if state is None:
+        for cell in cells:
+            if len(cell.learned_state):
+                state = tuple(part for one in cells for part in one.initial_state(x.shape[1]))
+                break
+    weights = [cell.weights() for cell in cells]
+    _check_shape(cells[0], x, "[time, batch, {}]", narrow, weights[0])
     if state is not None:
         _check_like(x, state)
-    inside, rows, factors = _trim(x, check_lengths(x, lengths), check_carry(x, carry))
-    if name == "persistent" and _is_convertible(cells, x, narrow):
-        from throughtime.recurrence import persistent
-
-        found = persistent.run_layers(layers, inside, state, rows, factors, dtype=narrow)
+    inside, rows, factors = x, lengths, carry
+    if lengths is not None or carry is not None:
+        inside, rows, factors = _trim(x, check_lengths(x, lengths), check_carry(x, carry))
+    if name == "persistent" and (narrow is None or _is_convertible(cells, x, narrow)):
+        found: Result = _load_persistent().run_layers(
+            layers, inside, state, rows, factors, dtype=narrow, weights=weights
+        )
     elif carry is not None:
         return None
     elif narrow is None:
-        found = native.run_layers(layers, inside, state, rows)
+        found = native.run_layers(layers, inside, state, rows, weights)
     else:
         found = _autocast(cells, inside, state, narrow, partial(native.run_layers, layers, lengths=rows))
     return found if inside is x else Result(_append_zeros(found.outputs, x.shape[0]), found.state)
 
 
+@functools.cache
+def _load_persistent() -> Any:
+    """Import the persistent kernels, which only GPUs need; once, as an import takes time in each call."""
+    from throughtime.recurrence import persistent
+
+    return persistent
+
+
 def find_autocast_dtype(x: Tensor) -> torch.dtype | None:
     """Return the type in which autocast computes on the device of x, or None where it is disabled."""
-    device = x.device.type
+    device = "cuda" if x.is_cuda else x.device.type  # the type of a device is slow to ask for
     return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
 
 
@@ -219,13 +233,19 @@ def _append_zeros(outputs: Tensor, steps: int) -> Tensor:
     return pad(outputs, (0, 0, 0, 0, 0, padding)) if padding else outputs
 
 
-def _check_shape(cell: Cell, x: Tensor, layout: str, narrow: torch.dtype | None = None) -> None:
+def _check_shape(
+    cell: Cell,
+    x: Tensor,
+    layout: str,
+    narrow: torch.dtype | None = None,
+    weights: Mapping[str, Tensor] | None = None,
+) -> None:
     if x.dim() != 3 or x.shape[2] != cell.input_size:
         expected = layout.format(cell.input_size)
         raise InputError("x", f"has shape {list(x.shape)}, this cell expects {expected}")
-    if 0 in x.shape:
+    if not x.numel():
         raise InputError("x", f"has shape {list(x.shape)}: there is no step or no row to run")
-    weight = next(iter(cell.weights().values()))
+    weight = next(iter((weights or cell.weights()).values()))
     if narrow is None and x.dtype is not weight.dtype:
         raise InputError(
             "x", f"is {x.dtype} but the cell's weights are {weight.dtype}; convert one of them with .to()"
