@@ -62,7 +62,7 @@ class Event:
 @pytest.fixture
 def pretended(emulated, monkeypatch):
     """Copies run on the emulated GPU; the test decides when it has done them."""
-    reached: ClassVar[list[Event]] = []
+    reached: list[Event] = []
     waits: list[int] = []
     monkeypatch.setattr(Event, "reached", reached)
     monkeypatch.setattr(torch.cuda, "Event", Event)
