@@ -351,10 +351,11 @@ def test_wrong_sizes_are_refused_in_a_sentence() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: captures a CUDA graph")
-@pytest.mark.parametrize("few", [0, 2**16])
+@pytest.mark.parametrize("kernels", [True, False])
 @pytest.mark.parametrize("head", [SoftmaxHead(32, 500, chunk=16), AdaptiveHead(32, 500)])
-def test_a_cuda_graph_holds_a_head(head: Head, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunked_loss, "FEW_LOGITS", few)
+def test_a_cuda_graph_holds_a_head(head: Head, kernels: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not kernels:
+        monkeypatch.setattr(chunked_loss, "has_kernel", lambda weight: False)
     head = head.cuda()
     hidden = torch.randn(40, 32, device="cuda", requires_grad=True)
     labels = torch.randint(500, (40,), device="cuda")
