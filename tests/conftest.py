@@ -85,15 +85,15 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The kernels of losses and updates run on a GPU that is none."""
     from tests.emulated import machine
 
-    from throughtime.kernels import chain, driver, softmax, tally
+    from throughtime.kernels import chain, driver, factors, softmax, tally, upload
 
     if machine.COMPILER is None:
         pytest.skip("no g++ on this machine")
     monkeypatch.setattr(driver, "build", machine.build)
-    for kernels in (chain, softmax, tally):
+    for kernels in (chain, factors, softmax, tally, upload):
         kernels._prepare_kernel.cache_clear()
     yield
-    for kernels in (chain, softmax, tally):
+    for kernels in (chain, factors, softmax, tally, upload):
         kernels._prepare_kernel.cache_clear()
 
 

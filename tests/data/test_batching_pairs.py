@@ -250,3 +250,16 @@ def test_an_epoch_of_167_thousand_pairs_is_planned_whole() -> None:
     batches = PairBatches(*sides, SOURCE, TARGET)
     assert len(batches) == 2610
     assert len(np.unique(batches.plan().flat)) == 167_000
+
+
+@pytest.mark.parametrize("jitter", [0.0, 1.0, 1e-15, 40.0])
+@pytest.mark.parametrize("width", [1, 3, 16])
+def test_rows_are_sorted_by_strips_then_targets_then_ties(width, jitter):
+    """Whether one number tells all rows apart, as with jitter, or not."""
+    draws = np.random.default_rng(width)
+    sources, targets = draws.integers(0, 90, 3000), draws.integers(0, 90, 3000)
+    buckets, ties = Buckets(sources, targets, batch_size=64), draws.permutation(3000)
+    blurred = targets + jitter * draws.uniform(-1, 1, 3000)
+    strips = sources // width
+    wanted = np.lexsort((ties, np.where(strips % 2 == 0, blurred, -blurred), strips))
+    assert np.array_equal(buckets._sort_by_lengths(width, blurred, ties), wanted)

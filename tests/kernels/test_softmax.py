@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from throughtime.kernels import driver, softmax
 from throughtime.kernels.elements import round_up_units
-from throughtime.kernels.softmax import MOST_VECTORS, fits, softmax_
+from throughtime.kernels.softmax import IGNORED, MOST_VECTORS, fits, softmax_
 
 ROUNDING = {torch.float32: 1e-6, torch.bfloat16: 4e-3, torch.float16: 5e-4}
 every_type = pytest.mark.parametrize("dtype", ROUNDING)
@@ -108,6 +108,24 @@ def test_targets_may_be_of_any_whole_type_and_lie_apart(emulated):
     apart = torch.stack([targets, targets + 100], 1)[:, 0].to(torch.int32)
     found = softmax_(scores, apart, 13, 0.0, errors=False)
     assert torch.equal(found.surprisals, expected.surprisals)
+
+
+@every_type
+@pytest.mark.parametrize("words", [1, 13, 1151])
+def test_rows_without_a_target_have_neither_surprisal_nor_gradient(words, dtype, emulated):
+    scores, targets = examples(4, words, dtype)
+    clean, untouched = scores.clone(), scores.clone()
+    wanted = softmax_(clean, targets, words, 0.1, errors=True)
+    ignored = torch.tensor([[False], [True], [True], [False]])
+    scores[2] = float("nan")
+    left_out = targets.masked_fill(ignored, IGNORED)
+    found = softmax_(scores, left_out, words, 0.1, errors=True)
+    zeros = ignored[:, 0].logical_not()
+    for one, other in zip(found, wanted, strict=True):
+        assert torch.equal(one, other * zeros)
+    assert torch.equal(scores, clean.masked_fill(ignored, 0.0))
+    softmax_(untouched, left_out, words, 0.1, errors=False)
+    assert torch.equal(untouched, examples(4, words, dtype)[0])
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: the emulated one is too slow")

@@ -27,9 +27,16 @@ def compare(clip, device):
         values = torch.tensor(total, device=device), torch.tensor(norm, device=device)
         finite = values[0].isfinite() & values[1].isfinite()
         plain.add(*values, number, finite)
-        found, stopped = counted.add_at_once(*values, torch.tensor(number, device=device))
-        assert found.tolist() == finite.tolist()
-        assert stopped.tolist() == float(not finite)
+        rate, stepping = torch.tensor(0.3, device=device), torch.zeros((), device=device)
+        wanted = rate * counted.rate_factor
+        norms, targets = values[1][None], torch.tensor(number, device=device)
+        found = counted.add_at_once(values[0], norms, targets, rate, stepping)
+        assert found.finite.tolist() == finite.tolist()
+        assert found.stopped.tolist() == float(not finite)
+        assert torch.equal(stepping, wanted)
+        if finite:
+            factor = torch.ones((), device=device) if clip is None else (clip / values[1]).clamp(max=1)
+            assert torch.equal(found.clipping, factor)
         for tally in (plain, counted):
             tally.count(number)
         assert counted.state(alone) == plain.state(alone)
@@ -43,6 +50,17 @@ def compare(clip, device):
 @pytest.mark.parametrize("clip", [None, 1.0])
 def test_one_kernel_counts_what_many_operations_do(clip, emulated):
     compare(clip, torch.device("cpu"))
+
+
+@pytest.mark.parametrize("many", [1, 2, 31, 32, 33, 100])
+def test_the_norm_is_that_of_all_gradients(many, emulated):
+    norms = torch.rand(many, generator=torch.Generator().manual_seed(many))
+    tally = Tally(torch.device("cpu"), clip=0.5)
+    zero, one = torch.zeros(()), torch.ones(())
+    found = tally.add_at_once(zero, norms, torch.tensor(1), one, one.clone())
+    norm = float(norms.double().norm())
+    assert float(found.clipping) == pytest.approx(min(1.0, 0.5 / norm), rel=1e-6)
+    assert tally._gradients.tolist() == pytest.approx([norm, float(norm > 0.5)], rel=1e-6)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU on this machine")

@@ -78,9 +78,27 @@ def test_what_is_called_pinball_is_the_pinball_loss():
 
 @pytest.mark.parametrize("probabilities", [(0.5,), (0.1, 0.2), (0.6, 0.9), (0.05, 0.3, 0.5, 0.6, 0.99)])
 def test_quantiles_of_a_gpu_are_those_of_a_cpu(probabilities):
-    head, outputs = QuantileHead(probabilities), torch.randn(3, 4, len(probabilities))
+    head, outputs = QuantileHead(probabilities), torch.randn(3, 4, len(probabilities), requires_grad=True)
     summed = torch.stack([head.quantiles(outputs, [one])[0] for one in probabilities], -1)
-    torch.testing.assert_close(head.add_one_by_one(outputs), summed)
+    found = head.add_by_table(outputs)
+    torch.testing.assert_close(found, summed)
+    outer = torch.randn(summed.shape)
+    gradients = [torch.autograd.grad(one, outputs, outer)[0] for one in (found, summed)]
+    torch.testing.assert_close(*gradients)
+
+
+def test_the_loss_and_its_gradient_are_those_of_the_equation_also_without_an_error():
+    head = QuantileHead((0.05, 0.5, 0.9))
+    outputs = torch.randn(5, 3, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    target = head.quantiles(outputs, (0.05,))[0].detach().clone()  # at a quantile, to which it is no error
+    target[1:3] += torch.tensor([2.0, -2.0])
+    quantiles = torch.stack([head.quantiles(outputs, [one])[0] for one in head.known], -1)
+    over, table = target.unsqueeze(-1) - quantiles, head.probabilities
+    wanted = 2 * torch.maximum(table * over, (table - 1) * over).mean(-1)
+    found = head.loss(outputs, target)
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
+    gradients = [torch.autograd.grad(one.sum(), outputs)[0] for one in (found, wanted)]
+    torch.testing.assert_close(*gradients, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("head", [GaussianHead(), StudentHead(), QuantileHead((0.05, 0.25, 0.5, 0.75, 0.95))])

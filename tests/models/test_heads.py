@@ -14,6 +14,7 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from throughtime.errors import ThroughtimeError
+from throughtime.kernels import driver
 from throughtime.models import chunked_loss, softmax_loss
 from throughtime.models.adaptive import AdaptiveHead, default_cutoffs
 from throughtime.models.heads import HEADS, IGNORED, Head, SoftmaxHead
@@ -351,10 +352,11 @@ def test_wrong_sizes_are_refused_in_a_sentence() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: captures a CUDA graph")
-@pytest.mark.parametrize("few", [0, 2**16])
+@pytest.mark.parametrize("kernels", [True, False])
 @pytest.mark.parametrize("head", [SoftmaxHead(32, 500, chunk=16), AdaptiveHead(32, 500)])
-def test_a_cuda_graph_holds_a_head(head: Head, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunked_loss, "FEW_LOGITS", few)
+def test_a_cuda_graph_holds_a_head(head: Head, kernels: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not kernels:
+        monkeypatch.setattr(chunked_loss, "has_kernel", lambda weight: False)
     head = head.cuda()
     hidden = torch.randn(40, 32, device="cuda", requires_grad=True)
     labels = torch.randint(500, (40,), device="cuda")
@@ -429,6 +431,38 @@ def test_a_gpus_way_through_the_softmax_is_a_cpus(kind, precision, smoothing, bi
     close = {torch.float64: 1e-12, torch.float32: 1e-5, torch.bfloat16: 2e-2}[precision]
     for ours, theirs in zip(found(), expected, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=close, atol=close * float(theirs.detach().abs().max()))
+
+
+def test_a_gpus_way_through_the_softmax_starts_few_kernels(monkeypatch, emulated):
+    """An update of a small model is as long as the number of kernels that it starts."""
+    monkeypatch.setattr(softmax_loss, "CpuSoftmax", softmax_loss.CudaSoftmax)
+    head = softmax_head(16, 37, torch.float32)
+    hidden = torch.randn(23, 16).bfloat16().requires_grad_()
+    labels = torch.randint(37, (23,)).index_fill_(0, torch.tensor([3, 22]), IGNORED)
+    started, build = [], driver.build
+
+    def watched(name, *given):
+        launch = build(name, *given)
+        return lambda *arguments: started.append(name) or launch(*arguments)
+
+    monkeypatch.setattr(driver, "build", watched)
+    with Watched() as seen, torch.autocast("cpu", torch.bfloat16):
+        head.loss(hidden, labels).backward()
+    views = {
+        "detach",
+        "empty",
+        "empty_like",
+        "expand",
+        "new_empty",
+        "select",
+        "slice",
+        "t",
+        "unbind",
+        "unsqueeze",
+    }
+    own = [name for name in seen.names if name not in {*views, "ones_like", "promote_types", "view"}]
+    assert sorted(started) == ["factor", "factor", "softmax"]
+    assert sorted(own) == ["copy_"] * 2 + ["mm"] * 3 + ["mul_"] * 3 + ["sum"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import pytest
@@ -15,6 +16,7 @@ from throughtime.data.batching.text import RandomWindows
 from throughtime.recurrence import choice
 from throughtime.train.cuda_graphs import SEEN_BEFORE, WARM_UP, CudaGraphs, _key
 from throughtime.train.learner import Learner
+from throughtime.train.processes import Processes
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
 
@@ -159,6 +161,30 @@ def test_a_packed_batch_is_learned_with_its_count_and_its_rate(language_task, tr
             learner._learn([batch], (), 40)
         found.append(weights_of(task))
     torch.testing.assert_close(*found, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("clip", [None, 0.05])
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_one_kernel_ends_an_update_as_many_operations_do(
+    optimizer, clip, language_task, trainer_of, emulated, monkeypatch
+):
+    """As on a GPU, but on a CPU; the third update is not finite."""
+    found = []
+    for at_once in (False, True):
+        monkeypatch.setattr(Learner, "_has_kernels", lambda self, at_once=at_once: at_once)
+        task = language_task(seed=3, clip=clip, optimizer=optimizer, momentum=0.9)
+        learner = trainer_of(task).learner
+        learner._optimizer.param_groups[0]["lr"] = torch.tensor(1.0)  # a tensor, as on a GPU
+        batch = next(iter(task.batches(0, 1))).pack()
+        for number in range(5):
+            batch.write_header(40, math.nan if number == 2 else 0.01 * (number + 1))
+            if number == 2:
+                batch.header.share.fill_(math.nan)
+            learner._learn_packed(batch, ())
+        tally = learner.tally
+        found.append((weights_of(task), tally.state(Processes()), tally.rate_factor, tally.stepped))
+    torch.testing.assert_close(*found, rtol=1e-5, atol=1e-7)
+    assert float(found[0][2]) == 0.5
 
 
 def test_a_rehearsal_changes_no_weight(language_task, trainer_of):

@@ -5,39 +5,18 @@
 //
 // Constants from the host: KIND, WARPS, VECTORS, ERRORS (whether the gradient is wanted), SHARED_BYTES.
 
-constexpr int THREADS = WARPS * 32, EACH = 16 / ELEMENT;  // elements of 16 bytes
+constexpr int THREADS = WARPS * 32;
 static_assert(WARPS * 4 == SHARED_BYTES, "the host and the kernel disagree about shared memory");
 
 struct Softmax {
     char* scores;              // [rows, pitch], from a boundary of 16 bytes on, as each row
-    const long long* targets;  // [rows]
+    const long long* targets;  // [rows], or `ignored`: the row has no surprisal and no gradient
     float* surprisals;         // [rows]
     float* at_target;          // the logit, [rows]
     long long pitch, words;    // past the words a row is padding, whose gradient is zero
+    long long ignored;
     float evenly, off;         // what label smoothing takes from each error, and what is taken at the target
 };
-
-struct Values { float v[EACH]; };
-
-INLINE Values unpacked(const Words& words) {
-    const word given[4] = {words.x, words.y, words.z, words.w};
-    Values values;
-    UNROLL for (int i = 0; i < EACH / 2; ++i) {
-        const Pair pair = pair_of(ELEMENT == 2 ? Raw{given[i], 0} : Raw{given[2 * i], given[2 * i + 1]});
-        values.v[2 * i] = pair.v[0], values.v[2 * i + 1] = pair.v[1];
-    }
-    return values;
-}
-
-INLINE Words repacked(const Values& values) {
-    word made[4];
-    UNROLL for (int i = 0; i < EACH / 2; ++i) {
-        const Pair pair = {{values.v[2 * i], values.v[2 * i + 1]}};
-        if constexpr (ELEMENT == 2) made[i] = packed(pair);
-        else made[2 * i] = as_word(pair.v[0]), made[2 * i + 1] = as_word(pair.v[1]);
-    }
-    return {made[0], made[1], made[2], made[3]};
-}
 
 struct Highest {
     INLINE float operator()(float a, float b) const { return a > b || a != a ? a : b; }  // NaN stays NaN
@@ -62,9 +41,14 @@ template <typename Join> INLINE float over_block(float value, const Join& join) 
 KERNEL_BESIDE(32 / WARPS) softmax(const Softmax a) {
     const float nothing = as_float(0xff800000u);  // minus infinity
     const int row = block_number(), words = a.words, target = a.targets[row];
-    if (a.targets[row] < 0 || a.targets[row] >= a.words) give_up();
     char* scores = a.scores + row * a.pitch * ELEMENT;
     Words* own = reinterpret_cast<Words*>(scores);
+    if (a.targets[row] == a.ignored) {
+        if (thread_number() == 0) a.at_target[row] = a.surprisals[row] = 0.0f;
+        for (int at = thread_number(); ERRORS && at * EACH < a.pitch; at += THREADS) own[at] = {0, 0, 0, 0};
+        return;
+    }
+    if (a.targets[row] < 0 || a.targets[row] >= a.words) give_up();
     const float at_target = load_pair(scores, target / 2 * 2).v[target % 2];
     Words held[VECTORS];
     UNROLL for (int i = 0; i < VECTORS; ++i) {

@@ -18,7 +18,9 @@ from throughtime.kernels.elements import KINDS, ElementKind
 if TYPE_CHECKING:
     from throughtime.kernels import driver
 
-FILES = ("primitives.cuh", "elements.cuh", "softmax.cu")
+FILES = ("primitives.cuh", "elements.cuh", "vectors.cuh", "softmax.cu")
+IGNORED = -100
+"""The target of rows without one, by torch's convention."""
 WARPS = (4, 8, 16, 32)
 """Possible numbers of warps per block; the smallest that holds a row is used."""
 MOST_VECTORS = 9
@@ -28,7 +30,7 @@ MOST_VECTORS = 9
 class _Softmax(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("scores", "targets", "surprisals", "at_target")),
-        *((name, ctypes.c_longlong) for name in ("pitch", "words")),
+        *((name, ctypes.c_longlong) for name in ("pitch", "words", "ignored")),
         *((name, ctypes.c_float) for name in ("evenly", "off")),
     ]
 
@@ -49,7 +51,7 @@ def softmax_(scores: Tensor, targets: Tensor, words: int, smoothing: float, erro
     """Return the surprisal of each row's target under the softmax of its first `words` scores. [C, P], [C]
 
     With `errors`, the scores are replaced by the gradients of the smoothed surprisals, and by zeros past the
-    words. P is a multiple of 8.
+    words. P is a multiple of 8. All is zero for a row whose target is `IGNORED`.
     """
     rows, pitch = scores.shape
     targets = targets.to(torch.int64).contiguous()
@@ -61,6 +63,7 @@ def softmax_(scores: Tensor, targets: Tensor, words: int, smoothing: float, erro
         result.at_target.data_ptr(),
         pitch,
         words,
+        IGNORED,
         smoothing / words,
         1 - smoothing,
     )

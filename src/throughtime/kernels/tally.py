@@ -1,4 +1,4 @@
-"""The end of an update on an NVIDIA GPU in one launch: check that it is finite, and count it."""
+"""The end of an update on an NVIDIA GPU in one launch: check that it is finite, count it, clip it."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ class Counts(NamedTuple):
     rate_factor: Tensor
     stepped: Tensor
     stopped: Tensor
+    clipping: Tensor
 
     @classmethod
     def start(cls, device: torch.device) -> Counts:
@@ -40,24 +41,37 @@ class Counts(NamedTuple):
             rate_factor=torch.ones((), device=device),
             stepped=torch.ones((), dtype=torch.bool, device=device),
             stopped=torch.zeros((), device=device),
+            clipping=torch.ones((), device=device),
         )
 
 
 class _Tally(ctypes.Structure):
     _fields_ = [
-        *((name, ctypes.c_void_p) for name in ("total", "norm", "count", *Counts._fields)),
+        *((name, ctypes.c_void_p) for name in ("total", "norms", "count", "rate")),
+        *((name, ctypes.c_void_p) for name in (*Counts._fields, "stepping")),
+        ("many", ctypes.c_longlong),
         ("clip", ctypes.c_float),
     ]
 
 
-def count_update(counts: Counts, total: Tensor, norm: Tensor, targets: Tensor, clip: float | None) -> None:
+def count_update(
+    counts: Counts,
+    total: Tensor,
+    norms: Tensor,
+    targets: Tensor,
+    clip: float | None,
+    rate: Tensor,
+    stepping: Tensor,
+) -> None:
     """Add the loss of an update, the norm of its gradient and its number of targets; skip it if not finite.
 
-    All three are tensors on the device: two in float32, the last in int64.
+    `norms` are those of the gradients of each weight, [N]. `rate`, times the factor that skipped updates have
+    left, is written to `stepping`. All are tensors on the device: numbers in float32, the targets in int64.
     """
-    given = total.to(torch.float32), norm.to(torch.float32), targets
-    addresses = [tensor.data_ptr() for tensor in (*given, *counts)]
-    _prepare_kernel(total.get_device())(1, _Tally(*addresses, math.inf if clip is None else clip))
+    given = total.to(torch.float32), norms.to(torch.float32), targets, rate
+    addresses = [tensor.data_ptr() for tensor in (*given, *counts, stepping)]
+    largest = math.inf if clip is None else clip
+    _prepare_kernel(total.get_device())(1, _Tally(*addresses, len(norms), largest))
 
 
 @functools.cache

@@ -59,8 +59,9 @@ class MaxPooling(Pooling):
 
     def forward(self, outputs: Tensor, final: Tensor, lengths: Tensor) -> Tensor:
         """See `Pooling`."""
-        shown = outputs.masked_fill(_padding(outputs, lengths).T[..., None], -torch.inf).amax(0)
-        return torch.where(lengths.to(outputs.device)[:, None] > 0, shown, 0.0)
+        # An empty row keeps its first position, where its output is zero.
+        padding = _padding(outputs, lengths.clamp(min=1))
+        return outputs.masked_fill(padding.T[..., None], -torch.inf).amax(0)
 
     def graph(self, ops: Ops, outputs: str, final: str, lengths: str) -> str:
         """See `Pooling`."""

@@ -24,6 +24,7 @@ from throughtime.models.softmax_loss import (
     check_states,
     default_chunk,
     even_chunk,
+    has_kernel,
     pass_on_gradients,
 )
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from throughtime.models.heads import SoftmaxHead
 
 FEW_LOGITS = 2**16
-"""Up to this number of logits, a GPU spends its time on starting kernels."""
+"""Up to this number of logits, a GPU spends its time on starting torch's kernels."""
 
 
 class SoftmaxWeights(NamedTuple):
@@ -69,14 +70,16 @@ def smoothed_surprisal(
     >>> [round(one.item(), 4) for one in both]   # ln P is -0.0949 once and -3.0949 twice
     [0.0949, 0.2949]
     """
-    if log_shares is None and hidden.device.type != "cpu" and len(hidden) * len(head.weight) <= FEW_LOGITS:
+    few = log_shares is None and len(hidden) * len(head.weight) <= FEW_LOGITS
+    if few and hidden.device.type != "cpu" and not has_kernel(head.weight):
         return surprisal_at_once(head, hidden, labels, smoothing)
     inputs = (hidden, log_shares, head.weight, head.bias)
     if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs):
-        both = _SummedSurprisal.apply(*inputs, labels, smoothing, head.chunk)  # type: ignore[no-untyped-call]
-        return SurprisalSums(*both)
+        total, smoothed = _SummedSurprisal.apply(*inputs, labels, smoothing, head.chunk)  # type: ignore[no-untyped-call]
+        return SurprisalSums(smoothed.detach() if total is None else total, smoothed)
     nothing = Gradients(None, None, None)
-    return _collect_sums(*inputs, labels, head.chunk, nothing, None, smoothing)
+    total, smoothed = _collect_sums(*inputs, labels, head.chunk, nothing, None, smoothing)
+    return SurprisalSums(smoothed if total is None else total, smoothed)
 
 
 def surprisal_at_once(
@@ -114,7 +117,7 @@ class _SummedSurprisal(torch.autograd.Function):
         labels: Tensor,
         smoothing: float,
         chunk: int | None,
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor | None, Tensor]:
         for_hidden, for_shares, *for_softmax = ctx.needs_input_grad[:4]
         gradients = Gradients.allocate(hidden.flatten(0, -2), weight, bias, (for_hidden, *for_softmax))
         into_shares = torch.empty_like(log_shares) if log_shares is not None and for_shares else None
@@ -124,7 +127,8 @@ class _SummedSurprisal(torch.autograd.Function):
         ctx.gradients = (gradients.hidden, into_shares, gradients.weight, gradients.bias)
         ctx.shape, ctx.dtype = hidden.shape, weight.dtype
         ctx.head = "SoftmaxHead" if log_shares is None else "MixtureHead"
-        ctx.mark_non_differentiable(total)
+        if total is not None:
+            ctx.mark_non_differentiable(total)
         ctx.set_materialize_grads(False)  # the total gets no gradient, not even zeros
         return total, smoothed
 
@@ -137,13 +141,13 @@ class _SummedSurprisal(torch.autograd.Function):
         return hidden, shares, weight, bias, None, None, None
 
 
-def _collect_sums(*given: Any) -> SurprisalSums:
-    """The sums of what `_collect` finds."""
+def _collect_sums(*given: Any) -> tuple[Tensor | None, Tensor]:
+    """The sum of the surprisals that `_collect` finds, if it is another one, and that of smoothed ones."""
     *_, smoothing = given
     surprisals, excess = _collect(*given)
-    total = surprisals.sum()
-    # A copy, as only one of the two has a gradient.
-    return SurprisalSums(total, total.clone() if excess is None else (surprisals + smoothing * excess).sum())
+    if excess is None:
+        return None, surprisals.sum()
+    return surprisals.sum(), (surprisals + smoothing * excess).sum()
 
 
 @torch.no_grad()
@@ -175,23 +179,29 @@ def _collect(
         excess: list[Tensor] = []
         middle = words.to(sums).mean(0) if smoothing else None
         offset = 0.0 if bias is None or not smoothing else bias.to(sums).mean()
+        skips = softmax.skips_ignored and log_shares is None
         for start in range(0, len(hidden), per_chunk):
             rows = slice(start, start + per_chunk)
-            states, known = hidden[rows].flatten(0, -2).to(words.dtype), (labels[rows] != IGNORED)[:, None]
-            targets = torch.where(known, labels[rows, None], 0)
+            states, targets = hidden[rows].flatten(0, -2).to(words.dtype), labels[rows, None]
+            known = None if skips else targets != IGNORED
+            if known is not None:
+                targets = torch.where(known, targets, 0)
             scores = softmax(states, targets if experts == 1 else targets.repeat_interleave(experts, 0))
             surprisal, share = scores.surprisal, known
             if log_shares is not None:
+                assert known is not None
                 joint = log_shares[rows].to(sums) - surprisal.view(-1, experts)
                 together = joint.logsumexp(1, keepdim=True)
                 parts = torch.where(known, (joint - together).exp(), 0.0)
                 surprisal, share = -together, parts.view(-1, 1)
                 if into_shares is not None:
                     into_shares[rows] = -parts
-            surprisals.append(torch.where(known, surprisal, 0.0)[:, 0])
+            if known is not None:
+                surprisal = torch.where(known, surprisal, 0.0)
+            surprisals.append(surprisal[:, 0])
             if middle is not None:
                 above = scores.at_target[:, 0] - (states.to(sums) @ middle + offset)
-                excess.append(torch.where(known[:, 0], above, 0.0))
+                excess.append(torch.where(labels[rows] != IGNORED, above, 0.0))
             if learns:
                 place = slice(start * experts, start * experts + len(states))
                 softmax.add_gradients(scores, share, gradients, place)

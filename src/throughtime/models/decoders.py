@@ -89,25 +89,25 @@ class ContextDecoder(Decoder):
 
     def step(self, last: Tensor, state: State, memory: Memory) -> DecoderOutput:
         """Read one token per row."""
-        outputs, reached = self.stack.step(self._input(last, memory), state)
+        context = None if self.context is None else memory.kept[0].index_select(0, memory.owner)
+        outputs, reached = self.stack.step(self._input(last, context), state)
         return DecoderOutput(self._output(outputs), reached)
 
     def run(self, inputs: Tensor, state: State, memory: Memory) -> DecoderOutput:
         """Read a whole target in one scan."""
-        outputs, reached = self.stack(self._input(inputs, memory), state)
+        outputs, reached = self.stack(self._input(inputs, memory.kept[0] if self.context else None), state)
         return DecoderOutput(self._output(outputs), reached)
 
     def _output(self, outputs: Tensor) -> Tensor:
         result: Tensor = self.output_dropout(outputs if self.output is None else self.output(outputs))
         return result
 
-    def _input(self, ids: Tensor, memory: Memory) -> Tensor:
-        """The input of the stack for ids [rows] or [L, rows]."""
+    def _input(self, ids: Tensor, context: Tensor | None) -> Tensor:
+        """The input of the stack for ids [rows] or [L, rows], and the context of each row, if it has one."""
         parts: list[Tensor] = []
         if self.embedding is not None:
             parts.append(self.dropout(self.embedding(ids)))
-        if self.context is not None:
-            context = memory.kept[0].index_select(0, memory.owner)
+        if context is not None:
             parts.append(context.expand(*ids.shape, -1))
         if not parts:
             return next(self.parameters()).new_zeros(*ids.shape, 1)

@@ -328,4 +328,6 @@ class Bridge(nn.Module):
         if not self.layers:
             return state
         layers = cast(list[nn.Linear], list(self.layers))
-        return tuple(map(project, layers, state if self.pairwise else (join(state),) * len(layers)))
+        if not self.pairwise:
+            state = (state[0] if len(state) == 1 else join(state),) * len(layers)
+        return tuple(map(project, layers, state))

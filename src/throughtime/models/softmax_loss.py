@@ -14,8 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.kernels import softmax
-from throughtime.kernels.elements import round_up_units as wide
+from throughtime.kernels import factors, softmax
 from throughtime.models.heads import logits_into, product_dtype, split_words, sum_dtype
 
 # Number of logits of one chunk. On a CPU it should be small compared with the model, but large enough that
@@ -105,6 +104,9 @@ class ChunkSoftmax(ABC):
     `smoothing` is that of the labels; `learns` says whether gradients are needed.
     """
 
+    skips_ignored = False
+    """Whether targets may be `IGNORED`: such rows have neither a surprisal nor a gradient."""
+
     def __init__(self, weight: Tensor, bias: Tensor | None, smoothing: float, learns: bool) -> None:
         self.words, self.bias = weight.to(product_dtype(weight)), bias
         self.sums, self.smoothing, self.learns = sum_dtype(weight.dtype), smoothing, learns
@@ -114,10 +116,12 @@ class ChunkSoftmax(ABC):
         """Score a chunk. [C, H], [C, 1]"""
 
     @abstractmethod
-    def add_gradients(self, scores: ChunkScores, share: Tensor, gradients: Gradients, rows: slice) -> None:
+    def add_gradients(
+        self, scores: ChunkScores, share: Tensor | None, gradients: Gradients, rows: slice
+    ) -> None:
         """Add the gradients of a chunk, which has these rows; `share` [C, 1] is the factor of each row.
 
-        The first chunk writes them.
+        The first chunk writes them. Without a share, all factors are 1, which `skips_ignored` allows.
         """
 
 
@@ -139,8 +143,11 @@ class CpuSoftmax(ChunkSoftmax):
         self.totals = odds.exp_().sum(1, keepdim=True)
         return ChunkScores(states, targets, self.totals.log() - at_target, at_target + highest, odds)
 
-    def add_gradients(self, scores: ChunkScores, share: Tensor, gradients: Gradients, rows: slice) -> None:
+    def add_gradients(
+        self, scores: ChunkScores, share: Tensor | None, gradients: Gradients, rows: slice
+    ) -> None:
         """Add the gradients of the last chunk; those of the logits, times the totals, overwrite the odds."""
+        assert share is not None
         errors, totals = scores.odds, self.totals
         errors.scatter_add_(1, scores.targets, (self.smoothing - 1) * totals)
         if self.smoothing:
@@ -161,8 +168,11 @@ class TorchSoftmax(ChunkSoftmax):
         odds = scores if scores.dtype != self.sums else log_probs
         return ChunkScores(states, targets, -log_probs.gather(1, targets), at_target, odds)
 
-    def add_gradients(self, scores: ChunkScores, share: Tensor, gradients: Gradients, rows: slice) -> None:
+    def add_gradients(
+        self, scores: ChunkScores, share: Tensor | None, gradients: Gradients, rows: slice
+    ) -> None:
         """Add the gradients of a chunk; those of the logits are the probabilities minus the targets."""
+        assert share is not None
         errors = scores.odds.exp_() if scores.odds.dtype == self.sums else scores.odds.softmax(1)
         evenly = self.smoothing / len(self.words)
         there = (-scores.surprisal).exp() - evenly - (1 - self.smoothing)
@@ -174,41 +184,39 @@ class TorchSoftmax(ChunkSoftmax):
 class CudaSoftmax(ChunkSoftmax):
     """On an NVIDIA GPU one kernel computes surprisals and the gradients of the logits, each row in registers.
 
-    Factors are padded with zeros until each row begins on a boundary of 16 bytes, as fast products need. The
-    bias becomes two more weights of each word, for two states that are always one: a rounded part that
-    products in tf32 and bf16 keep, and the rest.
+    Its factors are padded, and the bias is two more weights of each word; see `kernels.factors`.
     """
+
+    skips_ignored = True
 
     def __init__(self, weight: Tensor, bias: Tensor | None, smoothing: float, learns: bool) -> None:
         many, size = weight.shape
-        shape = wide(many), wide(size if bias is None else size + 2)
-        self._padded = weight.new_zeros(shape, dtype=product_dtype(weight))
-        self._padded[:many, :size] = weight
-        if bias is not None:
-            coarse = bias.to(torch.bfloat16).to(bias.dtype)
-            self._padded[:many, size], self._padded[:many, size + 1] = coarse, bias - coarse
+        self._padded = factors.pad_weights(weight, bias, product_dtype(weight))
         super().__init__(self._padded[:many, :size], bias, smoothing, learns)
 
     def __call__(self, states: Tensor, targets: Tensor) -> ChunkScores:
         """Score a chunk; if `learns`, the odds are the gradients of the logits."""
-        size = states.shape[1]
-        padded = states.new_zeros(len(states), self._padded.shape[1])
-        padded[:, :size] = states
-        if self.bias is not None:
-            padded[:, size : size + 2] = 1
+        padded = factors.pad_states(states, self.bias is not None, self._padded.shape[1])
         scores = padded @ self._padded.t()
         result = softmax.softmax_(scores, targets, len(self.words), self.smoothing, self.learns)
         return ChunkScores(padded, targets, result.surprisals[:, None], result.at_target[:, None], scores)
 
-    def add_gradients(self, scores: ChunkScores, share: Tensor, gradients: Gradients, rows: slice) -> None:
+    def add_gradients(
+        self, scores: ChunkScores, share: Tensor | None, gradients: Gradients, rows: slice
+    ) -> None:
         """Add the gradients of a chunk."""
         many, size = self.words.shape
-        errors = scores.odds
+        errors, states = scores.odds, scores.states
         if gradients.hidden is not None:
-            gradients.hidden[rows] = (errors @ self._padded)[:, :size] * share
+            into = gradients.hidden[rows]
+            if share is None and into.dtype == errors.dtype and factors.is_whole(into):
+                torch.mm(errors, self._padded[:, :size], out=into)
+            else:
+                own = (errors @ self._padded)[:, :size]
+                into.copy_(own if share is None else own * share)
         if gradients.weight is None and gradients.bias is None:
             return
-        sums = (errors.t() @ (scores.states * share).to(errors.dtype))[:many]
+        sums = (errors.t() @ (states if share is None else (states * share).to(errors.dtype)))[:many]
         if gradients.weight is not None:
             _add(gradients.weight, sums[:, :size], rows)
         if gradients.bias is not None:
@@ -217,14 +225,19 @@ class CudaSoftmax(ChunkSoftmax):
 
 def build_softmax(weight: Tensor, bias: Tensor | None, smoothing: float, learns: bool) -> ChunkSoftmax:
     """The softmax for the device of these weights."""
-    kind: type[ChunkSoftmax] = TorchSoftmax
     if weight.device.type == "cpu":
-        kind = CpuSoftmax
-    elif weight.is_cuda and softmax.fits(len(weight), product_dtype(weight)):
-        from throughtime.kernels import driver
-
-        kind = TorchSoftmax if driver.unavailable(weight.get_device()) else CudaSoftmax
+        return CpuSoftmax(weight, bias, smoothing, learns)
+    kind: type[ChunkSoftmax] = CudaSoftmax if has_kernel(weight) else TorchSoftmax
     return kind(weight, bias, smoothing, learns)
+
+
+def has_kernel(weight: Tensor) -> bool:
+    """Whether the softmax with these weights is one kernel: on an NVIDIA GPU, if it is not too wide."""
+    if not (weight.is_cuda and softmax.fits(len(weight), product_dtype(weight))):
+        return False
+    from throughtime.kernels import driver
+
+    return driver.unavailable(weight.get_device()) is None
 
 
 def _add_gradients(

@@ -22,6 +22,7 @@ from throughtime.kernels.recording import (
     released_if_it_fails,
     without_collection,
 )
+from throughtime.kernels.upload import Uploads
 from throughtime.train.objective import State
 
 Step = Callable[[Batch, State], State]
@@ -66,6 +67,7 @@ class CudaGraphs:
         self._seen: Counter[Hashable] = Counter()
         self._recordings: dict[Hashable, _Recording] = {}
         self._pool: Any = None
+        self._uploads = Uploads()
 
     def __len__(self) -> int:
         """The number of recorded shapes."""
@@ -141,7 +143,7 @@ class CudaGraphs:
 
     def _replay(self, recording: _Recording, batch: Batch, carried: State) -> State:
         assert batch.memory is not None
-        recording.memory.copy_(batch.memory, non_blocking=True)
+        self._uploads.copy(recording.memory, batch.memory)
         pairs = zip(recording.carried, carried, strict=True) if carried else ()
         for kept, new in pairs:
             if kept is not new:

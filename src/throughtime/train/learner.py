@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from throughtime.data.batching.batch import Header
 from throughtime.data.batching.batches import Batch, Batches
 from throughtime.data.batching.shapes import PaddedShapes
 from throughtime.kernels import tally as tally_kernel
@@ -107,31 +108,48 @@ class Learner:
     def _learn_packed(self, batch: Batch, carried: State) -> State:
         """Take a step with the count and the rate that are in the batch, so that it can be recorded."""
         batch = batch.to(self.device, non_blocking=True)
-        count, rate = batch.header
-        optimizers.set_rate(self._optimizer, rate, self.tally.rate_factor)
-        return self._learn([batch], carried, count)
+        return self._learn([batch], carried, batch.header)
 
-    def _learn(self, batches: Sequence[Batch], carried: State, count: int | Tensor) -> State:
-        """Run forward, backward, clip and step, on batches on the device, without waiting for it."""
+    def _learn(self, batches: Sequence[Batch], carried: State, given: int | Header) -> State:
+        """Run forward, backward, clip and step, on batches on the device, without waiting for it.
+
+        `given` is the number of targets; or all that an update needs, the rate included, on the device.
+        """
         self._optimizer.zero_grad(set_to_none=True)
         before = carried
         totals: list[Tensor] = []
         # DistributedDataParallel gives the mean of the processes' gradients; the loss is a sum over them.
-        share = self._processes.world_size / count
+        share = given.share if isinstance(given, Header) else self._processes.world_size / given
         for number, batch in enumerate(batches):
             with _exchange(self._loss, last=number == len(batches) - 1):
                 total, carried = self._back_propagate(batch, carried, share)
             totals.append(total)
         total = functools.reduce(torch.add, totals)
-        norm = optimizers.clip_gradients(self._parameters, self._clip)
-        if isinstance(count, Tensor) and self._has_kernels():
-            finite, stopped = self.tally.add_at_once(total, norm, count)
-            optimizers.step_unless(self._optimizer, stopped)
+        if isinstance(given, Header) and self._has_kernels():
+            finite = self._step_at_once(total, given)
         else:
-            finite = self._processes.all_agree(torch.isfinite(total) & torch.isfinite(norm))
-            optimizers.step_if_finite(self._optimizer, finite, wait=self.device.type != "cuda")
-            self.tally.add(total, norm, count, finite)
+            finite = self._step(total, given)
         return _finite_state(finite, carried, before)
+
+    def _step(self, total: Tensor, given: int | Header) -> Tensor:
+        """Clip, step and count an update with this loss; if it is not finite, which is returned, skip it."""
+        if isinstance(given, Header):
+            optimizers.set_rate(self._optimizer, given.rate, self.tally.rate_factor)
+        norm = optimizers.clip_gradients(self._parameters, self._clip)
+        finite = self._processes.all_agree(torch.isfinite(total) & torch.isfinite(norm))
+        optimizers.step_if_finite(self._optimizer, finite, wait=self.device.type != "cuda")
+        self.tally.add(total, norm, given.targets if isinstance(given, Header) else given, finite)
+        return finite
+
+    def _step_at_once(self, total: Tensor, given: Header) -> Tensor:
+        """Do the same on an NVIDIA GPU, where one kernel does most of it."""
+        norms = optimizers.gradient_norms(self._parameters)
+        (group,) = self._optimizer.param_groups
+        end = self.tally.add_at_once(total, norms, given.targets, given.rate, group["lr"])
+        if self._clip is not None:
+            optimizers.scale_gradients(self._parameters, end.clipping)
+        optimizers.step_unless(self._optimizer, end.stopped)
+        return end.finite
 
     def _back_propagate(self, batch: Batch, carried: State, share: float | Tensor) -> tuple[Tensor, State]:
         """Add the gradients of one batch, times `share`; return its loss, and what it passes on."""

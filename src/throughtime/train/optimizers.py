@@ -49,7 +49,7 @@ def build_optimizer(
         options["momentum"] = config.momentum
     else:
         options |= {"betas": config.betas, "capturable": on_gpu}
-    lr = torch.tensor(config.lr, device=device) if on_gpu else config.lr
+    lr = torch.tensor(config.lr, dtype=torch.float32, device=device) if on_gpu else config.lr
     optimizer = kind(list(parameters), lr=lr, **options)
     if on_gpu:
         create_momentum(optimizer)
@@ -200,6 +200,22 @@ def clip_gradients(parameters: Iterable[Tensor], largest: float | None) -> Tenso
     if largest is not None and (norm.device.type != "cpu" or not norm <= largest):
         torch._foreach_mul_(gradients, (largest / norm).clamp(max=1))
     return norm
+
+
+@torch.no_grad()
+def gradient_norms(parameters: Iterable[Tensor]) -> Tensor:
+    """Return the norm of the gradient of each parameter that has one, [N]."""
+    return torch.stack(torch._foreach_norm(_gradients(parameters)))
+
+
+@torch.no_grad()
+def scale_gradients(parameters: Iterable[Tensor], factor: Tensor) -> None:
+    """Multiply all gradients by a number on the device."""
+    torch._foreach_mul_(_gradients(parameters), factor)
+
+
+def _gradients(parameters: Iterable[Tensor]) -> list[Tensor]:
+    return [parameter.grad for parameter in parameters if parameter.grad is not None]
 
 
 def first_trigger(scores: Sequence[float], nonmono: int) -> int | None:

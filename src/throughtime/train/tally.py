@@ -21,6 +21,14 @@ class Lap(NamedTuple):
     skipped: int  # number of updates that were skipped, which are not counted in the others
 
 
+class UpdateEnd(NamedTuple):
+    """What the last steps of an update need to know, on the device."""
+
+    finite: Tensor  # whether it is
+    stopped: Tensor  # whether it is not, as a number: 0 or 1
+    clipping: Tensor  # the factor of its gradient
+
+
 class Tally:
     """Sums losses and gradient norms on the device, and counts the updates that were skipped.
 
@@ -60,13 +68,15 @@ class Tally:
         self.stepped.copy_(finite)
         self._updates += 1
 
-    def add_at_once(self, total: Tensor, norm: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Do the same as `add` with one kernel on an NVIDIA GPU.
+    def add_at_once(
+        self, total: Tensor, norms: Tensor, targets: Tensor, rate: Tensor, stepping: Tensor
+    ) -> UpdateEnd:
+        """Do the same as `add` with one kernel on an NVIDIA GPU, given the norms of all weights' gradients.
 
-        Returns whether the update is finite, and as a number whether it is not: 0 or 1.
+        Also writes `rate` times `rate_factor` to `stepping`, for this update.
         """
-        count_update(self._counts, total, norm, targets, self._clip)
-        return self.stepped, self._counts.stopped
+        count_update(self._counts, total, norms, targets, self._clip, rate, stepping)
+        return UpdateEnd(self.stepped, self._counts.stopped, self._counts.clipping)
 
     def count(self, targets: int) -> None:
         """Count the update, and its number of targets over all processes."""

@@ -21,14 +21,22 @@ _LIVE_SECONDS = 0.5  # after this time without a report, the speed is estimated 
 
 
 class Clock:
-    """Measures wall time, and time inside the model; on a GPU the latter comes from events."""
+    """Measures wall time, and time inside the model; on a GPU the latter comes from events.
+
+    Recording and reading events takes the host as long as all the rest of a small update. Updates that follow
+    each other without a pause of the device therefore need only their ends, and are measured together.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._began = time.perf_counter()
         self._before = self._inside = 0.0
-        self._events: deque[tuple[torch.cuda.Event, torch.cuda.Event]] = deque()
-        self._unused: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []  # creating them takes time
+        # Start and end of each update that is not known to be finished; no start without a pause before it.
+        self._events: deque[tuple[torch.cuda.Event | None, torch.cuda.Event]] = deque()
+        # Start and end of finished updates without a pause between them, which `_inside` lacks.
+        self._finished: tuple[torch.cuda.Event, torch.cuda.Event] | None = None
+        self._unused: list[torch.cuda.Event] = []  # creating them takes time
+        self._stream: torch.cuda.Stream | None = None
 
     @contextmanager
     def inside(self) -> Iterator[None]:
@@ -38,24 +46,42 @@ class Clock:
             yield
             self._inside += time.perf_counter() - began
             return
+        paused = not self._events or self._events[-1][1].query()
+        start = self._record_event() if paused else None
+        yield
+        self._events.append((start, self._record_event()))
+
+    def _record_event(self) -> torch.cuda.Event:
         import torch  # counted models report their progress without it
 
-        if not self._unused:
-            self._unused.append((torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)))
-        start, end = self._unused.pop()
-        stream = torch.cuda.current_stream(self._device)
-        start.record(stream)
-        yield
-        end.record(stream)
-        self._events.append((start, end))
+        # torch.cuda.current_stream builds an object at each call, which takes longer than to record an event.
+        current = torch._C._cuda_getCurrentRawStream(self._device.index)
+        if self._stream is None or self._stream.cuda_stream != current:
+            self._stream = torch.cuda.current_stream(self._device)
+        event = self._unused.pop() if self._unused else torch.cuda.Event(enable_timing=True)
+        event.record(self._stream)
+        return event
 
     def count_unfinished(self) -> int:
         """Return the number of updates that the device has not finished, without waiting for it."""
         while self._events and self._events[0][1].query():
             start, end = self._events.popleft()
-            self._inside += start.elapsed_time(end) / 1000
-            self._unused.append((start, end))
+            if start is not None:
+                self._add_finished()
+                self._finished = start, end
+            else:
+                assert self._finished is not None
+                first, last = self._finished
+                self._unused.append(last)
+                self._finished = first, end
         return len(self._events)
+
+    def _add_finished(self) -> None:
+        if self._finished is not None:
+            start, end = self._finished
+            self._inside += start.elapsed_time(end) / 1000
+            self._unused += self._finished
+            self._finished = None
 
     def lap(self) -> tuple[float, float]:
         """Return the seconds since the last lap, and the share of them outside the model."""
@@ -69,12 +95,13 @@ class Clock:
         if self._events:
             self._events[-1][1].synchronize()
             self.count_unfinished()
+        self._add_finished()
         return [self._before + time.perf_counter() - self._began, self._inside]
 
     def restore(self, state: list[float]) -> None:
         """Continue from such a state; time counts from now on."""
         self._before, self._inside = state
-        self._began, self._events = time.perf_counter(), deque()
+        self._began, self._events, self._finished = time.perf_counter(), deque(), None
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,20 @@ from torch import Tensor
 ALIGNMENT = 16
 """Each tensor of a packed batch begins at a multiple of this number of bytes, as fast copies need."""
 HEADER = 16
-"""Number of bytes at the beginning of a packed batch: its count, and the learning rate of its update."""
-_HEADER = struct.Struct("=qf")
+"""Number of bytes at the beginning of a packed batch; see `Header`."""
+_HEADER = struct.Struct("=qff")
 
 
 TensorKind = tuple[str, tuple[int, ...], torch.dtype]
 """The name, the shape and the type of a tensor."""
+
+
+class Header(NamedTuple):
+    """What an update needs beside the tensors of its batch, as tensors in the memory of the batch."""
+
+    targets: Tensor  # their number
+    rate: Tensor  # learning rate
+    share: Tensor  # 1 / targets
 
 
 class Layout(NamedTuple):
@@ -145,17 +153,18 @@ class Batch:
         return self._put(memory, placed)
 
     @property
-    def header(self) -> tuple[Tensor, Tensor]:
-        """The numbers that `write_header` has written, as tensors in the memory of a packed batch."""
+    def header(self) -> Header:
+        """The numbers that `write_header` has written."""
         assert self.memory is not None
-        return self.memory[:8].view(torch.int64)[0], self.memory[8:12].view(torch.float32)[0]
+        rate, share = self.memory[8:16].view(torch.float32)
+        return Header(self.memory[:8].view(torch.int64)[0], rate, share)
 
     def write_header(self, count: int, rate: float) -> None:
         """Write the number of targets of an update and its learning rate, which travel with the batch."""
         if (header := vars(self).get("_header")) is None:
             assert self.memory is not None
             header = self.memory.numpy().data
-        _HEADER.pack_into(header, 0, count, rate)
+        _HEADER.pack_into(header, 0, count, rate, 1 / count if count else math.inf)
 
     def _put(self, memory: Tensor, tensors: Mapping[str, Tensor]) -> Self:
         """Return this batch with other tensors, which lie in this memory."""

@@ -205,7 +205,15 @@ class Buckets:
         self, width: int, targets: NDArray[np.number], ties: NDArray[np.int64]
     ) -> NDArray[np.int64]:
         strips = self._sources // width
-        return np.lexsort((ties, np.where(strips % 2 == 0, targets, -targets), strips))
+        within = np.where(strips % 2 == 0, targets, -targets)
+        if within.dtype.kind == "f":
+            # In a third of the time, if no two numbers are the same: then nothing is left to the ties.
+            keys = strips * (2 * np.abs(within).max() + 1) + within
+            order = np.argsort(keys)
+            ordered = keys[order]
+            if (ordered[1:] > ordered[:-1]).all():
+                return order
+        return np.lexsort((ties, within, strips))
 
     def _cut(self, order: NDArray[np.int64]) -> RaggedIds:
         if self._max_tokens is None:

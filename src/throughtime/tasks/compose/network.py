@@ -73,7 +73,8 @@ class VectorCondition(Encoder):
 
 def _wrap_condition(vectors: Tensor, lengths: Tensor) -> EncoderOutput:
     """A condition [1, B, H] in the form of an encoder's output."""
-    return EncoderOutput(vectors, (vectors[0],), vectors[0], lengths)
+    final = vectors.squeeze(0)  # unlike an index, its gradient needs no zeros to be put into
+    return EncoderOutput(vectors, (final,), final, lengths)
 
 
 def _wrap_graph_condition(ops: Ops, vectors: str, lengths: str) -> GraphEncoded:

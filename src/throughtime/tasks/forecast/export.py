@@ -22,6 +22,7 @@ from throughtime.tasks.forecast.network import (
     Forecaster,
     LatentAutoregression,
     NetworkForecaster,
+    WindowLevel,
 )
 from throughtime.tasks.forecast.predictor import SeriesForecaster
 from throughtime.tasks.forecast.window_graphs import GraphWindow, columns, graph_network
@@ -242,13 +243,22 @@ def _cases(model: Forecaster, known: int, past: int, numbered: int) -> Iterator[
         if not isinstance(model, LatentAutoregression):
             _, outputs, level = model(window)
             given["known"] = columns_known[: rows + model.trained_rows]
-            yield case("model", given, {"outputs": outputs, **level._asdict()})
+            yield case("model", given, {"outputs": outputs, **_fill_level(level, values[0])})
             continue
         level = model.level(values[: model.warm_up])
         read, state = model.stack(model._inputs(level.remove(values), columns_known[1 : rows + 1]))
-        expected = {"outputs": model.readout(read[-1]), **level._asdict(), **number_names("state", state)}
+        expected = {"outputs": model.readout(read[-1]), **_fill_level(level, values[0])}
+        expected |= number_names("state", state)
         yield case("model", {"values": values, "known": columns_known[1 : rows + 1]}, expected)
         value = draw_tensor(batch)
         last, reached = model.stack.step(model._inputs(value, columns_known[-1]), state)
         given = {"value": value, "known": columns_known[-1], **number_names("state", state)}
         yield case("step", given, {"outputs": model.readout(last), **number_names("next", reached)})
+
+
+def _fill_level(level: WindowLevel, like: Tensor) -> dict[str, Tensor]:
+    """The level of windows as a graph returns it: with 0 for no offset, and 1 for no spread."""
+    return {
+        "offset": torch.zeros_like(like) if level.offset is None else level.offset,
+        "spread": torch.ones_like(like) if level.spread is None else level.spread,
+    }

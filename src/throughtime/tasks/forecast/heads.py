@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -21,6 +20,8 @@ LARGEST = 1e30
 """Larger errors count as this one, so that no loss overflows."""
 MAX_DEVIATIONS = 1e4
 """Beyond this number of deviations, the loss of a normal distribution grows logarithmically."""
+FEW_QUANTILES = 9
+"""Up to this number, a GPU adds the distances of quantiles by a table of all pairs, in few kernels."""
 MAX_ROOT = 1e9
 """Numbers up to this are squared; for larger ones log(1 + x^2) is 2 log(x) in float32."""
 
@@ -218,6 +219,8 @@ class QuantileHead(ForecastHead):
 
     measure = "pinball"
     probabilities: Tensor
+    tilts: Tensor
+    signs: Tensor
 
     def __init__(self, probabilities: Sequence[float]) -> None:
         super().__init__()
@@ -226,12 +229,21 @@ class QuantileHead(ForecastHead):
             raise InputError("probabilities", f"are {given}; give increasing numbers between 0 and 1")
         self.width, self.centre = len(given), min(range(len(given)), key=lambda each: abs(given[each] - 0.5))
         self.register_buffer("probabilities", torch.tensor(given), persistent=False)
+        self.register_buffer("tilts", torch.tensor([each - 0.5 for each in given]), persistent=False)
+        # The sign with which each quantile, a column, contains the distance that belongs to each row.
+        column = torch.arange(self.width)
+        row = column[:, None]
+        above, below = (row > self.centre) & (row <= column), (row < self.centre) & (row >= column)
+        self.register_buffer("signs", above.float() - below.float(), persistent=False)
         self.known, self.reach = given, (given[0], given[-1])
 
     def loss(self, outputs: Tensor, target: Tensor) -> Tensor:
-        """Return twice the mean pinball loss, which for the median alone is the absolute error."""
+        """Return twice the mean pinball loss, which for the median alone is the absolute error.
+
+        max(p e, (p - 1) e) is (p - 1/2) e + |e| / 2, which has the same gradient in fewer operations.
+        """
         over = target.unsqueeze(-1) - self._sort_quantiles(outputs)
-        return 2 * torch.maximum(self.probabilities * over, (self.probabilities - 1) * over).mean(-1)
+        return 2 * torch.add(self.tilts * over, over.abs(), alpha=0.5).mean(-1)
 
     def loss_measure(self, loss: float) -> float:
         """Return the mean pinball loss, which is half the loss."""
@@ -275,20 +287,18 @@ class QuantileHead(ForecastHead):
 
     def _sort_quantiles(self, outputs: Tensor) -> Tensor:
         outputs = outputs.float()
-        if outputs.device.type != "cpu":
-            return self.add_one_by_one(outputs)
+        if outputs.device.type != "cpu" and self.width <= FEW_QUANTILES:
+            return self.add_by_table(outputs)
         middle = self.centre
         centre = outputs[..., middle : middle + 1]
         above = centre + softplus(outputs[..., middle + 1 :]).cumsum(-1)
         below = centre - softplus(outputs[..., :middle]).flip(-1).cumsum(-1).flip(-1)
         return torch.cat([below, centre, above], dim=-1)
 
-    def add_one_by_one(self, outputs: Tensor) -> Tensor:
+    def add_by_table(self, outputs: Tensor) -> Tensor:
         """Return the quantiles by plain sums: for few columns, a GPU is slow at cumulative ones."""
-        centre, steps = outputs[..., self.centre], softplus(outputs).unbind(-1)
-        above = itertools.accumulate(steps[self.centre + 1 :], initial=centre)
-        below = itertools.accumulate(steps[: self.centre][::-1], torch.sub, initial=centre)
-        return torch.stack([*[*below][:0:-1], *above], dim=-1)
+        distances = (softplus(outputs).unsqueeze(-1) * self.signs).sum(-2)
+        return outputs[..., self.centre : self.centre + 1] + distances
 
     def _interpolate(self, ordered: Tensor, probability: float) -> Tensor:
         above = next(

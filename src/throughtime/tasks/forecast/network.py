@@ -23,6 +23,7 @@ from throughtime.tasks.forecast.window_networks import (
     Window,
     WindowNetwork,
     apply_own_maps,
+    join_columns,
     run_after_warm_up,
 )
 
@@ -34,18 +35,20 @@ LEAST_SPREAD = 0.01
 
 
 class WindowLevel(NamedTuple):
-    """What is subtracted from the values of each window, and what they are then divided by."""
+    """What is subtracted from the values of each window, and what they are then divided by; None: nothing."""
 
-    offset: Tensor  # [B]
-    spread: Tensor  # [B]
+    offset: Tensor | None  # [B]
+    spread: Tensor | None  # [B]
 
     def remove(self, values: Tensor) -> Tensor:
         """Normalise values [..., B]."""
-        return (values - self.offset) / self.spread
+        values = values if self.offset is None else values - self.offset
+        return values if self.spread is None else values / self.spread
 
     def restore(self, values: Tensor) -> Tensor:
         """Undo the normalisation of values [..., B]."""
-        return values * self.spread + self.offset
+        values = values if self.spread is None else values * self.spread
+        return values if self.offset is None else values + self.offset
 
 
 class HeadOutputs(NamedTuple):
@@ -88,14 +91,12 @@ class Forecaster(nn.Module):
 
     def level(self, values: Tensor) -> WindowLevel:
         """Measure the level of each series on past values [T, B]."""
-        offset, spread = torch.zeros_like(values[0]), torch.ones_like(values[0])
-        if self.normalise == "last":
-            offset = values[-1]
-        elif self.normalise != "none":
-            offset = values.mean(0)
-        if self.normalise == "standard":
-            spread = (values - offset).square().mean(0).sqrt().clamp(min=LEAST_SPREAD)
-        return WindowLevel(offset, spread)
+        if self.normalise == "none":
+            return WindowLevel(None, None)
+        offset = values[-1] if self.normalise == "last" else values.mean(0)
+        if self.normalise != "standard":
+            return WindowLevel(offset, None)
+        return WindowLevel(offset, (values - offset).square().mean(0).sqrt().clamp(min=LEAST_SPREAD))
 
 
 class NetworkForecaster(Forecaster):
@@ -307,7 +308,7 @@ class LatentAutoregression(Forecaster):
 
     def _inputs(self, values: Tensor, known: Tensor) -> Tensor:
         """Join a value with the known columns of the next row."""
-        return torch.cat([values.unsqueeze(-1), known], dim=-1)
+        return join_columns(values.unsqueeze(-1), known)
 
 
 def build_forecaster(config: ForecastConfig, scaling: PanelScaling) -> Forecaster:

@@ -64,8 +64,8 @@ class ForecastObjective:
     def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
         """Return the head's loss over those values."""
         assert isinstance(batch, PanelBatch)
-        total, _ = self._losses(batch)
-        return Loss(total), ()
+        losses, weights = self._losses(batch)
+        return Loss((losses * weights).sum()), ()
 
     @torch.no_grad()
     def validate(self, rank: int, world_size: int) -> dict[str, float]:
@@ -105,7 +105,9 @@ class ForecastObjective:
             return torch.cat([torch.stack(found).double(), by_part.index_add(0, parts, squared)])
 
         if not (isinstance(model, DirectForecaster) and model.corrects):
-            return add_up(*self._losses(batch), model.rollout(window, horizon, model.head.mean)).unsqueeze(0)
+            losses, taught = self._losses(batch)
+            mean = model.rollout(window, horizon, model.head.mean)
+            return add_up((losses * taught).sum(), taught.sum(), mean).unsqueeze(0)
         outputs, centre = model.split_outputs(window)
         assert centre is not None
         rows = []
@@ -154,12 +156,11 @@ class ForecastObjective:
         return f"{name}: " + " → ".join(shown)
 
     def _losses(self, batch: PanelBatch) -> tuple[torch.Tensor, torch.Tensor]:
-        """The sum of the losses, and the number of values."""
+        """The loss of each value, and its weight."""
         first, outputs, level = self.model.forward(build_window(batch))
         rows = slice(first, first + len(outputs))
         weights = batch.weights[rows]
-        losses = self.model.head.loss(outputs.float(), level.remove(batch.values[rows]))
-        return (losses * weights).sum(), weights.sum()
+        return self.model.head.loss(outputs.float(), level.remove(batch.values[rows])), weights
 
 
 def _divide_windows(windows: PanelWindows | None) -> torch.Tensor:

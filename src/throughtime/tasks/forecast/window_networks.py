@@ -109,13 +109,18 @@ class RecurrentNetwork(nn.Module):
     def forward(self, window: Window) -> Tensor:
         """[horizon, B, width]."""
         rows = len(window.values)
-        inputs = torch.cat([window.values.unsqueeze(-1), window.known[:rows], window.past], dim=-1)
+        inputs = join_columns(window.values.unsqueeze(-1), window.known[:rows], window.past)
         outputs, _ = run_after_warm_up(self.stack, inputs, self.warm_up, self.warm_up_gradient)
         read = dropout(outputs[-1], self.output_dropout, self.training)
         if window.known.shape[-1]:
             read = torch.cat([read, _flat(window.known[rows:]).T], dim=-1)
         flat: Tensor = self.readout(read)
         return flat.view(-1, self.horizon, self.width).transpose(0, 1)
+
+
+def join_columns(values: Tensor, *others: Tensor) -> Tensor:
+    """Join columns [..., K] of all tables; if there is nothing to add to the first, it is not copied."""
+    return torch.cat([values, *others], dim=-1) if any(one.shape[-1] for one in others) else values
 
 
 def _flat(columns: Tensor) -> Tensor:
