@@ -111,7 +111,7 @@ SHOWN_CASES = (
     TimingCase("lstm", torch.bfloat16, 35, 20, 200),
     TimingCase("gru", torch.float32, 30, 64, 256),
     TimingCase("lstm", torch.bfloat16, 70, 20, 1150, layers=3),
-    TimingCase("rnn", torch.float32, 20, 16, 64),
+    TimingCase("rnn", torch.float32, 4, 1, 40),
     TimingCase("lstm", torch.float32, 35, 20, 1500),
     TimingCase("gru", torch.bfloat16, 8, 1, 512, trains=False),
 )
