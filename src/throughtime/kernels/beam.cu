@@ -23,6 +23,7 @@ struct Beam {
     double* log_probs;
     char* ended;
     char* lived;
+    long long* reached;  // the number of tokens after which a row lived; in memory of the host
     double penalty;      // the power of the length that scores are divided by
     double bound;        // the divisor at the greatest length
     long long rows, end;  // of all sentences; the token that ends a result, or -1
@@ -80,11 +81,13 @@ KERNEL beam(const Beam a) {
                 }
         }
     join_block();
-    if (!within) return;
+    if (mine >= MOST) return;
     if (!a.alone)
         for (int i = 0; i < a.width; ++i) ceiling = shared.ceiling[i] > ceiling ? shared.ceiling[i] : ceiling;
     const double least = shared.best[a.results - 1];
     const bool going_on = possible && !over && ceiling > least;
+    if (in_any_lane(going_on) && mine == 0) *a.reached = length + 1;  // the same number from every block
+    if (!within) return;
     const long long row = first + mine, parent = first + candidate / a.count, at = length * a.rows + row;
     a.tokens[at] = a.last[row] = token;
     a.parents[at] = a.came_from[row] = parent;

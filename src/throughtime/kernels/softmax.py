@@ -18,7 +18,7 @@ from throughtime.kernels.elements import KINDS, ElementKind
 if TYPE_CHECKING:
     from throughtime.kernels import driver
 
-FILES = ("primitives.cuh", "elements.cuh", "softmax.cu")
+FILES = ("primitives.cuh", "elements.cuh", "block.cuh", "softmax.cu")
 WARPS = (4, 8, 16, 32)
 """Possible numbers of warps per block; the smallest that holds a row is used."""
 MOST_VECTORS = 9

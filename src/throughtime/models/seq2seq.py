@@ -197,6 +197,11 @@ class EncoderDecoder(nn.Module):
         outputs, reached, extras = self.decode(last, state, memory)
         return Step(self.head.log_probs(outputs), reached, extras)
 
+    def step_scores(self, last: Tensor, state: State, memory: Memory) -> Step:
+        """`step`, of which the search computes the softmax; see `throughtime.search.fixed`."""
+        outputs, reached, extras = self.decode(last, state, memory)
+        return Step(self.head.scores(outputs), reached, extras)
+
     def decode(self, last: Tensor, state: State, memory: Memory) -> DecoderOutput:
         """Feed one token per row; return what the head reads, [rows, H]."""
         return self.decoder.step(last, state, memory)

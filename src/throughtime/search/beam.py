@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
-from throughtime.kernels.beam import BeamOptions, Reach
+from throughtime.kernels.beam import BeamOptions, BeamStep, Reach
 from throughtime.runtime.search import check_beam
 from throughtime.search.candidates import BeamRows, Candidates, Pruning, best_candidates, prune_by_hypothesis
 from throughtime.search.fixed import Decision, FixedRows, FixedSearch
@@ -155,7 +155,7 @@ class Beam:
         row, token, log_prob, _ = (x.flatten() for x in chosen.found)
         return Decision(row, token, log_prob, chosen.ended.flatten(), chosen.going_on.flatten(), chosen.best)
 
-    def fuse(self, search: FixedSearch, log_probs: Tensor) -> Callable[[Tensor], None] | None:
+    def fuse(self, search: FixedSearch, log_probs: Tensor) -> BeamStep | None:
         """Return two kernels that `decide` and write the history of a search; None if they do not fit it."""
         reach, bound = Reach.NEXT if self.eager else Reach.BOUND, 1.0
         if self.max_length is not None:

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 import torch
 from torch import Tensor
 
+from throughtime.kernels.beam import BeamStep
 from throughtime.search.constraints import BarredTokens
-from throughtime.search.generate import Memory, State, StepModel, apply_constraints
+from throughtime.search.generate import Memory, State, Step, StepModel, apply_constraints
 
 SearchStart = tuple[Tensor, State, Memory]
 """What `StepModel.start` returns."""
@@ -97,6 +98,28 @@ def recording_key(strategy: object) -> Hashable | None:
     return None
 
 
+@runtime_checkable
+class ScoringModel(StepModel, Protocol):
+    """A step model that can leave the softmax to a kernel."""
+
+    def step_scores(self, last: Tensor, state: State, memory: Memory) -> Step:
+        """Like `step`, but `log_probs` may be of less precision, and less some number in each row."""
+        ...
+
+
+def leaves_softmax(model: StepModel) -> bool:
+    """Whether a model can leave the softmax to a kernel; a subclass may have changed its `step` alone."""
+    return isinstance(model, ScoringModel) and stands_for(model, "step_scores", "step")
+
+
+def stands_for(owner: object, fast: str, plain: str) -> bool:
+    """Whether a method does what another one does: its class, or one above it, changed both or neither."""
+    if plain in vars(owner):
+        return False
+    kind = next(one for one in type(owner).__mro__ if {fast, plain} & vars(one).keys())
+    return fast in vars(kind)
+
+
 CHOOSING = {"advance", "candidates", "score", "ceiling", "alone", "choose", "probabilities", "finish"}
 """The attributes of a strategy that decide what it finds."""
 
@@ -129,12 +152,15 @@ class FixedSearch:
         self.came_from = torch.zeros_like(self.last)
         self.follows = False
         """Whether a row may continue another one."""
+        self.reached = torch.zeros((), dtype=torch.long, pin_memory=last.is_cuda)
+        """The number of tokens after which a row lived, which the device tells the host at each step."""
         self._stepped = False
-        self._fused: Callable[[Tensor], None] | None = None  # a faster way to choose
+        self._fused: Callable[..., None] | None = None  # a faster way to choose
 
     def begin(self, rows: FixedRows, started: SearchStart) -> None:
         """Take over the beginning of a search; the host does not wait for the device."""
         last, state, memory = started
+        self.reached.zero_()
         for own, new in zip((*self.rows, *self.memory.kept), (*rows, *memory.kept), strict=True):
             # CUDA has read memory of the host that is not pinned when such a copy returns.
             own.copy_(new, non_blocking=True)
@@ -146,7 +172,9 @@ class FixedSearch:
 
     def advance(self, model: StepModel) -> None:
         """One step: the model, the constraints, the decision of the strategy, and the next states."""
-        step = model.step(self.last, self.state, self.memory)
+        unnormalised = isinstance(self._fused, BeamStep) and leaves_softmax(model)
+        run = cast(ScoringModel, model).step_scores if unnormalised else model.step
+        step = run(self.last, self.state, self.memory)
         # A model may hand back what it was given, which is overwritten here.
         given = {part.untyped_storage().data_ptr() for part in (self.last, *self.state)}
         state = [part.clone() if part.untyped_storage().data_ptr() in given else part for part in step.state]
@@ -154,25 +182,32 @@ class FixedSearch:
             self.state = tuple(own.to(new.dtype) for own, new in zip(self.state, state, strict=True))
             self._fused = self._fuse(step.log_probs)
             self._stepped = True
-        row = self._choose(step.log_probs)
+        row = self._choose(step.log_probs, unnormalised)
         for own, reached in zip(self.state, state, strict=True):
             if row is None:
                 own.copy_(reached)
             else:
                 torch.index_select(reached, 0, row, out=own)
         self.rows.length.add_(1)
+        if self._fused is None:
+            self.reached.copy_(self.rows.live.any() * self.rows.length, non_blocking=True)
 
-    def _fuse(self, log_probs: Tensor) -> Callable[[Tensor], None] | None:
+    def _fuse(self, log_probs: Tensor) -> Callable[..., None] | None:
         """Return kernels that choose as `decide` does; None if a subclass has a `decide` of its own."""
         strategy: Any = self.strategy
-        kind = next(one for one in type(strategy).__mro__ if {"decide", "fuse"} & vars(one).keys())
-        return strategy.fuse(self, log_probs) if "fuse" in vars(kind) else None
+        return strategy.fuse(self, log_probs) if stands_for(strategy, "fuse", "decide") else None
 
-    def _choose(self, log_probs: Tensor) -> Tensor | None:
-        """Let the strategy decide, and write down what happens; return the row that each continues."""
+    def _choose(self, log_probs: Tensor, unnormalised: bool = False) -> Tensor | None:
+        """Let the strategy decide, and write down what happens; return the row that each continues.
+
+        Kernels may get scores that are `unnormalised`.
+        """
         if self._fused is not None:
             self.follows = True
-            self._fused(log_probs)
+            if unnormalised:
+                self._fused(log_probs, normalise=True)
+            else:
+                self._fused(log_probs)
             return self.came_from
         hypotheses = cast(Any, self.rows)  # barred tokens need only the length
         log_probs = apply_constraints(log_probs, hypotheses, self.constraints, self.end_id)

@@ -21,7 +21,14 @@ from throughtime.errors import ThroughtimeWarning, first_line
 from throughtime.interrupt import check_interrupt
 from throughtime.kernels.recording import FAILURES
 from throughtime.search.constraints import BarredTokens
-from throughtime.search.fixed import FixedRows, FixedSearch, FixedStrategy, SearchStart, recording_key
+from throughtime.search.fixed import (
+    FixedRows,
+    FixedSearch,
+    FixedStrategy,
+    SearchStart,
+    recording_key,
+    stands_for,
+)
 from throughtime.search.generate import Constraint, Finished, StepModel, Strategy
 from throughtime.search.history import read_results
 from throughtime.search.recording_store import RECORDINGS, describe_shapes, describe_weights, walk
@@ -148,33 +155,38 @@ class RecordedSearch:
         self.search, self.device = search, search.last.device
         self.replay: Callable[[], None] | None = None
         self.failed = not search.last.is_cuda
-        self._flag = LiveFlag(search.rows.live)
+        events = STEPS_AHEAD + 1 if search.last.is_cuda else 0
+        self._events = deque(torch.cuda.Event() for _ in range(events))
 
     def run(self, model: StepModel, most: int) -> int:
         """Run all steps, or until no row lives; return the number of steps."""
-        self._flag.reset()
+        stream = torch.cuda.current_stream(self.device) if self._events else None
         for step in range(most):
             check_interrupt()
             if self.replay is None and not self.failed and step >= STEPS_BEFORE:
                 self._record(model)
             if self.replay is None:
                 self.search.advance(model)
-                self._flag.send()
             else:
                 self.replay()
-            if not self._flag.read():
+            ahead = 0
+            if self._events:  # a GPU tells after every step, but its answer is read some steps later
+                self._events.rotate()
+                self._events[0].record(stream)
+                self._events[-1].synchronize()
+                ahead = STEPS_AHEAD
+            if int(self.search.reached) < step + 1 - ahead:
                 return step + 1
         return most
 
     def _record(self, model: StepModel) -> None:
         """Record one step; recording runs nothing."""
-        search, flag, reference = self.search, self._flag, weakref.ref(model)
+        search, reference = self.search, weakref.ref(model)
 
         def advance() -> None:
             found = reference()  # a recording must not keep its model alive
             assert found is not None
             search.advance(found)
-            flag.send()
 
         try:
             self.replay = RECORDINGS.record(advance, self.device)
@@ -182,32 +194,6 @@ class RecordedSearch:
             self.failed = True
             problem = f"a step of this search cannot be recorded in a CUDA graph: {first_line(error)}"
             warnings.warn(problem, ThroughtimeWarning, stacklevel=2)
-
-
-class LiveFlag:
-    """Whether any row lives. A GPU tells after every step, but its answer is read some steps later."""
-
-    def __init__(self, live: Tensor) -> None:
-        self._live = live
-        self._flag = torch.empty((), dtype=torch.bool, pin_memory=live.is_cuda)
-        events = STEPS_AHEAD + 1 if live.is_cuda else 0
-        self._events = deque(torch.cuda.Event() for _ in range(events))
-
-    def reset(self) -> None:
-        """A new search begins."""
-        self._flag.fill_(True)
-
-    def send(self) -> None:
-        """Let the device tell the host what it knows after the steps up to now; may be recorded."""
-        self._flag.copy_(self._live.any(), non_blocking=True)
-
-    def read(self) -> bool:
-        """Return whether any row lived some steps ago, or more recently, if the GPU is ahead."""
-        if self._events:
-            self._events.rotate()
-            self._events[0].record()
-            self._events[-1].synchronize()
-        return bool(self._flag)
 
 
 @torch.inference_mode()
@@ -241,7 +227,7 @@ def search_fixed(
 
 def _start(model: StepModel, prompts: Sequence[Sequence[int]]) -> SearchStart:
     """What `model.start` returns, from a recording where there is one."""
-    if not isinstance(model, ReadingModel) or not _reads_as_it_starts(model):
+    if not isinstance(model, ReadingModel) or not stands_for(model, "arrange", "start"):
         return model.start(prompts)
     source, lengths = model.arrange(prompts)
     modules = model.reading_modules
@@ -255,14 +241,6 @@ def _start(model: StepModel, prompts: Sequence[Sequence[int]]) -> SearchStart:
         RECORDINGS.keep(model, key, found)
     assert isinstance(found, RecordedStart)
     return found(model, source, lengths)
-
-
-def _reads_as_it_starts(model: StepModel) -> bool:
-    """Whether `start` only calls `arrange` and `read`; a subclass may have changed it."""
-    if "start" in vars(model):
-        return False
-    kind = next(one for one in type(model).__mro__ if {"arrange", "start"} & vars(one).keys())
-    return "arrange" in vars(kind)
 
 
 def _find_recording(

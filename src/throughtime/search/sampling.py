@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from throughtime.kernels.beam import BeamOptions, Reach
+from throughtime.kernels.beam import BeamOptions, BeamStep, Reach
 from throughtime.runtime.draws import Draws
 from throughtime.runtime.search import COLDEST, check_sampling
 from throughtime.search.fixed import Decision, FixedRows, FixedSearch
@@ -54,7 +54,7 @@ class Greedy:
         """Every row takes its likeliest token."""
         return append_fixed(rows, log_probs, log_probs.argmax(dim=1), self.end_id)
 
-    def fuse(self, search: FixedSearch, log_probs: Tensor) -> Callable[[Tensor], None] | None:
+    def fuse(self, search: FixedSearch, log_probs: Tensor) -> BeamStep | None:
         """Return the kernels of a beam search with one row, which chooses the same tokens."""
         options = BeamOptions(self.end_id, 1, 1, 0.0, Reach.ITSELF, 1.0, alone=True)
         return fuse_choice(options, search, log_probs)
