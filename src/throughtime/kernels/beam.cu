@@ -18,15 +18,15 @@ struct Beam {
     long long* last;
     long long* came_from;
     double* best;        // [sentences, results], falling
-    long long* tokens;   // [steps, rows]: this and the next four are the history
-    long long* parents;
-    double* log_probs;
+    char* tokens;        // [steps, rows], long: this and the next four are the history, in steps of `pitch` bytes
+    char* parents;       // long
+    char* log_probs;     // double
     char* ended;
     char* lived;
     long long* reached;  // the number of tokens after which a row lived; in memory of the host
     double penalty;      // the power of the length that scores are divided by
     double bound;        // the divisor at the greatest length
-    long long rows, end;  // of all sentences; the token that ends a result, or -1
+    long long pitch, end;  // the token that ends a result, or -1
     int width, count, results, reach, alone;  // no more results than rows of a sentence
 };
 
@@ -88,12 +88,13 @@ KERNEL beam(const Beam a) {
     const bool going_on = possible && !over && ceiling > least;
     if (in_any_lane(going_on) && mine == 0) *a.reached = length + 1;  // the same number from every block
     if (!within) return;
-    const long long row = first + mine, parent = first + candidate / a.count, at = length * a.rows + row;
-    a.tokens[at] = a.last[row] = token;
-    a.parents[at] = a.came_from[row] = parent;
-    a.log_probs[at] = total;
-    a.ended[at] = over && score >= least;
-    a.lived[at] = a.live[row] = going_on;
+    const long long row = first + mine, parent = first + candidate / a.count;
+    const auto note = [&](char* history, auto value) {
+        reinterpret_cast<decltype(value)*>(history + length * a.pitch)[row] = value;
+    };
+    note(a.tokens, token), note(a.parents, parent), note(a.log_probs, total);
+    note(a.ended, over && score >= least), note(a.lived, going_on);
+    a.last[row] = token, a.came_from[row] = parent, a.live[row] = going_on;
     a.log_prob[row] = going_on ? total : nothing;
     if (mine < a.results) a.best[block_number() * static_cast<long long>(a.results) + mine] = shared.best[mine];
 }

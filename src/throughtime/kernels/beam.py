@@ -49,7 +49,10 @@ class BeamOptions(NamedTuple):
 
 
 class BeamTensors(NamedTuple):
-    """The tensors that a step reads and writes in place, all contiguous; see `FixedSearch`."""
+    """The tensors that a step reads and writes in place; see `FixedSearch`.
+
+    The five of the history have one distance in bytes from step to step; all others are contiguous.
+    """
 
     length: Tensor  # [], int64
     log_prob: Tensor  # [rows], float64
@@ -78,7 +81,7 @@ class _Beam(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("values", "ids", *BeamTensors._fields)),
         *((name, ctypes.c_double) for name in ("penalty", "bound")),
-        *((name, ctypes.c_longlong) for name in ("rows", "end")),
+        *((name, ctypes.c_longlong) for name in ("pitch", "end")),
         *((name, ctypes.c_int) for name in ("width", "count", "results", "reach", "alone")),
     ]
 
@@ -142,7 +145,7 @@ class BeamStep:
             *(tensor.data_ptr() for tensor in tensors),
             options.length_penalty,
             options.bound,
-            rows,
+            tensors.ended.stride(0),
             end,
             options.width,
             count,

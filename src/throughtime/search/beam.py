@@ -19,7 +19,8 @@ from throughtime.search.generate import Finished, Hypotheses
 from throughtime.search.strategies import Eager, LengthPenalty, Limit, NumBeams, NumReturnSequences
 
 Length = int | Tensor
-"""A number of tokens; a tensor [] where it changes from one replay of a recorded step to the next."""
+"""A number of tokens; a tensor [] where it changes from one replay of a recorded step to the next, or
+[results] where they have different numbers."""
 
 
 def normalise_score(log_prob: Tensor, length: Length, length_penalty: float) -> Tensor:
@@ -28,6 +29,9 @@ def normalise_score(log_prob: Tensor, length: Length, length_penalty: float) -> 
     >>> normalise_score(torch.tensor([-4.0]), 4, 0.5)
     tensor([-2.])
     """
+    if isinstance(length, Tensor) and length.dim():  # of several results, on the host
+        divisors = [max(one, 1) ** length_penalty for one in length.tolist()]
+        return log_prob / torch.tensor(divisors, dtype=log_prob.dtype)
     if isinstance(length, Tensor):
         return log_prob / length.to(log_prob.dtype).clamp(min=1) ** length_penalty
     divisor: float = max(length, 1) ** length_penalty
@@ -211,6 +215,8 @@ class Beam:
 
     def _cut(self, rows: BeamRows) -> BeamRows:
         """Turn all rows that continue into results cut at the maximum length."""
+        if not rows.rows:
+            return rows
         score = self.score(rows.log_prob, rows.rank, rows.length)
         return rows.retire(torch.ones_like(score, dtype=torch.bool), score, by_end_token=False)
 

@@ -17,11 +17,15 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from throughtime.kernels.beam import BeamStep
 from throughtime.search.constraints import BarredTokens
-from throughtime.search.generate import Memory, State, Step, StepModel, apply_constraints
+from throughtime.search.generate import Hypotheses, Memory, State, Step, StepModel, apply_constraints
+from throughtime.search.packing import Packed, carve, measure
+
+Array = NDArray[Any]
 
 SearchStart = tuple[Tensor, State, Memory]
 """What `StepModel.start` returns."""
@@ -77,8 +81,8 @@ class FixedStrategy(Protocol):
         """Like `advance`, but a function of tensors alone, which waits for none of them."""
         ...
 
-    def score(self, log_prob: Tensor, rank: Tensor, length: int) -> Tensor:
-        """The score of a result of this number of tokens, including the end token."""
+    def score(self, log_prob: Tensor, rank: Tensor, length: int | Tensor) -> Tensor:
+        """The score of results of this number of tokens, or of these numbers, including the end token."""
         ...
 
 
@@ -139,21 +143,24 @@ class FixedSearch:
         self.strategy, self.constraints, self.end_id = strategy, constraints, end_id
         last, state, memory = started
         device, count = last.device, len(rows.sentence)
-        self.rows = FixedRows(*(torch.empty_like(part, device=device) for part in rows))
+        self._packed = Packed(rows, device)
+        self.rows = FixedRows(*self._packed.parts)
         self.last = last.new_empty(count)
         self.state = tuple(part.new_empty(count, *part.shape[1:]) for part in state)
         kept = tuple(map(torch.empty_like, memory.kept))
         self.memory = Memory(kept, self.rows.sentence, count // len(last))
-        self.tokens, self.parents = (
-            torch.zeros(steps, count, dtype=torch.long, device=device) for _ in range(2)
-        )
-        self.log_probs = torch.zeros(steps, count, dtype=torch.float64, device=device)
-        self.ended, self.live = (torch.zeros(steps, count, dtype=torch.bool, device=device) for _ in range(2))
+        self._columns = [*[(torch.long, count)] * 2, (torch.float64, count), *[(torch.bool, count)] * 2]
+        self._history = torch.zeros(steps, measure(self._columns), dtype=torch.uint8, device=device)
+        columns = carve(self._history, self._columns)
+        self.tokens, self.parents, self.log_probs, self.ended, self.live = columns  # [steps, rows]
         self.came_from = torch.zeros_like(self.last)
         self.follows = False
         """Whether a row may continue another one."""
         self.reached = torch.zeros((), dtype=torch.long, pin_memory=last.is_cuda)
         """The number of tokens after which a row lived, which the device tells the host at each step."""
+        self.nothing_left: dict[int, Hypotheses] = {}
+        """What is left of this number of sentences when all have ended, for `finish`."""
+        self._beside: Any = torch.cuda.Stream(device) if last.is_cuda else None
         self._stepped = False
         self._fused: Callable[..., None] | None = None  # a faster way to choose
 
@@ -161,9 +168,9 @@ class FixedSearch:
         """Take over the beginning of a search; the host does not wait for the device."""
         last, state, memory = started
         self.reached.zero_()
-        for own, new in zip((*self.rows, *self.memory.kept), (*rows, *memory.kept), strict=True):
-            # CUDA has read memory of the host that is not pinned when such a copy returns.
-            own.copy_(new, non_blocking=True)
+        self._packed.fill(rows)
+        for own, new in zip(self.memory.kept, memory.kept, strict=True):
+            own.copy_(new)
         for own, new in zip((self.last, *self.state), (last, *state), strict=True):
             if own.dtype == new.dtype:
                 torch.index_select(new, 0, self.rows.sentence, out=own)
@@ -191,6 +198,20 @@ class FixedSearch:
         self.rows.length.add_(1)
         if self._fused is None:
             self.reached.copy_(self.rows.live.any() * self.rows.length, non_blocking=True)
+
+    def read(self, steps: int) -> list[Array]:
+        """The history of some steps that the device has done, [steps, rows] each; see `Decision`.
+
+        It holds tokens, parents, log-probabilities, and which rows ended and lived.
+        """
+        found = self._history[:steps]
+        if found.is_cuda:
+            found = torch.empty(found.shape, dtype=found.dtype, pin_memory=True)
+            # Beside the stream of the search, which may have begun a step that nobody needs.
+            with torch.cuda.stream(self._beside):
+                found.copy_(self._history[:steps], non_blocking=True)
+            self._beside.synchronize()
+        return [column.numpy() for column in carve(found, self._columns)]
 
     def _fuse(self, log_probs: Tensor) -> Callable[..., None] | None:
         """Return kernels that choose as `decide` does; None if a subclass has a `decide` of its own."""

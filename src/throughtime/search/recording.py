@@ -31,6 +31,7 @@ from throughtime.search.fixed import (
 )
 from throughtime.search.generate import Constraint, Finished, StepModel, Strategy
 from throughtime.search.history import read_results
+from throughtime.search.packing import Packed
 from throughtime.search.recording_store import RECORDINGS, describe_shapes, describe_weights, walk
 
 MAX_HISTORY = 2**22
@@ -117,7 +118,8 @@ class RecordedStart:
     """Reads prompts of one shape with a model: directly the first time, then from a CUDA graph."""
 
     def __init__(self, source: Tensor, lengths: Tensor, device: torch.device) -> None:
-        self.source, self.lengths = (torch.empty_like(part, device=device) for part in (source, lengths))
+        self._packed = Packed((source, lengths), device)
+        self.source, self.lengths = self._packed.parts
         self.device, self.failed, self._called = device, device.type != "cuda", False
         self.replay: Callable[[], None] | None = None
         self._started: list[SearchStart] = []
@@ -126,8 +128,7 @@ class RecordedStart:
         """Read the prompts; the next call overwrites what this one returns."""
         if self.failed:
             return model.read(source, lengths)
-        self.source.copy_(source, non_blocking=True)
-        self.lengths.copy_(lengths, non_blocking=True)
+        self._packed.fill((source, lengths))
         if not self._called:
             self._called = True
             return model.read(self.source, self.lengths)
@@ -159,7 +160,7 @@ class RecordedSearch:
         self._events = deque(torch.cuda.Event() for _ in range(events))
 
     def run(self, model: StepModel, most: int) -> int:
-        """Run all steps, or until no row lives; return the number of steps."""
+        """Run all steps, or until no row lives; return the number of steps up to then, all of them done."""
         stream = torch.cuda.current_stream(self.device) if self._events else None
         for step in range(most):
             check_interrupt()
@@ -169,14 +170,16 @@ class RecordedSearch:
                 self.search.advance(model)
             else:
                 self.replay()
-            ahead = 0
+            done = step + 1
             if self._events:  # a GPU tells after every step, but its answer is read some steps later
                 self._events.rotate()
                 self._events[0].record(stream)
                 self._events[-1].synchronize()
-                ahead = STEPS_AHEAD
-            if int(self.search.reached) < step + 1 - ahead:
-                return step + 1
+                done -= STEPS_AHEAD
+            if int(self.search.reached) < done:
+                return done
+        if self._events:
+            self._events[0].synchronize()
         return most
 
     def _record(self, model: StepModel) -> None:
@@ -210,11 +213,11 @@ def search_fixed(
     count = round_up_sentences(len(prompts))
     most = min(max_new_tokens, getattr(strategy, "max_length", None) or max_new_tokens)
     steps = -(-most // LENGTH_STEP) * LENGTH_STEP
-    rows = strategy.begin_fixed(count, steps)
-    real = len(rows.sentence) // count * len(prompts)
-    rows.live[real:], rows.log_prob[real:] = False, -torch.inf
     with RECORDINGS:
         started = _start(model, [*prompts, *[prompts[-1]] * (count - len(prompts))])
+        rows = strategy.begin_fixed(count, steps)  # while a GPU reads the prompts
+        real = len(rows.sentence) // count * len(prompts)
+        rows.live[real:], rows.log_prob[real:] = False, -torch.inf
         recording = _find_recording(model, strategy, constraints, rows, started, steps)
         recording.search.begin(rows, started)
         try:
