@@ -175,6 +175,23 @@ def test_among_equals_the_smallest_ids_are_chosen(emulated_beam):
     assert search.tokens[0].tolist() == [3, 5, 1]
 
 
+def test_rows_take_over_the_states_of_those_that_they_continue(emulated_beam):
+    search = begin(Beam(END, 3), [], 2, "cpu")
+    step = search._fuse(draw(0, 6, 7))
+    search.came_from.copy_(torch.tensor([2, 0, 0, 3, 5, 3]))
+    reached = [torch.randn(6, 5), torch.randn(6, 260), torch.randn(6, 3, 2).bfloat16(), torch.rand(6) > 0.5]
+    state = [torch.zeros_like(part) for part in reached]
+    for count in (4, 0, 2):
+        assert step.follow(reached[:count], state[:count])
+    assert int(search.rows.length) == 3
+    for own, part in zip(state, reached, strict=True):
+        assert torch.equal(own, part[search.came_from])
+    shifted = torch.randn(31)[1:].view(6, 5)
+    for others in ([reached[0].double()], [reached[0].T.contiguous().T], [shifted], [reached[0]] * 9):
+        assert not step.follow(others, [state[0]] * len(others))
+    assert int(search.rows.length) == 3
+
+
 class Unlikeliest(Greedy):
     """A strategy of another package, which decides otherwise."""
 

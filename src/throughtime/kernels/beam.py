@@ -1,4 +1,4 @@
-"""One step of a beam search on an NVIDIA GPU, from scores to the next rows, in two kernels.
+"""One step of a beam search on an NVIDIA GPU: from scores to the next rows and their states in three kernels.
 
 In torch these are about sixty small operations, which take longer than the network itself.
 """
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 MOST = 32
 """Maximum number of rows of a sentence."""
-LIKELIEST_WARPS, BEAM_WARPS = 16, 4
+MOST_STATES = 8
+"""Maximum number of tensors that the states of a model have."""
+LIKELIEST_WARPS, BEAM_WARPS, FOLLOW_WARPS = 16, 4, 4
 KEPT = 256
 """Words that the first kernel collects at once."""
 FILES = ("primitives.cuh", "elements.cuh", "block.cuh", "likeliest.cu")
@@ -83,6 +85,19 @@ class _Beam(ctypes.Structure):
         *((name, ctypes.c_double) for name in ("penalty", "bound")),
         *((name, ctypes.c_longlong) for name in ("pitch", "end")),
         *((name, ctypes.c_int) for name in ("width", "count", "results", "reach", "alone")),
+    ]
+
+
+_Addresses, _Sizes = ctypes.c_void_p * MOST_STATES, ctypes.c_longlong * MOST_STATES
+
+
+class _Follow(ctypes.Structure):
+    _fields_ = [
+        ("from", _Addresses),
+        ("into", _Addresses),
+        ("bytes", _Sizes),
+        *((name, ctypes.c_void_p) for name in ("came_from", "length")),
+        ("states", ctypes.c_longlong),
     ]
 
 
@@ -157,6 +172,8 @@ class BeamStep:
         self._build_likeliest(torch.float32)
         sizes = {"WARPS": BEAM_WARPS, "SHARED_BYTES": 8 * MOST * (MOST + 3) + 4 * MOST}
         self._beam = driver.build("beam", ("primitives.cuh", "beam.cu"), sizes, self._device)
+        sizes = {"WARPS": FOLLOW_WARPS}
+        self._follow = driver.build("follow", ("primitives.cuh", "follow.cu"), sizes, self._device)
 
     def _build_likeliest(self, dtype: torch.dtype) -> driver.LaunchKernel:
         """The first kernel for scores of this type; it is compiled once."""
@@ -178,3 +195,24 @@ class BeamStep:
         self._likeliest_arguments.normalise = normalise
         self._build_likeliest(scores.dtype)(self._rows, self._likeliest_arguments)
         self._beam(self._sentences, self._beam_arguments)
+
+    def follow(self, reached: Sequence[Tensor], state: Sequence[Tensor]) -> bool:
+        """Copy the states that were `reached` to the rows that continue them, and count the step.
+
+        Return False, and do neither, if the kernel does not fit.
+        """
+        pairs = [*zip(reached, state, strict=True)]
+        known = all(
+            one.is_contiguous()
+            and other.is_contiguous()
+            and one.dtype == other.dtype
+            and one.data_ptr() % 16 == 0
+            for one, other in pairs
+        )
+        if not known or len(pairs) > MOST_STATES:
+            return False
+        froms, intos = (_Addresses(*(part.data_ptr() for part in parts)) for parts in (reached, state))
+        sizes = _Sizes(*(part[0].numel() * part.itemsize for part in state))
+        rows = self._tensors.came_from.data_ptr(), self._tensors.length.data_ptr()
+        self._follow(self._rows, _Follow(froms, intos, sizes, *rows, len(pairs)))
+        return True

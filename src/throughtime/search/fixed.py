@@ -190,12 +190,13 @@ class FixedSearch:
             self._fused = self._fuse(step.log_probs)
             self._stepped = True
         row = self._choose(step.log_probs, unnormalised)
-        for own, reached in zip(self.state, state, strict=True):
-            if row is None:
-                own.copy_(reached)
-            else:
-                torch.index_select(reached, 0, row, out=own)
-        self.rows.length.add_(1)
+        if not (isinstance(self._fused, BeamStep) and self._fused.follow(state, self.state)):
+            for own, reached in zip(self.state, state, strict=True):
+                if row is None:
+                    own.copy_(reached)
+                else:
+                    torch.index_select(reached, 0, row, out=own)
+            self.rows.length.add_(1)
         if self._fused is None:
             self.reached.copy_(self.rows.live.any() * self.rows.length, non_blocking=True)
 
