@@ -30,8 +30,8 @@ struct Beam {
     int width, count, results, reach, alone;  // no more results than rows of a sentence
 };
 
-struct Shared {
-    double total[MOST * MOST], score[MOST], ceiling[MOST], best[MOST];
+struct Shared {  // the divisors of scores after this step and the next one
+    double total[MOST * MOST], score[MOST], ceiling[MOST], best[MOST], divisors[2];
     int chosen[MOST];
 };
 static_assert(sizeof(Shared) == SHARED_BYTES, "the host and the kernel disagree about shared memory");
@@ -51,6 +51,8 @@ KERNEL beam(const Beam a) {
     const long long length = *a.length;
     for (int i = mine; i < all; i += THREADS)
         shared.total[i] = a.log_prob[first + i / a.count] + static_cast<double>(a.values[first * a.count + i]);
+    const int late = mine - THREADS + 2;  // the last warp has least to do
+    if (late >= 0) shared.divisors[late] = pow(static_cast<double>(length + 1 + late), a.penalty);
     if (mine < a.results) shared.best[mine] = a.best[block_number() * static_cast<long long>(a.results) + mine];
     join_block();
     for (int i = mine; i < all; i += THREADS) {
@@ -64,9 +66,9 @@ KERNEL beam(const Beam a) {
     const double total = shared.total[candidate];
     const long long token = a.ids[first * a.count + candidate];
     const bool possible = within && total > nothing, over = possible && token == a.end;
-    const double score = total / pow(static_cast<double>(length + 1), a.penalty);
+    const double score = total / shared.divisors[0];
     double ceiling = 0.0;
-    if (a.reach == NEXT) ceiling = total / pow(static_cast<double>(length + 2), a.penalty);
+    if (a.reach == NEXT) ceiling = total / shared.divisors[1];
     if (a.reach == BOUND) ceiling = total / a.bound;
     if (a.reach == ITSELF) ceiling = total;
     if (within) shared.score[mine] = over ? score : nothing, shared.ceiling[mine] = possible && !over ? ceiling : nothing;

@@ -170,7 +170,7 @@ class BeamStep:
         )
         self._device = device.index or 0
         self._build_likeliest(torch.float32)
-        sizes = {"WARPS": BEAM_WARPS, "SHARED_BYTES": 8 * MOST * (MOST + 3) + 4 * MOST}
+        sizes = {"WARPS": BEAM_WARPS, "SHARED_BYTES": 8 * MOST * (MOST + 3) + 16 + 4 * MOST}
         self._beam = driver.build("beam", ("primitives.cuh", "beam.cu"), sizes, self._device)
         sizes = {"WARPS": FOLLOW_WARPS}
         self._follow = driver.build("follow", ("primitives.cuh", "follow.cu"), sizes, self._device)

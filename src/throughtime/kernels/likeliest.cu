@@ -85,7 +85,7 @@ INLINE void choose(Shared& shared, int kept, int count) {
     join_block();
 }
 
-KERNEL_BESIDE(3) likeliest(const Likeliest a) {
+KERNEL_BESIDE(48 / WARPS) likeliest(const Likeliest a) {
     Shared& shared = *reinterpret_cast<Shared*>(shared_bytes());
     const float nothing = as_float(0xff800000u);  // minus infinity
     const long long row = block_number(), length = *a.length;
