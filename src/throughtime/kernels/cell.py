@@ -37,6 +37,8 @@ def advance(from_input: Tensor, from_state: Tensor, state: State, bias: Tensor |
     It is computed from W_ih x + b and W_hh h, which are of one type and may have 16 bits: [B, 3H], where
     W_hn h still lacks its `bias` [H], or [B, 4H].
     """
+    if torch._C._are_functorch_transforms_active():
+        return None
     kind, units = KINDS.get(from_input.dtype), state[0].shape[1]
     exact = [*state, *([] if bias is None else [bias])]
     if kind is None or from_state.dtype != from_input.dtype or units % 2:

@@ -190,15 +190,20 @@ class FixedSearch:
             self._fused = self._fuse(step.log_probs)
             self._stepped = True
         row = self._choose(step.log_probs, unnormalised)
-        if not (isinstance(self._fused, BeamStep) and self._fused.follow(state, self.state)):
-            for own, reached in zip(self.state, state, strict=True):
-                if row is None:
-                    own.copy_(reached)
-                else:
-                    torch.index_select(reached, 0, row, out=own)
-            self.rows.length.add_(1)
-        if self._fused is None:
+        kernels = self._fused if isinstance(self._fused, BeamStep) else None
+        if kernels is None or not kernels.follow(state, self.state):
+            self._follow(state, row)
+        if kernels is None:
             self.reached.copy_(self.rows.live.any() * self.rows.length, non_blocking=True)
+
+    def _follow(self, state: Sequence[Tensor], row: Tensor | None) -> None:
+        """Take over the states of the rows that are continued, and count the step."""
+        for own, reached in zip(self.state, state, strict=True):
+            if row is None:
+                own.copy_(reached)
+            else:
+                torch.index_select(reached, 0, row, out=own)
+        self.rows.length.add_(1)
 
     def read(self, steps: int) -> list[Array]:
         """The history of some steps that the device has done, [steps, rows] each; see `Decision`.

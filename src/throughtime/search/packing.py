@@ -42,8 +42,9 @@ class Packed:
 
     def __init__(self, like: Sequence[Tensor], device: torch.device) -> None:
         columns = [(one.dtype, one.numel()) for one in like]
-        self._buffer = torch.zeros(measure(columns), dtype=torch.uint8, device=device)
-        self._held = torch.zeros_like(self._buffer, device="cpu", pin_memory=device.type == "cuda")
+        size = measure(columns)
+        self._buffer = torch.zeros(size, dtype=torch.uint8, device=device)
+        self._held = torch.zeros(size, dtype=torch.uint8, pin_memory=device.type == "cuda")
         self.parts, self._held_parts = (
             [part.view(one.shape) for part, one in zip(carve(buffer, columns), like, strict=True)]
             for buffer in (self._buffer, self._held)
