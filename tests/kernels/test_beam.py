@@ -33,6 +33,7 @@ CONSTRAINTS = {
     "none": [],
     "some": [no_token(0, 4), minimum_length(3, END)],
     "only the end": [no_token(*range(END), *range(END + 1, 7))],
+    "not even the end": [no_token(*range(END), *range(END + 1, 7)), minimum_length(3, END)],
 }
 options = pytest.mark.parametrize("name", [*OPTIONS, *GREEDY])
 

@@ -141,15 +141,21 @@ def test_a_kernel_computes_the_softmax_of_the_models_scores(wrap, emulated, monk
     for name in ("LIKELIEST_WARPS", "BEAM_WARPS"):
         monkeypatch.setattr(kernels, name, 1)
     monkeypatch.setattr(fused_choice, "fits", lambda *given: True)
-    own, asked = SoftmaxHead.scores, []
-    monkeypatch.setattr(SoftmaxHead, "scores", lambda *given: asked.append(0) or own(*given))
-    model, barred = wrap(network(seed=3).float()), [no_token(0, 5), minimum_length(4, END)]
+    scores, asked = SoftmaxHead.scores, []
+    monkeypatch.setattr(SoftmaxHead, "scores", lambda *given: asked.append(0) or scores(*given))
+    plain, barred = network(seed=3).float(), [no_token(0, 5), minimum_length(4, END)]
+    with torch.no_grad():
+        plain.head.bias[END] += 1
+    model = wrap(plain)
     for strategy in (beam, lambda: Greedy(END)):
         expected = generate(model, PROMPTS, strategy(), max_new_tokens=CAP, constraints=barred)
         assert not asked
         found = search_fixed(model, PROMPTS, strategy(), max_new_tokens=CAP, constraints=barred)
         same(found, expected, 0.05 if wrap is Bf16Model else 1e-5)
         assert asked
+        steps = max(len(one.path) for own in found for one in own)
+        if strategy is not beam:
+            assert len(asked) == steps - 1 < CAP - 1  # all steps but the first, and no more than are needed
         asked.clear()
 
 
