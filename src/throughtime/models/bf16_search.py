@@ -126,7 +126,7 @@ class Bf16Model:
     @property
     def reading_modules(self) -> Sequence[nn.Module]:
         """See `EncoderDecoder`: the model, and the copy, into which its weights are rounded."""
-        return (*self.model.reading_modules, *(() if self._twin is None else self._twin.reading_modules))
+        return (*self.model.reading_modules, *(() if self._twin is None else self._twin.recorded_modules))
 
     @property
     def head(self) -> Head:

@@ -30,8 +30,10 @@ def normalise_score(log_prob: Tensor, length: Length, length_penalty: float) -> 
     tensor([-2.])
     """
     if isinstance(length, Tensor) and length.dim():  # of several results, on the host
-        divisors = [max(one, 1) ** length_penalty for one in length.tolist()]
-        return log_prob / torch.tensor(divisors, dtype=log_prob.dtype)
+        divisors = (
+            [max(one, 1) ** length_penalty for one in range(int(length.max()) + 1)] if len(length) else []
+        )
+        return log_prob / torch.tensor(divisors, dtype=log_prob.dtype)[length]
     if isinstance(length, Tensor):
         return log_prob / length.to(log_prob.dtype).clamp(min=1) ** length_penalty
     divisor: float = max(length, 1) ** length_penalty

@@ -61,7 +61,6 @@ class Decision(NamedTuple):
     best: Tensor  # as in `FixedRows`
 
 
-@runtime_checkable
 class FixedStrategy(Protocol):
     """What a strategy needs for steps of fixed shape, besides `begin` and `finish`."""
 
@@ -91,11 +90,11 @@ def recording_key(strategy: object) -> Hashable | None:
 
     A subclass that changes how `advance` chooses, but not `decide`, also needs the plain loop.
     """
-    if not isinstance(strategy, FixedStrategy) or vars(strategy).keys() & {*CHOOSING, "decide"}:
+    if getattr(strategy, "__dict__", {}).keys() & {*CHOOSING, "decide"}:
         return None
     for kind in type(strategy).__mro__:
         if "decide" in vars(kind):
-            own = strategy.recording_key
+            own: Hashable | None = getattr(strategy, "recording_key", None)
             return None if own is None else (type(strategy), own)
         if vars(kind).keys() & CHOOSING:
             break

@@ -12,7 +12,7 @@ import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -43,7 +43,6 @@ STEPS_BEFORE = 2
 LENGTH_STEP = 64
 
 
-@runtime_checkable
 class RecordableModel(StepModel, Protocol):
     """A step model whose `step` is a function of its arguments and of the weights of some modules alone."""
 
@@ -57,11 +56,13 @@ def suits(
     model: StepModel, strategy: Strategy, constraints: Sequence[Constraint], sentences: int, steps: int
 ) -> bool:
     """Whether a search can run from a recording; if not, it uses the plain loop."""
-    if not isinstance(model, RecordableModel) or recording_key(strategy) is None:
+    # To ask whether a model or a strategy has a protocol would take as long as all the rest.
+    modules: Sequence[nn.Module] = getattr(model, "recorded_modules", ())
+    if not modules or recording_key(strategy) is None:
         return False
     if len(_select(constraints)) < len(constraints):
         return False
-    weight = next((weight for one in model.recorded_modules for weight in one.parameters()), None)
+    weight = next((weight for one in modules for weight in one.parameters()), None)
     if weight is None or weight.device.type != "cuda" or torch.version.hip is not None:
         return False
     each: int = getattr(strategy, "num_beams", getattr(strategy, "num_return_sequences", 1))
@@ -69,7 +70,7 @@ def suits(
         round_up_sentences(sentences) * each * steps <= MAX_HISTORY
         and not torch.is_autocast_enabled("cuda")
         and not torch.cuda.is_current_stream_capturing()
-        and all(map(may_record, model.recorded_modules))
+        and all(map(may_record, modules))
     )
 
 
@@ -96,7 +97,6 @@ def round_up_sentences(count: int) -> int:
     return power * 3 // 4 if power >= 8 and count <= power * 3 // 4 else power
 
 
-@runtime_checkable
 class ReadingModel(RecordableModel, Protocol):
     """A model that turns prompts into tensors first: what it does with these can be recorded, too."""
 
@@ -208,14 +208,13 @@ def search_fixed(
     max_new_tokens: int,
     constraints: Sequence[Constraint] = (),
 ) -> list[list[Finished]]:
-    """Like `generate`, in fixed shapes; on a GPU from a recording."""
-    assert isinstance(strategy, FixedStrategy)
+    """Like `generate`, in fixed shapes, with a `FixedStrategy`; on a GPU from a recording."""
     count = round_up_sentences(len(prompts))
     most = min(max_new_tokens, getattr(strategy, "max_length", None) or max_new_tokens)
     steps = -(-most // LENGTH_STEP) * LENGTH_STEP
     with RECORDINGS:
         started = _start(model, [*prompts, *[prompts[-1]] * (count - len(prompts))])
-        rows = strategy.begin_fixed(count, steps)  # while a GPU reads the prompts
+        rows = cast(FixedStrategy, strategy).begin_fixed(count, steps)  # while a GPU reads the prompts
         real = len(rows.sentence) // count * len(prompts)
         rows.live[real:], rows.log_prob[real:] = False, -torch.inf
         recording = _find_recording(model, strategy, constraints, rows, started, steps)
@@ -230,10 +229,11 @@ def search_fixed(
 
 def _start(model: StepModel, prompts: Sequence[Sequence[int]]) -> SearchStart:
     """What `model.start` returns, from a recording where there is one."""
-    if not isinstance(model, ReadingModel) or not stands_for(model, "arrange", "start"):
+    modules: Sequence[nn.Module] = getattr(model, "reading_modules", ())
+    if not modules or not stands_for(model, "arrange", "start"):
         return model.start(prompts)
+    model = cast(ReadingModel, model)
     source, lengths = model.arrange(prompts)
-    modules = model.reading_modules
     device = next((weight.device for one in modules for weight in one.parameters()), source.device)
     if device.type != "cuda" or not all(map(may_record, modules)):
         return model.read(source, lengths)
@@ -255,18 +255,19 @@ def _find_recording(
     steps: int,
 ) -> RecordedSearch:
     """The recording for a search that begins so; a new one if there is none."""
-    assert isinstance(strategy, FixedStrategy)
     last, state, memory = started
     key: tuple[Hashable, ...] = ()
-    if last.is_cuda and isinstance(model, RecordableModel):
+    modules: Sequence[nn.Module] = getattr(model, "recorded_modules", ())
+    if last.is_cuda and modules:
         shapes = describe_shapes(*rows, last, *state, *memory.kept)
         options = recording_key(strategy), tuple(constraints), steps
-        key = ("search", shapes, describe_weights(model.recorded_modules), options, last.device)
+        key = ("search", shapes, describe_weights(modules), options, last.device)
         found = RECORDINGS.find(model, key)
         if isinstance(found, RecordedSearch):
             return found
     barred = _select(constraints)
-    recording = RecordedSearch(FixedSearch(strategy, barred, strategy.end_id, rows, started, steps))
+    fixed = cast(FixedStrategy, strategy)
+    recording = RecordedSearch(FixedSearch(fixed, barred, strategy.end_id, rows, started, steps))
     if key:
         RECORDINGS.keep(model, key, recording)
     return recording
