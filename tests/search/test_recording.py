@@ -25,7 +25,13 @@ from throughtime.search.constraints import minimum_length, no_token
 from throughtime.search.fixed import FixedSearch, leaves_softmax, recording_key, stands_for
 from throughtime.search.generate import generate
 from throughtime.search.history import read_results
-from throughtime.search.recording import RecordedSearch, RecordedStart, search_fixed, suits
+from throughtime.search.recording import (
+    STEPS_AT_ONCE,
+    RecordedSearch,
+    RecordedStart,
+    search_fixed,
+    suits,
+)
 from throughtime.search.recording_store import RecordingStore
 from throughtime.search.sampling import Greedy, Sampling
 
@@ -134,6 +140,34 @@ def test_a_search_is_recorded_after_some_steps(replaying):
             found = read_results(search.search, beam(), rows.live.numpy(), 3, steps)
         same(found, generate(model, prompts, beam(), max_new_tokens=CAP))
         assert search.replay is not None
+
+
+@pytest.mark.parametrize("cap", range(3, 12))
+def test_several_steps_are_replayed_at_once_up_to_the_length_of_recent_searches(cap, replaying, monkeypatch):
+    model, prompts, steps = Pairs(9, 4, seed=2, sharpness=0.5), [[n] for n in range(9)], []
+    run, advance = model.step, RecordedSearch._advance
+    model.step = lambda *given: steps.append(1) or run(*given)
+    launches = []
+    monkeypatch.setattr(
+        RecordedSearch, "_advance", lambda *given: launches.append(advance(*given)) or launches[-1]
+    )
+    started, search = model.start(prompts), None
+    for seed in range(8):
+        strategy = Sampling(END, seed=seed)
+        rows = strategy.begin_fixed(9, 16)
+        if search is None:
+            search = RecordedSearch(FixedSearch(strategy, [], END, rows, started, 16))
+            search.failed = False
+        search.search.begin(rows, started)
+        done = search.run(model, cap)
+        found = read_results(search.search, strategy, rows.live.numpy(), 9, done)
+        needed = max(len(one.path) for [one] in found)
+        assert sum(launches) == len(steps) == done <= min(cap, needed + STEPS_AT_ONCE - 1)
+        assert seed or max(launches) == 1  # the first search does not know its length
+        launches.clear()
+        same(found, generate(model, prompts, Sampling(END, seed=seed), max_new_tokens=cap))
+        steps.clear()
+    assert (search.replay_several is not None) == (cap >= STEPS_AT_ONCE)
 
 
 @pytest.mark.parametrize("wrap", [lambda model: model, Bf16Model], ids=["float32", "bf16"])

@@ -36,8 +36,8 @@ from throughtime.search.recording_store import RECORDINGS, describe_shapes, desc
 
 MAX_HISTORY = 2**22
 """Rows times steps; longer searches use the plain loop."""
-STEPS_AHEAD = 1
-"""Steps that are launched before the GPU has reported whether they are needed, so that it never waits."""
+STEPS_AT_ONCE = 4
+"""Steps that are replayed together, up to the length of recent searches: after each replay there is a gap."""
 STEPS_BEFORE = 2
 """Steps that run before one is recorded: libraries allocate memory and load kernels in their first calls."""
 LENGTH_STEP = 64
@@ -155,48 +155,68 @@ class RecordedSearch:
     def __init__(self, search: FixedSearch) -> None:
         self.search, self.device = search, search.last.device
         self.replay: Callable[[], None] | None = None
+        self.replay_several: Callable[[], None] | None = None
         self.failed = not search.last.is_cuda
-        events = STEPS_AHEAD + 1 if search.last.is_cuda else 0
-        self._events = deque(torch.cuda.Event() for _ in range(events))
+        self._events = deque(torch.cuda.Event() for _ in range(2 if search.last.is_cuda else 0))
+        self._needed: deque[int] = deque(maxlen=4)  # steps of recent searches
 
     def run(self, model: StepModel, most: int) -> int:
         """Run all steps, or until no row lives; return the number of steps up to then, all of them done."""
         stream = torch.cuda.current_stream(self.device) if self._events else None
-        for step in range(most):
+        step = done = lived = 0
+        while step < most:
             check_interrupt()
-            if self.replay is None and not self.failed and step >= STEPS_BEFORE:
-                self._record(model)
-            if self.replay is None:
-                self.search.advance(model)
-            else:
-                self.replay()
-            done = step + 1
-            if self._events:  # a GPU tells after every step, but its answer is read some steps later
+            before, step = step, step + self._advance(model, step, most)
+            done = step
+            if self._events:  # what a GPU reports is read one launch later, so that it never waits
                 self._events.rotate()
                 self._events[0].record(stream)
-                self._events[-1].synchronize()
-                done -= STEPS_AHEAD
-            if int(self.search.reached) < done:
-                return done
-        if self._events:
-            self._events[0].synchronize()
-        return most
+                self._events[1].synchronize()
+                done = before
+            reached = int(self.search.reached)
+            lived = max(lived, reached)
+            if reached < done:
+                break
+        else:
+            if self._events:
+                self._events[0].synchronize()
+            done = lived = most
+        self._needed.append(lived + 1)
+        return done
 
-    def _record(self, model: StepModel) -> None:
-        """Record one step; recording runs nothing."""
+    def _advance(self, model: StepModel, step: int, most: int) -> int:
+        """Run or replay one step, or several; return their number."""
+        if self.replay is None and not self.failed and step >= STEPS_BEFORE:
+            self.replay = self._record(model, 1)
+        if self.replay is None:
+            self.search.advance(model)
+            return 1
+        if step + STEPS_AT_ONCE <= min(most, *self._needed or [0]):
+            if self.replay_several is None and not self.failed:
+                self.replay_several = self._record(model, STEPS_AT_ONCE)
+            if self.replay_several is not None:
+                self.replay_several()
+                return STEPS_AT_ONCE
+        self.replay()
+        return 1
+
+    def _record(self, model: StepModel, steps: int) -> Callable[[], None] | None:
+        """Record some steps; recording runs nothing."""
         search, reference = self.search, weakref.ref(model)
 
         def advance() -> None:
             found = reference()  # a recording must not keep its model alive
             assert found is not None
-            search.advance(found)
+            for _ in range(steps):
+                search.advance(found)
 
         try:
-            self.replay = RECORDINGS.record(advance, self.device)
+            return RECORDINGS.record(advance, self.device)
         except FAILURES as error:
             self.failed = True
             problem = f"a step of this search cannot be recorded in a CUDA graph: {first_line(error)}"
             warnings.warn(problem, ThroughtimeWarning, stacklevel=2)
+            return None
 
 
 @torch.inference_mode()
