@@ -20,7 +20,8 @@ def test_what_is_packed_is_found_again():
     packed = Packed(given, DEVICE)
     for factor in (1, 2):
         changed = [one if one.dtype == torch.bool else factor * one for one in given]
-        packed.fill(changed)
+        packed.hold(changed)
+        packed.send()
         for own, other in zip(packed.parts, changed, strict=True):
             assert torch.equal(own.cpu(), other)
             assert own.is_contiguous()

@@ -167,7 +167,8 @@ class FixedSearch:
         """Take over the beginning of a search; the host does not wait for the device."""
         last, state, memory = started
         self.reached.zero_()
-        self._packed.fill(rows)
+        self._packed.hold(rows)
+        self._packed.send()
         for own, new in zip(self.memory.kept, memory.kept, strict=True):
             own.copy_(new)
         for own, new in zip((self.last, *self.state), (last, *state), strict=True):

@@ -38,7 +38,7 @@ def _round_up(size: int) -> int:
 
 
 class Packed:
-    """Tensors like these in one piece of memory of a device, which one copy fills from the host."""
+    """Tensors like these in one piece of memory of a device, which are copied from the host at once."""
 
     def __init__(self, like: Sequence[Tensor], device: torch.device) -> None:
         columns = [(one.dtype, one.numel()) for one in like]
@@ -50,8 +50,11 @@ class Packed:
             for buffer in (self._buffer, self._held)
         )
 
-    def fill(self, parts: Sequence[Tensor]) -> None:
-        """Copy tensors of the host; the device must have done what the copy before was for."""
+    def hold(self, parts: Sequence[Tensor]) -> None:
+        """Keep tensors of the host for the next copy; the device must have done the one before."""
         for own, new in zip(self._held_parts, parts, strict=True):
             own.copy_(new)
+
+    def send(self) -> None:
+        """Copy what is held to the device; may be recorded."""
         self._buffer.copy_(self._held, non_blocking=True)

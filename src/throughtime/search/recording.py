@@ -119,7 +119,6 @@ class RecordedStart:
 
     def __init__(self, source: Tensor, lengths: Tensor, device: torch.device) -> None:
         self._packed = Packed((source, lengths), device)
-        self.source, self.lengths = self._packed.parts
         self.device, self.failed, self._called = device, device.type != "cuda", False
         self.replay: Callable[[], None] | None = None
         self._started: list[SearchStart] = []
@@ -128,17 +127,19 @@ class RecordedStart:
         """Read the prompts; the next call overwrites what this one returns."""
         if self.failed:
             return model.read(source, lengths)
-        self._packed.fill((source, lengths))
+        self._packed.hold((source, lengths))
         if not self._called:
             self._called = True
-            return model.read(self.source, self.lengths)
+            self._packed.send()
+            return model.read(*self._packed.parts)
         if self.replay is None:
-            own, reference, started = (self.source, self.lengths), weakref.ref(model), self._started
+            own, reference, started = self._packed, weakref.ref(model), self._started
 
             def read() -> None:
                 found = reference()  # a recording must not keep its model alive
                 assert found is not None
-                started.append(found.read(*own))
+                own.send()
+                started.append(found.read(*own.parts))
 
             try:
                 self.replay = RECORDINGS.record(read, self.device)
