@@ -23,7 +23,7 @@ FILES = ("primitives.cuh", "elements.cuh", "cell.cu")
 WARPS = 4
 
 
-class _Cell(ctypes.Structure):
+class _CellArguments(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("from_input", "from_state", "bias", "before")),
         *((name, ctypes.c_void_p) for name in ("memory_before", "after", "memory_after")),
@@ -54,7 +54,7 @@ def advance(from_input: Tensor, from_state: Tensor, state: State, bias: Tensor |
     ends = ((part.data_ptr(), *(one.data_ptr() for one in rest), 0)[:2] for part, *rest in (state, after))
     tensors = from_input.data_ptr(), from_state.data_ptr(), 0 if bias is None else bias.data_ptr()
     rows = len(state[0])
-    arguments = _Cell(*tensors, *(address for end in ends for address in end), rows, units)
+    arguments = _CellArguments(*tensors, *(address for end in ends for address in end), rows, units)
     kernel(-(-rows * units // (64 * WARPS)), arguments)
     return after
 

@@ -102,7 +102,7 @@ def recording_key(strategy: object) -> Hashable | None:
 
 
 @runtime_checkable
-class ScoringModel(StepModel, Protocol):
+class LogitModel(StepModel, Protocol):
     """A step model that can leave the softmax to a kernel."""
 
     def step_scores(self, last: Tensor, state: State, memory: Memory) -> Step:
@@ -112,7 +112,7 @@ class ScoringModel(StepModel, Protocol):
 
 def leaves_softmax(model: StepModel) -> bool:
     """Whether a model can leave the softmax to a kernel; a subclass may have changed its `step` alone."""
-    return isinstance(model, ScoringModel) and stands_for(model, "step_scores", "step")
+    return isinstance(model, LogitModel) and stands_for(model, "step_scores", "step")
 
 
 def stands_for(owner: object, fast: str, plain: str) -> bool:
@@ -180,7 +180,7 @@ class FixedSearch:
     def advance(self, model: StepModel) -> None:
         """One step: the model, the constraints, the decision of the strategy, and the next states."""
         unnormalised = isinstance(self._fused, BeamStep) and leaves_softmax(model)
-        run = cast(ScoringModel, model).step_scores if unnormalised else model.step
+        run = cast(LogitModel, model).step_scores if unnormalised else model.step
         step = run(self.last, self.state, self.memory)
         # A model may hand back what it was given, which is overwritten here.
         given = {part.untyped_storage().data_ptr() for part in (self.last, *self.state)}
