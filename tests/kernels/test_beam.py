@@ -33,6 +33,7 @@ CONSTRAINTS = {
     "none": [],
     "some": [no_token(0, 4), minimum_length(3, END)],
     "only the end": [no_token(*range(END), *range(END + 1, 7))],
+    "not even the end": [no_token(*range(END), *range(END + 1, 7)), minimum_length(3, END)],
 }
 options = pytest.mark.parametrize("name", [*OPTIONS, *GREEDY])
 
@@ -54,17 +55,24 @@ def begin(strategy, constraints, sentences, device):
     return search
 
 
-def compare(name, constraints, sentences, words, device, log_probs):
-    """Feed the same numbers to both, step by step."""
+def compare(name, constraints, sentences, words, device, log_probs, scores=None):
+    """Feed the same numbers to both, step by step; as `scores` of this type if one is given."""
     kind, own = (Beam, OPTIONS[name]) if name in OPTIONS else (Greedy, GREEDY[name])
     strategy = kind(**{"end_id": END} | own)
     if constraints and strategy.end_id is None:
         return
+    close = {"rtol": 1e-12, "atol": 0} if scores is None else {"rtol": 1e-5, "atol": 1e-5}
+    reached = 0
     fused, plain = (begin(strategy, constraints, sentences, device) for _ in range(2))
     fused._fused = fused._fuse(torch.zeros(len(fused.last), words, device=device))
     for step in range(STEPS):
         given = log_probs(step, len(plain.last), words).to(device)
-        fused._choose(given.clone())
+        if scores is None:
+            fused._choose(given.clone())
+        else:
+            raw = (given + torch.arange(len(given), device=device)[:, None]).to(scores)
+            given = raw.log_softmax(dim=1, dtype=torch.float32)
+            fused._choose(raw, unnormalised=True)
         row = plain._choose(given.clone())
         living = plain.rows.live
         for search in (fused, plain):
@@ -74,15 +82,18 @@ def compare(name, constraints, sentences, words, device, log_probs):
             plain.rows.best.copy_(fused.rows.best)
             plain.parents[step] = row
         for own, other in zip(fused.rows, plain.rows, strict=True):
-            torch.testing.assert_close(own, other, rtol=1e-12, atol=0)
+            torch.testing.assert_close(own, other, **close)
         for history in ("live", "ended"):
             assert torch.equal(getattr(fused, history), getattr(plain, history))
         assert torch.equal(fused.came_from[living], row[living])
         assert torch.equal(fused.last[living], plain.last[living])
         counted = plain.live | plain.ended
-        for history in ("tokens", "parents", "log_probs"):
+        for history in ("tokens", "parents"):
             assert torch.equal(getattr(fused, history)[counted], getattr(plain, history)[counted])
-        torch.testing.assert_close(fused.log_probs, plain.log_probs, equal_nan=True, rtol=0, atol=0)
+        exact = {"rtol": 0, "atol": 0} if scores is None else close
+        torch.testing.assert_close(fused.log_probs, plain.log_probs, equal_nan=True, **exact)
+        assert int(fused.reached) == (step + 1 if bool(living.any()) else reached)
+        reached = int(fused.reached)
     assert fused._fused is not None
 
 
@@ -104,6 +115,36 @@ def test_a_vocabulary_may_be_longer_than_a_block_and_shorter_than_a_beam(emulate
     compare("eager", [], 2, 3, "cpu", draw)
 
 
+@options
+@pytest.mark.parametrize("constraints", CONSTRAINTS)
+@pytest.mark.parametrize("scores", [torch.float32, torch.bfloat16, torch.float16])
+def test_the_kernels_compute_the_softmax(name, constraints, scores, emulated_beam):
+    compare(name, CONSTRAINTS[constraints], 2, 7, "cpu", draw, scores)
+    if not constraints:
+        compare(name, CONSTRAINTS["some"], 2, 333, "cpu", draw, scores)
+
+
+def test_a_token_that_is_barred_twice_is_counted_once(emulated_beam):
+    barred = [no_token(0), minimum_length(3, END), no_token(0, END), minimum_length(2, 0)]
+    for scores in (None, torch.float32):
+        compare("bounded", barred, 2, 7, "cpu", draw, scores)
+
+
+@pytest.mark.parametrize("normalise", [False, True])
+@pytest.mark.parametrize("width", [1, 5, 32])
+def test_more_words_may_come_first_than_are_collected(width, normalise, emulated_beam):
+    words = 1_500
+    rising, spread = torch.arange(float(words)) / 100, torch.arange(float(words)) * 7 % 4
+    rows = [torch.zeros(words), rising, -rising, spread, torch.full((words,), -torch.inf)]
+    for row in rows[: len(rows) - normalise]:
+        scores = row.expand(width, words).log_softmax(dim=1) if normalise else row.expand(width, words)
+        search = begin(Beam(None, width), [], 1, "cpu")
+        search._fused = search._fuse(scores)
+        search._choose(scores.clone(), normalise)
+        expected = scores[0].sort(descending=True, stable=True).indices[:width].sort().values
+        assert torch.equal(search._fused._ids[0].long(), expected)
+
+
 @pytest.mark.parametrize("share", [0.5, 1.0])
 def test_what_cannot_follow_is_not_chosen(share, emulated_beam):
     def closed(step, rows, words):
@@ -118,12 +159,13 @@ def test_what_cannot_follow_is_not_chosen(share, emulated_beam):
 
 @pytest.mark.parametrize("number", [math.nan, -math.nan])
 def test_what_is_not_a_number_is_noted(number, emulated_beam):
-    log_probs = draw(0, 6, 7)
-    log_probs[0, 3] = number
-    search = begin(Beam(END, 3), [], 2, "cpu")
-    search._fused = search._fuse(log_probs)
-    search._choose(log_probs)
-    assert search.log_probs[0].isnan().tolist() == [True, False, False, False, False, False]
+    for unnormalised, found in ((False, [True, False, False]), (True, [True, True, True])):
+        log_probs = draw(0, 6, 7)
+        log_probs[0, 3] = number
+        search = begin(Beam(END, 3), [], 2, "cpu")
+        search._fused = search._fuse(log_probs)
+        search._choose(log_probs, unnormalised)
+        assert search.log_probs[0].isnan().tolist() == [*found, False, False, False]
 
 
 def test_among_equals_the_smallest_ids_are_chosen(emulated_beam):
@@ -132,6 +174,23 @@ def test_among_equals_the_smallest_ids_are_chosen(emulated_beam):
     search._fused = search._fuse(log_probs)
     search._choose(log_probs)
     assert search.tokens[0].tolist() == [3, 5, 1]
+
+
+def test_rows_take_over_the_states_of_those_that_they_continue(emulated_beam):
+    search = begin(Beam(END, 3), [], 2, "cpu")
+    step = search._fuse(draw(0, 6, 7))
+    search.came_from.copy_(torch.tensor([2, 0, 0, 3, 5, 3]))
+    reached = [torch.randn(6, 5), torch.randn(6, 260), torch.randn(6, 3, 2).bfloat16(), torch.rand(6) > 0.5]
+    state = [torch.zeros_like(part) for part in reached]
+    for count in (4, 0, 2):
+        assert step.follow(reached[:count], state[:count])
+    assert int(search.rows.length) == 3
+    for own, part in zip(state, reached, strict=True):
+        assert torch.equal(own, part[search.came_from])
+    shifted = torch.randn(31)[1:].view(6, 5)
+    for others in ([reached[0].double()], [reached[0].T.contiguous().T], [shifted], [reached[0]] * 9):
+        assert not step.follow(others, [state[0]] * len(others))
+    assert int(search.rows.length) == 3
 
 
 class Unlikeliest(Greedy):
@@ -172,4 +231,5 @@ def test_kernels_that_do_not_compile_are_done_without(emulated_beam, monkeypatch
 def test_a_real_gpu_agrees(name, words):
     assert not driver.unavailable(0)
     for constraints in CONSTRAINTS.values():
-        compare(name, constraints, 64, words, "cuda", draw)
+        for scores in (None, torch.float32, torch.bfloat16):
+            compare(name, constraints, 64, words, "cuda", draw, scores)

@@ -13,16 +13,25 @@ from tests.search.tables import Pairs
 
 from throughtime.errors import ThroughtimeError, ThroughtimeWarning
 from throughtime.interrupt import InterruptError, interruptible
+from throughtime.kernels import beam as kernels
 from throughtime.models.bf16_search import Bf16Model
+from throughtime.models.heads import SoftmaxHead
 from throughtime.models.seq2seq import EncoderDecoder
-from throughtime.search import recording, recording_store
+from throughtime.search import fused_choice, recording, recording_store
 from throughtime.search.beam import Beam
 from throughtime.search.beam_variants import DiverseBeam, StochasticBeam
 from throughtime.search.candidates import prune_by_token
-from throughtime.search.fixed import FixedSearch, recording_key
+from throughtime.search.constraints import minimum_length, no_token
+from throughtime.search.fixed import FixedSearch, leaves_softmax, recording_key, stands_for
 from throughtime.search.generate import generate
 from throughtime.search.history import read_results
-from throughtime.search.recording import RecordedSearch, RecordedStart, search_fixed, suits
+from throughtime.search.recording import (
+    STEPS_AT_ONCE,
+    RecordedSearch,
+    RecordedStart,
+    search_fixed,
+    suits,
+)
 from throughtime.search.recording_store import RecordingStore
 from throughtime.search.sampling import Greedy, Sampling
 
@@ -133,6 +142,76 @@ def test_a_search_is_recorded_after_some_steps(replaying):
         assert search.replay is not None
 
 
+@pytest.mark.parametrize("cap", range(3, 12))
+def test_several_steps_are_replayed_at_once_up_to_the_length_of_recent_searches(cap, replaying, monkeypatch):
+    model, prompts, steps = Pairs(9, 4, seed=2, sharpness=0.5), [[n] for n in range(9)], []
+    run, advance = model.step, RecordedSearch._advance
+    model.step = lambda *given: steps.append(1) or run(*given)
+    launches = []
+    monkeypatch.setattr(
+        RecordedSearch, "_advance", lambda *given: launches.append(advance(*given)) or launches[-1]
+    )
+    started, search = model.start(prompts), None
+    for seed in range(8):
+        strategy = Sampling(END, seed=seed)
+        rows = strategy.begin_fixed(9, 16)
+        if search is None:
+            search = RecordedSearch(FixedSearch(strategy, [], END, rows, started, 16))
+            search.failed = False
+        search.search.begin(rows, started)
+        done = search.run(model, cap)
+        found = read_results(search.search, strategy, rows.live.numpy(), 9, done)
+        needed = max(len(one.path) for [one] in found)
+        assert sum(launches) == len(steps) == done <= min(cap, needed + STEPS_AT_ONCE - 1)
+        assert seed or max(launches) == 1  # the first search does not know its length
+        launches.clear()
+        same(found, generate(model, prompts, Sampling(END, seed=seed), max_new_tokens=cap))
+        steps.clear()
+    assert (search.replay_several is not None) == (cap >= STEPS_AT_ONCE)
+
+
+@pytest.mark.parametrize("wrap", [lambda model: model, Bf16Model], ids=["float32", "bf16"])
+def test_a_kernel_computes_the_softmax_of_the_models_scores(wrap, emulated, monkeypatch):
+    for name in ("LIKELIEST_WARPS", "BEAM_WARPS"):
+        monkeypatch.setattr(kernels, name, 1)
+    monkeypatch.setattr(fused_choice, "fits", lambda *given: True)
+    scores, asked = SoftmaxHead.scores, []
+    monkeypatch.setattr(SoftmaxHead, "scores", lambda *given: asked.append(0) or scores(*given))
+    plain, barred = network(seed=3).float(), [no_token(0, 5), minimum_length(4, END)]
+    with torch.no_grad():
+        plain.head.bias[END] += 1
+    model = wrap(plain)
+    for strategy in (beam, lambda: Greedy(END)):
+        expected = generate(model, PROMPTS, strategy(), max_new_tokens=CAP, constraints=barred)
+        assert not asked
+        found = search_fixed(model, PROMPTS, strategy(), max_new_tokens=CAP, constraints=barred)
+        same(found, expected, 0.05 if wrap is Bf16Model else 1e-5)
+        assert asked
+        steps = max(len(one.path) for own in found for one in own)
+        if strategy is not beam:
+            assert len(asked) == steps - 1 < CAP - 1  # all steps but the first, and no more than are needed
+        asked.clear()
+
+
+class Sharpened(EncoderDecoder):
+    """A network whose log-probabilities are not those of its head."""
+
+    def step(self, last, state, memory):
+        step = super().step(last, state, memory)
+        return step._replace(log_probs=(2 * step.log_probs).log_softmax(dim=1))
+
+
+def test_a_network_that_steps_otherwise_computes_its_own_softmax():
+    model = network()
+    own = Sharpened(model.encoder, model.decoder, model.head, bos_id=1)
+    assert leaves_softmax(model)
+    assert leaves_softmax(Bf16Model(model))
+    assert not leaves_softmax(own)
+    assert not leaves_softmax(Pairs(5, 4, 0))
+    model.step = own.step
+    assert not leaves_softmax(model)
+
+
 @pytest.mark.parametrize("error", [RuntimeError(), ThroughtimeError("the CUDA driver failed")])
 def test_what_cannot_be_recorded_runs_step_by_step(error, monkeypatch):
     def fail(work, device):
@@ -189,9 +268,9 @@ def test_a_network_that_starts_otherwise_is_not_recorded_there():
     same(
         search_fixed(own, given, beam(), max_new_tokens=CAP), generate(own, given, beam(), max_new_tokens=CAP)
     )
-    assert not recording._reads_as_it_starts(own)
-    assert recording._reads_as_it_starts(model)
-    assert recording._reads_as_it_starts(Bf16Model(model))
+    assert not stands_for(own, "arrange", "start")
+    assert stands_for(model, "arrange", "start")
+    assert stands_for(Bf16Model(model), "arrange", "start")
 
 
 class Work:

@@ -128,6 +128,23 @@ def test_other_prompts_of_the_same_shape_are_read(preset, wrap, close, recording
     assert any(one.replay is not None for one in readings) == (close > 1e-9)
 
 
+@pytest.mark.parametrize(
+    ("wrap", "close"),
+    [(lambda model: model, 1e-9), (lambda model: model.float(), 1e-4)],
+    ids=["float64", "float32"],
+)
+def test_several_steps_are_replayed_at_once(wrap, close, recordings, allow_tf32):
+    allow_tf32(False)
+    model = wrap(network().cuda())
+    for number in range(6):
+        prompts = [[3 + (number + 2 * row) % 8] * (1 + (number + row) % 5) for row in range(6)]
+        for cap in (CAP, 7):
+            found = generate(model, prompts, beam(), max_new_tokens=cap)
+            expected = generate(model, prompts, beam(), max_new_tokens=cap, watch=lambda moment: None)
+            same(found, expected, close)
+    assert [one.replay_several is not None for one in searches(recordings)] == [True]
+
+
 def test_an_ensemble_is_recorded(recordings):
     both = Ensemble([network("main").cuda(), network("attention").cuda()], [1, 3])
     check(both, [beam, lambda: Greedy(None)])

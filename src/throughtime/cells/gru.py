@@ -10,6 +10,7 @@ from torch.nn.functional import linear
 
 from throughtime.cells.base import AlikeRows, Cell, GraphOperator, GraphState, Ops, State, tanh_by_sigmoid_
 from throughtime.errors import unknown
+from throughtime.kernels.cell import advance
 
 RESETS = ("after", "before")
 
@@ -65,9 +66,12 @@ class GRU(Cell, equations="gru"):
         if self.reset != "after" or not (overwrite or self._may_fuse(x)):
             return super().advance(x, state)
         w, both = self.weights(), 2 * self.hidden_size
-        from_state = linear(h, w["weight_hh"]).to(h.dtype)
+        from_state = linear(h, w["weight_hh"])
+        from_input = self._project_once(x, alike) if overwrite else self.project(x)
+        if not overwrite and (after := advance(from_input, from_state, state, w["bias_hn"])) is not None:
+            return after
+        from_state, from_input = from_state.to(h.dtype), from_input.to(h.dtype)
         from_state[:, both:] += w["bias_hn"]
-        from_input = (self._project_once(x, alike) if overwrite else self.project(x)).to(h.dtype)
         if overwrite:
             r, z = from_input[:, :both].add_(from_state[:, :both]).sigmoid_().chunk(2, dim=-1)
             n = tanh_by_sigmoid_(from_input[:, both:].addcmul_(r, from_state[:, both:]))

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from throughtime.cells.base import AlikeRows, Cell, GraphOperator, GraphState, Ops, State, tanh_by_sigmoid_
+from throughtime.kernels.cell import advance
 
 
 class LSTM(Cell, equations="lstm"):
@@ -50,8 +51,11 @@ class LSTM(Cell, equations="lstm"):
         overwrite = self._may_overwrite(x)
         if not (overwrite or self._may_fuse(x)):
             return super().advance(x, state)
-        from_state = linear(h, self.weights()["weight_hh"]).to(c.dtype)
-        from_input = (self._project_once(x, alike) if overwrite else self.project(x)).to(c.dtype)
+        from_state = linear(h, self.weights()["weight_hh"])
+        from_input = self._project_once(x, alike) if overwrite else self.project(x)
+        if not overwrite and (after := advance(from_input, from_state, state)) is not None:
+            return after
+        from_state, from_input = from_state.to(c.dtype), from_input.to(c.dtype)
         if overwrite:
             both = 2 * self.hidden_size
             i, f, g, o = from_input.add_(from_state).chunk(4, dim=-1)

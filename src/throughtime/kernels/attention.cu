@@ -17,6 +17,7 @@ struct Attend {
     const char* values;         // [rows, places, WIDTH]
     const Pair* energy;         // [SIZE], if additive
     const float* hidden;        // [rows, places]: what is added to scores; where it is not 0, there is padding
+    const char* padding;        // [rows, places]: whether there is padding, in place of that
     float* weights;             // [rows, places]
     char* sums;                 // [rows, sums_pitch]: the weighted sum of the values is added to this
     char* shown;                // [rows, WIDTH]: its tanh
@@ -41,7 +42,13 @@ INLINE float over_warp(float value) {
 INLINE float* numbers() { return reinterpret_cast<float*>(shared_bytes()); }
 INLINE Pair* pairs() { return reinterpret_cast<Pair*>(numbers() + PLACES); }
 
-KERNEL attend_forward(const Attend a) {
+INLINE float hidden_at(const Attend& a, long long place) {
+    if (a.padding == nullptr) return a.hidden[place];
+    return a.padding[place] ? as_float(0xff7fffffu) : 0.0f;  // the lowest number
+}
+
+// With three blocks on a multiprocessor, all rows of a beam search of 64 sentences run at once on a large GPU.
+KERNEL_BESIDE(48 / WARPS) attend_forward(const Attend a) {
     const int thread = thread_number(), warp = thread / 32, lane = thread % 32, places = a.places;
     const long long row = block_number(), sentence = a.owner == nullptr ? row : a.owner[row];
     float* scores = numbers();
@@ -64,7 +71,7 @@ KERNEL attend_forward(const Attend a) {
                 score += ADDITIVE ? energy[i].v[e] * sigmoid(query[i].v[e] + key.v[e]) : query[i].v[e] * key.v[e];
         }
         score = over_warp(score);
-        if (lane == 0) scores[place] = score + a.hidden[sentence * places + place];
+        if (lane == 0) scores[place] = score + hidden_at(a, sentence * places + place);
     }
     join_block();
     float highest = scores[0], total = 0.0f;  // each warp finds both
@@ -77,7 +84,7 @@ KERNEL attend_forward(const Attend a) {
     total = over_warp(total);
     join_block();
     for (int place = thread; place < places; place += THREADS) {
-        const bool real = a.hidden[sentence * places + place] == 0.0f;
+        const bool real = hidden_at(a, sentence * places + place) == 0.0f;
         scores[place] = real ? exponential(scores[place] - highest) / total : 0.0f;
         a.weights[row * places + place] = scores[place];
     }

@@ -18,19 +18,20 @@ struct Beam {
     long long* last;
     long long* came_from;
     double* best;        // [sentences, results], falling
-    long long* tokens;   // [steps, rows]: this and the next four are the history
-    long long* parents;
-    double* log_probs;
+    char* tokens;        // [steps, rows], long: this and the next four are the history, in steps of `pitch` bytes
+    char* parents;       // long
+    char* log_probs;     // double
     char* ended;
     char* lived;
+    long long* reached;  // the number of tokens after which a row lived; in memory of the host
     double penalty;      // the power of the length that scores are divided by
     double bound;        // the divisor at the greatest length
-    long long rows, end;  // of all sentences; the token that ends a result, or -1
+    long long pitch, end;  // the token that ends a result, or -1
     int width, count, results, reach, alone;  // no more results than rows of a sentence
 };
 
-struct Shared {
-    double total[MOST * MOST], score[MOST], ceiling[MOST], best[MOST];
+struct Shared {  // the divisors of scores after this step and the next one
+    double total[MOST * MOST], score[MOST], ceiling[MOST], best[MOST], divisors[2];
     int chosen[MOST];
 };
 static_assert(sizeof(Shared) == SHARED_BYTES, "the host and the kernel disagree about shared memory");
@@ -50,6 +51,8 @@ KERNEL beam(const Beam a) {
     const long long length = *a.length;
     for (int i = mine; i < all; i += THREADS)
         shared.total[i] = a.log_prob[first + i / a.count] + static_cast<double>(a.values[first * a.count + i]);
+    const int late = mine - THREADS + 2;  // the last warp has least to do
+    if (late >= 0) shared.divisors[late] = pow(static_cast<double>(length + 1 + late), a.penalty);
     if (mine < a.results) shared.best[mine] = a.best[block_number() * static_cast<long long>(a.results) + mine];
     join_block();
     for (int i = mine; i < all; i += THREADS) {
@@ -63,9 +66,9 @@ KERNEL beam(const Beam a) {
     const double total = shared.total[candidate];
     const long long token = a.ids[first * a.count + candidate];
     const bool possible = within && total > nothing, over = possible && token == a.end;
-    const double score = total / pow(static_cast<double>(length + 1), a.penalty);
+    const double score = total / shared.divisors[0];
     double ceiling = 0.0;
-    if (a.reach == NEXT) ceiling = total / pow(static_cast<double>(length + 2), a.penalty);
+    if (a.reach == NEXT) ceiling = total / shared.divisors[1];
     if (a.reach == BOUND) ceiling = total / a.bound;
     if (a.reach == ITSELF) ceiling = total;
     if (within) shared.score[mine] = over ? score : nothing, shared.ceiling[mine] = possible && !over ? ceiling : nothing;
@@ -80,17 +83,20 @@ KERNEL beam(const Beam a) {
                 }
         }
     join_block();
-    if (!within) return;
+    if (mine >= MOST) return;
     if (!a.alone)
         for (int i = 0; i < a.width; ++i) ceiling = shared.ceiling[i] > ceiling ? shared.ceiling[i] : ceiling;
     const double least = shared.best[a.results - 1];
     const bool going_on = possible && !over && ceiling > least;
-    const long long row = first + mine, parent = first + candidate / a.count, at = length * a.rows + row;
-    a.tokens[at] = a.last[row] = token;
-    a.parents[at] = a.came_from[row] = parent;
-    a.log_probs[at] = total;
-    a.ended[at] = over && score >= least;
-    a.lived[at] = a.live[row] = going_on;
+    if (in_any_lane(going_on) && mine == 0) *a.reached = length + 1;  // the same number from every block
+    if (!within) return;
+    const long long row = first + mine, parent = first + candidate / a.count;
+    const auto note = [&](char* history, auto value) {
+        reinterpret_cast<decltype(value)*>(history + length * a.pitch)[row] = value;
+    };
+    note(a.tokens, token), note(a.parents, parent), note(a.log_probs, total);
+    note(a.ended, over && score >= least), note(a.lived, going_on);
+    a.last[row] = token, a.came_from[row] = parent, a.live[row] = going_on;
     a.log_prob[row] = going_on ? total : nothing;
     if (mine < a.results) a.best[block_number() * static_cast<long long>(a.results) + mine] = shared.best[mine];
 }

@@ -1,4 +1,4 @@
-"""One step of a beam search on an NVIDIA GPU, from log-probabilities to the next rows, in two kernels.
+"""One step of a beam search on an NVIDIA GPU: from scores to the next rows and their states in three kernels.
 
 In torch these are about sixty small operations, which take longer than the network itself.
 """
@@ -8,14 +8,24 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
+from throughtime.kernels.elements import KINDS
+
+if TYPE_CHECKING:
+    from throughtime.kernels import driver
+
 MOST = 32
 """Maximum number of rows of a sentence."""
-LIKELIEST_WARPS, BEAM_WARPS = 16, 4
+MOST_STATES = 8
+"""Maximum number of tensors that the states of a model have."""
+LIKELIEST_WARPS, BEAM_WARPS, FOLLOW_WARPS = 16, 4, 4
+KEPT = 256
+"""Words that the first kernel collects at once."""
+FILES = ("primitives.cuh", "elements.cuh", "block.cuh", "likeliest.cu")
 ALWAYS = 2**31 - 1
 
 
@@ -41,7 +51,10 @@ class BeamOptions(NamedTuple):
 
 
 class BeamTensors(NamedTuple):
-    """The tensors that a step reads and writes in place, all contiguous; see `FixedSearch`."""
+    """The tensors that a step reads and writes in place; see `FixedSearch`.
+
+    The five of the history have one distance in bytes from step to step; all others are contiguous.
+    """
 
     length: Tensor  # [], int64
     log_prob: Tensor  # [rows], float64
@@ -54,13 +67,14 @@ class BeamTensors(NamedTuple):
     log_probs: Tensor  # [steps, rows], float64
     ended: Tensor  # [steps, rows], like the next one
     lived: Tensor
+    reached: Tensor  # [], int64, pinned on the host: the number of tokens after which a row lived
 
 
 class _Likeliest(ctypes.Structure):
     _fields_ = [
-        *((name, ctypes.c_void_p) for name in ("scores", "length", "barred", "values", "ids")),
+        *((name, ctypes.c_void_p) for name in ("scores", "length", "barred", "aside", "values", "ids")),
         *((name, ctypes.c_longlong) for name in ("pitch", "words")),
-        *((name, ctypes.c_int) for name in ("count", "bars", "end")),
+        *((name, ctypes.c_int) for name in ("count", "bars", "end", "normalise")),
         ("smallest", ctypes.c_float),
     ]
 
@@ -69,8 +83,21 @@ class _Beam(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("values", "ids", *BeamTensors._fields)),
         *((name, ctypes.c_double) for name in ("penalty", "bound")),
-        *((name, ctypes.c_longlong) for name in ("rows", "end")),
+        *((name, ctypes.c_longlong) for name in ("pitch", "end")),
         *((name, ctypes.c_int) for name in ("width", "count", "results", "reach", "alone")),
+    ]
+
+
+_Addresses, _Sizes = ctypes.c_void_p * MOST_STATES, ctypes.c_longlong * MOST_STATES
+
+
+class _Follow(ctypes.Structure):
+    _fields_ = [
+        ("from", _Addresses),
+        ("into", _Addresses),
+        ("bytes", _Sizes),
+        *((name, ctypes.c_void_p) for name in ("came_from", "length")),
+        ("states", ctypes.c_longlong),
     ]
 
 
@@ -103,8 +130,12 @@ class BeamStep:
 
         rows, device = len(tensors.last), tensors.last.device
         count, end = min(options.width, words), -1 if options.end_id is None else options.end_id
-        pairs = [(token, ALWAYS if until is None else until) for token, until in barred]
+        until_when: dict[int, int] = {}
+        for token, until in barred:
+            until_when[token] = max(until_when.get(token, 0), ALWAYS if until is None else until)
+        pairs = list(until_when.items())
         self._barred = torch.tensor(pairs, dtype=torch.int32).to(device)
+        self._aside = torch.empty(rows, len(pairs), dtype=torch.float32, device=device)
         self._values = torch.empty(rows, count, dtype=torch.float32, device=device)
         self._ids = torch.empty(rows, count, dtype=torch.int32, device=device)
         self._tensors = tensors  # kept alive, as the kernels have their addresses
@@ -114,12 +145,14 @@ class BeamStep:
             None,
             tensors.length.data_ptr(),
             self._barred.data_ptr(),
+            self._aside.data_ptr(),
             *own,
             words,
             words,
             count,
             len(pairs),
             end if pairs else -1,
+            False,
             smallest,
         )
         self._beam_arguments = _Beam(
@@ -127,7 +160,7 @@ class BeamStep:
             *(tensor.data_ptr() for tensor in tensors),
             options.length_penalty,
             options.bound,
-            rows,
+            tensors.ended.stride(0),
             end,
             options.width,
             count,
@@ -135,17 +168,51 @@ class BeamStep:
             options.reach,
             options.alone,
         )
-        shared = 8 * (LIKELIEST_WARPS + MOST)
-        sizes = {"WARPS": LIKELIEST_WARPS, "SHARED_BYTES": shared}
-        number = device.index or 0
-        self._likeliest = driver.build("likeliest", ("primitives.cuh", "likeliest.cu"), sizes, number)
-        sizes = {"WARPS": BEAM_WARPS, "SHARED_BYTES": 8 * MOST * (MOST + 3) + 4 * MOST}
-        self._beam = driver.build("beam", ("primitives.cuh", "beam.cu"), sizes, number)
+        self._device = device.index or 0
+        self._build_likeliest(torch.float32)
+        sizes = {"WARPS": BEAM_WARPS, "SHARED_BYTES": 8 * MOST * (MOST + 3) + 16 + 4 * MOST}
+        self._beam = driver.build("beam", ("primitives.cuh", "beam.cu"), sizes, self._device)
+        sizes = {"WARPS": FOLLOW_WARPS}
+        self._follow = driver.build("follow", ("primitives.cuh", "follow.cu"), sizes, self._device)
 
-    def __call__(self, log_probs: Tensor) -> None:
-        """Choose among the continuations of all rows; log-probabilities [rows, V] may be overwritten."""
-        log_probs = log_probs if log_probs.stride(1) == 1 else log_probs.contiguous()
-        self._likeliest_arguments.scores = log_probs.data_ptr()
-        self._likeliest_arguments.pitch = log_probs.stride(0)
-        self._likeliest(self._rows, self._likeliest_arguments)
+    def _build_likeliest(self, dtype: torch.dtype) -> driver.LaunchKernel:
+        """The first kernel for scores of this type; it is compiled once."""
+        from throughtime.kernels import driver
+
+        shared = 8 * (KEPT + MOST) + 4 * (LIKELIEST_WARPS + 2)
+        constants = {"KIND": KINDS[dtype], "WARPS": LIKELIEST_WARPS, "SHARED_BYTES": shared}
+        return driver.build("likeliest", FILES, constants, self._device)
+
+    def __call__(self, scores: Tensor, *, normalise: bool = False) -> None:
+        """Choose among the continuations of all rows; scores [rows, V] may be overwritten.
+
+        They are log-probabilities or, with `normalise`, these less some number in each row.
+        """
+        scores = scores if scores.dtype in KINDS else scores.float()
+        scores = scores if scores.stride(1) == 1 else scores.contiguous()
+        self._likeliest_arguments.scores = scores.data_ptr()
+        self._likeliest_arguments.pitch = scores.stride(0)
+        self._likeliest_arguments.normalise = normalise
+        self._build_likeliest(scores.dtype)(self._rows, self._likeliest_arguments)
         self._beam(self._sentences, self._beam_arguments)
+
+    def follow(self, reached: Sequence[Tensor], state: Sequence[Tensor]) -> bool:
+        """Copy the states that were `reached` to the rows that continue them, and count the step.
+
+        Return False, and do neither, if the kernel does not fit.
+        """
+        pairs = [*zip(reached, state, strict=True)]
+        known = all(
+            one.is_contiguous()
+            and other.is_contiguous()
+            and one.dtype == other.dtype
+            and one.data_ptr() % 16 == 0
+            for one, other in pairs
+        )
+        if not known or len(pairs) > MOST_STATES:
+            return False
+        froms, intos = (_Addresses(*(part.data_ptr() for part in parts)) for parts in (reached, state))
+        sizes = _Sizes(*(part[0].numel() * part.itemsize for part in state))
+        rows = self._tensors.came_from.data_ptr(), self._tensors.length.data_ptr()
+        self._follow(self._rows, _Follow(froms, intos, sizes, *rows, len(pairs)))
+        return True

@@ -29,7 +29,8 @@ FEWEST_PLACES, MOST_SHARED = 64, 48 * 1024
 
 class _Attend(ctypes.Structure):
     _fields_ = [
-        *((name, ctypes.c_void_p) for name in ("query", "keys", "values", "energy", "hidden", "weights")),
+        *((name, ctypes.c_void_p) for name in ("query", "keys", "values", "energy", "hidden", "padding")),
+        ("weights", ctypes.c_void_p),
         *((name, ctypes.c_void_p) for name in ("sums", "shown", "from_shown", "from_shown_too")),
         *((name, ctypes.c_void_p) for name in ("from_weights", "into_sums", "into_query")),
         *((name, ctypes.c_void_p) for name in ("into_scores", "into_keys", "into_energy", "owner")),
@@ -94,12 +95,14 @@ def attend(
     """Add sum_j a_j v_j to `sums` [B, V], where a is the softmax of scores plus `hidden` [B, T].
 
     The score of position j is e' sigmoid(q + k_j) or, without an energy e, q' k_j. Queries [B, D], values
-    [B, T, V] and sums are of one type; keys [B, T, D], energy [D] and hidden are float32. Queries and sums
-    may be columns of a wider matrix. Writes the weights a [B, T], which are 0 where `hidden` is not, and tanh
-    of the sums to `shown` [B, V]. With an `owner` [B], rows share sentences: row i has the keys, values and
-    hidden positions of sentence `owner[i]`. The `factors` multiply queries and energy.
+    [B, T, V] and sums are of one type; keys [B, T, D], energy [D] and hidden are float32, or `hidden` is true
+    where there is padding. Queries and sums may be columns of a wider matrix. Writes the weights a [B, T],
+    which are 0 where `hidden` is not, and tanh of the sums to `shown` [B, V]. With an `owner` [B], rows share
+    sentences: row i has the keys, values and hidden positions of sentence `owner[i]`. The `factors` multiply
+    queries and energy.
     """
-    tensors = (query, keys, values, energy, hidden, weights, sums, shown)
+    hiding = (None, hidden) if hidden.dtype == torch.bool else (hidden, None)
+    tensors = (query, keys, values, energy, *hiding, weights, sums, shown)
     pitches = query.stride(0), sums.stride(0), 0, 0
     addresses = (*map(_address, tensors), *([0] * 8), _address(owner))
     arguments = _Attend(*addresses, keys.shape[1], *pitches, *factors)
@@ -129,7 +132,7 @@ def attend_backward(
     and, if scores are products, of the keys are left to the caller: each is one product for all steps.
     """
     first, second = from_shown or (None, None)
-    tensors = (query, keys, values, energy, None, weights, None, None, first, second, from_weights)
+    tensors = (query, keys, values, energy, None, None, weights, None, None, first, second, from_weights)
     results = (into_sums, into_query, into_scores, into_keys, into_energy)
     pitches = query.stride(0), 0, into_sums.stride(0), into_query.stride(0)
     arguments = _Attend(*map(_address, tensors), *map(_address, results), 0, keys.shape[1], *pitches)

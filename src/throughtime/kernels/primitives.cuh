@@ -18,6 +18,7 @@ INLINE char* shared_bytes() { return shared_memory; }
 INLINE void join_block() { __syncthreads(); }
 INLINE bool in_any_lane(bool value) { return __any_sync(0xffffffffu, value); }
 INLINE float across_lanes(float value, int distance) { return __shfl_xor_sync(0xffffffffu, value, distance); }
+INLINE int take_number(int* next) { return atomicAdd(next, 1); }  // each thread another one
 INLINE void give_up() { __trap(); }
 
 INLINE void pause(int cycles) {

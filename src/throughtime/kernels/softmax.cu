@@ -18,28 +18,9 @@ struct Softmax {
     float evenly, off;         // what label smoothing takes from each error, and what is taken at the target
 };
 
-struct Highest {
-    INLINE float operator()(float a, float b) const { return a > b || a != a ? a : b; }  // NaN stays NaN
-};
-
-struct Sum {
-    INLINE float operator()(float a, float b) const { return a + b; }
-};
-
-// Of the values of all threads, which all find the same.
-template <typename Join> INLINE float over_block(float value, const Join& join) {
-    float* meeting = reinterpret_cast<float*>(shared_bytes());
-    UNROLL for (int distance = 16; distance > 0; distance /= 2) value = join(value, across_lanes(value, distance));
-    join_block();  // what met here before has been read
-    if (thread_number() % 32 == 0) meeting[thread_number() / 32] = value;
-    join_block();
-    value = meeting[0];
-    UNROLL for (int warp = 1; warp < WARPS; ++warp) value = join(value, meeting[warp]);
-    return value;
-}
-
 KERNEL_BESIDE(32 / WARPS) softmax(const Softmax a) {
     const float nothing = as_float(0xff800000u);  // minus infinity
+    float* meeting = reinterpret_cast<float*>(shared_bytes());
     const int row = block_number(), words = a.words, target = a.targets[row];
     char* scores = a.scores + row * a.pitch * ELEMENT;
     Words* own = reinterpret_cast<Words*>(scores);
@@ -66,13 +47,13 @@ KERNEL_BESIDE(32 / WARPS) softmax(const Softmax a) {
         }
         UNROLL for (int e = 0; e < EACH; ++e) highest = Highest()(highest, values.v[e]);
     }
-    highest = over_block(highest, Highest());
+    highest = over_block(meeting, highest, Highest());
     float total = 0.0f;
     UNROLL for (int i = 0; i < VECTORS; ++i) {
         const Values values = unpacked(held[i]);
         UNROLL for (int e = 0; e < EACH; ++e) total += exponential(values.v[e] - highest);
     }
-    total = over_block(total, Sum());
+    total = over_block(meeting, total, Sum());
     if (thread_number() == 0) a.at_target[row] = at_target, a.surprisals[row] = logf(total) - (at_target - highest);
     if (!ERRORS) return;
     const float share = 1.0f / total;

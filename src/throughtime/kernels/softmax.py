@@ -18,7 +18,7 @@ from throughtime.kernels.elements import KINDS, ElementKind
 if TYPE_CHECKING:
     from throughtime.kernels import driver
 
-FILES = ("primitives.cuh", "elements.cuh", "vectors.cuh", "softmax.cu")
+FILES = ("primitives.cuh", "elements.cuh", "vectors.cuh", "block.cuh", "softmax.cu")
 IGNORED = -100
 """The target of rows without one, by torch's convention."""
 WARPS = (4, 8, 16, 32)

@@ -344,9 +344,8 @@ def _attend_in_kernel(
     begun = values.new_zeros(len(query), values.shape[2]) if addend is None else addend
     context = begun.to(values.dtype).contiguous()
     weights = keys.new_empty(len(query), keys.shape[1])
-    hidden = padding * torch.finfo(torch.float32).min
     shown = torch.empty_like(context) if show else None
-    parts = asked.query.to(values.dtype), keys, values, asked.energy, hidden
+    parts = asked.query.to(values.dtype), keys, values, asked.energy, padding.contiguous()
     try:
         decoder.attend(*parts, weights, context, shown, memory.owner, asked.factors)
     except ThroughtimeError as error:

@@ -98,6 +98,12 @@ class Bf16Model:
         with self._rounded_products():
             return self._twin.step(last, state, memory)
 
+    def step_scores(self, last: Tensor, state: State, memory: Memory) -> Step:
+        """See `EncoderDecoder`."""
+        assert self._twin is not None, "a search starts before it steps"
+        with self._rounded_products():
+            return self._twin.step_scores(last, state, memory)
+
     def decode(self, last: Tensor, state: State, memory: Memory) -> DecoderOutput:
         """Feed one token per row; return what the head reads."""
         assert self._twin is not None, "a search starts before it steps"
@@ -120,7 +126,7 @@ class Bf16Model:
     @property
     def reading_modules(self) -> Sequence[nn.Module]:
         """See `EncoderDecoder`: the model, and the copy, into which its weights are rounded."""
-        return (*self.model.reading_modules, *(() if self._twin is None else self._twin.reading_modules))
+        return (*self.model.reading_modules, *(() if self._twin is None else self._twin.recorded_modules))
 
     @property
     def head(self) -> Head:

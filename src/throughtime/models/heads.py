@@ -53,6 +53,10 @@ class Head(nn.Module, ABC):
     def log_probs(self, hidden: Tensor) -> Tensor:
         """ln P of every word. [N, H] -> [N, V]"""
 
+    def scores(self, hidden: Tensor) -> Tensor:
+        """`log_probs`, which may be of less precision, and less some number in each row."""
+        return self.log_probs(hidden)
+
     def graph_log_probs(self, ops: Ops, hidden: str) -> str:
         """`log_probs` in a graph: [..., H] -> [..., V]."""
         raise no_graph(self, "graph_log_probs")
@@ -126,6 +130,12 @@ class SoftmaxHead(Head):
         if self.weight.dtype == torch.bfloat16:
             return _log_softmax_in_cache(functional.linear(hidden, self.weight), self.bias)
         return _log_softmax_in_cache(logits(hidden, self.weight, None), self.bias)
+
+    def scores(self, hidden: Tensor) -> Tensor:
+        """The logits."""
+        if type(self) is not SoftmaxHead:  # a subclass may have other log-probabilities
+            return self.log_probs(hidden)
+        return functional.linear(hidden.to(self.weight.dtype), self.weight, self.bias)
 
     def graph_log_probs(self, ops: Ops, hidden: str) -> str:
         """See `Head`."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -177,14 +178,13 @@ class EncoderDecoder(nn.Module):
 
     def arrange(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """The sources as a tensor [T, B], and their lengths [B], on the host."""
-        lengths = torch.tensor([len(ids) for ids in prompts])
+        lengths = np.array([len(ids) for ids in prompts], dtype=np.int64)
         # On a GPU a search is recorded for each length of the longest source, so there are few of them.
-        on_gpu = next(self.parameters()).is_cuda
-        longest, step = int(lengths.max()), LENGTH_STEP if on_gpu else 1
-        source = np.zeros((-(-longest // step) * step, len(prompts)), dtype=np.int64)
-        for column, ids in enumerate(prompts):
-            source[: len(ids), column] = ids
-        return torch.from_numpy(source), lengths
+        step = LENGTH_STEP if next(self.parameters()).is_cuda else 1
+        longest = -(-int(lengths.max()) // step) * step
+        source = np.zeros((len(prompts), longest), dtype=np.int64)
+        source[np.arange(longest) < lengths[:, None]] = [*chain.from_iterable(prompts)]
+        return torch.from_numpy(source.T.copy()), torch.from_numpy(lengths)
 
     def read(self, source: Tensor, lengths: Tensor) -> tuple[Tensor, State, Memory]:
         """Read what `arrange` returned, wherever it is; see `start`."""
@@ -196,6 +196,11 @@ class EncoderDecoder(nn.Module):
         """Feed one token per row; return ln P of every next token, [rows, V]."""
         outputs, reached, extras = self.decode(last, state, memory)
         return Step(self.head.log_probs(outputs), reached, extras)
+
+    def step_scores(self, last: Tensor, state: State, memory: Memory) -> Step:
+        """`step`, of which the search computes the softmax; see `throughtime.search.fixed`."""
+        outputs, reached, extras = self.decode(last, state, memory)
+        return Step(self.head.scores(outputs), reached, extras)
 
     def decode(self, last: Tensor, state: State, memory: Memory) -> DecoderOutput:
         """Feed one token per row; return what the head reads, [rows, H]."""

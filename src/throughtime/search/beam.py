@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
-from throughtime.kernels.beam import BeamOptions, Reach
+from throughtime.kernels.beam import BeamOptions, BeamStep, Reach
 from throughtime.runtime.search import check_beam
 from throughtime.search.candidates import BeamRows, Candidates, Pruning, best_candidates, prune_by_hypothesis
 from throughtime.search.fixed import Decision, FixedRows, FixedSearch
@@ -19,7 +19,8 @@ from throughtime.search.generate import Finished, Hypotheses
 from throughtime.search.strategies import Eager, LengthPenalty, Limit, NumBeams, NumReturnSequences
 
 Length = int | Tensor
-"""A number of tokens; a tensor [] where it changes from one replay of a recorded step to the next."""
+"""A number of tokens; a tensor [] where it changes from one replay of a recorded step to the next, or
+[results] where they have different numbers."""
 
 
 def normalise_score(log_prob: Tensor, length: Length, length_penalty: float) -> Tensor:
@@ -28,6 +29,11 @@ def normalise_score(log_prob: Tensor, length: Length, length_penalty: float) -> 
     >>> normalise_score(torch.tensor([-4.0]), 4, 0.5)
     tensor([-2.])
     """
+    if isinstance(length, Tensor) and length.dim():  # of several results, on the host
+        divisors = (
+            [max(one, 1) ** length_penalty for one in range(int(length.max()) + 1)] if len(length) else []
+        )
+        return log_prob / torch.tensor(divisors, dtype=log_prob.dtype)[length]
     if isinstance(length, Tensor):
         return log_prob / length.to(log_prob.dtype).clamp(min=1) ** length_penalty
     divisor: float = max(length, 1) ** length_penalty
@@ -155,7 +161,7 @@ class Beam:
         row, token, log_prob, _ = (x.flatten() for x in chosen.found)
         return Decision(row, token, log_prob, chosen.ended.flatten(), chosen.going_on.flatten(), chosen.best)
 
-    def fuse(self, search: FixedSearch, log_probs: Tensor) -> Callable[[Tensor], None] | None:
+    def fuse(self, search: FixedSearch, log_probs: Tensor) -> BeamStep | None:
         """Return two kernels that `decide` and write the history of a search; None if they do not fit it."""
         reach, bound = Reach.NEXT if self.eager else Reach.BOUND, 1.0
         if self.max_length is not None:
@@ -211,6 +217,8 @@ class Beam:
 
     def _cut(self, rows: BeamRows) -> BeamRows:
         """Turn all rows that continue into results cut at the maximum length."""
+        if not rows.rows:
+            return rows
         score = self.score(rows.log_prob, rows.rank, rows.length)
         return rows.retire(torch.ones_like(score, dtype=torch.bool), score, by_end_token=False)
 

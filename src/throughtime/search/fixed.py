@@ -17,10 +17,15 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from throughtime.kernels.beam import BeamStep
 from throughtime.search.constraints import BarredTokens
-from throughtime.search.generate import Memory, State, StepModel, apply_constraints
+from throughtime.search.generate import Hypotheses, Memory, State, Step, StepModel, apply_constraints
+from throughtime.search.packing import Packed, carve, measure
+
+Array = NDArray[Any]
 
 SearchStart = tuple[Tensor, State, Memory]
 """What `StepModel.start` returns."""
@@ -56,7 +61,6 @@ class Decision(NamedTuple):
     best: Tensor  # as in `FixedRows`
 
 
-@runtime_checkable
 class FixedStrategy(Protocol):
     """What a strategy needs for steps of fixed shape, besides `begin` and `finish`."""
 
@@ -76,8 +80,8 @@ class FixedStrategy(Protocol):
         """Like `advance`, but a function of tensors alone, which waits for none of them."""
         ...
 
-    def score(self, log_prob: Tensor, rank: Tensor, length: int) -> Tensor:
-        """The score of a result of this number of tokens, including the end token."""
+    def score(self, log_prob: Tensor, rank: Tensor, length: int | Tensor) -> Tensor:
+        """The score of results of this number of tokens, or of these numbers, including the end token."""
         ...
 
 
@@ -86,15 +90,37 @@ def recording_key(strategy: object) -> Hashable | None:
 
     A subclass that changes how `advance` chooses, but not `decide`, also needs the plain loop.
     """
-    if not isinstance(strategy, FixedStrategy) or vars(strategy).keys() & {*CHOOSING, "decide"}:
+    if getattr(strategy, "__dict__", {}).keys() & {*CHOOSING, "decide"}:
         return None
     for kind in type(strategy).__mro__:
         if "decide" in vars(kind):
-            own = strategy.recording_key
+            own: Hashable | None = getattr(strategy, "recording_key", None)
             return None if own is None else (type(strategy), own)
         if vars(kind).keys() & CHOOSING:
             break
     return None
+
+
+@runtime_checkable
+class LogitModel(StepModel, Protocol):
+    """A step model that can leave the softmax to a kernel."""
+
+    def step_scores(self, last: Tensor, state: State, memory: Memory) -> Step:
+        """Like `step`, but `log_probs` may be of less precision, and less some number in each row."""
+        ...
+
+
+def leaves_softmax(model: StepModel) -> bool:
+    """Whether a model can leave the softmax to a kernel; a subclass may have changed its `step` alone."""
+    return isinstance(model, LogitModel) and stands_for(model, "step_scores", "step")
+
+
+def stands_for(owner: object, fast: str, plain: str) -> bool:
+    """Whether a method does what another one does: its class, or one above it, changed both or neither."""
+    if plain in vars(owner):
+        return False
+    kind = next(one for one in type(owner).__mro__ if {fast, plain} & vars(one).keys())
+    return fast in vars(kind)
 
 
 CHOOSING = {"advance", "candidates", "score", "ceiling", "alone", "choose", "probabilities", "finish"}
@@ -116,28 +142,35 @@ class FixedSearch:
         self.strategy, self.constraints, self.end_id = strategy, constraints, end_id
         last, state, memory = started
         device, count = last.device, len(rows.sentence)
-        self.rows = FixedRows(*(torch.empty_like(part, device=device) for part in rows))
+        self._packed = Packed(rows, device)
+        self.rows = FixedRows(*self._packed.parts)
         self.last = last.new_empty(count)
         self.state = tuple(part.new_empty(count, *part.shape[1:]) for part in state)
         kept = tuple(map(torch.empty_like, memory.kept))
         self.memory = Memory(kept, self.rows.sentence, count // len(last))
-        self.tokens, self.parents = (
-            torch.zeros(steps, count, dtype=torch.long, device=device) for _ in range(2)
-        )
-        self.log_probs = torch.zeros(steps, count, dtype=torch.float64, device=device)
-        self.ended, self.live = (torch.zeros(steps, count, dtype=torch.bool, device=device) for _ in range(2))
+        self._columns = [*[(torch.long, count)] * 2, (torch.float64, count), *[(torch.bool, count)] * 2]
+        self._history = torch.zeros(steps, measure(self._columns), dtype=torch.uint8, device=device)
+        columns = carve(self._history, self._columns)
+        self.tokens, self.parents, self.log_probs, self.ended, self.live = columns  # [steps, rows]
         self.came_from = torch.zeros_like(self.last)
         self.follows = False
         """Whether a row may continue another one."""
+        self.reached = torch.zeros((), dtype=torch.long, pin_memory=last.is_cuda)
+        """The number of tokens after which a row lived, which the device tells the host at each step."""
+        self.nothing_left: dict[int, Hypotheses] = {}
+        """What is left of this number of sentences when all have ended, for `finish`."""
+        self._beside: Any = torch.cuda.Stream(device) if last.is_cuda else None
         self._stepped = False
-        self._fused: Callable[[Tensor], None] | None = None  # a faster way to choose
+        self._fused: Callable[..., None] | None = None  # a faster way to choose
 
     def begin(self, rows: FixedRows, started: SearchStart) -> None:
         """Take over the beginning of a search; the host does not wait for the device."""
         last, state, memory = started
-        for own, new in zip((*self.rows, *self.memory.kept), (*rows, *memory.kept), strict=True):
-            # CUDA has read memory of the host that is not pinned when such a copy returns.
-            own.copy_(new, non_blocking=True)
+        self.reached.zero_()
+        self._packed.hold(rows)
+        self._packed.send()
+        for own, new in zip(self.memory.kept, memory.kept, strict=True):
+            own.copy_(new)
         for own, new in zip((self.last, *self.state), (last, *state), strict=True):
             if own.dtype == new.dtype:
                 torch.index_select(new, 0, self.rows.sentence, out=own)
@@ -146,7 +179,9 @@ class FixedSearch:
 
     def advance(self, model: StepModel) -> None:
         """One step: the model, the constraints, the decision of the strategy, and the next states."""
-        step = model.step(self.last, self.state, self.memory)
+        unnormalised = isinstance(self._fused, BeamStep) and leaves_softmax(model)
+        run = cast(LogitModel, model).step_scores if unnormalised else model.step
+        step = run(self.last, self.state, self.memory)
         # A model may hand back what it was given, which is overwritten here.
         given = {part.untyped_storage().data_ptr() for part in (self.last, *self.state)}
         state = [part.clone() if part.untyped_storage().data_ptr() in given else part for part in step.state]
@@ -154,7 +189,15 @@ class FixedSearch:
             self.state = tuple(own.to(new.dtype) for own, new in zip(self.state, state, strict=True))
             self._fused = self._fuse(step.log_probs)
             self._stepped = True
-        row = self._choose(step.log_probs)
+        row = self._choose(step.log_probs, unnormalised)
+        kernels = self._fused if isinstance(self._fused, BeamStep) else None
+        if kernels is None or not kernels.follow(state, self.state):
+            self._follow(state, row)
+        if kernels is None:
+            self.reached.copy_(self.rows.live.any() * self.rows.length, non_blocking=True)
+
+    def _follow(self, state: Sequence[Tensor], row: Tensor | None) -> None:
+        """Take over the states of the rows that are continued, and count the step."""
         for own, reached in zip(self.state, state, strict=True):
             if row is None:
                 own.copy_(reached)
@@ -162,17 +205,36 @@ class FixedSearch:
                 torch.index_select(reached, 0, row, out=own)
         self.rows.length.add_(1)
 
-    def _fuse(self, log_probs: Tensor) -> Callable[[Tensor], None] | None:
+    def read(self, steps: int) -> list[Array]:
+        """The history of some steps that the device has done, [steps, rows] each; see `Decision`.
+
+        It holds tokens, parents, log-probabilities, and which rows ended and lived.
+        """
+        found = self._history[:steps]
+        if found.is_cuda:
+            found = torch.empty(found.shape, dtype=found.dtype, pin_memory=True)
+            # Beside the stream of the search, which may have begun a step that nobody needs.
+            with torch.cuda.stream(self._beside):
+                found.copy_(self._history[:steps], non_blocking=True)
+            self._beside.synchronize()
+        return [column.numpy() for column in carve(found, self._columns)]
+
+    def _fuse(self, log_probs: Tensor) -> Callable[..., None] | None:
         """Return kernels that choose as `decide` does; None if a subclass has a `decide` of its own."""
         strategy: Any = self.strategy
-        kind = next(one for one in type(strategy).__mro__ if {"decide", "fuse"} & vars(one).keys())
-        return strategy.fuse(self, log_probs) if "fuse" in vars(kind) else None
+        return strategy.fuse(self, log_probs) if stands_for(strategy, "fuse", "decide") else None
 
-    def _choose(self, log_probs: Tensor) -> Tensor | None:
-        """Let the strategy decide, and write down what happens; return the row that each continues."""
+    def _choose(self, log_probs: Tensor, unnormalised: bool = False) -> Tensor | None:
+        """Let the strategy decide, and write down what happens; return the row that each continues.
+
+        Kernels may get scores that are `unnormalised`.
+        """
         if self._fused is not None:
             self.follows = True
-            self._fused(log_probs)
+            if unnormalised:
+                self._fused(log_probs, normalise=True)
+            else:
+                self._fused(log_probs)
             return self.came_from
         hypotheses = cast(Any, self.rows)  # barred tokens need only the length
         log_probs = apply_constraints(log_probs, hypotheses, self.constraints, self.end_id)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -16,9 +15,7 @@ if TYPE_CHECKING:
     from throughtime.search.fixed import FixedSearch
 
 
-def fuse_choice(
-    options: BeamOptions, search: FixedSearch, log_probs: Tensor
-) -> Callable[[Tensor], None] | None:
+def fuse_choice(options: BeamOptions, search: FixedSearch, log_probs: Tensor) -> BeamStep | None:
     """Return kernels that choose and write the history of a search; None if they do not fit it."""
     end_id = options.end_id
     barred = [(token, one.until) for one in search.constraints for token in one.tokens]
@@ -39,6 +36,7 @@ def fuse_choice(
         search.log_probs,
         search.ended,
         search.live,
+        search.reached,
     )
     try:
         return BeamStep(options, tensors, log_probs.shape[1], barred, SMALLEST)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from throughtime.errors import DamagedModelError
 from throughtime.search.fixed import FixedSearch, FixedStrategy
@@ -29,19 +27,10 @@ def read_results(
     history = SearchHistory(search, first, sentences, steps)
     if np.isnan(history.log_probs[0]).any():
         raise DamagedModelError
-    begun = strategy.begin(sentences, torch.device("cpu"))
-    nothing_left = begun.only(torch.empty(0, dtype=torch.long))
-    return strategy.finish(replace(nothing_left, ended=history.results()))
-
-
-def read_together(tensors: Sequence[Tensor]) -> list[Array]:
-    """Return tensors of one device as arrays; the host waits for a GPU only once."""
-    held = [torch.empty(one.shape, dtype=one.dtype, pin_memory=one.is_cuda) for one in tensors]
-    for own, one in zip(held, tensors, strict=True):
-        own.copy_(one, non_blocking=True)
-    if tensors[0].is_cuda:
-        torch.cuda.current_stream(tensors[0].device).synchronize()
-    return [own.numpy() for own in held]
+    if sentences not in search.nothing_left:
+        begun = strategy.begin(sentences, torch.device("cpu"))
+        search.nothing_left[sentences] = begun.only(torch.empty(0, dtype=torch.long))
+    return strategy.finish(replace(search.nothing_left[sentences], ended=history.results()))
 
 
 class Ends(NamedTuple):
@@ -64,12 +53,11 @@ class SearchHistory:
         self.strategy: FixedStrategy = search.strategy
         self.each, self.follows, self.sentences = search.memory.rows_each or 1, search.follows, sentences
         rows = sentences * self.each
-        kept = (search.live, search.tokens, search.parents, search.log_probs, search.ended)
-        live, *others = read_together([part[:steps] for part in kept])
-        over = ~live[:, :rows].any(axis=1)
+        read = search.read(steps)
+        over = ~read[-1][:, :rows].any(axis=1)
         steps = int(over.argmax()) + 1 if over.any() else steps
-        self.live, self.tokens, self.parents, self.log_probs, self.ended = (
-            part[:steps, :rows] for part in (live, *others)
+        self.tokens, self.parents, self.log_probs, self.ended, self.live = (
+            part[:steps, :rows] for part in read
         )
         self.before = np.concatenate([first[None, :rows], self.live[:-1]])
         """Which rows lived before each step."""
@@ -78,28 +66,28 @@ class SearchHistory:
         """The results of each sentence that may be returned, in the order in which they were found."""
         found: list[list[Finished]] = [[] for _ in range(self.sentences)]
         ends = self._select(self._find_ends())
-        tokens, paths = self._trace(ends)
-        columns = (tokens, paths, *ends)
-        for said, path, step, row, ended, log_prob, score in zip(*(x.tolist() for x in columns), strict=True):
-            length = step + 1
-            one = Finished(tuple(said[: length - ended]), log_prob, score, ended, tuple(path[:length]))
-            found[row // self.each].append(one)
+        tokens, path = (part.tolist() for part in self._trace(ends))
+        last = (ends.step + 1).cumsum()
+        columns = (last - ends.step - 1, last, last - ends.by_end_token, ends.row // self.each, *ends[2:])
+        for start, stop, end, sentence, ended, log_prob, score in zip(
+            *(x.tolist() for x in columns), strict=True
+        ):
+            one = Finished(tuple(tokens[start:end]), log_prob, score, ended, tuple(path[start:stop]))
+            found[sentence].append(one)
         return tuple(map(tuple, found))
 
     def _find_ends(self) -> Ends:
         """All results: of sentences that got stuck, by the end token, and cut at the maximum length."""
-        (cut,), ended = np.nonzero(self.live[-1]), np.nonzero(self.ended)
+        cut = np.flatnonzero(self.live[-1])
+        ended = np.divmod(np.flatnonzero(self.ended), self.ended.shape[1])  # numpy's nonzero is slow
         answered = np.bincount(np.concatenate([cut, ended[1]]) // self.each, minlength=self.sentences)
         stuck = self._find_stuck() if self.follows and not answered.all() else NOWHERE
         places = (stuck, ended, (np.full(len(cut), len(self.live) - 1), cut))
         step, row = (np.concatenate(parts) for parts in zip(*places, strict=True))
         by_end = np.repeat([False, True, False], [len(steps) for steps, _ in places])
         log_prob = np.where(step < 0, 0.0, self.log_probs[step, row])
-        score = np.empty_like(log_prob)
-        for own in np.split(np.arange(len(step)), np.flatnonzero(np.diff(step)) + 1):
-            if len(own):  # of one length
-                part = torch.from_numpy(log_prob[own])
-                score[own] = self.strategy.score(part, part, int(step[own[0]]) + 1).numpy()
+        totals = torch.from_numpy(log_prob)
+        score = self.strategy.score(totals, totals, torch.from_numpy(step + 1)).numpy()
         return Ends(step, row, by_end, log_prob, score)
 
     def _find_stuck(self) -> tuple[Array, Array]:
@@ -128,14 +116,14 @@ class SearchHistory:
         return Ends(*(part[kept] for part in ends))
 
     def _trace(self, ends: Ends) -> tuple[Array, Array]:
-        """The tokens of results, and the number that the row of each has in the plain loop. [results, L]"""
+        """The tokens of all results, one after the other, and the numbers of their rows in the plain loop."""
         number = self.before.cumsum(axis=1) - 1  # rows that are dead have left the plain loop
         steps = int(ends.step.max(initial=-1)) + 1
-        tokens, path = np.empty((2, steps, len(ends.row)), dtype=np.int64)
-        row = ends.row
-        for step in reversed(range(steps)):
-            tokens[step] = self.tokens[step][row]
-            came_from = self.parents[step][row] if self.follows else row
-            path[step] = number[step][came_from]
-            row = np.where(ends.step >= step, came_from, ends.row)
-        return tokens.T, path.T
+        inside = ends.step >= np.arange(steps)[:, None]  # [steps, results]
+        rows = np.empty((steps + 1, len(ends.row)), dtype=np.int64)  # before and after each step
+        rows[:] = ends.row
+        if self.follows and self.each > 1:
+            for step in reversed(range(steps)):
+                np.copyto(rows[step], self.parents[step].take(rows[step + 1]), where=inside[step])
+        result, at = np.nonzero(inside.T)
+        return self.tokens[at, rows[at + 1, result]], number[at, rows[at, result]]

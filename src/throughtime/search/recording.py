@@ -12,7 +12,7 @@ import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor, nn
@@ -21,21 +21,28 @@ from throughtime.errors import ThroughtimeWarning, first_line
 from throughtime.interrupt import check_interrupt
 from throughtime.kernels.recording import FAILURES
 from throughtime.search.constraints import BarredTokens
-from throughtime.search.fixed import FixedRows, FixedSearch, FixedStrategy, SearchStart, recording_key
+from throughtime.search.fixed import (
+    FixedRows,
+    FixedSearch,
+    FixedStrategy,
+    SearchStart,
+    recording_key,
+    stands_for,
+)
 from throughtime.search.generate import Constraint, Finished, StepModel, Strategy
 from throughtime.search.history import read_results
+from throughtime.search.packing import Packed
 from throughtime.search.recording_store import RECORDINGS, describe_shapes, describe_weights, walk
 
 MAX_HISTORY = 2**22
 """Rows times steps; longer searches use the plain loop."""
-STEPS_AHEAD = 1
-"""Steps that are launched before the GPU has reported whether they are needed, so that it never waits."""
+STEPS_AT_ONCE = 4
+"""Steps that are replayed together, up to the length of recent searches: after each replay there is a gap."""
 STEPS_BEFORE = 2
 """Steps that run before one is recorded: libraries allocate memory and load kernels in their first calls."""
 LENGTH_STEP = 64
 
 
-@runtime_checkable
 class RecordableModel(StepModel, Protocol):
     """A step model whose `step` is a function of its arguments and of the weights of some modules alone."""
 
@@ -49,11 +56,13 @@ def suits(
     model: StepModel, strategy: Strategy, constraints: Sequence[Constraint], sentences: int, steps: int
 ) -> bool:
     """Whether a search can run from a recording; if not, it uses the plain loop."""
-    if not isinstance(model, RecordableModel) or recording_key(strategy) is None:
+    # To ask whether a model or a strategy has a protocol would take as long as all the rest.
+    modules: Sequence[nn.Module] = getattr(model, "recorded_modules", ())
+    if not modules or recording_key(strategy) is None:
         return False
     if len(_select(constraints)) < len(constraints):
         return False
-    weight = next((weight for one in model.recorded_modules for weight in one.parameters()), None)
+    weight = next((weight for one in modules for weight in one.parameters()), None)
     if weight is None or weight.device.type != "cuda" or torch.version.hip is not None:
         return False
     each: int = getattr(strategy, "num_beams", getattr(strategy, "num_return_sequences", 1))
@@ -61,7 +70,7 @@ def suits(
         round_up_sentences(sentences) * each * steps <= MAX_HISTORY
         and not torch.is_autocast_enabled("cuda")
         and not torch.cuda.is_current_stream_capturing()
-        and all(map(may_record, model.recorded_modules))
+        and all(map(may_record, modules))
     )
 
 
@@ -88,7 +97,6 @@ def round_up_sentences(count: int) -> int:
     return power * 3 // 4 if power >= 8 and count <= power * 3 // 4 else power
 
 
-@runtime_checkable
 class ReadingModel(RecordableModel, Protocol):
     """A model that turns prompts into tensors first: what it does with these can be recorded, too."""
 
@@ -110,7 +118,7 @@ class RecordedStart:
     """Reads prompts of one shape with a model: directly the first time, then from a CUDA graph."""
 
     def __init__(self, source: Tensor, lengths: Tensor, device: torch.device) -> None:
-        self.source, self.lengths = (torch.empty_like(part, device=device) for part in (source, lengths))
+        self._packed = Packed((source, lengths), device)
         self.device, self.failed, self._called = device, device.type != "cuda", False
         self.replay: Callable[[], None] | None = None
         self._started: list[SearchStart] = []
@@ -119,18 +127,19 @@ class RecordedStart:
         """Read the prompts; the next call overwrites what this one returns."""
         if self.failed:
             return model.read(source, lengths)
-        self.source.copy_(source, non_blocking=True)
-        self.lengths.copy_(lengths, non_blocking=True)
+        self._packed.hold((source, lengths))
         if not self._called:
             self._called = True
-            return model.read(self.source, self.lengths)
+            self._packed.send()
+            return model.read(*self._packed.parts)
         if self.replay is None:
-            own, reference, started = (self.source, self.lengths), weakref.ref(model), self._started
+            own, reference, started = self._packed, weakref.ref(model), self._started
 
             def read() -> None:
                 found = reference()  # a recording must not keep its model alive
                 assert found is not None
-                started.append(found.read(*own))
+                own.send()
+                started.append(found.read(*own.parts))
 
             try:
                 self.replay = RECORDINGS.record(read, self.device)
@@ -147,67 +156,68 @@ class RecordedSearch:
     def __init__(self, search: FixedSearch) -> None:
         self.search, self.device = search, search.last.device
         self.replay: Callable[[], None] | None = None
+        self.replay_several: Callable[[], None] | None = None
         self.failed = not search.last.is_cuda
-        self._flag = LiveFlag(search.rows.live)
+        self._events = deque(torch.cuda.Event() for _ in range(2 if search.last.is_cuda else 0))
+        self._needed: deque[int] = deque(maxlen=4)  # steps of recent searches
 
     def run(self, model: StepModel, most: int) -> int:
-        """Run all steps, or until no row lives; return the number of steps."""
-        self._flag.reset()
-        for step in range(most):
+        """Run all steps, or until no row lives; return the number of steps up to then, all of them done."""
+        stream = torch.cuda.current_stream(self.device) if self._events else None
+        step = done = lived = 0
+        while step < most:
             check_interrupt()
-            if self.replay is None and not self.failed and step >= STEPS_BEFORE:
-                self._record(model)
-            if self.replay is None:
-                self.search.advance(model)
-                self._flag.send()
-            else:
-                self.replay()
-            if not self._flag.read():
-                return step + 1
-        return most
+            before, step = step, step + self._advance(model, step, most)
+            done = step
+            if self._events:  # what a GPU reports is read one launch later, so that it never waits
+                self._events.rotate()
+                self._events[0].record(stream)
+                self._events[1].synchronize()
+                done = before
+            reached = int(self.search.reached)
+            lived = max(lived, reached)
+            if reached < done:
+                break
+        else:
+            if self._events:
+                self._events[0].synchronize()
+            done = lived = most
+        self._needed.append(lived + 1)
+        return done
 
-    def _record(self, model: StepModel) -> None:
-        """Record one step; recording runs nothing."""
-        search, flag, reference = self.search, self._flag, weakref.ref(model)
+    def _advance(self, model: StepModel, step: int, most: int) -> int:
+        """Run or replay one step, or several; return their number."""
+        if self.replay is None and not self.failed and step >= STEPS_BEFORE:
+            self.replay = self._record(model, 1)
+        if self.replay is None:
+            self.search.advance(model)
+            return 1
+        if step + STEPS_AT_ONCE <= min(most, *self._needed or [0]):
+            if self.replay_several is None and not self.failed:
+                self.replay_several = self._record(model, STEPS_AT_ONCE)
+            if self.replay_several is not None:
+                self.replay_several()
+                return STEPS_AT_ONCE
+        self.replay()
+        return 1
+
+    def _record(self, model: StepModel, steps: int) -> Callable[[], None] | None:
+        """Record some steps; recording runs nothing."""
+        search, reference = self.search, weakref.ref(model)
 
         def advance() -> None:
             found = reference()  # a recording must not keep its model alive
             assert found is not None
-            search.advance(found)
-            flag.send()
+            for _ in range(steps):
+                search.advance(found)
 
         try:
-            self.replay = RECORDINGS.record(advance, self.device)
+            return RECORDINGS.record(advance, self.device)
         except FAILURES as error:
             self.failed = True
             problem = f"a step of this search cannot be recorded in a CUDA graph: {first_line(error)}"
             warnings.warn(problem, ThroughtimeWarning, stacklevel=2)
-
-
-class LiveFlag:
-    """Whether any row lives. A GPU tells after every step, but its answer is read some steps later."""
-
-    def __init__(self, live: Tensor) -> None:
-        self._live = live
-        self._flag = torch.empty((), dtype=torch.bool, pin_memory=live.is_cuda)
-        events = STEPS_AHEAD + 1 if live.is_cuda else 0
-        self._events = deque(torch.cuda.Event() for _ in range(events))
-
-    def reset(self) -> None:
-        """A new search begins."""
-        self._flag.fill_(True)
-
-    def send(self) -> None:
-        """Let the device tell the host what it knows after the steps up to now; may be recorded."""
-        self._flag.copy_(self._live.any(), non_blocking=True)
-
-    def read(self) -> bool:
-        """Return whether any row lived some steps ago, or more recently, if the GPU is ahead."""
-        if self._events:
-            self._events.rotate()
-            self._events[0].record()
-            self._events[-1].synchronize()
-        return bool(self._flag)
+            return None
 
 
 @torch.inference_mode()
@@ -219,16 +229,15 @@ def search_fixed(
     max_new_tokens: int,
     constraints: Sequence[Constraint] = (),
 ) -> list[list[Finished]]:
-    """Like `generate`, in fixed shapes; on a GPU from a recording."""
-    assert isinstance(strategy, FixedStrategy)
+    """Like `generate`, in fixed shapes, with a `FixedStrategy`; on a GPU from a recording."""
     count = round_up_sentences(len(prompts))
     most = min(max_new_tokens, getattr(strategy, "max_length", None) or max_new_tokens)
     steps = -(-most // LENGTH_STEP) * LENGTH_STEP
-    rows = strategy.begin_fixed(count, steps)
-    real = len(rows.sentence) // count * len(prompts)
-    rows.live[real:], rows.log_prob[real:] = False, -torch.inf
     with RECORDINGS:
         started = _start(model, [*prompts, *[prompts[-1]] * (count - len(prompts))])
+        rows = cast(FixedStrategy, strategy).begin_fixed(count, steps)  # while a GPU reads the prompts
+        real = len(rows.sentence) // count * len(prompts)
+        rows.live[real:], rows.log_prob[real:] = False, -torch.inf
         recording = _find_recording(model, strategy, constraints, rows, started, steps)
         recording.search.begin(rows, started)
         try:
@@ -241,10 +250,11 @@ def search_fixed(
 
 def _start(model: StepModel, prompts: Sequence[Sequence[int]]) -> SearchStart:
     """What `model.start` returns, from a recording where there is one."""
-    if not isinstance(model, ReadingModel) or not _reads_as_it_starts(model):
+    modules: Sequence[nn.Module] = getattr(model, "reading_modules", ())
+    if not modules or not stands_for(model, "arrange", "start"):
         return model.start(prompts)
+    model = cast(ReadingModel, model)
     source, lengths = model.arrange(prompts)
-    modules = model.reading_modules
     device = next((weight.device for one in modules for weight in one.parameters()), source.device)
     if device.type != "cuda" or not all(map(may_record, modules)):
         return model.read(source, lengths)
@@ -257,14 +267,6 @@ def _start(model: StepModel, prompts: Sequence[Sequence[int]]) -> SearchStart:
     return found(model, source, lengths)
 
 
-def _reads_as_it_starts(model: StepModel) -> bool:
-    """Whether `start` only calls `arrange` and `read`; a subclass may have changed it."""
-    if "start" in vars(model):
-        return False
-    kind = next(one for one in type(model).__mro__ if {"arrange", "start"} & vars(one).keys())
-    return "arrange" in vars(kind)
-
-
 def _find_recording(
     model: StepModel,
     strategy: Strategy,
@@ -274,18 +276,19 @@ def _find_recording(
     steps: int,
 ) -> RecordedSearch:
     """The recording for a search that begins so; a new one if there is none."""
-    assert isinstance(strategy, FixedStrategy)
     last, state, memory = started
     key: tuple[Hashable, ...] = ()
-    if last.is_cuda and isinstance(model, RecordableModel):
+    modules: Sequence[nn.Module] = getattr(model, "recorded_modules", ())
+    if last.is_cuda and modules:
         shapes = describe_shapes(*rows, last, *state, *memory.kept)
         options = recording_key(strategy), tuple(constraints), steps
-        key = ("search", shapes, describe_weights(model.recorded_modules), options, last.device)
+        key = ("search", shapes, describe_weights(modules), options, last.device)
         found = RECORDINGS.find(model, key)
         if isinstance(found, RecordedSearch):
             return found
     barred = _select(constraints)
-    recording = RecordedSearch(FixedSearch(strategy, barred, strategy.end_id, rows, started, steps))
+    fixed = cast(FixedStrategy, strategy)
+    recording = RecordedSearch(FixedSearch(fixed, barred, strategy.end_id, rows, started, steps))
     if key:
         RECORDINGS.keep(model, key, recording)
     return recording

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from throughtime.kernels.beam import BeamOptions, Reach
+from throughtime.kernels.beam import BeamOptions, BeamStep, Reach
 from throughtime.runtime.draws import Draws
 from throughtime.runtime.search import COLDEST, check_sampling
 from throughtime.search.fixed import Decision, FixedRows, FixedSearch
@@ -54,12 +54,12 @@ class Greedy:
         """Every row takes its likeliest token."""
         return append_fixed(rows, log_probs, log_probs.argmax(dim=1), self.end_id)
 
-    def fuse(self, search: FixedSearch, log_probs: Tensor) -> Callable[[Tensor], None] | None:
+    def fuse(self, search: FixedSearch, log_probs: Tensor) -> BeamStep | None:
         """Return the kernels of a beam search with one row, which chooses the same tokens."""
         options = BeamOptions(self.end_id, 1, 1, 0.0, Reach.ITSELF, 1.0, alone=True)
         return fuse_choice(options, search, log_probs)
 
-    def score(self, log_prob: Tensor, rank: Tensor, length: int) -> Tensor:
+    def score(self, log_prob: Tensor, rank: Tensor, length: int | Tensor) -> Tensor:
         """The log-probability itself."""
         return log_prob
 
@@ -135,7 +135,7 @@ class Sampling:
         points = rows.points.index_select(0, rows.length[None])[0]
         return append_fixed(rows, log_probs, self.choose(log_probs, points), self.end_id)
 
-    def score(self, log_prob: Tensor, rank: Tensor, length: int) -> Tensor:
+    def score(self, log_prob: Tensor, rank: Tensor, length: int | Tensor) -> Tensor:
         """The log-probability itself."""
         return log_prob
 
@@ -196,6 +196,8 @@ def append_fixed(rows: FixedRows, log_probs: Tensor, token: Tensor, end_id: int 
 
 def close(hypotheses: Hypotheses) -> list[list[Finished]]:
     """All results, including those cut at the maximum length; the likeliest of each sentence first."""
-    everything = torch.ones(hypotheses.rows, dtype=torch.bool, device=hypotheses.sentence.device)
-    cut = hypotheses.retire(everything, hypotheses.log_prob, by_end_token=False)
-    return [sorted(found, key=lambda one: -one.score) for found in cut.ended]
+    ended = hypotheses.ended
+    if hypotheses.rows:
+        everything = torch.ones(hypotheses.rows, dtype=torch.bool, device=hypotheses.sentence.device)
+        ended = hypotheses.retire(everything, hypotheses.log_prob, by_end_token=False).ended
+    return [sorted(found, key=lambda one: -one.score) for found in ended]
