@@ -129,29 +129,28 @@ KERNEL backward(const Backward all) {
         product.look(
             a.sums + after * SLOTS_BYTES + place.slice * DEPTH, SLOTS_BYTES, place.count(pass), cycles);
     };
-    // Everything that a step needs from memory, and where it lies.
-    const auto each_left = [&](int step, int pass, const OwnTask& task, auto use) {
+    // Everything that a step needs from memory, and where it lies; `group` is the first row of the pass.
+    const auto each_left = [&](int step, long long group, const OwnTask& task, auto use) {
         const int earlier = time(step - 1);
-        const long long first_row = place.group_row + pass * ROWS + task.row;
-        const long long row = time(step) * batch + first_row, row_before = earlier * batch + first_row;
-        const bool begins = step == 0 || earlier >= place.ends[pass * ROWS + task.row];
-        UNROLL for (int gate = 0; gate < GATES; ++gate) use(gate, a.gates, row * GATES_PITCH + gate * WIDTH + task.unit);
-        use(OUTPUT, a.outputs, row * PITCH + task.unit);
+        const long long row = time(step) * batch + group, row_before = earlier * batch + group;
+        const bool begins = step == 0 || earlier >= place.ends[group - place.group_row + task.row];
+        UNROLL for (int gate = 0; gate < GATES; ++gate)
+            use(gate, a.gates, (row + task.row) * GATES_PITCH + gate * WIDTH + task.unit);
+        use(OUTPUT, a.outputs, (row + task.row) * PITCH + task.unit);
         if constexpr (CELL == LSTM) {
-            if (begins) use(BEFORE, a.memory, first_row * WIDTH + task.unit);
-            else use(BEFORE, a.memories, row_before * WIDTH + task.unit);
-            use(NOW, a.memories, row * WIDTH + task.unit);
+            use(NOW, a.memories, (row + task.row) * WIDTH + task.unit);
+            use(BEFORE, begins ? a.memory : a.memories, ((begins ? group : row_before) + task.row) * WIDTH + task.unit);
         } else if constexpr (GATES == 3) {
-            if (begins) use(BEFORE, a.first, first_row * PITCH + task.unit);
-            else use(BEFORE, a.states, row_before * PITCH + task.unit);
-            if constexpr (CELL == GRU_AFTER) use(NOW, a.extra, row * WIDTH + task.unit);
+            use(BEFORE, begins ? a.first : a.states, ((begins ? group : row_before) + task.row) * PITCH + task.unit);
+            if constexpr (CELL == GRU_AFTER) use(NOW, a.extra, (row + task.row) * WIDTH + task.unit);
         }
     };
     const Later later{place.kept + ROWS_BYTES};
     const auto copy_left = [&](int step) {
-        if (step >= 0) EACH_TASK(place, 0) each_left(step, 0, task, [&](int value, const char* base, long long index) {
-            later.copy(longest - 1 - step, task, value, base, index);
-        });
+        if (step >= 0) EACH_TASK(place, 0)
+            each_left(step, place.group_row, task, [&](int value, const char* base, long long index) {
+                later.copy(longest - 1 - step, task, value, base, index);
+            });
         end_copies();
     };
     if constexpr (ALONE) ROLLED for (int ahead = 1; ahead <= STEPS_AHEAD; ++ahead) copy_left(longest - ahead);
@@ -166,9 +165,10 @@ KERNEL backward(const Backward all) {
                 left[turn][value] = later.take(longest - 1 - step, task, value);
             copy_left(step - STEPS_AHEAD);
         } else {
-            if (step >= 0) EACH_TASK(place, pass) each_left(step, pass, task,
+            const long long group = place.group_row + pass * ROWS;
+            if (step >= 0) EACH_TASK(place, pass) each_left(step, group, task,
                 [&](int value, const char* base, long long index) { left[turn][value] = load_raw(base, index); });
-            if (!AHEAD && step > 0) EACH_TASK(place, pass) each_left(step - 1, pass, task,
+            if (!AHEAD && step > 0) EACH_TASK(place, pass) each_left(step - 1, group, task,
                 [&](int value, const char* base, long long index) {
                     if (CELL != LSTM || value != NOW) fetch(base + index * ELEMENT);  // it was this step's BEFORE
                 });

@@ -66,15 +66,14 @@ KERNEL forward(const Forward all) {
     const auto look = [&](int step, int pass, int cycles) {
         product.look(before(step, pass), PITCH_BYTES, place.count(pass), cycles);
     };
-    // Everything that a step needs from memory, and where it lies.
-    const auto each_projected = [&](int step, int pass, const OwnTask& task, auto use) {
-        const long long row = time(step) * batch + place.group_row + pass * ROWS + task.row;
-        UNROLL for (int gate = 0; gate < GATES; ++gate) use(gate, a.projected, row * GATES_PITCH + gate * WIDTH + task.unit);
+    const auto at_gate = [&](long long row, const OwnTask& task, int gate) {  // of the projected input
+        return (row + task.row) * GATES_PITCH + gate * WIDTH + task.unit;
     };
     const Later later{place.kept + ROWS_BYTES};
     const auto copy_projected = [&](int step) {
-        if (step < longest) EACH_TASK(place, 0) each_projected(step, 0, task,
-            [&](int gate, const char* base, long long index) { later.copy(step, task, gate, base, index); });
+        const long long row = time(step) * batch + place.group_row;
+        if (step < longest) EACH_TASK(place, 0) UNROLL for (int gate = 0; gate < GATES; ++gate)
+            later.copy(step, task, gate, a.projected, at_gate(row, task, gate));
         end_copies();
     };
     if (AHEAD && longest > 0) look(0, 0, 0);
@@ -93,10 +92,10 @@ KERNEL forward(const Forward all) {
             copy_projected(step + STEPS_AHEAD);
             product(place.kept, place.shares);
         } else {
-            EACH_TASK(place, pass) each_projected(step, pass, task,
-                [&](int gate, const char* base, long long index) { projected[turn][gate] = load_raw(base, index); });
-            if (!AHEAD && step + 1 < longest) EACH_TASK(place, pass) each_projected(step + 1, pass, task,
-                [&](int, const char* base, long long index) { fetch(base + index * ELEMENT); });
+            EACH_TASK(place, pass) UNROLL for (int gate = 0; gate < GATES; ++gate)
+                projected[turn][gate] = load_raw(a.projected, at_gate(row, task, gate));
+            if (!AHEAD && step + 1 < longest) EACH_TASK(place, pass) UNROLL for (int gate = 0; gate < GATES; ++gate)
+                fetch(a.projected + at_gate(row + (a.reads_back ? -batch : batch), task, gate) * ELEMENT);
             if (!AHEAD) look(step, pass, step > 0 ? all.pause : 0);
             product(before(step, pass), PITCH_BYTES, place.count(pass), step > 0, place.shares);
             if (AHEAD && pass + 1 < PASSES) look(step, pass + 1, 0);
