@@ -151,6 +151,15 @@ def test_very_many_shapes_are_rounded_up_first():
     assert all((shapes >= one).all(1).any() for one in found)
 
 
+def test_the_shapes_of_a_sample_hold_all_batches_of_later_epochs():
+    source = np.random.default_rng(0)
+    lengths = [*source.integers(5, 30, 2000).tolist(), 80, 90]  # few batches are long
+    batches = MaskedBatches(RaggedIds.of([[7] * length for length in lengths]), batch_size=16, seed=1)
+    shapes = PaddedShapes.choose(batches.sample(40), 8)
+    for _ in range(4):
+        assert all(shapes.find(batch) is not None for batch in batches)
+
+
 def test_a_sample_takes_no_batch():
     batches = batches_of("masked", batch_size=16)
     before = batches.state()

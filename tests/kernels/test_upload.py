@@ -62,6 +62,7 @@ class Event:
 @pytest.fixture
 def pretended(emulated, monkeypatch):
     """Copies run on the emulated GPU; the test decides when it has done them."""
+    gc.collect()  # those of other tests have waited before
     reached: list[Event] = []
     waits: list[int] = []
     monkeypatch.setattr(Event, "reached", reached)

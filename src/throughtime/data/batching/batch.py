@@ -70,6 +70,8 @@ class Batch:
     """What fills the padding of a tensor, if it is not 0."""
     row_axes: ClassVar[tuple[str, ...]] = ("rows",)
     """Axes of rows that layers read side by side: GPU kernels are compiled for each number of them."""
+    drawn_axes: ClassVar[tuple[str, ...]] = ()
+    """Axes whose sizes are drawn anew in each epoch, so that a later one may have larger batches."""
 
     count: int
 

@@ -152,13 +152,16 @@ class Batches(ABC, Generic[Plan, BatchType]):
     def sample(self, most: int) -> list[BatchType]:
         """Return at most this number of batches, spread over the current epoch, without advancing in it.
 
-        The last is among them if there are at least two: it may be smaller than the others.
+        Those of `_find_unusual` are among them if there is room for more than one batch.
         """
         plan = self.plan()
-        chosen = [*range(0, len(plan), -(-len(plan) // most))]
-        if most > 1 and chosen:
-            chosen = [*chosen[: most - 1], *({len(plan) - 1} - {*chosen[: most - 1]})]
-        return [self._collate(plan, index) for index in chosen]
+        unusual = [*dict.fromkeys(self._find_unusual(plan))][: max(0, most - 1)]
+        spread = range(0, len(plan), max(1, -(-len(plan) // (most - len(unusual)))))
+        return [self._collate(plan, index) for index in sorted({*spread, *unusual})]
+
+    def _find_unusual(self, plan: Plan) -> Iterable[int]:
+        """Return batches that others do not resemble: the last, which may be smaller."""
+        return [len(plan) - 1] if len(plan) else []
 
     def state(self) -> dict[str, Any]:
         """Return the position and the settings that it depends on, ready for JSON."""

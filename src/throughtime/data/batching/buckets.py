@@ -176,6 +176,12 @@ class Buckets:
         """Return batches of pair numbers by increasing source length, always the same."""
         return self._cut(self._sort_by_lengths(self.width, self._targets, np.arange(len(self._sources))))
 
+    def find_longest(self, plan: RaggedIds, count: int = 8) -> list[int]:
+        """Return the numbers of the batches with the longest rows, this many by either side."""
+        sides = (side.take(plan.flat) for side in (self._sources, self._targets))
+        longest = [np.maximum.reduceat(side, plan.offsets[:-1]) for side in sides]
+        return [int(number) for one in longest for number in np.argsort(-one, kind="stable")[:count]]
+
     def plan_shuffled(self, generator: np.random.Generator, jitter: float) -> RaggedIds:
         """Return batches of pair numbers in random order, with pairs of equal lengths in random order too.
 
@@ -318,3 +324,6 @@ class BucketedBatches(Batches[RaggedIds, BatchType]):
         if not self._shuffle:
             return self._buckets.plan_in_order()
         return self._buckets.plan_shuffled(draws(self._seed, epoch), self._jitter)
+
+    def _find_unusual(self, plan: RaggedIds) -> Iterable[int]:
+        return [*super()._find_unusual(plan), *self._buckets.find_longest(plan)]

@@ -118,6 +118,7 @@ class MaskedBatch(Batch):
         "labels": ("targets",),
     }
     fillings: ClassVar = {"labels": IGNORED, "lengths": 1}
+    drawn_axes: ClassVar = ("masks", "targets")
 
     ids: Tensor
     lengths: Tensor

@@ -52,6 +52,8 @@ class PaddedShapes:
             return np.asarray(sum(shapes[..., own].prod(-1) for own in tensors))
 
         shapes = merge_shapes(found, counts, count_elements, most)
+        for axis in batches[0].drawn_axes:
+            shapes[:, axes.index(axis)] += leave_room(shapes, axes.index(axis))
         return cls(axes, shapes[np.argsort(count_elements(shapes), kind="stable")])
 
     def find(self, batch: Batch) -> Mapping[str, int] | None:
@@ -81,6 +83,19 @@ def round_rows(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     halves = float(numbers.max()) / 2.0 ** np.arange(64)
     grid = np.unique(np.ceil(np.concatenate([halves, 0.75 * halves])).astype(np.int64))
     return np.where(numbers > 0, grid[np.searchsorted(grid, numbers)], 0)
+
+
+def leave_room(shapes: Sizes, axis: int) -> NDArray[np.int64]:
+    """Return what to add to an axis whose sizes are drawn: five standard deviations, for the largest shapes.
+
+    A batch that no shape holds is not replayed, and takes many times as long. Those that exceed a smaller
+    shape are padded to a larger one.
+
+    >>> leave_room(np.array([[10, 64, 100], [20, 64, 225], [15, 64, 121]]), 2).tolist()
+    [0, 75, 0]
+    """
+    larger = np.all(shapes[:, None] <= shapes, axis=2).sum(axis=1) > 1  # some other shape holds it
+    return np.where(larger, 0, np.ceil(5 * np.sqrt(shapes[:, axis]))).astype(np.int64)
 
 
 def merge_shapes(
