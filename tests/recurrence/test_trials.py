@@ -14,7 +14,7 @@ from throughtime.recurrence import calibration, choice, scan, trials
 from throughtime.recurrence.backend import BACKEND as REFERENCE
 from throughtime.recurrence.choice import choose_backend
 from throughtime.recurrence.costs import DEFAULTS
-from throughtime.recurrence.persistent import Persistent
+from throughtime.recurrence.persistent import Persistent, forget_programs
 
 X = torch.zeros(9, 3, 4)
 
@@ -175,6 +175,8 @@ def test_on_a_gpu_a_kernel_that_does_not_compile_is_passed_over(monkeypatch):
     def fail(*_):
         raise ThroughtimeError("a GPU kernel did not compile")
 
+    driver._build_once.cache_clear()  # another test may have loaded the same kernel
+    forget_programs()
     monkeypatch.setattr(driver, "machine_code", fail)
     monkeypatch.setattr(calibration, "get_rates", lambda device: DEFAULTS)
     cell = GRU(16, 27).to("cuda", torch.bfloat16)  # in float32 torch is faster for such small layers

@@ -66,9 +66,8 @@ def arrange(
         plan = best(task, multiprocessors * (FOR_PRODUCTS - 1) // FOR_PRODUCTS // layers, shared)
         if plan is not None:
             time = steps * sum(estimate_step(task, plan))
-            most = (
-                time / SHORTEST_OF_LARGE if _count_bytes(task, layers, steps) > LARGEST else steps / SHORTEST
-            )
+            large = 2 * _count_bytes(task, layers, steps) > LARGEST  # it may be more: this is an estimate
+            most = time / SHORTEST_OF_LARGE if large else steps / SHORTEST
             found += [Arrangement(plan, spans) for spans in SPANS if 1 < spans <= most]
     return min(found, key=lambda one: one.estimate(task, layers, steps), default=None)
 
