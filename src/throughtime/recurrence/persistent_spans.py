@@ -18,7 +18,7 @@ SPANS = (1, 2, 3, 4, 6, 8, 12, 16)
 SHORTEST, SHORTEST_OF_LARGE = 4, 60.0
 """Minimum number of steps of a span; and its minimum time, in microseconds on an H200, in a call that is not
 replayed when it is called: there the host launches each span."""
-LARGEST = 64 << 20
+LARGEST = 128 << 20
 """Bytes of memory of a call that is replayed: those that need more keep the GPU busy for longer."""
 FOR_PRODUCTS = 8
 """One multiprocessor in this number is left to the products between the layers."""
