@@ -113,7 +113,7 @@ def estimate_step(task: KernelTask, plan: Plan) -> StepCost:
     """Return the expected time of a step: first it waits, then it multiplies."""
     tasks, traffic = -(-plan.tasks // plan.warps), 0.0
     if plan.alone:
-        latency = ALONE_LOADED * task.loaded * tasks
+        latency = ALONE_LOADED * task.num_loaded * tasks
     else:
         latency = SPLITTING * (plan.split > 1) + UNFILLED * (plan.units % 16 > 0)
     for gates, depth, held, staged in zip(

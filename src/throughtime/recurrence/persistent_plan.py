@@ -59,7 +59,7 @@ class KernelTask:
         return 1 if self.backward else self.form.num_fed_gates
 
     @property
-    def loaded(self) -> int:
+    def num_loaded(self) -> int:
         """Number of values per unit that a step needs from memory."""
         kept = {Form.TANH: 1, Form.RELU: 1, Form.GRU_BEFORE: 2}.get(self.form, 3) if self.backward else 0
         return self.form.gates + kept
@@ -142,13 +142,13 @@ class Plan:
         tiles = self.tiles(task.tiles)
         if self.alone:
             shares = self.parts * self.rows * (tiles * self.groups * 8 + 2) * 8
-            pitch = (-(-self.kept(task) * task.kind.size // CHUNK) | 1) * CHUNK
-            later = STEPS_AHEAD * task.loaded * self.tasks * LANES * 2 * task.kind.size
+            pitch = (-(-self.count_kept(task) * task.kind.size // CHUNK) | 1) * CHUNK
+            later = STEPS_AHEAD * task.num_loaded * self.tasks * LANES * 2 * task.kind.size
             return shares + running + ends + self.rows * pitch + later
         return self.warps * tiles * (self.rows // 8) * 2 * LANES * 8 + running + ends
 
-    def kept(self, task: KernelTask) -> int:
-        """Numbers in a row that a block with all units hands on to its next product."""
+    def count_kept(self, task: KernelTask) -> int:
+        """Return how many numbers a row has that a block with all units hands on to its next product."""
         if not self.alone:
             return 0
         return task.width * (task.form.gates if task.backward else 1 + (task.form is Form.GRU_BEFORE))
@@ -173,7 +173,7 @@ class Plan:
         """The constants that the source of the kernel needs."""
         own = {name.upper(): int(value) for name, value in asdict(self).items() if name != "pause"}
         values = {"CELL": int(task.form), "KIND": int(task.kind), "WIDTH": task.width}
-        values |= {"DIRECTIONS": task.directions, "KEPT": self.kept(task), "LOADED": task.loaded}
+        values |= {"DIRECTIONS": task.directions, "KEPT": self.count_kept(task), "LOADED": task.num_loaded}
         return {**values, **own, "SHARED_BYTES": self.shared_bytes(task)}
 
 
