@@ -67,7 +67,7 @@ def pretended(emulated, monkeypatch):
     waits: list[int] = []
     monkeypatch.setattr(Event, "reached", reached)
     monkeypatch.setattr(torch.cuda, "Event", Event)
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda: waits.append(1))
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: waits.append(1))
     monkeypatch.setattr(upload, "is_available", lambda device: True)
     monkeypatch.setattr(upload, "can_upload", lambda memory: True)
     return reached, waits

@@ -89,6 +89,29 @@ def test_no_step_runs_after_the_last_row_has_ended(seed):
     assert len(steps) == max(len(one.path) for [one] in found) < 90
 
 
+class DoneAtOnce:
+    """An event of a GPU that has done everything that was launched, when the host asks."""
+
+    def record(self, stream=None):
+        pass
+
+    def synchronize(self):
+        pass
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_gpu_that_is_ahead_of_the_host_ends_no_search_too_early(seed, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: None)
+    model, prompts = Pairs(9, 4, seed=2, sharpness=0.5), [[n] for n in range(9)]
+    strategy = Sampling(END, seed=seed)
+    rows, started = strategy.begin_fixed(9, 90), model.start(prompts)
+    search = RecordedSearch(FixedSearch(strategy, [], END, rows, started, 90))
+    search._events.extend([DoneAtOnce(), DoneAtOnce()])
+    search.search.begin(rows, started)
+    found = read_results(search.search, strategy, rows.live.numpy(), 9, search.run(model, 90))
+    same(found, generate(model, prompts, Sampling(END, seed=seed), max_new_tokens=90))
+
+
 class Custom(EncoderDecoder):
     """A network of one's own, which reads something else than its prompts."""
 

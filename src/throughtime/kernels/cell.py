@@ -41,7 +41,7 @@ def advance(from_input: Tensor, from_state: Tensor, state: State, bias: Tensor |
         return None
     kind, units = KINDS.get(from_input.dtype), state[0].shape[1]
     exact = [*state, *([] if bias is None else [bias])]
-    if kind is None or from_state.dtype != from_input.dtype or units % 2:
+    if kind is None or from_state.dtype != from_input.dtype or units % 2 or not len(from_input):
         return None
     if any(part.dtype != torch.float32 or not part.is_contiguous() for part in exact):
         return None

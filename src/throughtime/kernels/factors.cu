@@ -6,7 +6,7 @@
 
 struct Factor {
     const char* given;      // [rows, size]
-    const float* bias;      // [rows], of which the columns are a rounded part and the rest; none: they are ones
+    const float* bias;      // [rows], as two columns, a rounded part and the rest; if null, both are ones
     char* made;             // [.., pitch]
     long long rows, size;   // past them there is padding
     long long added;        // columns for a bias: 2 or none

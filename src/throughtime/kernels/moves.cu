@@ -49,8 +49,8 @@ INLINE void write(const Move& move, long long at, word value) {
     else reinterpret_cast<unsigned short*>(move.to)[at] = (unsigned short)value;
 }
 
-// Sums of float32, always in the same order, into elements or into float32. A warp has 32 columns of a row: more blocks than a copy has, since a
-// thread reads as many numbers for each that it writes.
+// Sums of float32, always in the same order, into elements or into float32. A warp has 32 columns of a row. There are
+// more blocks than for a copy, since a thread reads several numbers for each one that it writes.
 INLINE void add_parts(const Move& move, int block) {
     const int across = ((int)move.columns + 31) / 32, down = ((int)move.rows + WARPS - 1) / WARPS;
     const int row = block / across % down * WARPS + thread_number() / 32;

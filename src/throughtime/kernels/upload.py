@@ -49,6 +49,7 @@ class Uploads:
     """
 
     def __init__(self) -> None:
+        self._device: torch.device | None = None
         self._latest: list[Tensor] = []
         self._marked: deque[tuple[torch.cuda.Event, list[Tensor]]] = deque()
 
@@ -58,6 +59,7 @@ class Uploads:
             into.copy_(memory, non_blocking=True)
             return
         upload(into, memory)
+        self._device = into.device
         self._latest.append(memory)
         if len(self._latest) == TOGETHER:
             event = torch.cuda.Event()
@@ -71,7 +73,7 @@ class Uploads:
         """Wait for the copies that the GPU has not begun."""
         if self._latest or self._marked:
             with contextlib.suppress(RuntimeError):  # a GPU that has failed reads nothing any more
-                torch.cuda.synchronize()
+                torch.cuda.synchronize(self._device)
 
 
 @functools.cache

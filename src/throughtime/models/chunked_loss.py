@@ -142,7 +142,7 @@ class _SummedSurprisal(torch.autograd.Function):
 
 
 def _collect_sums(*given: Any) -> tuple[Tensor | None, Tensor]:
-    """The sum of the surprisals that `_collect` finds, if it is another one, and that of smoothed ones."""
+    """The sum of the surprisals that `_collect` finds (None if nothing is smoothed), and of smoothed ones."""
     *_, smoothing = given
     surprisals, excess = _collect(*given)
     if excess is None:

@@ -95,7 +95,8 @@ class ContextDecoder(Decoder):
 
     def run(self, inputs: Tensor, state: State, memory: Memory) -> DecoderOutput:
         """Read a whole target in one scan."""
-        outputs, reached = self.stack(self._input(inputs, memory.kept[0] if self.context else None), state)
+        context = None if self.context is None else memory.kept[0]
+        outputs, reached = self.stack(self._input(inputs, context), state)
         return DecoderOutput(self._output(outputs), reached)
 
     def _output(self, outputs: Tensor) -> Tensor:

@@ -12,13 +12,12 @@ from torch.nn import functional
 
 from throughtime.cells.base import Ops, no_graph
 from throughtime.errors import InputError
+from throughtime.kernels.softmax import IGNORED as IGNORED
 from throughtime.registry import Registry
 
 if TYPE_CHECKING:
     from throughtime.models.chunked_loss import SurprisalSums
 
-IGNORED = -100
-"""The label of rows that have no target, by torch's convention."""
 SOFTMAX_ROWS = 32  # fit into the cache of a CPU
 # Words of one product on a CPU: in such pieces the logits of 33,278 words take 0.7 of one product's time.
 CPU_WORDS = 2048
@@ -54,7 +53,7 @@ class Head(nn.Module, ABC):
         """ln P of every word. [N, H] -> [N, V]"""
 
     def scores(self, hidden: Tensor) -> Tensor:
-        """`log_probs`, which may be of less precision, and less some number in each row."""
+        """`log_probs` up to a constant in each row, perhaps in lower precision, for searches."""
         return self.log_probs(hidden)
 
     def graph_log_probs(self, ops: Ops, hidden: str) -> str:

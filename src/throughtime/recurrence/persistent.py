@@ -89,8 +89,10 @@ class Persistent:
 
     torch launches several kernels per step, each of which reads the recurrent weights from memory. Here every
     multiprocessor holds the weights of some units for the whole sequence, and exchanges the state with the
-    others through the cache (`kernels/product.cuh` explains how). The product with the input before the loop
-    and the gradients of the weights after it are single products. Sums and the memory of an LSTM are float32.
+    others through the cache (`kernels/product.cuh` explains how); all weights of a small layer fit on one,
+    which exchanges nothing. The product with the input before the loop is a single product. So are the
+    gradients of large weights after it; those of small ones are one launch. Sums and the memory of an LSTM
+    are float32.
     """
 
     name = "persistent"

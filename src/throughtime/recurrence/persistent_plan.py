@@ -136,7 +136,8 @@ class Plan:
     def working_bytes(self, task: KernelTask) -> int:
         """Bytes of shared memory without weights.
 
-        These are partial sums of the warps, running values, row lengths, and rows to hand on.
+        These are partial sums of the warps, running values and row lengths; if a block is alone, also rows to
+        hand on and what the next steps need from memory.
         """
         ends, running = -(-self.passes * self.rows // 4) * 16, 2 * self.passes * self.tasks * LANES * 8
         tiles = self.tiles(task.tiles)

@@ -321,9 +321,10 @@ def make_place(device: int) -> tuple[Any, Any]:
 
 def count_bytes(call: Call) -> int:
     """Return the memory of a recording, roughly: the programs' tensors and the inputs."""
-    numbers = sum(math.prod(shape) for shape, _ in build_forward(call).shapes)
+    shapes = [*build_forward(call).shapes]
     if call.keeps:
         given = (True,) * (1 + call.cells * call.form.parts)
         wanted = (True,) * (1 + call.cells * len(OWN))
-        numbers += sum(math.prod(shape) for shape, _ in build_backward(call, given, wanted).shapes)
-    return (numbers + call.steps * call.batch * call.inputs) * call.kind.size
+        shapes += build_backward(call, given, wanted).shapes
+    sizes = (math.prod(shape) * (4 if float32 else call.kind.size) for shape, float32 in shapes)
+    return sum(sizes) + call.steps * call.batch * call.inputs * call.kind.size

@@ -162,7 +162,7 @@ class Beam:
         return Decision(row, token, log_prob, chosen.ended.flatten(), chosen.going_on.flatten(), chosen.best)
 
     def fuse(self, search: FixedSearch, log_probs: Tensor) -> BeamStep | None:
-        """Return two kernels that `decide` and write the history of a search; None if they do not fit it."""
+        """Return kernels that `decide` and write the history of a search; None if they do not fit it."""
         reach, bound = Reach.NEXT if self.eager else Reach.BOUND, 1.0
         if self.max_length is not None:
             bound = self.max_length**self.length_penalty

@@ -95,7 +95,8 @@ def recording_key(strategy: object) -> Hashable | None:
     for kind in type(strategy).__mro__:
         if "decide" in vars(kind):
             own: Hashable | None = getattr(strategy, "recording_key", None)
-            return None if own is None else (type(strategy), own)
+            complete = all(hasattr(strategy, name) for name in ("begin_fixed", "score", "n_best"))
+            return (type(strategy), own) if complete and own is not None else None
         if vars(kind).keys() & CHOOSING:
             break
     return None
@@ -106,7 +107,7 @@ class LogitModel(StepModel, Protocol):
     """A step model that can leave the softmax to a kernel."""
 
     def step_scores(self, last: Tensor, state: State, memory: Memory) -> Step:
-        """Like `step`, but `log_probs` may be of less precision, and less some number in each row."""
+        """Like `step`, but `log_probs` up to a constant in each row, perhaps in lower precision."""
         ...
 
 
@@ -117,7 +118,7 @@ def leaves_softmax(model: StepModel) -> bool:
 
 def stands_for(owner: object, fast: str, plain: str) -> bool:
     """Whether a method does what another one does: its class, or one above it, changed both or neither."""
-    if plain in vars(owner):
+    if plain in getattr(owner, "__dict__", {}):
         return False
     kind = next(one for one in type(owner).__mro__ if {fast, plain} & vars(one).keys())
     return fast in vars(kind)
@@ -156,7 +157,11 @@ class FixedSearch:
         self.follows = False
         """Whether a row may continue another one."""
         self.reached = torch.zeros((), dtype=torch.long, pin_memory=last.is_cuda)
-        """The number of tokens after which a row lived, which the device tells the host at each step."""
+        """The highest number of tokens after which a row lived, which the device tells the host at each step.
+
+        It never falls: when the host reads it, the device may have done later steps.
+        """
+        self._lived = torch.zeros((), dtype=torch.long, device=device)  # the same, on the device
         self.nothing_left: dict[int, Hypotheses] = {}
         """What is left of this number of sentences when all have ended, for `finish`."""
         self._beside: Any = torch.cuda.Stream(device) if last.is_cuda else None
@@ -167,6 +172,7 @@ class FixedSearch:
         """Take over the beginning of a search; the host does not wait for the device."""
         last, state, memory = started
         self.reached.zero_()
+        self._lived.zero_()
         self._packed.hold(rows)
         self._packed.send()
         for own, new in zip(self.memory.kept, memory.kept, strict=True):
@@ -194,7 +200,8 @@ class FixedSearch:
         if kernels is None or not kernels.follow(state, self.state):
             self._follow(state, row)
         if kernels is None:
-            self.reached.copy_(self.rows.live.any() * self.rows.length, non_blocking=True)
+            torch.maximum(self._lived, self.rows.live.any() * self.rows.length, out=self._lived)
+            self.reached.copy_(self._lived, non_blocking=True)
 
     def _follow(self, state: Sequence[Tensor], row: Tensor | None) -> None:
         """Take over the states of the rows that are continued, and count the step."""

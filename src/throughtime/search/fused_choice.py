@@ -1,4 +1,4 @@
-"""The choice of a step with two kernels on an NVIDIA GPU, in place of many small operations of torch."""
+"""The choice of a step with kernels on an NVIDIA GPU, in place of many small operations of torch."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class Learner:
 
     def update(self, batches: Sequence[Batch], count: int) -> None:
         """Take one step of the optimiser, on batches with `count` targets over all processes."""
-        with expecting_graphs():  # also without graphs, so that `capture` does not change results
+        with expecting_graphs():  # also without graphs, so that `capture` changes results by rounding only
             if self.cuda_graphs is not None:
                 (batch,) = batches
                 batch.write_header(count, self._rate)
@@ -132,7 +132,7 @@ class Learner:
         return _finite_state(finite, carried, before)
 
     def _step(self, total: Tensor, given: int | Header) -> Tensor:
-        """Clip, step and count an update with this loss; if it is not finite, which is returned, skip it."""
+        """Clip, step and count an update with this loss, or skip it. Return whether it is finite."""
         if isinstance(given, Header):
             optimizers.set_rate(self._optimizer, given.rate, self.tally.rate_factor)
         norm = optimizers.clip_gradients(self._parameters, self._clip)

@@ -33,7 +33,7 @@ class Clock:
         self._before = self._inside = 0.0
         # Start and end of each update that is not known to be finished; no start without a pause before it.
         self._events: deque[tuple[torch.cuda.Event | None, torch.cuda.Event]] = deque()
-        # Start and end of finished updates without a pause between them, which `_inside` lacks.
+        # Start and end of finished updates without a pause between them, not yet added to `_inside`.
         self._finished: tuple[torch.cuda.Event, torch.cuda.Event] | None = None
         self._unused: list[torch.cuda.Event] = []  # creating them takes time
         self._stream: torch.cuda.Stream | None = None

@@ -176,7 +176,7 @@ class Buckets:
         """Return batches of pair numbers by increasing source length, always the same."""
         return self._cut(self._sort_by_lengths(self.width, self._targets, np.arange(len(self._sources))))
 
-    def find_longest(self, plan: RaggedIds, count: int = 8) -> list[int]:
+    def find_longest_batches(self, plan: RaggedIds, count: int = 8) -> list[int]:
         """Return the numbers of the batches with the longest rows, this many by either side."""
         sides = (side.take(plan.flat) for side in (self._sources, self._targets))
         longest = [np.maximum.reduceat(side, plan.offsets[:-1]) for side in sides]
@@ -212,7 +212,7 @@ class Buckets:
     ) -> NDArray[np.int64]:
         strips = self._sources // width
         within = np.where(strips % 2 == 0, targets, -targets)
-        if within.dtype.kind == "f":
+        if within.dtype.kind == "f" and len(within):
             # In a third of the time, if no two numbers are the same: then nothing is left to the ties.
             keys = strips * (2 * np.abs(within).max() + 1) + within
             order = np.argsort(keys)
@@ -326,4 +326,4 @@ class BucketedBatches(Batches[RaggedIds, BatchType]):
         return self._buckets.plan_shuffled(draws(self._seed, epoch), self._jitter)
 
     def _find_unusual(self, plan: RaggedIds) -> Iterable[int]:
-        return [*super()._find_unusual(plan), *self._buckets.find_longest(plan)]
+        return [*super()._find_unusual(plan), *self._buckets.find_longest_batches(plan)]

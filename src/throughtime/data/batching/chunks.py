@@ -116,7 +116,7 @@ class BatchChunk:
 
     def finish(self, counts: Numbers) -> list[Any]:
         """Return the batches, which have these counts."""
-        self.words[self._first // WORD] = counts  # the rate beside it is 0
+        self.words[self._first // WORD] = counts  # `write_header` fills in the rest
         memory = self._memory.numpy().data
         pieces = zip(
             self._layouts,

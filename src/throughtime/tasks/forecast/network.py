@@ -46,7 +46,8 @@ class WindowLevel(NamedTuple):
         return values if self.spread is None else values / self.spread
 
     def restore(self, values: Tensor) -> Tensor:
-        """Undo the normalisation of values [..., B]."""
+        """Undo the normalisation of values [..., B]; the result is at least float32."""
+        values = values if values.dtype.itemsize > 2 else values.float()
         values = values if self.spread is None else values * self.spread
         return values if self.offset is None else values + self.offset
 
