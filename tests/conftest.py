@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
@@ -44,6 +45,24 @@ class SkipTestsOfTorch(MetaPathFinder):
 
 if importlib.util.find_spec("torch") is None:
     sys.meta_path.insert(0, SkipTestsOfTorch())
+
+
+EMULATED = ("tests/kernels/", "tests/recurrence/test_persistent", "tests/recurrence/test_weight_gradients")
+"""The tests whose kernels a C++ compiler builds for the CPU, one for each variant of a test."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run one in THROUGHTIME_EMULATED variants of a test of emulated kernels, and at least one of each."""
+    share = int(os.environ.get("THROUGHTIME_EMULATED", "1"))
+    numbers: Counter[str] = Counter()
+    kept, left = [], []
+    for item in items:
+        test = item.nodeid.partition("[")[0]
+        numbers[test] += 1
+        few = not item.nodeid.startswith(EMULATED) or numbers[test] % share == 1 % share
+        (kept if few else left).append(item)
+    items[:] = kept
+    config.hook.pytest_deselected(items=left)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
