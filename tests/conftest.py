@@ -47,7 +47,10 @@ if importlib.util.find_spec("torch") is None:
     sys.meta_path.insert(0, SkipTestsOfTorch())
 
 
-EMULATED = ("tests/kernels/", "tests/recurrence/test_persistent", "tests/recurrence/test_weight_gradients")
+EMULATED = (
+    "tests/kernels/",
+    *(f"tests/recurrence/test_{name}" for name in ("linear", "persistent", "weight")),
+)
 """The tests whose kernels a C++ compiler builds for the CPU, one for each variant of a test."""
 
 
