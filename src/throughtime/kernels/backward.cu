@@ -40,7 +40,7 @@ static_assert(!ALONE || KEPT == GATES * WIDTH, "what is handed on: the gradients
 // memory or q after it.
 constexpr int OUTPUT = GATES, BEFORE = GATES + 1, NOW = GATES + 2;
 constexpr int LEFT = CELL <= RELU ? GATES + 1 : CELL == GRU_BEFORE ? GATES + 2 : GATES + 3;
-static_assert(!ALONE || LOADED == LEFT, "what comes later");
+static_assert(!ALONE || LOADED == LEFT, "what comes later: all that a step needs of the forward pass");
 constexpr int GATES_PITCH = DIRECTIONS * GATES * WIDTH, SLOTS_PITCH = DIRECTIONS * SLOTS * WIDTH;
 constexpr int SLOTS_BYTES = SLOTS_PITCH * ELEMENT;  // from one row of gradients to the next
 
