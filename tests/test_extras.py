@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -22,6 +23,8 @@ from tests.export import untrained
 from tests.forked import run_forked
 from tests.tiny import tiny_data, training
 
+from throughtime.errors import install_command
+
 HIDE = """
 import json, sys
 hidden = set(json.loads(sys.argv.pop(1)))
@@ -31,6 +34,8 @@ class Without:
         self.finder = finder
     def find_spec(self, name, path=None, target=None):
         return None if name.partition(".")[0] in hidden else self.finder.find_spec(name, path, target)
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
 
 sys.meta_path = [Without(finder) for finder in sys.meta_path]
 """
@@ -130,7 +135,7 @@ def test_without_its_extra_a_feature_names_it(extra, language_run, tmp_path):
     code, said = run(COMMAND, "", *command(extra, language_run, tmp_path / "out"))
     assert code == 2
     assert said.startswith("error: ")
-    assert f"pip install 'throughtime[{extra}]'" in said
+    assert install_command("nothing", extra) in said
     assert len(said.splitlines()) == 1
     assert list(tmp_path.iterdir()) == []
 
@@ -140,8 +145,59 @@ def test_an_export_without_onnxruntime_names_the_extra(language_run, tmp_path):
 
     export(language_run, tmp_path / "exported")
     code, said = run(OPEN_EXPORT, "", tmp_path / "exported")
-    assert (code, "pip install 'throughtime[onnx]'" in said) == (1, True)
+    assert (code, install_command("onnxruntime", "onnx") in said) == (1, True)
     assert run(OPEN_EXPORT, "onnx", tmp_path / "exported") == (0, "")
+
+
+ORIGINS = {
+    "an index": (None, ["throughtime[plot]"]),
+    "a checkout": (
+        {"url": "file:///home/me/my%20code", "dir_info": {"editable": True}},
+        ["--editable", "/home/me/my code[plot]"],
+    ),
+    "a folder": ({"url": "file:///home/me/code", "dir_info": {}}, ["/home/me/code[plot]"]),
+    "a wheel": (
+        {"url": "file:///tmp/throughtime-1-py3-none-any.whl", "archive_info": {}},
+        ["throughtime[plot] @ file:///tmp/throughtime-1-py3-none-any.whl"],
+    ),
+    "a repository": (
+        {"url": "https://example.org/it.git", "vcs_info": {"vcs": "git", "commit_id": "c0ffee"}},
+        ["throughtime[plot] @ git+https://example.org/it.git@c0ffee"],
+    ),
+}
+
+
+@pytest.mark.parametrize("origin", ORIGINS)
+def test_an_extra_is_installed_from_where_throughtime_came(origin, monkeypatch):
+    recorded, words = ORIGINS[origin]
+
+    class Distribution:
+        def read_text(self, name):
+            assert name == "direct_url.json"
+            return recorded and json.dumps(recorded)
+
+    monkeypatch.setattr(metadata, "distribution", lambda name: {"throughtime": Distribution()}[name])
+    monkeypatch.setenv("PATH", "")
+    assert shlex.split(install_command("matplotlib", "plot")) == [
+        *[sys.executable, "-m", "pip", "install"],
+        *words,
+    ]
+
+
+def test_in_its_folder_and_its_environment_the_command_is_short(monkeypatch, tmp_path):
+    class Distribution:
+        def read_text(self, name):
+            return json.dumps({"url": tmp_path.as_uri(), "dir_info": {"editable": True}})
+
+    monkeypatch.setattr(metadata, "distribution", lambda name: Distribution())
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    monkeypatch.chdir(tmp_path)
+    assert install_command("matplotlib", "plot") == "pip install --editable '.[plot]'"
+
+
+def test_without_an_installation_only_the_package_is_named(monkeypatch):
+    monkeypatch.setattr(metadata, "distribution", lambda name: metadata.Distribution.from_name("absent-name"))
+    assert install_command("matplotlib", "plot").endswith("pip install matplotlib")
 
 
 @pytest.mark.parametrize("extra", ["plot", "onnx"])

@@ -197,7 +197,7 @@ def check_refusals(folder: Path) -> int:
     }
     for extra, words in commands.items():
         done = subprocess.run(["throughtime", *words], capture_output=True, text=True, check=False)
-        sentence = f"pip install 'throughtime[{extra}]'"
+        sentence = f"throughtime[{extra}] @ file:"
         assert done.returncode == 2, done
         assert sentence in done.stderr, done.stderr
         assert len(done.stderr.splitlines()) == 1, done.stderr

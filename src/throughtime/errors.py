@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import json
+import os
+import shlex
+import shutil
+import sys
 from collections.abc import Iterable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 
 class ThroughtimeError(Exception):
@@ -41,20 +49,43 @@ class InputError(ThroughtimeError, ValueError):
 
 
 class MissingPackageError(ThroughtimeError):
-    """A feature needs an optional package that is not installed; the message names the extra to install.
+    """A feature needs an optional package that is not installed; the message says how to install its extra.
 
     >>> raise MissingPackageError("drawing a picture", "matplotlib", extra="plot")
     Traceback (most recent call last):
     throughtime.errors.MissingPackageError: drawing a picture needs matplotlib, which is not installed;
-    run: pip install 'throughtime[plot]'
+    run: ...pip install ...[plot]...
     """
 
     exit_code = 2
 
     def __init__(self, feature: str, package: str, *, extra: str) -> None:
-        super().__init__(
-            f"{feature} needs {package}, which is not installed; run: pip install 'throughtime[{extra}]'"
-        )
+        command = install_command(package, extra)
+        super().__init__(f"{feature} needs {package}, which is not installed; run: {command}")
+
+
+def install_command(package: str, extra: str) -> str:
+    """Return the command that adds an extra to throughtime as it was installed.
+
+    pip records where a distribution came from: an index, a folder (perhaps as an editable checkout), or the
+    address of an archive or a repository. Where throughtime is not installed, only the package is named.
+    """
+    pip = [sys.executable, "-m", "pip", "install"]
+    if shutil.which("pip") == str(Path(sys.executable).with_name("pip")):
+        pip = ["pip", "install"]
+    try:
+        origin = json.loads(metadata.distribution("throughtime").read_text("direct_url.json") or "{}")
+    except metadata.PackageNotFoundError:
+        return shlex.join([*pip, package])
+    url = origin.get("url", "")
+    if "dir_info" in origin:
+        folder = url2pathname(urlsplit(url).path)
+        folder = os.curdir if Path(folder) == Path.cwd() else folder
+        editable = ["--editable"] * bool(origin["dir_info"].get("editable"))
+        return shlex.join([*pip, *editable, f"{folder}[{extra}]"])
+    if "vcs_info" in origin:
+        url = f"{origin['vcs_info']['vcs']}+{url}@{origin['vcs_info']['commit_id']}"
+    return shlex.join([*pip, f"throughtime[{extra}] @ {url}" if url else f"throughtime[{extra}]"])
 
 
 class DamagedModelError(ThroughtimeError):

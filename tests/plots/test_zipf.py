@@ -85,7 +85,7 @@ def test_an_unknown_suffix_is_refused_and_nothing_written(tmp_path: Path) -> Non
 
 def test_without_matplotlib_one_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with refuses("'throughtime[plot]'", error=ThroughtimeError), figure():
+    with refuses("[plot]", error=ThroughtimeError), figure():
         pass
 
 

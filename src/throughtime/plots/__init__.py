@@ -1,6 +1,6 @@
 """Figures of data, models and results: functions return a matplotlib `Figure`; `path=` also writes it.
 
-matplotlib is imported when a figure is drawn, not before; `pip install 'throughtime[plot]'` installs it.
+matplotlib is imported when a figure is drawn, not before; the extra `plot` installs it.
 """
 
 from throughtime.plots.backpropagation import complexity as complexity
