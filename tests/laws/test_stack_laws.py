@@ -121,3 +121,16 @@ def test_gradients_of_a_padded_batch_are_the_sum_of_the_rows(name, bidirectional
     for label, weight in stack.named_parameters():
         alone = torch.zeros_like(weight) if weight.grad is None else weight.grad
         assert_close(together[label], alone)
+
+
+@every_cell
+@every_option
+@both_ways
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_a_sequence_without_a_batch_equals_a_batch_of_one_row(name, extras, bidirectional, batch_first):
+    stack = built(name, **extras, bidirectional=bidirectional, batch_first=batch_first)  # R122
+    x, start = drawn(stack, 6, 1)
+    whole, last = stack(x.transpose(0, 1) if batch_first else x, start, torch.tensor([5]))
+    y, state = stack(x[:, 0], tuple(part[0] for part in start), torch.tensor(5))
+    assert_close(y, whole.squeeze(0 if batch_first else 1))
+    assert_close(state, tuple(part[0] for part in last))

@@ -191,7 +191,7 @@ def test_mistakes_are_named():
     with refuses("x", "[3, 2, 5]", "[time, batch, 4]"):
         stack(torch.randn(3, 2, 5))
     with refuses("x", "[batch, time, 4]"):
-        Stack("lstm", 4, 6, batch_first=True)(torch.randn(3, 4))
+        Stack("lstm", 4, 6, batch_first=True)(torch.randn(3, 5))
     with refuses("state", "[[2, 6], [2, 6]]"):
         stack(torch.randn(3, 2, 4), torch.zeros(2, 6))
     with refuses("x", "[batch, 4]"):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.refusals import refuses
+from tests.refusals import lacks, refuses
 from torch import nn
 from torch.nn import functional
 
+from throughtime.errors import InputError
 from throughtime.layers.stack import Stack
 from throughtime.models.heads import IGNORED, SoftmaxHead
 from throughtime.tasks.fill.config import FillConfig
@@ -195,3 +196,52 @@ def test_steps_that_are_not_hidden_are_asked_of_beside_only():
         model(torch.ones(4, 1, dtype=torch.int64), torch.tensor([0]), None, torch.tensor([1, 2]))
     with refuses("stack", 2):
         MaskedSteps(Stack("gru", 4, 4, 2, bidirectional=True), SoftmaxHead(8, 3), beside=True)
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_boolean_mask_names_the_same_steps(batch_first, beside):  # R122
+    torch.manual_seed(8)
+    stack = Stack("gru", 6, 4, bidirectional=True, batch_first=batch_first)
+    model = MaskedSteps(stack, SoftmaxHead(8, 5), beside=beside).eval()
+    mask = torch.zeros(5, 3, dtype=torch.bool)  # [time, batch]
+    mask[4, 0] = mask[1, 2] = mask[2, 2] = True
+    x = torch.randn(5, 3, 6)
+    if batch_first:
+        mask, x = mask.T.contiguous(), x.transpose(0, 1).contiguous()
+    steps = [(4, 0), (1, 2), (2, 2)] if batch_first else [(1, 2), (2, 2), (4, 0)]  # the order of x[mask]
+    places = torch.tensor([step * 3 + row for step, row in steps])
+    assert torch.equal(model.log_probs(x, mask), model.log_probs(x, places))
+    labels = torch.tensor([0, 1, 2])
+    assert torch.equal(model.loss(x, mask, labels), model.loss(x, places, labels))
+    if beside:
+        assert torch.equal(model(x, mask, None, mask), model(x, places, None, places))
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize(
+    ("places", "facts"),
+    [
+        (torch.tensor([3, 15]), (15, 0, 14)),
+        (torch.tensor([16]), (16, 0, 14)),
+        (torch.tensor([-1]), (-1, 0, 14)),
+        (torch.tensor([3.0]), ("torch.float32", "[N]")),
+        (torch.tensor([[3]]), ("[1, 1]", "[N]")),
+        (torch.ones(4, 3, dtype=torch.bool), ("[4, 3]", "torch.bool")),
+    ],
+)
+def test_steps_that_the_sequences_do_not_have_are_refused(batch_first, places, facts):  # R122
+    stack = Stack("gru", 6, 4, bidirectional=True, batch_first=batch_first)
+    x = torch.randn(3, 5, 6) if batch_first else torch.randn(5, 3, 6)
+    ids = torch.randint(2, 9, x.shape[:2])
+    tokens = MaskedTokens(nn.Embedding(9, 6), stack, SoftmaxHead(8, 9), mask_id=1)
+    steps = MaskedSteps(stack, SoftmaxHead(8, 5), beside=True)
+    for run in (
+        lambda: tokens.log_probs(ids, places),
+        lambda: steps.log_probs(x, places),
+        lambda: steps(x, torch.tensor([3]), None, places),
+    ):
+        with pytest.raises(InputError) as caught:
+            run()
+        assert caught.value.where in ("places", "asked")
+        assert not lacks(str(caught.value), *facts)

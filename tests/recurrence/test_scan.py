@@ -7,7 +7,7 @@ import pytest
 import torch
 from tests.refusals import refuses
 
-from throughtime.cells import GRU, LSTM, RNN, MinGRU
+from throughtime.cells import CELLS, GRU, LSTM, RNN, MinGRU
 from throughtime.layers.stack import Stack
 from throughtime.recurrence import scan
 from throughtime.recurrence.scan import reversal
@@ -17,7 +17,16 @@ from throughtime.recurrence.scan import reversal
     ("words", "facts"),
     [
         ({"x": torch.zeros(7, 2, 15)}, ("x", "[7, 2, 15]", "[time, batch, 16]")),
-        ({"x": torch.zeros(7, 16)}, ("x", "[7, 16]")),
+        ({"x": torch.zeros(7, 15)}, ("x", "[7, 15]", "[time, batch, 16]", "[time, 16]")),
+        ({"x": torch.zeros(16)}, ("x", "[16]", "[time, 16]")),
+        (
+            {"x": torch.zeros(7, 16), "state": (torch.zeros(1, 32),) * 2},
+            ("state", "[[1, 32], [1, 32]]", "[[32], [32]]"),
+        ),
+        ({"x": torch.zeros(7, 16), "state": ([0.0], [0.0])}, ("state", "[[32], [32]]")),
+        ({"x": torch.zeros(7, 16), "lengths": torch.tensor([3, 2])}, ("lengths", "[1]")),
+        ({"x": torch.zeros(7, 16), "lengths": torch.tensor(8)}, ("lengths", "8", "0", "7")),
+        ({"x": torch.zeros(7, 16), "carry": torch.ones(6)}, ("carry", "[time, batch]", "[7, 1]")),
         ({"x": torch.zeros(0, 2, 16)}, ("x", "[0, 2, 16]")),
         (
             {"x": torch.zeros(7, 2, 16, dtype=torch.float64)},
@@ -73,7 +82,38 @@ def test_batch_first_turns_inputs_and_outputs():  # R38
     assert (y.shape, h.shape) == ((3, 5, 20), (3, 20))
     assert torch.equal(y, scan(cell, x.transpose(0, 1)).outputs.transpose(0, 1))
     with refuses("x", "[batch, time, 10]"):
-        scan(cell, torch.randn(3, 10), batch_first=True)
+        scan(cell, torch.randn(3, 5, 9), batch_first=True)
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_a_sequence_without_a_batch_equals_a_batch_of_one_row(name):  # R122
+    cell = CELLS[name](8, 16)
+    x, carry = torch.randn(5, 8), torch.rand(5)
+    start = tuple(torch.randn(size) for size in cell.state_sizes)
+    rows = tuple(part[None] for part in start)
+    for options, batched in (
+        ({}, {}),
+        ({"state": start, "reverse": True}, {"state": rows, "reverse": True}),
+        ({"state": start, "carry": carry}, {"state": rows, "carry": carry[:, None]}),
+        ({"lengths": torch.tensor(3)}, {"lengths": torch.tensor([3])}),
+        ({"batch_first": True}, {}),
+    ):
+        y, state = cell(x, **options)
+        outputs, last = cell(x[:, None], **batched)
+        torch.testing.assert_close(y, outputs[:, 0], rtol=0, atol=0)
+        assert [part.shape for part in state] == [part.shape for part in start]
+        torch.testing.assert_close(state, tuple(part[0] for part in last), rtol=0, atol=0)
+
+
+def test_a_cell_without_a_batch_equals_torch():  # R122
+    module = torch.nn.GRU(8, 16)
+    x, h = torch.randn(5, 8), torch.randn(16)
+    expected, (last,) = module(x, h[None])
+    stack = Stack.from_torch(module)
+    for run in (stack, stack.layers[0].from_left):
+        y, (state,) = run(x, h)
+        torch.testing.assert_close(y, expected)
+        torch.testing.assert_close(state, last)
 
 
 def test_reversal_swaps_inside_each_length():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import torch
@@ -22,7 +23,7 @@ from throughtime.layers.layer import (
 from throughtime.recurrence.backend import Result
 from throughtime.recurrence.choice import are_alike, prefers_one_call
 from throughtime.recurrence.flat_weights import flatten
-from throughtime.recurrence.scan import scan, scan_layers
+from throughtime.recurrence.scan import run_single, scan, scan_layers
 
 if TYPE_CHECKING:
     from throughtime.cells.exchange import TorchRecurrence
@@ -148,8 +149,13 @@ class Stack(nn.Module):
     ) -> Result:
         """Run all layers through all steps: outputs [T, B, H] of the last layer, and the last state of all.
 
-        With `batch_first` x and the outputs are [B, T, ...]; states and `carry` [T, B] are as in `scan`.
+        With `batch_first` x and the outputs are [B, T, ...]; states and `carry` [T, B] are as in `scan`, and
+        so is a sequence [T, I] without a batch.
         """
+        if x.dim() == 2 and x.shape[1] == self.input_size:
+            run = partial(self.forward, backend=backend)
+            axis = 0 if self.batch_first else 1
+            return run_single(run, self.state_sizes, x, state, lengths, carry, axis)
         if self.batch_first:
             self._check_input(x, ("batch", "time"))
             x = x.transpose(0, 1)
@@ -334,6 +340,8 @@ class Stack(nn.Module):
     def _check_input(self, x: Tensor, axes: tuple[str, ...]) -> None:
         if x.dim() != len(axes) + 1 or x.shape[-1] != self.input_size:
             expected = f"[{', '.join(axes)}, {self.input_size}]"
+            if len(axes) == 2:
+                expected += f" or, without a batch, [time, {self.input_size}]"
             raise InputError("x", f"has shape {list(x.shape)}, expected {expected}")
 
     def _check_state(self, batch: int, state: State | Tensor | None) -> State:

@@ -32,6 +32,8 @@ def scan(
 ) -> Result:
     """Run a cell through time; return the outputs [T, B, H] and the last state of each row.
 
+    A single sequence [T, I], without a batch, gives outputs [T, H] and a state [H].
+
     `lengths` [B] are the lengths of the rows: past its length a row keeps its state and its outputs are zero.
     `reverse` reads each row from its own end and returns the outputs in the original order. `carry` [T, B]
     multiplies the gradient that flows from step t back into the state before it. `auto` uses the fastest
@@ -46,6 +48,9 @@ def scan(
         raise InputError("cell", f"is torch's {type(cell).__name__}; convert it with `Stack.from_torch`")
     if not isinstance(x, Tensor):
         raise InputError("x", f"is of type {type(x).__name__}, expected a tensor; use torch.as_tensor")
+    if x.dim() == 2 and x.shape[1] == cell.input_size:
+        run = partial(scan, cell, reverse=reverse, backend=backend)
+        return run_single(run, cell.state_sizes, x, state, lengths, carry)
     if batch_first:
         _check_shape(cell, x, "[batch, time, {}]")
         outputs, last = scan(
@@ -76,6 +81,34 @@ def scan(
         run = partial(_run_reversed if reverse else _run, chosen, cell, lengths=lengths, carry=factors)
         outputs, last = _autocast([cell], x, entering, narrow, run)
     return Result(_append_zeros(outputs, steps), last)
+
+
+def run_single(
+    run: Callable[..., Result],
+    sizes: Sequence[int],
+    x: Tensor,
+    state: State | Tensor | None,
+    lengths: Tensor | None,
+    carry: Tensor | None,
+    axis: int = 1,
+) -> Result:
+    """Run a sequence [T, I] as a batch of one row, and return outputs and state without that batch.
+
+    The state has tensors of these `sizes`, `lengths` is a scalar and `carry` [T]; `axis` is the batch's.
+    """
+    if state is not None:
+        state = (state,) if isinstance(state, Tensor) else tuple(state)
+        if (got := [list(getattr(part, "shape", ())) for part in state]) != (
+            expected := [[size] for size in sizes]
+        ):
+            raise InputError("state", f"has shapes {got}, but x has no batch: expected a tuple of {expected}")
+        state = tuple(part[None] for part in state)
+    if lengths is not None:
+        lengths = torch.as_tensor(lengths)[None]
+    outputs, last = run(
+        x.unsqueeze(axis), state, lengths, carry=None if carry is None else carry.unsqueeze(-1)
+    )
+    return Result(outputs.squeeze(axis), tuple(part[0] for part in last))
 
 
 def _run(
@@ -241,7 +274,7 @@ def _check_shape(
     weights: Mapping[str, Tensor] | None = None,
 ) -> None:
     if x.dim() != 3 or x.shape[2] != cell.input_size:
-        expected = layout.format(cell.input_size)
+        expected = f"{layout.format(cell.input_size)} or, without a batch, [time, {cell.input_size}]"
         raise InputError("x", f"has shape {list(x.shape)}, this cell expects {expected}")
     if not x.numel():
         raise InputError("x", f"has shape {list(x.shape)}: there is no step or no row to run")

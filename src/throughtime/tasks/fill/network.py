@@ -23,7 +23,8 @@ class MaskedModel(nn.Module, ABC):
     .. math:: P(x_t | \text{all but } t) = \text{softmax}(W (\overrightarrow{h}_t, \overleftarrow{h}_t) + b)
 
     `places` [N] are the hidden steps: step t of row b of B rows is t * B + b, counted from 0. This holds for
-    x of shape [T, B, ...] and, with a `batch_first` stack, [B, T, ...].
+    x of shape [T, B, ...] and, with a `batch_first` stack, [B, T, ...]. Or `places` is a boolean mask of the
+    first two dimensions of x, and the steps follow each other as in `x[places]`.
 
     The model hides them itself, in its input. So several layers leak nothing: what the second layer learns
     about step t from its neighbours comes from a first layer that has read the mask there, not the answer.
@@ -63,17 +64,39 @@ class MaskedModel(nn.Module, ABC):
         rows, steps = x.shape[:2]
         return places % rows * steps + places // rows
 
+    def _check_places(self, name: str, x: Tensor, places: Tensor) -> Tensor:
+        """The numbers of some steps, given by these numbers or by a mask; others are refused."""
+        shape = tuple(x.shape[:2])
+        if places.dtype == torch.bool and places.shape == shape:
+            first, second = places.nonzero(as_tuple=True)
+            step, row = (second, first) if self.stack.batch_first else (first, second)
+            return step * shape[0 if self.stack.batch_first else 1] + row
+        if places.dtype not in (torch.int32, torch.int64) or places.dim() != 1:
+            raise InputError(
+                name,
+                f"has shape {list(places.shape)} of {places.dtype}, expected [N] numbers of steps, or a "
+                f"boolean mask {list(shape)}",
+            )
+        # To read them on another device makes the host wait; there, torch refuses these numbers itself,
+        # unless `flat_places` turns them into others.
+        if places.numel() and (places.device.type == "cpu" or self.stack.batch_first):
+            last = shape[0] * shape[1] - 1
+            if (wrong := places[(places < 0) | (places > last)]).numel():
+                raise InputError(name, f"holds {int(wrong[0])}, expected numbers of steps from 0 to {last}")
+        return places
+
     def forward(
         self, x: Tensor, places: Tensor, lengths: Tensor | None = None, asked: Tensor | None = None
     ) -> Tensor:
         """The input of the softmax at each hidden step, or at each step of `asked`, [N, H]."""
+        places = self._check_places("places", x, places)
         vectors = self.hide(x, places)
         outputs = self.stack(vectors, None, lengths).outputs
         if self.beside:
             outputs = join_sides(vectors, outputs, lengths, time=int(self.stack.batch_first))
         elif asked is not None:
             raise InputError("asked", "needs a model with beside=True: the others read what is not hidden")
-        asked = places if asked is None else asked
+        asked = places if asked is None else self._check_places("asked", x, asked)
         rows = outputs.flatten(0, 1).index_select(0, self.flat_places(x, asked))
         return cast(Tensor, self.output_dropout(self.projection(rows)))
 
