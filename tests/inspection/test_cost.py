@@ -137,12 +137,12 @@ def test_growth_needs_two_lengths() -> None:
         measure_layers((64,))
 
 
-README = Path(__file__).parents[2] / "README.md"
+MEASUREMENTS = Path(__file__).parents[2] / "docs" / "measurements.md"
 
 
 @pytest.fixture(scope="module")
 def cells() -> dict[str, CellCost]:
-    """Weights and memory at README's sizes, speed at a tiny one."""
+    """Weights and memory at the sizes of the documented table, speed at a tiny one."""
     return dict(compare_cells(steps=2, batch_size=1, repetitions=1))
 
 
@@ -168,11 +168,11 @@ def test_a_cell_without_such_a_gate_shows_none() -> None:
     assert found["rnn"].left_when_kept is None
 
 
-def test_the_table_of_the_readme_is_reproduced(cells: dict[str, CellCost]) -> None:  # R61
+def test_the_documented_table_is_reproduced(cells: dict[str, CellCost]) -> None:  # R61
     number = r" ([\d.,e+-]+) \|"
     for name in COMPARED_CELLS:
-        line = re.search(rf"^\| {name} \|{number * 5}$", README.read_text("utf-8"), re.MULTILINE)
-        assert line is not None, f"README has no line of {name}"
+        line = re.search(rf"^\| {name} \|{number * 5}$", MEASUREMENTS.read_text("utf-8"), re.MULTILINE)
+        assert line is not None, f"docs/measurements.md has no line of {name}"
         weights, biases, _, left, kept = (float(word.replace(",", "")) for word in line.groups())
         own = cells[name]
         assert (weights, biases) == (own.weights, own.biases)
