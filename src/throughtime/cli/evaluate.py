@@ -139,7 +139,9 @@ def evaluate(
     if plot is not None and asked.keys().isdisjoint({"window", "warm_up"}):
         raise InputError("--plot", "needs --window or --warm-up; give one of them too")
     if read_task_name(run) in ("language", "ngram"):
-        model = load_language_model(run, device, asked.pop("others", None), asked.pop("weights", None))
+        model = load_language_model(
+            run, device, asked.pop("others", None), asked.pop("weights", None), choose=True
+        )
     else:
         if "others" in asked:
             asked["others"] = [load_model(other, device, "translate") for other in asked["others"]]

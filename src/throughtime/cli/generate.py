@@ -52,7 +52,7 @@ def generate(
 
       throughtime generate runs/letters "the time " --max-new-tokens 300 --temperature 0.8
 
-      throughtime generate runs/timemachine "time traveller" --with runs/6gram
+      throughtime generate runs/timemachine "time traveller" --with runs/6gram --weights 0.7,0.3
 
       throughtime generate runs/ptb-lstm "the" --search diverse --num-return-sequences 3 --forbid unk
     """

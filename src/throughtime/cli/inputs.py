@@ -44,13 +44,21 @@ def load_model(run: Path, device: str, *tasks: str) -> Any:
     return load(run, device, trust_changed=flags.trust_changed)
 
 
-def load_language_model(run: Path, device: str, others: Sequence[Path] | None, weights: str | None) -> Any:
-    """The language model of a run, interpolated with those of `others`, if there are any."""
+def load_language_model(
+    run: Path, device: str, others: Sequence[Path] | None, weights: str | None, *, choose: bool = False
+) -> Any:
+    """The language model of a run, interpolated with those of `others`, if there are any.
+
+    Only with `choose` may the weights be missing: choosing them opens the data that the folder names.
+    """
     wanted = ("language", "ngram")
     if not others:
         if weights is not None:
             raise InputError("--weights", "needs --with; name the model to interpolate with")
         return load_model(run, device, *wanted)
+    if weights is None and not choose:
+        problem = "is missing; `throughtime evaluate RUN --with OTHER --split valid` shows the best weights"
+        raise InputError("--weights", problem)
     from throughtime.tasks.language.interpolation import interpolate
 
     runs = [run, *others]

@@ -74,7 +74,7 @@ def score(
 
       throughtime score runs/timemachine --prompt "the time" " machine" " traveller"
 
-      throughtime score runs/timemachine --with runs/6gram "the time machine" "the machine time"
+      throughtime score runs/timemachine --with runs/6gram --weights 0.7,0.3 "the time machine"
 
       cat candidates.txt | throughtime score runs/ptb-5gram --json
 

@@ -14,10 +14,6 @@ from throughtime.serve.requests import RefusalError
 from throughtime.tasks import TASKS
 from throughtime.tasks.about import describe_model, find_abilities, source_of, target_of
 from throughtime.tasks.base import load
-from throughtime.tasks.examples import find_examples
-
-EXAMPLE_BYTES = 1_000_000
-"""Bytes of a model's data that are read for examples when a server starts: some ten milliseconds."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +24,6 @@ class Served:
     task: str
     model: Any
     intervals: Any = None  # those that were saved with a forecaster
-    examples: tuple[str, ...] = ()  # texts to try it with
 
     @cached_property
     def abilities(self) -> tuple[str, ...]:
@@ -47,7 +42,7 @@ class Served:
 
     def values(self, *, private: bool = False) -> dict[str, Any]:
         """Its description for clients; a `private` one shows no examples, which are from its data."""
-        examples = () if private else self.examples
+        examples = () if private else self.model.examples
         return describe_model(self.name, self.task, self.model, self.abilities, examples)
 
 
@@ -92,7 +87,9 @@ class Models:
         for run in runs:
             try:
                 served.append(_open(run, device, trust_changed))
-            except Exception as error:  # a broken folder must not keep the others from being served
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as error:  # a broken folder must not keep the others from being served
                 left_out.append(LeftOut(run, _reason(run, error)))
         if left_out and not served:
             if len(left_out) == 1:
@@ -132,7 +129,7 @@ class Models:
         return served
 
 
-def _reason(run: Path, error: Exception) -> str:
+def _reason(run: Path, error: BaseException) -> str:
     """Why a folder cannot be served, in one line that follows its name."""
     if isinstance(error, ThroughtimeError):
         return str(error).removeprefix(f"{run}: ").removeprefix(f"{run}/")
@@ -147,7 +144,7 @@ def _open(run: Path, device: str, trust_changed: bool) -> Served:
         raise InputError(str(run), f"holds a model of the task {task!r}, which is not served yet")
     name, model = folder.path.resolve().name, load(run, device, trust_changed=trust_changed)
     if task != "forecast":
-        return Served(name, task, model, examples=tuple(find_examples(model, most_bytes=EXAMPLE_BYTES)))
+        return Served(name, task, model)
     from throughtime.series.conformal import load_intervals
 
     if columns := ", ".join((*model.config.known, *model.config.past)):

@@ -20,6 +20,7 @@ from throughtime.registry import Registry
 from throughtime.results import Evaluation
 from throughtime.results import Progress as Progress
 from throughtime.tasks import TASKS
+from throughtime.tasks.examples import find_examples, load_examples, save_examples
 from throughtime.version import __version__
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Predictor(TaskModel):
     def __init__(self, model: Any, assets: Any, config: Any) -> None:
         self.model, self.assets, self.config = model, assets, config
         self.folder: ModelFolder | None = None
+        self.examples: tuple[str, ...] = ()  # texts to try the model with
         self.training_data: Any = None  # Python objects passed to `train`; no folder stores them
         self.generation: Any = None if self.generation_defaults is None else dict(self.generation_defaults)
 
@@ -116,6 +118,7 @@ class Predictor(TaskModel):
         predictor = cls.initialise(config, assets, network=network)
         if config.network is None:
             predictor.adapt_to(dataset)
+        predictor.examples = find_examples(predictor, dataset)
         return predictor
 
     @classmethod
@@ -188,8 +191,7 @@ class Predictor(TaskModel):
             own = cls._choose_network(config, assets, network)
             read_weights(own, folder)
         predictor = cls(own.to(choose_device(device)).eval(), assets, config)
-        predictor.folder = folder
-        predictor.load_generation(folder)
+        predictor.open_folder(folder)
         return predictor
 
     @classmethod
@@ -233,6 +235,7 @@ class Predictor(TaskModel):
         from throughtime.train.run import fit
 
         task = self.build_objective(dataset)
+        self.examples = find_examples(self, dataset)
         if warn is not None:
             for note in self.notes:
                 warn(note)
@@ -283,6 +286,11 @@ class Predictor(TaskModel):
         choices = {name: value for name, value in options.items() if value is not None}
         return open_dataset(data, **{**self.config.data_options, **choices}, skip_bad=skip_bad)
 
+    def open_folder(self, folder: ModelFolder) -> None:
+        """Read what every model folder holds besides assets and weights."""
+        self.folder, self.examples = folder, load_examples(folder)
+        self.load_generation(folder)
+
     def load_generation(self, folder: ModelFolder) -> None:
         """Read generation_config.json, if this model generates."""
         if self.generation is not None:
@@ -296,6 +304,7 @@ class Predictor(TaskModel):
         """Write all files of the model except its weights and its card."""
         folder.write_config(self.task, self.config.model_dump(mode="json"))
         self.assets.save(folder)
+        save_examples(self.examples, folder)
         if self.generation is not None:
             folder.write_json("generation_config.json", dict(self.generation))
 
@@ -383,7 +392,7 @@ class Predictor(TaskModel):
         """Return the text of README.md in the model folder; `values` are measurements of the training."""
         from throughtime.tasks.description import write_card
 
-        return write_card(self._words(), self.config, values)
+        return write_card(self._words(), self.config, values, self.examples)
 
     def __repr__(self) -> str:
         """Show the title and the folder that the model was loaded from."""

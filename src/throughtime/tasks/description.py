@@ -33,7 +33,9 @@ class Description:
     """A sentence that users of the model should read."""
 
 
-def write_card(words: Description, config: Any, values: Mapping[str, Any]) -> str:
+def write_card(
+    words: Description, config: Any, values: Mapping[str, Any], examples: Sequence[str] = ()
+) -> str:
     """Return the text of README.md in a model folder; `values` are the measurements of the training."""
     rows = {"data": f"{config.data}, split train", **words.facts}
     if "parameters" in values:
@@ -45,6 +47,9 @@ def write_card(words: Description, config: Any, values: Mapping[str, Any]) -> st
     commands = "\n".join(
         f"    throughtime {one}" for one in [*words.commands, "evaluate FOLDER --split test"]
     )
+    # Code blocks, so that no text is read as Markdown or HTML.
+    tries = "".join(f"\n    {text}" for text in examples)
+    tries = f"\nTexts of its validation data to try it with:\n{tries}\n" if tries else ""
     remark = f" {words.remark}" if words.remark else ""
     text = f"""# {words.heading}
 
@@ -57,7 +62,7 @@ Network: {words.network}. Trained with throughtime.{remark}
 {commands}
 
 In Python: `throughtime.load("FOLDER").{words.python}`. All settings are in config.json.
-"""
+{tries}"""
     return escape_controls(text)
 
 

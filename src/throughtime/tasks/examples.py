@@ -1,4 +1,7 @@
-"""A few texts of the validation data to try a model with; pages offer them as buttons."""
+"""A few texts of the validation data to try a model with; pages offer them as buttons.
+
+They are chosen when a model is created or trained, and saved in its folder, so that loading it opens no data.
+"""
 
 from __future__ import annotations
 
@@ -6,38 +9,62 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from throughtime.errors import ThroughtimeError
+from throughtime.errors import InputError, ThroughtimeError
+from throughtime.folder import ModelFolder
 from throughtime.text.blanks import draw_blank
 
 if TYPE_CHECKING:
     from throughtime.data.dataset import Dataset
 
+FILE = "examples.json"
 EXAMPLES = 4
 READ = 400
 """Texts from which the examples are chosen."""
 SHORTEST, LONGEST = 12, 120
 """Characters of a good example; a longer text is cut after a word."""
+MAX_LENGTH = 240
+"""Characters that an example of a model folder may have, with its blank."""
 CHEAP = 8_000_000
 """Bytes of data that may be read to find examples: less than a second."""
 
 
-def find_examples(model: Any, count: int = EXAMPLES, most_bytes: int = CHEAP) -> list[str]:
+def find_examples(model: Any, dataset: Dataset) -> tuple[str, ...]:
     """Return different texts of the validation data, as a user would type them.
 
-    There are none for a model that reads no text, and where the data are not at hand or are larger than
-    `most_bytes`.
+    There are none for a model that reads no text, and for data larger than `CHEAP`.
     """
     if model.task not in _FORMS:
-        return []
+        return ()
     try:
-        dataset = model.open_data(download=False)
         split = next(name for name in ("valid", "test", "all") if name in (*dataset.splits, "all"))
-        if sum(path.stat().st_size for path in dataset.files(split)) > most_bytes:
-            return []
+        if sum(path.stat().st_size for path in dataset.files(split)) > CHEAP:
+            return ()
         texts = islice(_read_texts(model, dataset, split), READ)
-        return [form for text in choose_texts(texts, count) if (form := _FORMS[model.task](model, text))]
+        forms = (_FORMS[model.task](model, text) for text in choose_texts(texts, EXAMPLES))
+        return tuple(form for form in forms if 0 < len(form) <= MAX_LENGTH)
     except (ThroughtimeError, OSError, ValueError):
-        return []
+        return ()
+
+
+def save_examples(examples: tuple[str, ...], folder: ModelFolder) -> None:
+    """Write the examples of a model into its folder, if it has any."""
+    if examples:
+        folder.write_json(FILE, {"examples": examples})
+
+
+def load_examples(folder: ModelFolder) -> tuple[str, ...]:
+    """Read what `save_examples` wrote; folders of older versions have no examples."""
+    if not (folder.path / FILE).is_file():
+        return ()
+    texts = folder.read_json(FILE).get("examples")
+    if (
+        not isinstance(texts, list)
+        or len(texts) > EXAMPLES
+        or not all(isinstance(text, str) and len(text) <= MAX_LENGTH for text in texts)
+    ):
+        problem = f"holds no list of at most {EXAMPLES} texts of at most {MAX_LENGTH} characters; remove it"
+        raise InputError(str(folder.path / FILE), problem)
+    return tuple(" ".join(text.split()) for text in texts)
 
 
 def choose_texts(texts: Iterable[str], count: int) -> list[str]:

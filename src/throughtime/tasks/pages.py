@@ -14,7 +14,6 @@ from throughtime.files import check_file
 from throughtime.models.cell_titles import find_titles
 from throughtime.tasks import TASKS
 from throughtime.tasks.about import describe_model
-from throughtime.tasks.examples import find_examples
 
 
 def export_html(
@@ -63,5 +62,5 @@ def pack(model: Any, name: str, weights: str = "int8", sample: bool = True) -> b
         own = copy.copy(model)
         own.model = network = copy.deepcopy(network).cpu()
     exported = declaration.part("exporter")(own)
-    about = describe_model(name, model.task, own, examples=find_examples(model) if sample else ())
+    about = describe_model(name, model.task, own, examples=model.examples if sample else ())
     return pack_model(exported, about, find_titles(network), weights, sample)

@@ -166,7 +166,7 @@ class Composer(TextWriter):
         ids = RaggedIds.of(self.codec.encode(text) for text in texts)
         return ConditionedTexts(ids, conditions, self.specials)
 
-    def examples(self, texts: ConditionedTexts, most: int) -> list[Condition]:
+    def example_conditions(self, texts: ConditionedTexts, most: int) -> list[Condition]:
         """A few conditions: the most frequent labels, or the first vectors."""
         if self.labels is not None:
             counts = self.labels.counts

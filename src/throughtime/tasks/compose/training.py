@@ -98,7 +98,7 @@ class ComposeObjective(TextObjective):
 
     def sample(self) -> str | None:
         """A text for each of a few conditions, drawn with the same seed each time."""
-        conditions = self.predictor.examples(self.valid or self.train, SAMPLES)
+        conditions = self.predictor.example_conditions(self.valid or self.train, SAMPLES)
         answers = self.predictor.compose(conditions, temperature=0.8, seed=0, max_new_tokens=SAMPLED_TOKENS)
         shown = [one if isinstance(one, str) else ",".join(f"{x:.3g}" for x in one) for one in conditions]
         return "\n".join(f"{one} → {one_line(own.text)}" for one, own in zip(shown, answers, strict=True))

@@ -79,8 +79,7 @@ class NgramLanguageModel(LanguageModel):
                 "files is damaged, so train it again",
             )
         predictor = cls(model, framing, config)
-        predictor.folder = folder
-        predictor.load_generation(folder)
+        predictor.open_folder(folder)
         return predictor
 
     @classmethod

@@ -15,6 +15,7 @@ from throughtime.files import sweep_parts
 from throughtime.folder import ModelFolder
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.disk_counts import DiskCounts, count_on_disk
+from throughtime.tasks.examples import find_examples
 from throughtime.tasks.language.framing import Framing
 from throughtime.tasks.texts import build_codec
 
@@ -157,6 +158,7 @@ def count_in_files(model: NgramLanguageModel, dataset: Dataset, folder: Path, me
 
 def _build_framing(model: NgramLanguageModel, dataset: Dataset) -> Framing:
     config = model.config
+    model.examples = find_examples(model, dataset)
     codec = build_codec(
         dataset.texts(config.split),
         config,
