@@ -196,6 +196,13 @@ class Repeating(Contexts):
         return Step(self.log_p.expand(len(last), -1), state)
 
 
+def test_a_limit_for_the_newest_token_ignores_what_came_before():  # R102
+    newest = torch.tensor([[0.5, 0.45, 0.1]]).log()
+    whole = torch.tensor([[0.02, 0.3, 0.29]]).log()
+    assert prune_by_token(0.1)(newest, whole).tolist() == [[True, True, False]]
+    assert prune_by_hypothesis(0.1)(newest, whole).tolist() == [[False, True, True]]
+
+
 def test_limits_measure_what_they_say():  # R102
     first = generate(
         Contexts(4, TABLE),

@@ -66,6 +66,16 @@ def test_ngrams_do_come_twice_without_the_constraint():
     assert any(len(set(one.tokens)) < len(one.tokens) for one in free)
 
 
+@pytest.mark.parametrize("tokens", [0, 1, 4, CAP])
+def test_a_result_may_end_at_the_minimum_length_and_no_token_earlier(tokens):
+    ending = [0.02, *[0.01] * (END - 1), 0.9, *[0.01] * (V - END - 1)]
+    eager = Contexts(V, {(0,) * length: ending for length in range(CAP + 1)})
+    [[one]] = generate(
+        eager, [[0]], Greedy(END), max_new_tokens=CAP + 1, constraints=[minimum_length(tokens, END)]
+    )
+    assert (len(one.tokens), one.ended) == (tokens, True)
+
+
 @every_strategy
 def test_minimum_length(strategy):
     lengths = [len(one.tokens) for one in every(strategy, minimum_length(4, END), seed=1)]

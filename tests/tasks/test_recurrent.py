@@ -295,6 +295,13 @@ def test_validation_does_not_depend_on_how_it_is_cut(task, monkeypatch):
 def test_validation_by_windows(task):
     windows = task(sampling="overlapping", train_windows=50, valid_windows=20)
     assert windows.validate(0, 1)["tokens"] == 20 * 8
+    # They are the windows after those of the training part.
+    windows.model.eval()
+    rows = torch.from_numpy(
+        np.stack([windows.train[at : at + 9] for at in range(50, 70)], axis=1).astype("int64")
+    )
+    wanted = windows.model.head.loss(windows.model(rows[:-1]).outputs, rows[1:])
+    assert windows.validate(0, 1)["nats"] == pytest.approx(wanted.item(), rel=1e-5)
     with refuses("valid_windows", "sampling=overlapping", "train_windows"):
         task(valid_windows=20)
 

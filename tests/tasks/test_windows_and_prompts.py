@@ -116,6 +116,22 @@ def test_evaluation_in_windows_leaves_the_warm_up_out(model: Any) -> None:  # R4
         model.evaluate(split="train", window=6, cache=10)
 
 
+def test_perplexity_by_position_begins_with_the_first_that_counts(model: Any) -> None:  # R42
+    dataset = model.open_data()
+    ids = model.ids(dataset, "train")
+    found = list(window_surprisals(model.model, ids, 6, 2))
+    wanted = [
+        math.exp(np.concatenate([part[at] for part in found if at < len(part)]).mean()) for at in range(4)
+    ]
+    values = model.evaluate(split="train", window=6, warm_up=2).values
+    assert values["by_position"] == pytest.approx(wanted, rel=1e-9)
+    assert len({round(value, 6) for value in wanted}) == 4
+    # From a new state the first position is the hardest: it is the perplexity of the text without a context.
+    alone = model.evaluate(split="train", window=6).values["by_position"]
+    assert alone[0] == max(alone)
+    assert alone[0] == pytest.approx(model.evaluate(split="train", window=1).values["perplexity"], rel=0.1)
+
+
 def test_validation_leaves_the_warm_up_out(model: Any) -> None:  # R42
     dataset = model.open_data()
     plain = model.build_objective(dataset).validate(0, 1)

@@ -45,6 +45,14 @@ def test_the_direction_is_kept_and_the_bound_reached():  # R44
     assert torch.cosine_similarity(before, after, dim=0).item() == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("excess", [1.01, 1.25, 2.0])
+def test_a_norm_a_little_above_the_bound_is_clipped_too(excess):  # R44
+    parameters = with_gradients(1.0)
+    bound = flat(parameters).norm().item() / excess
+    clip_gradients(parameters, bound)
+    assert flat(parameters).norm().item() == pytest.approx(bound)
+
+
 def test_nothing_is_changed_below_the_bound():  # R44
     parameters = with_gradients(0.1)
     before = flat(parameters).clone()
