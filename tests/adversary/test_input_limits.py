@@ -18,6 +18,7 @@ from throughtime import files
 from throughtime.data import source
 from throughtime.data.datasets import open_dataset
 from throughtime.data.readers.panel import Roles, read_panel
+from throughtime.data.readers.tables import MAX_CELLS
 from throughtime.data.source import BadRecords, read_lines
 from throughtime.errors import InputError
 
@@ -47,6 +48,17 @@ def test_errors_about_wide_tables_are_short(wide):
     with pytest.raises(InputError, match="'c40001'") as raised:
         read_panel(wide, Roles(target=("c40001",)))
     assert len(str(raised.value)) < 2_000
+
+
+@pytest.mark.parametrize("cell", ["", "a", "1"])
+def test_a_row_of_a_million_cells_is_refused_before_its_columns_are_guessed(tmp_path, cell):
+    path = tmp_path / "wide.csv"
+    path.write_text((",".join([cell] * 1_000_000) + "\n") * 2)
+    began = time.process_time()
+    for read in (read_panel, lambda path: list(open_dataset(path).records())):
+        with refuses("wide.csv:1", "1,000,000", f"{MAX_CELLS:,}"):
+            read(path)
+    assert time.process_time() - began < 3
 
 
 @pytest.mark.parametrize("row", ["{},1", "2020-01-01,{}"])

@@ -24,6 +24,8 @@ UNFIT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 NumberedRow = tuple[int, list[str] | InputError]
 Record = TypeVar("Record")
 
+MAX_CELLS = 100_000
+"""Cells of a row: guessing what its columns mean takes some microseconds for each."""
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*", re.ASCII)
 _NUMBERS = re.compile(r"[-+/\d.,:;\s\"TeE]*", re.ASCII)
 
@@ -86,7 +88,7 @@ def csv_rows(path: Path, delimiter: str | None = None) -> Iterator[NumberedRow]:
             row = faults[min(faults)]
             faults.clear()
         if row:
-            yield first, row
+            yield first, _check_width(path, first, row)
 
 
 def tab_rows(path: Path) -> Iterator[NumberedRow]:
@@ -95,7 +97,14 @@ def tab_rows(path: Path) -> Iterator[NumberedRow]:
         if isinstance(line, InputError):
             yield number, line
         elif line.strip():
-            yield number, line.split("\t")
+            yield number, _check_width(path, number, line.split("\t"))
+
+
+def _check_width(path: Path, number: int, row: list[str] | InputError) -> list[str] | InputError:
+    if isinstance(row, InputError) or len(row) <= MAX_CELLS:
+        return row
+    problem = f"has {len(row):,} cells, more than the {MAX_CELLS:,} that a table may have; is it a table?"
+    return InputError(str(path), problem, line=number)
 
 
 def read_first_row(path: Place, rows: Iterator[NumberedRow]) -> tuple[int, list[str]]:
