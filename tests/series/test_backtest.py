@@ -151,10 +151,14 @@ def test_exactly_enough_rows_for_intervals_and_one_too_few() -> None:
 def test_windows_are_looked_for_where_the_model_was_not_trained() -> None:
     panel = read_series_panel(walk(200))
     free = backtest(Points(), panel, h=2, n_windows=4, unseen=70)
-    assert (free.earlier_windows, free.trained_on) == (31, 0)
+    assert (free.earlier_windows, free.trained_on, free.earlier_trained_on) == (31, 0, 0)
     tight = backtest(Points(), panel, h=2, n_windows=4, unseen=20)
     assert tight.earlier_windows == 19
-    assert tight.trained_on == 23 - 10  # 23 windows of two rows, ten in the last twenty
+    # 23 windows of two rows, ten in the last twenty: the four that are tested, and six before them.
+    assert (tight.trained_on, tight.earlier_trained_on) == (0, 23 - 10)
+    late = backtest(Points(), panel, h=2, n_windows=4, unseen=5)
+    assert (late.trained_on, late.earlier_trained_on) == (2, 19)
+    assert late.to_dict()["windows_trained_on"] == 2
 
 
 def test_gaps_in_what_came_do_not_count() -> None:

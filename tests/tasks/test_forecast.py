@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -269,6 +270,21 @@ def test_forecasts_follow_the_last_row(forecaster, waves):
     assert forecaster.forecast(h=5, paths=3)[0].samples.shape == (3, 5)
     again = forecaster.predict(read_panel(waves), 5, (0.1,))
     assert again[0].quantiles[0.1].tolist() == low.quantiles[0.1].tolist()
+
+
+def test_rows_that_came_after_training_are_unseen(forecaster):
+    panel = forecaster.history
+    unseen = forecaster.unseen(panel)
+    days = panel.after(panel.series[0], 30)
+    longer = [
+        replace(
+            Series.of(one.unique_id, np.append(one.y, one.y[-28:-26].repeat(15)), np.append(one.ds, days)),
+            known=np.zeros((len(one) + 30, 0)),
+        )
+        for one in panel.series
+    ]
+    assert forecaster.unseen(replace(panel, series=tuple(longer))) == unseen + 30
+    assert forecaster.unseen(panel.drop_last(10)) == unseen - 10
 
 
 def test_series_that_training_did_not_see(forecaster):

@@ -101,7 +101,13 @@ def backtest(
             progress=advance,
             **shared,
         )
-    _warn(result.trained_on)
+    if result.trained_on:
+        say(
+            f"{result.trained_on} of the {n_windows} windows contain rows that the model was trained on, so "
+            "its errors look too small; ask for fewer windows or smaller steps, or train with a larger "
+            "test_size."
+        )
+    _warn_of_intervals(result.earlier_trained_on, "earlier windows, which only set the intervals,")
     if save_intervals:
         _save_intervals(run, model, panel, shared)
     draw_figure(plot, "backtest", result, panel)
@@ -126,7 +132,7 @@ def backtest(
 def _save_intervals(run: Path, model: SeriesForecaster, panel: Panel, options: dict[str, Any]) -> None:
     with progress_bar("intervals") as advance:
         saved = model.save_intervals(panel, progress=advance, **options)
-    _warn(saved.trained_on)
+    _warn_of_intervals(saved.trained_on, f"{saved.n_windows} windows that set the intervals")
     say(f"Saved intervals ({saved.intervals.kind}) of {saved.n_windows} windows in {run}.")
     if saved.infinite:
         steps, level = format_count(saved.infinite, "step"), max(options["level"])
@@ -135,11 +141,11 @@ def _save_intervals(run: Path, model: SeriesForecaster, panel: Panel, options: d
         say("`forecast` still uses the model's own intervals; set intervals=conformal to use these.")
 
 
-def _warn(windows: int) -> None:
-    if windows:
+def _warn_of_intervals(count: int, windows: str) -> None:
+    if count:
         say(
-            f"{windows} of the windows contain rows that the model was trained on, so its errors look too "
-            "small; ask for fewer windows or smaller steps, or train with a larger test_size."
+            f"{count} of the {windows} contain rows that the model was trained on, so the intervals may be "
+            "too narrow; train with a larger test_size."
         )
 
 

@@ -64,7 +64,8 @@ class Backtest:
     grid: tuple[float, ...]  # the part of GRID that CRPS is computed over
     infinite: dict[float, int]  # by level, the number of intervals of the model with too few scores, if any
     origins: list[str]  # the last known time of the first series, for each window
-    trained_on: int  # number of windows, earlier ones included, that overlap with training rows
+    trained_on: int  # number of tested windows that overlap with training rows
+    earlier_trained_on: int  # the same of the windows before them, which only set the intervals
     figures: list[ModelFigures]
     left_out: dict[str, str]  # baselines that could not be fitted, and why
 
@@ -100,6 +101,7 @@ class Backtest:
             "infinite_intervals": {f"{level:g}": count for level, count in self.infinite.items()},
             "earlier_windows": self.earlier_windows,
             "windows_trained_on": self.trained_on,
+            "earlier_windows_trained_on": self.earlier_trained_on,
             "origins": self.origins,
             "figures": {one.name: one.to_dict() for one in self.figures},
             "left_out": self.left_out,
@@ -210,7 +212,7 @@ def backtest(
     for one in baselines:
         rolled = roll(one, panel, rolling, probabilities(kept, grid), season)
         figures.append(measure_model(one.name, rolled, kept, scale, grid))
-    first = panel.series[0]
+    first, trained_on = panel.series[0], _count_trained_windows(rolling, unseen)
     return Backtest(
         rolling,
         tuple(kept),
@@ -221,7 +223,8 @@ def backtest(
         grid,
         {level: int(found.sum()) for level, found in infinite.items() if found.any()},
         format_times(first.ds[[len(first) - cut - 1 for cut in rolling.cuts]]),
-        _count_trained_windows(rolling.add_earlier(earlier), unseen),
+        trained_on,
+        _count_trained_windows(rolling.add_earlier(earlier), unseen) - trained_on,
         figures,
         left_out,
     )

@@ -207,7 +207,8 @@ class SeriesForecaster(Predictor, ForecastModel):
         panel = self._panel(data, date_format)
         unseen = self.unseen(panel) if self._is_own(data) else unseen
         longest = max(len(one) for one in panel.series)
-        same_split = self.config.timeline.cuts(longest) and self.unseen(panel) == unseen
+        timeline = self.config.timeline
+        same_split = timeline.cuts(longest) and timeline.unseen(panel) == unseen
         return backtest(
             self,
             panel,
@@ -271,8 +272,15 @@ class SeriesForecaster(Predictor, ForecastModel):
         return predict_k_steps(self, panel, steps, parts, progress)
 
     def unseen(self, panel: Panel) -> int:
-        """Return the number of rows at the end of every series that the model was not trained on."""
-        return self.config.timeline.unseen(panel)
+        """Return the number of rows at the end of every series that the model was not trained on.
+
+        The panel holds the training data, perhaps with rows that were added to them since.
+        """
+        own = self.history or panel
+        parts = self.config.timeline.part_of_each("train", own)
+        last = {one.unique_id: one.ds[part.stop - 1] for one, part in zip(own.series, parts, strict=True)}
+        unseen = [int((one.ds > last[one.unique_id]).sum()) for one in panel.series if one.unique_id in last]
+        return min(unseen, default=self.config.timeline.unseen(panel))
 
     def save_measurements(self, folder: ModelFolder) -> None:
         """Write the conformal intervals that were saved with this model."""
