@@ -32,13 +32,15 @@ def answer_in_python(model, texts, name="model", **options):
     return {"model": name, "results": results, **({"warnings": warnings} if warnings else {})}
 
 
-@pytest.mark.parametrize("kind", ["chain", "independent", "chunks", "language models"])
+@pytest.mark.parametrize("kind", ["chain", "independent", "chunks", "valid chunks", "language models"])
 def test_tags_are_those_of_python(node, tmp_path, inputs, kind):
     import throughtime as tt
 
     settings = {
         "chain": {"max_characters": 9},
         "independent": {"crf": False, "cell": "gru", "lowercase": False},
+        "chunks": {"valid_chunks": False},
+        "valid chunks": {"crf": False, "valid_chunks": True},
     }
     given = settings.get(kind, {})
     if kind == "language models":
@@ -46,7 +48,7 @@ def test_tags_are_those_of_python(node, tmp_path, inputs, kind):
         kept.mkdir()
         runs = [untrained.language(kept, tokens="char", reversed=backward) for backward in (False, True)]
         given = {"language_models": [str(run) for run in runs]}
-    run = untrained.tagger(tmp_path, **given, chunked=kind == "chunks")
+    run = untrained.tagger(tmp_path, **given, chunked="chunks" in kind)
     model = tt.load(run, device="cpu")
     texts = draw_texts(untrained.WORDS, inputs)
     bodies = [{"q": text} for text in texts] + [{"q": texts[:9]}, {"q": texts, "tokenize": "unicode"}]
@@ -58,7 +60,7 @@ def test_tags_are_those_of_python(node, tmp_path, inputs, kind):
         how = {"tokenize": body["tokenize"]} if "tokenize" in body else {}
         assert not differences(mine, answer_in_python(model, asked, **how), 1e-3)
     chunks = sum(len(one["chunks"]) for mine in found for one in mine["results"])
-    assert (chunks > 5) == (kind == "chunks")
+    assert (chunks > 5) == ("chunks" in kind)
     assert len({word["tag"] for word in found[-1]["results"][5]["words"]} | {"-"}) > 1
 
 

@@ -49,6 +49,37 @@ def test_everything_equals_trying_all_sequences(drawn):
         torch.testing.assert_close(marginals[:, row], expected, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("crf", [True, False])
+@torch.no_grad()
+def test_forbidden_pairs_are_left_out_of_all_sequences(drawn, crf):
+    chain, scores = drawn
+    head = chain if crf else Independent()
+    before = head.surprisals(scores, torch.zeros(4, 3, dtype=torch.long), LENGTHS)
+    forbidden = torch.zeros(TAGS + 1, TAGS + 1, dtype=torch.bool)
+    forbidden[0, 2] = forbidden[3, 2] = forbidden[1, 3] = True  # 2 after 0, 2 first, 1 last
+    head.forbid(forbidden)
+    best, marginals = head.best(scores, LENGTHS), head.marginals(scores, LENGTHS)
+    for row, length in enumerate(LENGTHS.tolist()):
+        paths = [
+            path
+            for path in itertools.product(range(TAGS), repeat=length)
+            if not any(forbidden[a, b] for a, b in itertools.pairwise((3, *path, 3)))
+        ]
+        totals = [
+            total(chain, scores, row, path) if crf else sum(scores[t, row, tag] for t, tag in enumerate(path))
+            for path in paths
+        ]
+        totals = torch.stack(totals)
+        assert tuple(best[:length, row].tolist()) == paths[int(totals.argmax())]
+        expected = torch.zeros(4, TAGS, dtype=torch.float64)
+        for path, p in zip(paths, totals.softmax(0), strict=True):
+            for t, tag in enumerate(path):
+                expected[t, tag] += p
+        torch.testing.assert_close(marginals[:, row], expected, rtol=1e-10, atol=1e-12)
+    # The loss is that of all sequences.
+    assert head.surprisals(scores, torch.zeros(4, 3, dtype=torch.long), LENGTHS).equal(before)
+
+
 @torch.no_grad()
 def test_surprisals_are_those_of_a_distribution(drawn):
     chain, scores = drawn

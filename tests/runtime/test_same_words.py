@@ -258,7 +258,13 @@ def test_no_temperature_at_all_is_greedy_only_where_it_is_said(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "settings", [{"crf": True}, {"crf": False, "cell": "gru"}, {"crf": True, "language": True}]
+    "settings",
+    [
+        {"crf": True},
+        {"crf": False, "cell": "gru"},
+        {"crf": True, "language": True},
+        *({"crf": crf, "chunked": True, "valid_chunks": True} for crf in (True, False)),
+    ],
 )
 def test_a_tagger_gives_the_same_tags(tmp_path, settings):
     if settings.pop("language", False):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -125,7 +126,7 @@ def test_it_learns_tags_and_labels(trained, tagger, opened_orders):  # R8, of al
     assert one.tags == ("O", "O", "B-drink", "I-drink", "O", "B-drink")
     assert one.chunks == (("drink", "green tea"), ("drink", "milk"))
     assert one.label == "order"
-    assert "|tags:crf|" in report.signature
+    assert "|tags:crf|chunks:valid|f1:conlleval|" in report.signature
 
 
 def test_probabilities_are_marginals(tagger):
@@ -229,6 +230,50 @@ def test_what_does_not_fit_the_data_is_refused(tmp_path, languages):
         Tagger.create(TagConfig(data=str(plain), intents=True, **SMALL), dataset)
     with refuses("lines.txt"):
         Tagger.create(TagConfig(data="lines", **SMALL), languages[0])
+
+
+@pytest.mark.parametrize("crf", [True, False])
+def test_no_chunk_goes_on_that_was_not_begun(new, crf):
+    def tag(**settings):
+        model = new(crf=crf, **settings)
+        inside, beginning = (model.codec.tags[name] for name in ("I-drink", "B-drink"))
+        with torch.no_grad():  # I- is likely everywhere, B- nowhere
+            model.model.scores.bias[inside] += 4
+            model.model.scores.bias[beginning] -= 4
+        return model, model.tag(["bring green tea", "tea"])
+
+    model, answers = tag()
+    assert model.config.valid_chunks is True  # null, and no chunk of the data breaks it
+    for one in answers:
+        assert set(one.tags) <= {"O", "B-drink", "I-drink"}
+        assert one.tags[0] != "I-drink"
+        assert all(pair != ("O", "I-drink") for pair in pairwise(one.tags))
+        sums = [sum(p for _, p in word.likely) for word in one.words]
+        assert sums == pytest.approx([1.0] * len(sums), abs=1e-5)
+        assert dict(one.words[0].likely)["I-drink"] == 0.0
+    model, answers = tag(valid_chunks=False)
+    assert [one.tags for one in answers] == [("I-drink",) * 3, ("I-drink",)]
+    assert "chunks:valid" not in model.signature()
+
+
+@pytest.mark.parametrize(
+    ("begins", "broken", "valid"),
+    [("B-LOC", 0, True), ("B-LOC", 1, True), ("B-LOC", 9, False), ("I-LOC", 0, True)],
+)
+def test_the_data_decide_whether_chunks_must_be_valid(tmp_path, begins, broken, valid):
+    """IOB1, in which I- begins most chunks and B- only those right after another, is left alone."""
+    lines = ["in\tO\nOslo\tI-LOC\nCity\tI-LOC\n\n"] * broken
+    lines += [f"in\tO\nOslo\t{begins}\nCity\tI-LOC\n\n"] * 190
+    (tmp_path / "places.conll").write_text("".join(lines))
+    dataset = open_dataset(str(tmp_path / "places.conll"))
+    model = Tagger.create(TagConfig(data=dataset.name, **SMALL), dataset)
+    assert model.config.valid_chunks is valid
+    if begins == "I-LOC":  # all that the rules of a type without a B- allow
+        assert model.model.head.forbidden is None
+    plain = tmp_path / "classes.conll"
+    plain.write_text("in\tADP\nOslo\tPROPN\n\n" * 20)
+    with refuses("valid_chunks", "true"):
+        Tagger.create(TagConfig(data=str(plain), valid_chunks=True, **SMALL), open_dataset(str(plain)))
 
 
 def test_word_classes_are_judged_by_accuracy(tmp_path):

@@ -6,7 +6,7 @@ r"""Distributions over the tags of a sentence, from scores for each tag and word
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,25 +15,70 @@ from torch.autograd.function import once_differentiable
 from throughtime.kernels import chain
 from throughtime.search.exact import viterbi
 
+FORBIDDEN = -1e4
+"""The score of a forbidden pair of tags: its probability is 0, and unlike with -inf some sequence is left."""
+
+
+class ChainWeights(NamedTuple):
+    """Scores of successive tags [S, S], and of the first and the last tag [S]."""
+
+    transitions: Tensor
+    first: Tensor
+    last: Tensor
+
 
 class TagHead(nn.Module, ABC):
-    """From scores [T, B, S] and lengths [B], each 1 or more, to a loss, the best tags and marginals."""
+    """From scores [T, B, S] and lengths [B], each 1 or more, to a loss, the best tags and marginals.
+
+    Pairs of tags can be forbidden: answers then never have them, but the loss is that of all sequences.
+    """
+
+    forbidden: Tensor | None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("forbidden", None, persistent=False)
+
+    def forbid(self, pairs: Tensor) -> None:
+        """Forbid pairs of successive tags, [S + 1, S + 1]; the last place is either end of a sentence."""
+        self.forbidden = FORBIDDEN * pairs if pairs.any() else None
+
+    def weights(self) -> ChainWeights | None:
+        """The chain whose sequences are answers; None for independent tags."""
+        if self.forbidden is None:
+            return None
+        return ChainWeights(self.forbidden[:-1, :-1], self.forbidden[-1, :-1], self.forbidden[:-1, -1])
 
     @abstractmethod
     def surprisals(self, scores: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
         """-ln P of the tags [T, B] of each sentence, 0 for an empty one: [B]."""
 
-    @abstractmethod
     def best(self, scores: Tensor, lengths: Tensor) -> Tensor:
-        """The likeliest tags of each sentence: [T, B], 0 past its end."""
+        """The likeliest tags of each sentence: [T, B], 0 past its end; of a chain by Viterbi's algorithm."""
+        chain = self.weights()
+        if chain is None:
+            return scores.argmax(-1).masked_fill(~_inside(scores, lengths), 0)
+        return viterbi(_add_ends(scores, lengths, chain), chain.transitions, lengths).states
 
-    @abstractmethod
     def marginals(self, scores: Tensor, lengths: Tensor) -> Tensor:
-        """P(tag of word t) given the whole sentence: [T, B, S], 0 past its end."""
+        """P(tag of word t) given the whole sentence: [T, B, S], 0 past its end.
+
+        Those of a chain are computed by the forward and the backward sums.
+        """
+        chain, inside = self.weights(), _inside(scores, lengths)[..., None]
+        if chain is None:
+            return _precise(scores).softmax(-1).masked_fill(~inside, 0.0)
+        scored = _add_ends(scores, lengths, chain)
+        before = torch.stack(_forward(scored, lengths, chain.transitions))  # [T, B, S]: all paths to a tag
+        after = [torch.zeros_like(before[0])]  # all paths after it
+        for t in range(len(scored) - 1, 0, -1):
+            reach = (chain.transitions + (scored[t] + after[-1])[:, None, :]).logsumexp(2)
+            after.append(torch.where((t < lengths)[:, None], reach, after[-1]))
+        return (before + torch.stack(after[::-1])).softmax(-1).masked_fill(~inside, 0.0)
 
 
 class Independent(TagHead):
-    """Independent tags: a softmax for each word.
+    """Independent tags: a softmax for each word, over the possible sequences if pairs are forbidden.
 
     >>> scores = torch.zeros(2, 1, 4)
     >>> Independent().marginals(scores, torch.tensor([2]))[0, 0].tolist()
@@ -44,15 +89,6 @@ class Independent(TagHead):
         """The sum over a sentence's words."""
         log_probs = _precise(scores).log_softmax(-1).gather(2, tags[..., None]).squeeze(2)
         return -log_probs.masked_fill(~_inside(scores, lengths), 0.0).sum(0)
-
-    def best(self, scores: Tensor, lengths: Tensor) -> Tensor:
-        """The highest score of each word."""
-        return scores.argmax(-1).masked_fill(~_inside(scores, lengths), 0)
-
-    def marginals(self, scores: Tensor, lengths: Tensor) -> Tensor:
-        """The softmax."""
-        inside = _inside(scores, lengths)[..., None]
-        return _precise(scores).softmax(-1).masked_fill(~inside, 0.0)
 
 
 class LinearChain(TagHead):
@@ -72,6 +108,17 @@ class LinearChain(TagHead):
         self.first = nn.Parameter(torch.zeros(tags))
         self.last = nn.Parameter(torch.zeros(tags))
 
+    @property
+    def _learned(self) -> ChainWeights:
+        return ChainWeights(self.transitions, self.first, self.last)
+
+    def weights(self) -> ChainWeights:
+        """What was learned, with the scores of forbidden pairs."""
+        forbidden = super().weights()
+        if forbidden is None:
+            return self._learned
+        return ChainWeights(*(one + other for one, other in zip(self._learned, forbidden, strict=True)))
+
     def surprisals(self, scores: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
         """ln Z less the score of the tags; on an NVIDIA GPU in one launch."""
         if _has_kernels(scores):
@@ -86,42 +133,14 @@ class LinearChain(TagHead):
     def score(self, scores: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
         """The score of whole sequences of tags [T, B]: [B]."""
         inside = _inside(scores, lengths)
-        emitted = self._add_ends(scores, lengths).gather(2, tags[..., None]).squeeze(2)
+        emitted = _add_ends(scores, lengths, self._learned).gather(2, tags[..., None]).squeeze(2)
         moved = self.transitions[tags[:-1], tags[1:]].masked_fill(~inside[1:], 0.0)
         return emitted.masked_fill(~inside, 0.0).sum(0) + moved.sum(0)
 
     def log_partition(self, scores: Tensor, lengths: Tensor) -> Tensor:
         """ln Z: the log of the summed exponentials of all sequences' scores, [B]."""
-        return self._forward(self._add_ends(scores, lengths), lengths)[-1].logsumexp(-1)
-
-    def best(self, scores: Tensor, lengths: Tensor) -> Tensor:
-        """The sequence of highest score, by Viterbi's algorithm."""
-        return viterbi(self._add_ends(scores, lengths), self.transitions, lengths).states
-
-    def marginals(self, scores: Tensor, lengths: Tensor) -> Tensor:
-        """By the forward and the backward sums."""
-        scored = self._add_ends(scores, lengths)
-        before = torch.stack(self._forward(scored, lengths))  # [T, B, S]: all paths to a tag
-        after = [torch.zeros_like(before[0])]  # all paths after it
-        for t in range(len(scored) - 1, 0, -1):
-            reach = (self.transitions + (scored[t] + after[-1])[:, None, :]).logsumexp(2)
-            after.append(torch.where((t < lengths)[:, None], reach, after[-1]))
-        inside = _inside(scores, lengths)[..., None]
-        return (before + torch.stack(after[::-1])).softmax(-1).masked_fill(~inside, 0.0)
-
-    def _forward(self, scored: Tensor, lengths: Tensor) -> list[Tensor]:
-        """For each step the log-sum over all sequences that end there in each tag; frozen past the end."""
-        reached = [scored[0]]  # [B, S]
-        for t in range(1, len(scored)):
-            reach = (reached[-1][:, :, None] + self.transitions).logsumexp(1) + scored[t]
-            reached.append(torch.where((t < lengths)[:, None], reach, reached[-1]))
-        return reached
-
-    def _add_ends(self, scores: Tensor, lengths: Tensor) -> Tensor:
-        """The scores, with those of the two ends added."""
-        steps = torch.arange(len(scores), device=scores.device)[:, None, None]
-        ends = torch.where(steps == (lengths - 1)[None, :, None], self.last, 0.0)
-        return _precise(scores) + ends + torch.where(steps == 0, self.first, 0.0)
+        scored = _add_ends(scores, lengths, self._learned)
+        return _forward(scored, lengths, self.transitions)[-1].logsumexp(-1)
 
 
 class ChainSurprisals(torch.autograd.Function):
@@ -145,6 +164,22 @@ class ChainSurprisals(torch.autograd.Function):
         own = len(chain.ChainInputs._fields)
         into = chain.gradients(chain.ChainInputs(*saved[:own]), chain.ChainSums(*saved[own:]), outer)
         return into.scores, None, None, into.transitions, into.ends
+
+
+def _forward(scored: Tensor, lengths: Tensor, transitions: Tensor) -> list[Tensor]:
+    """For each step the log-sum over all sequences that end there in each tag; frozen past the end."""
+    reached = [scored[0]]  # [B, S]
+    for t in range(1, len(scored)):
+        reach = (reached[-1][:, :, None] + transitions).logsumexp(1) + scored[t]
+        reached.append(torch.where((t < lengths)[:, None], reach, reached[-1]))
+    return reached
+
+
+def _add_ends(scores: Tensor, lengths: Tensor, chain: ChainWeights) -> Tensor:
+    """The scores, with those of the two ends added."""
+    steps = torch.arange(len(scores), device=scores.device)[:, None, None]
+    ends = torch.where(steps == (lengths - 1)[None, :, None], chain.last, 0.0)
+    return _precise(scores) + ends + torch.where(steps == 0, chain.first, 0.0)
 
 
 def _has_kernels(scores: Tensor) -> bool:

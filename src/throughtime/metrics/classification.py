@@ -176,6 +176,40 @@ def is_chunked(tags: Iterable[str]) -> bool:
     return bool(known) and all(len(tag) > 2 and tag[0] in "BIESLU" and tag[1] == "-" for tag in known)
 
 
+def impossible_pairs(tags: Sequence[str]) -> NDArray[np.bool_]:
+    """Which tags of chunks cannot follow which, [S + 1, S + 1]; the last place is either end of a sentence.
+
+    I- and E- continue a chunk of their type, if the type has a B-; B- and I- go on, if it has an E-. So all
+    sequences of IOB1 are possible, because its types without a B- begin with I-.
+
+    >>> impossible_pairs(["O", "B-LOC", "I-LOC", "I-PER"])[:, 2].tolist()   # before I-LOC
+    [True, False, False, True, True]
+    """
+    parts = [tag.partition("-")[::2] for tag in (*tags, OUTSIDE)]
+    roles = np.array([_SAME_ROLE.get(role, role) for role, _ in parts])
+    types = np.array([type_ for _, type_ in parts])
+    goes_on, continues = np.isin(roles, ["B", "I"]), np.isin(roles, ["I", "E"])
+    joined = goes_on[:, None] & continues & (types[:, None] == types)
+    must_end = goes_on & np.isin(types, types[roles == "E"])
+    must_begin = continues & np.isin(types, types[roles == "B"])
+    found: NDArray[np.bool_] = ~joined & (must_end[:, None] | must_begin)
+    return found
+
+
+def count_impossible(sentences: Iterable[Sequence[str]]) -> tuple[int, int]:
+    """Count the pairs of tags, ends of sentences included, that are impossible, and the chunks.
+
+    >>> count_impossible([["B-LOC", "I-LOC", "O"], ["O", "I-LOC"]])
+    (1, 2)
+    """
+    known = list(sentences)
+    names = sorted({tag for tags in known for tag in tags})
+    number, forbidden = {name: place for place, name in enumerate(names)}, impossible_pairs(names)
+    rows = ([len(names), *(number[tag] for tag in tags), len(names)] for tags in known)
+    count = sum(int(forbidden[row[:-1], row[1:]].sum()) for row in rows)
+    return count, sum(len(chunks(tags)) for tags in known)
+
+
 @dataclass
 class Tagging:
     """Counts of right and wrong tags, over sentences that are added one by one.

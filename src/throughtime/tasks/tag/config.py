@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -10,14 +10,18 @@ from pydantic import Field
 from throughtime.config import Effect, architecture
 from throughtime.data.records import TaggedSentence
 from throughtime.errors import InputError
+from throughtime.metrics.classification import count_impossible, is_chunked
 from throughtime.tasks import text_config as shared
 from throughtime.train.config import Positive, Share
+
+MAX_BROKEN = 0.01
+"""Share of the chunks in the training data that may be tagged in an impossible way, by mistake."""
 
 
 class TagConfig(shared.StackConfig):
     """A tagger, its data and its training. Null means: chosen from the data."""
 
-    SUGGESTED: ClassVar[frozenset[str]] = frozenset({"intents"})
+    SUGGESTED: ClassVar[frozenset[str]] = frozenset({"intents", "valid_chunks"})
     EFFECTS: ClassVar[tuple[Effect, ...]] = (
         *shared.StackConfig.EFFECTS,
         *(
@@ -67,6 +71,11 @@ class TagConfig(shared.StackConfig):
     crf: bool = architecture(
         True, description="score the tags of a sentence together, as a chain, not each tag alone"
     )
+    valid_chunks: bool | None = Field(
+        None,
+        description="never predict a tag where it is impossible, such as I-LOC after O; null: if tags mark "
+        "chunks, and less than 1 % of those in the training data break this",
+    )
 
     word_dropout: shared.WordDropout = 0.1
     input_dropout: shared.InputDropout = 0.4
@@ -87,9 +96,18 @@ class TagConfig(shared.StackConfig):
         """The options with which `open_dataset` opens the data."""
         return {"kind": "tags"}
 
-    def complete(self, records: Iterable[TaggedSentence]) -> TagConfig:
+    def complete(self, records: Sequence[TaggedSentence]) -> TagConfig:
         """A copy in which the settings left to the data have their values, as it is saved."""
         labelled = any(record.label for record in records)
         if self.intents and not labelled:
             raise InputError("intents", f"is true, but no sentence of {self.data} has a label; leave it out")
-        return self.model_copy(update={"intents": labelled if self.intents is None else self.intents})
+        broken, marked = count_impossible(record.tags for record in records)
+        chunked = is_chunked(tag for record in records for tag in record.tags)
+        if self.valid_chunks and not chunked:
+            problem = (
+                f"is true, but the tags of {self.data} mark no chunks, as B-LOC and I-LOC do; leave it out"
+            )
+            raise InputError("valid_chunks", problem)
+        valid = chunked and broken < MAX_BROKEN * marked if self.valid_chunks is None else self.valid_chunks
+        intents = labelled if self.intents is None else self.intents
+        return self.model_copy(update={"intents": intents, "valid_chunks": valid})

@@ -12,7 +12,6 @@ import torch
 from throughtime.data.batching.tagged import TaggedBatches
 from throughtime.export.graph import Graph, to_array
 from throughtime.export.write import Case, ModelExport
-from throughtime.layers.crf import LinearChain
 from throughtime.layers.pooling import Pooling
 from throughtime.tasks.tag.network import SequenceTagger, SpellingReader
 from throughtime.tasks.tag.predictor import Tagger
@@ -23,11 +22,8 @@ SHAPES = ((1, 1), (1, 40), (3, 7), (3, 30))
 def build_export(tagger: Tagger) -> ModelExport:
     """The graph of a tagger with its language models, and the settings and files that its runner needs."""
     model, codec = tagger.model, tagger.codec
-    chain = None
-    if isinstance(model.head, LinearChain):
-        chain = {
-            name: to_array(getattr(model.head, name)).tolist() for name in ("transitions", "first", "last")
-        }
+    weights = model.head.weights()
+    chain = weights and {name: to_array(one).tolist() for name, one in weights._asdict().items()}
 
     def save(folder: Path) -> None:
         codec.save(folder)

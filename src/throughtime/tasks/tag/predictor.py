@@ -14,7 +14,7 @@ from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.interrupt import check_interrupt
 from throughtime.layers.devices import matmul_precision
-from throughtime.metrics.classification import Tagging, is_chunked
+from throughtime.metrics.classification import Tagging, impossible_pairs, is_chunked
 from throughtime.results import Evaluation, Tagged, TaggedWord
 from throughtime.tasks.base import Predictor, Progress
 from throughtime.tasks.description import Description, refuse_options
@@ -79,6 +79,9 @@ class TagCounts:
             ]
             table = align_columns([("type", "precision", "recall", "F1", "chunks"), *rows])
             lines += [f"  {line}" for line in table]
+            lines.append(
+                "Chunks are counted as conlleval counts them: I- after O or another type begins one."
+            )
         if confused := self.tags.confusions[:CONFUSIONS]:
             counted = [(true, predicted, f"{count:,}") for true, predicted, count in confused]
             table = align_columns([("true tag", "predicted", "times"), *counted], left=2)
@@ -117,7 +120,7 @@ class Tagger(SentenceTagger, Predictor):
     def build_network(cls, config: TagConfig, assets: TaggerAssets) -> SequenceTagger:
         """Build the network that a configuration describes."""
         codec = assets.codec
-        return SequenceTagger(
+        network = SequenceTagger(
             codec.vectors,
             len(codec.characters) if config.characters else 0,
             len(codec.tags),
@@ -125,6 +128,9 @@ class Tagger(SentenceTagger, Predictor):
             readers=[language.reader for language in assets.languages],
             **config.arguments_for(SequenceTagger),
         )
+        if config.valid_chunks:
+            network.head.forbid(torch.from_numpy(impossible_pairs(list(codec.tags))))
+        return network
 
     @torch.no_grad()
     def tag_words(
@@ -213,9 +219,11 @@ class Tagger(SentenceTagger, Predictor):
     def signature(self) -> str:
         """How sentences are read and tagged."""
         languages = f"language-models:{len(self.languages)}|" if self.languages else ""
+        valid = "chunks:valid|" if self.config.valid_chunks else ""
+        counted = "f1:conlleval|" if self.chunked else ""
         return (
-            f"tags:{'crf' if self.config.crf else 'independent'}|{languages}vocabulary:{self.codec.hash}"
-            f"|device:{self.device.type}|precision:float32"
+            f"tags:{'crf' if self.config.crf else 'independent'}|{valid}{counted}{languages}"
+            f"vocabulary:{self.codec.hash}|device:{self.device.type}|precision:float32"
         )
 
     def describe(self) -> Description:
@@ -229,7 +237,8 @@ class Tagger(SentenceTagger, Predictor):
             f"{layers}{config.cell} of {config.hidden_size} each way",
             f"{tags}{labels}, {format_count(codec.vectors, 'word')}",
             {
-                "tags": f"{len(codec.tags):,}, {'as a chain (CRF)' if config.crf else 'each word alone'}",
+                "tags": f"{len(codec.tags):,}, {'as a chain (CRF)' if config.crf else 'each word alone'}"
+                + (", in possible sequences only" if config.valid_chunks else ""),
                 "words": f"{codec.vectors:,} with a vector (`{codec.hash}`)",
             },
             ['tag FOLDER "a sentence in words"'],
