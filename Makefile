@@ -6,7 +6,7 @@ MINUTES ?= 10
 # Some images forbid Python to store compiled modules: each of the hundreds of processes of the tests would compile torch again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help lock lock-check demo test test-browser coverage matrix test-install test-docs fuzz lint bench results wasm clean
+.PHONY: help lock lock-check demo test test-browser coverage matrix test-install test-docs fuzz lint bench results results-check wasm clean
 .DEFAULT_GOAL := help
 
 help: ## this list
@@ -84,6 +84,9 @@ bench: $(VENV)/.dev ## measure speed and memory beside other libraries, in one r
 
 results: $(VENV)/.dev ## measure the figures of RESULTS.md again
 	$(BIN)/python -m recipes
+
+results-check: $(VENV)/.dev ## check in about half an hour that the code still gives the first losses of each row of RESULTS.md
+	CUDA_VISIBLE_DEVICES= $(BIN)/python -m recipes --check
 
 # Any clang makes working code; the committed bytes are those of Debian 12's clang and lld 14.
 ENGINE = src/throughtime/page/engine

@@ -8,15 +8,28 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
+import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from recipes.measure import Row, checked_row, measure, refuses, succeeding, written
+from recipes.first_losses import first_losses
+from recipes.measure import (
+    Row,
+    checked_row,
+    come_out,
+    first_figures,
+    lacks_data,
+    measure,
+    refuses,
+    succeeding,
+)
 from recipes.page import page, stale
-from recipes.recipe import HERE, Recipe, read_recipes
-from recipes.sources import sources
+from recipes.recipe import HERE, Recipe, read_recipes, written
 from throughtime.errors import InputError, ThroughtimeError, unknown
 from throughtime.files import whole_file
 
@@ -37,7 +50,7 @@ def main(words: Sequence[str] | None = None, folder: Path = HERE) -> int:
             return 0
         store = Measured(folder, recipes)
         if asked.check:
-            return store.check()
+            return store.check(asked.names or list(recipes))
         if asked.rows is not None:
             store.take_in(_rows(asked.rows))
             return 0
@@ -47,12 +60,16 @@ def main(words: Sequence[str] | None = None, folder: Path = HERE) -> int:
         return error.exit_code
 
 
+NUMBERS = re.compile(r"\[[-+.\de,\s]+\]")
+"""Lists of numbers in JSON, each of which is written on one line."""
+
+
 class Measured:
     """measured.json, and RESULTS.md that is made of it; both are written with every new row."""
 
     def __init__(self, folder: Path, recipes: Mapping[str, Recipe]) -> None:
         self.path, self.results = folder / "measured.json", folder.parent / "RESULTS.md"
-        self.recipes, self.now = recipes, sources(recipes)
+        self.recipes = recipes
 
     def take_in(self, rows: Mapping[str, Row]) -> dict[str, Row]:
         """Add rows, or replace those of the same recipes, whose figures are kept as earlier readings."""
@@ -63,18 +80,42 @@ class Measured:
         before = json.loads(self.path.read_text()) if self.path.exists() else {}
         measured = {**before, **{name: succeeding(before.get(name, {}), row) for name, row in rows.items()}}
         with whole_file(self.path) as file:
-            json.dump(measured, file, indent=2, sort_keys=True, ensure_ascii=False)
-            file.write("\n")
+            text = json.dumps(measured, indent=2, sort_keys=True, ensure_ascii=False)
+            file.write(NUMBERS.sub(lambda numbers: " ".join(numbers[0].split()), text) + "\n")
         with whole_file(self.results) as file:
-            file.write(page(self.recipes, measured, self.now))
+            file.write(page(self.recipes, measured))
         return measured
 
-    def check(self) -> int:
-        """Write the page and list the stale rows; 1 where there are some."""
+    def check(self, names: Sequence[str]) -> int:
+        """Compare first figures of rows with what the code gives now, and list stale rows; 1 if any."""
         rows = self.take_in({})
-        found = {name: stale(self.recipes[name], row, self.now[name]) for name, row in rows.items()}
-        print("\n".join(f"{name:32} {changed} changed" for name, changed in found.items() if changed))
-        return int(any(found.values()))
+        chosen = [name for name in names if name in rows]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:  # each training is a process on one core
+            waiting = {
+                name: pool.submit(first_losses, self.recipes[name]) for name in chosen if self._trains(name)
+            }
+            for name in chosen:
+                recipe = self.recipes[name]
+                if (reason := lacks_data(recipe)) is not None:
+                    print(f"== {name} is not checked: {reason}", file=sys.stderr)
+                    continue
+                try:
+                    figures = waiting[name].result() if name in waiting else first_figures(recipe)
+                except ThroughtimeError as error:
+                    print(f"== {name} failed: {error}", file=sys.stderr)
+                    figures = [math.nan]
+                needed = any(rows[other]["stale"] for other in recipe.needed if other in rows)
+                rows[name]["stale"] = needed or not come_out(recipe, rows[name], figures)
+                print(f"== {name}: {'stale' if rows[name]['stale'] else 'comes out'}", file=sys.stderr)
+        rows = self.take_in({name: rows[name] for name in chosen})
+        changes = {name: stale(self.recipes[name], rows[name]) for name in chosen}
+        print("\n".join(f"{name:32} {change} changed" for name, change in changes.items() if change))
+        return int(any(changes.values()))
+
+    def _trains(self, name: str) -> bool:
+        """Whether the first figures of a recipe are losses that can be computed here."""
+        recipe = self.recipes[name]
+        return recipe.commanded and not recipe.needs and lacks_data(recipe) is None
 
 
 def _run(names: Sequence[str], recipes: Mapping[str, Recipe], store: Measured, keep: Path | None) -> int:
@@ -117,7 +158,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("names", nargs="*", metavar="NAME", help="a recipe; all where none is named")
     parser.add_argument("--list", action="store_true", help="name the recipes and stop")
     parser.add_argument(
-        "--check", action="store_true", help="list the stale rows, bring RESULTS.md up to date and stop"
+        "--check",
+        action="store_true",
+        help="compare losses of the first updates and counted figures with those of the rows; list the stale "
+        "rows, mark them in RESULTS.md and stop",
     )
     parser.add_argument("--config", action="store_true", help="print the settings of a recipe and stop")
     parser.add_argument(

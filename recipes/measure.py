@@ -6,21 +6,22 @@ import contextlib
 import importlib
 import io
 import json
+import math
 import os
 import platform
 import re
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
 from recipes.asked import fillings, trained_on, training_loss, translations
-from recipes.recipe import Recipe
-from recipes.sources import sources
+from recipes.first_losses import first_losses
+from recipes.recipe import Recipe, written
 from throughtime.cli.main import main as throughtime
 from throughtime.data.datasets import open_dataset
 from throughtime.errors import InputError, ThroughtimeError
@@ -29,8 +30,10 @@ from throughtime.version import __version__
 
 Row = dict[str, Any]
 """What is known of a measured recipe; one object of measured.json."""
-ROW_KEYS = ("value", "seconds", "machine", "date", "version", "signature", "fingerprint", "sources")
-NEVER_ON_A_GPU = ("ngram", "windows", "retrieval")
+ROW_KEYS = ("value", "seconds", "machine", "date", "version", "signature", "fingerprint", "first")
+COUNTED = ("ngram", "windows", "retrieval")
+TOLERANCE = 1e-3
+"""Relative, of figures of trained models: other processors round differently, and updates magnify that."""
 
 
 def refuses(recipe: Recipe) -> str | None:
@@ -40,6 +43,11 @@ def refuses(recipe: Recipe) -> str | None:
 
         if not torch.cuda.is_available():
             return "it needs a GPU, and torch sees none"
+    return lacks_data(recipe)
+
+
+def lacks_data(recipe: Recipe) -> str | None:
+    """Why the data of the recipe cannot be read here, or None."""
     if recipe.data is not None:
         try:
             open_dataset(recipe.data)
@@ -48,12 +56,34 @@ def refuses(recipe: Recipe) -> str | None:
     return None
 
 
+def first_figures(recipe: Recipe) -> list[float]:
+    """What the code gives first on a CPU: the losses of the first updates of a training; else its figure.
+
+    A recipe that needs runs of others has none: its row is stale if a row that it needs is.
+    """
+    if recipe.needs:
+        return []
+    if recipe.commanded:
+        return first_losses(recipe)
+    with tempfile.TemporaryDirectory() as folder:
+        alone = recipe.model_copy(update={"also": {}})
+        return [_once(alone, {**recipe.config, **recipe.first}, Path(folder) / "run")["value"]]
+
+
+def come_out(recipe: Recipe, row: Row, figures: Sequence[float]) -> bool:
+    """Whether the first figures are those of the row, but for rounding."""
+    stored, tolerance = row.get("first", []), 1e-9 if recipe.task in COUNTED else TOLERANCE
+    return len(stored) == len(figures) and all(
+        math.isclose(old, new, rel_tol=tolerance) for old, new in zip(stored, figures, strict=True)
+    )
+
+
 def measure(name: str, recipes: Mapping[str, Recipe], keep: Path | None = None) -> Row:
     """Train and judge, once for each seed; the row is the mean.
 
     Run folders stay under `keep`; one that is there is gone on with, or only judged if it is finished.
     """
-    recipe, now = recipes[name], sources(recipes)
+    recipe = recipes[name]
     begun: list[Row] = []
     with contextlib.ExitStack() as stack:
         folder = keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -61,8 +91,8 @@ def measure(name: str, recipes: Mapping[str, Recipe], keep: Path | None = None) 
         for number, config in enumerate(recipe.runs()):
             run = _folder(name, recipe, config, folder)
             print(f"== {name}, run {number + 1} of {len(recipe.runs())}", file=sys.stderr)
-            needed, earlier = _runs(recipe, recipes, folder, now)
-            begun += [_begun(run, recipe, now[name]), *earlier]
+            needed, earlier = _runs(recipe, recipes, folder)
+            begun += [_begun(run, recipe), *earlier]
             found.append(_once(recipe, {**config, **needed}, run))
     row = {**found[0], "value": mean(one["value"] for one in found)}
     row["seconds"] = round(mean(one["seconds"] for one in found), 1)
@@ -78,28 +108,27 @@ def measure(name: str, recipes: Mapping[str, Recipe], keep: Path | None = None) 
         "date": datetime.now(UTC).date().isoformat(),
         "version": __version__,
         "fingerprint": recipe.fingerprint,
-        "sources": now[name] if all(one["fresh"] for one in begun) else "earlier code",
+        "first": begun[0].get("first", [row["value"]]),
     }
 
 
-def _begun(run: Path, recipe: Recipe, now: str) -> Row:
-    """The machine on which a run was started, and whether the present code started it, as it may be kept."""
-    if recipe.task not in TASKS:
-        return {"machine": machine(recipe), "fresh": True}
+def _begun(run: Path, recipe: Recipe) -> Row:
+    """The machine on which a run was started, and the first figures of the code that started it.
+
+    A run may be kept and continued by later code, so both are written beside it.
+    """
+    if recipe.task == "ngram" or (recipe.task not in TASKS and not recipe.first):
+        return {"machine": machine(recipe)}  # its figure is its first
     stamp = run.with_name(f"{run.name}.begun.json")
     if not (stamp.exists() and run.exists()):
-        by = "unknown" if run.exists() else now
+        first = [] if run.exists() else first_figures(recipe)  # of a run of unknown code nothing is known
         run.parent.mkdir(parents=True, exist_ok=True)
-        stamp.write_text(json.dumps({"machine": machine(recipe), "sources": by}))
+        stamp.write_text(json.dumps({"machine": machine(recipe), "first": first}))
     begun: Row = json.loads(stamp.read_text())
-    if begun["sources"] != now:
-        print(f"== {run} was started by earlier code; delete it, or the row stays stale", file=sys.stderr)
-    return {**begun, "fresh": begun["sources"] == now}
+    return begun
 
 
-def _runs(
-    recipe: Recipe, recipes: Mapping[str, Recipe], folder: Path, now: Mapping[str, str]
-) -> tuple[dict[str, Any], list[Row]]:
+def _runs(recipe: Recipe, recipes: Mapping[str, Recipe], folder: Path) -> tuple[dict[str, Any], list[Row]]:
     """The settings that are run folders of other recipes, and how these were started.
 
     They are trained if they do not exist yet. A recipe with several seeds stands for all of its runs.
@@ -110,8 +139,8 @@ def _runs(
         needed = recipes[name]
         runs = {_folder(name, needed, config, folder): config for config in needed.runs()}
         for run, config in runs.items():
-            settings, earlier = _runs(needed, recipes, folder, now)
-            begun.extend([_begun(run, needed, now[name]), *earlier])
+            settings, earlier = _runs(needed, recipes, folder)
+            begun.extend([_begun(run, needed), *earlier])
             trained_run(needed.task, {**config, **settings}, run)
         first, *others = map(str, runs)
         return [first, *others] if others else first
@@ -182,16 +211,6 @@ def command(*words: str) -> dict[str, Any]:
     return values
 
 
-def written(config: dict[str, Any]) -> str:
-    """Settings as a YAML file."""
-    from ruamel.yaml import YAML
-
-    yaml, text = YAML(typ="safe", pure=True), io.StringIO()
-    yaml.default_flow_style = yaml.sort_base_mapping_type_on_output = False
-    yaml.dump(config, text)
-    return text.getvalue()
-
-
 def checked_row(name: str, row: object) -> Row:
     """A row of another machine, or a sentence about what it lacks."""
     if not isinstance(row, dict):
@@ -237,7 +256,7 @@ def machine(recipe: Recipe) -> str:
     import torch
 
     versions = f"torch {torch.__version__}, Python {platform.python_version()}"
-    refused = recipe.task in NEVER_ON_A_GPU or recipe.config.get("device") == "cpu"
+    refused = recipe.task in COUNTED or recipe.config.get("device") == "cpu"
     if torch.cuda.is_available() and not refused:
         return f"{torch.cuda.get_device_name()}, {versions}"
     told = re.search(r"^model name\s*: (.+)$", _cpu_info(), re.MULTILINE)

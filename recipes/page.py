@@ -14,8 +14,8 @@ from throughtime.tasks import TASKS
 HEAD = """# Results
 
 This page compares the figures of our models with published ones. You can measure each row again with
-`python -m recipes NAME ...`, where NAME is its recipe, a file of the folder `recipes/`; `python -m recipes
---check` lists the stale rows. The page is written by `python -m recipes`. Below each table are the commands
+`python -m recipes NAME ...`, where NAME is its recipe, a file of the folder `recipes/`; `make results-check`
+looks for stale rows. The page is written by `python -m recipes`. Below each table are the commands
 that trained and evaluated its rows; they read the settings that this command writes:
 
 ```sh
@@ -33,7 +33,8 @@ Corpora are read from the folder `THROUGHTIME_DATA`, or downloaded; see `through
   figure whose source could not be checked.
 - The column `on` names the machine as the code recorded it, unless it says that it was noted by hand. Times
   are those of the training, on a machine that may have been busy with other work.
-- A row is stale if its settings, or the code that it runs, have changed since it was measured.
+- A row is stale if its settings have changed since it was measured, or if the losses of the first 50 updates
+  of its training no longer come out on a CPU (of a counted model: its figure), but for rounding.
 """
 ONE_SEED_MARGIN = 0.02
 GROUPS: tuple[str, ...] = get_args(Recipe.model_fields["group"].annotation)
@@ -41,22 +42,19 @@ UNSEEDED = ("ngram", "windows", "searches", "retrieval", "together", "sine")
 COLUMNS = ("what", "measured", "published", "seeds", "trained in", "on", "date", "stale", "recipe")
 
 
-def page(recipes: Mapping[str, Recipe], measured: Mapping[str, Row], now: Mapping[str, str]) -> str:
-    """The whole page; recipes that were never measured are named at the end of their section.
-
-    `now` are the digits of the code that each recipe would run (see `sources`).
-    """
+def page(recipes: Mapping[str, Recipe], measured: Mapping[str, Row]) -> str:
+    """The whole page; recipes that were never measured are named at the end of their section."""
     sections = [HEAD.replace("MARGIN", f"{100 * ONE_SEED_MARGIN:g}")]
     for group in GROUPS:
         chosen = [name for name, recipe in recipes.items() if recipe.group == group]
         if chosen:
-            sections.append(_section(group, chosen, recipes, measured, now))
+            sections.append(_section(group, chosen, recipes, measured))
     return "\n".join(sections)
 
 
-def stale(recipe: Recipe, row: Row, now: str) -> str:
-    """What has changed since the row was measured; "" if nothing has."""
-    changed = {"settings": row["fingerprint"] != recipe.fingerprint, "code": row.get("sources") != now}
+def stale(recipe: Recipe, row: Row) -> str:
+    """What has changed since the row was measured, code as far as the last check knows; "" if nothing has."""
+    changed = {"settings": row["fingerprint"] != recipe.fingerprint, "code": row.get("stale", False)}
     return ", ".join(word for word, is_changed in changed.items() if is_changed)
 
 
@@ -65,12 +63,11 @@ def _section(
     names: Sequence[str],
     recipes: Mapping[str, Recipe],
     measured: Mapping[str, Row],
-    now: Mapping[str, str],
 ) -> str:
     known = [name for name in names if name in measured]
     parts = [f"## {group}\n"]
     if known:
-        parts.append(table(COLUMNS, [_row(name, recipes[name], measured[name], now[name]) for name in known]))
+        parts.append(table(COLUMNS, [_row(name, recipes[name], measured[name]) for name in known]))
     tables = [measured[name]["table"] for name in known if "table" in measured[name]]
     parts += [table(one["columns"], [tuple(map(_shown, line)) for line in one["rows"]]) for one in tables]
     parts += [_said(name, measured[name]) for name in known if "said" in measured[name]]
@@ -82,7 +79,7 @@ def _section(
     return "\n".join(parts)
 
 
-def _row(name: str, recipe: Recipe, row: Row, now: str) -> tuple[str, ...]:
+def _row(name: str, recipe: Recipe, row: Row) -> tuple[str, ...]:
     value = _figure(row["value"])
     if len(values := row.get("values", {}).values()) > 1:
         value += f" ± {stdev(values):.2f}"
@@ -95,7 +92,7 @@ def _row(name: str, recipe: Recipe, row: Row, now: str) -> tuple[str, ...]:
         _duration(row["seconds"]),
         row["machine"],
         row["date"],
-        stale(recipe, row, now) or "-",
+        stale(recipe, row) or "-",
         f"`{name}`",
     )
 

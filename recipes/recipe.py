@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 from pathlib import Path
 from typing import Any, Literal
@@ -73,6 +74,9 @@ class Recipe(Config):
         {}, description="settings that are run folders: the recipes that train them"
     )
     seeds: tuple[int, ...] = Field((), description="the mean of these; empty: config's seed alone")
+    first: dict[str, Any] = Field(
+        {}, description="settings of a module of this folder with which the first figures are measured"
+    )
     evaluate: tuple[str, ...] = Field((), description="the words after `throughtime evaluate RUN`")
     also: dict[str, tuple[str, ...]] = Field({}, description="further evaluations, by what they are called")
     asks: tuple[str, ...] = Field(
@@ -135,3 +139,13 @@ def read_recipe(path: Path) -> Recipe:
     if recipe.commanded:
         build_config(TASKS[recipe.task].part("config"), recipe.config, path.name)
     return recipe
+
+
+def written(config: dict[str, Any]) -> str:
+    """Settings as a YAML file."""
+    from ruamel.yaml import YAML
+
+    yaml, text = YAML(typ="safe", pure=True), io.StringIO()
+    yaml.default_flow_style = yaml.sort_base_mapping_type_on_output = False
+    yaml.dump(config, text)
+    return text.getvalue()

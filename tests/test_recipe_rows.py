@@ -5,103 +5,23 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from recipes import measure as measuring
-from recipes import sources as code
 from recipes.__main__ import main
 from recipes.commands import judging, training
 from recipes.measure import machine, succeeding
 from recipes.page import _compared, page
 from recipes.recipe import HERE, Recipe, read_recipes
-from recipes.sources import entries, imported, sources
+from tests.refusals import lacks
 
-FILES = {
-    "throughtime/__init__.py": "TYPE_CHECKING = False\nif TYPE_CHECKING:\n    import throughtime.serve\n",
-    "throughtime/serve.py": "SIZE = 1\n",
-    "throughtime/data/__init__.py": "",
-    "throughtime/data/datasets.py": "from throughtime.cli import said\n",
-    "throughtime/cli.py": "said = 1\n",
-    "throughtime/tasks/__init__.py": "",
-    "throughtime/tasks/language/__init__.py": "",
-    "throughtime/tasks/ngram/__init__.py": "",
-    "throughtime/tasks/language/predictor.py": "def run():\n    from throughtime.cells import step\n",
-    "throughtime/train/__init__.py": "",
-    "throughtime/train/run.py": "",
-    "throughtime/tasks/ngram/predictor.py": "ORDER = 3\n",
-    "throughtime/cells.py": 'def step(x):\n    """One step."""\n    return x + 1  # next\n',
-    "throughtime/kernels/__init__.py": "",
-    "throughtime/kernels/forward.cu": "int a;\n",
-}
 RECIPES = {
     "trained": Recipe(title="Trained", group="Time Machine"),
     "counted": Recipe(title="Counted", group="Time Machine", task="ngram", train=("--data", "x")),
 }
-
-
-@pytest.fixture
-def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Sources of a package that is as small as can be."""
-    for name, text in FILES.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    monkeypatch.setattr(code, "ROOTS", (tmp_path,))
-    return tmp_path
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "stale"),
-    [
-        ("cells.py", "def step(x):\n    return x + 2\n", ["trained"]),
-        ("cells.py", "# Why.\ndef step(x):\n    '''Another text.'''\n\n    return (x +\n        1)\n", []),
-        ("cells.py", "def step(x):\n    return x + 1\n\n\nLARGEST = None\n", ["trained"]),
-        ("tasks/ngram/predictor.py", "ORDER = 4\n", ["counted"]),
-        ("data/datasets.py", "from throughtime.cli import said\nNAMES = ()\n", ["trained", "counted"]),
-        ("serve.py", "SIZE = 2\n", []),
-        ("cli.py", "said = 2\n", []),
-        ("kernels/forward.cu", "int b;\n", []),
-    ],
-)
-def test_a_row_is_stale_when_what_it_runs_changes(tree: Path, name: str, text: str, stale: list[str]) -> None:
-    before = sources(RECIPES)
-    (tree / "throughtime" / name).write_text(text)
-    after = sources(RECIPES)
-    assert [row for row in RECIPES if before[row] != after[row]] == stale
-
-
-def test_a_kernel_counts_as_it_is(tree: Path) -> None:
-    (tree / "throughtime/cells.py").write_text("import throughtime.kernels\n")
-    before = sources(RECIPES)
-    (tree / "throughtime/kernels/forward.cu").write_text("int a; // said\n")
-    after = sources(RECIPES)
-    assert [row for row in RECIPES if before[row] != after[row]] == ["trained"]
-
-
-def test_a_needed_run_counts_with_its_settings(tree: Path) -> None:
-    needing = Recipe(title="N", group="Time Machine", needs={"run": "trained"})
-    other = RECIPES["trained"].model_copy(update={"config": {"lr": 2}})
-    assert (
-        sources({**RECIPES, "n": needing})["n"] != sources({**RECIPES, "trained": other, "n": needing})["n"]
-    )
-
-
-def test_the_modules_of_a_row_are_those_that_it_runs() -> None:
-    recipes = read_recipes()
-    counted = imported(entries(recipes["ptb-5gram"]))
-    trained = imported(entries(recipes["ptb-zaremba-small"]))
-    assert {"throughtime.ngram.smoothing", "throughtime.data.datasets", "throughtime.text.codec"} <= counted
-    assert not any(
-        name.startswith(("throughtime.recurrence", "throughtime.train.trainer")) for name in counted
-    )
-    assert {
-        "throughtime.train.trainer",
-        "throughtime.recurrence.persistent",
-        "throughtime.kernels",
-    } <= trained
-    assert "throughtime.series.backtest" in imported(entries(recipes["airline"]))
-    assert not any(name.startswith("throughtime.cli") for name in trained)
+FIRST_LOSSES = 50
 
 
 @pytest.fixture
@@ -111,34 +31,77 @@ def folder(tmp_path: Path) -> Path:
     recipes.mkdir()
     counted = f'task: ngram\ntrain: [--data, {tmp_path}/toy.txt, --order, "2"]\nevaluate: [--split, test]\n'
     (recipes / "counted.yaml").write_text(f"title: Counted\ngroup: Counted language models\n{counted}")
+    settings = "tokens: char, hidden_size: 8, embedding_size: 8, batch_size: 2, num_steps: 5, epochs: 1"
+    trained = f"config: {{data: {tmp_path}/toy.txt, {settings}}}\nfrom: train\nmeasure: train.perplexity\n"
+    (recipes / "trained.yaml").write_text(f"title: Trained\ngroup: Time Machine\n{trained}")
     return recipes
 
 
-def test_stale_rows_are_listed_and_marked(
+def changed(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Change measured.json in place."""
+    rows = json.loads((folder / "measured.json").read_text())
+    change(rows)
+    (folder / "measured.json").write_text(json.dumps(rows))
+
+
+def test_a_row_is_stale_if_one_of_its_first_figures_does_not_come_out(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["counted", "trained"], folder) == 0
+    rows = json.loads((folder / "measured.json").read_text())
+    first, value = rows["trained"]["first"], rows["counted"]["value"]
+    assert len(first) == FIRST_LOSSES
+    assert len(set(first)) > FIRST_LOSSES // 2, "losses of different updates"
+    changed(folder, lambda rows: rows["trained"]["first"].__setitem__(-1, first[-1] * (1 + 1e-5)))
+    assert main(["--check"], folder) == 0, "rounding"
+    assert not capsys.readouterr().out.strip()
+    changed(folder, lambda rows: rows["trained"]["first"].__setitem__(-1, first[-1] * 1.01))
+    changed(folder, lambda rows: rows["counted"]["first"].__setitem__(0, value + 1e-6))
+    assert main(["--check"], folder) == 1
+    assert capsys.readouterr().out.split() == ["counted", "code", "changed", "trained", "code", "changed"]
+    changed(folder, lambda rows: rows["counted"]["first"].__setitem__(0, value))
+    assert main(["--check", "counted"], folder) == 0, "the other row is not checked"
+    assert " | code | `trained` |" in (folder.parent / "RESULTS.md").read_text()
+    assert " | code | `counted` |" not in (folder.parent / "RESULTS.md").read_text()
+
+
+def test_a_training_that_fails_makes_its_row_stale(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["counted", "trained"], folder) == 0
+    text = (folder / "trained.yaml").read_text()
+    (folder / "trained.yaml").write_text(text.replace("num_steps: 5", "num_steps: 5000"))
+    assert main(["--check", "trained"], folder) == 1
+    assert not lacks(capsys.readouterr().err, "trained", "5000")
+
+
+def test_a_row_is_stale_with_a_row_that_it_needs(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    needing = read_recipes(folder)["counted"].model_copy(update={"needs": {"run": "counted"}})
+    monkeypatch.setattr("recipes.__main__.read_recipes", lambda of: {**read_recipes(of), "needing": needing})
     assert main(["counted"], folder) == 0
+    changed(
+        folder,
+        lambda rows: rows.update(
+            needing={**rows["counted"], "fingerprint": needing.fingerprint, "first": []}
+        ),
+    )
     assert main(["--check"], folder) == 0
-    assert not capsys.readouterr().out.strip()
-    monkeypatch.setattr("recipes.__main__.sources", lambda recipes: dict.fromkeys(recipes, "another"))
+    changed(folder, lambda rows: rows["counted"].update(first=[0.5]))
     assert main(["--check"], folder) == 1
-    assert capsys.readouterr().out.split() == ["counted", "code", "changed"]
-    assert " | code | `counted` |" in (folder.parent / "RESULTS.md").read_text()
+    assert capsys.readouterr().out.split() == ["counted", "code", "changed", "needing", "code", "changed"]
 
 
-def test_a_run_kept_from_earlier_code_stays_stale(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["counted", "--keep", str(tmp_path / "kept")]
-    with monkeypatch.context() as earlier:
-        earlier.setattr(measuring, "sources", lambda recipes: dict.fromkeys(recipes, "another"))
-        assert main(words, folder) == 0
+def test_a_kept_run_has_the_first_losses_of_the_code_that_began_it(folder: Path, tmp_path: Path) -> None:
+    words = ["trained", "--keep", str(tmp_path / "kept")]
     assert main(words, folder) == 0
-    assert "was started by earlier code" in capsys.readouterr().err
-    assert main(["--check"], folder) == 1
-    shutil.rmtree(tmp_path / "kept" / "counted")
+    begun = tmp_path / "kept" / "trained.begun.json"
+    stamp = json.loads(begun.read_text())
+    begun.write_text(json.dumps({**stamp, "first": [1.0, 2.0]}))
     assert main(words, folder) == 0
-    assert main(["--check"], folder) == 0
+    assert json.loads((folder / "measured.json").read_text())["trained"]["first"] == [1.0, 2.0]
+    shutil.rmtree(tmp_path / "kept" / "trained")
+    assert main(words, folder) == 0
+    assert json.loads((folder / "measured.json").read_text())["trained"]["first"] == stamp["first"]
 
 
 def test_the_machine_is_what_the_code_finds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +125,7 @@ def test_what_was_read_before_stays() -> None:
     third = succeeding(second, {"date": "d4", "value": 1.0, "fingerprint": "b", "earlier": second["earlier"]})
     assert [one["value"] for one in third["earlier"]] == [3.0, 2.0]
     assert third["earlier"][1]["setting"] == "the same settings"
-    told = page({"toy": RECIPES["trained"]}, {"toy": {**third, "seconds": 1.0, "machine": "m"}}, {"toy": "x"})
+    told = page({"toy": RECIPES["trained"]}, {"toy": {**third, "seconds": 1.0, "machine": "m"}})
     assert (
         "`toy`, earlier results: 3.00; valid 4.00 on d1 (settings a); 2.00 on d2 (the same settings)." in told
     )
@@ -199,7 +162,7 @@ def test_small_differences_are_ties(measure: str, row: dict[str, Any], told: str
         published=(*others, {"figure": "about 9", "source": "C"}),  # type: ignore[arg-type]
     )
     row = {"seconds": 1.0, "machine": "m", "date": "d", "fingerprint": "", **row}
-    assert f"| {told}" in page({"t": recipe}, {"t": row}, {"t": ""})
+    assert f"| {told}" in page({"t": recipe}, {"t": row})
 
 
 def test_commands_are_the_recipes_own() -> None:
@@ -242,12 +205,6 @@ DOCUMENTED_ROWS = {
     "ETTh1": ["etth1-96", "etth1-192", "etth1-336", "etth1-720"],
     "ridge regression": [f"etth1-{hours} ridge" for hours in (96, 192, 336, 720)],
 }
-
-
-def test_code_has_one_hash_in_every_version_of_python() -> None:
-    # Some put empty texts between the parts of an f-string, and know of fewer letters.
-    source = 'a = f"{b}{c:{d}}" + "\U000323af"\n'
-    assert code._digest(source).startswith("1f49ceb083332fd5")
 
 
 def test_the_documented_tables_have_the_figures_of_the_rows() -> None:

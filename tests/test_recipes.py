@@ -16,7 +16,6 @@ from recipes.__main__ import main
 from recipes.measure import ROW_KEYS, command
 from recipes.page import page
 from recipes.recipe import HERE, Recipe, read_recipe, read_recipes
-from recipes.sources import sources
 from tests.refusals import lacks, refuses
 
 from throughtime.config import build_config
@@ -210,7 +209,7 @@ def test_what_cannot_run_here_is_skipped_and_its_figure_stays(
     assert main(["big"], folder) == 0
     assert not lacks(capsys.readouterr().err, "big", "GPU")
     assert measured(folder) == rows
-    assert " | settings, code | `big` |" in (folder.parent / "RESULTS.md").read_text()
+    assert " | settings | `big` |" in (folder.parent / "RESULTS.md").read_text()
 
 
 def test_failure_is_told_and_the_others_still_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -277,7 +276,7 @@ def test_results_are_what_was_measured() -> None:
     rows = json.loads((HERE / "measured.json").read_text())
     assert set(rows) <= set(recipes), "recipes that are gone leave no figures"
     told = (HERE.parent / "RESULTS.md").read_text()
-    assert told == page(recipes, rows, sources(recipes)), "`python -m recipes --check` writes the page"
+    assert told == page(recipes, rows), "`python -m recipes --check` writes the page"
     changed = [name for name, row in rows.items() if row["fingerprint"] != recipes[name].fingerprint]
     assert not changed, "the commands of the page are not theirs: measure them anew"
 
@@ -357,7 +356,7 @@ def test_gru_learns_to_recall() -> None:  # R61
     assert found["value"] == far > 0.9
     recipe = Recipe(title="Recall", group="Long memory", task="recall")
     row = {**found, "seconds": 1.0, "machine": "m", "date": "d", "fingerprint": recipe.fingerprint}
-    assert "| gru | 1,600 | " in page({"recall": recipe}, {"recall": row}, {"recall": ""})
+    assert "| gru | 1,600 | " in page({"recall": recipe}, {"recall": row})
 
 
 @pytest.mark.parametrize("module", [pages, recall, retrieval])
