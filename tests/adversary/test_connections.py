@@ -126,7 +126,7 @@ def test_clients_whose_requests_run_are_not_dropped_and_a_further_one_is_told():
             until(lambda: b"requests_running 4.0" in metrics_over(other), 10)
             with connected(address) as line:
                 assert line.recv(1_000).startswith(b"HTTP/1.1 503 ")
-            assert b'refusals_total{reason="connections"} 1.0' in metrics_over(other)
+            until(lambda: b'refusals_total{reason="connections"} 1.0' in metrics_over(other), 5)
         model.open.set()
         for client in clients:
             client.join()

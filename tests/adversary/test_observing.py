@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+from urllib.parse import unquote
 
 import httpx2
 import pytest
+from tests.adversary.test_connections import connected, got
 from tests.serve.conftest import serving
 from tests.serve.test_server import gated
 
+from throughtime.serve.metrics import ServerMetrics
 from throughtime.serve.models import Models, Served
 from throughtime.serve.requests import Options
 
@@ -59,7 +62,7 @@ def test_a_failure_has_the_id_of_its_request_in_the_answer_and_the_log(capfd):
 
 def test_refusals_are_counted_by_reason_and_memory_is_told():
     with (
-        serving(gated()[1], Options(max_bytes=100, rate_limit=3, api_key="k")) as (_, address),
+        serving(gated()[1], Options(max_bytes=100, rate_limit=6, api_key="k")) as (_, address),
         httpx2.Client(base_url=address) as client,
     ):
         bearer = {"Authorization": "Bearer k"}
@@ -67,13 +70,39 @@ def test_refusals_are_counted_by_reason_and_memory_is_told():
             client.post("/classify", json={"q": "a"}),
             client.post("/classify", content=b"{", headers=bearer),
             client.post("/classify", content=b" " * 101),
-            client.post("/classify", json={"q": "a"}, headers=bearer),
             client.get("/nowhere"),
             client.put("/classify"),
+            client.get(f"/models?{'a&' * 100}"),
+            client.post("/classify", json={"q": "a"}, headers=bearer),
         ]
-        metrics = client.get("/metrics").text
-    assert [answer.status_code for answer in sent] == [403, 400, 413, 429, 404, 405]
-    for reason in ("key", "invalid", "size", "rate", "unknown", "method"):
-        assert f'throughtime_refusals_total{{reason="{reason}"}} 1.0' in metrics
+        with connected(address, "127.0.0.2") as other:
+            metrics = got(other, b"/metrics").decode()
+    assert [answer.status_code for answer in sent] == [403, 400, 413, 404, 405, 413, 429]
+    for reason, times in {"key": 1, "invalid": 1, "size": 2, "rate": 1, "unknown": 1, "method": 1}.items():
+        assert f'throughtime_refusals_total{{reason="{reason}"}} {times}.0' in metrics
     (memory,) = [line for line in metrics.splitlines() if line.startswith("process_resident_memory_bytes")]
     assert float(memory.split()[1]) > 1e7
+
+
+@pytest.mark.parametrize("path", ["/a 200 5 ms", "/a%20200", "/\u00e9\u2028", "/%0a[31m", "/" + "x" * 300])
+def test_a_path_forges_no_field_of_a_log_line(path):
+    log = io.StringIO()
+    with serving(gated()[1], Options(), log) as (_, address):
+        assert httpx2.get(f"{address}{path}").status_code == 404
+    time, client, method, shown, status, duration, unit, number = log.getvalue().split(" ")
+    assert (client, method, status, unit) == ("127.0.0.1", "GET", "404", "ms")
+    assert shown.isascii()
+    assert shown.isprintable()
+    assert unquote(shown) == unquote(path)[:200]
+
+
+def test_metrics_are_written_once_a_second(monkeypatch):
+    clock = iter([5.0, 5.0, 5.9, 6.1, 6.1]).__next__
+    monkeypatch.setattr("throughtime.serve.metrics.time.monotonic", clock)
+    metrics = ServerMetrics()
+    texts = []
+    for _ in range(3):
+        metrics.connections.inc()
+        texts.append(metrics.write())
+    assert texts[0] == texts[1] != texts[2]
+    assert b"throughtime_connections 3.0" in texts[2]

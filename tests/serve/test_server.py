@@ -269,14 +269,33 @@ def test_a_body_that_never_comes_is_given_up():
         assert b" 408 " in line.recv(1_000).split(b"\r\n")[0]
 
 
-def test_the_rate_of_a_client_is_limited_but_not_its_health():
+COUNTED = {
+    "POST": b"POST /classify HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n",
+    "GET": b"GET /models HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "probe": b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "preflight": b"OPTIONS / HTTP/1.1\r\nHost: localhost\r\nOrigin: http://a\r\n"
+    b"Access-Control-Request-Method: POST\r\n\r\n",
+    "other host": b"GET / HTTP/1.1\r\nHost: other.example\r\n\r\n",
+    "no HTTP": b"HELO\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("kind", COUNTED)
+def test_the_rate_of_a_client_counts_every_request_and_refuses_all_but_probes(kind):
     _, models = gated()
-    with serving(models, Options(rate_limit=2)) as (_, address):
-        answers = [httpx2.post(f"{address}/classify", json={"q": "a"}, timeout=20) for _ in range(3)]
-        assert [answer.status_code for answer in answers] == [200, 200, 429]
-        assert 1 <= int(answers[2].headers["retry-after"]) <= 30
-        assert not lacks(answers[2].json()["error"], "2")
-        assert httpx2.get(f"{address}/health").status_code == 200
+    with serving(models, Options(rate_limit=2, cors=("http://a",))) as (_, address):
+        for _ in range(2):
+            host, port = address.removeprefix("http://").split(":")
+            with socket.create_connection((host, int(port)), timeout=10) as line:
+                line.sendall(COUNTED[kind])
+                assert line.recv(1_000).startswith(b"HTTP/1.1 ")
+        for path in ("/models", "/metrics", "/docs", "/nowhere"):
+            answer = httpx2.get(f"{address}{path}")
+            assert answer.status_code == 429
+            assert 1 <= int(answer.headers["retry-after"]) <= 30
+            assert not lacks(answer.json()["error"], "2")
+        for path in ("/health", "/ready"):
+            assert httpx2.get(f"{address}{path}").status_code == 200
 
 
 def test_pages_of_the_origins_named_may_ask():

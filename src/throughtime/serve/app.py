@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from html import escape
 from typing import Any, TextIO
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
@@ -61,6 +62,8 @@ pre { background: #8881; padding: .8rem; overflow-x: auto } table { border-colla
 td, th { text-align: left; padding: .15rem 1rem .15rem 0; vertical-align: top }
 """
 KEY_IN_BODY = ("/translate", "/detect")
+HERE = "http://here.invalid"
+"""Stands for the address of the server until a client asks."""
 UNSERVED = "nothing is served at this path; /docs lists all endpoints"
 
 state = APIRouter(tags=["server"])
@@ -85,8 +88,7 @@ def create_app(
     app = FastAPI(
         title="throughtime",
         version=__version__,
-        docs_url=None,
-        redoc_url=None,
+        openapi_url=None,  # it also turns off the pages of FastAPI
         redirect_slashes=False,
         lifespan=lifespan,
     )
@@ -117,9 +119,7 @@ def create_app(
     app.add_middleware(Origins, options=options)
     pages = [path.read_text(encoding="utf-8") for path in sorted(PAGE.glob("*.html"))]
     policy = content_policy([*pages, f"<style>{STYLE}</style>"])
-    app.add_middleware(
-        AccessLog, metrics=service.metrics, policy=policy, as_json=options.log_json, stream=log
-    )
+    app.add_middleware(AccessLog, service.metrics, service.rates, policy, options.log_json, log)
     return app
 
 
@@ -168,14 +168,27 @@ async def metrics(request: Request) -> Response:
     service = get_service(request)
     if service.options.protect_metrics:
         check_key(request, service.keys)
-    return Response(generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+    return Response(service.metrics.write(), media_type=CONTENT_TYPE_LATEST)
 
 
 @state.get("/docs", include_in_schema=False)
 async def docs(request: Request) -> HTMLResponse:
     """Every endpoint with its fields, and how to call it."""
     address = str(request.base_url).rstrip("/")
-    return HTMLResponse(docs_page(request.app.openapi(), address))
+    return HTMLResponse(_describe(request.app)[1].replace(HERE, escape(address)))
+
+
+@state.get("/openapi.json", include_in_schema=False)
+async def openapi(request: Request) -> Response:
+    """The same for programs."""
+    return Response(_describe(request.app)[0], media_type="application/json")
+
+
+@lru_cache(maxsize=1)
+def _describe(app: FastAPI) -> tuple[str, str]:
+    """Return the description of all endpoints as JSON and as a page, which take long to write."""
+    description = app.openapi()
+    return json.dumps(description, ensure_ascii=False), docs_page(description, HERE)
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:

@@ -6,8 +6,11 @@ limited before it is parsed; an answer is encoded in pieces, between which other
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeVar
@@ -32,18 +35,19 @@ SHORT = 16_000
 """Bytes of a body that is read in the event loop: about a millisecond."""
 PIECE = 2_000
 """Number of values that are encoded at once: about a millisecond, too."""
+ALONE, MAX_PAUSE = threading.Lock(), 0.1
+"""Held while a body is parsed and in the pause after it, and the longest pause in seconds."""
 
 
 async def read_body(request: Request, kind: type[Body], *, forms: bool = False) -> Body:
     """Read a JSON object; with `forms`, also a form, which may be completed by the query."""
     media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    body = await request.body()
     if forms and media in FORMS:
         if media == FORMS[0]:
-            fields = (await request.body()).count(b"&") + 1
-            check_limit("the number of fields", fields, MOST_FIELDS, status=413)
-        async with request.form(max_files=MOST_FIELDS, max_fields=MOST_FIELDS) as form:
-            return _validate(kind, _fields(request.query_params) | _fields(form))
-    body = await request.body()
+            check_limit("the number of fields", body.count(b"&") + 1, MOST_FIELDS, status=413)
+        parse = partial(_parse_form, kind, request)
+        return await get_service(request).run_aside(request, partial(_alone, parse))
     if forms and not body and request.query_params:
         return _validate(kind, _fields(request.query_params))
     is_json = media.startswith("application/") and media.endswith(("/json", "+json"))
@@ -53,7 +57,9 @@ async def read_body(request: Request, kind: type[Body], *, forms: bool = False) 
     check_limit("the number of values", body.count(b",") + nested, MOST_VALUES, status=413)
     check_limit("the number of lists and objects", nested, MOST_NESTED, status=413)
     parse = partial(_parse, kind, body, "neither JSON nor a form" if forms else "not JSON")
-    return parse() if len(body) <= SHORT else await get_service(request).run_aside(request, parse)
+    if len(body) <= SHORT:
+        return parse()
+    return await get_service(request).run_aside(request, partial(_alone, parse))
 
 
 def body_schema(kind: type[BaseModel], *, forms: bool = False) -> dict[str, Any]:
@@ -129,6 +135,25 @@ def explain(errors: Any) -> str:
     named = (str(part) for part in first["loc"] if part not in ("body", "str", "int", "float"))
     place = ".".join(part for part in named if "[" not in part)
     return f"{place}: {message}" if place else message
+
+
+def _alone(parse: Callable[[], Body]) -> Body:
+    """Parse a body while no other is parsed, and then leave the interpreter to other threads for as long."""
+    with ALONE:
+        began = time.perf_counter()
+        try:
+            return parse()
+        finally:
+            time.sleep(min(time.perf_counter() - began, MAX_PAUSE))
+
+
+def _parse_form(kind: type[Body], request: Request) -> Body:
+    """Parse a form whose body has been read; files are no fields."""
+
+    async def parse() -> ImmutableMultiDict[str, Any]:
+        return await request.form(max_files=0, max_fields=MOST_FIELDS)
+
+    return _validate(kind, _fields(request.query_params) | _fields(asyncio.run(parse())))
 
 
 def _parse(kind: type[Body], body: bytes, problem: str) -> Body:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import socket
 import ssl
 from collections.abc import Callable, Collection
@@ -12,22 +11,20 @@ from enum import Enum
 from typing import Any
 
 import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from throughtime.serve.logs import Repeated
-from throughtime.serve.metrics import ServerMetrics
-from throughtime.serve.origins import address_group
+from throughtime.serve.metrics import REASONS, ServerMetrics
+from throughtime.serve.middleware import Rates
+from throughtime.serve.origins import address_group, write_refusal
 from throughtime.serve.requests import Options
+from throughtime.serve.turns import TurnProtocol, Turns
 
 RETRY = 0.1
 """Seconds until the next try, when the system has no room for another connection."""
 SPARE_FILES = 256
 """Files that are kept for other uses than connections."""
-FULL = json.dumps({"error": "the server has too many connections; try again later"}).encode()
-FULL_ANSWER = (
-    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
-    b"Connection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(FULL), FULL)
-)
+FULL = "the server has too many connections; try again later"
+FULL_ANSWER = write_refusal(503, FULL, {"Retry-After": "1"})
 
 
 class Phase(Enum):
@@ -72,8 +69,9 @@ class Connections:
     nobody out. If the requests of all are being computed, the new connection is refused with 503.
     """
 
-    def __init__(self, options: Options, metrics: ServerMetrics) -> None:
-        self.options, self.metrics, self.warn = options, metrics, Repeated()
+    def __init__(self, options: Options, metrics: ServerMetrics, rates: Rates) -> None:
+        self.options, self.metrics, self.rates, self.warn = options, metrics, rates, Repeated()
+        self.turns = Turns()
         self._slots: dict[Slot, None] = {}
         self._groups: dict[str, dict[Slot, None]] = {}
         metrics.connections.set_function(lambda: len(self._slots))
@@ -158,11 +156,11 @@ class Connections:
             line.close()
 
 
-class Connection(H11Protocol):
+class Connection(TurnProtocol):
     """A connection that is closed when its client is too slow: with a header, with a request, or reading."""
 
     def __init__(self, slot: Slot, connections: Connections, **uvicorn: Any) -> None:
-        super().__init__(**uvicorn)
+        super().__init__(connections.turns, **uvicorn)
         self.slot, self.all, self.phase = slot, connections, Phase.MODEL
         self._timer: asyncio.TimerHandle | None = None
 
@@ -199,15 +197,17 @@ class Connection(H11Protocol):
         super().on_response_complete()
         self._watch()
 
-    def send_400_response(self, msg: str) -> None:
-        """Refuse what is not HTTP, and read nothing more."""
-        self.all.metrics.refusals.labels("malformed").inc()
-        if self.cycle is not None:
-            self.cycle.disconnected = True
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            super().send_400_response(msg)
-        else:
-            self.transport.close()  # an answer has begun; another one would be taken for a part of it
+    def parse(self) -> int:
+        """See `TurnProtocol`."""
+        work = super().parse()
+        self._watch()
+        return work
+
+    def refuse(self, status: int, sentence: str) -> None:
+        """See `TurnProtocol`; what is refused counts like a request."""
+        self.all.metrics.refusals.labels(REASONS.get(status, "malformed")).inc()
+        self.all.rates.seconds_to_wait(self.slot.group)
+        super().refuse(status, sentence)
 
     def _unsupported_upgrade_warning(self) -> None:
         """Nothing: clients may offer other protocols in every request, and are answered in this one."""
@@ -236,7 +236,7 @@ class Connection(H11Protocol):
         cycle: Any = self.cycle  # None before the first request
         if cycle is not None and not cycle.response_complete:
             return Phase.BODY if self.conn.their_state is h11.SEND_BODY else Phase.MODEL
-        if self.conn.their_state is h11.IDLE and (cycle is None or self.conn.trailing_data[0]):
+        if self.conn.their_state is h11.IDLE and (cycle is None or self.unread or self.conn.trailing_data[0]):
             return Phase.HEADER
         return Phase.IDLE  # the rest of a body that was answered before its end may come, too
 

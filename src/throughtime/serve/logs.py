@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from copy import deepcopy
 from datetime import UTC, datetime
 from typing import Any, TextIO
+from urllib.parse import quote
 
 LOGGER = logging.getLogger("throughtime.serve")
 REQUEST: ContextVar[str | None] = ContextVar("request", default=None)
@@ -41,7 +42,7 @@ def write_request(values: Mapping[str, Any], *, as_json: bool, stream: TextIO | 
         line = json.dumps({"time": now.isoformat(timespec="milliseconds"), **values})
     else:
         path, key = values["path"], f" {values['key']}" if "key" in values else ""
-        shown = path if path.isascii() and path.isprintable() else ascii(path)
+        shown = quote(path, safe="/:@!$&'()*+,;=", errors="replace")  # a space would begin another field
         place = f"{values['client']}{key} {values['method']} {shown}"
         line = f"{now:%H:%M:%S} {place} {values['status']} {values['ms']:.0f} ms {values['request']}"
     stream.write(line + "\n")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+import time
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+
+FRESH = 1.0
+"""Seconds in which the same text is returned again."""
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 REASONS = {
@@ -15,6 +19,7 @@ REASONS = {
     413: "size",
     421: "host",
     429: "rate",
+    431: "size",
     499: "left",
     500: "failure",
     503: "overload",
@@ -46,6 +51,13 @@ class ServerMetrics:
         self.queue = Gauge(name("queue_items"), "Texts or series that wait for a model.", model, registry=own)
         self.tokens = Counter(name("generated_tokens"), "Tokens of completions.", model, registry=own)
         ProcessCollector(registry=own)  # memory, processor time and open files, where the system has /proc
+        self._text, self._last = b"", float("-inf")
+
+    def write(self) -> bytes:
+        """Return all metrics as text; writing it takes too long to do it for every request."""
+        if time.monotonic() - self._last >= FRESH:
+            self._text, self._last = generate_latest(self.registry), time.monotonic()
+        return self._text
 
     @property
     def request_count(self) -> int:

@@ -17,6 +17,9 @@ from throughtime.serve.origins import address_group, make_safe
 from throughtime.serve.requests import CLIENT_LEFT, Options, refusal
 
 CLIENTS = 10_000
+MAX_QUERY_FIELDS = 100
+PROBES = ("/health", "/ready")
+"""Paths that are answered at any rate: who watches the server would take a refusal for a failure."""
 METHODS = frozenset("GET HEAD POST PUT PATCH DELETE OPTIONS".split())
 FAILED = "the server failed; its log says why"
 PAST = 0.0
@@ -55,12 +58,14 @@ class Rates:
     [0, 0, 30, 0]
     """
 
-    def __init__(self, each_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, each_minute: int | None, clock: Callable[[], float] = time.monotonic) -> None:
         self.most, self.clock = each_minute, clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # what is left, and when
 
     def seconds_to_wait(self, client: str) -> int:
         """Count one request of a client; return 0, or the seconds until its next request is allowed."""
+        if self.most is None:
+            return 0
         now = self.clock()
         left, then = self._buckets.pop(client, (float(self.most), now))
         left = min(self.most, left + (now - then) * self.most / 60)
@@ -79,7 +84,6 @@ class Limits:
 
     def __init__(self, app: ASGIApp, options: Options, ending: Ending) -> None:
         self.app, self.options, self.ending = app, options, ending
-        self.rates = Rates(options.rate_limit) if options.rate_limit else None
         self.too_large = f"the request is larger than {options.max_bytes:,} bytes"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -91,11 +95,11 @@ class Limits:
         length = dict(scope["headers"]).get(b"content-length", b"")
         if length.isdigit() and int(length) > self.options.max_bytes:
             answer = refusal(scope["path"], 413, self.too_large)
-        if self.rates is not None and scope["method"] == "POST":  # only POST requests compute
-            wait = self.rates.seconds_to_wait(address_group(_client(scope)))
-            if wait:
-                sentence = f"more than {self.options.rate_limit} requests in a minute; wait {wait} s"
-                answer = refusal(scope["path"], 429, sentence, {"Retry-After": str(wait)})
+        if scope["query_string"].count(b"&") >= MAX_QUERY_FIELDS:
+            answer = refusal(scope["path"], 413, f"the query has more than {MAX_QUERY_FIELDS} fields")
+        if (wait := scope["state"]["wait"]) and scope["path"] not in PROBES:
+            sentence = f"more than {self.options.rate_limit} requests in a minute; wait {wait} s"
+            answer = refusal(scope["path"], 429, sentence, {"Retry-After": str(wait)})
         await answer(scope, self._limit_body(receive), send)
 
     def _limit_body(self, receive: Receive) -> Receive:
@@ -126,6 +130,7 @@ class Limits:
 class AccessLog:
     """Logs and counts every request, under an id that its answer carries in `X-Request-Id`.
 
+    `Limits` refuses requests above the rate, but it never sees those that others answer before it.
     Answers get the headers for browsers here. Failures are answered here, too, so that they have them all.
     Texts and keys are never logged.
     """
@@ -134,11 +139,13 @@ class AccessLog:
         self,
         app: ASGIApp,
         metrics: ServerMetrics,
+        rates: Rates,
         policy: str,
         as_json: bool,
         stream: TextIO | None = None,
     ) -> None:
-        self.app, self.metrics, self.policy, self.as_json, self.stream = app, metrics, policy, as_json, stream
+        self.app, self.metrics, self.rates = app, metrics, rates
+        self.policy, self.as_json, self.stream = policy, as_json, stream
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -148,6 +155,7 @@ class AccessLog:
         began, status, started = time.monotonic(), CLIENT_LEFT, False
         number = request_id(dict(scope["headers"]).get(b"x-request-id", b""))
         REQUEST.set(number)
+        scope.setdefault("state", {})["wait"] = self.rates.seconds_to_wait(address_group(_client(scope)))
 
         async def send_named(message: Message) -> None:
             nonlocal status, started

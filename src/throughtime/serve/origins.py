@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from http import HTTPStatus
 from ipaddress import IPv6Address, ip_address, ip_network
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -54,6 +55,15 @@ def make_safe(message: Message, policy: str) -> None:
     extra = {**SAFE_HEADERS, b"content-security-policy": policy.encode()}
     own = {name.lower() for name, _ in message["headers"]}
     message["headers"] += [(name, value) for name, value in extra.items() if name not in own]
+
+
+def write_refusal(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> bytes:
+    """Return the bytes of an answer to what no endpoint sees; the connection is closed after it."""
+    answer = refusal("", status, sentence, {"Connection": "close", **(headers or {})})
+    make_safe({"headers": answer.raw_headers}, content_policy([]))
+    lines = [b"HTTP/1.1 %d %b" % (status, HTTPStatus(status).phrase.encode())]
+    lines += (b"%b: %b" % field for field in answer.raw_headers)
+    return b"\r\n".join([*lines, b"", bytes(answer.body)])
 
 
 def host_name(host: str) -> str:

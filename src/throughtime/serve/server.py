@@ -124,7 +124,7 @@ class Server(uvicorn.Server):
         )
         super().__init__(config)
         self.ending: Ending = service.ending
-        self.connections = Connections(service.options, service.metrics)
+        self.connections = Connections(service.options, service.metrics, service.rates)
         self.patience, self.tls = timeout + GRACE, tls
         self._accepting: list[asyncio.Task[None]] = []
 

@@ -21,7 +21,7 @@ from throughtime.ngram.detection import SAMPLES, Detector
 from throughtime.serve.batching import Batcher, Compute, Worker, as_failure
 from throughtime.serve.keys import Keys
 from throughtime.serve.metrics import ServerMetrics
-from throughtime.serve.middleware import Ending
+from throughtime.serve.middleware import Ending, Rates
 from throughtime.serve.models import Models, Served
 from throughtime.serve.requests import (
     CLIENT_LEFT,
@@ -53,7 +53,7 @@ class Service:
 
     def __init__(self, models: Models, options: Options) -> None:
         self.models, self.options, self.metrics, self.ending = models, options, ServerMetrics(), Ending()
-        self.keys = Keys(options.api_key, options.key_file)
+        self.keys, self.rates = Keys(options.api_key, options.key_file), Rates(options.rate_limit)
         self.batchers = {
             one.name: Batcher(
                 one.name,
