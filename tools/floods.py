@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+import psutil
+
 CLIENTS = 64
 PAUSE = 0.02
 """Seconds between two probes."""
@@ -81,39 +83,49 @@ FLOODS: dict[str, Callable[[], bytes]] = {
 """What each connection of a flood sends, before the next one is opened."""
 
 
-class Probes(NamedTuple):
-    """Seconds that each probe took, and how many connections of the flood the server has closed meanwhile."""
+class Wait(NamedTuple):
+    """How long `/health` took, and how much the server computed meanwhile: less depends on other programs."""
 
-    waits: list[float]
-    closed: int
+    seconds: float
+    cpu_seconds: float
+
+
+class Waits(NamedTuple):
+    """What came of asking for `/health` during a flood."""
+
+    waits: list[Wait]
+    closed: int  # connections of the flood, by the server
 
     @property
-    def worst(self) -> float:
-        """Seconds of the slowest probe."""
-        return max(self.waits)
+    def worst(self) -> Wait:
+        """The most of both."""
+        return Wait(*map(max, zip(*self.waits, strict=True)))
 
 
-def probe(address: tuple[str, int], path: str = "/health", tls: ssl.SSLContext | None = None) -> float:
-    """Return the seconds until `/health` is answered over a new connection; `PATIENCE` if it is not."""
-    began = time.perf_counter()
-    kind = http.client.HTTPConnection if tls is None else http.client.HTTPSConnection
-    more = {} if tls is None else {"context": tls}
-    with contextlib.closing(kind(*address, timeout=PATIENCE, **more)) as connection:
-        try:
-            connection.request("GET", path, headers={"Host": "localhost"})
-            connection.getresponse().read()
-        except (OSError, http.client.HTTPException):
-            return PATIENCE
-    return time.perf_counter() - began
+def probe(address: tuple[str, int], server: psutil.Process, tls: ssl.SSLContext | None = None) -> Wait:
+    """Ask for `/health` over a new connection."""
+    began, before = time.perf_counter(), sum(server.cpu_times()[:2])
+    if tls is None:
+        connection = http.client.HTTPConnection(*address, timeout=PATIENCE)
+    else:
+        connection = http.client.HTTPSConnection(*address, timeout=PATIENCE, context=tls)
+    with contextlib.closing(connection):
+        connection.request("GET", "/health", headers={"Host": "localhost"})
+        with connection.getresponse() as answer:
+            answer.read()
+        if answer.status != 200:
+            raise ValueError(f"/health was answered with {answer.status}")
+    return Wait(time.perf_counter() - began, sum(server.cpu_times()[:2]) - before)
 
 
 def measure_flood(
     address: tuple[str, int],
+    server: psutil.Process,
     name: str,
     seconds: float = 5.0,
     clients: int = CLIENTS,
     tls: ssl.SSLContext | None = None,
-) -> Probes:
+) -> Waits:
     """Ask for `/health` while a flood lasts."""
     words = [sys.executable, "-m", "tools.floods", *map(str, address), str(seconds), str(clients), name]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
@@ -122,9 +134,9 @@ def measure_flood(
             process.stdout.readline()  # it begins
             waits = []
             while process.poll() is None:
-                waits.append(probe(address, tls=tls))
+                waits.append(probe(address, server, tls))
                 time.sleep(PAUSE)
-            return Probes(waits, int(process.stdout.readline()))
+            return Waits(waits, int(process.stdout.readline()))
         finally:
             process.kill()
 

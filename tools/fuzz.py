@@ -63,8 +63,10 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--only", default="", help="targets whose name has this in it")
     given_words = parser.parse_args(words)
-    with tempfile.TemporaryDirectory() as folder:
-        every = itertools.chain(file_targets(Path(folder)), http_targets(Path(folder)))
+    from tools.fuzz_server import server_targets
+
+    with tempfile.TemporaryDirectory() as folder, server_targets(Path(folder)) as served:
+        every = itertools.chain(file_targets(Path(folder)), http_targets(Path(folder)), served)
         targets = [target for target in every if given_words.only in target.name]
         return fuzz(targets, given_words.minutes * 60)
 

@@ -68,8 +68,7 @@ def serve(
         ),
     ] = None,
     rate_limit: Annotated[
-        int | None,
-        option("Maximum number of requests per client and minute.", min=1, panel=ACCESS),
+        int | None, option("Maximum number of requests per client and minute.", min=1, panel=ACCESS)
     ] = None,
     timeout: Annotated[
         float, option("Maximum number of seconds to answer a request.", min=0.1, max=86_400, panel=AMOUNTS)

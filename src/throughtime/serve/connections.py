@@ -23,8 +23,7 @@ RETRY = 0.1
 """Seconds until the next try, when the system has no room for another connection."""
 SPARE_FILES = 256
 """Files that are kept for other uses than connections."""
-FULL = "the server has too many connections; try again later"
-FULL_ANSWER = write_refusal(503, FULL, {"Retry-After": "1"})
+FULL_ANSWER = write_refusal(503, "too many connections; try again later", {"Retry-After": "1"})
 
 
 class Phase(Enum):
@@ -177,11 +176,6 @@ class Connection(TurnProtocol):
         self.all.release(self.slot)
         super().connection_lost(exc)
 
-    def data_received(self, data: bytes) -> None:
-        """See asyncio."""
-        super().data_received(data)
-        self._watch()
-
     def pause_writing(self) -> None:
         """See asyncio."""
         super().pause_writing()
@@ -197,17 +191,17 @@ class Connection(TurnProtocol):
         super().on_response_complete()
         self._watch()
 
-    def parse(self) -> int:
-        """See `TurnProtocol`."""
-        work = super().parse()
+    def handle_events(self) -> None:
+        """See uvicorn."""
+        super().handle_events()
         self._watch()
-        return work
 
     def refuse(self, status: int, sentence: str) -> None:
         """See `TurnProtocol`; what is refused counts like a request."""
         self.all.metrics.refusals.labels(REASONS.get(status, "malformed")).inc()
         self.all.rates.seconds_to_wait(self.slot.group)
         super().refuse(status, sentence)
+        self._watch()
 
     def _unsupported_upgrade_warning(self) -> None:
         """Nothing: clients may offer other protocols in every request, and are answered in this one."""
@@ -236,7 +230,7 @@ class Connection(TurnProtocol):
         cycle: Any = self.cycle  # None before the first request
         if cycle is not None and not cycle.response_complete:
             return Phase.BODY if self.conn.their_state is h11.SEND_BODY else Phase.MODEL
-        if self.conn.their_state is h11.IDLE and (cycle is None or self.unread or self.conn.trailing_data[0]):
+        if self.conn.their_state is h11.IDLE and (cycle is None or self.conn.trailing_data[0]):
             return Phase.HEADER
         return Phase.IDLE  # the rest of a body that was answered before its end may come, too
 

@@ -26,7 +26,6 @@ MAX_WORK = 200
 PIECE_WORK, REQUEST_WORK, BYTES = 5, 100, 64
 """Work of any piece and of starting a request, and how many bytes are as much work as a line."""
 BLANK = re.compile(rb"\n\r?\n")
-TOO_LONG = f"the header has more than {MAX_HEADER_BYTES:,} bytes or {MAX_HEADER_FIELDS} fields"
 
 
 class Parser(h11.Connection):
@@ -97,14 +96,14 @@ class TurnProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See asyncio."""
         super().connection_made(transport)
-        self.flow = Flow(transport, self._wait_for_turn)
+        self.flow = Flow(transport, self._resume)
 
     def data_received(self, data: bytes) -> None:
         """Keep bytes for the next turns; more are read when these are parsed."""
         self.unread += data
         if len(self.unread) > MAX_PIECE:
             self.transport.pause_reading()
-        self._wait_for_turn()
+        self.turns.wait(self)
 
     def parse(self) -> int:
         """Parse the next piece; return how much work that was."""
@@ -113,16 +112,16 @@ class TurnProtocol(H11Protocol):
         before, piece = self.conn.trailing_data[0], bytes(self.unread[:MAX_PIECE])
         if piece.count(b"\n") > MAX_LINES:
             piece = piece[:SHORT_PIECE]
-        header, work = (
-            before,
-            PIECE_WORK,
-        )  # within a body, what is left to parse is the begin of a chunk, or a trailer
+        # Within a body, what is left to parse is the begin of a chunk, or a trailer.
+        header, work = before, PIECE_WORK
         if self.conn.their_state is h11.IDLE:
             if end := BLANK.search(before + piece, max(0, len(before) - 2)):
                 piece, work = piece[: end.end() - len(before)], REQUEST_WORK
             header = before + piece
         if len(header) > MAX_HEADER_BYTES or header.count(b"\n") > MAX_HEADER_FIELDS + 2:
-            self.refuse(431, TOO_LONG)
+            self.refuse(
+                431, f"the header has more than {MAX_HEADER_BYTES:,} bytes or {MAX_HEADER_FIELDS} fields"
+            )
             return work
         del self.unread[: len(piece)]
         super().data_received(piece)
@@ -130,13 +129,9 @@ class TurnProtocol(H11Protocol):
             self.refuse(413, f"the request has more than {MAX_CHUNKS:,} chunks")
         elif not (self.unread or self.flow.read_paused):
             self.transport.resume_reading()
-        self._wait_for_turn()
+        if self._is_ready():
+            self.turns.wait(self)
         return work + piece.count(b"\n") + len(piece) // BYTES
-
-    def on_response_complete(self) -> None:
-        """Go on with the next request, if it has come already."""
-        super().on_response_complete()
-        self._wait_for_turn()
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP."""
@@ -151,8 +146,9 @@ class TurnProtocol(H11Protocol):
             self.transport.write(write_refusal(status, sentence))
         self.transport.close()
 
-    def _wait_for_turn(self) -> None:
-        if self._is_ready():
+    def _resume(self) -> None:
+        """Go on with what has come already: the rest of a body, or the next request."""
+        if self.unread:
             self.turns.wait(self)
 
     def _is_ready(self) -> bool:
