@@ -114,3 +114,66 @@ def test_every_answer_tells_browsers_what_they_may_do(address, path):
     for tag, attributes, text in re.findall(r"<(script|style)([^>]*)>(.*?)</", answer.text, re.DOTALL):
         hashed = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         assert "src=" in attributes or f"'sha256-{hashed}'" in policy[f"{tag}-src"]
+
+
+FRIEND = "https://friend.example"
+PREFLIGHT = {
+    "Access-Control-Request-Method": "POST",
+    "Access-Control-Request-Headers": "authorization,content-type",
+}
+STRANGERS = [
+    "https://friend.example.evil",
+    "https://evil.example/https://friend.example",
+    "http://friend.example",
+    "https://friend.example:444",
+    "https://FRIEND.example",
+    "https://friend.example,https://evil.example",
+    "null",
+]
+
+
+@pytest.mark.parametrize("origin", [FRIEND, *STRANGERS])
+def test_pages_of_the_allowed_origin_alone_may_ask_and_read(address, origin):
+    headers, allowed = {"Origin": origin}, origin == FRIEND
+    before = httpx2.options(f"{address}/classify", headers=headers | PREFLIGHT)
+    read = httpx2.get(f"{address}/health", headers=headers)
+    posted = httpx2.post(f"{address}/classify", json={"q": "a"}, headers=headers)
+    statuses = [answer.status_code for answer in (before, read, posted)]
+    assert statuses == ([200, 200, 200] if allowed else [400, 200, 403])
+    for answer in (before, read, posted):
+        assert answer.headers.get("access-control-allow-origin") == (FRIEND if allowed else None)
+        assert "access-control-allow-credentials" not in answer.headers
+    assert "Origin" in read.headers["vary"]  # so that no cache gives one origin the answer of another
+
+
+def test_pages_of_an_allowed_origin_read_refusals_too():
+    options = Options(cors=(FRIEND,), api_key="k", max_bytes=100, rate_limit=7)
+    asked = [
+        ("GET", "/models", 200, {}),
+        ("POST", "/classify", 403, {"json": {"q": "a"}}),
+        ("POST", "/v1/completions", 401, {"json": {"prompt": "a"}}),
+        ("POST", "/classify", 413, {"content": b" " * 101}),
+        ("GET", "/nowhere", 404, {}),
+        ("PUT", "/classify", 405, {}),
+        ("GET", f"/models?{'a&' * 100}", 413, {}),
+        ("GET", "/models", 429, {}),
+    ]
+    with serving(gated()[1], options) as (_, address):
+        for method, path, status, more in asked:
+            answer = httpx2.request(method, f"{address}{path}", headers={"Origin": FRIEND}, **more)
+            assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (status, FRIEND)
+
+
+def test_any_origin_can_be_allowed_but_never_with_credentials():
+    with serving(gated()[1], Options(cors=("*",))) as (_, address):
+        for method, more in (("OPTIONS", PREFLIGHT), ("POST", {}), ("GET", {})):
+            headers = {"Origin": "https://any.example", "Cookie": "a=b", **more}
+            answer = httpx2.request(method, f"{address}/classify", headers=headers)
+            assert answer.headers["access-control-allow-origin"] == "*"
+            assert "access-control-allow-credentials" not in answer.headers
+
+
+@pytest.mark.parametrize("host", ["attacker.example", "10.1.2.3"])
+def test_a_preflight_for_another_name_is_refused(address, host):
+    headers = {"Host": host, "Origin": FRIEND, **PREFLIGHT}
+    assert httpx2.options(f"{address}/classify", headers=headers).status_code == 421

@@ -14,7 +14,7 @@ from tests.refusals import refuses
 from tests.serve.conftest import serving
 from tests.serve.test_server import gated
 
-from throughtime.serve.keys import Keys, read_keys
+from throughtime.serve.keys import Keys, digest, read_keys
 from throughtime.serve.requests import Options
 
 ODD = ["schlüssel", "ключ", "鍵🔑", "a'b\"c", "~!@#$%^&*()"]
@@ -99,3 +99,24 @@ def test_metrics_may_need_a_key():
         assert httpx2.get(f"{address}/metrics").status_code == 403
         assert httpx2.get(f"{address}/metrics", headers={"Authorization": "Bearer k"}).status_code == 200
         assert httpx2.get(f"{address}/health").status_code == 200
+
+
+def test_a_key_is_compared_with_all_others_whatever_it_is(tmp_path, monkeypatch):
+    """So that the time of a refusal tells nothing: neither how much of a key is right, nor whose it is."""
+    file = tmp_path / "keys"
+    file.write_text("".join(f"client-{number} key-{number}\n" for number in range(50)))
+    compared = []
+
+    def compare(first, second):
+        compared.append((first, len(first), len(second)))
+        return first == second
+
+    monkeypatch.setattr("throughtime.serve.keys.hmac.compare_digest", compare)
+    keys = Keys("only", file)
+    for key in (b"only", b"key-0", b"key-49", b"key-", b"key-0x", b"x", b"\xff", b"x" * 10_000):
+        compared.clear()
+        keys.name_of([key])
+        assert compared == [(digest(key), 32, 32)] * 51
+    compared.clear()
+    assert keys.name_of([b"key-3", b"key-4"]) == "client-3"
+    assert len(compared) == 102

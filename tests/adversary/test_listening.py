@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import socket
 import ssl
@@ -12,7 +13,7 @@ import pytest
 from tests.adversary.test_connections import connected, seconds_until_closed
 from tests.refusals import refuses
 from tests.serve.conftest import serving
-from tests.serve.test_server import gated
+from tests.serve.test_server import gated, until
 
 from throughtime.errors import ThroughtimeError
 from throughtime.serve.requests import Options
@@ -48,6 +49,40 @@ def test_https_answers_and_gives_up_silent_handshakes(pem, capfd):
                 assert f"{address}/translate" in httpx2.get(f"{address}/docs", verify=trust).text
             for line in lines:
                 line.close()
+    assert capfd.readouterr().err == ""
+
+
+def client_hello():
+    """What a client sends first, and an object that could go on."""
+    sent, context = ssl.MemoryBIO(), ssl.create_default_context()
+    handshake = context.wrap_bio(ssl.MemoryBIO(), sent, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        handshake.do_handshake()
+    return sent.read()
+
+
+def test_a_flood_of_handshakes_keeps_nobody_out(pem, capfd):
+    options = Options(header_timeout=2.0, max_connections=20)
+    trust = ssl.create_default_context(cafile=str(pem / "one.pem"))
+    tls = load_tls(pem / "one.pem", pem / "one.key")
+    with serving(gated()[1], options, tls=tls) as (server, address), contextlib.ExitStack() as opened:
+        plain, hello = address.replace("https", "http"), client_hello()
+        for number in range(120):
+            line = opened.enter_context(connected(plain))
+            with contextlib.suppress(OSError):
+                match number % 4:
+                    case 0:  # the costly half, and then silence
+                        line.sendall(hello)
+                    case 1:
+                        line.sendall(hello[: number + 1])
+                    case 2:
+                        line.sendall(hello + hello)
+                    case 3:  # a whole one, and nothing else
+                        opened.enter_context(trust.wrap_socket(line, server_hostname="localhost"))
+            if number % 20 == 19:
+                assert httpx2.get(f"{address}/health", verify=trust, timeout=10).status_code == 200
+            assert len(server.connections._slots) <= 20
+        until(lambda: not server.connections._slots, 10)  # all are given up
     assert capfd.readouterr().err == ""
 
 

@@ -14,7 +14,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from throughtime.serve.origins import write_refusal
 
-MAX_HEADER_BYTES, MAX_HEADER_FIELDS = 16_384, 100
+MAX_HEADER, MAX_FIELDS = 16_384, 100
+"""Maximum bytes and fields of a header."""
 MAX_CHUNKS = 10_000
 """Maximum chunks of a body."""
 MAX_PIECE, MAX_LINES = 8_192, 100
@@ -91,7 +92,7 @@ class TurnProtocol(H11Protocol):
     def __init__(self, turns: Turns, **uvicorn: Any) -> None:
         super().__init__(**uvicorn)
         self.turns, self.unread = turns, bytearray()
-        self.conn: Parser = Parser(h11.SERVER, MAX_HEADER_BYTES)
+        self.conn: Parser = Parser(h11.SERVER, MAX_HEADER)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See asyncio."""
@@ -118,10 +119,8 @@ class TurnProtocol(H11Protocol):
             if end := BLANK.search(before + piece, max(0, len(before) - 2)):
                 piece, work = piece[: end.end() - len(before)], REQUEST_WORK
             header = before + piece
-        if len(header) > MAX_HEADER_BYTES or header.count(b"\n") > MAX_HEADER_FIELDS + 2:
-            self.refuse(
-                431, f"the header has more than {MAX_HEADER_BYTES:,} bytes or {MAX_HEADER_FIELDS} fields"
-            )
+        if len(header) > MAX_HEADER or header.count(b"\n") > MAX_FIELDS + 2:
+            self.refuse(431, f"the header has more than {MAX_HEADER:,} bytes or {MAX_FIELDS} fields")
             return work
         del self.unread[: len(piece)]
         super().data_received(piece)
