@@ -7,6 +7,9 @@ same sentences, and their answers are compared.
 
 The mixed load goes to models of several tasks, untrained: forecasts, labels, fillings, completions whole and
 streamed, translations, and requests that are refused.
+
+At last, 64 clients flood the server in each way of `tools/floods.py`, while another one asks for `/health`. How
+much the server computed until it answered depends less on other programs than the time that it took.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
+from tools.floods import FLOODS, measure_flood
 
 from throughtime.data.datasets import open_dataset
 from throughtime.tasks import TASKS
@@ -98,16 +102,16 @@ def run() -> dict[str, Any]:
                 asyncio.run(ask(address, translations(sentences, 64), 32))
             for clients, requests in CLIENTS.items():
                 for name, address in addresses.items():
-                    load = asyncio.run(ask(address, translations(sentences, requests), clients))
-                    result[f"{name}_{clients}_clients"] = load.values() | {
-                        "load": round(os.getloadavg()[0], 1)
-                    }
-                    answers[name] += load.answers
+                    answered = asyncio.run(ask(address, translations(sentences, requests), clients))
+                    result[f"{name}_{clients}_clients"] = answered.values() | {"load": load()}
+                    answers[name] += answered.answers
         different = sum(a != b for a, b in zip(*answers.values(), strict=True))
         result["answers_that_differ"] = f"{different} of {sum(CLIENTS.values())}"
         runs = [str(translator), *save_models(Path(folder))]
         with run_server([*serve, *runs]) as (address, process):
             result |= measure_memory(address, process)
+        with run_server([*serve, str(translator)]) as (address, process):
+            result |= measure_floods(address, process)
     for name, value in result.items():
         print(f"{name:28} {value}", file=sys.stderr)
     return result
@@ -177,11 +181,25 @@ def measure_memory(address: tuple[str, int], process: psutil.Process) -> dict[st
     rest = asyncio.run(ask(address, requests[WARM:], 32))
     after = measure_rest(process)
     return {
-        "mixed_load": rest.values() | {"load": round(os.getloadavg()[0], 1)},
+        "mixed_load": rest.values() | {"load": load()},
         "memory_mb": round(before / MEGABYTE, 1),
         f"growth_mb_from_{WARM}_to_{MANY}": round((after - before) / MEGABYTE, 1),
         "failures": first.errors + rest.errors,
     }
+
+
+def measure_floods(address: tuple[str, int], process: psutil.Process) -> dict[str, Any]:
+    """Return the milliseconds that `/health` took at most during each flood, and those computed meanwhile."""
+    result = {}
+    for name in FLOODS.keys() - {"handshakes"}:  # they need TLS
+        worst = measure_flood(address, process, name).worst
+        taken = [round(1000 * seconds) for seconds in worst]
+        result[f"health during {name}"] = {**dict(zip(("ms", "cpu_ms"), taken, strict=True)), "load": load()}
+    return result
+
+
+def load() -> float:
+    return round(os.getloadavg()[0], 1)
 
 
 def measure_rest(process: psutil.Process) -> int:
