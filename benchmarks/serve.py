@@ -8,8 +8,8 @@ same sentences, and their answers are compared.
 The mixed load goes to models of several tasks, untrained: forecasts, labels, fillings, completions whole and
 streamed, translations, and requests that are refused.
 
-At last, 64 clients flood the server in each way of `tools/floods.py`, while another one asks for `/health`. How
-much the server computed until it answered depends less on other programs than the time that it took.
+At last, 64 clients flood the server in each way of `tools/floods.py`, while another one asks for `/health`.
+How much the server computed until it answered depends less on other programs than the time that it took.
 """
 
 from __future__ import annotations

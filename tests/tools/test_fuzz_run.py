@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from throughtime.data.readers import READERS
 from throughtime.errors import InputError
-from tools import fuzz
+from tools import fuzz, fuzz_server
 
 
 @pytest.fixture(autouse=True)
@@ -80,3 +80,32 @@ def test_every_reader_of_files_is_a_target_and_takes_some_inputs(
         fuzz.try_target(target, time.monotonic() + 60, tmp_path / "out")
         assert target.tried >= 3
     assert not list(itertools.chain.from_iterable(target.failures for target in targets))
+
+
+@pytest.mark.slow
+def test_a_server_is_fed_and_its_health_measured(tmp_path, capsys):
+    with fuzz_server.server_targets(tmp_path) as targets:
+        for target in targets:
+            target.examples = 3
+            fuzz.try_target(target, time.monotonic() + 60, tmp_path / "out")
+    assert [(target.tried, target.failures) for target in targets] == [(3, [])] * 3
+    assert capsys.readouterr().out.count("/health took at most") >= 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        (b"", 0),
+        (b"HTTP/1.1 200 OK\r\n\r\nx", 200),
+        (b'HTTP/1.1 431 No\r\n\r\n{"error": "long"}', 431),
+        (b"HTTP/1.1 500 No\r\n\r\n", None),
+        (b"HTTP/1.1 400 No\r\n\r\n{}", None),
+        (b"HELO", None),
+    ],
+)
+def test_an_answer_that_no_server_should_send_is_a_failure(answer, status):
+    if status is not None:
+        assert fuzz_server._status(answer) == status
+        return
+    with pytest.raises(ValueError, match=r"answered|no error"):
+        fuzz_server._status(answer)
