@@ -51,12 +51,14 @@ def train(
     *,
     out: Path | str | None = None,
     resume: bool = False,
+    overwrite: bool = False,
     init_from: Path | str | None = None,
     skip_bad: bool = False,
     accept_changed_data: bool = False,
     network: Any = None,
     trust_changed: bool = False,
     progress: ProgressKind = "auto",
+    quiet: bool = False,
     **settings: Any,
 ) -> Any:
     """Train a model and return it: `throughtime train` in Python.
@@ -65,7 +67,8 @@ def train(
     or the result of `open_dataset`. Other keywords are settings; `throughtime train TASK --show-config` lists
     them. Without `out`, the run is in a temporary folder that is deleted together with the model;
     `model.save(path)` keeps it. `resume` continues the run in `out`. If files of its data have changed since,
-    it also needs `accept_changed_data`.
+    it also needs `accept_changed_data`. `overwrite` replaces the run in `out`; a folder with anything else in
+    it is refused. `quiet` prints nothing but warnings.
 
     `network` replaces the network of the task: a module, a function (or class) that builds one from the
     configuration and the assets of the task, such as its vocabularies, or the name of a network that another
@@ -75,7 +78,7 @@ def train(
 
     >>> import throughtime as tt
     >>> lines = ["the cat sleeps", "the dog sleeps", "a cat runs"] * 20
-    >>> model = tt.train("language", lines, epochs=1, batch_size=4, hidden_size=8, progress="none")
+    >>> model = tt.train("language", lines, epochs=1, batch_size=4, hidden_size=8, quiet=True)
     >>> len(model.score(["the cat runs"])[0].tokens)
     4
     """
@@ -92,12 +95,13 @@ def train(
         {**settings, **({} if data is None else {"data": data})},
         out=Path(place, "run") if place is not None else out,
         resume=resume,
+        overwrite=overwrite,
         init_from=init_from,
         skip_bad=skip_bad,
         accept_changed_data=accept_changed_data,
         network=network,
         trust_changed=trust_changed,
-        progress=progress,
+        progress="none" if quiet else progress,
     )
     try:
         run.start()

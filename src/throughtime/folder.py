@@ -22,13 +22,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from throughtime.errors import InputError
-from throughtime.files import path_exists, read_json, whole_file, whole_folder
-from throughtime.manifest import check_files, check_sums, replace_files, write_manifest
+from throughtime.files import has_content, path_exists, read_json, whole_file, whole_folder
+from throughtime.manifest import check_files, check_sums, find_foreign, replace_files, write_manifest
 from throughtime.version import __version__
 
 if TYPE_CHECKING:
     import numpy as np
 
+EXISTS = (
+    "exists already; choose another folder, set resume to continue its run, or set overwrite to replace it"
+)
+"""The problem of a folder in which a run is to begin."""
 FORMAT = "throughtime"
 VERSION = 1
 DATA_FILE = "data.json"
@@ -227,3 +231,43 @@ class ModelFolder:
         with whole_file(self.path / "metrics.jsonl") as file:
             for line in lines:
                 file.write(json.dumps(dict(line), ensure_ascii=False) + "\n")
+
+
+def check_replaceable(out: Path) -> None:
+    """Raise an error unless `out` is missing, empty or the folder of a run, with nothing else in it."""
+    if not has_content(out):
+        return
+    if out.is_symlink() or Path.cwd().is_relative_to(out.resolve()):
+        raise InputError("out", f"{out} is a link or the current folder, which cannot be overwritten")
+    ModelFolder.at(out).read_config()
+    if (foreign := find_foreign(out)) is not None:
+        raise InputError(
+            "out", f"{out} holds {foreign}, which is no file of a run; move it, or choose another folder"
+        )
+
+
+def set_aside(out: Path) -> None:
+    """Move a run out of the way of the one that replaces it; `settle_replacement` ends this."""
+    settle_replacement(out)
+    if not out.exists():
+        return
+    aside = _aside(out)
+    # What a killed process had set aside has a model, and what was to replace it has none yet.
+    shutil.rmtree(out) if aside.exists() else out.rename(aside)
+
+
+def settle_replacement(out: Path) -> None:
+    """Delete the run that was set aside if the new one has a model; bring it back if that has nothing."""
+    aside = _aside(out)
+    if not aside.exists():
+        return
+    if (out / "model.safetensors").is_file():
+        shutil.rmtree(aside)
+    elif not any((out / "checkpoints").glob("step-*")):
+        if out.exists():
+            shutil.rmtree(out)
+        aside.rename(out)
+
+
+def _aside(out: Path) -> Path:
+    return out.with_name(f".{out.name}.replaced")

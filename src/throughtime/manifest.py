@@ -27,6 +27,8 @@ FREE = frozenset(
 """Files that may change: notes about a model, and its default options for generation."""
 APART = frozenset({"checkpoints", "first"})
 """Folders inside a run that are checked when they are read."""
+DRAWN = frozenset({"learning-curve.png", "tensorboard"})
+"""Pictures of a training."""
 LOADED = frozenset({".json", ".txt", ".safetensors", ".onnx"})
 """The kinds of files that a model is loaded from."""
 ROOM = 200_000_000
@@ -67,6 +69,13 @@ def replace_files(folder: Path) -> Iterator[Path]:
             _write(folder, before | after)
     finally:
         shutil.rmtree(new, ignore_errors=True)
+
+
+def find_foreign(folder: Path) -> str | None:
+    """Return the name of something in the folder of a run that no command of this package has written."""
+    names = {Path(name).parts[0] for name in _read(folder) or ()} | FREE | APART | DRAWN
+    others = (path.name for path in folder.iterdir() if path.name not in names)
+    return next((name for name in others if not name.endswith(".part")), None)
 
 
 def check_sums(folder: Path, *, trust_changed: bool = False) -> None:

@@ -14,7 +14,7 @@ from throughtime.config import Config, build_config, refuse_idle
 from throughtime.data.memory import MEMORY
 from throughtime.errors import InputError
 from throughtime.files import check_place, has_content
-from throughtime.folder import ModelFolder
+from throughtime.folder import EXISTS, ModelFolder, check_replaceable, settle_replacement
 from throughtime.tasks import TASKS, Task
 from throughtime.text.texts import escape_controls
 
@@ -39,13 +39,14 @@ class Training:
     """One training: its settings and the folder `out` that it fills; `start` runs it.
 
     Afterwards it has the trained `model`, the `dataset` and the `values` that were measured. `say` is called
-    with messages and `warn` with warnings about the data; by default both go to stderr.
+    with messages, which by default go to stderr; warnings about the data are Python's.
     """
 
     task: str
     settings: Mapping[str, Any]
     out: Any
     resume: bool = False
+    overwrite: bool = False
     checkpoint: str | None = None
     init_from: Path | str | None = None
     skip_bad: bool = False
@@ -55,7 +56,6 @@ class Training:
     progress: ProgressKind = "auto"
     open_data: Callable[..., Dataset] | None = None
     say: Callable[[str], None] | None = None
-    warn: Callable[[str], None] | None = None
     model: Predictor | None = None
     dataset: Dataset | None = None
     values: dict[str, Any] = field(default_factory=dict)
@@ -78,7 +78,9 @@ class Training:
         if "data" not in self.settings:
             raise InputError("data", "is missing: name a data set, a file or a folder")
         if self.checkpoint is not None and not self.resume:
-            raise InputError("checkpoint", "needs resume; set it too")
+            raise InputError("checkpoint", "is for a run that continues; set resume too")
+        if self.overwrite and self.resume:
+            raise InputError("overwrite", "contradicts resume; leave one of them out")
 
     def start(self) -> str | None:
         """Train the model; returns a reason if the run was already finished and nothing was done."""
@@ -96,11 +98,15 @@ class Training:
     def _start(self, processes: Processes | None) -> str | None:
         self.began = self.began or time.monotonic()
         check_place(self.out)
-        continues = has_content(self.out) if self.resume else self.out.exists()
+        if self.first and not self.out.exists():
+            settle_replacement(self.out)  # a process may have been killed while it replaced a run
+        if self.overwrite:
+            check_replaceable(self.out)
+        continues = has_content(self.out) if self.resume else not self.overwrite and self.out.exists()
         if processes is not None:
             processes.barrier()
         if continues and not self.resume:
-            raise InputError("out", f"{self.out} exists already; choose another folder, or set resume")
+            raise InputError("out", f"{self.out} {EXISTS}")
         predictor = self.declaration.part("predictor")
         if continues:
             ModelFolder.at(self.out).check(trust_changed=self.trust_changed)
@@ -133,10 +139,10 @@ class Training:
         self.values = self.model.fit(
             self.dataset,
             self.out,
-            warn=self.warn or self._say,
             **options,
             processes=processes,
             resume=self.resume,
+            overwrite=self.overwrite,
             checkpoint=self.checkpoint,
             skip_bad=self.skip_bad,
             accept_changed_data=self.accept_changed_data,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
+from tests.refusals import lacks, refuses
 
 import throughtime as tt
 from throughtime.tasks import TASKS, planning, text_config
@@ -18,6 +20,8 @@ from throughtime.tasks.translate import training as translating
 from throughtime.tasks.translate.config import TranslateConfig, suggest_epochs
 from throughtime.train import cuda_graphs, learner
 from throughtime.train.processes import Processes
+from throughtime.train.time_plan import TimePlan
+from throughtime.train.trainer import Trainer
 from throughtime.training import Training
 
 PAIRS = [(f"{a} {b} .", f"{b} {a} !") for a in ("one", "two", "three", "four") for b in ("x", "y", "z")] * 5
@@ -61,12 +65,31 @@ def test_what_was_given_is_not_changed():
     assert chosen == {"embedding_dropout": 0.3}
 
 
-def test_a_plan_is_made_said_and_stored(speed, training, tmp_path):
+@pytest.fixture
+def clock(monkeypatch):
+    """Time in which an update takes 10 ms, as `speed` says, and all else as long as a test says."""
+    clock, update = SimpleNamespace(now=0.0), Trainer.update
+    clock.monotonic = lambda: clock.now
+
+    def slow_update(trainer, group):
+        update(trainer, group)
+        clock.now += 0.01
+
+    for module in ("training", "train.run", "train.trainer"):
+        monkeypatch.setattr(f"throughtime.{module}.time", clock)
+    monkeypatch.setattr(Trainer, "update", slow_update)
+    return clock
+
+
+def test_a_plan_is_made_said_and_stored(speed, clock, training, tmp_path, capsys):
     speed(20.0)
-    run, _ = training(minutes=0.02, hidden_size=8)
+    run, _ = training(minutes=0.02, hidden_size=8, early_stopping=1000)
+    run.progress = "lines"
     run.start()
-    [planned] = [line for line in run.notes if "20 epochs" in line]
-    assert "embedding_dropout=0.2" in planned
+    printed = capsys.readouterr().err.splitlines()
+    [announced] = [line for line in printed if not lacks(line, "0.02 minutes", "0 s", "104", "10 ms")]
+    assert printed.index(announced) == 1  # below the model
+    [planned] = [line for line in run.notes if "embedding_dropout=0.2" in line]
     assert planned.count(TranslateConfig.REASONS["embedding_dropout"]) == 1
     assert "hidden_size" not in planned
     assert run.values["why"] == "0.02 minutes are over"
@@ -75,13 +98,25 @@ def test_a_plan_is_made_said_and_stored(speed, training, tmp_path):
     assert len(model.translate("one x .")) == 1
 
 
-def test_all_preparation_counts_as_time(speed, training, monkeypatch):
+@pytest.mark.parametrize(("preparation", "updates"), [(0.0, 580), (5.0, 80), (5.9, None), (60.0, None)])
+def test_all_preparation_counts_as_time(preparation, updates, speed, clock, training, monkeypatch, tmp_path):
+    """Reading data comes before the speed is measured, and counting a shortlist after that."""
     speed(20.0)
+
+    def wait(*_):
+        clock.now += preparation
+
     monkeypatch.setattr(predictor, "LEAST_VOCABULARY", 1)
-    monkeypatch.setattr(predictor, "build_shortlist", lambda *_: time.sleep(1.3))
-    run, _ = training(minutes=0.02, hidden_size=8)
+    monkeypatch.setattr(predictor, "build_shortlist", wait)
+    run, _ = training(minutes=0.1, hidden_size=8, early_stopping=1000)
+    if updates is None:
+        with refuses("minutes", "0.1", f"{preparation:.1f} s"):
+            run.start()
+        assert not (tmp_path / "run").exists()
+        return
     run.start()
-    assert run.values["steps"] == 1
+    assert run.values["steps"] == pytest.approx(updates, abs=20)
+    assert run.values["seconds"] == pytest.approx(6.0, abs=0.1)
 
 
 @pytest.mark.parametrize(
@@ -141,15 +176,11 @@ def test_the_speed_of_smaller_batches_is_measured(monkeypatch, training):
     assert "batch_size=32" in said[0]
 
 
-@pytest.mark.parametrize(("passes", "shown"), [(0.04, "0.04"), (1.26, "1.3"), (130.2, "130")])
-def test_few_and_many_epochs_are_readable(passes, shown, speed, training):
-    speed(passes)
-    run, _ = training(minutes=1.0, hidden_size=8)
-    run.create()
-    said = []
-    planning.plan_training(run.model, run.asked, run.dataset, 60.0, processes=Processes(), say=said.append)
-    assert f" {shown} epochs" in said[0]
-    assert " 6,000 updates (10 ms each)" in said[0]
+@pytest.mark.parametrize(("steps", "shown"), [(100_000, "0.052"), (4_000, "1.3"), (40, "130"), (1, "5200")])
+def test_few_and_many_epochs_are_readable(steps, shown):
+    plan = TimePlan(60.0)
+    plan.begin(0.0, 0.01)
+    assert not lacks(plan.describe(steps), f"{shown} epochs", "5,238 updates", "10 ms", "1 minute", "0 s")
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -176,8 +207,7 @@ def test_a_network_of_the_user_keeps_its_settings(speed, training):
     options = {"processes": Processes(), "say": said.append}
     model, _ = planning.plan_training(run.model, run.asked, run.dataset, 60.0, **options)
     assert model is run.model
-    assert len(said) == 1
-    assert "dropout" not in said[0]
+    assert said == []
 
 
 def test_measuring_leaves_the_first_weights(monkeypatch, training):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from rich.console import Console
-from tests.refusals import refuses
+from tests.refusals import lacks, refuses
 
 from throughtime.train.progress import Bars, Lines, Notebook, Reporter, progress_reporter
 from throughtime.train.timing import Pace, Report
@@ -26,10 +26,9 @@ class Clock:
         return self.now
 
 
-def report(step: int, epochs: int = 4, steps: int = 100, **changes: Any) -> Report:
+def report(step: int, steps: int = 100, **changes: Any) -> Report:
     values = {
         "epoch": (step - 1) // steps + 1,
-        "epochs": epochs,
         "step": step,
         "steps_per_epoch": steps,
         "step_in_epoch": (step - 1) % steps + 1,
@@ -37,7 +36,6 @@ def report(step: int, epochs: int = 4, steps: int = 100, **changes: Any) -> Repo
         "measures": {"perplexity": 90.017},
         "lr": 1.2e-3,
         "tokens_per_second": 12_345.0,
-        "outside": None,
     }
     return Report(**(values | changes))
 
@@ -77,24 +75,27 @@ def test_a_resumed_run_counts_only_its_own_steps() -> None:
     assert pace.remaining == pytest.approx(190.0)
 
 
-def test_the_speed_of_an_epoch_is_its_own() -> None:
+def test_an_epoch_has_its_seconds_and_the_last_speed() -> None:
     clock = Clock()
     pace = Pace(clock)
     pace.begin(2, 2, 0)
+    assert pace.epoch() == (0.0, None)
     pace.update(report(1, tokens_per_second=100.0))
-    pace.update(report(2, tokens_per_second=300.0))
     clock.now = 7.0
-    assert pace.epoch() == (7.0, "150 tokens/s")
+    assert pace.epoch() == (7.0, "100 tokens/s")
     clock.now = 9.0
-    assert pace.epoch() == (2.0, None)
+    pace.update(report(2, tokens_per_second=300.0))
+    assert pace.epoch() == (2.0, "300 tokens/s")
 
 
-def test_lines_come_once_an_epoch_and_every_ten_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_come_once_a_validation_and_after_each_silent_minute(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     clock = Clock()
     lines = Lines(clock)
     lines.begin("a small model", 4, 100, 0)
     for step in range(10, 101, 10):
-        clock.now += 4.0
+        clock.now += 20.0
         lines.update(report(step))
     lines.epoch(
         1, {"loss": 4.0, "perplexity": 54.6}, {"perplexity": 60.0}, True, "the time\n\x1b[2Jtraveller"
@@ -105,14 +106,50 @@ def test_lines_come_once_an_epoch_and_every_ten_seconds(capsys: pytest.CaptureFi
     assert out == ""
     assert err.splitlines() == [
         "a small model: 4 epochs of 100 steps",
-        "epoch 1/4  step 30/100  loss 4.500  perplexity 90.02  lr 1.2e-3  12.3k tokens/s  ETA 2:28",
-        "epoch 1/4  step 60/100  loss 4.500  perplexity 90.02  lr 1.2e-3  12.3k tokens/s  ETA 2:16",
-        "epoch 1/4  step 90/100  loss 4.500  perplexity 90.02  lr 1.2e-3  12.3k tokens/s  ETA 2:04",
-        "epoch 1/4  perplexity: train 54.60, valid 60.00  0:40  12.3k tokens/s  *",
+        "epoch 1/4  step 30/100  loss 4.500  perplexity 90.02  lr 1.2e-3  12.3k tokens/s  ETA 12:20",
+        "epoch 1/4  step 60/100  loss 4.500  perplexity 90.02  lr 1.2e-3  12.3k tokens/s  ETA 11:20",
+        "epoch 1/4  step 90/100  loss 4.500  perplexity 90.02  lr 1.2e-3  12.3k tokens/s  ETA 10:20",
+        "epoch 1/4  perplexity: train 54.60, valid 60.00  3:20  12.3k tokens/s  best so far",
         "    the time",
         "    \\u001b[2Jtraveller",
-        "epoch 2/4  train loss 4.000  0:00",
+        "epoch 2/4  train loss 4.000  0:00  12.3k tokens/s",
     ]
+
+
+def test_a_sample_is_shown_when_it_has_changed(capsys: pytest.CaptureFixture[str]) -> None:  # R112
+    lines = Lines(Clock())
+    lines.begin("a small model", 5, 100, 0)
+    for epoch, sample in enumerate(("a b", "a b", None, "a\nb\n\n c\nd", "x" * 999), start=1):
+        lines.epoch(epoch, {}, {"perplexity": 60.0}, False, sample)
+    shown = [line for line in capsys.readouterr().err.splitlines() if line.startswith("    ")]
+    assert shown == ["    a b", "    a", "    b", "    c", "    " + "x" * 150]
+
+
+def test_a_run_limited_by_time_shows_its_time_and_no_number_of_epochs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lines = Lines(Clock())
+    lines.begin("a small model", None, 100, 0)
+    for epoch, elapsed in ((1, 7.0), (2, 29.0), (3, 31.0)):
+        lines.plan(elapsed, 30.0)
+        lines.update(report(100 * epoch))
+        assert lines._pace.remaining == max(30.0 - elapsed, 0.0)  # whatever the updates take
+        lines.epoch(epoch, {}, {"perplexity": 60.0}, False, None)
+    assert capsys.readouterr().err.splitlines() == [
+        "a small model: epochs of 100 steps",
+        "epoch 1  0:07 of 0:30  valid perplexity 60.00  12.3k tokens/s",
+        "epoch 2  0:29 of 0:30  valid perplexity 60.00  12.3k tokens/s",
+        "epoch 3  0:31 of 0:30  valid perplexity 60.00  12.3k tokens/s",
+    ]
+    console, file = terminal()
+    bars = Bars(console, Clock())
+    bars.begin("a small model", None, 100, 250)
+    bars.plan(6.0, 30.0)
+    bars.close()
+    used, steps, *_ = rendered(bars)
+    assert not lacks(used, "time", "0:06", "20%", "0:24")
+    assert "50/100" in steps
+    assert "resumed after step 250" in file.getvalue()
 
 
 def test_what_decides_is_shown_and_what_was_trained_beside_its_validation(
@@ -124,7 +161,7 @@ def test_what_decides_is_shown_and_what_was_trained_beside_its_validation(
     lines.epoch(2, {"pinball": 0.25}, {"mse": 0.1, "pinball": 0.5}, False, None)
     lines.epoch(3, {"log_loss": 0.25}, {"accuracy": 0.5, "loss": 2.0}, False, None)
     assert capsys.readouterr().err.splitlines()[1:] == [
-        "epoch 1/3  pinball: train 0.2500, valid 0.5000  0:00  *",
+        "epoch 1/3  pinball: train 0.2500, valid 0.5000  0:00  best so far",
         "epoch 2/3  pinball: train 0.2500, valid 0.5000  valid mse 0.1000  0:00",
         "epoch 3/3  train log_loss 0.2500  valid accuracy 0.5000  0:00",
     ]
@@ -137,7 +174,7 @@ def test_bars_fit_eighty_columns_and_leave_the_epochs_behind() -> None:
     bars.begin("a small model", 4, 1000, 0)
     for step in (50, 100):
         clock.now += 5.0
-        bars.update(report(step, steps=1000, outside=0.25))
+        bars.update(report(step, steps=1000))
     drawn = rendered(bars)
     bars.epoch(1, {"perplexity": 54.6}, {"perplexity": 60.0}, True, "[bold]the time \x1b[2J traveller" * 9)
     bars.say("saved [3] of them")
@@ -149,11 +186,11 @@ def test_bars_fit_eighty_columns_and_leave_the_epochs_behind() -> None:
     assert "0:10  ETA 6:30" in drawn[0]
     assert "100/1,000" in drawn[1]
     assert "12.3k tokens/s" in drawn[1]
-    assert drawn[2] == "loss 4.500  perplexity 90.02  lr 1.2e-3  25% of time outside the model"
+    assert drawn[2] == "loss 4.500  perplexity 90.02  lr 1.2e-3"
     text = file.getvalue()
     assert "a small model: 4 epochs of 1,000 steps" in text
-    assert "epoch 1/4  perplexity: train 54.60, valid 60.00  0:10  12.3k tokens/s  ★" in text
-    assert "  [bold]the time \\u001b[2J traveller[bold]the" in text
+    assert "epoch 1/4  perplexity: train 54.60, valid 60.00  0:10  12.3k tokens/s  best so far" in text
+    assert "    [bold]the time \\u001b[2J traveller[bold]the" in text
     assert "\x1b[2J" not in text
     assert "saved [3] of them" in text
 
@@ -163,8 +200,8 @@ def test_bars_survive_any_width_and_the_oddest_numbers() -> None:
         console, file = terminal(width)
         bars = Bars(console)
         bars.begin("a small model", 1, 0, 0)
-        bars.update(report(1, epochs=1, steps=1, loss=math.nan, lr=0.0, measures={"perplexity": math.inf}))
-        bars.update(report(3, epochs=1, steps=2, tokens_per_second=0.0))
+        bars.update(report(1, steps=1, loss=math.nan, lr=0.0, measures={"perplexity": math.inf}))
+        bars.update(report(3, steps=2, tokens_per_second=0.0))
         bars.epoch(1, {}, {}, False, "")
         bars.close()
         assert file.getvalue()
@@ -243,7 +280,7 @@ def test_a_notebook_gets_one_display_that_is_updated(notebook: Shown, capsys: An
     reporter.close()
     assert notebook.texts[-1].splitlines() == [
         "a small model: 4 epochs of 100 steps",
-        "epoch 1/4  perplexity: train 54.60, valid 60.00  0:02  12.3k tokens/s  *",
+        "epoch 1/4  perplexity: train 54.60, valid 60.00  0:02  12.3k tokens/s  best so far",
         "    the time",
     ]
     assert capsys.readouterr() == ("", "")
@@ -281,7 +318,7 @@ def test_bars_move_between_reports() -> None:
     assert [f" {step}/100 " in drawn[1] for step, drawn in enumerate(shown, 1)] == [True] * 30
     assert "0:30  ETA 2:50" in shown[-1][0]
     assert "50/s" in shown[-1][1]
-    bars.update(report(30, epochs=2, unit="texts"))
+    bars.update(report(30, unit="texts"))
     assert "12.3k texts/s" in rendered(bars)[1]
     clock.now += 2.0
     bars.advance(1, 32, 32, 50)  # a report every minute or so would leave the old speed standing

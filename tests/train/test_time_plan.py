@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from tests.refusals import lacks, refuses
 
 from throughtime.train.time_plan import TimePlan
 from throughtime.train.trainer import Trainer
@@ -52,7 +53,14 @@ def rates(run):
     return [line["lr"] for line in lines if line["kind"] == "train"]
 
 
-PLANNED = {"epochs": None, "minutes": 5.0, "schedule": "cosine", "lr": 0.1, "report_every": 1}
+PLANNED = {
+    "epochs": None,
+    "minutes": 5.0,
+    "schedule": "cosine",
+    "lr": 0.1,
+    "report_every": 1,
+    "early_stopping": 1000,
+}
 
 
 @pytest.mark.parametrize(
@@ -172,6 +180,81 @@ def test_if_several_threads_become_slower_than_one_it_goes_on_with_one(
     assert threads == [1] * drops
     assert len([line for line in said if "one thread" in line]) == drops
     assert abs(clock.now - 300) <= 15
+
+
+@pytest.mark.parametrize(
+    ("seconds", "prepared", "per_update", "expected"),
+    [
+        (12, 11.5, 0.1, 0.4),  # preparation has used it up
+        (12, 13.0, 0.001, 0.4),  # and more than that
+        (60, 5.0, 9.0, 4.7),  # a large model
+        (0.6, 0.01, 0.1, 0.1),
+        (12, 9.0, 0.05, None),
+        (60, 5.0, 2.0, None),
+    ],
+)
+def test_too_little_time_is_refused_with_the_minimum(seconds, prepared, per_update, expected):
+    plan = TimePlan(seconds)
+    if expected is None:
+        plan.begin(prepared, per_update)
+        assert plan.announced >= 20
+        return
+    with refuses("minutes", f"{seconds / 60:g}", f"{prepared:.1f} s", f"at least {expected}"):
+        plan.begin(prepared, per_update)
+    TimePlan(60 * expected).begin(prepared, per_update)  # the minimum is enough
+
+
+@pytest.mark.parametrize(("measured", "planned"), [(1.0, None), (0.4, None), (0.1, 2619)])
+def test_a_run_that_makes_few_of_its_updates_says_so(measured, planned, clock, language_task, trainer_of):
+    """Updates take a second each, where less had been measured before another program began to compute."""
+    trainer = trainer_of(language_task(**PLANNED))
+    trainer.expect(spent=0.0, per_update=measured)
+    summary = trainer.fit()
+    assert summary.steps == pytest.approx(290, abs=10)
+    assert summary.planned == planned
+    if planned is None:
+        assert trainer.shortfall is None
+    else:
+        facts = f"{summary.steps:,}", "2,619", "1,000 ms", "100 ms", "0 s"
+        assert not lacks(trainer.shortfall, *facts)
+
+
+def scripted(task, measures):
+    """A task whose validations have these measures; the last one is repeated."""
+    left = list(measures)
+    task.summarise = lambda sums: {task.measure: left.pop(0) if len(left) > 1 else left[0]}
+    return task
+
+
+@pytest.mark.parametrize(
+    ("measures", "early_stopping", "stops"),
+    [
+        ([3.0, 2.0, 1.0, 1.5], None, True),
+        ([3.0, 2.0, 1.0, 1.5], 1000, False),
+        (range(1000, 0, -1), None, False),
+    ],
+)
+def test_a_run_stops_when_nothing_has_improved_for_a_third_of_it(
+    measures, early_stopping, stops, clock, language_task, trainer_of
+):
+    settings = {**PLANNED, "early_stopping": early_stopping, "batch_size": 20}
+    trainer = trainer_of(scripted(language_task(**settings), measures))
+    summary = trainer.fit()
+    assert (trainer.record.validations_since_best > 5, "minutes are over" in summary.why) == (
+        stops or early_stopping is not None,
+        not stops,
+    )
+    if stops:
+        waited = (summary.steps - summary.best_step) / trainer.plan.last
+        assert 1 / 3 <= waited < 1 / 3 + 0.05
+        assert summary.planned is None  # it needed no more
+
+
+def test_short_epochs_are_not_all_validated(clock, language_task, trainer_of):
+    trainer = trainer_of(language_task(**{**PLANNED, "batch_size": 50, "minutes": 3.0}))
+    epochs = trainer.fit().epochs
+    assert epochs > 60
+    assert 20 <= len(trainer.record.scores) <= 41
 
 
 def test_with_epochs_the_time_is_only_a_limit(clock, language_task, trainer_of):

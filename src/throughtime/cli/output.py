@@ -12,7 +12,7 @@ import shlex
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
@@ -131,8 +131,7 @@ def name_options(
 ) -> InputError:
     """The error of the library as the command says it: a parameter is called by the name of its option.
 
-    A setting of `train` without an option is given with `--set`, and an option of a search strategy with
-    `--search-option`. Arguments, files and the rest of the sentence stay as they are.
+    A setting of `train` without an option is given with `--set`, an option of a search by `--search-option`.
     """
     options = option_names(command)
     names = (word.partition("=")[0].replace("-", "_") for word in search_options)
@@ -143,14 +142,16 @@ def name_options(
         where = f"--set {where}"
     if error.skippable and "skip_bad" in options:
         problem = f"{(problem or '').removesuffix('.')}; --skip-bad leaves bad records out"
-    if "trust_changed" in options and problem is not None:
-        problem = name_trust(problem)
+    if problem is not None:
+        problem = name_switches(problem, options)
     return InputError(where, problem, error.line)
 
 
-def name_trust(problem: str) -> str:
-    """A problem with a model folder, as a command says it."""
-    return problem.replace("set trust_changed", "add --trust-changed")
+def name_switches(problem: str, names: Collection[str]) -> str:
+    """A problem as a command with these parameters says it: `set resume` becomes `add --resume`."""
+    for name in {"resume", "overwrite", "trust_changed"}.intersection(names):
+        problem = problem.replace(f"set {name}", f"add --{name.replace('_', '-')}")
+    return problem
 
 
 def option_names(command: Callable[..., None]) -> dict[str, str]:

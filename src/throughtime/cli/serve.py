@@ -10,7 +10,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 from throughtime.cli.options import OUTPUT, Device, Runs, option
-from throughtime.cli.output import Outcome, as_command, flags, name_trust, say
+from throughtime.cli.output import Outcome, as_command, flags, name_switches, say
 from throughtime.errors import InputError, import_optional
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def serve(
     with listen(host, port) if unix_socket is None else listen_unix(unix_socket) as listener:
         models = Models.open(runs, device, trust_changed=flags.trust_changed)
         for one in models.left_out:
-            say(f"warning: {one.run} is left out: {name_trust(one.reason)}")
+            say(f"warning: {one.run} is left out: {name_switches(one.reason, ['trust_changed'])}")
         app = create_app(models, options)
         address = format_address(listener, "http" if tls is None else "https")
         if keyless and unix_socket is None and not is_loopback(host):

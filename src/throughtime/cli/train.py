@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.inputs import open_data
-from throughtime.cli.options import DATA, DateFormat, SkipBad, Source, Target, option
+from throughtime.cli.options import DATA, OUTPUT, DateFormat, SkipBad, Source, Target, option
 from throughtime.cli.output import (
     InterruptedCommandError,
     Outcome,
@@ -19,7 +19,6 @@ from throughtime.cli.output import (
     flags,
     say,
     suggested_commands,
-    warn,
 )
 from throughtime.cli.usage import Group, TakesSettings
 from throughtime.errors import InputError
@@ -69,6 +68,8 @@ ShowConfig = Annotated[
 ]
 Out = Annotated[Path | None, option("Folder to save the run in.", panel=RUN)]
 Resume = Annotated[bool, option("Continue the run in --out, if there is one.", "--resume", panel=RUN)]
+Overwrite = Annotated[bool, option("Replace the run in --out, if there is one.", "--overwrite", panel=RUN)]
+Quiet = Annotated[bool, option("Print nothing but warnings and errors.", "--quiet", panel=OUTPUT)]
 CheckpointName = Annotated[
     str | None, option("With --resume: continue from this checkpoint, not the last.", panel=RUN)
 ]
@@ -118,7 +119,8 @@ def train_command(task: type[Task]) -> Callable[..., None]:
     return as_command(command)
 
 
-SWITCHES = (Resume, AcceptChangedData, ShowConfig, FindRate, SkipBad)
+RUN_OPTIONS = ("resume", "overwrite", "checkpoint", "init_from", "skip_bad", "accept_changed_data")
+SWITCHES = (Resume, Overwrite, Quiet, AcceptChangedData, ShowConfig, FindRate, SkipBad)
 
 
 def _parameters(task: type[Task]) -> Iterator[tuple[str, Any]]:
@@ -129,10 +131,11 @@ def _parameters(task: type[Task]) -> Iterator[tuple[str, Any]]:
     for name, (kind, text) in task.options.items():
         yield name, Annotated[kind | None, option(text, panel=SETTINGS)]
     yield from (("set", Settings), ("config", ConfigFile), ("show_config", ShowConfig))
-    yield from (("out", Out), ("resume", Resume))
+    yield from (("out", Out), ("resume", Resume), ("overwrite", Overwrite))
     if task.uses_trainer:
         yield from (("checkpoint", CheckpointName), ("accept_changed_data", AcceptChangedData))
         yield from (("init_from", InitFrom), ("find_lr", FindRate))
+    yield "quiet", Quiet
 
 
 def _help(task: type[Task]) -> str:
@@ -174,23 +177,19 @@ def run_training(task: type[Task], settings: Mapping[str, Any], arguments: Mappi
     from throughtime.errors import InterruptedRunError
     from throughtime.training import Training
 
-    out, search = arguments["out"], bool(arguments.get("find_lr"))
+    out, search, quiet = arguments["out"], bool(arguments.get("find_lr")), arguments["quiet"]
     if out is None and not search:
         raise InputError("out", "is missing: name the folder to save the run in")
     training = Training(
         task.name,
         settings,
         out or Path("-"),
-        resume=arguments["resume"],
-        checkpoint=arguments.get("checkpoint"),
-        init_from=arguments.get("init_from"),
-        skip_bad=arguments["skip_bad"],
-        accept_changed_data=arguments.get("accept_changed_data", False),
+        **{name: arguments[name] for name in RUN_OPTIONS if name in arguments},
         trust_changed=flags.trust_changed,
         began=began,
         open_data=open_data,
-        say=say,
-        warn=lambda note: warn({note: note}),
+        progress="none" if quiet else "auto",
+        say=None if quiet else say,
     )
     if search:
         return find_rate(training, out)
@@ -199,14 +198,16 @@ def run_training(task: type[Task], settings: Mapping[str, Any], arguments: Mappi
     except InterruptedRunError as stopped:
         where = f"{stopped.checkpoint.name} is saved" if stopped.checkpoint is not None else "stopped"
         raise InterruptedCommandError(
-            f"Interrupted; {where}. Continue with the same command and --resume."
+            f"Interrupted; {where}. Continue with the same command and --resume"
+            f"{' in place of --overwrite' if training.overwrite else ''}."
         ) from None
     if why is not None:
-        return Outcome(training.values, [f"{out} is already trained ({why}); nothing to do.{_longer(why)}"])
+        done = f"{out} is already trained ({why}); nothing to do.{_longer(why)}"
+        return Outcome(training.values, [] if quiet else [done])
     model, dataset = training.model, training.dataset
     assert model is not None
     assert dataset is not None
-    if not training.first:
+    if not training.first or quiet:
         return Outcome(training.values)
     run = str(out)
     lines = [model.summary(training.values), f"Saved in {run}. Continue with:"]

@@ -6,13 +6,14 @@ Each task derives its predictor from `Predictor`, builds its network and adds it
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 from throughtime.config import build_config, check_config
-from throughtime.errors import InputError
+from throughtime.errors import InputError, ThroughtimeWarning
 from throughtime.files import check_new, path_exists
 from throughtime.folder import ModelFolder
 from throughtime.model import TaskModel
@@ -225,20 +226,17 @@ class Predictor(TaskModel):
 
         return finish_reason(out, config)
 
-    def fit(
-        self, dataset: Dataset, out: Path, *, warn: Callable[[str], None] | None = None, **options: Any
-    ) -> dict[str, Any]:
+    def fit(self, dataset: Dataset, out: Path, **options: Any) -> dict[str, Any]:
         """Train, write the run to the folder `out`, and return the measurements by name.
 
-        `warn` receives warnings about the data; other options are passed to `throughtime.train.run.fit`.
+        The options are those of `throughtime.train.run.fit`.
         """
         from throughtime.train.run import fit
 
         task = self.build_objective(dataset)
         self.examples = find_examples(self, dataset)
-        if warn is not None:
-            for note in self.notes:
-                warn(note)
+        for note in self.notes:
+            warnings.warn(note, ThroughtimeWarning, stacklevel=2)
         return fit(self, task, out, title=self.title, checksums=dataset.checksums(), **options)
 
     def summary(self, values: Mapping[str, Any]) -> str:

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from throughtime.train import cuda_graphs
 from throughtime.train.progress import Reporter
 from throughtime.train.time_plan import Speed
-from throughtime.train.timing import format_minutes
 from throughtime.train.trainer import Trainer
 
 if TYPE_CHECKING:
@@ -68,19 +67,12 @@ def plan_training(
         model.model.to(device)
         if (config.fields_with_role("architecture") | {"batch_size"}) & changes.keys():
             speed = choose_threads(model, dataset, seconds, processes, threads)
-    passes = seconds / speed.per_epoch
-    updates, digits = seconds / speed.per_update, 0 if passes >= 10 else 1 if passes >= 1 else 2
-    said = (
-        f"In {format_minutes(asked.minutes)} there is time for about {updates:,.0f} updates "
-        f"({show_milliseconds(speed.per_update)} each), which is {passes:.{digits}f} epochs."
-    )
     if (used := torch.get_num_threads()) < threads:
-        said += f" Training uses {used} of {threads} threads, as more are not faster now."
+        say(f"Training uses {used} of {threads} threads, as more are not faster now.")
     if chosen:
         reasons = dict.fromkeys(asked.REASONS[key] for key in chosen if key in asked.REASONS)
         why = f" ({'; '.join(reasons)})" if reasons else ""
-        said += f" Settings chosen for this time: {show_settings(chosen)}{why}."
-    say(said)
+        say(f"Settings chosen for this time: {show_settings(chosen)}{why}.")
     return model, speed
 
 
@@ -90,15 +82,6 @@ def choose_settings(asked: Any, passes: float, updates: float, device: str) -> d
     if passes >= GPU_PASSES:
         chosen |= asked.settings_on(device)
     return chosen | asked.batches_for(updates) if device == "cpu" else chosen
-
-
-def show_milliseconds(seconds: float) -> str:
-    """The time of an update.
-
-    >>> [show_milliseconds(seconds) for seconds in (0.0593, 0.1283, 9.02)]
-    ['59.3 ms', '128 ms', '9,020 ms']
-    """
-    return f"{1000 * seconds:,.0f} ms" if seconds >= 0.1 else f"{1000 * seconds:.3g} ms"
 
 
 def show_settings(settings: Mapping[str, Any]) -> str:

@@ -108,6 +108,9 @@ def _board(folder: Path, purge: int | None) -> Any:
     return SummaryWriter(log_dir=str(folder), purge_step=purge)
 
 
+_KEPT = ("scores", "best", "best_at", "best_epoch", "best_step")
+
+
 class Record:
     """The scores of all validations (lower is better, whatever the measure), and the measures of the best.
 
@@ -126,7 +129,7 @@ class Record:
         self.best: dict[str, float] = {}
         self.best_epoch = 0  # 0 if it was inside an epoch
         self.best_step = 0
-        self._best_at = 0
+        self.best_at = 0  # its place in `scores`
         self.broken = False
         self.validated_at = 0  # the update after which the model was last validated
 
@@ -146,7 +149,7 @@ class Record:
             closer = valid.get("loss", math.inf) < self.best.get("loss", math.inf)
             better = score < least or (score == least < math.inf and closer)
             if better:
-                self._best_at = len(self.scores)
+                self.best_at = len(self.scores)
             self.scores.append(score)
         if better:
             self.best, self.best_epoch, self.best_step = valid or train, epoch, step
@@ -155,23 +158,16 @@ class Record:
     @property
     def validations_since_best(self) -> int:
         """Number of validations since the best."""
-        return len(self.scores) - 1 - self._best_at if self.scores else 0
+        return len(self.scores) - 1 - self.best_at if self.scores else 0
 
     def values(self) -> dict[str, Any]:
         """For a checkpoint."""
-        return {
-            "scores": self.scores,
-            "best": self.best,
-            "best_at": self._best_at,
-            "best_epoch": self.best_epoch,
-            "best_step": self.best_step,
-        }
+        return {name: getattr(self, name) for name in _KEPT}
 
     def restore(self, values: dict[str, Any], step: int) -> None:
         """Restore the values of a checkpoint after update `step`."""
-        self.scores, self.best = values["scores"], values["best"]
-        self._best_at, self.best_epoch = values["best_at"], values["best_epoch"]
-        self.best_step = values["best_step"]
+        for name in _KEPT:
+            setattr(self, name, values[name])
         self.validated_at = step
         self.broken = self.scores[-1:] == [math.inf]
 
@@ -189,3 +185,4 @@ class Summary:
     best_step: int
     why: str
     skipped: int = 0  # updates whose loss or gradient was NaN or infinite
+    planned: int | None = None  # updates for which there was time, if few of them were made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,20 +26,19 @@ if TYPE_CHECKING:
 
 Measures = dict[str, float]
 
-_LINE_SECONDS = 10.0
+_LINE_SECONDS = 60.0
 _DISPLAY_SECONDS = 1.0
-_SAMPLE_LINES = 3
-_OUTSIDE_SHOWN = 0.05  # share of time outside the model from which on it is shown
+_SAMPLE_LINES, _SAMPLE_WIDTH = 3, 150
 
 
 class Reporter:
     """Receives the progress of a training. This base class reports nothing; a subclass overrides methods."""
 
-    def begin(self, title: str, epochs: int, steps_per_epoch: int, step: int) -> None:
-        """Training starts; a resumed run has done `step` updates."""
+    def begin(self, title: str, epochs: int | None, steps_per_epoch: int, step: int) -> None:
+        """Training starts; a resumed run has done `step` updates. `epochs` is None if time limits the run."""
 
-    def plan(self, epochs: int, steps: int) -> None:
-        """A run that is planned by time will probably begin this number of epochs, and take these updates."""
+    def plan(self, elapsed: float, seconds: float) -> None:
+        """A run that is limited by time has used `elapsed` of its `seconds`."""
 
     def advance(self, epoch: int, step_in_epoch: int, step: int, targets: int) -> None:
         """One more update with this number of targets was submitted; the device has completed `step`.
@@ -85,37 +85,41 @@ def _in_notebook() -> bool:
 
 
 class Lines(Reporter):
-    """Plain lines on stderr: one per epoch, and one whenever there was none for ten seconds."""
+    """Plain lines on stderr: one per validation, and one whenever there was none for a minute."""
 
     def __init__(self, clock: Now = time.monotonic) -> None:
         self._clock, self._pace = clock, Pace(clock)
         self._last = clock()
-        self._total = 0
+        self._epochs: int | None = None
+        self._used = 0.0, 1.0
+        self._sample, self._width = "", _SAMPLE_WIDTH
 
-    def begin(self, title: str, epochs: int, steps_per_epoch: int, step: int) -> None:
+    def begin(self, title: str, epochs: int | None, steps_per_epoch: int, step: int) -> None:
         """Write the title."""
-        self._total = epochs
+        self._epochs = epochs
         self._pace.begin(epochs, steps_per_epoch, step)
-        self.say(_format_start(title, epochs, steps_per_epoch, step))
+        length = "epochs" if epochs is None else format_count(epochs, "epoch")
+        resumed = f", resumed after step {step:,}" if step else ""
+        self.say(f"{title}: {length} of {format_count(steps_per_epoch, 'step')}{resumed}")
 
-    def plan(self, epochs: int, steps: int) -> None:
-        """Count to this number of epochs, and estimate the time left from this number of updates."""
-        self._total = epochs
-        self._pace.plan(steps)
+    def plan(self, elapsed: float, seconds: float) -> None:
+        """Show the time that was used in place of a number of epochs, which would change all the time."""
+        self._used = elapsed, seconds
+        self._pace.remaining = max(seconds - elapsed, 0.0)
 
     def update(self, report: Report) -> None:
-        """Write a line if none was written for ten seconds."""
+        """Write a line if none was written for a minute."""
         self._pace.update(report)
         if self._clock() - self._last >= _LINE_SECONDS:
             self.say(self._status(report))
 
     def epoch(self, epoch: int, train: Measures, valid: Measures, best: bool, sample: str | None) -> None:
-        """Write the measures of the epoch, with the sample indented below."""
-        self.say(
-            _format_epoch(epoch, self._total, train, valid, self._pace.epoch()) + ("  *" if best else "")
-        )
-        for line in (sample or "").splitlines():
-            self.say(f"    {escape_controls(line)}")
+        """Write the measures of the epoch, and the first lines of the sample below if it has changed."""
+        self.say(self._measures(epoch, train, valid, best))
+        before, self._sample = self._sample, sample or ""
+        lines = [] if self._sample == before else map(" ".join, map(str.split, self._sample.splitlines()))
+        for line in itertools.islice(filter(None, lines), _SAMPLE_LINES):
+            self.say(f"    {escape_controls(line)[: self._width]}")
 
     def say(self, message: str) -> None:
         """Write a line."""
@@ -123,9 +127,20 @@ class Lines(Reporter):
         self._last = self._clock()
 
     def _status(self, report: Report) -> str:
-        steps = f"{report.step_in_epoch:,}/{report.steps_per_epoch:,}"
-        place = f"epoch {report.epoch}/{report.epochs}  step {steps}"
-        return "  ".join([place, *_values(report), f"ETA {format_duration(self._pace.remaining)}"])
+        steps = f"step {report.step_in_epoch:,}/{report.steps_per_epoch:,}"
+        left = f"ETA {format_duration(self._pace.remaining)}"
+        return "  ".join([self._place(report.epoch), steps, *_values(report), left])
+
+    def _place(self, epoch: int) -> str:
+        if self._epochs is None:
+            return f"epoch {epoch}  {' of '.join(map(format_duration, self._used))}"
+        return f"epoch {epoch:>{len(str(self._epochs))}}/{self._epochs}"
+
+    def _measures(self, epoch: int, train: Measures, valid: Measures, best: bool) -> str:
+        seconds, speed = self._pace.epoch()
+        duration = [] if self._epochs is None else [format_duration(seconds)]
+        ends = [*duration, *([speed] if speed else []), *(["best so far"] if best else [])]
+        return "  ".join([self._place(epoch), *_compare_measures(train, valid), *ends])
 
 
 class Notebook(Lines):
@@ -143,7 +158,7 @@ class Notebook(Lines):
         self._pace.advance(step, targets)
         if self._clock() - self._last >= _DISPLAY_SECONDS:
             speed, left = self._pace.speed or "", format_duration(self._pace.remaining)
-            self._now = f"epoch {epoch}/{self._total}  step {step_in_epoch:,}  {speed}  ETA {left}"
+            self._now = f"{self._place(epoch)}  step {step_in_epoch:,}  {speed}  ETA {left}"
             self._show()
 
     def update(self, report: Report) -> None:
@@ -173,7 +188,7 @@ class Notebook(Lines):
 
 
 class Bars(Lines):
-    """A bar for all epochs, one for the steps of the current epoch, and the values, below the messages."""
+    """A bar for the whole run, one for the steps of the current epoch, and the values, below the messages."""
 
     def __init__(self, console: Console | None = None, clock: Now = time.monotonic) -> None:
         from rich.console import Console
@@ -181,17 +196,18 @@ class Bars(Lines):
 
         super().__init__(clock)
         self._console = console or Console(stderr=True, highlight=False)
+        self._width = max(self._console.width - 5, 1)
         self._values = Text()
         self._live: Live | None = None
 
-    def begin(self, title: str, epochs: int, steps_per_epoch: int, step: int) -> None:
+    def begin(self, title: str, epochs: int | None, steps_per_epoch: int, step: int) -> None:
         """Show the bars at the current position."""
         from rich.live import Live
 
         super().begin(title, epochs, steps_per_epoch, step)
         self._began, self._steps_per_epoch = self._clock(), max(steps_per_epoch, 1)
         done, inside = divmod(step, self._steps_per_epoch)
-        self._place = (min(done + 1, epochs), inside)
+        self._position = (min(done + 1, epochs or done + 1), inside)
         # stdout is not redirected; what others write on stderr appears above the bars.
         self._live = Live(
             console=self._console,
@@ -204,7 +220,7 @@ class Bars(Lines):
 
     def advance(self, epoch: int, step_in_epoch: int, step: int, targets: int) -> None:
         """Store the position; the bars move at the next refresh, twice a second."""
-        self._place = (epoch, step_in_epoch)
+        self._position = (epoch, step_in_epoch)
         self._pace.advance(step, targets)
 
     def update(self, report: Report) -> None:
@@ -212,24 +228,9 @@ class Bars(Lines):
         from rich.text import Text
 
         self._pace.update(report)
-        self._place = (report.epoch, report.step_in_epoch)
-        line = Text("  ".join(_values(report)[:-1]), no_wrap=True, overflow="ellipsis")
-        if report.outside is not None and report.outside >= _OUTSIDE_SHOWN:
-            line.append(f"  {report.outside:.0%} of time outside the model", style="yellow")
-        self._values = line  # replaced whole: the refreshing thread may be reading the old one
-
-    def epoch(self, epoch: int, train: Measures, valid: Measures, best: bool, sample: str | None) -> None:
-        """Write one line above the bars, and the first lines of the sample, cut to the width."""
-        from rich.text import Text
-
-        line = Text(_format_epoch(epoch, self._total, train, valid, self._pace.epoch()))
-        if best:
-            line.append("  ★" if self._console.encoding.startswith("utf") else "  *", style="bold yellow")
-        self._console.print(line)
-        lines = [line for line in (sample or "").splitlines() if line.strip()]
-        for text in lines[:_SAMPLE_LINES]:
-            shown = Text(f"  {escape_controls(' '.join(text.split()))}", style="dim")
-            self._console.print(shown, no_wrap=True, overflow="ellipsis")
+        self._position = (report.epoch, report.step_in_epoch)
+        # Replaced whole: the refreshing thread may be reading the old one.
+        self._values = Text("  ".join(_values(report)[:-1]), no_wrap=True, overflow="ellipsis")
 
     def say(self, message: str) -> None:
         """Show a message above the bars; the terminal wraps it, so that a command in it can be copied."""
@@ -247,24 +248,24 @@ class Bars(Lines):
         from rich.progress_bar import ProgressBar
         from rich.table import Table
 
-        (epoch, inside), steps = self._place, self._steps_per_epoch
-        elapsed, left = format_duration(self._clock() - self._began), format_duration(self._pace.remaining)
-        epochs_done = (epoch - 1 + inside / steps) / self._total
+        (epoch, inside), steps = self._position, self._steps_per_epoch
+        left = f"ETA {format_duration(self._pace.remaining)}"
+        if self._epochs is None:
+            elapsed, seconds = self._used
+            row = "time", format_duration(elapsed), min(elapsed / seconds, 1.0), left
+        else:
+            elapsed, done = self._clock() - self._began, (epoch - 1 + inside / steps) / self._epochs
+            row = "epoch", f"{epoch}/{self._epochs}", done, f"{format_duration(elapsed)}  {left}"
         bars = Table.grid(padding=(0, 1), expand=True)
         for style in ("bold", "", "", "magenta", ""):
             bars.add_column(style=style, no_wrap=True)
         bars.columns[1].justify, bars.columns[2].ratio = "right", 1
         for name, count, done, aside in (
-            ("epoch", f"{epoch}/{self._total}", epochs_done, f"{elapsed}  ETA {left}"),
+            row,
             ("step", f"{inside:,}/{steps:,}", inside / steps, self._pace.speed or ""),
         ):
             bars.add_row(name, count, ProgressBar(total=1, completed=done), f"{done:4.0%}", aside)
         return Group(bars, self._values)
-
-
-def _format_start(title: str, epochs: int, steps_per_epoch: int, step: int) -> str:
-    start = f"{title}: {format_count(epochs, 'epoch')} of {format_count(steps_per_epoch, 'step')}"
-    return start + (f", resumed after step {step:,}" if step else "")
 
 
 def _values(report: Report) -> list[str]:
@@ -276,12 +277,9 @@ def _values(report: Report) -> list[str]:
     ]
 
 
-def _format_epoch(
-    epoch: int, epochs: int, train: Measures, valid: Measures, pace: tuple[float, str | None]
-) -> str:
-    seconds, speed = pace
+def _compare_measures(train: Measures, valid: Measures) -> list[str]:
     trained, decisive = _first(train), _first(valid)
-    parts = [f"epoch {epoch:>{len(str(epochs))}}/{epochs}"]
+    parts = []
     if trained in valid:
         values = format_measure(train[trained]), format_measure(valid[trained])
         parts.append(f"{trained}: train {values[0]}, valid {values[1]}")
@@ -289,7 +287,7 @@ def _format_epoch(
         parts.append(f"train {trained} {format_measure(train[trained])}")
     if decisive and decisive != trained:
         parts.append(f"valid {decisive} {format_measure(valid[decisive])}")
-    return "  ".join([*parts, format_duration(seconds), *([speed] if speed else [])])
+    return parts
 
 
 def _first(measures: Measures) -> str | None:

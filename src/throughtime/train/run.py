@@ -12,6 +12,7 @@ import errno
 import os
 import shutil
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -20,9 +21,9 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-from throughtime.errors import InputError, ThroughtimeError
+from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning
 from throughtime.files import has_content, sweep_parts, whole_folder
-from throughtime.folder import ModelFolder
+from throughtime.folder import EXISTS, ModelFolder, set_aside, settle_replacement
 from throughtime.layers.devices import choose_device
 from throughtime.manifest import write_manifest
 from throughtime.models.weights import read_weights, save_weights
@@ -71,6 +72,7 @@ def fit(
     reporter: Reporter | None = None,
     processes: Processes | None = None,
     resume: bool = False,
+    overwrite: bool = False,
     checkpoint: str | None = None,
     skip_bad: bool = False,
     checksums: Sequence[Sequence[str]] = (),
@@ -82,6 +84,7 @@ def fit(
     """Train a model into the folder `out`, and return the results by name.
 
     With `resume`, an existing run continues from its last checkpoint, or from the one named `checkpoint`.
+    With `overwrite`, it is replaced; it comes back if the training fails before it has saved a model.
     `skip_bad` notes in the folder that bad records were skipped, for later evaluations. `checksums` are the
     names and SHA-256 sums of the data files; a run whose files have changed is resumed only with
     `accept_changed_data`. `began` is when the preparation of a new run began, by `time.monotonic`; it counts
@@ -112,7 +115,7 @@ def fit(
     if trainer.plan is not None and speed is not None and torch.get_num_threads() > 1:
         trainer.plan.single = speed.single
     trainer.checksums = [list(pair) for pair in checksums]
-    with RunLock(out, processes, trainer.device) as lock:
+    with RunLock(out, processes, trainer.device, overwrite) as lock:
         if resume:
             lock.resume()
         found = saved.latest(checkpoint) if resume else None
@@ -123,6 +126,11 @@ def fit(
                 f"is not set, and {change} since the run in {out} was started; restore the data, train in "
                 "another folder, or set it to continue with the changed data",
             )
+        if found is None:
+            spent = 0.0 if began is None else time.monotonic() - began
+            trainer.expect(spent, None if speed is None else speed.per_update)
+            if trainer.plan is not None and speed is not None:
+                notes = [trainer.plan.describe(trainer.steps_per_epoch), *notes]
         # Last, when nothing can be refused any more: a corrected call must not find the folder taken.
         lock.create(begin)
         if processes.first:
@@ -136,10 +144,7 @@ def fit(
         elif resume:
             trainer.start_afresh()
             reporter.say(f"Nothing saved in {out} yet: starting from the beginning.")
-        else:
-            spent = 0.0 if began is None else time.monotonic() - began
-            trainer.expect(spent, None if speed is None else speed.per_update)
-        reporter.begin(title, trainer.epochs, trainer.steps_per_epoch, trainer.step)
+        reporter.begin(title, config.num_epochs, trainer.steps_per_epoch, trainer.step)
         for note in (*notes, *getattr(objective, "notes", ())):  # the latter on the data in its batches
             reporter.say(note)
         try:
@@ -148,6 +153,8 @@ def fit(
             reporter.close()
             if processes.first:
                 _draw(out, objective, reporter)
+        if trainer.shortfall is not None and processes.first:
+            warnings.warn(trainer.shortfall, ThroughtimeWarning, stacklevel=2)
         weights = sum(weight.numel() for weight in model.parameters())
         values = {"run": str(out), **asdict(summary), "parameters": weights, "device": str(trainer.device)}
         values |= getattr(objective, "facts", {})
@@ -216,9 +223,11 @@ class RunLock(contextlib.ExitStack):
     The folder itself is locked, so no lock file remains after a process is killed.
     """
 
-    def __init__(self, out: Path, processes: Processes, device: torch.device) -> None:
+    def __init__(
+        self, out: Path, processes: Processes, device: torch.device, overwrite: bool = False
+    ) -> None:
         super().__init__()
-        self._out, self._processes, self._device = out, processes, device
+        self._out, self._processes, self._device, self._overwrite = out, processes, device, overwrite
         self._resumes = False
 
     def resume(self) -> None:
@@ -232,9 +241,14 @@ class RunLock(contextlib.ExitStack):
         self._agree(self._create(fill) if creates else _FREE)
 
     def _create(self, fill: Callable[[Path], None]) -> int:
+        replaces = self._overwrite and has_content(self._out)
+        if replaces and self._lock() == _BUSY:
+            return _BUSY
         try:
             with whole_folder(self._out) as temporary:
                 fill(temporary)
+                if replaces:
+                    set_aside(self._out)
         except OSError as error:
             # The folder was not there when the command began; another process has made it since.
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
@@ -243,23 +257,23 @@ class RunLock(contextlib.ExitStack):
         return self._lock()
 
     def _lock(self) -> int:
-        if fcntl is None:
-            return _FREE
-        handle = os.open(self._out, os.O_RDONLY)
-        self.callback(os.close, handle)
-        # Some network file systems lock no folders; training there is better than none.
-        with contextlib.suppress(OSError):
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return _BUSY
+        if fcntl is not None:
+            handle = os.open(self._out, os.O_RDONLY)
+            self.callback(os.close, handle)
+            # Some network file systems lock no folders; training there is better than none.
+            with contextlib.suppress(OSError):
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return _BUSY
+        self.callback(settle_replacement, self._out)
         return _FREE
 
     def _agree(self, found: int) -> None:
         """Raise the error of the first process in all of them; the others would wait for it."""
         (code,) = self._processes.sum([float(found)], self._device)
         if code == _TAKEN:
-            raise InputError("out", f"{self._out} exists already; choose another folder, or set resume")
+            raise InputError("out", f"{self._out} {EXISTS}")
         if code == _BUSY:
             raise InputError(
                 "out", f"another process trains in {self._out}; wait for it or choose another folder"

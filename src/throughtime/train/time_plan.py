@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
+
+from throughtime.errors import InputError
+from throughtime.train.timing import format_milliseconds, format_minutes
 
 Sums = Mapping[str, float]
 
@@ -28,6 +32,18 @@ CHECKPOINTS = 0.1
 """Share of the time between two checkpoints, at most."""
 SHORTEST = 15.0
 """Seconds between two checkpoints, at least: one of a large model takes a second."""
+MAX_VALIDATIONS = 40
+"""Maximum number of validations in the time of the run: more of them would not find a better model."""
+PATIENCE = 1 / 3
+"""Share of the training after which a run ends if no validation was better, ..."""
+MIN_STALLED = 5
+"""... and the number of such validations that this takes at least."""
+MIN_UPDATES = 20
+"""A run with time for fewer updates is refused: it would learn nothing."""
+MARGIN = 1.5
+"""The minimum that is asked for then, as a multiple of the time that they seem to need."""
+SHORTFALL = 0.25
+"""A run that has made a smaller share of the updates that were announced says so."""
 CRAWLING = 1.3
 """How much longer than with a single thread an update takes if several threads wait for each other."""
 
@@ -74,6 +90,16 @@ class TimePlan:
     """Seconds of an update now; 0 if not measured yet."""
     at_validation: float = 0.0
     """The same when a validation was last timed: where updates are slower now, validations are, too."""
+    validated: float = 0.0
+    """Seconds after which a validation last ended."""
+    improved: float = 0.0
+    """Progress at the best validation."""
+    announced: int = 0
+    """Number of updates for which there was time when the run began."""
+    announced_update: float = 0.0
+    """Seconds of an update then."""
+    prepared: float = 0.0
+    """Seconds before the first update."""
     single: float | None = None
     """Seconds of an update with a single thread, if the run uses more."""
     laps: deque[tuple[float, int]] = field(default_factory=deque)
@@ -91,6 +117,41 @@ class TimePlan:
         """Seconds after which a checkpoint is written, at most."""
         return max(CHECKPOINTS * self.seconds, SHORTEST)
 
+    def begin(self, prepared: float, per_update: float) -> None:
+        """Plan the run after `prepared` seconds of preparation; refuse it if the rest is too short."""
+        self.prepared, self.announced_update = prepared, per_update
+        self.revise(0, prepared, per_update)
+        self.announced = int(self.last * (1 - CHECKS))
+        if self.announced >= MIN_UPDATES:
+            return
+        needed = MARGIN * (prepared + MIN_UPDATES * per_update) / 60
+        raise InputError(
+            "minutes",
+            f"is {self.seconds / 60:g}, but preparation took {prepared:.1f} s here, and an update takes "
+            f"{format_milliseconds(per_update)}; expected at least {max(math.ceil(10 * needed), 1) / 10:g}",
+        )
+
+    def describe(self, steps_per_epoch: int) -> str:
+        """Say what there is time for."""
+        passes = float(f"{self.announced / steps_per_epoch:.2g}")
+        return (
+            f"In {format_minutes(self.seconds / 60)}, of which preparation took {self.prepared:.0f} s, there "
+            f"is time for about {self.announced:,} updates of {format_milliseconds(self.announced_update)}: "
+            f"{passes:g} epochs, in each of which all training data are read once."
+        )
+
+    def explain_shortfall(self, step: int, elapsed: float) -> str | None:
+        """Say why a run ends after few of its announced updates; None if it has made enough of them."""
+        if step >= SHORTFALL * self.announced:
+            return None
+        each = (elapsed - self.prepared - self.spent) / max(step, 1)
+        return (
+            f"only {step:,} of about {self.announced:,} planned updates were made: an update took "
+            f"{format_milliseconds(each)} instead of {format_milliseconds(self.announced_update)}, and "
+            f"validations {self.spent:.0f} s; other programs may be using this machine, so train for more "
+            "minutes, or when it is idle"
+        )
+
     def progress(self, step: int) -> float:
         """The share of the training that is done before update `step`."""
         if self.last <= self.start:
@@ -105,7 +166,8 @@ class TimePlan:
     def allows_validation(self, elapsed: float) -> bool:
         """Whether a validation now leaves enough time for training."""
         cost = self.reserve
-        return self.spent + cost <= CHECKS * elapsed and elapsed + 2 * cost < self.seconds
+        due = elapsed - self.validated >= self.seconds / MAX_VALIDATIONS
+        return due and self.spent + cost <= CHECKS * elapsed and elapsed + 2 * cost < self.seconds
 
     def needs_validation(self, step: int, epoch_end: int, elapsed: float) -> bool:
         """Whether to validate inside an epoch, to know in time how long the last validation will take."""
@@ -113,8 +175,14 @@ class TimePlan:
         due = self.progress(step) >= FIRST_CHECK and self.progress(epoch_end) >= 2 * FIRST_CHECK
         return unknown and due and self.allows_validation(elapsed)
 
-    def add_validation(self, seconds: float) -> None:
-        """Note that a validation took this time."""
+    def stalls(self, step: int, validations_since_best: int) -> bool:
+        """Whether the run ends because nothing has improved for long."""
+        waited = self.progress(step) - self.improved
+        return validations_since_best >= MIN_STALLED and waited >= PATIENCE
+
+    def add_validation(self, seconds: float, elapsed: float = 0.0) -> None:
+        """Note that a validation took this time, and ended after `elapsed` seconds."""
+        self.validated = elapsed
         self.validation = seconds if self.validation is None else max(seconds, self.validation / 2)
         self.spent += seconds
         self.at_validation = self.per_update
@@ -184,3 +252,4 @@ class TimePlan:
             setattr(self, key, value)
         if self.last <= step and not self.is_over(-1, elapsed):
             self.reached, self.start, self.last = elapsed / self.seconds, step, 0
+            self.improved = self.reached

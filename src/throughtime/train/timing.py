@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -109,7 +108,6 @@ class Report:
     """The state of training, reported at intervals. Epochs count from 1, steps are completed updates."""
 
     epoch: int
-    epochs: int
     step: int
     steps_per_epoch: int
     step_in_epoch: int
@@ -117,7 +115,6 @@ class Report:
     measures: dict[str, float]
     lr: float
     tokens_per_second: float
-    outside: float | None  # share of time spent outside the model
     unit: str = "tokens"  # the unit of the speed
 
 
@@ -126,43 +123,32 @@ class Pace:
 
     def __init__(self, clock: Now) -> None:
         self._clock = clock
-        self.step = 0
         self.remaining: float | None = None
         self.speed: str | None = None
-        self._total = 0
+        self._total: int | None = 0
         self._from: tuple[int, float] = (0, 0.0)
         self._epoch_began = 0.0
-        self._speeds: list[float] = []
         self._unit: str | None = None
         self._reported: tuple[int, float] = (0, 0.0)
-        self._counts_since_report: tuple[int, int] = (0, 0)  # updates and targets
+        self._counts = (0, 0)  # updates and targets
 
-    def begin(self, epochs: int, steps_per_epoch: int, step: int) -> None:
-        """Start, or resume, the run at this step."""
-        self._total = epochs * steps_per_epoch
+    def begin(self, epochs: int | None, steps_per_epoch: int, step: int) -> None:
+        """Start, or resume, the run at this step; without `epochs`, `remaining` is set by the reporter."""
+        self._total = epochs and epochs * steps_per_epoch
         self._epoch_began = self._clock()
-        self.step = step
         self._from = self._reported = (step, self._epoch_began)
-
-    def plan(self, steps: int) -> None:
-        """Expect this number of updates in all."""
-        self._total = steps
 
     def advance(self, step: int, targets: int) -> None:
         """One more update with this number of targets was submitted, and `step` updates are done."""
         now, (before, reported) = self._clock(), self._reported
-        self.step = step
-        self._counts_since_report = (self._counts_since_report[0] + 1, self._counts_since_report[1] + targets)
+        updates, targets_done = self._counts = (self._counts[0] + 1, self._counts[1] + targets)
         if step > before and now - reported >= _LIVE_SECONDS:
-            updates, targets_done = self._counts_since_report
             self.speed = speed_text((step - before) * targets_done / updates / (now - reported), self._unit)
             self._estimate(step, now)
 
     def update(self, report: Report) -> None:
         """Estimate the time left from the speed since the first report, which excludes compilation."""
         now = self._clock()
-        self.step = report.step
-        self._speeds.append(report.tokens_per_second)
         self.speed = speed_text(report.tokens_per_second, report.unit)
         self._estimate(report.step, now)
         self._reported = (report.step, now)
@@ -172,16 +158,15 @@ class Pace:
 
     def _estimate(self, step: int, now: float) -> None:
         before, began = self._from
-        if step > before:
+        if step > before and self._total is not None:
             self.remaining = (now - began) / (step - before) * max(self._total - step, 0)
 
     def epoch(self) -> tuple[float, str | None]:
-        """Return the seconds and the speed of the epoch that ends now."""
-        now, began, speeds = self._clock(), self._epoch_began, self._speeds
-        self._epoch_began, self._speeds = now, []
+        """Return the seconds of the epoch that ends now, and its last speed."""
+        now, began = self._clock(), self._epoch_began
         # The speed of the next epoch starts here, after validation and checkpoints.
-        self._reported = (self.step, now)
-        return now - began, speed_text(statistics.harmonic_mean(speeds), self._unit) if speeds else None
+        self._epoch_began, self._reported = now, (self._reported[0], now)
+        return now - began, self.speed
 
 
 def speed_text(value: float, unit: str | None) -> str:
@@ -243,6 +228,15 @@ def format_duration(seconds: float | None) -> str:
         return f"{minute}:{second:02}"
     days, hour = divmod(hours, 24)
     return (f"{days} d " if days else "") + f"{hour}:{minute:02}:{second:02}"
+
+
+def format_milliseconds(seconds: float) -> str:
+    """Format the time of an update.
+
+    >>> [format_milliseconds(seconds) for seconds in (0.0593, 0.1283, 9.02)]
+    ['59.3 ms', '128 ms', '9,020 ms']
+    """
+    return f"{1000 * seconds:,.0f} ms" if seconds >= 0.1 else f"{1000 * seconds:.3g} ms"
 
 
 def format_minutes(minutes: float) -> str:

@@ -65,6 +65,7 @@ class Trainer:
         self.steps_per_epoch = -(-len(self.batches) // config.accumulate)
         self.step = self.resumed_at = 0
         self.plan: TimePlan | None = None
+        self.shortfall: str | None = None
         if config.num_epochs is None and config.minutes is not None:
             self.plan = TimePlan(60 * config.minutes)
         self.rate_of: Callable[[Standing], float] = partial(rate, config)
@@ -84,7 +85,7 @@ class Trainer:
 
     def fit(self) -> Summary:
         """Train until all epochs are done, the time is over or nothing improves; Ctrl-C saves and raises."""
-        self.began = self.saved_at = time.monotonic()
+        self.saved_at = time.monotonic()
         if self.processes.first:
             self.checkpoints.sweep()
         self.clock.restore(self.clock_before)
@@ -99,6 +100,8 @@ class Trainer:
                 self._end_inside(why)
             elif self.step > self.record.validated_at:  # stopped between two validations
                 self._validate_and_save()
+        if self.plan is not None and self._time_is_over():
+            self.shortfall = self.plan.explain_shortfall(self.step, self.seconds())
         return Summary(
             steps=self.step,
             epochs=self.position["epoch"],
@@ -109,6 +112,7 @@ class Trainer:
             best_step=self.record.best_step,
             why=why,
             skipped=self.learner.tally.skips,
+            planned=self.plan.announced if self.plan is not None and self.shortfall else None,
         )
 
     def _epoch(self) -> None:
@@ -154,7 +158,7 @@ class Trainer:
                 self.reporter.say("Other programs use this machine: training goes on with one thread.")
             end = self.step + self.steps_per_epoch - self.place()[1]
             self.validates_early = self.plan.needs_validation(self.step, end, elapsed)
-            self.reporter.plan(self.epochs, self.plan.last)
+            self.reporter.plan(elapsed, self.plan.seconds)
         if asked:
             raise InterruptedRunError(self._save())
         return due
@@ -218,21 +222,8 @@ class Trainer:
                 values["clipped"] = lap.clipped
             values |= {"skipped": lap.skipped, "tokens_per_second": speed, "outside": outside}
             self.metrics.write("train", self.step, epoch, values)
-        self.reporter.update(
-            Report(
-                epoch=epoch,
-                epochs=self.epochs,
-                step=self.step,
-                steps_per_epoch=self.steps_per_epoch,
-                step_in_epoch=step_in_epoch,
-                loss=loss,
-                measures=measures,
-                lr=rate,
-                tokens_per_second=speed,
-                outside=outside,
-                unit=self.objective.unit,
-            )
-        )
+        place = epoch, self.step, self.steps_per_epoch, step_in_epoch
+        self.reporter.update(Report(*place, loss, measures, rate, speed, self.objective.unit))
         self.guard.check_loss("training", loss, self.step, epoch)
 
     def place(self) -> tuple[int, int]:
@@ -276,7 +267,8 @@ class Trainer:
         self._save()
         self._report()
         epoch, _ = self.place()
-        self.reporter.say(f"{why}: stopped in epoch {epoch}, after update {self.step:,}.")
+        if self.plan is None:  # else the time is shown all along
+            self.reporter.say(f"{why}: stopped in epoch {epoch}, after update {self.step:,}.")
         if not self.record.best or self.plan is not None:
             self._validate_inside()
 
@@ -309,7 +301,9 @@ class Trainer:
             shown = self.processes.first and not self.record.broken  # a broken model has no sample
             sample = self.objective.sample() if shown else None
         if self.plan is not None:
-            self.plan.add_validation(time.monotonic() - began)
+            self.plan.add_validation(time.monotonic() - began, self.seconds())
+            if better:
+                self.plan.improved = self.plan.progress(self.step)
         if self.metrics is not None:
             self.metrics.write("valid", self.step, epoch, valid)
         self.reporter.epoch(epoch, self.last_train, valid, better, sample)
@@ -350,11 +344,17 @@ class Trainer:
         restore_run(self, checkpoint, same_data)
 
     def expect(self, spent: float, per_update: float | None) -> None:
-        """Begin after `spent` seconds of preparation; updates are expected to take `per_update` seconds."""
-        if self.plan is not None:
-            self.seconds_before = spent
-            if per_update is not None:
-                self.plan.revise(0, spent, per_update)
+        """Begin after `spent` seconds of preparation; updates are expected to take `per_update` seconds.
+
+        A run that is planned by time is refused if there is too little.
+        """
+        if self.plan is None:
+            return
+        self.began = time.monotonic()
+        (total,) = self.processes.sum([spent], self.device)  # all processes must plan the same
+        self.seconds_before = total / self.processes.world_size
+        if per_update is not None:
+            self.plan.begin(self.seconds_before, per_update)
 
     def start_afresh(self) -> None:
         """Start from the beginning without a checkpoint: drop the metrics of the earlier attempt."""
@@ -365,9 +365,11 @@ class Trainer:
         """Return why training stops, or None to go on."""
         if self.plan is None and self.position["epoch"] >= self.epochs:
             return "all epochs done"
-        patience = self.config.early_stopping
-        if patience is not None and (stalled := self.record.validations_since_best) >= patience:
+        patience, stalled = self.config.early_stopping, self.record.validations_since_best
+        if patience is not None and stalled >= patience:
             return f"no better validation for {stalled * self.config.validate_every} epochs"
+        if patience is None and self.plan is not None and self.plan.stalls(self.step, stalled):
+            return "no better validation for a third of the time"
         # Each process has its own clock; if the time of one is over, all stop.
         if self.processes.sum([float(self.out_of_time or self._time_is_over())], self.device)[0]:
             minutes = self.config.minutes or 0.0

@@ -6,13 +6,14 @@ import contextlib
 import math
 import shutil
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, ThroughtimeWarning
 from throughtime.files import sweep_parts
-from throughtime.folder import ModelFolder
+from throughtime.folder import ModelFolder, set_aside, settle_replacement
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.disk_counts import DiskCounts, count_on_disk
 from throughtime.tasks.examples import find_examples
@@ -41,9 +42,9 @@ def fit(
     dataset: Dataset,
     out: Path,
     *,
-    warn: Callable[[str], None] | None = None,
     say: Callable[[str], None] | None = None,
     resume: bool = False,
+    overwrite: bool = False,
     skip_bad: bool = False,
     **options: Any,
 ) -> dict[str, Any]:
@@ -56,6 +57,7 @@ def fit(
         say(f"Counting {text}" + (f" up to order {config.order} ..." if config.minutes is None else " ..."))
     counts = None
     with contextlib.ExitStack() as stack:
+        stack.callback(settle_replacement, out)
         if config.minutes is not None:
             config = choose_order(model, dataset, began + 60 * config.minutes, say)
         elif memory is None:
@@ -86,9 +88,10 @@ def fit(
             shutil.rmtree(folder.path / COUNTING)
         if skip_bad:
             folder.write_skipping()
-    if warn is not None:
-        for note in model.notes:
-            warn(note)
+        if overwrite:
+            set_aside(out)
+    for note in model.notes:
+        warnings.warn(note, ThroughtimeWarning, stacklevel=2)
     return values
 
 
