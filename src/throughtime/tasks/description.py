@@ -113,10 +113,11 @@ def training_length(values: Mapping[str, Any]) -> str:
 
     >>> training_length({"epochs": 1, "steps": 1200})
     '1 epoch, 1,200 updates'
-    >>> training_length({"epochs": 0, "steps": 595})
-    '595 updates, less than an epoch'
+    >>> training_length({"epochs": 0, "steps": 595, "planned": 4000})
+    '595 updates of about 4,000 planned, less than an epoch'
     """
-    updates = format_count(values["steps"], "update")
+    planned = f" of about {values['planned']:,} planned" if values.get("planned") else ""
+    updates = format_count(values["steps"], "update") + planned
     return (
         f"{format_count(values['epochs'], 'epoch')}, {updates}"
         if values["epochs"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from throughtime.errors import ThroughtimeError
@@ -48,14 +48,24 @@ class Guard:
             return
         update, problem = step, "weights became NaN or infinite"
         if too_many:
-            update, problem = resumed_at + tally.last_skip + 1, describe_failure(tally.skips)
+            update = resumed_at + tally.last_skip + 1
+            problem = (
+                f"the loss or its gradient was NaN or infinite in {format_count(tally.skips, 'update')}, "
+                "although each of them was skipped and halved the rate; the last was"
+            )
         place, rate = self._recent[len(self._recent) - 1 - (step - update)]
         raise self._error(
             problem, f"update {update} (epoch {place['epoch'] + 1}, batch {place['batch']})", rate
         )
 
     def _error(self, problem: str, place: str, rate: float) -> ThroughtimeError:
-        return divergence_error(problem, place, rate, self._checkpoints.names())
+        """Return the error of a run that diverged: what happened and where, and what to do."""
+        names = self._checkpoints.names()
+        start = f"from {names[-1]}, which is kept" if names else "from the beginning"
+        return ThroughtimeError(
+            f"training diverged: {problem} at {place}; lower lr (it was {rate:.3g}), set or lower clip, or "
+            f"scale the data; a resumed run starts {start}, and takes a new lr or clip"
+        )
 
 
 def describe_skips(skips: int, rate: float) -> str:
@@ -63,23 +73,6 @@ def describe_skips(skips: int, rate: float) -> str:
     return (
         f"Skipped {format_count(skips, 'update')}: the loss or its gradient was NaN or infinite; "
         f"each such update halves the learning rate, which is now {rate:.3g}."
-    )
-
-
-def describe_failure(skips: int) -> str:
-    """Describe the problem of a run that gives up after skipping this number of updates."""
-    return (
-        f"the loss or its gradient was NaN or infinite in {format_count(skips, 'update')}, although each of "
-        "them was skipped and halved the rate; the last was"
-    )
-
-
-def divergence_error(problem: str, place: str, rate: float, checkpoints: Sequence[str]) -> ThroughtimeError:
-    """Return the error of a run that diverged: what happened and where, and what to do."""
-    start = f"from {checkpoints[-1]}, which is kept" if checkpoints else "from the beginning"
-    return ThroughtimeError(
-        f"training diverged: {problem} at {place}; lower lr (it was {rate:.3g}), set or lower clip, or scale "
-        f"the data; a resumed run starts {start}, and takes a new lr or clip"
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import time
@@ -99,8 +98,6 @@ def _finite(value: float | int | str | None) -> float | int | str | None:
 
 def _board(folder: Path, purge: int | None) -> Any:
     """Return a writer for TensorBoard that hides earlier events from step `purge` on; None without it."""
-    if importlib.util.find_spec("tensorboard") is None:
-        return None
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:

@@ -133,14 +133,17 @@ class Lines(Reporter):
 
     def _place(self, epoch: int) -> str:
         if self._epochs is None:
-            return f"epoch {epoch}  {' of '.join(map(format_duration, self._used))}"
+            return f"epoch {epoch}  {self._time()}"
         return f"epoch {epoch:>{len(str(self._epochs))}}/{self._epochs}"
+
+    def _time(self) -> str:
+        return " of ".join(map(format_duration, self._used))
 
     def _measures(self, epoch: int, train: Measures, valid: Measures, best: bool) -> str:
         seconds, speed = self._pace.epoch()
-        duration = [] if self._epochs is None else [format_duration(seconds)]
-        ends = [*duration, *([speed] if speed else []), *(["best so far"] if best else [])]
-        return "  ".join([self._place(epoch), *_compare_measures(train, valid), *ends])
+        duration = None if self._epochs is None else format_duration(seconds)
+        ends = duration, speed, "best so far" if best else None
+        return "  ".join([self._place(epoch), *_compare_measures(train, valid), *filter(None, ends)])
 
 
 class Notebook(Lines):
@@ -252,7 +255,7 @@ class Bars(Lines):
         left = f"ETA {format_duration(self._pace.remaining)}"
         if self._epochs is None:
             elapsed, seconds = self._used
-            row = "time", format_duration(elapsed), min(elapsed / seconds, 1.0), left
+            row = "time", self._time(), min(elapsed / seconds, 1.0), left
         else:
             elapsed, done = self._clock() - self._began, (epoch - 1 + inside / steps) / self._epochs
             row = "epoch", f"{epoch}/{self._epochs}", done, f"{format_duration(elapsed)}  {left}"

@@ -129,8 +129,6 @@ def fit(
         if found is None:
             spent = 0.0 if began is None else time.monotonic() - began
             trainer.expect(spent, None if speed is None else speed.per_update)
-            if trainer.plan is not None and speed is not None:
-                notes = [trainer.plan.describe(trainer.steps_per_epoch), *notes]
         # Last, when nothing can be refused any more: a corrected call must not find the folder taken.
         lock.create(begin)
         if processes.first:
@@ -145,6 +143,10 @@ def fit(
             trainer.start_afresh()
             reporter.say(f"Nothing saved in {out} yet: starting from the beginning.")
         reporter.begin(title, config.num_epochs, trainer.steps_per_epoch, trainer.step)
+        if trainer.plan is not None:
+            reporter.plan(trainer.seconds(), trainer.plan.seconds)
+            if trainer.plan.announced:
+                reporter.say(trainer.plan.describe(trainer.steps_per_epoch))
         for note in (*notes, *getattr(objective, "notes", ())):  # the latter on the data in its batches
             reporter.say(note)
         try:
