@@ -134,7 +134,10 @@ class TrainingConfig(Config):
     nonmono: int = Field(5, ge=1, description="nt-asgd: epochs without improvement before averaging begins")
 
     early_stopping: int | None = Field(
-        None, ge=1, description="stop after this number of epochs without improvement; null: never"
+        None,
+        ge=1,
+        description="stop after this number of epochs without improvement; null: never, or, in a run that "
+        "minutes limit, after a third of it",
     )
     precision: Precision = "float32"
     device: str = Field("auto", description="device to train on: auto, cpu, cuda, cuda:1, ...")
