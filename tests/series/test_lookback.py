@@ -247,7 +247,7 @@ def test_what_was_chosen_is_said():
         "below",
         "24: 0.5, 48: 0.25",
         "validation",
-        "the mean",
+        "less their mean",
     )
     assert not lacks(both.describe(), 48, "the network corrects", *words)
     assert not lacks(both.describe(corrected=False), 48, *words)
@@ -255,4 +255,4 @@ def test_what_was_chosen_is_said():
     assert "validation" not in replace(both, validated=False).describe()
     alone = RidgeChoice(np.zeros((24, 2)), "none", {"ridge 24": 1.0}, {24: 0.26}, "ridge 24", 0.0).describe()
     assert lacks(alone, "below", "validation") == ["below", "validation"]
-    assert not lacks(alone, "nothing is subtracted from a window")
+    assert not lacks(alone, "as they are")

@@ -360,6 +360,7 @@ def helped_table(folder, rows=200, gap=None):
         {"model": "segment", "segment": 3, "highway": "trained"},
     ],
 )
+@pytest.mark.filterwarnings("ignore:helped has 1 gap")
 def test_what_is_known_of_the_future_helps(tmp_path, settings):
     table, future, truth = helped_table(tmp_path, gap=50)
     dataset = open_dataset(str(table))

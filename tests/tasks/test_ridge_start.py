@@ -220,6 +220,7 @@ def test_settings_of_one_model_select_it(given, model):
     assert ForecastConfig(data="x", **given).model == model
 
 
+@pytest.mark.filterwarnings("ignore:b lacks 16 values")
 def test_a_run_is_no_worse_than_ridge_regression_on_validation(table, tmp_path):
     """A rate that ruins the network leaves the regression as it was."""
     for lr, out in ((0.003, "calm"), (3.0, "wild")):
@@ -281,6 +282,7 @@ def iter_batches(objective):
     return iter(PanelBatches(objective.valid, 10_000, shuffle=False))
 
 
+@pytest.mark.filterwarnings("ignore:b lacks 16 values")
 def test_training_does_not_change_the_regression(table, tmp_path):
     forecaster, dataset = built(table, epochs=1, lookback=14, model="recurrent")
     before = forecaster.model.highway.weight.clone()
@@ -290,6 +292,7 @@ def test_training_does_not_change_the_regression(table, tmp_path):
     assert not torch.equal(forecaster.model.spread, spread)
 
 
+@pytest.mark.filterwarnings("ignore:b lacks 16 values")
 def test_a_saved_correction_is_forecast_and_exported(table, tmp_path):
     forecaster, dataset = built(table, epochs=2, lr=0.01, lookback=14)
     forecaster.fit(dataset, tmp_path / "run")

@@ -372,9 +372,10 @@ def test_progress_is_told_step_by_step(language_task, trainer_of):
     for one in reports:
         assert one["step_in_epoch"] == (one["step"] - 1) % per_epoch + 1
         assert one["tokens_per_second"] > 0
-        assert 0 <= one["outside"] < 1
         assert one["measures"]["perplexity"] == pytest.approx(math.exp(one["loss"]))
-    assert [line["step"] for line in lines(trainer, "train")] == [one["step"] for one in reports]
+    written = lines(trainer, "train")
+    assert [line["step"] for line in written] == [one["step"] for one in reports]
+    assert all(0 <= line["outside"] < 1 for line in written)
 
 
 @pytest.mark.parametrize("settings", [{}, {"clip": None}, {"clip": 0.1, "accumulate": 2}, {"tied": True}])

@@ -99,21 +99,22 @@ class RidgeChoice:
     def describe(self, corrected: bool = True) -> str:
         """Say what was chosen, and why, for a network that corrects the map, or only takes its look-back."""
         parts = ", ".join(f"{share:.0%} {name}" for name, share in self.shares.items())
-        use = "the network corrects" if corrected else "as many rows as are needed by"
-        sentence = f"Look-back {self.lookback}: {use} a linear forecast ({parts})"
+        less = {"last": "less the last of them", "mean": "less their mean"}.get(self.normalise, "as they are")
+        use = "the network corrects" if corrected else "as many as are needed by"
+        sentence = (
+            f"Look-back {self.lookback}: a forecast reads the last {self.lookback} values, {less}; {use} "
+        )
+        sentence += f"a linear forecast ({parts})"
         if len(self.shares) > 1 and self.gain is not None:
             sentence += f", whose error on rolling origins is {_compare(self.gain)} that of {self.baseline}"
         if len(self.errors) > 1:
             tried = ", ".join(f"{rows}: {error:.4g}" for rows, error in sorted(self.errors.items()))
             rows = "validation" if self.validated else "the last fifth of the training"
             sentence += f"; errors of ridge regressions on {rows} rows, by look-back: {tried}"
-        subtracted = {"last": "the last value", "mean": "the mean"}.get(self.normalise)
-        sentence += f"; {subtracted} of each window" if subtracted else "; nothing"
-        sentence += " is subtracted." if subtracted else " is subtracted from a window."
         if self.own is None or self.own.gain is None:
-            return sentence
+            return f"{sentence}."
         return (
-            f"{sentence} With a linear map for each series, near the shared one, the error on rolling "
+            f"{sentence}. With a linear map for each series, near the shared one, the error on rolling "
             f"origins is {_compare(self.own.gain)} that of the latter; {_describe_shares(self.own.shares)}."
         )
 

@@ -153,7 +153,7 @@ class ForecastObjective:
         true = arrays.values[start + self.valid.lookback :][: len(forecast)]
         scale = self.forecaster.scaling.series[name]
         shown = (" ".join(f"{value:.4g}" for value in scale.undo(each)) for each in (true, forecast))
-        return f"{name}: " + " → ".join(shown)
+        return "{}: true {}, forecast {}".format(name, *shown)
 
     def _losses(self, batch: PanelBatch) -> tuple[torch.Tensor, torch.Tensor]:
         """The loss of each value, and its weight."""
