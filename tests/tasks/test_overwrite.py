@@ -9,7 +9,7 @@ from tests.refusals import lacks, refuses
 from tests.tiny import tiny_data, training
 
 import throughtime as tt
-from throughtime.errors import ThroughtimeWarning
+from throughtime.errors import InterruptedRunError, ThroughtimeWarning
 from throughtime.folder import set_aside, settle_replacement
 from throughtime.tasks import TASKS
 from throughtime.train.trainer import Trainer
@@ -166,3 +166,19 @@ def test_quiet_still_warns(train, throughtime, data, tmp_path, monkeypatch, caps
     quiet = throughtime(*words, "--quiet", "--json")
     assert quiet.err == "warning: odd texts\n"
     assert quiet.json["warnings"] == ["odd texts"]
+
+
+def test_ctrl_c_says_how_to_continue_what_replaces_a_run(data, tmp_path, throughtime, monkeypatch):
+    def interrupt(trainer):
+        raise InterruptedRunError(trainer._save())
+
+    words = training("language", data["language"], tmp_path / "run", epochs=1)
+    assert throughtime(*words, "--quiet").code == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "fit", interrupt)
+        stopped = throughtime(*words, "--overwrite")
+    assert stopped.code == 130
+    assert not lacks(stopped.err.splitlines()[-1], "--resume in place of --overwrite", "step-00000000")
+    assert names(tmp_path) == [".run.replaced", "run"]
+    assert throughtime(*words, "--resume", "--quiet").code == 0
+    assert names(tmp_path) == ["run"]

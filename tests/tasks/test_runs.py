@@ -204,7 +204,7 @@ import sys, time, torch
 from pathlib import Path
 from throughtime.train.run import RunLock
 from throughtime.train.processes import Processes
-with RunLock(Path(sys.argv[1]), Processes(), torch.device("cpu")) as lock:
+with RunLock(Path(sys.argv[1]), Processes(), torch.device("cpu"), False) as lock:
     lock.resume()
     print("held", flush=True)
     time.sleep(60)

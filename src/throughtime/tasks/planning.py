@@ -56,9 +56,9 @@ def plan_training(
     threads = torch.get_num_threads()
     speed = choose_threads(model, dataset, seconds, processes, threads)
     # A network that is not the task's own was built with the settings that it has.
-    passes = seconds / speed.per_epoch
-    updates = seconds / speed.per_update
-    chosen = choose_settings(asked, passes, updates, device.type) if model.config.network is None else {}
+    chosen = {}
+    if model.config.network is None:
+        chosen = choose_settings(asked, seconds / speed.per_epoch, seconds / speed.per_update, device.type)
     changes = {key: value for key, value in chosen.items() if getattr(model.config, key) != value}
     if changes:
         config = model.config.model_copy(update=changes)

@@ -225,9 +225,7 @@ class RunLock(contextlib.ExitStack):
     The folder itself is locked, so no lock file remains after a process is killed.
     """
 
-    def __init__(
-        self, out: Path, processes: Processes, device: torch.device, overwrite: bool = False
-    ) -> None:
+    def __init__(self, out: Path, processes: Processes, device: torch.device, overwrite: bool) -> None:
         super().__init__()
         self._out, self._processes, self._device, self._overwrite = out, processes, device, overwrite
         self._resumes = False

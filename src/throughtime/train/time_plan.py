@@ -122,34 +122,29 @@ class TimePlan:
         self.prepared, self.announced_update = prepared, per_update
         self.revise(0, prepared, per_update)
         self.announced = int(self.last * (1 - CHECKS))
-        if self.announced >= MIN_UPDATES:
-            return
-        needed = MARGIN * (prepared + MIN_UPDATES * per_update) / 60
-        raise InputError(
-            "minutes",
-            f"is {self.seconds / 60:g}, but preparation took {prepared:.1f} s here, and an update takes "
-            f"{format_milliseconds(per_update)}; expected at least {max(math.ceil(10 * needed), 1) / 10:g}",
-        )
+        if self.announced < MIN_UPDATES:
+            needed = max(1, math.ceil(MARGIN * (prepared + MIN_UPDATES * per_update) / 6)) / 10
+            used = f"preparation took {prepared:.1f} s here, and an update {format_milliseconds(per_update)}"
+            raise InputError("minutes", f"is {self.seconds / 60:g}, but {used}; expected at least {needed:g}")
 
     def describe(self, steps_per_epoch: int) -> str:
         """Say what there is time for."""
         passes = float(f"{self.announced / steps_per_epoch:.2g}")
-        return (
-            f"In {format_minutes(self.seconds / 60)}, of which preparation took {self.prepared:.0f} s, there "
-            f"is time for about {self.announced:,} updates of {format_milliseconds(self.announced_update)}: "
-            f"{passes:g} epochs, in each of which all training data are read once."
-        )
+        whole = f"In {format_minutes(self.seconds / 60)}, of which preparation took {self.prepared:.0f} s,"
+        updates = f"{self.announced:,} updates of {format_milliseconds(self.announced_update)}"
+        read = f"{passes:g} epochs, in each of which all training data are read once"
+        return f"{whole} there is time for about {updates}: {read}."
 
     def explain_shortfall(self, step: int, elapsed: float) -> str | None:
         """Say why a run ends after few of its announced updates; None if it has made enough of them."""
         if step >= SHORTFALL * self.announced:
             return None
         each = (elapsed - self.prepared - self.spent) / max(step, 1)
+        now, then = map(format_milliseconds, (each, self.announced_update))
         return (
-            f"only {step:,} of about {self.announced:,} planned updates were made: an update took "
-            f"{format_milliseconds(each)} instead of {format_milliseconds(self.announced_update)}, and "
-            f"validations {self.spent:.0f} s; other programs may be using this machine, so train for more "
-            "minutes, or when it is idle"
+            f"only {step:,} of about {self.announced:,} planned updates were made: one took {now} instead of "
+            f"{then}, and validations {self.spent:.0f} s; other programs may be using this machine, so "
+            "train for more minutes, or when it is idle"
         )
 
     def progress(self, step: int) -> float:
