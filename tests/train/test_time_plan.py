@@ -11,6 +11,7 @@ import pytest
 import torch
 from tests.refusals import lacks, refuses
 
+from throughtime.train.progress import Reporter
 from throughtime.train.time_plan import TimePlan
 from throughtime.train.trainer import Trainer
 
@@ -219,6 +220,13 @@ def test_a_run_that_makes_few_of_its_updates_says_so(measured, planned, clock, l
         assert not lacks(trainer.shortfall, *facts)
 
 
+def finish_after(trainer, task):
+    """The summary of a run of the scripted task that goes on from the last checkpoint of another run."""
+    again = Trainer(scripted(task, [1.5]), task.config, trainer.run, Reporter(), improved=lambda best: None)
+    again.restore(trainer.checkpoints.latest())
+    return again.fit()
+
+
 def scripted(task, measures):
     """A task whose validations have these measures; the last one is repeated."""
     left = list(measures)
@@ -247,6 +255,9 @@ def test_a_run_stops_when_nothing_has_improved_for_a_third_of_it(
     if stops:
         waited = (summary.steps - summary.best_step) / trainer.plan.last
         assert 1 / 3 <= waited < 1 / 3 + 0.05
+        assert finish_after(trainer, language_task(**settings)).steps == summary.steps
+        longer = finish_after(trainer, language_task(**{**settings, "minutes": 6.0}))
+        assert longer.steps >= summary.steps + 90  # more time is used, though nothing may improve again
         assert summary.planned is None  # it needed no more
 
 

@@ -239,12 +239,14 @@ class TimePlan:
 
     def state(self) -> dict[str, Any]:
         """For a checkpoint."""
-        return {key: value for key, value in vars(self).items() if key not in ("seconds", "single", "laps")}
+        return {key: value for key, value in vars(self).items() if key not in ("single", "laps")}
 
     def restore(self, state: dict[str, Any], elapsed: float, step: int) -> None:
         """Continue from such a state; a run that was given more time continues at its share of that."""
         for key, value in state.items():
-            setattr(self, key, value)
+            if key != "seconds":
+                setattr(self, key, value)
         if self.last <= step and not self.is_over(-1, elapsed):
             self.reached, self.start, self.last = elapsed / self.seconds, step, 0
-            self.improved = self.reached
+        if self.seconds > state["seconds"]:
+            self.improved = self.progress(step)
