@@ -52,7 +52,7 @@ def test_training_tells_what_it_found(sales, tmp_path, throughtime):
     assert len(re.findall(r"^epoch \d/3  pinball: train [\d.e-]+, valid [\d.e-]+  ", ran.err, re.M)) == 3
     assert not lacks(ran.err, "north", "1", "2020-01-20")
     assert "rows out of order in time were sorted, 1 of them" in ran.err
-    assert ran.err.count(" → ") == 3  # an epoch each
+    assert 1 <= ran.err.count(", forecast ") <= 3  # where it has changed
     again = throughtime(*words(sales, out), "--resume")
     assert "nothing to do" in again.out
     assert throughtime(*words(sales, out)).code == 2

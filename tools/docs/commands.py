@@ -15,7 +15,7 @@ SHORTER = {
     "compose": "epochs=1 embedding_size=32 hidden_size=32",
 }
 
-MINUTES = 0.2
+MINUTES = 0.4
 """What a training of some minutes is shortened to."""
 
 LEFT_OUT = {
