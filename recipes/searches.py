@@ -62,7 +62,7 @@ def table(translator: SentenceTranslator, pairs: SentencePairs, asked: Searches)
         f"beam of {WIDTH}, alpha 0.75": lambda most: Beam(end, WIDTH, max_length=most),
         f"beam of {WIDTH}, alpha 0": lambda most: Beam(end, WIDTH, length_penalty=0.0, max_length=most),
         f"diverse, {GROUPS} groups of 2": lambda most: DiverseBeam(
-            end, 2 * GROUPS, groups=GROUPS, max_length=most
+            end, 2 * GROUPS, groups=GROUPS, diversity_penalty=0.5, max_length=most
         ),
         f"beam of {WIDTH} within {asked.limit:g} of the best": lambda most: Beam(
             end, WIDTH, max_length=most, prune=pruned

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 import importlib
 import json
+import math
+import operator
 import os
 import shlex
 import shutil
@@ -135,6 +137,55 @@ def first_line(error: BaseException) -> str:
     return next(iter(str(error).splitlines()), "") or type(error).__name__
 
 
+def check_whole(name: str, number: Any, least: int = 1, most: int | None = None) -> int:
+    """Return a whole number, numpy's too; refuse fractions, true and false, and what is out of range.
+
+    >>> check_whole("batch_size", 2.5)
+    Traceback (most recent call last):
+    throughtime.errors.InputError: batch_size: is 2.5, expected a whole number of 1 or more
+    """
+    try:
+        whole = least - 1 if isinstance(number, bool) else operator.index(number)
+    except TypeError:
+        whole = least - 1
+    if whole < least or (most is not None and whole > most):
+        limits = f"of {least} or more" if most is None else f"from {least} to {most:,}"
+        raise InputError(name, f"is {number!r}, expected a whole number {limits}")
+    return whole
+
+
+def check_number(
+    name: str, number: Any, least: float = 0.0, most: float = math.inf, *, above: bool = False
+) -> float:
+    """Return a finite number; refuse other types, and what is out of range, with `above` also `least` itself.
+
+    >>> check_number("top_p", math.nan, 0, 1, above=True)
+    Traceback (most recent call last):
+    throughtime.errors.InputError: top_p: is nan, expected a number above 0, at most 1
+    """
+    try:
+        value = math.nan if isinstance(number, bool | str) else float(number)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not (least <= value <= most and math.isfinite(value)) or (above and value == least):
+        if above:
+            limits = f"above {least:g}" + (f", at most {most:g}" if math.isfinite(most) else "")
+        else:
+            limits = f"from {least:g} to {most:g}" if math.isfinite(most) else f"of {least:g} or more"
+        raise InputError(name, f"is {number!r}, expected a number {limits}")
+    return value
+
+
+def suggest(name: str, known: Iterable[str]) -> str:
+    """Return a question for the nearest known name, or nothing if none is near.
+
+    >>> suggest("num_beans", ["num_beams", "seed"]), suggest("x", ["seed"])
+    ("; did you mean 'num_beams'?", '')
+    """
+    near = difflib.get_close_matches(str(name), [*known], n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
 MOST_NAMES = 100
 """The maximum number of known names that an error lists."""
 
@@ -148,8 +199,8 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     "unknown side 'left'; known: source, target"
     """
     names = sorted(known)
-    near = difflib.get_close_matches(str(name), names, n=1)
-    hint = f"; did you mean {near[0]!r}? Known" if near else "; known"
+    near = suggest(name, names)
+    hint = f"{near} Known" if near else "; known"
     listed = ", ".join(one if one.isprintable() else repr(one) for one in names[:MOST_NAMES])
     more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
     return InputError(f"unknown {kind} {name!r}{hint}: {listed}{more}")

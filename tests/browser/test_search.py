@@ -84,7 +84,8 @@ def draw_case(seed):
     options |= {"alpha": float(draws.choice([0, 0.6, 1])), "count": int(draws.integers(1, width + 1))}
     if draws.random() < 0.4:
         options |= {"groups": int(draws.choice([2, 3])), "penalty": float(draws.choice([0, 0.5, 2]))}
-        options["returned"] = int(draws.integers(1, 5))
+        most = options["count"] * options["groups"]
+        options["returned"] = int(draws.integers(1, most + 1))
     words = [draws.integers(3, 12, draws.integers(1, 3)).tolist() for _ in range(draws.integers(0, 9))]
     prefix = draws.integers(3, SIZE, min(options["most"] - 1, draws.integers(0, 4))).tolist()
     return table, options, {"barred": [UNKNOWN], "prefix": prefix, "forbidden": words}

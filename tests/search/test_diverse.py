@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from tests.refusals import refuses
 from tests.search.tables import Contexts, Pairs
@@ -9,6 +11,7 @@ from tests.search.tables import Contexts, Pairs
 from throughtime.search.beam import Beam
 from throughtime.search.beam_variants import DiverseBeam
 from throughtime.search.generate import generate
+from throughtime.search.strategies import build_strategy
 
 END = 3
 PROMPTS = [[0], [1], [2]]
@@ -23,16 +26,47 @@ def test_one_group_is_beam_search(seed):
     )
 
 
-def test_without_a_penalty_every_group_finds_the_same_and_it_is_given_once():
-    model = Pairs(3, 5, 1)
-    groups = DiverseBeam(END, 6, groups=3, diversity_penalty=0.0, per_group=2)
-    alone = Beam(END, 2, num_return_sequences=2)
-    for found, expected in zip(
-        generate(model, PROMPTS, groups, max_new_tokens=6),
-        generate(model, PROMPTS, alone, max_new_tokens=6),
-        strict=True,
-    ):
-        assert [(one.tokens, one.score) for one in found] == [(one.tokens, one.score) for one in expected]
+@pytest.mark.parametrize("seed", range(60))
+def test_there_are_as_many_different_answers_as_asked(seed):  # groups find none twice
+    draws = random.Random(seed)
+    vocabulary, length = draws.choice([3, 4, 6, 7]), draws.randint(1, 5)
+    count, width = draws.randint(1, vocabulary - 1), draws.randint(1, 3)
+    groups = draws.choice([None, 1, 2, 3, count])
+    if groups is not None:
+        width = max(width, -(-count // groups))
+    diverse = DiverseBeam(
+        vocabulary - 1,
+        None if groups is None else groups * width,
+        groups=groups,
+        diversity_penalty=draws.choice([0.0, 0.5, 1.0, 3.0]),
+        num_return_sequences=count,
+        max_length=length,
+    )
+    existing = sum((vocabulary - 1) ** size for size in range(length)) + (vocabulary - 1) ** length
+    for found in generate(Pairs(3, vocabulary, seed), PROMPTS, diverse, max_new_tokens=length):
+        assert len(found) == len({(one.tokens, one.ended) for one in found}) == min(count, existing)
+
+
+def test_a_group_takes_the_next_best_text_when_an_earlier_one_has_ended_it():
+    # Both groups would end after token 0, which has .6 * .9; the second takes .6 * .1 * (its best end).
+    model = Contexts(3, {(): [0.6, 0.3, 0.1], (0,): [0.05, 0.05, 0.9], (1,): [0.2, 0.2, 0.6]})
+    pair = DiverseBeam(2, 2, groups=2, diversity_penalty=0.0, num_return_sequences=2, max_length=5)
+    (found,) = generate(model, [[0]], pair, max_new_tokens=5)
+    assert found[0].tokens == (0,)
+    assert found[1].tokens[:1] == (0,)
+    assert len(found[1].tokens) > 1
+
+
+def test_a_group_gives_more_results_if_there_are_fewer_groups_than_answers_asked():
+    pair = build_strategy("diverse", END, num_beams=6, groups=2, num_return_sequences=5, max_length=6)
+    assert pair.n_best == 3
+    assert all(len(found) == 5 for found in generate(Pairs(3, 6, 2), PROMPTS, pair, max_new_tokens=6))
+
+
+@pytest.mark.parametrize(("count", "beams"), [(1, 9), (2, 6), (5, 15), (400, 800), (1_000, 1_000)])
+def test_there_is_a_group_for_each_answer(count, beams):
+    strategy = build_strategy("diverse", END, num_return_sequences=count)
+    assert (strategy.num_beams, strategy.groups) == (beams, max(count, 3) if count == 1 else count)
 
 
 def test_the_penalty_is_paid_for_every_earlier_group_that_took_the_token():
@@ -114,6 +148,10 @@ def test_results_of_all_groups_come_best_first_and_once():
 
 
 def test_bad_options_are_named():
+    with refuses("num_return_sequences", "7", "6"):
+        DiverseBeam(END, 6, groups=3, num_return_sequences=7)
+    with refuses("diversity_penalty", "nan"):
+        DiverseBeam(END, diversity_penalty=float("nan"))
     with refuses("groups", "4", "6"):
         DiverseBeam(END, 6, groups=4)
     with refuses("diversity_penalty", "-1.0", "0"):

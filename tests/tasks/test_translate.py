@@ -566,8 +566,10 @@ def test_beams_wider_than_memory_are_refused(translator):
         translator.translate(["one ."], num_beams=100_000)
     with refuses("num_return_sequences", "1001", "1,000"):
         translator.translate(["one ."], num_return_sequences=1_001)
-    with refuses("num_return_sequences", "400", "333"):
-        translator.translate(["one ."], search="diverse", num_return_sequences=400)
+    with refuses("num_return_sequences", "1001", "1,000"):
+        translator.translate(["one ."], search="diverse", num_return_sequences=1_001)
+    with refuses("max_length", "0"):
+        translator.translate(["one ."], max_length=0)
     with refuses("num_beams", "1001", "1000"):
         build_config(TranslateConfig, {"data": "x", "num_beams": 1_001}, "settings")
 

@@ -12,10 +12,12 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.errors import DamagedModelError, InputError
+from throughtime.errors import DamagedModelError, InputError, check_number, check_whole, suggest
 
 Array = NDArray[Any]
 
+MAX_BEAMS, MAX_TEXTS = 1_000, 10_000
+"""Maximum number of hypotheses of a search that is chosen by name, and of texts drawn for one prompt."""
 MAX_LENGTH_PENALTY = 10.0
 """Far above any useful value; length^penalty must stay finite."""
 COLDEST = 1e-30
@@ -54,12 +56,10 @@ def check_beam(num_beams: int, length_penalty: float, num_return_sequences: int)
     Traceback (most recent call last):
     throughtime.errors.InputError: length_penalty: is 300, expected a number from 0 to 10
     """
-    if num_beams < 1:
-        raise InputError("num_beams", f"is {num_beams}, expected 1 or more")
-    if not 0 <= length_penalty <= MAX_LENGTH_PENALTY:
-        problem = f"is {length_penalty}, expected a number from 0 to {MAX_LENGTH_PENALTY:g}"
-        raise InputError("length_penalty", problem)
-    if not 1 <= num_return_sequences <= num_beams:
+    check_whole("num_return_sequences", num_return_sequences)
+    check_whole("num_beams", num_beams)
+    check_number("length_penalty", length_penalty, 0, MAX_LENGTH_PENALTY)
+    if num_return_sequences > num_beams:
         problem = f"is {num_return_sequences}, expected 1 to {num_beams}, the number of beams"
         raise InputError("num_return_sequences", problem)
 
@@ -201,17 +201,16 @@ def check_sampling(
     temperature: float, top_k: int | None, top_p: float | None, num_return_sequences: int = 1
 ) -> None:
     """Refuse options of sampling that are out of range."""
-    if not 0 < temperature < np.inf:
-        raise InputError(
-            "temperature",
-            f"is {temperature}, expected a finite number above 0; use greedy search for the likeliest tokens",
-        )
-    if top_k is not None and top_k < 1:
-        raise InputError("top_k", f"is {top_k}, expected 1 or more")
-    if top_p is not None and not 0 < top_p <= 1:
-        raise InputError("top_p", f"is {top_p}, expected a number in (0, 1]")
-    if num_return_sequences < 1:
-        raise InputError("num_return_sequences", f"is {num_return_sequences}, expected 1 or more")
+    try:
+        check_number("temperature", temperature, 0, above=True)
+    except InputError as error:
+        hint = "use greedy search for the likeliest tokens"
+        raise InputError("temperature", f"{error.problem}; {hint}") from None
+    if top_k is not None:
+        check_whole("top_k", top_k)
+    if top_p is not None:
+        check_number("top_p", top_p, 0, 1, above=True)
+    check_whole("num_return_sequences", num_return_sequences, 1, MAX_TEXTS)
 
 
 class WritingOptions(TypedDict, total=False):
@@ -258,6 +257,11 @@ def choose_search(
             raise InputError(
                 "num_return_sequences", f"is {num_return_sequences}, but greedy search finds only 1"
             )
+        for name, value in {"num_beams": num_beams, **options}.items():
+            if value is not None and (name, value) != ("temperature", 0):
+                sampled = name in WritingOptions.__annotations__
+                hint = "; sampling has it" if sampled else suggest(name, WritingOptions.__annotations__)
+                raise InputError(name, f"is not an option of greedy search, which takes none{hint}")
         return search, {}
     own = {"num_beams": num_beams, **options, "num_return_sequences": num_return_sequences}
     known = {name: defaults.get(name) for name in ("temperature", "top_k", "top_p") if search == "sampling"}
@@ -275,6 +279,8 @@ def batches_by_length(
     >>> batches_by_length([[5] * 40, [5] * 3, [5] * 7])
     [(48, [1, 2]), (112, [0])]
     """
+    if max_length is not None:
+        check_whole("max_length", max_length)
     found: list[tuple[int, list[int]]] = []
     for number in sorted(range(len(prompts)), key=lambda number: len(prompts[number])):
         steps = -(-len(prompts[number]) // LENGTH_STEP)

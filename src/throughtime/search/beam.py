@@ -124,7 +124,10 @@ class Beam:
 
     def _choose(self, log_probs: Tensor, rows: BeamRows, best: Tensor, length: Length) -> Choice:
         """The best continuations, and what becomes of each; `best` are the scores of the sentences so far."""
-        found = self.candidates(log_probs, rows)
+        return self._judge(self.candidates(log_probs, rows), best, length)
+
+    def _judge(self, found: Candidates, best: Tensor, length: Length) -> Choice:
+        """What becomes of candidates; `best` are the scores of the results of their groups so far."""
         possible = found.rank > -torch.inf
         over = possible & (found.token == (-1 if self.end_id is None else self.end_id))
         score = self.score(found.log_prob, found.rank, length)

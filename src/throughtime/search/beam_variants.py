@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_number, check_whole
 from throughtime.runtime.draws import uniform_table, whole_seed
+from throughtime.runtime.search import MAX_BEAMS, check_beam
 from throughtime.search.beam import Beam, Length, rank_results
 from throughtime.search.candidates import BeamRows, Candidates, best_candidates, highest
 from throughtime.search.generate import Finished, Hypotheses
@@ -19,48 +21,61 @@ from throughtime.search.strategies import (
     Groups,
     LengthPenalty,
     NumBeams,
+    OptionalNumBeams,
     OptionalNumReturnSequences,
     PerGroup,
     Seed,
 )
+
+GROUPS, GROUP_WIDTH = 3, 3
+"""Diverse search: number of groups for a single result, and hypotheses of a group."""
 
 
 class DiverseBeam(Beam):
     """`groups` beams of `num_beams` / `groups` each, one after another (Vijayakumar et al., 2018).
 
     When a group chooses, the log-probability of a token is lowered by `diversity_penalty` for each time that
-    earlier groups took it at this step; the log-probabilities and scores of results do not change. The
-    results are the `per_group` best of every group, without duplicates, best first, and at most
-    `num_return_sequences` of them. With one group this is plain beam search.
+    earlier groups took it at this step; the log-probabilities and scores of results do not change. Groups
+    share no result: a group cannot end a text as an earlier group has ended it. With one group this is plain
+    beam search.
+
+    The `num_return_sequences` best results are returned, best first: the `per_group` best of every group, and
+    others of a group if that is too few. By default there is a group of 3 hypotheses for each result, and at
+    least 3 groups for a single one. The default penalty gives more different pairs of words than a plain beam
+    without a worse best result; lower ones change little, higher ones cost quality.
     """
 
     def __init__(
         self,
         end_id: int | None,
-        num_beams: NumBeams = 6,
+        num_beams: OptionalNumBeams = None,
         *,
-        groups: Groups = 3,
-        diversity_penalty: DiversityPenalty = 0.5,
+        groups: Groups = None,
+        diversity_penalty: DiversityPenalty = 1.0,
         length_penalty: LengthPenalty = 0.75,
         num_return_sequences: OptionalNumReturnSequences = None,
         per_group: PerGroup = 1,
         max_length: int | None = None,
         eager: Eager = False,
     ) -> None:
-        if groups < 1 or num_beams % groups:
+        most = MAX_BEAMS if num_beams is None else num_beams
+        count = 1 if num_return_sequences is None else num_return_sequences
+        check_beam(most, length_penalty, count)
+        check_number("diversity_penalty", diversity_penalty)
+        if groups is None:
+            groups = count if count > 1 else GROUPS
+        check_whole("groups", groups, 1, most)
+        if num_beams is None:
+            num_beams = groups * min(GROUP_WIDTH, most // groups)
+        if num_beams % groups:
             raise InputError("groups", f"is {groups}, expected a divisor of {num_beams}, the number of beams")
-        if not diversity_penalty >= 0:
-            raise InputError("diversity_penalty", f"is {diversity_penalty}, expected 0 or more")
         width = num_beams // groups
-        if not 1 <= per_group <= width:
-            raise InputError("per_group", f"is {per_group}, expected 1 to {width}, the beams of a group")
-        if num_return_sequences is not None and num_return_sequences < 1:
-            raise InputError("num_return_sequences", f"is {num_return_sequences}, expected 1 or more")
+        check_whole("per_group", per_group, 1, width)
         super().__init__(
             end_id,
             width,
             length_penalty=length_penalty,
-            num_return_sequences=per_group,
+            num_return_sequences=max(per_group, -(-count // groups)),
             max_length=max_length,
             eager=eager,
         )
@@ -73,14 +88,29 @@ class DiverseBeam(Beam):
         number = rows.cell.new_zeros(rows.shape)
         nothing = rows.rank.new_full(rows.shape, -torch.inf)
         chosen = Candidates(number, number.clone(), nothing, nothing.clone())
+        text = torch.empty(0)  # [rows], equal for rows of the same sentence and tokens
+        results: list[tuple[Tensor, Tensor]] = []  # of earlier groups at this step: texts and last tokens
         for group in range(self.groups):
             own = (group_of == group).nonzero().squeeze(1)  # empty if the group has finished in all sentences
             if len(own):
                 penalty = self.penalty * token_counts[sentence[own]]
-                found = best_candidates(log_probs[own], rows.only(own), penalty=penalty)
+                allowed = log_probs[own]
+                for texts, tokens in results:
+                    row, which = (text[own, None] == texts).nonzero(as_tuple=True)
+                    allowed[row, tokens[which]] = -torch.inf
+                found = best_candidates(allowed, rows.only(own), penalty=penalty)
                 found = found._replace(row=own[found.row])  # it numbers the rows that it is given
                 for whole, part in zip(chosen, found, strict=True):
                     whole[:, group] = part[:, group]
+                this, length = slice(group, group + 1), rows.length + 1
+                found = Candidates(*(whole[:, this] for whole in chosen))
+                choice = self._judge(found, rows.best[rows.alive][:, this], length)
+                over = choice.ended | choice.going_on if length == self.max_length else choice.ended
+                if bool(over.any()):
+                    if not results:
+                        before = torch.cat([rows.sentence[:, None], rows.tokens], dim=1)
+                        text = before.unique(dim=0, return_inverse=True)[1]
+                    results.append((text[found.row[over]], found.token[over]))
             real = (chosen.rank[:, group] > -torch.inf).to(token_counts.dtype)
             token_counts.scatter_add_(1, chosen.token[:, group], real)
         return chosen
@@ -91,13 +121,18 @@ class DiverseBeam(Beam):
         return [self._best_of_groups(found) for found in self._cut(hypotheses).ended]
 
     def _best_of_groups(self, found: tuple[Finished, ...]) -> list[Finished]:
-        groups: list[list[Finished]] = [[] for _ in range(self.groups)]
-        for one in rank_results(found):
-            group = groups[one.path[0] % self.groups if one.path else 0]  # the first row belongs to the group
-            if len(group) < self.n_best:
-                group.append(one)
-        distinct = {(one.tokens, one.ended): one for group in reversed(groups) for one in group}
-        return rank_results(tuple(distinct.values()))[: self.returned]
+        chosen: list[Finished] = []
+        others: list[Finished] = []
+        kept = [0] * self.groups
+        distinct: dict[tuple[Any, ...], Finished] = {}
+        for one in rank_results(found):  # without `max_length`, groups may be cut at the same texts
+            distinct.setdefault((one.tokens, one.ended), one)
+        for one in distinct.values():
+            group = one.path[0] % self.groups if one.path else 0  # the first row belongs to the group
+            kept[group] += 1
+            (chosen if kept[group] <= self.n_best else others).append(one)
+        missing = max(0, (self.returned or 0) - len(chosen))
+        return rank_results((*chosen, *others[:missing]))[: self.returned]
 
 
 class StochasticBeam(Beam):

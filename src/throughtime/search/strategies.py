@@ -7,7 +7,6 @@ keyword that is annotated `Annotated[type, "help"]`. Another package adds one wi
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,8 +14,9 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_whole, suggest
 from throughtime.registry import Registry
+from throughtime.runtime.search import MAX_BEAMS
 from throughtime.search.generate import Strategy
 
 STRATEGIES = Registry[Callable[..., Strategy]](
@@ -39,9 +39,10 @@ NumReturnSequences = Annotated[int, "Number of results to return"]
 OptionalNumReturnSequences = Annotated[int | None, "Number of results to return; by default all"]
 Limit = Annotated[float | None, "Drop candidates whose probability is this far below the best one's"]
 Eager = Annotated[bool, "Stop as soon as no hypothesis looks better than the results"]
-Groups = Annotated[int, "Number of groups of beams; must divide num_beams"]
+OptionalNumBeams = Annotated[int | None, "Number of hypotheses of all groups; by default 3 for each group"]
+Groups = Annotated[int | None, "Number of groups of beams; by default one for each result"]
 DiversityPenalty = Annotated[float, "Penalty on tokens that earlier groups chose at the same step"]
-PerGroup = Annotated[int, "Number of results per group"]
+PerGroup = Annotated[int, "Number of results per group; more if num_return_sequences needs them"]
 Temperature = Annotated[float, "Values below 1 make likely tokens likelier, values above 1 less likely"]
 TopK = Annotated[int | None, "Draw only from this number of likeliest tokens"]
 TopP = Annotated[float | None, "Draw only from the smallest set of tokens with this total probability"]
@@ -84,6 +85,7 @@ class Option:
         return InputError(self.name, f"is {value!r}, expected {expected}")
 
 
+COUNT = "num_return_sequences"
 _BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
@@ -117,6 +119,8 @@ def build_strategy(
 ) -> Strategy:
     """Build the strategy of this name. `max_length` is the maximum number of tokens of a result.
 
+    `num_return_sequences` may be given for every strategy, and is refused if it finds fewer results.
+
     >>> build_strategy("beam", 2, num_beams=3).num_beams
     3
     >>> build_strategy("beam", 2, groups=3)
@@ -126,13 +130,20 @@ def build_strategy(
     """
     constructor = STRATEGIES[name]
     known = _declared_options(constructor)
+    count = 1 if COUNT in known else check_whole(COUNT, options.pop(COUNT, 1))
     for option in options:
         if option not in known:
             raise InputError(option, f"is not an option of {name} search, {_hint(option, known)}")
     values = {option: known[option].read(value) for option, value in options.items()}
+    for option in (COUNT, "num_beams") if "num_beams" in known else ():
+        if values.get(option) is not None:
+            check_whole(option, values[option], 1, MAX_BEAMS)
     if "max_length" in inspect.signature(constructor).parameters:
         values["max_length"] = max_length
-    return constructor(end_id, **values)
+    strategy = constructor(end_id, **values)
+    if count > (most := getattr(strategy, "num_beams", 1) if "num_beams" in known else 1):
+        raise InputError(COUNT, f"is {count}, but {name} search finds {most}")
+    return strategy
 
 
 def _hint(option: str, known: Mapping[str, Option]) -> str:
@@ -140,8 +151,8 @@ def _hint(option: str, known: Mapping[str, Option]) -> str:
     takes = f"which takes {', '.join(sorted(known))}" if known else "which takes none"
     if option in STRATEGIES:
         return f"{takes}; it is a strategy of its own: search={option}"
-    if near := difflib.get_close_matches(option, known, n=1):
-        return f"{takes}; did you mean {near[0]!r}?"
+    if near := suggest(option, known):
+        return f"{takes}{near}"
     others = [name for name in STRATEGIES.own if option in strategy_options(name)]
     return (
         f"{takes}; {' and '.join(others)} search {'have' if len(others) > 1 else 'has'} it"

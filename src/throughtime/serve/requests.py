@@ -190,7 +190,7 @@ class SearchRequest(BaseModel):
         for name, most in MOST_OF_OPTION.items():
             if name in options and name in known:
                 check_limit(name, known[name].read(options[name]), most)
-            elif name in known and known[name].default > most:
+            elif name in known and (known[name].default or 0) > most:
                 options[name] = most
         return options | {"search": self.search}
 

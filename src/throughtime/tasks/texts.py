@@ -101,14 +101,9 @@ class TextWriter(TextPredictor):
         options. Without it, texts are sampled by `temperature`, `top_k`, `top_p` and `seed`, unless
         `greedy` or `num_beams` is given. Defaults come from generation_config.json.
         """
-        from throughtime.search.strategies import build_strategy, strategy_options
+        from throughtime.search.strategies import build_strategy
 
         name, chosen = choose_search(self.generation, **options)
-        known = strategy_options(name)
-        if "num_return_sequences" not in known:
-            most = chosen.get("num_beams", known["num_beams"].default) if "num_beams" in known else 1
-            if (count := chosen.pop("num_return_sequences", 1)) > most:
-                raise InputError("num_return_sequences", f"is {count}, but {name} search finds {most}")
         return build_strategy(name, self.end_id, max_length=self._length(max_new_tokens), **chosen)
 
     def write(

@@ -12,6 +12,7 @@ const SMALLEST = Math.log(5e-324);
 //   begin, end: the ids that a result begins and ends with; most: the maximum number of tokens
 //   width: hypotheses of each of the `groups`; count: the best results of each group, `returned` of all
 //   alpha: the score is ln P / length^alpha; penalty: on tokens that earlier groups took at the same step
+// No group may end with a result that an earlier group has found.
 // `watch(moment)` is told what became of each step. A result has tokens without the end token, and its last row.
 export async function searchBeam(step, options, { bar, watch, pause }) {
   const { begin, end, most, width, groups = 1, count = 1, alpha, penalty = 0 } = options;
@@ -28,20 +29,27 @@ export async function searchBeam(step, options, { bar, watch, pause }) {
     }
     bar?.(seen, rows);
     const taken = new Map();
+    const results = new Map(); // for each text, the columns with which earlier groups ended it at this step
     const [ended, going] = [[], []];
     for (const group of range) {
-      const own = chooseBest(rows, group, seen, width, penalty, taken);
-      const made = own.map(({ from, token, logProb }) => {
-        return { parent: rows[from], token, logProb, length, from, group, score: logProb / length ** alpha };
+      const own = chooseBest(rows, group, seen, width, { penalty, taken, results });
+      const made = own.map(({ from, column, token, logProb }) => {
+        return { parent: rows[from], column, token, logProb, length, from, group, score: logProb / length ** alpha };
       });
       const over = made.filter((one) => one.token === end);
       best[group] = [...best[group], ...over.map((one) => one.score)].sort((a, b) => b - a).slice(0, count);
       const least = best[group][count - 1];
-      ended.push(...over.filter((one) => one.score >= least));
+      const kept = over.filter((one) => one.score >= least);
+      ended.push(...kept);
       // A row can reach at most its present logarithm divided by the power of the maximum length.
       const open = made.filter((one) => one.token !== end);
       const winning = open.filter((one) => one.logProb / most ** alpha > least);
-      going.push(...(groups === 1 ? winning : winning.length ? open : []));
+      const staying = groups === 1 ? winning : winning.length ? open : [];
+      going.push(...staying);
+      for (const { parent, column } of groups === 1 ? [] : length === most ? [...kept, ...staying] : kept) {
+        const text = tokensOf(parent).join(" ");
+        results.set(text, [...(results.get(text) ?? []), column]);
+      }
     }
     if (!ended.length && !going.length && !found.length) {
       found.push(finished(rows.reduce((a, b) => (b.logProb > a.logProb ? b : a)), alpha, end));
@@ -58,7 +66,7 @@ export async function searchBeam(step, options, { bar, watch, pause }) {
 }
 
 // The best continuations of the rows of a group: their rows by number, tokens and logarithms, best first.
-function chooseBest(rows, group, { logProbs, size, ids }, width, penalty, taken) {
+function chooseBest(rows, group, { logProbs, size, ids }, width, { penalty, taken, results }) {
   const lowered = penalty ? [...taken].map(([column, times]) => [column, times * penalty]) : [];
   const all = [];
   rows.forEach((row, from) => {
@@ -66,8 +74,10 @@ function chooseBest(rows, group, { logProbs, size, ids }, width, penalty, taken)
       return;
     }
     const gained = logProbs.subarray(from * size, (from + 1) * size);
-    const preferred = lowered.length ? gained.slice() : gained;
+    const ends = results.size ? (results.get(tokensOf(row).join(" ")) ?? []) : [];
+    const preferred = lowered.length || ends.length ? gained.slice() : gained;
     lowered.forEach(([column, by]) => (preferred[column] -= by));
+    ends.forEach((column) => (preferred[column] = -Infinity));
     for (const column of highest(preferred, width).sort((a, b) => a - b)) {
       const logProb = row.logProb + gained[column];
       all.push({ from, column, logProb, worth: logProb - penalty * (taken.get(column) ?? 0) });
@@ -75,7 +85,7 @@ function chooseBest(rows, group, { logProbs, size, ids }, width, penalty, taken)
   });
   const chosen = all.sort((a, b) => b.worth - a.worth).slice(0, width);
   chosen.forEach(({ column }) => taken.set(column, (taken.get(column) ?? 0) + 1));
-  return chosen.map(({ from, column, logProb }) => ({ from, token: ids ? ids[column] : column, logProb }));
+  return chosen.map((one) => ({ ...one, token: ids ? ids[one.column] : one.column }));
 }
 
 // The places of the `count` highest values, highest first and among equals the first; none of them is -Infinity.
@@ -124,17 +134,15 @@ function rank(found) {
   return [...found].sort((a, b) => b.score - a.score);
 }
 
-// The best results of every group without duplicates, best first.
+// The best results of every group, then others if there are too few; best first.
 function bestOfGroups(found, { groups, count, returned }) {
-  const own = Array.from({ length: groups }, () => []);
+  const own = Array(groups).fill(0);
+  const [chosen, others] = [[], []];
   for (const one of rank(found)) {
-    if (own[one.row.group].length < count) {
-      own[one.row.group].push(one);
-    }
+    own[one.row.group] += 1;
+    (own[one.row.group] <= count ? chosen : others).push(one);
   }
-  const distinct = new Map();
-  own.reverse().forEach((group) => group.forEach((one) => distinct.set(`${one.tokens} ${one.ended}`, one)));
-  return rank([...distinct.values()]).slice(0, returned);
+  return rank([...chosen, ...others.slice(0, Math.max(0, (returned ?? 0) - chosen.length))]).slice(0, returned);
 }
 
 // What bars tokens: `barred` ids always, the last token of each of the `forbidden` lists of ids after its others, and

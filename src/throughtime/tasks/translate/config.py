@@ -9,7 +9,7 @@ from pydantic import Field
 
 from throughtime.config import Config, Effect, architecture, initialisation, one_of, only_with
 from throughtime.errors import InputError
-from throughtime.runtime.search import MAX_LENGTH_PENALTY
+from throughtime.runtime.search import MAX_BEAMS, MAX_LENGTH_PENALTY
 from throughtime.tasks.text_config import (
     Data,
     EmbeddingSize,
@@ -26,7 +26,6 @@ from throughtime.train.config import BatchSize, LearningRate, OutputBias, Share
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
 
-MAX_BEAMS = 1_000
 Beams = Annotated[int, Field(ge=1, le=MAX_BEAMS)]
 LengthPenalty = Annotated[float, Field(ge=0, le=MAX_LENGTH_PENALTY)]
 

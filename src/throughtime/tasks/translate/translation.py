@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch import Tensor
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_whole
 from throughtime.layers.attention import keep_scores
 from throughtime.layers.devices import matmul_precision
 from throughtime.models.shortlist import Candidates, output_device, restrict_model, to_vocabulary
@@ -19,7 +19,7 @@ from throughtime.search.constraints import no_token
 from throughtime.search.generate import generate
 from throughtime.search.strategies import build_strategy, strategy_options
 from throughtime.tasks.texts import DecodingConstraints
-from throughtime.tasks.translate.config import MAX_BEAMS, Generation
+from throughtime.tasks.translate.config import Generation
 from throughtime.tasks.translate.texts import Codecs
 from throughtime.text.input_warnings import InputWarnings, ReadsTexts
 from throughtime.text.subword import SUBWORDS
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 MAX_SENTENCES, MAX_ROWS = 128, 2_048
 """Limits of one batch: sentences, and hypotheses of all its sentences together."""
-GROUP_WIDTH, DIVERSE = 3, {"diversity_penalty": 2.0, "per_group": 2}
-"""Diverse search: hypotheses per group, and other defaults; groups of a confident model often agree."""
 
 Search = Callable[[int], "Strategy"]
 """A function that takes the maximum number of tokens of a result, and returns a strategy.
@@ -202,30 +200,16 @@ class SentenceTranslator(ReadsTexts):
     def build_search(self, name: str, num_return_sequences: int = 1, **options: Any) -> Search:
         """Return the named strategy with its options; the model's defaults replace those that are None.
 
-        Without `num_beams`, beam search has at least `num_return_sequences` hypotheses, and diverse search
-        has one group for each of them.
+        Without `num_beams`, beam search has at least `num_return_sequences` hypotheses.
         """
-        known, count = strategy_options(name), num_return_sequences
+        known = strategy_options(name)
         options = {option: value for option, value in options.items() if value is not None}
         if "length_penalty" in known:
             options.setdefault("length_penalty", self.generation.length_penalty)
-        if "groups" in known:
-            if count > 1 and not {"groups", "num_beams"} & options.keys():
-                options = {**DIVERSE, "groups": count, "num_beams": count * GROUP_WIDTH, **options}
-        elif "num_beams" in known:
+        if "num_beams" in known and "groups" not in known:
+            count = check_whole("num_return_sequences", num_return_sequences)
             options.setdefault("num_beams", max(self.generation.num_beams, count))
-        num_beams = options.get("num_beams", 1)
-        for option, value in (("num_return_sequences", count), ("num_beams", num_beams)):
-            if option in known and (value := known[option].read(value)) > MAX_BEAMS:
-                if "groups" in known and options.get("groups") == count:
-                    raise InputError(
-                        "num_return_sequences", f"is {count}, expected at most {MAX_BEAMS // GROUP_WIDTH:,}"
-                    )
-                raise InputError(option, f"is {value}, expected at most {MAX_BEAMS:,}")
-        if "num_return_sequences" in known:
-            options["num_return_sequences"] = count
-        elif count > num_beams:
-            raise InputError("num_return_sequences", f"is {count}, expected at most {num_beams}")
+        options["num_return_sequences"] = num_return_sequences
 
         def search(most: int) -> Strategy:
             return build_strategy(name, self.codecs.end_id, max_length=most, **options)

@@ -13,7 +13,7 @@ import { Tree } from "../tree.js";
 import { watchTranslation } from "../watching.js";
 
 const [MOST_BEAMS, MOST_ALTERNATIVES, MOST_TOKENS, MOST_WORDS, MOST_LETTERS] = [20, 10, 120, 20, 200];
-const GROUP_WIDTH = 3; // hypotheses for each result of diverse search
+const [GROUPS, GROUP_WIDTH] = [3, 3]; // of diverse search: groups for a single result, hypotheses of a group
 const DIGITS = 1e5; // of scores and weights of single tokens
 
 export function openTranslate(model) {
@@ -152,16 +152,15 @@ class Translator {
     if (name !== "diverse") {
       throw new Problem(`search: is ${quote(String(name))}, but here there are beam, diverse and greedy search`);
     }
-    const many = count > 1 && !body.groups && !asked;
-    const usual = many ? [count, count * GROUP_WIDTH, 2, 2] : [3, 6, 0.5, 1];
-    const groups = readNumber(body, "groups", usual[0], 1, MOST_BEAMS);
-    const hypotheses = asked ?? usual[1];
+    const groups = readNumber(body, "groups", count > 1 ? count : GROUPS, 1, MOST_BEAMS);
+    const hypotheses = asked ?? groups * GROUP_WIDTH;
+    checkResults(count, hypotheses);
     if (hypotheses % groups) {
       throw new Problem(`groups: is ${groups}, expected a divisor of ${hypotheses}, the number of beams`);
     }
     const width = hypotheses / groups;
-    const each = readNumber(body, "per_group", usual[3], 1, width);
-    const penalty = readNumber(body, "diversity_penalty", usual[2], 0, Infinity, false);
+    const each = Math.max(readNumber(body, "per_group", 1, 1, width), Math.ceil(count / groups));
+    const penalty = readNumber(body, "diversity_penalty", 1, 0, Infinity, false);
     return { width, groups, count: each, alpha, penalty, returned: count };
   }
 
