@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import json
 import re
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, suggest
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -115,9 +114,7 @@ def one_of(table: str, *others: str) -> AfterValidator:
         module, _, attribute = table.partition(":")
         known = [*others, *getattr(importlib.import_module(module), attribute)]
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ValueError(f"{', '.join(known[:-1])} or {known[-1]}{hint}")
+            raise ValueError(f"{', '.join(known[:-1])} or {known[-1]}{suggest(name, known)}")
         return name
 
     return AfterValidator(check)
@@ -218,9 +215,8 @@ def _describe_problem(
     first = errors[0]
     key, index = _place(first)
     if first["type"] == "extra_forbidden":
-        near = [name] if (name := SYNONYMS.get(key)) in kind.model_fields else []
-        near = near or difflib.get_close_matches(key, kind.model_fields, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join(kind.model_fields)}"
+        meant = name if (name := SYNONYMS.get(key)) in kind.model_fields else key
+        hint = suggest(meant, kind.model_fields) or f"; known: {', '.join(kind.model_fields)}"
         return None, f"unknown key {key!r}{hint}"
     if first["type"] == "missing" and index is None:
         return None, f"the key {key!r} is missing"
@@ -262,9 +258,8 @@ def _suggest_word(errors: Sequence[ErrorDetails]) -> str:
     """The nearest of the words that would have been right."""
     for error in errors:
         words = re.findall(r"'([^']*)'", str(error.get("ctx", {}).get("expected", "")))
-        near = difflib.get_close_matches(str(error["input"]), words, n=1)
-        if near:
-            return f"; did you mean {near[0]!r}?"
+        if near := suggest(error["input"], words):
+            return near
     return ""
 
 

@@ -168,11 +168,10 @@ def check_number(
     except (TypeError, ValueError):
         value = math.nan
     if not (least <= value <= most and math.isfinite(value)) or (above and value == least):
-        if above:
-            limits = f"above {least:g}" + (f", at most {most:g}" if math.isfinite(most) else "")
-        else:
-            limits = f"from {least:g} to {most:g}" if math.isfinite(most) else f"of {least:g} or more"
-        raise InputError(name, f"is {number!r}, expected a number {limits}")
+        bounded = math.isfinite(most)
+        limits = f"above {least:g}" if above else f"from {least:g}" if bounded else f"of {least:g} or more"
+        limits += (", at most" if above else " to") + f" {most:g}" if bounded else ""
+        raise InputError(name, f"is {number!r}, expected a {'' if bounded else 'finite '}number {limits}")
     return value
 
 

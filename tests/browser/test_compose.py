@@ -82,6 +82,8 @@ def test_what_the_server_refuses_a_page_refuses(compare):
         {"label": "sea", "num_return_sequences": 17},
         {"label": "sea", "greedy": True, "num_return_sequences": 2},
         {"label": "sea", "greedy": True, "num_beams": 2},
+        {"label": "sea", "greedy": True, "seed": 2},
+        {"label": "sea", "search": "greedy", "top_k": 2},
         {"label": "sea", "num_beams": 2, "num_return_sequences": 3},
         {"label": "sea", "max_new_tokens": 0},
         {"label": "sea", "search": "nothing"},

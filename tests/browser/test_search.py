@@ -11,6 +11,11 @@ from throughtime.search.beam import Beam
 from throughtime.search.beam_variants import DiverseBeam
 from throughtime.search.constraints import after, forbidden_words, forced_prefix, no_token
 from throughtime.search.generate import Memory, Step, generate
+from throughtime.serve.completion_request import CompletionRequest
+from throughtime.serve.forecasting import ForecastRequest
+from throughtime.serve.insight import AttentionRequest, BeamRequest, GatesRequest, HistoryRequest, NextRequest
+from throughtime.serve.prediction import ClassifyRequest, ComposeRequest, FillRequest, TagRequest
+from throughtime.serve.translation import TranslateRequest
 
 BEGIN, END, UNKNOWN, SIZE = 0, 1, 2, 40
 
@@ -126,3 +131,24 @@ def test_draws_are_equal(node):
     assert found["numbers"] == [float(uniform(whole_seed(seed), 3)) for seed in small]
     table = uniform_table(123456789012345678, 3, np.array([0, 5, 9]), np.array([0, 1, 2]), 7)
     assert found["table"] == table.tolist()
+
+
+def test_the_fields_of_requests_are_those_of_the_server(node):
+    types = {
+        "translate": TranslateRequest,
+        "compose": ComposeRequest,
+        "v1/completions": CompletionRequest,
+        "tag": TagRequest,
+        "classify": ClassifyRequest,
+        "fill": FillRequest,
+        "forecast": ForecastRequest,
+        "inspect/attention": AttentionRequest,
+        "inspect/beam": BeamRequest,
+        "inspect/gates": GatesRequest,
+        "inspect/next": NextRequest,
+        "inspect/history": HistoryRequest,
+    }
+    found = node('import { FIELDS } from "page/engine/fields.js"; answer(FIELDS);', None)
+    assert {path: {*names.split()} for path, names in found.items()} == {
+        path: {*kind.model_fields} for path, kind in types.items()
+    }

@@ -8,7 +8,9 @@ import pytest
 from tests.refusals import lacks
 from tests.tiny import save_untrained, training
 
+import throughtime as tt
 from throughtime.cli.main import main
+from throughtime.tasks.language.runner import LanguageModelRunner
 
 CHINESE = "他今天早上去了火车站。"
 TASKS = ("ngram", "language", "translate", "tag", "fill", "classify")
@@ -202,7 +204,8 @@ def test_a_tie_by_dropped_punctuation_is_told(notes, throughtime):  # R17
     assert warning.startswith("text 1 ")
     assert warning.endswith(": ,")
     assert ran.err == f"warning: {warning}\n"
-    assert throughtime("generate", notes / "dropping", "--prompt", "I want to eat, grandma").err == ""
+    written = throughtime("generate", notes / "dropping", "--prompt", "I want to eat, grandma")
+    assert not lacks(written.err, "'word'", ": ,")
 
 
 # Pairs the wrong way round
@@ -247,3 +250,21 @@ def test_swapped_columns_are_pointed_out_and_training_goes_on(swapped, tmp_path,
     assert not lacks(warning, "source", "en", "French")
     assert not lacks(warning, "target", "fr", "English")
     assert ran.err.count(f"warning: {warning}\n") == 1
+
+
+def test_characters_that_a_language_model_does_not_see_are_named(tmp_path, throughtime):
+    text, run = tmp_path / "a.txt", tmp_path / "run"
+    text.write_text("one two three\ntwo three one\n" * 40)
+    assert main(["train", "ngram", "--data", str(text), "--out", str(run), "--tokens", "word"]) == 0
+    steps = ("--steps", 1)
+    for words in (
+        ("score", run, "one, two!"),
+        ("generate", run, "one, two!", "--max-new-tokens", 2),
+        ("inspect", "markov", run, "--after", "one, two!", *steps),
+    ):
+        ran = throughtime(*words)
+        assert ran.code == 0, ran.err
+        assert not lacks(ran.err, "'word'", ", !")
+    assert "drops" not in throughtime("generate", run, "one two", "--max-new-tokens", 2).err
+    assert [*tt.load(run).input_warnings(["one, two!"])] == ["dropped"]
+    assert LanguageModelRunner.reports_dropped

@@ -42,6 +42,14 @@ def run(pairs, tmp_path_factory):
     return out
 
 
+@pytest.fixture(scope="module")
+def counted(pairs, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("counted")
+    (folder / "numbers.txt").write_text(pairs.read_text().replace("\t", " "))
+    assert main(["train", "ngram", "--data", str(folder / "numbers.txt"), "--out", str(folder / "run")]) == 0
+    return folder / "run"
+
+
 @pytest.fixture
 def untrained(pairs, tmp_path, throughtime):
     out = tmp_path / "untrained"
@@ -328,7 +336,7 @@ def test_what_cannot_be_is_refused_in_a_sentence(run, untrained, tmp_path, throu
         ("translate", run, "x", "--num-return-sequences", 9, "--num-beams", 2),
         ("translate", run, "x", "--num-return-sequences", 2, "--search", "greedy"),
         ("translate", run, "x", "--num-return-sequences", 2, "--search", "exact"),
-        ("translate", run, "x", "--search", "diverse", "--num-return-sequences", 400),
+        ("translate", run, "x", "--search", "diverse", "--num-return-sequences", 1_001),
         ("translate", run, "x", "--num-beams", 100_000),
         ("evaluate", run, "--num-beams", 100_000),
         ("compare", run, untrained, "--num-beams", 100_000),
@@ -359,3 +367,22 @@ def test_what_cannot_be_is_refused_in_a_sentence(run, untrained, tmp_path, throu
         assert ran.err.startswith("error: "), case
         assert ran.err.count("\n") == 1, ran.err
         assert "unexpected" not in ran.err, case
+
+
+@pytest.mark.parametrize(
+    ("words", "facts"),
+    [
+        (("--diversity", 2), ("--diversity", "--diversity-penalty")),
+        (("--budget", 3), ("--budget", "--search-option budget=VALUE")),
+        (("--per-group=2",), ("--per-group", "--search-option per_group=VALUE")),
+        (("--num-beams", 100_000), ("--num-beams:", "100000", "1,000")),
+        (("--search", "diverse", "--num-return-sequences", 1_001), ("--num-return-sequences:", "1,000")),
+        (("--search-option", "num_beans=3"), ("--search-option num_beans:",)),
+    ],
+)
+@pytest.mark.parametrize("command", ["translate", "generate"])
+def test_options_of_a_search_are_bounded_and_hinted(run, counted, throughtime, command, words, facts):
+    model = run if command == "translate" else counted
+    ran = throughtime(command, model, "one", *words)
+    assert ran.code == 2
+    assert not lacks(ran.err, *facts)

@@ -129,9 +129,72 @@ def test_completions_refuse_what_only_sampling_can_do(client, given):
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, *given)
 
 
-def test_fields_of_other_servers_are_ignored_without_a_search(client):
-    plain = client.post("/translate", json=PAIR).json()
-    assert client.post("/translate", json={**PAIR, "groups": 7, "secret": "x"}).json() == plain
+BODIES = {
+    "/translate": PAIR,
+    "/compose": {"label": "music"},
+    "/v1/completions": {"model": "counted", "prompt": "the", "max_tokens": 3},
+    "/detect": {"q": "the cat"},
+    "/inspect/beam": {"q": "a bird"},
+    "/inspect/next": {"q": "the"},
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "given", "names"),
+    [
+        ("/translate", {"num_beans": 3}, ("num_beans", "'num_beams'")),
+        ("/translate", {"num_beans": 3, "search": "greedy"}, ("num_beans", "'num_beams'")),
+        ("/translate", {"groups": 3}, ("groups", "diverse")),
+        ("/translate", {"budget": 3, "search": "diverse"}, ("budget", "exact")),
+        ("/translate", {"limit": 2.0}, ("limit", "2.0")),
+        ("/translate", {"num_beams": 3, "search": "greedy"}, ("num_beams", "greedy")),
+        ("/translate", {"alternatives": 2, "limit": 0.1}, ("limit", "diverse")),
+        ("/translate", {"greedy": True}, ("greedy", "search=greedy")),
+        ("/compose", {"limit": 0.1}, ("limit", "beam")),
+        ("/compose", {"top_kk": 3}, ("top_kk", "'top_k'")),
+        ("/compose", {"search": "greedy", "top_k": 3}, ("top_k", "greedy")),
+        ("/compose", {"greedy": True, "seed": 3}, ("seed", "greedy")),
+        ("/v1/completions", {"groups": 2}, ("groups", "diverse")),
+        ("/v1/completions", {"diversity": 2.0}, ("diversity",)),
+        ("/v1/completions", {"max_token": 2}, ("max_token", "'max_tokens'")),
+        ("/v1/completions", {"search": "greedy", "num_beams": 4}, ("num_beams", "greedy")),
+        ("/v1/completions", {"search": "greedy", "temperature": 0.4}, ("temperature", "sampling")),
+        ("/v1/completions", {"stream": True, "stream_options": {"usage": True}}, ("usage", "include_usage")),
+        ("/detect", {"source": "en"}, ("source",)),
+        ("/inspect/beam", {"num_beems": 2}, ("num_beems", "'num_beams'")),
+        ("/inspect/next", {"kk": 2}, ("kk", "k")),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(client, path, given, names):
+    answer = client.post(path, json={**BODIES[path], **given})
+    assert answer.status_code == 400, answer.text
+    error = answer.json()["error"]
+    sentence = error["message"] if isinstance(error, dict) else error
+    assert all(name in sentence for name in names), sentence
+    assert len(sentence) < 400
+
+
+def test_a_form_with_an_unknown_field_is_refused(client):
+    answer = client.post("/translate", data={**PAIR, "q": "a bird", "alternative": "2"})
+    assert (answer.status_code, "'alternatives'" in answer.json()["error"]) == (400, True)
+
+
+def test_options_of_the_usual_search_need_no_name(client, runs):
+    found = client.post("/translate", json={**PAIR, "limit": 0.0, "num_beams": 3}).json()
+    expected = tt.load(runs["en-fr"], "cpu").translate(PAIR["q"], limit=0.0, num_beams=3)
+    assert found["translatedText"] == [one.text for one in expected]
+    body = {"label": "music", "num_beams": 3, "eager": True, "max_new_tokens": 4}
+    (result,) = client.post("/compose", json=body).json()["results"]
+    (answer,) = tt.load(runs["composer"], "cpu").compose("music", num_beams=3, eager=True, max_new_tokens=4)
+    assert result["text"] == answer.text
+
+
+def test_what_draws_has_no_effect_at_temperature_0(client):
+    cold = {"label": "music", "temperature": 0, "max_new_tokens": 4}
+    expected = client.post("/compose", json=cold).json()
+    assert client.post("/compose", json={**cold, "top_k": 3, "seed": 4}).json() == expected
+    named = {**BODIES["/v1/completions"], "temperature": 0, "seed": 4, "user": "someone"}
+    assert client.post("/v1/completions", json=named).status_code == 200
 
 
 @pytest.mark.parametrize("search", ["beam", "exact"])

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from throughtime.errors import InputError, unknown
+from throughtime.errors import InputError, check_whole, unknown
 
 if TYPE_CHECKING:
     from throughtime.export.graph import Graph
@@ -88,12 +88,6 @@ def tanh_by_sigmoid_(x: Tensor) -> Tensor:
     return x.tanh_() if x.itemsize == 2 else x.mul_(2).sigmoid_().mul_(2).sub_(1)
 
 
-def check_whole(name: str, number: int) -> None:
-    """Refuse values that are not integers, such as 3.0."""
-    if not hasattr(number, "__index__"):
-        raise InputError(name, f"is {number!r}, expected a whole number")
-
-
 class Cell(nn.Module, ABC):
     """One step of a recurrence. `scan` runs it over time, and so does calling the cell.
 
@@ -134,8 +128,6 @@ class Cell(nn.Module, ABC):
         super().__init__()
         for name, size in (("input_size", input_size), ("hidden_size", hidden_size)):
             check_whole(name, size)
-            if size < 1:
-                raise InputError(name, f"is {size}, expected 1 or more")
         if initial not in INITIAL:
             raise unknown("initial state", initial, INITIAL)
         self.input_size, self.hidden_size = input_size, hidden_size

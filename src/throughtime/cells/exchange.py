@@ -17,7 +17,7 @@ from throughtime.cells.elman import ACTIVATIONS, RNN
 from throughtime.cells.gru import GRU
 from throughtime.cells.lstm import LSTM
 from throughtime.cells.variants import ProjectedLSTM
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_whole
 
 TorchRecurrence = nn.RNN | nn.GRU | nn.LSTM
 
@@ -132,8 +132,7 @@ def _match_weights(
             f"has the activation {cell.activation!r}, but the module has {module.nonlinearity!r}; build the "
             "cell with that one",
         )
-    if not 0 <= layer < module.num_layers:
-        raise InputError("layer", f"is {layer}, expected 0 to {module.num_layers - 1}")
+    check_whole("layer", layer, 0, module.num_layers - 1)
     if reverse and not module.bidirectional:
         raise InputError("reverse", "is true, but the module reads in one direction only")
     suffix = f"_l{layer}{'_reverse' if reverse else ''}"

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm, linear
 
-from throughtime.cells.base import Cell, GraphState, Ops, State, check_whole
+from throughtime.cells.base import Cell, GraphState, Ops, State
 from throughtime.cells.lstm import LSTM, graph_memory, next_memory
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_whole
 
 
 class CoupledLSTM(Cell):
@@ -109,11 +109,9 @@ class ProjectedLSTM(Cell, equations="lstm-projected"):
         self, input_size: int, hidden_size: int, projection_size: int, *, initial: str = "zero"
     ) -> None:
         for name, size in (("hidden_size", hidden_size), ("projection_size", projection_size)):
-            check_whole(name, size)
+            check_whole(name, size, 0)
         if not 0 < projection_size < hidden_size:
-            raise InputError(
-                "projection_size", f"is {projection_size}, expected 1 or more and less than hidden_size"
-            )
+            raise InputError("projection_size", f"is {projection_size}, expected 1 to less than hidden_size")
         super().__init__(input_size, hidden_size, initial=initial, state_sizes=(projection_size, hidden_size))
         self.add_weights()
         self.weight_hr = nn.Parameter(torch.empty(projection_size, hidden_size))
@@ -154,9 +152,7 @@ class MogrifierLSTM(Cell):
 
     def __init__(self, input_size: int, hidden_size: int, rounds: int = 5, *, initial: str = "zero") -> None:
         super().__init__(input_size, hidden_size, initial=initial, state_sizes=(hidden_size, hidden_size))
-        check_whole("rounds", rounds)
-        if rounds < 0:
-            raise InputError("rounds", f"is {rounds}, expected 0 or more")
+        check_whole("rounds", rounds, 0)
         self.rounds = rounds
         # Gates of the rounds may have the width of the input: they cannot be shown with those of the units.
         self.activations = ((),) * rounds + LSTM.activations

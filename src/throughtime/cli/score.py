@@ -100,7 +100,7 @@ def score(
     texts = [text for block in read_texts(sentences, file) for text in block]
     mixed = report_weights(model)
     scored: list[Scored] = model.score(texts, prompt=prompt)
-    warn(model.input_warnings(texts, dropped=True, blank_lines=not sentences))
+    warn(model.input_warnings(texts, blank_lines=not sentences))
     # A text without tokens to score comes last; its log-probability of 0 would be the best.
     ranked = sorted(range(len(scored)), key=lambda i: (not scored[i].tokens, -scored[i].total))
     by_token = sorted(range(len(scored)), key=lambda i: (not scored[i].tokens, -scored[i].per_token))

@@ -60,13 +60,19 @@ class Command(TyperCommand):
             raise
 
     def _suggest_options(self, wrong: str) -> list[str]:
-        from throughtime.search.strategies import STRATEGIES
+        from throughtime.search.strategies import STRATEGIES, strategy_options
 
         name = wrong.lstrip("-")
         known = {one.lstrip("-"): one for param in self.params for one in param.opts if one.startswith("--")}
         if "search" in known and name in STRATEGIES:
             return [f"--search {name}"]
-        return [known[one] for one in difflib.get_close_matches(name, known, cutoff=SIMILAR_OPTION)]
+        near = [known[one] for one in difflib.get_close_matches(name, known, cutoff=SIMILAR_OPTION)]
+        if near or "search" not in known:
+            return near
+        options = {
+            one: f"--search-option {one}=VALUE" for kind in STRATEGIES.own for one in strategy_options(kind)
+        }
+        return [known.get(one.replace("_", "-"), options[one]) for one in _near_settings(wrong, options)]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Shorten what stands beside the help of each option, then print the page."""

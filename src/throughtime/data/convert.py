@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from throughtime.data.records import Pair
-from throughtime.errors import InputError, unknown
+from throughtime.errors import InputError, check_number, check_whole, unknown
 from throughtime.files import check_file, whole_file
 
 Record = Any  # one of the named tuples of `throughtime.data.records`
@@ -140,11 +140,10 @@ class PairFilters:
 
     def __post_init__(self) -> None:
         """Raise an error for limits that no pair could meet."""
-        if self.max_length is not None and self.max_length < 1:
-            raise InputError("max_length", f"is {self.max_length}, expected at least 1")
-        if self.max_ratio is not None and self.max_ratio < 1:
-            problem = f"is {self.max_ratio:g}, expected at least 1: the longer length over the shorter"
-            raise InputError("max_ratio", problem)
+        if self.max_length is not None:
+            check_whole("max_length", self.max_length)
+        if self.max_ratio is not None:
+            check_number("max_ratio", self.max_ratio, 1)
 
     def apply(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
         """Yield the pairs that pass. Counts add up over calls; duplicates are found within one call."""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_whole
 from throughtime.interrupt import check_interrupt
 from throughtime.results import format_times
 from throughtime.text.texts import format_count
@@ -215,8 +215,7 @@ class Panel:
 
     def drop_last(self, cut: int) -> Panel:
         """Return the history before the last `cut` rows of each series."""
-        if cut < 0:
-            raise InputError("cut", f"is {cut}, expected 0 or more")
+        check_whole("cut", cut, 0)
         return replace(self, series=tuple(one.rows(slice(max(0, len(one) - cut))) for one in self.series))
 
     def after(self, series: Series, h: int) -> Times:

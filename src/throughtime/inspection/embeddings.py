@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_whole
 from throughtime.inspection.gates import tags
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.results import Answer
@@ -124,8 +124,7 @@ class EmbeddingMap(Answer):
 @torch.inference_mode()
 def embedding_map(model: Any, text: str, *, k: int = 6, side: str | None = None) -> EmbeddingMap:
     """Find the tokens of a text and the `k` nearest tokens of each in the vocabulary of a model."""
-    if k < 1:
-        raise InputError("k", f"is {k}, expected 1 or more")
+    check_whole("k", k)
     chosen = table(model, side)
     ids = [one for one in chosen.ids(text) if chosen.vocabulary.token(one) not in chosen.vocabulary.reserved]
     if not ids:

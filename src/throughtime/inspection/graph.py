@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from throughtime.errors import InputError, unknown
+from throughtime.errors import check_whole, unknown
 
 Parts = dict[str, tuple[str, ...]]
 
@@ -69,8 +69,7 @@ def unroll(cell: str, steps: int) -> UnrolledGraph:
     """
     if cell not in STEPS:
         raise unknown("cell for a graph", cell, STEPS)
-    if steps < 1:
-        raise InputError("steps", f"is {steps}, expected 1 or more")
+    check_whole("steps", steps)
     edges = tuple(_edges(STEPS[cell], steps))
     nodes = tuple(dict.fromkeys(node for edge in edges for node in edge))
     return UnrolledGraph(cell, steps, nodes, edges)

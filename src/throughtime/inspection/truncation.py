@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
 from throughtime.cells.base import Cell
-from throughtime.errors import InputError
+from throughtime.errors import check_whole
 from throughtime.inspection.gradients import INPUT, one_thread, random_cell
 from throughtime.recurrence import scan
 from throughtime.recurrence.backpropagation import Full, Randomised, Strategy, Truncated, carries
@@ -95,8 +95,7 @@ def gradient_error(problem: Problem, strategy: Strategy, draws: int = 1024) -> E
     if not isinstance(strategy, Randomised):
         once = gradient(one, carries(strategy, one.steps, 1))
         return Error(float((once - full).norm() / full.norm()), 0.0, 0.0)
-    if draws < 2 * GROUP:
-        raise InputError("draws", f"is {draws}, expected {2 * GROUP} or more")
+    check_whole("draws", draws, 2 * GROUP)
     rows = Problem(one.cell, one.x.expand(-1, GROUP, -1), one.target.expand(-1, GROUP, -1))
     generator = strategy.generator()
     means = torch.stack(

@@ -13,7 +13,7 @@ from torch.nn.functional import dropout
 
 from throughtime.cells import CELLS
 from throughtime.cells.base import AlikeRows, Cell, State
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_number
 from throughtime.recurrence.backend import Result
 from throughtime.recurrence.choice import are_alike, prefers_one_call
 from throughtime.recurrence.scan import scan_layers
@@ -186,8 +186,8 @@ def are_unwatched(modules: Sequence[nn.Module]) -> bool:
 
 def check_probability(name: str, p: float) -> float:
     """Return p, or raise an error that names the option."""
-    if not 0 <= p < 1:
-        raise InputError(name, f"is {p}, expected 0 or more and less than 1")
+    if check_number(name, p, 0, 1) == 1:
+        raise InputError(name, f"is {p}, expected less than 1")
     return p
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout
 
 from throughtime.cells.base import AlikeRows, Cell, GraphState, Ops, State
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_whole
 from throughtime.layers.layer import (
     Builder,
     Layer,
@@ -71,8 +71,7 @@ class Stack(nn.Module):
         batch_first: bool = False,
     ) -> None:
         super().__init__()
-        if num_layers < 1:
-            raise InputError("num_layers", f"is {num_layers}, expected 1 or more")
+        check_whole("num_layers", num_layers)
         layers: list[Layer] = []
         for _ in range(num_layers):
             width = layers[-1].output_size if layers else input_size

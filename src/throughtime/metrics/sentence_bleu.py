@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from throughtime.errors import InputError
+from throughtime.errors import check_whole
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,7 @@ class NgramMatches:
     @classmethod
     def count(cls, prediction: Sequence[str], label: Sequence[str], n: int) -> NgramMatches:
         """Count the n-grams of length n and their matches."""
-        if n < 1:
-            raise InputError("n", f"is {n}, expected 1 or more")
+        check_whole("n", n)
         ngrams, reference_ngrams = _ngrams(prediction, n), _ngrams(label, n)
         return cls(
             n, sum(min(count, reference_ngrams[gram]) for gram, count in ngrams.items()), ngrams.total()
@@ -90,8 +89,8 @@ def notes_bleu_steps(prediction: Sequence[str], label: Sequence[str], k: int | N
     >>> [f"{one.matches}/{one.total}" for one in steps.ngrams], steps.k, round(steps.brevity_penalty, 4)
     (['4/5', '3/4', '1/3', '0/2'], 3, 0.8187)
     """
-    if k is not None and k < 1:
-        raise InputError("k", f"is {k}, expected 1 or more")
+    if k is not None:
+        check_whole("k", k)
     longest = len(prediction) if k is None else min(k, len(prediction))
     ngrams: list[NgramMatches] = []
     for n in range(1, longest + 1):

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from throughtime.cells.base import Ops, no_graph
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_whole
 from throughtime.kernels.softmax import IGNORED as IGNORED
 from throughtime.registry import Registry
 
@@ -90,8 +90,8 @@ class SoftmaxHead(Head):
         chunk: int | None = None,
     ) -> None:
         super().__init__()
-        if chunk is not None and chunk < 1:
-            raise InputError("chunk", f"is {chunk}, expected 1 or more")
+        if chunk is not None:
+            check_whole("chunk", chunk)
         if weight is None:
             bound = hidden_size**-0.5
             weight = nn.Parameter(torch.empty(vocabulary_size, hidden_size).uniform_(-bound, bound))

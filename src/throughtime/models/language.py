@@ -13,7 +13,7 @@ from torch.nn.functional import dropout, embedding
 from torch.nn.utils.rnn import pad_sequence
 
 from throughtime.cells.base import Cell, Ops, State
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_whole
 from throughtime.interrupt import check_interrupt
 from throughtime.layers.embedding import OneHotEmbedding
 from throughtime.layers.layer import build_cell, check_probability, embedding_dropout, variational_dropout
@@ -81,8 +81,7 @@ class RecurrentLanguageModel(nn.Module):
         initial: str = "zero",
     ) -> None:
         super().__init__()
-        if num_layers < 1:
-            raise InputError("num_layers", f"is {num_layers}, expected 1 or more")
+        check_whole("num_layers", num_layers)
         if embedding == "one-hot":
             if tied:
                 raise InputError("tied", "needs a learned embedding, whose weights it shares; set tied=false")

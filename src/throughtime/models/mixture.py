@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from throughtime.cells.base import Ops
-from throughtime.errors import InputError
+from throughtime.errors import check_whole
 from throughtime.layers.layer import check_probability, variational_dropout
 from throughtime.models.chunked_loss import smoothed_surprisal, surprisals
 from throughtime.models.heads import Head, SoftmaxHead, flatten_rows, log_softmax, logits
@@ -42,8 +42,7 @@ class MixtureHead(Head):
         chunk: int | None = None,
     ) -> None:
         super().__init__()
-        if experts < 1:
-            raise InputError("experts", f"is {experts}, expected 1 or more")
+        check_whole("experts", experts)
         self.shares = nn.Linear(hidden_size, experts, bias=False)
         self.states = nn.Linear(hidden_size, experts * width)
         self.softmax = SoftmaxHead(width, vocabulary_size, weight=weight, chunk=chunk)

@@ -17,7 +17,8 @@ from torch import Tensor
 from torch.nn.utils import get_total_norm
 
 from throughtime.cells.base import State
-from throughtime.errors import InputError, ThroughtimeError
+from throughtime.errors import InputError, ThroughtimeError, check_number, check_whole
+from throughtime.layers.layer import check_probability
 from throughtime.models.language import NOTHING, RecurrentLanguageModel
 
 STEPS = 512
@@ -106,10 +107,8 @@ class NeuralCache(StreamScorer):
     """
 
     def __init__(self, window: int = 500, theta: float = 0.3, share: float = 0.1) -> None:
-        if window < 1:
-            raise InputError("window", f"is {window}, expected 1 token or more")
-        if not 0 <= share < 1:
-            raise InputError("share", f"is {share}, expected a number in [0, 1)")
+        check_whole("window", window)
+        check_probability("share", share)
         if not math.isfinite(theta):
             raise InputError("theta", f"is {theta}, expected a finite number")
         self.window, self.theta, self.share = window, theta, share
@@ -175,14 +174,10 @@ class DynamicEvaluation(StreamScorer):
         cache: NeuralCache | None = None,
         scales: list[Tensor] | None = None,
     ) -> None:
-        if not (rate >= 0 and math.isfinite(rate)):
-            raise InputError("rate", f"is {rate}, expected 0 or more")
-        if not 0 <= decay <= 1:
-            raise InputError("decay", f"is {decay}, expected a number in [0, 1]")
-        if steps < 1:
-            raise InputError("steps", f"is {steps}, expected 1 or more")
-        if not clip > 0:
-            raise InputError("clip", f"is {clip}, expected a number above 0")
+        check_number("rate", rate)
+        check_number("decay", decay, 0, 1)
+        check_whole("steps", steps)
+        check_number("clip", clip, above=True)
         self.rate, self.decay, self.steps, self.clip, self.cache = rate, decay, steps, clip, cache
         self.scales = scales
         self._model: RecurrentLanguageModel | None = None

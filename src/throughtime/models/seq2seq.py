@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from throughtime.cells.base import GraphState, Ops, State, no_graph
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_number
 from throughtime.layers.layer import Layer, check_probability
 from throughtime.layers.stack import Stack
 from throughtime.models.heads import Head
@@ -145,8 +145,7 @@ class EncoderDecoder(nn.Module):
         checked, so that the host does not wait for the device.
         """
         if not isinstance(ratio, Tensor):
-            if not 0 <= ratio <= 1:
-                raise InputError("teacher forcing ratio", f"is {ratio}, expected a number from 0 to 1")
+            check_number("teacher forcing ratio", ratio, 0, 1)
             if ratio == 1:
                 return self(source, lengths, inputs)  # type: ignore[no-any-return]
         state, memory = self.encode(source, lengths)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_whole
 from throughtime.ngram.lookup import MISSING as MISSING
 from throughtime.ngram.lookup import Ints as Ints
 from throughtime.ngram.lookup import SortedKeys
@@ -147,6 +147,8 @@ class NgramCounts:
         never: Sequence[int] = (),
     ) -> NgramCounts:
         """Count the n-grams of sentences; none crosses from one sentence into the next."""
+        if not all(hasattr(sentence, "__len__") for sentence in sentences):
+            raise InputError("sentences", "are one list of ids; give a list of sentences, each a list of ids")
         lengths = np.fromiter((len(sentence) for sentence in sentences), np.int64, len(sentences))
         # No dtype is given here: an array of integers would silently round fractions.
         ids = np.array(list(itertools.chain.from_iterable(sentences)) or np.empty(0, np.int64))
@@ -158,8 +160,7 @@ class NgramCounts:
         cls, ids: Ints, starts: Ints, order: int, vocabulary_size: int, never: Sequence[int] = ()
     ) -> NgramCounts:
         """Count one array of ids in which a sentence begins at each of `starts`."""
-        if order < 1:
-            raise InputError("order", f"is {order}, expected 1 or more")
+        check_whole("order", order)
         if not len(ids):
             raise InputError("the training text", "has no tokens to count")
         ids = check_ids(ids, vocabulary_size)
@@ -242,8 +243,7 @@ def check_ids(ids: npt.ArrayLike, vocabulary_size: int) -> Ints:
     Traceback (most recent call last):
     throughtime.errors.InputError: ids: hold 5, outside a vocabulary of 0 to 1
     """
-    if vocabulary_size < 1:
-        raise InputError("vocabulary_size", f"is {vocabulary_size}, expected 1 or more")
+    check_whole("vocabulary_size", vocabulary_size)
     found = np.asarray(ids)
     if len(found) and found.dtype.kind not in "iu":
         raise InputError("ids", f"are {found.dtype}, expected whole numbers")

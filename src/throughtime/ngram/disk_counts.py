@@ -16,7 +16,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_whole
 from throughtime.ngram.counts import MISSING, Ints, NgramCounts, NgramLevel, check_ids, find_unique
 
 BYTES_PER_POSITION = 100
@@ -56,8 +56,7 @@ def count_on_disk(
 
     If they are `joined`, the sentences are parts of one.
     """
-    if order < 1:
-        raise InputError("order", f"is {order}, expected 1 or more")
+    check_whole("order", order)
     folder.mkdir()
     positions = max(memory // BYTES_PER_POSITION, 2)
     text = _Text(folder, vocabulary_size, positions)

@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_whole
 from throughtime.ngram.counts import MISSING, Floats, Ints, NgramCounts, check_ids
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.smoothing import RelativeFrequency, Smoothing
@@ -81,8 +81,7 @@ class MarkovChain:
         smoothing: Smoothing | None = None,
     ) -> MarkovChain:
         """Estimate a chain of order k; by relative frequency unless another smoothing is given."""
-        if order < 1:
-            raise InputError("order", f"is {order}, expected 1 or more")
+        check_whole("order", order)
         counts = NgramCounts.of(sequences, order + 1, vocabulary_size)
         return cls(NgramModel(counts, smoothing or RelativeFrequency()))
 
@@ -108,8 +107,7 @@ class MarkovChain:
 
     def after(self, context: Sequence[int], steps: int) -> Floats:
         """P(x_{t + steps} | the words up to t) of every word, by dynamic programming. [V]"""
-        if steps < 1:
-            raise InputError("steps", f"is {steps}, expected 1 or more")
+        check_whole("steps", steps)
         belief = np.zeros(self.num_states)
         belief[self._state(context)] = 1.0
         for step in range(steps):
@@ -118,8 +116,7 @@ class MarkovChain:
 
     def most_likely(self, length: int, context: Sequence[int] = ()) -> tuple[list[int], float]:
         """The most likely next `length` words after a context, and their ln P, by the Viterbi algorithm."""
-        if length < 1:
-            raise InputError("length", f"is {length}, expected 1 or more")
+        check_whole("length", length)
         if length * self.num_states > MOST_POINTERS:
             most = MOST_POINTERS // self.num_states
             raise InputError("length", f"is {length:,}, at most {most:,} for {self.num_states:,} states")

@@ -10,14 +10,14 @@ one line in `SMOOTHINGS`, or an entry point of the group `throughtime.smoothings
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from inspect import signature
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_number
 from throughtime.ngram.counts import Floats, Ints, NgramCounts
 from throughtime.registry import Registry
 
@@ -102,8 +102,13 @@ class Laplace:
 
     def __post_init__(self) -> None:
         """Check that there are strengths and that none is negative."""
-        if not self.strengths or min(self.strengths) < 0:
-            raise InputError("strengths", f"is {list(self.strengths)}, expected numbers of 0 or more")
+        given: Any = self.strengths
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise InputError("strengths", f"is {given!r}, expected a list of numbers of 0 or more")
+        strengths = tuple(check_number("strengths", strength) for strength in given)
+        if not strengths:
+            raise InputError("strengths", "is empty, expected numbers of 0 or more")
+        object.__setattr__(self, "strengths", strengths)
 
     def fit(self, counts: NgramCounts) -> Interpolation:
         """Add e_n pseudo-counts, in proportion to the probabilities after the shorter context."""
@@ -231,11 +236,11 @@ SMOOTHINGS = Registry[Callable[..., Smoothing]](
 )
 
 
-def build_smoothing(name: str, strengths: Sequence[float] = ()) -> Smoothing:
+def build_smoothing(name: str, strengths: Iterable[float] = ()) -> Smoothing:
     """Build the smoothing of this name; only some smoothings take `strengths`."""
     kind = SMOOTHINGS[name]
-    if not strengths:
+    if isinstance(strengths, list | tuple) and not strengths:
         return kind()
     if "strengths" not in signature(kind).parameters:
         raise InputError("strengths", f"is not an option of {name} smoothing; leave it out")
-    return kind(strengths=tuple(strengths))
+    return kind(strengths=strengths)

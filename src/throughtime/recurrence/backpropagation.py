@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from throughtime.cells.base import Cell, State
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_number, check_whole
 from throughtime.recurrence.backend import Result, first_order
 from throughtime.recurrence.scan import check_carry, check_lengths, check_state, scan
 
@@ -34,8 +35,7 @@ class Truncated:
 
     def __post_init__(self) -> None:
         """Check the values."""
-        if self.tau < 1:
-            raise InputError("tau", f"is {self.tau}, expected 1 or more")
+        check_whole("tau", self.tau)
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,18 @@ class Randomised:
     `pi` is one number, or one per step.
     """
 
-    pi: float | Sequence[float]
+    pi: float | Sequence[float] | np.ndarray[Any, Any] | Tensor
     seed: int = 0
 
     def __post_init__(self) -> None:
         """Check the values."""
-        for value in self.pi if isinstance(self.pi, Sequence) else (self.pi,):
-            if not 0 < value <= 1:
-                raise InputError("pi", f"is {value}, expected more than 0 and at most 1")
+        pi: Any = self.pi.tolist() if isinstance(self.pi, Tensor | np.ndarray) else self.pi
+        several = isinstance(pi, Sequence) and not isinstance(pi, str)
+        values = tuple(check_number("pi", value, 0, 1, above=True) for value in (pi if several else (pi,)))
+        if not values:
+            raise InputError("pi", "is empty, expected one number or one per step")
+        object.__setattr__(self, "pi", values if several else values[0])
+        check_whole("seed", self.seed, -(2**63), 2**64 - 1)
 
     def generator(self) -> torch.Generator:
         """Return a random generator that starts at the seed."""
@@ -92,6 +96,8 @@ def carries(
     >>> carries(Randomised(0.5), steps=6, batch=2).unique().tolist()
     [0.0, 2.0]
     """
+    check_whole("steps", steps, 0)
+    check_whole("batch", batch, 0)
     match strategy:
         case Full():
             return None
@@ -104,6 +110,8 @@ def carries(
             drawn = torch.rand(steps, batch, dtype=torch.float64, generator=generator or strategy.generator())
             # Drawn on the CPU and in float64, so that a seed means the same everywhere.
             return torch.where(drawn < pi, 1 / pi, 0.0).to(device=device, dtype=dtype)
+        case _:
+            raise InputError("strategy", f"is {strategy!r}, expected Full, Truncated or Randomised")
 
 
 def scan_sliding(run: Callable[..., Result], x: Tensor, state: State, tau: int) -> Result:
@@ -120,8 +128,7 @@ def scan_sliding(run: Callable[..., Result], x: Tensor, state: State, tau: int) 
     >>> torch.allclose(outputs, scan(cell, x).outputs, atol=1e-6)
     True
     """
-    if tau < 1:
-        raise InputError("tau", f"is {tau}, expected 1 or more")
+    check_whole("tau", tau)
     steps, rows = x.shape[:2]
     tau = min(tau, steps)
     entering = [state]
@@ -162,8 +169,8 @@ def scan_in_chunks(
     >>> torch.allclose(y, scan(cell, x).outputs, atol=1e-6)
     True
     """
-    if chunk is not None and chunk < 1:
-        raise InputError("chunk", f"is {chunk}, expected 1 step or more")
+    if chunk is not None:
+        check_whole("chunk", chunk)
     steps = x.shape[0]
     chunk = chunk or math.isqrt(steps) + 1
     if steps <= chunk:

@@ -201,11 +201,11 @@ def check_sampling(
     temperature: float, top_k: int | None, top_p: float | None, num_return_sequences: int = 1
 ) -> None:
     """Refuse options of sampling that are out of range."""
-    try:
-        check_number("temperature", temperature, 0, above=True)
-    except InputError as error:
-        hint = "use greedy search for the likeliest tokens"
-        raise InputError("temperature", f"{error.problem}; {hint}") from None
+    if temperature == 0:
+        raise InputError(
+            "temperature", "is 0, expected a number above 0; use greedy search for the likeliest"
+        )
+    check_number("temperature", temperature, above=True)
     if top_k is not None:
         check_whole("top_k", top_k)
     if top_p is not None:

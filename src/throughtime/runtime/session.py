@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypedDict, cast
 
 from numpy.typing import NDArray
 
-from throughtime.errors import InputError, ThroughtimeError, import_optional
+from throughtime.errors import InputError, ThroughtimeError, check_whole, import_optional
 from throughtime.files import read_json
 from throughtime.manifest import check_files, check_sums
 from throughtime.model import TaskModel
@@ -105,8 +105,8 @@ class ExportFolder:
         for name in values["parts"].values():
             if Path(name).name != name or Path(name).suffix != ".onnx":
                 raise InputError(str(where), f"names the part {name!r}, expected an .onnx file of its folder")
-        if threads is not None and threads < 1:
-            raise InputError("threads", f"is {threads}, expected 1 or more")
+        if threads is not None:
+            check_whole("threads", threads)
         return cls(folder, cast("ExportValues", values), threads)
 
     @property

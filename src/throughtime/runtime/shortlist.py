@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_whole
 
 Ids = NDArray[np.int64]
 
@@ -79,8 +79,7 @@ def choose_count(
     if asked is None:
         default = shortlist is not None and worthwhile and target_size >= LEAST_VOCABULARY
         return DEFAULT_CANDIDATES if default else 0
-    if not 0 <= asked <= MOST_CANDIDATES:
-        raise InputError("shortlist", f"is {asked}, expected 0 (the whole vocabulary) to {MOST_CANDIDATES}")
+    check_whole("shortlist", asked, 0, MOST_CANDIDATES)
     if asked and shortlist is None:
         raise InputError(
             "shortlist", f"is {asked}, but this model has none; call build_shortlist(), or set it to 0"

@@ -8,10 +8,10 @@ from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_whole, suggest
 from throughtime.runtime.checks import Size
 from throughtime.runtime.draws import Draws
-from throughtime.runtime.search import ArraySampling, Finished, choose_search
+from throughtime.runtime.search import MAX_TEXTS, ArraySampling, Finished, WritingOptions, choose_search
 
 Array = NDArray[Any]
 Step = Callable[[Array | None], Array]
@@ -59,11 +59,11 @@ class Writing(NamedTuple):
             )
         cap = int(defaults.get("max_new_tokens", 100)) if max_new_tokens is None else max_new_tokens
         each, seed = chosen.pop("num_return_sequences", 1), chosen.pop("seed", None)
-        for keyword, count in (("max_new_tokens", cap), ("num_return_sequences", each)):
-            if count < 1:
-                raise InputError(keyword, f"is {count}, expected 1 or more")
-        for keyword in chosen.keys() - {"temperature", "top_k", "top_p"}:
-            raise InputError(keyword, "is not an option of sampling, which takes temperature, top_k, top_p")
+        check_whole("max_new_tokens", cap)
+        check_whole("num_return_sequences", each, 1, MAX_TEXTS)
+        for keyword in [keyword for keyword in chosen if keyword not in ("temperature", "top_k", "top_p")]:
+            takes = "is not an option of sampling, which takes temperature, top_k, top_p"
+            raise InputError(keyword, takes + suggest(keyword, WritingOptions.__annotations__))
         return cls(cap, each, seed, ArraySampling(**chosen) if name == "sampling" else None)
 
     def write(self, step: Step, number: int, end_id: int | None) -> list[Finished]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from throughtime.errors import InputError
+from throughtime.errors import check_whole
 from throughtime.kernels.beam import BeamOptions, BeamStep, Reach
 from throughtime.runtime.search import check_beam
 from throughtime.search.candidates import BeamRows, Candidates, Pruning, best_candidates, prune_by_hypothesis
@@ -80,8 +80,8 @@ class Beam:
         prune: Pruning | None = None,
     ) -> None:
         check_beam(num_beams, length_penalty, num_return_sequences)
-        if max_length is not None and max_length < 1:
-            raise InputError("max_length", f"is {max_length}, expected 1 or more")
+        if max_length is not None:
+            check_whole("max_length", max_length)
         self.end_id, self.width, self.n_best = end_id, num_beams, num_return_sequences
         self.length_penalty, self.max_length = length_penalty, max_length
         self.prune, self.eager = prune if limit is None else prune_by_hypothesis(limit), eager

@@ -131,8 +131,7 @@ class DiverseBeam(Beam):
             group = one.path[0] % self.groups if one.path else 0  # the first row belongs to the group
             kept[group] += 1
             (chosen if kept[group] <= self.n_best else others).append(one)
-        missing = max(0, (self.returned or 0) - len(chosen))
-        return rank_results((*chosen, *others[:missing]))[: self.returned]
+        return rank_results((*chosen, *others)[: self.returned or len(chosen)])
 
 
 class StochasticBeam(Beam):

@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
-from throughtime.errors import InputError
+from throughtime.errors import check_number
 from throughtime.search.generate import Hypotheses
 
 COLUMNS = 128  # of `highest`
@@ -22,7 +22,7 @@ whole candidates: both [sentences, candidates], -inf where there is none."""
 
 def prune_by_hypothesis(limit: float) -> Pruning:
     """Keep the candidates whose total probability is at most `limit` below that of the best one."""
-    _check_limit(limit)
+    check_number("limit", limit, 0, 1)
     return lambda gained, total: _is_within(limit, total)
 
 
@@ -33,13 +33,8 @@ def prune_by_token(limit: float) -> Pruning:
     >>> prune_by_token(0.2)(newest, newest).tolist()
     [[True, True, False]]
     """
-    _check_limit(limit)
+    check_number("limit", limit, 0, 1)
     return lambda gained, total: _is_within(limit, gained.masked_fill(total == -torch.inf, -torch.inf))
-
-
-def _check_limit(limit: float) -> None:
-    if not 0 <= limit <= 1:
-        raise InputError("limit", f"is {limit}, expected a probability from 0 (the best only) to 1 (all)")
 
 
 def _is_within(limit: float, log_p: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_whole
 from throughtime.search.generate import Constraint, Hypotheses
 
 if TYPE_CHECKING:
@@ -70,8 +70,7 @@ def no_repeated_ngram(n: int) -> Constraint:
     >>> no_repeated_ngram(2)(torch.zeros(1, 3), one).tolist()    # it has the bigram 0 1
     [[0.0, -inf, 0.0]]
     """
-    if n < 1:
-        raise InputError("no_repeat_ngram", f"is {n}, expected 1 or more")
+    check_whole("no_repeat_ngram", n)
 
     def constraint(log_probs: Tensor, hypotheses: Hypotheses) -> Tensor:
         tokens = hypotheses.tokens

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from throughtime.errors import InputError, ThroughtimeWarning
+from throughtime.errors import InputError, ThroughtimeWarning, check_whole
 from throughtime.interrupt import check_interrupt
 from throughtime.search.beam import Beam
 from throughtime.search.constraints import forced_prefix
@@ -69,8 +69,7 @@ def exact(
     unresolved. `at_once` prefixes of a sentence are continued in one step of the model.
     """
     for name, value in [("max_new_tokens", max_new_tokens), ("budget", budget), ("at_once", at_once)]:
-        if value < 1:
-            raise InputError(name, f"is {value}, expected 1 or more")
+        check_whole(name, value)
     if first is None:
         first = [IMPOSSIBLE] * len(prompts)
     if len(first) != len(prompts):

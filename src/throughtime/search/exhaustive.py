@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_whole
 from throughtime.runtime.search import check_beam
 from throughtime.search.beam import normalise_score
 from throughtime.search.exact import ExactResult
@@ -35,10 +35,9 @@ class Exhaustive:
         length_penalty: LengthPenalty = 0.75,
         num_return_sequences: NumReturnSequences = 1,
     ) -> None:
-        if max_length is None or max_length < 1:
-            raise InputError("max_length", f"is {max_length}, expected 1 or more")
         check_beam(max(1, num_return_sequences), length_penalty, num_return_sequences)
-        self.end_id, self.max_length, self.n_best = end_id, max_length, num_return_sequences
+        self.max_length = check_whole("max_length", max_length)
+        self.end_id, self.n_best = end_id, num_return_sequences
         self.length_penalty = length_penalty
 
     def begin(self, batch: int, device: torch.device) -> Hypotheses:
@@ -112,8 +111,7 @@ class SearchCosts:
     def __post_init__(self) -> None:
         """Refuse sizes below 1."""
         for name, value in vars(self).items():
-            if value < 1:
-                raise InputError(name, f"is {value}, expected 1 or more")
+            check_whole(name, value)
 
     @property
     def greedy(self) -> int:

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol, Self
 import torch
 from torch import Tensor
 
-from throughtime.errors import DamagedModelError, InputError
+from throughtime.errors import DamagedModelError, check_whole
 from throughtime.interrupt import check_interrupt
 from throughtime.runtime.search import Finished as Finished
 
@@ -254,8 +254,7 @@ def moments(
     With `newest_only` hypotheses keep only their newest token, so that memory does not grow with the text;
     constraints that look back then see one token.
     """
-    if max_new_tokens < 1:
-        raise InputError("max_new_tokens", f"is {max_new_tokens}, expected 1 or more")
+    check_whole("max_new_tokens", max_new_tokens)
     if not prompts:
         return
     last, state, memory = model.start(prompts)

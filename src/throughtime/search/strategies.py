@@ -8,7 +8,7 @@ keyword that is annotated `Annotated[type, "help"]`. Another package adds one wi
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import UnionType
@@ -133,7 +133,7 @@ def build_strategy(
     count = 1 if COUNT in known else check_whole(COUNT, options.pop(COUNT, 1))
     for option in options:
         if option not in known:
-            raise InputError(option, f"is not an option of {name} search, {_hint(option, known)}")
+            raise InputError(option, f"is not an option of {name} search, {describe_options(option, known)}")
     values = {option: known[option].read(value) for option, value in options.items()}
     for option in (COUNT, "num_beams") if "num_beams" in known else ():
         if values.get(option) is not None:
@@ -146,7 +146,7 @@ def build_strategy(
     return strategy
 
 
-def _hint(option: str, known: Mapping[str, Option]) -> str:
+def describe_options(option: str, known: Iterable[str]) -> str:
     """What a strategy takes instead of an option, or which strategies have it."""
     takes = f"which takes {', '.join(sorted(known))}" if known else "which takes none"
     if option in STRATEGIES:
@@ -154,8 +154,5 @@ def _hint(option: str, known: Mapping[str, Option]) -> str:
     if near := suggest(option, known):
         return f"{takes}{near}"
     others = [name for name in STRATEGIES.own if option in strategy_options(name)]
-    return (
-        f"{takes}; {' and '.join(others)} search {'have' if len(others) > 1 else 'has'} it"
-        if others
-        else takes
-    )
+    has = f"; {' and '.join(others)} search {'have' if len(others) > 1 else 'has'} it"
+    return takes + has if others else takes

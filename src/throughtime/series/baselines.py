@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from throughtime.data.panel import Panel
-from throughtime.errors import InputError, unknown
+from throughtime.errors import InputError, check_whole, unknown
 from throughtime.results import Forecast
 from throughtime.series.protocol import ForecastModel, ForecastQuery
 
@@ -132,8 +132,8 @@ class Baseline(ForecastModel):
     def __init__(self, name: str, season: int | None = None) -> None:
         if name not in BASELINES:
             raise unknown("baseline", name, BASELINES)
-        if season is not None and season < 1:
-            raise InputError("season", f"is {season}, expected at least 1 row")
+        if season is not None:
+            check_whole("season", season)
         self.name, self.season = name, season
 
     def answer(self, query: ForecastQuery) -> list[Forecast]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.data.panel import Panel, Series
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_whole
 from throughtime.metrics.forecast import seasonal_scale
 from throughtime.results import Forecast
 from throughtime.series.protocol import ForecastModel
@@ -40,8 +40,7 @@ class Rolling:
     def __post_init__(self) -> None:
         """Refuse sizes below 1."""
         for name, value in asdict(self).items():
-            if value < 1:
-                raise InputError(name, f"is {value}, expected at least 1")
+            check_whole(name, value)
 
     @property
     def cuts(self) -> list[int]:

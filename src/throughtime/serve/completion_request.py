@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, NoReturn
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from throughtime.serve.cost import MOST_BEAMS, MOST_CHOICES, Cost, count_hypotheses
 from throughtime.serve.requests import (
+    Fields,
     Options,
     RefusalError,
     SearchRequest,
@@ -23,7 +24,7 @@ MOST_LIKELY, MOST_STOPS, STOP_LENGTH = 5, 4, 200
 Ids = Annotated[list[int], Field(min_length=1, fail_fast=True)]
 
 
-class StreamOptions(BaseModel):
+class StreamOptions(Fields):
     """What a stream reports at its end."""
 
     include_usage: bool = False
@@ -55,6 +56,7 @@ class CompletionRequest(SearchRequest):
     frequency_penalty: float | None = None
     presence_penalty: float | None = None
     logit_bias: dict[str, Any] | None = None
+    user: Text | None = None  # OpenAI's name of the end user, which changes no answer
 
     @property
     def prompts(self) -> list[str | list[int]]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from throughtime.data.panel import YEARS, Panel, Series, Times, make_regular
@@ -23,7 +23,7 @@ from throughtime.series.protocol import ForecastModel
 from throughtime.serve.bodies import answer, body_schema, read_body
 from throughtime.serve.cost import Cost
 from throughtime.serve.models import Served
-from throughtime.serve.requests import RefusalError, Text, check_cost, check_limit
+from throughtime.serve.requests import Fields, RefusalError, Text, check_cost, check_limit
 from throughtime.serve.service import admit
 from throughtime.tasks.forecast.network import RecursiveForecaster
 from throughtime.text.texts import LARGEST
@@ -38,7 +38,7 @@ Level = Annotated[float, Field(json_schema_extra={"minimum": 1, "exclusiveMaximu
 Place = Annotated[int, Field(ge=-FARTHEST, le=FARTHEST)]
 
 
-class SeriesRequest(BaseModel):
+class SeriesRequest(Fields):
     """One series: values, null where one is missing, at their times (dates in ISO format, or numbers)."""
 
     unique_id: Text = "series"
@@ -48,7 +48,7 @@ class SeriesRequest(BaseModel):
     ) = None
 
 
-class ForecastRequest(BaseModel):
+class ForecastRequest(Fields):
     """Series to forecast, the number of rows `h`, and the levels of intervals in per cent.
 
     Dates that are not in ISO format are read in `date_format`, or in the only order of day, month and year

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from throughtime.data.readers.panel import read_series_panel
@@ -17,7 +17,7 @@ from throughtime.inspection.translation import attention_view, beam_tree
 from throughtime.series.history import last_rows
 from throughtime.serve.bodies import answer, body_schema, read_body
 from throughtime.serve.cost import MOST_BEAMS
-from throughtime.serve.requests import RefusalError, Text, TextsRequest
+from throughtime.serve.requests import Fields, RefusalError, Text, TextsRequest
 from throughtime.serve.service import admit, ask
 from throughtime.serve.translation import MOST_ALTERNATIVES, diverse_options
 
@@ -71,7 +71,7 @@ class NextRequest(TextRequest):
     k: int = Field(10, ge=1, le=50)
 
 
-class HistoryRequest(BaseModel):
+class HistoryRequest(Fields):
     """A forecaster, and the number of last rows of its training data to return."""
 
     model: str | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -82,6 +82,11 @@ class ComposeRequest(SearchRequest):
     max_new_tokens: int | None = Field(None, ge=1)
     seed: int | None = Field(None, ge=0, lt=2**31)
 
+    @classmethod
+    def choose_search(cls, values: Mapping[str, Any]) -> Any:
+        """A number of beams asks for beam search, as in Python."""
+        return values.get("search") or ("beam" if values.get("num_beams") is not None else None)
+
 
 class Results(BaseModel):
     """One result for each text, in their order, and the name of the model.
@@ -149,7 +154,8 @@ async def compose(request: Request) -> Response:
     declared = set(ComposeRequest.model_fields) - {"label", "vector", "model", "search"}
     options = asked.search_options(**asked.model_dump(include=declared, exclude_unset=True))
     if asked.temperature == 0 and asked.search is None:
-        options |= {"greedy": True, "temperature": None, "top_p": None}
+        drawing = ("temperature", "top_k", "top_p", "seed")  # without effect on the likeliest token
+        options = {name: value for name, value in options.items() if name not in drawing} | {"greedy": True}
     tokens = asked.max_new_tokens or int(composer.generation.get("max_new_tokens", 100))
     rows = 1 if asked.search is None and asked.num_beams is None else count_hypotheses(options)
     check_cost(Cost.of_writing(len(conditions), texts, tokens, rows), service.options)

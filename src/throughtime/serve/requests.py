@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import Request
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from starlette.responses import JSONResponse
 
-from throughtime.search.strategies import strategy_options
+from throughtime.search.strategies import STRATEGIES, describe_options, strategy_options
 from throughtime.serve.cost import MOST_OF_OPTION, Cost
 from throughtime.serve.keys import Keys
 
 CLIENT_LEFT = 499
-MOST_OPTIONS = 100
-"""Maximum fields besides the declared ones that are read as options of a search."""
+MAX_NAME = 80
+"""Maximum number of characters of a name that an error quotes, and of the value of an option."""
 KINDS = {
     401: "authentication_error",
     403: "permission_error",
@@ -158,34 +158,60 @@ Texts = Annotated[Text | TextList, BeforeValidator(_check_type)]
 """One text, or a list of them."""
 
 
-class TextsRequest(BaseModel):
+class Fields(BaseModel):
+    """The fields of a request. Others are refused, with the nearest name: a typo would change nothing."""
+
+    @classmethod
+    def additional_fields(cls, values: Mapping[str, Any]) -> Iterable[str]:
+        """The fields that a request with these values may have besides the declared ones."""
+        return ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown_fields(cls, values: Any) -> Any:
+        if isinstance(values, dict) and not values.keys() <= cls.model_fields.keys():
+            known = {*cls.model_fields, *cls.additional_fields(values)}
+            for name in [name[:MAX_NAME] for name in values if name not in known][:1]:
+                problem = f"is not a field of this request, {describe_options(name, known)}"
+                raise RefusalError(400, f"{name}: {problem}", param=name)
+        return values
+
+
+class TextsRequest(Fields):
     """Texts, and the model to use; by default the first of its task."""
 
     q: Texts
     model: Text | None = None
 
 
-class SearchRequest(BaseModel):
+class SearchRequest(Fields):
     """How to search for texts: `search` names a strategy, and its options are additional fields."""
 
     model_config = ConfigDict(extra="allow")
 
     search: Text | None = None
 
-    def search_options(self, **fields: Any) -> dict[str, Any]:
-        """Return the strategy and its options as keywords of Python, without those that are None.
+    @classmethod
+    def choose_search(cls, values: Mapping[str, Any]) -> Any:
+        """The search of a request with these values, None if all its options are declared fields."""
+        return values.get("search")
 
-        Without `search`, fields that are not declared are ignored: clients of other servers send some.
-        """
+    @classmethod
+    def additional_fields(cls, values: Mapping[str, Any]) -> Iterable[str]:
+        """The options of the search; an unknown search is refused later."""
+        search = cls.choose_search(values)
+        known = isinstance(search, str) and search in STRATEGIES
+        return strategy_options(search) if known else values if search else ()
+
+    def search_options(self, **fields: Any) -> dict[str, Any]:
+        """Return the strategy and its options as keywords of Python, without those that are None."""
         options = {name: value for name, value in fields.items() if value is not None}
+        for name, value in (self.model_extra or {}).items():
+            if isinstance(value, list | dict) or len(str(value)) > MAX_NAME:
+                raise RefusalError(400, f"{name[:MAX_NAME]}: is not a number, true or false, or a short text")
+            options[name] = value
         if self.search is None:
             return options
-        extra = self.model_extra or {}
-        check_limit("the number of options", len(extra), MOST_OPTIONS, status=413, param="search")
-        for name, value in extra.items():
-            if isinstance(value, list | dict) or len(str(value)) > 80:
-                raise RefusalError(400, f"{name[:80]}: is not a number, true or false, or a short text")
-            options[name] = value
         known = strategy_options(self.search)
         for name, most in MOST_OF_OPTION.items():
             if name in options and name in known:

@@ -20,6 +20,7 @@ from throughtime.serve.bodies import answer, body_schema, read_body
 from throughtime.serve.cost import MOST_BEAMS, Cost
 from throughtime.serve.models import Served
 from throughtime.serve.requests import (
+    Fields,
     RefusalError,
     SearchRequest,
     Text,
@@ -60,6 +61,11 @@ class TranslateRequest(SearchRequest):
     api_key: Text | None = None
     model: Text | None = None
 
+    @classmethod
+    def choose_search(cls, values: Mapping[str, Any]) -> Any:
+        """Beam search is the usual one, as in Python."""
+        return values.get("search") or "beam"
+
     def sentences(self, texts: Sequence[str]) -> list[str]:
         """Return the texts to translate; for an HTML page its sentences, without tags and code."""
         if self.format == "text":
@@ -67,7 +73,7 @@ class TranslateRequest(SearchRequest):
         return [" ".join(segment.text for segment in HtmlPage(text).segments) for text in texts]
 
 
-class DetectRequest(BaseModel):
+class DetectRequest(Fields):
     """A text in an unknown language; several are joined."""
 
     q: Texts

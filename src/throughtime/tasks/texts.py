@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_whole
 from throughtime.runtime.search import choose_search
 from throughtime.tasks.base import Predictor, Progress
 from throughtime.text.codec import Codec
 from throughtime.text.input_warnings import ReadsTexts
+from throughtime.text.texts import check_text, check_texts
 
 if TYPE_CHECKING:
     from throughtime.folder import ModelFolder
@@ -161,9 +162,12 @@ class DecodingConstraints:
 
     def __post_init__(self) -> None:
         """Take a text as one word; refuse blank words, which would still change the results."""
-        for name in ("forbidden", "required"):
-            words = getattr(self, name)
-            object.__setattr__(self, name, (words,) if isinstance(words, str) else tuple(words))
+        for name, option in (("forbidden", "forbid"), ("required", "require")):
+            object.__setattr__(self, name, tuple(check_texts(getattr(self, name), option)))
+        check_text(self.prefix, "prefix")
+        check_whole("min_length", self.min_length, 0)
+        if self.no_repeated_ngram is not None:
+            check_whole("no_repeat_ngram", self.no_repeated_ngram)
         for option, word in self._words:
             if not word.strip():
                 raise InputError(option, "is empty; give a word, or leave it out")

@@ -14,6 +14,7 @@ from throughtime.errors import InputError
 from throughtime.files import read_json, whole_file
 from throughtime.text.input_warnings import InputWarnings, TokenizerCoverage, blank
 from throughtime.text.subword import SUBWORDS, SubwordTokenizer, read_definition, tokenizer_file
+from throughtime.text.texts import check_text
 from throughtime.text.tokenizer import Tokenizer, check_normaliser
 from throughtime.text.tokenizer import tokenizer as build_tokenizer
 from throughtime.text.vocabulary import Vocabulary
@@ -86,7 +87,7 @@ class Codec:
         counts: Counter[str] = Counter()
         coverage = TokenizerCoverage(tokenizer, where)
         for text in texts:
-            counts.update(coverage.tokenize(text))
+            counts.update(coverage.tokenize(check_text(text, where)))
         notes = coverage.notes()  # refuses texts without tokens
         codec = cls(tokenizer, Vocabulary.from_counts(counts, min_freq, max_size, reserved))
         codec.notes = notes

@@ -89,7 +89,7 @@ class InputWarnings:
             names = [one if one.isprintable() else f"U+{ord(one):04X}" for one in dict.fromkeys(lost)]
             shown = " ".join(names[:SHOWN]) + (" ..." if len(names) > SHOWN else "")
             what = f"characters that {tokenizer_name(self.tokenizer)} drops"
-            yield "dropped", f"has {what}, so its score ignores them: {shown}"
+            yield "dropped", f"has {what}, so the model does not see them: {shown}"
 
     def _strange(self, text: str, tokens: list[str], lost: list[str]) -> tuple[str, str] | None:
         letters = count_scripts(text)
@@ -144,6 +144,9 @@ class InputWarnings:
 class ReadsTexts:
     """The base of models that read texts, trained or exported."""
 
+    reports_dropped = False
+    """Whether warnings name every character that the tokenizer drops, as for models of the text itself."""
+
     @property
     def _warnings(self) -> InputWarnings:
         """Finds texts unlike the training data; by default by the codec of the model."""
@@ -156,7 +159,8 @@ class ReadsTexts:
 
     def input_warnings(self, texts: str | Sequence[str], **options: Any) -> dict[str, str]:
         """Return warnings about texts unlike the training data, by kind (see `InputWarnings.of`)."""
-        return self._warnings.of([self._read_part(text) for text in check_texts(texts)], **options)
+        how = {"dropped": self.reports_dropped} | options
+        return self._warnings.of([self._read_part(text) for text in check_texts(texts)], **how)
 
 
 def _sentence(problems: list[tuple[int, str]], alone: bool) -> str:

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from throughtime.errors import InputError
+
 Ids = npt.NDArray[np.int32]
 Counts = npt.NDArray[np.int64]
 
@@ -128,20 +130,26 @@ def zipf_fit(counts: Counts, ranks: tuple[int, int] = ZIPF_RANKS) -> ZipfFit | N
     return ZipfFit(float(-slope), float(np.exp(intercept)))
 
 
-def surprisal(counts: Counts) -> npt.NDArray[np.float64]:
-    """The surprisal -ln p of each type, in nats."""
-    return np.asarray(np.log(counts.sum()) - np.log(counts))
+def surprisal(counts: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """The surprisal -ln p of each type, in nats; that of a type with count 0 is infinite."""
+    checked = np.asarray(counts)
+    if checked.ndim != 1 or (checked.size and checked.dtype.kind not in "iuf"):
+        raise InputError("counts", f"are {checked.dtype} of shape {checked.shape}, expected a row of numbers")
+    if not (np.isfinite(checked) & (checked >= 0)).all():
+        raise InputError("counts", "hold a number that is negative or not finite; give counts of 0 or more")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.log(checked.sum()) - np.log(checked), dtype=np.float64)
 
 
-def entropy(counts: Counts) -> float:
+def entropy(counts: npt.ArrayLike) -> float:
     """The mean surprisal of a token, in nats.
 
-    >>> round(bits(entropy(np.array([2, 2, 2, 2]))), 12)
+    >>> round(bits(entropy([2, 2, 2, 2, 0])), 12)
     2.0
     """
-    if counts.sum() == 0:
-        return 0.0
-    return float((counts / counts.sum()) @ surprisal(counts))
+    surprisals, checked = surprisal(counts), np.asarray(counts)
+    seen = checked > 0
+    return float(checked[seen] @ surprisals[seen] / max(checked.sum(), 1e-300))
 
 
 def bits(nats: float) -> float:

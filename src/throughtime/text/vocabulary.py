@@ -13,7 +13,7 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_whole
 from throughtime.files import whole_file
 
 # The names of the token of each role; the first one that is in a vocabulary has the role.
@@ -70,6 +70,8 @@ class Vocabulary:
             twice = next(token for token, count in Counter(self._tokens).items() if count > 1)
             raise InputError(f"token {twice!r}", "occurs twice in the vocabulary; list each token once")
         self.counts = None if counts is None else dict(counts)
+        if wrong := {*map(type, self._tokens)} - {str}:
+            raise InputError("vocabulary", f"has a token of type {wrong.pop().__name__}, expected texts")
         if "" in self._ids:
             raise InputError("vocabulary", "has an empty token; each token needs at least one character")
         self.reserved = frozenset(_ROLE_NAMES | set(reserved)).intersection(self._ids)
@@ -104,7 +106,8 @@ class Vocabulary:
         >>> list(Vocabulary.from_counts({"a": 1, "b": 2, "c": 1}, max_size=3))
         ['<unk>', 'b', 'a']
         """
-        if max_size is not None and max_size < len(reserved):
+        check_whole("min_freq", min_freq)
+        if max_size is not None and check_whole("max_size", max_size, 0) < len(reserved):
             raise InputError(
                 "max_size", f"is {max_size}, but there are {len(reserved)} reserved tokens; raise it"
             )

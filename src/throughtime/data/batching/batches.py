@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from throughtime.data.batching.batch import Batch as Batch
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_whole
 
 if TYPE_CHECKING:
     from throughtime.data.batching.shapes import PaddedShapes
@@ -90,9 +90,8 @@ class Batches(ABC, Generic[Plan, BatchType]):
     """
 
     def __init__(self, settings: Mapping[str, float | None], *, rank: int, world_size: int) -> None:
-        check_at_least("world_size", world_size, 1)
-        if not 0 <= rank < world_size:
-            raise InputError("rank", f"must be from 0 to {world_size - 1}, got {rank}")
+        check_whole("world_size", world_size)
+        check_whole("rank", rank, 0, world_size - 1)
         self.rank, self.world_size = rank, world_size
         self.epoch = 0
         self._settings = dict(settings)
@@ -187,15 +186,3 @@ class Batches(ABC, Generic[Plan, BatchType]):
     def _mine(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return a copy of the rows that belong to this rank."""
         return rows[self.rank :: self.world_size].copy()
-
-
-def check_at_least(name: str, value: Number, least: int) -> Number:
-    """Return `value`, or raise an error that names the option.
-
-    >>> check_at_least("batch_size", 0, 1)
-    Traceback (most recent call last):
-    throughtime.errors.InputError: batch_size: must be 1 or more, got 0
-    """
-    if value < least:
-        raise InputError(name, f"must be {least} or more, got {value}")
-    return value

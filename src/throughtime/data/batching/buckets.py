@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from throughtime.data.batching.batches import Batches, BatchType, check_at_least, draws, permutation, uniform
-from throughtime.errors import InputError
+from throughtime.data.batching.batches import Batches, BatchType, draws, permutation, uniform
+from throughtime.errors import InputError, check_number, check_whole
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +164,7 @@ class Buckets:
         if batch_size is None and max_tokens is None:
             raise InputError("batch_size", "is None, and so is max_tokens; give one of them")
         if batch_size is not None:
-            check_at_least("batch_size", batch_size, 1)
+            check_whole("batch_size", batch_size)
         if max_tokens is not None:
             self._check_longest(max_tokens)
         rows = np.arange(len(sources))
@@ -267,7 +267,7 @@ class ShuffledWindows(Batches[RaggedIds, BatchType]):
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
-        own = {"batch_size": check_at_least("batch_size", batch_size, 1), "seed": seed}
+        own = {"batch_size": check_whole("batch_size", batch_size), "seed": seed}
         super().__init__({**settings, **own}, rank=rank, world_size=world_size)
         self._batch_size, self._seed, self._shuffle = batch_size, seed, shuffle
 
@@ -315,7 +315,7 @@ class BucketedBatches(Batches[RaggedIds, BatchType]):
         if not len(sources):
             raise InputError(self.unit, "are empty; give at least one")
         self._buckets = Buckets(sources, targets, batch_size=batch_size, max_tokens=max_tokens)
-        self._seed, self._shuffle, self._jitter = seed, shuffle, check_at_least("jitter", jitter, 0)
+        self._seed, self._shuffle, self._jitter = seed, shuffle, check_number("jitter", jitter)
         own = {"batch_size": batch_size, "max_tokens": max_tokens, "jitter": jitter, "shuffle": shuffle}
         settings = {self.unit: len(sources), **about, **own, "seed": seed}
         super().__init__(settings, rank=rank, world_size=world_size)

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from throughtime.data.batching.batches import Batch, Batches, check_at_least
+from throughtime.data.batching.batches import Batch, Batches
 from throughtime.data.batching.buckets import BucketedBatches, BucketOptions, RaggedIds
 from throughtime.data.batching.chunks import (
     BatchChunk,
@@ -24,7 +24,7 @@ from throughtime.data.batching.chunks import (
 )
 from throughtime.data.batching.shapes import PaddedShapes
 from throughtime.data.records import Specials
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_whole
 
 
 def pad_or_truncate(ids: Sequence[int], length: int, pad_id: int = 0, eos_id: int | None = None) -> list[int]:
@@ -37,7 +37,7 @@ def pad_or_truncate(ids: Sequence[int], length: int, pad_id: int = 0, eos_id: in
     >>> pad_or_truncate([4, 12, 7, 5, 6, 8], 5, eos_id=3)
     [4, 12, 7, 5, 3]
     """
-    check_at_least("length", length, 1)
+    check_whole("length", length)
     end = [] if eos_id is None else [eos_id]
     row = [*ids[: length - len(end)], *end]
     return row + [pad_id] * (length - len(row))
@@ -191,7 +191,7 @@ def _side(
 ) -> tuple[RaggedIds, int]:
     """Return one side with its end tokens, and the number of sentences that were truncated."""
     ragged = rows if isinstance(rows, RaggedIds) else RaggedIds.of(rows)
-    room = None if max_length is None else check_at_least("max_length", max_length, 2) - (eos_id is not None)
+    room = None if max_length is None else check_whole("max_length", max_length, 2) - (eos_id is not None)
     cut = 0 if room is None else int((ragged.lengths > room).sum())
     if room is not None and cut:
         ragged = ragged.cut(room)

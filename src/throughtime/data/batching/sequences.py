@@ -24,7 +24,7 @@ from throughtime.data.batching.chunks import (
     take,
 )
 from throughtime.data.batching.shapes import PaddedShapes
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_number
 
 IGNORED = -100
 """The label of positions without a target, as in `models.heads`, which must not import batches."""
@@ -162,8 +162,7 @@ class MaskedBatches(BucketedBatches[MaskedBatch]):
         ask_all: bool = False,
         **options: Unpack[BucketOptions],
     ) -> None:
-        if not 0 < share <= 1:
-            raise InputError("mask_share", f"is {share}, expected more than 0 and at most 1")
+        check_number("mask_share", share, 0, 1, above=True)
         if not rows.lengths.all():
             raise InputError("sentences", "hold an empty one; leave it out, as `split_rows` does")
         self._rows, self._share, self._ask_all = rows, share, ask_all

@@ -13,10 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from throughtime.data.batching.batch import HEADER, Batch, Layout
-from throughtime.data.batching.batches import check_at_least
 from throughtime.data.batching.buckets import RaggedIds, ShuffledWindows, WindowOptions
 from throughtime.data.batching.shapes import PaddedShapes
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_whole
 
 Values = NDArray[np.floating[Any]]
 
@@ -76,7 +75,7 @@ class SeriesWindows:
 
 def _check_sizes(lookback: int, horizon: int, stride: int) -> None:
     for name, value in (("lookback", lookback), ("horizon", horizon), ("stride", stride)):
-        check_at_least(name, value, 1)
+        check_whole(name, value)
 
 
 def _as_series(values: ArrayLike) -> Values:

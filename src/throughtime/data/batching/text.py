@@ -15,14 +15,13 @@ from torch import Tensor
 from throughtime.data.batching.batches import (
     Batch,
     Batches,
-    check_at_least,
     draws,
     random_offset,
     real_positions,
     uniform,
 )
 from throughtime.data.batching.buckets import RaggedIds, ShuffledWindows, WindowOptions
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_whole
 
 Ids = ArrayLike | Sequence[int]
 
@@ -49,9 +48,11 @@ class Stream:
     """
 
     def __init__(self, ids: Ids, batch_size: int, num_steps: int, *, least: int) -> None:
-        self.batch_size = check_at_least("batch_size", batch_size, 1)
-        self.num_steps = check_at_least("num_steps", num_steps, 1)
+        self.batch_size = check_whole("batch_size", batch_size)
+        self.num_steps = check_whole("num_steps", num_steps)
         self._ids = np.asarray(ids)
+        if not self._ids.size:
+            raise InputError("ids", "are empty; give the ids of a text")
         if self._ids.ndim != 1 or self._ids.dtype.kind not in "iu":
             kind = f"{self._ids.ndim} axes of {self._ids.dtype}"
             raise InputError("ids", f"must be one row of whole numbers, got {kind}")
@@ -232,7 +233,7 @@ class OverlappingWindows(ShuffledWindows[LanguageBatch]):
         **options: Unpack[WindowOptions],
     ) -> None:
         self._stream = stream = Stream(ids, batch_size, num_steps, least=num_steps)
-        present = stream.spare // check_at_least("stride", stride, 1) + 1
+        present = stream.spare // check_whole("stride", stride) + 1
         windows = range(present) if windows is None else windows
         if not windows or min(windows) < 0 or max(windows) >= present:
             asked = f"{windows[0]} to {windows[-1]}" if windows else "none"

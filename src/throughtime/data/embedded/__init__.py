@@ -12,7 +12,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from throughtime.data.records import Line, Observation, Pair
-from throughtime.errors import InputError, unknown
+from throughtime.errors import check_whole, unknown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,8 +79,7 @@ def series(name: str, length: int = 1000, seed: int = 0) -> Values:
 
     if name not in SERIES:
         raise unknown("series", name, SERIES)
-    if length < 1:
-        raise InputError("length", f"is {length}, expected at least 1")
+    check_whole("length", length)
     curve = np.sin(0.01 * np.arange(1, length + 1)) if name == "sine" else np.linspace(0.0, 10.0, length)
     # numpy guarantees the numbers of RandomState, but not those of default_rng.
     noise: Values = np.random.RandomState(seed).standard_normal(length)

@@ -58,7 +58,7 @@ async function complete(model, framing, open, body, { pause }) {
     model: model.name,
     choices,
     usage: { prompt_tokens: read, completion_tokens: written, total_tokens: read + written },
-    ...warn(framing.codec, texts.map(([one]) => one), { numbers }),
+    ...warn(framing.codec, texts.map(([one]) => one), { numbers, dropped: true }),
   };
 }
 
@@ -209,6 +209,6 @@ function expect(model, framing, open, body) {
       probability: chances[id],
     }));
   const entropy = -chances.reduce((sum, p, id) => sum + (p > 0 ? p * (row[id] - all) : 0), 0) / Math.LN2;
-  const warnings = text ? warn(framing.codec, [text]) : {};
+  const warnings = text ? warn(framing.codec, [text], { dropped: true }) : {};
   return { model: model.name, read: read.slice(framing.numGiven), expected, entropy, ...warnings };
 }

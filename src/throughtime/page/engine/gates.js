@@ -30,7 +30,8 @@ export function openGates(model, codec, read) {
         throw new Problem(`layer: is ${number}, but the model has ${layers.length} layers, counted from 0`);
       }
       const names = layers.map(({ name, cell, order }) => ({ name, cell, units: order.length }));
-      const warnings = codec ? warn(codec, [text]) : {};
+      const dropped = model.about.abilities.includes("generate"); // a model of the text itself
+      const warnings = codec ? warn(codec, [text], { dropped }) : {};
       return { model: model.name, layers: names, layer: number, ...describe(layers[number], units), ...warnings };
     },
   };

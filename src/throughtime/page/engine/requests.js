@@ -1,5 +1,6 @@
 // Answers requests to the models of a file, with the paths and the JSON of the server.
 
+import { checkFields } from "./fields.js";
 import { decodeBase64, openModel, unpack } from "./model.js";
 import { Problem } from "./problem.js";
 import { openProducts } from "./products.js";
@@ -21,6 +22,7 @@ export async function openModels({ blocks, products = null, plain = false }) {
 /** The answer to one request; a sentence for the reader is thrown as a Problem. */
 export async function answer(models, path, body, context) {
   if (path === "models") return models.map((model) => model.about);
+  checkFields(path, body);
   const able = models.filter((model) => path in model.answers);
   // Of several translators, the one between the languages of the request.
   const fits = ({ about }) => about.source === body?.source && about.target === body?.target;

@@ -18,6 +18,9 @@ export function readSearch(body, search, counted, defaults) {
   const count = readNumber(body, counted, 1, 1, 16);
   if (search === "greedy") {
     if (count > 1) throw new Problem(`${counted}: is ${count}, but greedy search finds only 1`);
+    const names = ["num_beams", "length_penalty", "temperature", "top_k", "top_p", "seed"];
+    const strange = names.find((name) => (body[name] ?? null) !== null && !(name === "temperature" && body[name] === 0));
+    if (strange) throw new Problem(`${strange}: is not an option of greedy search, which takes none; sampling has it`);
     return { search, count, sampling: { temperature: 0, seed: 0 } };
   }
   if (search === "beam") {

@@ -9,7 +9,7 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.errors import InputError
+from throughtime.errors import check_whole
 from throughtime.interrupt import check_interrupt
 from throughtime.results import Classified, Progress
 from throughtime.runtime.checks import Size
@@ -40,8 +40,8 @@ class TextClassifier(ABC):
 
         For an empty text, these are the probabilities that the model gives without knowing the text.
         """
-        if k is not None and k < 1:
-            raise InputError("k", f"is {k}, expected 1 or more")
+        if k is not None:
+            check_whole("k", k)
         texts, names, answers = check_texts(texts), self.label_names, []
         for text, own in zip(texts, self.log_probs(texts, progress), strict=True):
             order = np.argsort(-own, kind="stable")[:k].tolist()

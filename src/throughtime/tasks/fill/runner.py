@@ -12,7 +12,7 @@ from typing import NamedTuple, TypedDict
 
 import numpy as np
 
-from throughtime.errors import InputError
+from throughtime.errors import check_whole
 from throughtime.interrupt import check_interrupt
 from throughtime.results import Filling, Progress, with_alternatives
 from throughtime.runtime.checks import Size
@@ -58,8 +58,7 @@ class BlankFiller(ABC):
         without a blank is refused.
         """
         for name, value in (("k", k), ("num_beams", num_beams)):
-            if value < 1:
-                raise InputError(name, f"is {value}, expected 1 or more")
+            check_whole(name, value)
         texts = check_texts(texts)
         blanks = [self._read(text) for text in texts if text.strip()]
         answers: list[Filling] = []

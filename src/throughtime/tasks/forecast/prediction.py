@@ -13,7 +13,7 @@ from torch import Tensor
 
 from throughtime.data.batching.series import PanelArrays, PanelBatch, PanelBatches, PanelWindows
 from throughtime.data.panel import Panel, Series, Times
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_whole
 from throughtime.interrupt import check_interrupt
 from throughtime.layers.devices import matmul_precision
 from throughtime.results import Forecast, Progress, format_times
@@ -86,8 +86,7 @@ def predict_panel(forecaster: SeriesForecaster, query: ForecastQuery) -> list[Fo
     """Forecast the next rows of each series of a panel."""
     panel, h, probabilities, paths = query.panel, query.h, query.probabilities, query.paths
     model, config = forecaster.model.eval(), forecaster.config
-    if not np.issubdtype(type(h), np.integer) or h < 1:
-        raise InputError("h", f"is {h!r}, expected a whole number of 1 or more")
+    check_whole("h", h)
     arrays, scales = forecaster.scaled_arrays(panel)
     columns = []
     for one in panel.series:

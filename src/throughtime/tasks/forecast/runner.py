@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_whole
 from throughtime.results import Forecast
 from throughtime.runtime.checks import Size
 from throughtime.runtime.draws import uniform, whole_seed
@@ -101,8 +101,7 @@ class SeriesForecasterRunner(ExportedModel):
         if data is None or isinstance(data, str):
             raise InputError("data", "needs the trained model; give values by name, or a list of History")
         h = self.settings["horizon"] if h is None else h
-        if not np.issubdtype(type(h), np.integer) or h < 1:
-            raise InputError("h", f"is {h!r}, expected a whole number of 1 or more")
+        check_whole("h", h)
         if not self.settings["recursive"] and h > self.settings["horizon"]:
             raise InputError(
                 "h", f"is {h}, but the model was trained for {self.settings['horizon']} rows at once"

@@ -47,6 +47,7 @@ class LanguageModel(TextWriter):
 
     generation_defaults = {"do_sample": True, "max_new_tokens": 100}  # noqa: RUF012 - never changed
     generation_type = WritingDefaults
+    reports_dropped = True
     model: ScoringModel
     assets: Framing
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from throughtime.cells import LSTM
 from throughtime.cells.base import scratch_, xavier_
-from throughtime.errors import InputError, ThroughtimeError
+from throughtime.errors import InputError, ThroughtimeError, check_whole
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
 from throughtime.models.language import NOTHING, RecurrentLanguageModel
@@ -206,8 +206,7 @@ class RecurrentLanguage(LanguageModel):
         from throughtime.metrics.likelihood import Likelihood
 
         ids = self.ids(dataset, split)
-        if not 0 <= warm_up < window:
-            raise InputError("warm_up", f"is {warm_up}, but a window has {window} tokens; give less")
+        check_whole("warm_up", warm_up, 0, check_whole("window", window) - 1)
         if len(ids) < warm_up + 2:
             raise InputError(f"{dataset.name}, split {split}", f"has no token after a warm-up of {warm_up}")
         self.model.eval()

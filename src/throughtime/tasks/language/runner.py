@@ -37,6 +37,7 @@ class LanguageModelRunner(TextRunner):
     """An exported language model: one graph that reads any number of tokens, starting from a state."""
 
     settings_type = LanguageSettings
+    reports_dropped = True
 
     def __init__(self, folder: ExportFolder) -> None:
         super().__init__(folder)

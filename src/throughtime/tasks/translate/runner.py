@@ -8,11 +8,11 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, check_whole, suggest
 from throughtime.results import Progress, Translation
 from throughtime.runtime.checks import Size
 from throughtime.runtime.runner import TextRunner, pad
-from throughtime.runtime.search import ArrayBeam, Finished, Likeliest, batches_by_length
+from throughtime.runtime.search import MAX_BEAMS, ArrayBeam, Finished, Likeliest, batches_by_length
 from throughtime.runtime.session import ExportedModel, ExportFolder
 from throughtime.runtime.shortlist import Shortlist, choose_count
 from throughtime.tasks.translate.texts import Codecs
@@ -86,17 +86,23 @@ class TranslatorRunner(TextRunner):
             raise InputError("greedy", "is a strategy of its own: search=greedy")
         constraints = {"prefix": prefix, "forbid": forbid, "require": require, "min_length": min_length}
         constraints |= {"no_repeat_ngram": no_repeat_ngram, "copy_unknown": copy_unknown, "align": align}
-        needed = [name for name, value in (constraints | search_options).items() if value]
+        needed = [name for name, value in constraints.items() if value]
+        needed += [name for name, value in search_options.items() if value is not None]
         if search not in ("beam", "greedy"):
             needed.insert(0, "search")
         if needed:
-            raise InputError(needed[0], "needs the trained model; an export has beam and greedy search only")
+            near = suggest(needed[0], {"num_beams", "num_return_sequences", "max_length"} - {*needed})
+            raise InputError(
+                needed[0], f"needs the trained model; an export has beam and greedy search only{near}"
+            )
         if search == "greedy":
             for name, value in (("num_beams", num_beams), ("length_penalty", length_penalty)):
                 if value is not None:
                     raise InputError(name, "is not an option of greedy search, which has none")
             num_beams, length_penalty = 1, 0.0
-        width = num_beams or max(self.generation["num_beams"], num_return_sequences)
+        count = check_whole("num_return_sequences", num_return_sequences, 1, MAX_BEAMS)
+        usual = max(int(self.generation["num_beams"]), count)
+        width = usual if num_beams is None else check_whole("num_beams", num_beams, 1, MAX_BEAMS)
         alpha = self.generation["length_penalty"] if length_penalty is None else length_penalty
         size = len(self.codecs.target.vocabulary)
         candidates = choose_count(shortlist, self.shortlist, size, worthwhile=True)

@@ -75,12 +75,14 @@ function listConditions({ name, settings: { labels, width } }, { label = null, v
 /** How to search: the fields of the request, and the model's defaults for what they leave open. */
 function chooseSearch(body, defaults) {
   const [named, beams] = [body.search ?? null, body.num_beams ?? null];
-  const greedy = body.greedy ?? (body.temperature === 0 && named === null ? true : null);
+  const cold = body.temperature === 0 && named === null; // then what draws has no effect
+  const greedy = body.greedy ?? (cold ? true : null);
   if (greedy && (named ?? beams) !== null) {
     const other = named !== null ? "search" : "num_beams";
     throw new Problem(`greedy: cannot be given together with ${other}; leave one of them out`);
   }
   const drawn = greedy === null ? (defaults.do_sample ?? true) : !greedy;
   const search = named ?? (beams !== null ? "beam" : drawn ? "sampling" : "greedy");
-  return readSearch(body, search, "num_return_sequences", defaults);
+  const asked = cold ? { ...body, top_k: null, top_p: null, seed: null } : body;
+  return readSearch(asked, search, "num_return_sequences", defaults);
 }

@@ -86,7 +86,7 @@ export class InputWarnings {
     const hex = (one) => `U+${one.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}`;
     const names = [...new Set(lost)].map((one) => (this.characters.isPrintable(one) ? one : hex(one)));
     const shown = names.slice(0, SHOWN).join(" ") + (names.length > SHOWN ? " ..." : "");
-    return ["dropped", `has characters that ${this.name} drops, so its score ignores them: ${shown}`];
+    return ["dropped", `has characters that ${this.name} drops, so the model does not see them: ${shown}`];
   }
 
   _strange(text, tokens, lost) {
