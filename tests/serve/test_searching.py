@@ -158,7 +158,7 @@ BODIES = {
         ("/v1/completions", {"diversity": 2.0}, ("diversity",)),
         ("/v1/completions", {"max_token": 2}, ("max_token", "'max_tokens'")),
         ("/v1/completions", {"search": "greedy", "num_beams": 4}, ("num_beams", "greedy")),
-        ("/v1/completions", {"search": "greedy", "temperature": 0.4}, ("temperature", "sampling")),
+        ("/v1/completions", {"search": "greedy", "temperature": 0.4}, ("temperature", "greedy")),
         ("/v1/completions", {"stream": True, "stream_options": {"usage": True}}, ("usage", "include_usage")),
         ("/detect", {"source": "en"}, ("source",)),
         ("/inspect/beam", {"num_beems": 2}, ("num_beems", "'num_beams'")),

@@ -26,9 +26,6 @@ STRAY = ("--label", "--data", "--out")
 _NUMBER = re.compile(r"-[0-9.]")
 _TABLE = re.compile(r"\{([\w.]+):(\w+)\}")
 """A table of names in a help text, imported only when the help is shown."""
-_TRUTH = ("true", "false")
-
-
 _VALUE_NAMES = {int: "N", float: "X", str: "TEXT", Path: "PATH"}
 
 
@@ -62,17 +59,15 @@ class Command(TyperCommand):
     def _suggest_options(self, wrong: str) -> list[str]:
         from throughtime.search.strategies import STRATEGIES, strategy_options
 
-        name = wrong.lstrip("-")
-        known = {one.lstrip("-"): one for param in self.params for one in param.opts if one.startswith("--")}
+        name, options = wrong.lstrip("-"), [one for param in self.params for one in param.opts]
+        known = {one.lstrip("-").replace("-", "_"): one for one in options if one.startswith("--")}
         if "search" in known and name in STRATEGIES:
             return [f"--search {name}"]
-        near = [known[one] for one in difflib.get_close_matches(name, known, cutoff=SIMILAR_OPTION)]
+        near = difflib.get_close_matches(name.replace("-", "_"), known, cutoff=SIMILAR_OPTION)
         if near or "search" not in known:
-            return near
-        options = {
-            one: f"--search-option {one}=VALUE" for kind in STRATEGIES.own for one in strategy_options(kind)
-        }
-        return [known.get(one.replace("_", "-"), options[one]) for one in _near_settings(wrong, options)]
+            return [known[one] for one in near]
+        searching = dict.fromkeys(one for kind in STRATEGIES.own for one in strategy_options(kind))
+        return [known.get(one, f"--search-option {one}=VALUE") for one in _near_settings(wrong, searching)]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Shorten what stands beside the help of each option, then print the page."""
@@ -163,8 +158,7 @@ class TakesSettings(Command):
             others = f" (similar: {', '.join(near[1:])})" if near[1:] else ""
             known = "" if f"--{near[0].replace('_', '-')}" in options else f", but {near[0]} is a setting"
             raise InputError(wrong, f"is not an option{known}: {write}{others}")
-        several = len(meant) > 1
-        what = "are settings" if several else "is a setting"
+        what = "are settings" if len(meant) > 1 else "is a setting"
         raise InputError(", ".join(meant), f"{what} of the task: {write}")
 
 
@@ -217,7 +211,7 @@ def _get_following_word(words: list[str]) -> str | None:
 
 
 def _value(text: str | None, kind: Any, off: bool) -> str:
-    if _is_truth(kind) and (text is None or text.lower() not in _TRUTH):
+    if _is_truth(kind) and (text is None or text.lower() not in ("true", "false")):
         return "false" if off else "true"
     return "VALUE" if text is None else text
 

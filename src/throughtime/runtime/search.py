@@ -259,9 +259,8 @@ def choose_search(
             )
         for name, value in {"num_beams": num_beams, **options}.items():
             if value is not None and (name, value) != ("temperature", 0):
-                sampled = name in WritingOptions.__annotations__
-                hint = "; sampling has it" if sampled else suggest(name, WritingOptions.__annotations__)
-                raise InputError(name, f"is not an option of greedy search, which takes none{hint}")
+                near = suggest(name, WritingOptions.__annotations__.keys() - {name})
+                raise InputError(name, f"is not an option of greedy search, which takes none{near}")
         return search, {}
     own = {"num_beams": num_beams, **options, "num_return_sequences": num_return_sequences}
     known = {name: defaults.get(name) for name in ("temperature", "top_k", "top_p") if search == "sampling"}

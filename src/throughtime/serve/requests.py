@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from fastapi import Request
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from starlette.responses import JSONResponse
 
-from throughtime.search.strategies import STRATEGIES, describe_options, strategy_options
+from throughtime.errors import InputError
+from throughtime.search.strategies import describe_options, strategy_options
 from throughtime.serve.cost import MOST_OF_OPTION, Cost
 from throughtime.serve.keys import Keys
 
@@ -171,7 +172,8 @@ class Fields(BaseModel):
     def _refuse_unknown_fields(cls, values: Any) -> Any:
         if isinstance(values, dict) and not values.keys() <= cls.model_fields.keys():
             known = {*cls.model_fields, *cls.additional_fields(values)}
-            for name in [name[:MAX_NAME] for name in values if name not in known][:1]:
+            name = next((name[:MAX_NAME] for name in values if name not in known), None)
+            if name is not None:
                 problem = f"is not a field of this request, {describe_options(name, known)}"
                 raise RefusalError(400, f"{name}: {problem}", param=name)
         return values
@@ -190,18 +192,22 @@ class SearchRequest(Fields):
     model_config = ConfigDict(extra="allow")
 
     search: Text | None = None
+    usual_search: ClassVar[str | None] = None
+    """The search of a request that names none, if it has options besides the declared fields."""
 
     @classmethod
     def choose_search(cls, values: Mapping[str, Any]) -> Any:
-        """The search of a request with these values, None if all its options are declared fields."""
-        return values.get("search")
+        """The search of a request with these values."""
+        return values.get("search") or cls.usual_search
 
     @classmethod
     def additional_fields(cls, values: Mapping[str, Any]) -> Iterable[str]:
-        """The options of the search; an unknown search is refused later."""
+        """The options of the search."""
         search = cls.choose_search(values)
-        known = isinstance(search, str) and search in STRATEGIES
-        return strategy_options(search) if known else values if search else ()
+        try:
+            return strategy_options(search) if isinstance(search, str) else ()
+        except InputError as error:
+            raise RefusalError(400, str(error), param="search") from None
 
     def search_options(self, **fields: Any) -> dict[str, Any]:
         """Return the strategy and its options as keywords of Python, without those that are None."""

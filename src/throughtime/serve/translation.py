@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
@@ -44,11 +44,9 @@ router = APIRouter(tags=["translation"])
 
 
 class TranslateRequest(SearchRequest):
-    """Texts to translate. `source` may be "auto"; `model` selects one of several translators.
+    """Texts to translate. `source` may be "auto"; `model` selects one of several translators."""
 
-    `search` names a strategy, and its options are further fields.
-    """
-
+    usual_search: ClassVar[str] = "beam"  # as in Python
     q: Texts
     source: Text
     target: Text
@@ -60,11 +58,6 @@ class TranslateRequest(SearchRequest):
     shortlist: int | None = Field(None, ge=0, le=MOST_CANDIDATES)
     api_key: Text | None = None
     model: Text | None = None
-
-    @classmethod
-    def choose_search(cls, values: Mapping[str, Any]) -> Any:
-        """Beam search is the usual one, as in Python."""
-        return values.get("search") or "beam"
 
     def sentences(self, texts: Sequence[str]) -> list[str]:
         """Return the texts to translate; for an HTML page its sentences, without tags and code."""

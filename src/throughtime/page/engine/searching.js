@@ -20,7 +20,7 @@ export function readSearch(body, search, counted, defaults) {
     if (count > 1) throw new Problem(`${counted}: is ${count}, but greedy search finds only 1`);
     const names = ["num_beams", "length_penalty", "temperature", "top_k", "top_p", "seed"];
     const strange = names.find((name) => (body[name] ?? null) !== null && !(name === "temperature" && body[name] === 0));
-    if (strange) throw new Problem(`${strange}: is not an option of greedy search, which takes none; sampling has it`);
+    if (strange) throw new Problem(`${strange}: is not an option of greedy search, which takes none`);
     return { search, count, sampling: { temperature: 0, seed: 0 } };
   }
   if (search === "beam") {
