@@ -83,7 +83,9 @@ def translate_pattern(pattern: dict[str, str], sets: CharacterSets) -> Pattern:
     while place < len(source):
         ignore = bool(ignoring) and ignoring[-1]
         if source[place] == "[":
-            end = _class_end(source, place)
+            end = class_end(source, place)
+            if end > len(source):
+                raise _unknown(source, place)
             parts.append(_set(source[place:end], ignore, sets))
             place, repeated = end, False
             continue
@@ -126,8 +128,8 @@ def _set(expression: str, ignore: bool, sets: CharacterSets) -> int:
     return sets.find(f"(?i:{expression})" if ignore else expression)
 
 
-def _class_end(source: str, place: int) -> int:
-    """Return the place behind a class of characters, which may hold other classes."""
+def class_end(source: str, place: int) -> int:
+    """Return the place behind a class of characters, which may hold others; too large if it has no end."""
     depth, at = 0, place
     while at < len(source):
         if source[at] == "\\":
@@ -141,7 +143,7 @@ def _class_end(source: str, place: int) -> int:
             if not depth:
                 return at + 1
         at += 1
-    raise _unknown(source, place)
+    return at + 1
 
 
 def _literal(one: str) -> str:

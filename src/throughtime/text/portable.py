@@ -11,6 +11,7 @@ from typing import Any
 from throughtime.errors import InputError
 from throughtime.text.character_tables import all_characters, python_table, write_ranges
 from throughtime.text.codec import Codec
+from throughtime.text.definition import LISTS, list_steps
 from throughtime.text.patterns import CharacterSets, Pattern, removed_by, translate_pattern
 from throughtime.text.probes import FORMS, clusters, digits, find_surrounded, inert, words_and_signs
 from throughtime.text.subword import SUBWORDS, MarkedPieces, SubwordTokenizer, find_decoder, tokenizer_label
@@ -80,14 +81,15 @@ class _Description:
             marks = {"type": "Marked", "prefix": decoder.prefix, "suffix": decoder.suffix, "gap": decoder.gap}
             decoding = [marks]
         else:
-            decoding = list(self.flatten(json.loads(decoder.__getstate__()), "decoders", self.decode))
-        normalizers = list(self.flatten(self.parts["normalizer"], "normalizers", self.normalize))
+            self.parts["decoder"] = json.loads(decoder.__getstate__())
+            decoding = self.rewrite("decoder", self.decode)
+        normalizers = self.rewrite("normalizer", self.normalize)
         return {
             "tokens": self.tokens,
             "special": self.tokenizer.special_tokens(),
             "added": self.list_added(),
             "normalizers": normalizers,
-            "splitters": list(self.flatten(self.parts["pre_tokenizer"], "pretokenizers", self.split)),
+            "splitters": self.rewrite("pre_tokenizer", self.split),
             "model": self.model(),
             "decoders": decoding,
             "inBytes": '"ByteLevel"' in self.tokenizer.definition,
@@ -95,15 +97,9 @@ class _Description:
             **self.tables(normalizers),
         }
 
-    def flatten(self, part: Step | None, inner: str, rewrite: Any) -> Iterator[Step]:
-        """Rewrite the steps of a part of the tokenizer, which may be nested."""
-        if part is None:
-            return
-        if part["type"] == "Sequence":
-            for one in part[inner]:
-                yield from self.flatten(one, inner, rewrite)
-        else:
-            yield from rewrite(part)
+    def rewrite(self, name: str, rewrite_step: Any) -> list[Step]:
+        """Rewrite the steps of a part of the tokenizer."""
+        return [new for step in list_steps(self.parts[name], LISTS[name]) for new in rewrite_step(step)]
 
     def tables(self, normalizers: Iterable[Step]) -> dict[str, Any]:
         """The characters that the library treats in another way than this Python."""

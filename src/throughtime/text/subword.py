@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from throughtime.errors import InputError
+from throughtime.text.definition import build_backend, list_steps, name_failures
 from throughtime.text.tokenizer import Tokenizer
 
 SPACE = "▁"
@@ -24,25 +25,35 @@ class SubwordTokenizer(Tokenizer):
     """A tokenizer with the `definition` of a Hugging Face `tokenizer.json`."""
 
     def __init__(self, definition: str) -> None:
-        import tokenizers
-
         self.definition = definition
-        self.backend = tokenizers.Tokenizer.from_str(definition)
-        self.backend.no_padding()
-        self.backend.no_truncation()
+        self.backend, self._growth = build_backend(definition, "tokenizer.json")
         # "[SEP]" in a text is text, not the end of a sentence.
         self.backend.encode_special_tokens = True
         self._decoder = find_decoder(self.backend)
 
     def tokenize(self, text: str) -> list[str]:
         """Split a text into pieces, without special tokens around them."""
-        pieces: list[str] = self.backend.encode(text, add_special_tokens=False).tokens
+        if self._growth > USUAL_GROWTH and len(text) * self._growth > MAX_UNCOUNTED:
+            self._check_growth(text)
+        with name_failures(tokenizer_label(self), "fails for a text"):
+            pieces: list[str] = self.backend.encode(text, add_special_tokens=False).tokens
         return pieces
+
+    def _check_growth(self, text: str) -> None:
+        """Refuse a text that the normalizer makes much longer, before its memory is needed."""
+        change, width = self.backend.normalizer.normalize_str, max(1, MAX_UNCOUNTED // self._growth)
+        size, most = 0, MAX_UNCOUNTED + len(text) * USUAL_GROWTH
+        for start in range(0, len(text), width):
+            size += len(change(text[start : start + width]))
+            if size > most:
+                problem = f"makes more than {most:,} characters of a text of {len(text):,}"
+                raise InputError(tokenizer_label(self), f"{problem}; use another tokenizer")
 
     def detokenize(self, tokens: Sequence[str]) -> str:
         """Join pieces by the decoder of the definition, or else by the marks in the pieces."""
         assert self._decoder is not None, "`read_definition` refuses a definition without a decoder"
-        return str(self._decoder.decode(list(tokens)))
+        with name_failures(tokenizer_label(self), "fails for an answer"):
+            return str(self._decoder.decode(list(tokens)))
 
     def options(self) -> dict[str, Any]:
         """The definition."""
@@ -105,7 +116,8 @@ SUBWORDS: dict[str, type[SubwordTokenizer]] = {
     kind.name: kind for kind in (WordPieceTokenizer, BytePairTokenizer, UnigramTokenizer, FileTokenizer)
 }
 TRAINED = ("wordpiece", "bpe", "unigram")
-MOST_GROWTH = 10_000
+MAX_UNCOUNTED, USUAL_GROWTH = 1_000_000, 20
+"""Characters that a normalizer may make of a text: this number, and more for each (Unicode makes up to 18)."""
 
 
 def tokenizer_file(path: Path | str) -> FileTokenizer:
@@ -127,18 +139,13 @@ def tokenizer_label(tokenizer: Tokenizer) -> str:
 
 def read_definition(path: Path) -> str:
     """Read the text of a `tokenizer.json` and check that the tokenizer works."""
-    import tokenizers
-
     try:
         definition = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise InputError(str(path), "does not exist; give a Hugging Face tokenizer.json") from None
     except UnicodeDecodeError:
         raise InputError(str(path), "is not UTF-8 text") from None
-    try:
-        backend = tokenizers.Tokenizer.from_str(definition)
-    except Exception as error:  # the library raises nothing narrower
-        raise InputError(str(path), f"is not a Hugging Face tokenizer file: {error}") from None
+    backend, _ = build_backend(definition, str(path))
     ids = backend.get_vocab(with_added_tokens=True).values()
     if not ids:
         raise InputError(str(path), "has an empty vocabulary; train the tokenizer before you save it")
@@ -146,32 +153,14 @@ def read_definition(path: Path) -> str:
         raise InputError(
             str(path), f"has the id {max(ids):,}, but only {len(ids):,} tokens; number them from 0"
         )
-    if (growth := _growth(backend)) > MOST_GROWTH:
-        raise InputError(
-            str(path), f"may turn one character into {growth:,} characters; remove its replacements"
-        )
-    try:
+    with name_failures(str(path), "fails for a text with a word that it does not know"):
         backend.encode(_UNKNOWN, add_special_tokens=False)
-    except Exception as error:
-        raise InputError(str(path), f"fails for a text with a word that it does not know: {error}") from None
     if find_decoder(backend) is None:
         problem = (
             "has no decoder, and its pieces do not show where words begin; set a decoder and save it again"
         )
         raise InputError(str(path), problem)
     return definition
-
-
-def _growth(backend: Any) -> int:
-    """Return how many characters the replacements of a tokenizer can make of one."""
-    growth = 1
-    for part, inner in ((backend.normalizer, "normalizers"), (backend.decoder, "decoders")):
-        for one in _flat(None if part is None else json.loads(part.__getstate__()), inner):
-            if isinstance(pattern := one.get("pattern"), dict):
-                # A regular expression may match nothing, before every character.
-                length, content = len(pattern.get("String", "")), len(one["content"])
-                growth *= max(1, -(-content // length)) if length else content + 1
-    return growth
 
 
 # Decoders for a `tokenizer.json` without one, found from the marks in its pieces.
@@ -241,8 +230,8 @@ def _sign_decoder(parts: dict[str, Any]) -> Any | None:
     """Build a decoder for a tokenizer that replaces spaces by visible signs; None for others."""
     from tokenizers import decoders
 
-    cutters = {one["type"]: one for one in _flat(parts["pre_tokenizer"], "pretokenizers")}
-    normalizers = _flat(parts["normalizer"], "normalizers")
+    cutters = {one["type"]: one for one in list_steps(parts["pre_tokenizer"], "pretokenizers")}
+    normalizers = list(list_steps(parts["normalizer"], "normalizers"))
     fallback = [decoders.ByteFallback()] if parts["model"].get("byte_fallback") else []
     strip = [decoders.Strip(" ", 1, 0)]
     if "ByteLevel" in cutters:
@@ -261,12 +250,3 @@ def _sign_decoder(parts: dict[str, Any]) -> Any | None:
             added = any(other["type"] == "Prepend" for other in normalizers)
             return decoders.Sequence([replaced, *fallback, decoders.Fuse(), *(strip if added else [])])
     return None
-
-
-def _flat(part: dict[str, Any] | None, inner: str) -> list[dict[str, Any]]:
-    """List the steps of a normalizer or pre-tokenizer, with nested sequences flattened."""
-    if part is None:
-        return []
-    return (
-        [step for one in part[inner] for step in _flat(one, inner)] if part["type"] == "Sequence" else [part]
-    )
