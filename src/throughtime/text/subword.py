@@ -117,7 +117,7 @@ SUBWORDS: dict[str, type[SubwordTokenizer]] = {
 }
 TRAINED = ("wordpiece", "bpe", "unigram")
 MAX_UNCOUNTED, USUAL_GROWTH = 1_000_000, 20
-"""Characters that a normalizer may make of a text: this number, and more for each (Unicode makes up to 18)."""
+"""Characters that a normalizer may make of a text: this number, and this for each (Unicode makes 18)."""
 
 
 def tokenizer_file(path: Path | str) -> FileTokenizer:
