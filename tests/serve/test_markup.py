@@ -7,13 +7,17 @@ import asyncio
 import pytest
 
 from throughtime.results import Alignment, Translation
-from throughtime.serve.translation import LinkedText, find_links, translate_pages
+from throughtime.serve.markup import Aligned, LinkedText, link_parts, translate_pages
 from throughtime.text.codec import END
 
 
 def told(text, source, weights):
     """A translation whose words looked at the words of its source like this."""
     return Translation(text, 0.0, 0.0, True, Alignment((*source, END), (*text.split(), END), weights))
+
+
+def find_links(source, *parts):
+    return link_parts(source, [Aligned.by_attention(part) for part in parts]).links
 
 
 def test_links_follow_attention_and_never_point_to_the_end():
@@ -25,6 +29,13 @@ def test_links_follow_attention_and_never_point_to_the_end():
 def test_words_that_are_spelled_otherwise_do_not_move_the_others():
     one = told("x y z", ["<unk>", "cat", "sees"], ((1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)))
     assert [link.source_start for link in find_links("Zoë  cat sees", one)] == [0, 5, 9]
+
+
+def test_links_of_a_text_in_parts_lead_to_its_words():
+    first = told("Le chat.", ["the", "cat"], ((1, 0, 0), (0, 1, 0), (0, 0, 1)))
+    second = told("Un chat.", ["a", "cat"], ((1, 0, 0), (0, 1, 0), (0, 0, 1)))
+    links = find_links("the cat a cat", first, second)
+    assert [(link.start, link.source_start) for link in links] == [(0, 0), (3, 4), (9, 8), (12, 10)]
 
 
 @pytest.mark.parametrize("alternatives", [0, 2])

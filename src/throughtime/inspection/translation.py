@@ -79,7 +79,7 @@ class TextPart(Answer):
 class AttentionView(Answer):
     """The translations of a text, best first, and those of each of its parts.
 
-    The translations of a text of one part are those of the part; others have no steps of their own.
+    The translations of a text of one part are those of the part; others have neither alignments nor steps.
     """
 
     source: str
@@ -113,28 +113,30 @@ def attention_view(
         parts.append(_describe_part(codecs, part))
 
     constraints: dict[str, Any] = {"prefix": prefix, "forbid": forbid}
-    (best,) = translator.translate([text], align=True, watch=watch, **constraints, **options)
+    (best,) = translator.translate([text], watch=watch, **constraints, **options)
     if len(parts) == 1:
         return AttentionView(text, parts[0].translations, tuple(parts))
     whole = (best, *best.alternatives)
-    found = [
-        PartTranslation(one.text, one.score, one.log_prob, one.ended, one.alignment, None) for one in whole
-    ]
+    found = [PartTranslation(one.text, one.score, one.log_prob, one.ended, None, None) for one in whole]
     return AttentionView(text, tuple(found), tuple(parts))
 
 
 def _describe_part(codecs: Codecs, part: Part) -> TextPart:
     translations = []
     for rank, (own, one) in enumerate(zip(part.translations, part.found.results, strict=True)):
-        steps = None
+        alignment = steps = None
+        if part.found.attention:
+            words = codecs.source.tokenizer.tokenize(part.source)
+            tokens = codecs.target.vocabulary.tokens(one.tokens)
+            alignment = codecs.align_words(part.found.attention[rank].cpu().numpy(), words, tokens)
         if part.found.scores:
             end = [codecs.end_id] if one.ended else []
             tables = (part.found.scores[rank], part.found.attention[rank])
             scores, weights = (_round_rows(table[:, : len(part.prompt)]) for table in tables)
             target = pieces(codecs.target, [*one.tokens, *end])
             steps = AttentionSteps(tuple(pieces(codecs.source, part.prompt)), tuple(target), scores, weights)
-        figures = (own.text, own.score, own.log_prob, own.ended, own.alignment)
-        translations.append(PartTranslation(*figures, steps))
+        figures = (own.text, own.score, own.log_prob, own.ended)
+        translations.append(PartTranslation(*figures, alignment, steps))
     return TextPart(part.source, tuple(translations))
 
 

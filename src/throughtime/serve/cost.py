@@ -17,8 +17,10 @@ GROUP = 3
 """Hypotheses for each result of a diverse search."""
 SHORTEST = 48
 """Tokens that a translation of the shortest text may have."""
-TOKEN, NUMBER, ENTRY = 8, 24, 80
-"""Bytes of an answer for a token of a text, for a number, and for an entry with a name and numbers."""
+TOKEN, ROUNDED, NUMBER, ENTRY = 8, 8, 24, 80
+"""Bytes of an answer for a token of a text, for a number, rounded or not, and for an entry with a name."""
+GATES = 6
+"""Numbers for each unit of a cell and each token: its gates and its state."""
 
 
 class Cost(NamedTuple):
@@ -48,6 +50,17 @@ class Cost(NamedTuple):
         tokens = sum(2 * len(text) + SHORTEST for text in texts)
         rows = count_hypotheses(options)
         return cls(tokens * rows, tokens * TOKEN * int(options.get("num_return_sequences") or 1))
+
+    @classmethod
+    def of_attending(cls, parts: Sequence[int], options: Mapping[str, Any]) -> Cost:
+        """Parts of a text with these numbers of tokens are translated.
+
+        Each result has its alignment, and the scores and weights of its attention, which are rounded.
+        """
+        tokens = [2 * read + SHORTEST for read in parts]
+        cells = sum(read * written for read, written in zip(parts, tokens, strict=True))
+        results = int(options.get("num_return_sequences", 1))
+        return cls(sum(tokens) * count_hypotheses(options), results * cells * (NUMBER + 2 * ROUNDED))
 
     @classmethod
     def of_filling(cls, texts: Iterable[tuple[int, int]], k: int) -> Cost:

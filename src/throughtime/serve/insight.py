@@ -13,15 +13,17 @@ from throughtime.data.readers.panel import read_series_panel
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.inspection.gates import unit_gates
 from throughtime.inspection.next_tokens import next_tokens
-from throughtime.inspection.translation import attention_view, beam_tree
+from throughtime.inspection.translation import MOST_TOKENS, attention_view, beam_tree
 from throughtime.series.history import last_rows
 from throughtime.serve.bodies import answer, body_schema, read_body
-from throughtime.serve.cost import MOST_BEAMS
-from throughtime.serve.requests import Fields, RefusalError, Text, TextsRequest
-from throughtime.serve.service import admit, ask
+from throughtime.serve.cost import ENTRY, GATES, MOST_BEAMS, ROUNDED, USUAL_BEAMS, Cost
+from throughtime.serve.requests import Fields, RefusalError, Text, TextsRequest, check_cost
+from throughtime.serve.service import admit, ask, get_service
 from throughtime.serve.translation import MOST_ALTERNATIVES, diverse_options
 
 router = APIRouter(prefix="/inspect", tags=["inspection"])
+CANDIDATES = 6
+"""Entries of an answer for each hypothesis of a beam at a step: it, those that were rejected, and reasons."""
 MOST_TEXT = 2_000
 """Maximum characters of a text to inspect: each of its tokens is drawn."""
 
@@ -83,16 +85,21 @@ async def attention(request: Request) -> Response:
     """Translations of a text and of each of its parts, with the source words that their words attended to.
 
     A long text is translated in parts, usually sentences. The steps of a translation are the scores and
-    weights of its attention, token by token; a text of several parts has them in `parts` only. Alignment and
-    steps are null for a model without attention.
+    weights of its attention, token by token. A text of several parts has alignments and steps in `parts`
+    only; a model without attention has none.
     """
     asked = await read_body(request, AttentionRequest)
 
+    options = diverse_options(asked.alternatives)
+
     def look(model: Any, text: str) -> dict[str, Any]:
-        options = diverse_options(asked.alternatives)
         return attention_view(model, text, prefix=asked.prefix, forbid=asked.forbid, **options).to_dict()
 
-    return await _look(request, asked, "translate", look)
+    def estimate(model: Any, text: str) -> Cost:
+        parts = model.codecs.split(text, model.generation.max_source_tokens)
+        return Cost.of_attending([len(model.codecs.prompt(part)) for part in parts], options)
+
+    return await _look(request, asked, "translate", look, estimate)
 
 
 @router.post("/beam", openapi_extra=body_schema(BeamRequest))
@@ -104,7 +111,12 @@ async def beam(request: Request) -> Response:
         constraints: dict[str, Any] = {"prefix": asked.prefix, "forbid": asked.forbid}
         return beam_tree(model, text, asked.num_beams, **constraints).to_dict()
 
-    return await _look(request, asked, "translate", look)
+    def estimate(model: Any, text: str) -> Cost:
+        beams = asked.num_beams or USUAL_BEAMS
+        steps = Cost.of_translating([text[:MOST_TOKENS]], {"num_beams": beams}).steps
+        return Cost(steps, steps * CANDIDATES * ENTRY)
+
+    return await _look(request, asked, "translate", look, estimate)
 
 
 @router.post("/gates", openapi_extra=body_schema(GatesRequest))
@@ -121,7 +133,10 @@ async def gates(request: Request) -> Response:
         names = [{"name": one.name, "cell": one.cell, "units": len(one.order)} for one in layers]
         return {"layers": names, "layer": asked.layer, **layers[asked.layer].to_dict(asked.units)}
 
-    return await _look(request, asked, "gates", look, "a model that reads text with gates")
+    def estimate(model: Any, text: str) -> Cost:
+        return Cost(len(text), len(text) * asked.units * GATES * ROUNDED)
+
+    return await _look(request, asked, "gates", look, estimate, "a model that reads text with gates")
 
 
 @router.post("/next", openapi_extra=body_schema(NextRequest))
@@ -132,7 +147,10 @@ async def list_next_tokens(request: Request) -> Response:
     def look(model: Any, text: str) -> dict[str, Any]:
         return next_tokens(model, text, asked.k).to_dict()
 
-    return await _look(request, asked, "generate", look)
+    def estimate(model: Any, text: str) -> Cost:
+        return Cost.of_reading([text], entries=1)
+
+    return await _look(request, asked, "generate", look, estimate)
 
 
 @router.post("/history", openapi_extra=body_schema(HistoryRequest))
@@ -160,11 +178,15 @@ async def _look(
     asked: TextRequest,
     ability: str,
     look: Callable[[Any, str], dict[str, Any]],
+    estimate: Callable[[Any, str], Cost],
     kind: str | None = None,
 ) -> Response:
     """Return `look(model, text)`, computed on the thread of the model, and warnings about the text."""
+    options = get_service(request).options
 
     def compute(model: Any, texts: list[str]) -> list[dict[str, Any]]:
+        for text in texts:
+            check_cost(estimate(model, text), options)
         try:
             return [look(model, text) for text in texts]
         except InputError:

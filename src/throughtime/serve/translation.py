@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from throughtime.interrupt import check_interrupt
 from throughtime.ngram.detection import Guess
 from throughtime.runtime.shortlist import MOST_CANDIDATES
 from throughtime.serve.bodies import answer, body_schema, read_body
 from throughtime.serve.cost import MOST_BEAMS, Cost
+from throughtime.serve.markup import LinkedText, translate_linked, translate_pages
 from throughtime.serve.models import Served
 from throughtime.serve.requests import (
     Fields,
@@ -29,14 +28,8 @@ from throughtime.serve.requests import (
     check_cost,
 )
 from throughtime.serve.service import Service, admit, batch_key, get_service
-from throughtime.text.codec import END
 from throughtime.text.html_page import HtmlPage
-from throughtime.text.html_tags import Link, word_links
 from throughtime.text.languages import language_name
-
-if TYPE_CHECKING:
-    from throughtime.results import Translation
-    from throughtime.tasks.translate.translation import SentenceTranslator
 
 MOST_ALTERNATIVES = 10
 
@@ -211,19 +204,6 @@ def _choose_translator(service: Service, asked: TranslateRequest, source: str) -
     raise RefusalError(400, f"{asked.target} is not available as a target language from {source}")
 
 
-class LinkedText(NamedTuple):
-    """A translation, with links to its source words if the model has attention."""
-
-    text: str
-    links: Sequence[Link] = ()
-
-
-Translate = Callable[[Sequence[str], bool], Awaitable[list[list[LinkedText]]]]
-"""Returns the translations of each text, best first; with links if the second argument is true."""
-RunAside = Callable[[Callable[[], Any]], Awaitable[Any]]
-"""Runs a function in a thread; see `Service.run_aside`."""
-
-
 async def _translations(
     request: Request, served: Served, asked: TranslateRequest, texts: list[str]
 ) -> list[list[str]]:
@@ -231,19 +211,17 @@ async def _translations(
 
     options = asked.search_options(
         **asked.model_dump(include={"num_beams", "length_penalty", "num_return_sequences", "shortlist"})
-    )
+    ) | diverse_options(asked.alternatives)
+    search = partial(served.model.translate, **options)
 
     async def translate(sentences: Sequence[str], linked: bool) -> list[list[LinkedText]]:
         def compute(items: list[str]) -> list[list[LinkedText]]:
-            results = search_translations(served.model, items, asked.alternatives, align=linked, **options)
-            return [
-                [LinkedText(one.text, find_links(item, one)) for one in (best, *best.alternatives)]
-                for item, best in zip(items, results, strict=True)
-            ]
+            if linked:
+                return translate_linked(served.model, items, partial(search, align=True))
+            return [[LinkedText(one.text) for one in (best, *best.alternatives)] for best in search(items)]
 
-        results = {"num_return_sequences": asked.alternatives + 1} if asked.alternatives else {}
-        check_cost(Cost.of_translating(sentences, options | results), get_service(request).options)
-        key = batch_key("translate", {"alternatives": asked.alternatives, "linked": linked, **options})
+        check_cost(Cost.of_translating(sentences, options), get_service(request).options)
+        key = batch_key("translate", {"linked": linked, **options})
         return await get_service(request).compute(request, served, key, compute, sentences)
 
     if asked.format == "html":
@@ -251,65 +229,6 @@ async def _translations(
     return [[one.text for one in own] for own in await translate(texts, False)]
 
 
-def search_translations(
-    translator: SentenceTranslator,
-    texts: list[str],
-    alternatives: int,
-    **options: Any,
-) -> list[Translation]:
-    """Translate each text; `alternatives` to the best translation come from diverse beam search."""
-    return translator.translate(texts, **(options | diverse_options(alternatives)))
-
-
 def diverse_options(alternatives: int) -> dict[str, Any]:
     """Return the options of `translate` for this number of alternatives to the best translation."""
     return {"search": "diverse", "num_return_sequences": alternatives + 1} if alternatives else {}
-
-
-async def translate_pages(
-    pages: Sequence[str], translate: Translate, run_aside: RunAside = asyncio.to_thread
-) -> list[list[str]]:
-    """Return the translations of each page: as many as its sentence with the most alternatives has."""
-    parsed = await run_aside(lambda: [HtmlPage(page) for page in pages])
-    segments = [segment for page in parsed for segment in page.segments]
-    translations: dict[int, list[LinkedText]] = {}
-    for linked in (False, True):
-        numbers = [number for number, segment in enumerate(segments) if segment.has_tags == linked]
-        translated = await translate([segments[number].text for number in numbers], linked)
-        translations.update(zip(numbers, translated, strict=True))
-    whole: list[list[str]] = await run_aside(partial(_whole_pages, parsed, translations))
-    return whole
-
-
-def _whole_pages(parsed: Sequence[HtmlPage], translations: Mapping[int, list[LinkedText]]) -> list[list[str]]:
-    rest = iter(range(len(translations)))
-    whole = []
-    for page in parsed:
-        pairs = [(segment, translations[next(rest)]) for segment in page.segments]
-        ranks = max((len(own) for _, own in pairs), default=1)
-        # A sentence with fewer alternatives uses its last.
-        versions = [[(one, own[min(rank, len(own) - 1)]) for one, own in pairs] for rank in range(ranks)]
-        check_interrupt()
-        whole.append(
-            [
-                page.replace_segments([one.render_translation(*best) for one, best in version])
-                for version in versions
-            ]
-        )
-    return whole
-
-
-def find_links(source: str, translation: Translation) -> list[Link]:
-    """Link each target word to the source word with the most attention; empty without attention."""
-    alignment = translation.alignment
-    if alignment is None:
-        return []
-    words = [number for number, word in enumerate(alignment.source) if word != END]
-    origins: list[int | None] = []
-    for target, row in zip(alignment.target, alignment.weights, strict=True):
-        if target == END or not words:
-            origins.append(None)
-            continue
-        best = row.index(max(row))
-        origins.append(best if alignment.source[best] != END else max(words, key=row.__getitem__))
-    return word_links(source, translation.text, alignment.source, alignment.target, origins)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import itertools
 import socket
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,6 +35,8 @@ TOO_MUCH = {
         b"83,",
         BYTES,
     ),
+    "attention": ("/inspect/attention", {"q": "a " * 1_000, "alternatives": 10}, b"67,320,000", BYTES),
+    "gates": ("/inspect/gates", {"model": "letters", "q": "a " * 900, "units": 256}, b"22,118,400", BYTES),
     "beams": (COMPLETIONS, LETTERS | BEAMS, b"5,040,126", STEPS),
     "paths": ("/forecast", {"series": WHOLE, "h": 2_000, "level": [80]}, b"16,080,040", STEPS),
     "rows": ("/forecast", {"series": SHORT, "h": 2_000}, b"192,160,000", BYTES),
@@ -53,6 +58,14 @@ def test_what_the_other_limits_allow_costs_little_enough():
     assert Cost.of_translating(texts, {"num_beams": MOST_BEAMS}).steps < options.max_steps
     assert Cost.of_writing(0, options.max_texts, options.max_tokens) < (options.max_steps, options.max_answer)
     assert Cost.of_reading(texts, entries=2) < (options.max_steps, options.max_answer)
+
+
+def test_attention_is_counted_for_each_part_and_result():
+    one = Cost.of_attending([100], {})
+    assert Cost.of_attending([100] * 7, {}).answer == 7 * one.answer
+    several = {"search": "diverse", "num_return_sequences": 11}
+    assert Cost.of_attending([100], several) == (248 * 33, 11 * one.answer)
+    assert Cost.of_attending([57] * 7, several | {"num_return_sequences": 4}).answer < Options().max_answer
 
 
 def test_hypotheses_of_searches():
@@ -94,6 +107,38 @@ def test_many_blanks_are_guessed_a_few_at_a_time(folders, monkeypatch):
     monkeypatch.setattr("throughtime.tasks.fill.runner.BLANKS_AT_ONCE", 7)
     assert [one.tokens for one in model.fill(["the ___ ___ ___"] * 6)] == [one.tokens for one in whole]
     assert max(sizes) <= 7
+
+
+MARKUP = """
+import io, pathlib, re, sys
+from starlette.testclient import TestClient
+from throughtime.serve.app import create_app
+from throughtime.serve.models import Models
+from throughtime.serve.requests import Options
+
+def peak():
+    return int(re.search("VmHWM:[^0-9]*([0-9]+)", pathlib.Path("/proc/self/status").read_text())[1]) // 1024
+
+models = Models.open([pathlib.Path(sys.argv[1])], "cpu")
+(served,) = models
+served.model.model.head.bias.data[served.model.codecs.end_id] = -30.0  # it always writes as much as it may
+with TestClient(create_app(models, Options(timeout=600), log=io.StringIO())) as client:
+    asked = {"source": "en", "target": "fr", "format": "html", "alternatives": 6}
+    for count in (50, 2_000):
+        answer = client.post("/translate", json={**asked, "q": "<b>a " * count})
+        print(answer.status_code, len(answer.json()["alternatives"]), peak())
+"""
+
+
+def test_a_page_whose_words_all_have_tags_takes_little_memory(folders):
+    """The attention of each word to each other word of the page would take a gigabyte."""
+    if not Path("/proc/self/status").is_file():
+        pytest.skip("this system does not tell the peak of memory")
+    words = [sys.executable, "-c", MARKUP, str(folders["en-fr"])]
+    ran = subprocess.run(words, capture_output=True, text=True, check=True)
+    small, large = (list(map(int, line.split())) for line in ran.stdout.splitlines())
+    assert small[:2] == large[:2] == [200, 6]
+    assert large[2] - small[2] < 150
 
 
 @pytest.fixture(scope="module")

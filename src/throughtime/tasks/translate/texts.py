@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from throughtime.errors import InputError
 from throughtime.results import Alignment, Translation, with_alternatives
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from throughtime.text.tokenizer import Tokenizer
 
 SIDES = ("source", "target")
+Item = TypeVar("Item")
 
 
 class Codecs(NamedTuple):
@@ -180,10 +181,17 @@ def join_parts(parts: Sequence[Sequence[Translation]]) -> Translation:
     >>> join_parts([[un], [deux]])
     Translation(text='Un. Deux.', score=-2.0, log_prob=-4.0, ended=True, alignment=None, alternatives=())
     """
+    return with_alternatives([_join(own) for own in join_ranks(parts)])
+
+
+def join_ranks(parts: Sequence[Sequence[Item]]) -> list[list[Item]]:
+    """List the best items of all parts, then the second best ones; the last of a part stands for lower ranks.
+
+    >>> join_ranks([["a", "b", "c"], ["d", "e"]])
+    [['a', 'd'], ['b', 'e'], ['c', 'e']]
+    """
     count = max(map(len, parts), default=1)
-    return with_alternatives(
-        [_join([own[min(rank, len(own) - 1)] for own in parts]) for rank in range(count)]
-    )
+    return [[own[min(rank, len(own) - 1)] for own in parts] for rank in range(count)]
 
 
 def _join(parts: Sequence[Translation]) -> Translation:

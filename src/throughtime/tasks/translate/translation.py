@@ -115,7 +115,7 @@ class SentenceTranslator(ReadsTexts):
         `copy_unknown` replaces each `<unk>` by the source word with the most attention; `align` adds the
         attention between words. `shortlist` is the number of candidates per source token that translations
         may use; 0 allows the whole vocabulary. See `choose_shortlist` for the default. `watch` is called with
-        each part of the texts.
+        each part of the texts, which has its attention.
         """
         target = self.codecs.target
         constraints = self.constrain(prefix, forbid, require, no_repeat_ngram, min_length)
@@ -150,7 +150,7 @@ class SentenceTranslator(ReadsTexts):
                 max_length=max_length,
                 constraints=constraints,
                 allow_unknown=copy_unknown,
-                keep_attention=align or copy_unknown,
+                keep_attention=align or copy_unknown or watch is not None,
                 keep_attention_scores=watch is not None,
                 shortlist=candidates,
                 progress=progress,

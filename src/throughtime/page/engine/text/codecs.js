@@ -111,26 +111,13 @@ export function joinParts(parts) {
 
 function joinOne(parts) {
   const sum = (name) => parts.reduce((total, one) => total + one[name], 0);
-  const aligned = parts.length > 0 && parts.every((one) => one.alignment);
   return {
     text: joinTexts(parts.map((one) => one.text)),
     score: sum("score"),
     logProb: sum("logProb"),
     ended: parts.every((one) => one.ended),
-    alignment: aligned ? joinAlignments(parts.map((one) => one.alignment)) : null,
+    alignment: null,
   };
-}
-
-/** Join the alignments of the parts of a text; words of different parts have weight 0. */
-export function joinAlignments(parts) {
-  const source = parts.flatMap((part) => part.source), target = parts.flatMap((part) => part.target);
-  let before = 0;
-  const weights = parts.flatMap((part) => {
-    const start = before;
-    before += part.source.length;
-    return part.weights.map((row) => source.map((_, place) => row[place - start] ?? 0));
-  });
-  return { source, target, weights };
 }
 
 /** Read the codecs of a translator from its files. */
