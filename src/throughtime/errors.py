@@ -25,7 +25,7 @@ class ThroughtimeError(Exception):
     exit_code = 1
 
 
-def _shorten(text: str, head: int = 1_500, tail: int = 500) -> str:
+def shorten(text: str, head: int = 1_500, tail: int = 500) -> str:
     """Leave out the middle of a text that quotes a cell or a word of a hundred thousand letters."""
     return text if len(text) <= head + tail else f"{text[:head]} ... {text[-tail:]}"
 
@@ -44,9 +44,9 @@ class InputError(ThroughtimeError, ValueError):
 
     def __init__(self, where: str, problem: str | None = None, line: int | None = None) -> None:
         self.where, self.line = where, line
-        self.problem = None if problem is None else _shorten(problem)
+        self.problem = None if problem is None else shorten(problem)
         self.skippable = False
-        place = _shorten(where) if line is None else f"{_shorten(where)}:{line}"
+        place = shorten(where) if line is None else f"{shorten(where)}:{line}"
         super().__init__(place if problem is None else f"{place}: {self.problem}")
 
 

@@ -112,6 +112,13 @@ def has_content(path: Path) -> bool:
     return path.exists() and not (path.is_dir() and not any(path.iterdir()))
 
 
+def check_plain(path: Path | str) -> None:
+    """Raise an error if there is anything but a plain file at `path`; a pipe or a device may never end."""
+    if path_exists(path) and not Path(path).is_file():
+        kind = "folder, expected a file" if Path(path).is_dir() else "pipe or a device, expected a plain file"
+        raise InputError(str(path), f"is a {kind}")
+
+
 def check_new(path: Path | str) -> None:
     """Raise an error if a folder cannot be written at `path`; call it before long work."""
     check_place(path)
@@ -194,8 +201,7 @@ def name_in_errors(path: Path) -> Iterator[None]:
 
 def read_json(path: Path, cure: str) -> Any:
     """Return what a JSON file holds; `cure` says in an error what to do about a bad file."""
-    if path.exists() and not path.is_file():
-        raise InputError(str(path), f"is not a plain file; {cure}")
+    check_plain(path)
     try:
         return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_build_object)
     except (UnicodeDecodeError, json.JSONDecodeError, _TwiceError) as error:

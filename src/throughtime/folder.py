@@ -38,6 +38,7 @@ VERSION = 1
 DATA_FILE = "data.json"
 LONGEST_HEADER = 16_000_000
 """Bytes that the names and shapes of tensors may take."""
+MAX_TENSORS = 10_000
 
 MAPPED = {"I64": "<i8", "F64": "<f8", "F32": "<f4"}
 """The types of arrays that can be used where they stand in a file."""
@@ -200,6 +201,8 @@ class ModelFolder:
             if header > LONGEST_HEADER:
                 raise ValueError(f"a header of {header:,} bytes")
             with safe_open(path, framework=framework) as file:
+                if (count := len(file.keys())) > MAX_TENSORS:
+                    raise ValueError(f"{count:,} tensors")
                 yield file
         except (SafetensorError, OSError, ValueError, TypeError, LookupError, RecursionError) as error:
             raise InputError(str(path), f"cannot be read ({error}); {cure}") from None

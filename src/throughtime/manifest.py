@@ -153,11 +153,13 @@ def _list_files(folder: Path) -> dict[str, int]:
             is_link = path.is_symlink()
             if is_link and not path.resolve().is_relative_to(root):
                 raise InputError(str(path), "is a link that leads out of the model folder; copy the file")
-            if name in folders or path.suffix not in LOADED:
+            if name in folders or not (path.suffix in LOADED or path.exists()):
                 continue
             status = path.stat() if path.exists() else path.lstat()
             if not stat.S_ISREG(status.st_mode):
                 raise InputError(str(path), "is not a plain file, which a model folder needs")
+            if path.suffix not in LOADED:
+                continue
             if status.st_size > ROOM and (holes := _size_of_holes(path, status.st_size)) > ROOM:
                 raise InputError(
                     str(path),
@@ -197,14 +199,14 @@ def _read(folder: Path) -> dict[str, list[str]] | None:
     cure = "restore it, or remove it to load the model with a warning"
     values: Any = read_json(path, cure)
     sums: Any = values.get("sha256") if isinstance(values, dict) and values.get("format") == FORMAT else None
-    if not isinstance(sums, dict) or not all(map(_is_entry, sums.items())):
+    if not isinstance(sums, dict) or len(sums) > MOST_FILES or not all(map(_is_entry, sums.items())):
         raise InputError(str(path), f"is damaged; {cure}")
     return sums
 
 
 def _is_entry(entry: tuple[str, Any]) -> bool:
     name, sums = Path(entry[0]), entry[1]
-    inside = not name.is_absolute() and ".." not in name.parts
+    inside = not name.is_absolute() and ".." not in name.parts and name.as_posix() == entry[0]
     return (
         inside and _is_covered(entry[0]) and isinstance(sums, list) and all(isinstance(s, str) for s in sums)
     )

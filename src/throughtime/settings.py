@@ -13,7 +13,7 @@ from typing import Any
 
 from throughtime.config import Config, check_config
 from throughtime.errors import InputError
-from throughtime.files import TOO_MUCH
+from throughtime.files import TOO_MUCH, check_plain
 
 LARGEST_FILE = 256 << 10  # bytes; reading YAML of this size takes two seconds
 _WIDTH = 80
@@ -29,6 +29,7 @@ def read_settings(path: Path | str) -> dict[str, Any]:
     readers = {".yaml": _read_yaml, ".yml": _read_yaml, ".toml": _read_toml}
     if path.suffix.lower() not in readers:
         raise InputError(str(path), f"is not a settings file; its name must end in {', '.join(readers)}")
+    check_plain(path)
     try:
         if path.stat().st_size > LARGEST_FILE:
             raise InputError(
@@ -194,16 +195,19 @@ def _scalar(text: str) -> Any:
 
 
 def _parse(text: str) -> Any:
-    """The value of a YAML text, which has no tags, no dates and no key twice in one table."""
+    """The value of a YAML text, which has no tags, aliases or dates, and no key twice in one table.
+
+    Aliases of aliases would let a short text stand for any number of values.
+    """
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError
-    from ruamel.yaml.tokens import TagToken
+    from ruamel.yaml.tokens import AliasToken, TagToken
 
     yaml = YAML(typ="safe", pure=True)
     node = yaml.compose(text)
     for token in yaml.scan(text):
-        if isinstance(token, TagToken):
-            raise MarkedYAMLError(problem="tags are not allowed", problem_mark=token.start_mark)
+        if isinstance(token, TagToken | AliasToken):
+            raise MarkedYAMLError(problem="tags and aliases are not allowed", problem_mark=token.start_mark)
     return None if node is None else _check_plain(node, yaml)
 
 

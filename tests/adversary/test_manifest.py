@@ -53,7 +53,9 @@ def test_a_missing_file_and_a_damaged_manifest_are_refused(model_folder):
     with pytest.raises(InputError, match=r"source/vocabulary\.txt: is missing"):
         tt.load(folder)
     (folder / "elsewhere").rename(folder / "source" / "vocabulary.txt")
-    for text in ("{}", "[", '{"format": "throughtime manifest", "sha256": {"../outside.txt": ["0"]}}'):
+    listed = {f"{number}.txt": ["0"] for number in range(400_000)}
+    bad = ({"../outside.txt": ["0"]}, {"./config.json": ["0"]}, {"source//a.txt": ["0"]}, listed)
+    for text in ("{}", "[", *(json.dumps({"format": "throughtime manifest", "sha256": one}) for one in bad)):
         (folder / MANIFEST).write_text(text)
         with pytest.raises(InputError, match=r"manifest\.json"):
             tt.load(folder)

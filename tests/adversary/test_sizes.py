@@ -195,6 +195,19 @@ def test_the_header_of_the_weights_is_not_believed(model_folder):
         refused(folder, r"model\.safetensors")
 
 
+@pytest.mark.parametrize("task", ["ngram", "language", "forecast"])
+def test_the_number_of_tensors_has_a_bound(task, model_folder):
+    path = model_folder(task) / "model.safetensors"
+    whole = path.read_bytes()
+    length = struct.unpack("<Q", whole[:8])[0]
+    header = json.loads(whole[8 : 8 + length])
+    empty = {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
+    more = json.dumps(header | {f"empty{number}": empty for number in range(20_000)}).encode()
+    path.write_bytes(struct.pack("<Q", len(more)) + more + whole[8 + length :])
+    count = len(header) - ("__metadata__" in header) + 20_000
+    refused(path.parent, rf"model\.safetensors: .*{count:,} tensors")
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int8])
 def test_weights_in_another_precision_are_refused(dtype, model_folder):
     path = model_folder("classify") / "model.safetensors"

@@ -42,7 +42,7 @@ from throughtime.cli.tag import tag
 from throughtime.cli.train import train_app
 from throughtime.cli.translate import translate
 from throughtime.cli.usage import Command, Group, RunFirst
-from throughtime.errors import ThroughtimeError
+from throughtime.errors import ThroughtimeError, shorten
 
 app = typer.Typer(
     name="throughtime",
@@ -200,6 +200,7 @@ def _usage(error: typer.TyperException) -> int:
 def _fail(sentence: str, code: int) -> int:
     if flags.debug and sys.exc_info()[0] is not None:
         print_message(traceback.format_exc().rstrip())
+    sentence = shorten(sentence, 3_000, 1_000)
     _report(sentence, f"error: {sentence}")
     return code
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from throughtime.errors import InputError
-from throughtime.files import LONGEST_LINE, limit_unpacked, path_exists
+from throughtime.files import LONGEST_LINE, check_plain, limit_unpacked, path_exists
 from throughtime.text.texts import format_count
 
 BLOCK = 1 << 18
@@ -171,8 +171,7 @@ def open_source(path: Path | str) -> Iterator[IO[bytes]]:
     archive, member = _archive_and_member(path)
     if not path_exists(archive):
         raise InputError(str(path), f"no such file;{nearest_file(archive)} check the path")
-    if archive.is_dir():
-        raise InputError(str(path), "is a folder, expected a file; name a file in it")
+    check_plain(archive)
     try:
         with contextlib.ExitStack() as stack:
             yield _unpack(stack, stack.enter_context(archive.open("rb")), archive, member)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from throughtime.errors import InputError
+from throughtime.files import check_plain
 from throughtime.serve.logs import LOGGER
 
 ONLY = "api-key"
@@ -73,6 +74,7 @@ def digest(key: bytes) -> bytes:
 
 def read_keys(path: Path) -> dict[str, bytes]:
     """Read a file of keys: in each line a name, space and the key; `#` starts a line that is ignored."""
+    check_plain(path)
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)

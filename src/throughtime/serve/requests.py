@@ -11,7 +11,7 @@ from fastapi import Request
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from starlette.responses import JSONResponse
 
-from throughtime.errors import InputError
+from throughtime.errors import InputError, shorten
 from throughtime.search.strategies import describe_options, strategy_options
 from throughtime.serve.cost import MOST_OF_OPTION, Cost
 from throughtime.serve.keys import Keys
@@ -85,7 +85,7 @@ def error_body(
     'invalid_request_error'
     """
     # Quoted input of a client need not be valid Unicode.
-    sentence = sentence.encode("utf-8", "replace").decode()
+    sentence = shorten(sentence.encode("utf-8", "replace").decode())
     if not path.startswith("/v1/"):
         return {"error": sentence}
     kind = KINDS.get(status, "server_error" if status >= 500 else "invalid_request_error")

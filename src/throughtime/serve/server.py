@@ -17,6 +17,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from throughtime.errors import InputError, ThroughtimeError
+from throughtime.files import check_plain
 from throughtime.serve.connections import Connection, Connections, Slot
 from throughtime.serve.logs import log_config
 from throughtime.serve.middleware import Ending
@@ -31,7 +32,7 @@ def listen(host: str, port: int) -> socket.socket:
     """Open a listening socket; an error says why it is not possible."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    except OSError:
+    except (OSError, UnicodeError):
         raise InputError("host", f"{host!r} is not an address of this machine") from None
     try:
         both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
@@ -78,6 +79,7 @@ def listen_unix(path: Path) -> socket.socket:
 def load_tls(certificate: Path, key: Path | None = None) -> ssl.SSLContext:
     """Load what connections are encrypted with; without a key of its own, the certificate's file has it."""
     for name, path in (("tls_cert", certificate), ("tls_key", key or certificate)):
+        check_plain(path)
         try:
             path.open("rb").close()
         except OSError as error:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from throughtime.errors import InputError
+from throughtime.files import check_plain
 from throughtime.text.definition import build_backend, list_steps, name_failures
 from throughtime.text.tokenizer import Tokenizer
 
@@ -139,6 +140,7 @@ def tokenizer_label(tokenizer: Tokenizer) -> str:
 
 def read_definition(path: Path) -> str:
     """Read the text of a `tokenizer.json` and check that the tokenizer works."""
+    check_plain(path)
     try:
         definition = path.read_text(encoding="utf-8")
     except FileNotFoundError:
