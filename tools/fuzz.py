@@ -32,6 +32,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import HypothesisWarning
 
 from throughtime.errors import ThroughtimeError
+from tools.fuzz_folders import folder_targets
 
 OUT = Path("out/fuzz")
 SLOWEST = 10.0
@@ -65,8 +66,9 @@ def main(words: Sequence[str] | None = None) -> int:
     given_words = parser.parse_args(words)
     from tools.fuzz_server import server_targets
 
-    with tempfile.TemporaryDirectory() as folder, server_targets(Path(folder)) as served:
-        every = itertools.chain(file_targets(Path(folder)), http_targets(Path(folder)), served)
+    with tempfile.TemporaryDirectory() as name, server_targets(Path(name)) as served:
+        folder = Path(name)
+        every = itertools.chain(file_targets(folder), http_targets(folder), folder_targets(folder), served)
         targets = [target for target in every if given_words.only in target.name]
         return fuzz(targets, given_words.minutes * 60)
 

@@ -27,8 +27,8 @@ try:
 except ModuleNotFoundError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-FULL = {errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)}  # Windows has no quotas
-"""Error numbers that mean that there is no room for what is written."""
+FULL = {errno.ENOSPC, errno.EFBIG, errno.EIO, getattr(errno, "EDQUOT", errno.ENOSPC)}  # Windows has no quotas
+"""Error numbers of a disk that has no room for what is written, or fails."""
 _REPLACED: dict[
     Path, Path
 ] = {}  # cache folders that cannot be written to, and what this process uses instead
