@@ -20,6 +20,7 @@ from tests.adversary.conftest import change_config
 from tests.refusals import lacks, refuses
 
 import throughtime as tt
+from throughtime.errors import InputError
 from throughtime.manifest import write_manifest
 from throughtime.tasks.examples import EXAMPLES, FILE, MAX_LENGTH
 
@@ -67,6 +68,7 @@ COMMANDS = {
         ("generate", "RUN", "--seed", 1),
         ("score", "RUN", SENTENCE),
         ("inspect", "RUN", SENTENCE, "--searches"),
+        ("inspect", "markov", "RUN", "--steps", 2),
     ],
     "language": [
         ("generate", "RUN", "--seed", 1),
@@ -139,7 +141,10 @@ BODIES = {
     "language": [("/v1/completions", {"prompt": "one", "max_tokens": 2}), ("/inspect/gates", {"q": "one"})],
     "translate": [
         ("/translate", {"q": "one", "source": "en", "target": "fr"}),
+        ("/translate", {"q": "<p>one <b>two</b>", "source": "auto", "target": "fr", "format": "html"}),
         ("/inspect/attention", {"q": "one"}),
+        ("/inspect/beam", {"q": "one"}),
+        ("/detect", {"q": "one"}),
     ],
     "tag": [("/tag", {"q": "one"})],
     "fill": [("/fill", {"q": "one ___"})],
@@ -162,8 +167,11 @@ def test_no_endpoint_opens_the_data_of_a_model(hostile, tmp_path):
         models = Models.open(list(folders.values()), "cpu")
         assert not models.left_out
         with TestClient(create_app(models, Options(), log=io.StringIO())) as client:
-            for path in ("/", "/models", "/languages", "/health", "/ready", "/metrics", "/openapi.json"):
-                assert client.get(path).status_code == 200, path
+            paths = client.get("/openapi.json").json()["paths"]
+            asked = {path for requests in BODIES.values() for path, _ in requests}
+            assert {path for path, kinds in paths.items() if "post" in kinds} == asked
+            for path in ("/", "/docs", *(path for path, kinds in paths.items() if "get" in kinds)):
+                assert client.get(path.format(name=folders["tag"].name)).status_code == 200, path
             for task, requests in BODIES.items():
                 for path, body in requests:
                     answer = client.post(path, json={**body, "model": folders[task].name})
@@ -189,6 +197,28 @@ def test_a_file_that_a_configuration_names_is_not_published(model_folder, tmp_pa
         tt.load(folder, device="cpu", trust_changed=True).save(tmp_path / f"{data.name}-copy")
         assert "hunter2" not in (tmp_path / f"{data.name}-copy" / "README.md").read_text()
         shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("task", COMMANDS)
+def test_no_setting_of_a_folder_names_a_file_that_is_opened(task, hostile, tmp_path):
+    """Every text among the settings becomes the path of a file elsewhere, or of a pipe."""
+    folder, elsewhere = hostile(task), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "secret.json").write_text('{"password": "hunter2"}')
+    os.mkfifo(elsewhere / "pipe.json")
+    text = (folder / "config.json").read_text()
+    config = json.loads(text)["config"]
+    loaded = set()
+    for name in [name for name, value in config.items() if value is None or isinstance(value, str)]:
+        for path in elsewhere.iterdir():
+            (folder / "config.json").write_text(text)
+            change_config(folder, **{name: str(path)})
+            with watched(folder, tmp_path / "copies"), contextlib.suppress(InputError):
+                model = tt.load(folder, device="cpu", trust_changed=True)
+                model.save(tmp_path / "copies" / "copy")
+                shutil.rmtree(tmp_path / "copies")
+                loaded.add(name)
+    assert "data" in loaded
 
 
 def test_weights_of_an_interpolation_are_chosen_by_evaluate_alone(model_folder, throughtime):
