@@ -163,6 +163,7 @@ class Training:
             refuse_idle(self.model.config, settings)
             self.asked = self.model.config
             self.dataset = self._open(self.model.config)
+            self._suit_few(settings)
             return
         refuse_idle(config, settings)
         if following := predictor.config_type.derive_settings(settings):
@@ -172,9 +173,24 @@ class Training:
         self.dataset = self._open(config)
         self.asked = config = config.model_copy(update={"data": self._data_name(config)})
         self.model = predictor.create(config, self.dataset, network=self.network)
+        self._suit_few(settings)
         if self.dataset.label_columns is not None and not {"text", "label"} <= {*settings}:
             text, label = self.dataset.label_columns
             self._say(f"Texts are read from the column {text!r}, labels from {label!r}.")
+
+    def _suit_few(self, settings: Mapping[str, Any]) -> None:
+        """If the training data are few, choose the settings that suit them, of those not given."""
+        assert self.model is not None
+        assert self.dataset is not None
+        if not self.declaration.uses_trainer:
+            return
+        from throughtime.tasks.planning import show_settings
+
+        given = {key for key, value in settings.items() if value is not None}
+        if chosen := self.model.suit_few(self.dataset, given):
+            self.model.config = self.model.config.model_copy(update=chosen)
+            self.asked = self.asked.model_copy(update=chosen)  # a plan for some minutes keeps them
+            self.notes.append(f"Chosen for few training data: {show_settings(chosen)}.")
 
     def _suit_device(self, config: Any) -> Any:
         """If the number of epochs is known, choose the settings that suit the device, of those not given."""

@@ -217,7 +217,9 @@ def test_pairs_give_one_side(tmp_path):
     path.write_text("".join(f"one w{n}\tun w{n}\n" for n in range(40)))
     data = open_dataset(str(path))
     for side, word in ((None, "one"), ("source", "one"), ("target", "un")):
-        filler = Filler.create(FillConfig(data=str(path), side=side, tokens="space", **SMALL), data)
+        filler = Filler.create(
+            FillConfig(data=str(path), side=side, tokens="space", min_freq=2, **SMALL), data
+        )
         assert list(filler.codec.vocabulary) == ["<unk>", "[MASK]", word]  # all others are rare
         assert filler.config.side == (side or "source")
 

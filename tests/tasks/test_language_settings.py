@@ -13,7 +13,7 @@ from throughtime.tasks.language import config as module
 from throughtime.tasks.language.config import LanguageConfig, suggest_settings
 
 TINY = {"epochs": 1, "hidden_size": 4, "num_steps": 5, "progress": "none", "device": "cpu"}
-LINES = ["the cat sleeps", "the dog sleeps", "a cat runs"] * 30
+LINES = ["the cat sleeps", "the dog sleeps", "a cat runs"] * 90
 LEFT = {"batch_size", "weight_drop", "weight_decay", "forget_bias"}
 
 

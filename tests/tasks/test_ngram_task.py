@@ -39,6 +39,7 @@ def test_saved_and_loaded_gives_the_same_numbers(corpus, tmp_path):  # law 6
     assert again.generate("the", strategy=seeded) == model.generate("the", strategy=model.strategy(seed=3))
     assert {entry.name for entry in (tmp_path / "run").iterdir()} == {
         "config.json",
+        "examples.json",
         "model.safetensors",
         "generation_config.json",
         "README.md",

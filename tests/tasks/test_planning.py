@@ -167,7 +167,7 @@ def test_the_speed_of_smaller_batches_is_measured(monkeypatch, training):
     monkeypatch.setattr(planning, "measure_speed", measure)
     settings = {key: value for key, value in TINY.items() if key != "batch_size"}
     run, _ = training(minutes=1.0, hidden_size=8)
-    run.settings = {**settings, "data": PAIRS, "minutes": 1.0, "hidden_size": 8}
+    run.settings = {**settings, "data": PAIRS * 20, "minutes": 1.0, "hidden_size": 8}
     run.create()
     said = []
     options = {"processes": Processes(), "say": said.append}

@@ -51,7 +51,10 @@ class BacktestOptions(SeriesOptions):
 @as_command
 def backtest(
     run: Run,
-    n_windows: Annotated[int, option("Number of origins to forecast from.", min=1, max=10_000)] = 8,
+    n_windows: Annotated[
+        int | None,
+        option("Number of origins to forecast from; by default up to 8.", min=1, max=10_000),
+    ] = None,
     save_intervals: Annotated[
         bool,
         option(
@@ -101,9 +104,10 @@ def backtest(
             progress=advance,
             **shared,
         )
+    count = result.rolling.n_windows
     if result.trained_on:
         say(
-            f"{result.trained_on} of the {n_windows} windows contain rows that the model was trained on, so "
+            f"{result.trained_on} of the {count} windows contain rows that the model was trained on, so "
             "its errors look too small; ask for fewer windows or smaller steps, or train with a larger "
             "test_size."
         )
@@ -117,7 +121,7 @@ def backtest(
         "data": name,
         "model": model.name,
         "h": result.rolling.h,
-        "windows": n_windows,
+        "windows": count,
         "step": result.rolling.step_size,
         "season": result.season,
         "intervals": f"{result.interval_kind}{windows}",

@@ -123,6 +123,10 @@ class Dataset:
         first, after = bounds(split, self._counts[""])
         return itertools.islice(self._read("all", self.bad), first, after)
 
+    def has_records(self, split: str) -> bool:
+        """Whether a split exists and holds a record; a file of two records has none for valid and test."""
+        return split in self.splits and next(iter(self.records(split)), None) is not None
+
     def texts(self, split: str = "all", side: str | None = None) -> Iterator[str]:
         """Return the texts of a split: one per record or, with layout `stream`, blocks of the whole text.
 

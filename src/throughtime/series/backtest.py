@@ -42,12 +42,14 @@ from throughtime.series.rolling import (
     windows_before,
     windows_needed,
 )
-from throughtime.text.texts import align_columns
+from throughtime.text.texts import align_columns, format_count
 
 Array = NDArray[np.float64]
 
 OWN, AUTO, CONFORMAL, NONE = "own", "auto", "conformal", "none"
 SCALED, QUANTILES = ScaledIntervals.kind, QuantileIntervals.kind
+MAX_WINDOWS = 8
+"""Number of windows by default, if the series are long enough."""
 CHOICES = (AUTO, OWN, CONFORMAL, *KINDS)
 
 
@@ -84,8 +86,9 @@ class Backtest:
         """Describe the windows."""
         rolling = self.rolling
         return (
-            f"{rolling.n_windows} windows of {rolling.h} steps, {rolling.step_size} apart, after "
-            f"{self.origins[0]} to {self.origins[-1]}; a season is {self.season}"
+            f"{format_count(rolling.n_windows, 'window')} of {format_count(rolling.h, 'step')}, "
+            f"{rolling.step_size} apart, after {self.origins[0]} to {self.origins[-1]}; "
+            f"a season is {self.season}"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -148,7 +151,7 @@ def backtest(
     model: ForecastModel,
     panel: Panel,
     h: int,
-    n_windows: int = 8,
+    n_windows: int | None = None,
     step_size: int | None = None,
     levels: Sequence[float] = (80, 95),
     intervals: str = AUTO,
@@ -160,6 +163,7 @@ def backtest(
 ) -> Backtest:
     """Forecast `h` rows from each of `n_windows` origins, `step_size` (else `h`) rows apart, and measure.
 
+    By default there are 8 of them, fewer if the series are too short for them.
     `intervals` is `own` (those of the model) or a conformal kind: `absolute`, `scaled` or `quantiles` (see
     `series.conformal`). `conformal` means `quantiles` for a model with quantiles, else `absolute`; `auto`
     means `own` for a model with quantiles, else `absolute`. Conformal intervals of a window come from the
@@ -171,9 +175,13 @@ def backtest(
     """
     if intervals not in CHOICES:
         raise unknown("kind of intervals", intervals, CHOICES)
-    rolling = Rolling(n_windows, h if step_size is None else step_size, h)
     season = season or find_season(panel)
     history = max(model.lookback, season + 1)  # MASE and seasonal-naive need a season and a row
+    step_size = h if step_size is None else step_size
+    if n_windows is None:
+        room = min(map(len, panel.series)) - history - h
+        n_windows = max(1, min(MAX_WINDOWS, room // max(step_size, 1) + 1))
+    rolling = Rolling(n_windows, step_size, h)
     rolling.check(panel, history)
     grid = grid_within(*model.reach)
     tested = roll(model, panel, rolling, probabilities(levels, grid), season, progress)

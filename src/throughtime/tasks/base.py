@@ -6,8 +6,9 @@ Each task derives its predictor from `Predictor`, builds its network and adds it
 from __future__ import annotations
 
 import copy
+import itertools
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
@@ -22,6 +23,7 @@ from throughtime.results import Evaluation
 from throughtime.results import Progress as Progress
 from throughtime.tasks import TASKS
 from throughtime.tasks.examples import find_examples, load_examples, save_examples
+from throughtime.train.config import MIN_BATCHES
 from throughtime.version import __version__
 
 if TYPE_CHECKING:
@@ -87,6 +89,18 @@ class Predictor(TaskModel):
     def build_objective(self, dataset: Dataset) -> TrainingTask:
         """Return the batches, loss and validation of this model on these data, for the trainer."""
         return cast("TrainingTask", TASKS[self.task].part("objective")(self, dataset))
+
+    def suit_few(self, dataset: Dataset, given: Collection[str]) -> dict[str, Any]:
+        """Return the settings that suit few training data, of those not given; none if there are enough."""
+        values: dict[str, Any] = self.config.suit_few(self.count_rows(dataset), given)
+        return values
+
+    def count_rows(self, dataset: Dataset) -> int:
+        """Count the rows of training batches, as far as it matters whether they are few."""
+        bad, enough = dataset.bad, MIN_BATCHES * self.config.batch_size
+        count = sum(1 for _ in itertools.islice(dataset.records("train"), enough))
+        dataset.bad = bad  # reading replaced this count of skipped records, which is shown later
+        return count
 
     def describe(self) -> Description:
         """Describe the model in words."""

@@ -100,10 +100,10 @@ def suggest_evaluation(dataset: Dataset) -> list[str]:
     """Return the command that evaluates a model on held-out data, if the data set has any."""
     for split in ("test", "valid"):
         try:
-            empty = split not in dataset.splits or next(iter(dataset.records(split)), None) is None
+            usable = dataset.has_records(split)
         except InputError:
-            empty = False  # evaluating it says what cannot be read
-        if not empty:
+            usable = True  # evaluating it says what cannot be read
+        if usable:
             return [f"evaluate {{run}} --split {split}"]
     return []
 

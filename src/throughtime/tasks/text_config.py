@@ -80,7 +80,8 @@ WeightDrop = Annotated[
 Variational = Annotated[bool, Field(description="use one dropout mask for all steps of a batch")]
 
 
-def _are_whole_words(tokens: str | None) -> bool:
+def are_whole_words(tokens: str | None) -> bool:
+    """Whether a tokenizer keeps words whole, so that rare ones may be left out of the vocabulary."""
     from throughtime.text.subword import TRAINED
 
     return tokens is None or not (tokens in TRAINED or tokens.endswith(".json"))
@@ -88,7 +89,7 @@ def _are_whole_words(tokens: str | None) -> bool:
 
 MIN_FREQ = Effect(
     "min_freq",
-    lambda config: _are_whole_words(config.tokens),
+    lambda config: are_whole_words(config.tokens),
     "with tokens={tokens}, which splits rare words into parts; set max_size or leave it out",
 )
 HIDDEN_DROPOUT = Effect(

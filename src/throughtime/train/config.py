@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Collection
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -23,6 +24,10 @@ SCHEDULES = Registry[Callable[..., float]](
     },
 )
 """From the settings and the `Standing` of a training to the factor on `lr`."""
+
+MIN_BATCHES, MIN_UPDATES = 8, 200
+"""Few data are read in smaller batches, and more often: as far as they allow, this is the minimum of batches
+in an epoch and of updates in all."""
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -156,6 +161,21 @@ class TrainingConfig(Config):
     def num_epochs(self) -> int | None:
         """The number of epochs; None if the time determines it."""
         return self.epochs or (self.EPOCHS if self.minutes is None else None)
+
+    def suit_few(self, rows: int, given: Collection[str]) -> dict[str, Any]:
+        """The settings that suit few rows, of those not given: smaller batches, and more epochs.
+
+        >>> TrainingConfig().suit_few(20, {}), TrainingConfig().suit_few(256, {})
+        ({'batch_size': 2, 'epochs': 20}, {})
+        """
+        size, epochs = self.batch_size, self.num_epochs
+        if not {"batch_size", "max_tokens", "accumulate"} & set(given):
+            size = max(1, min(size, rows // MIN_BATCHES))
+        chosen = {"batch_size": size} if size < self.batch_size else {}
+        updates = max(1, math.ceil(rows / (size * self.accumulate)))
+        if epochs is not None and "epochs" not in given and epochs * updates < MIN_UPDATES:
+            chosen["epochs"] = math.ceil(MIN_UPDATES / updates)
+        return chosen
 
     def settings_on(self, device: str) -> dict[str, Any]:
         """The settings that suit a type of device, such as cuda, and many epochs, of those not given."""

@@ -54,7 +54,8 @@ class Classifier(TextClassifier, TextPredictor):
         labels = Labels.of(dataset)
         if len(labels) == 1:
             raise InputError(
-                dataset.name, f"has only the label {labels.names[0]!r}; a classifier needs two or more"
+                f"{dataset.name}, split train",
+                f"has only the label {labels.names[0]!r}; a classifier needs two or more: give more records",
             )
         config = config.complete(dataset)
         texts = (one.text for one in dataset.labelled_texts("train"))

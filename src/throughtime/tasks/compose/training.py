@@ -13,6 +13,7 @@ from throughtime.data.batching.buckets import BucketOptions, RaggedIds
 from throughtime.data.batching.pairs import ConditionedBatches, PairBatch
 from throughtime.data.records import Specials
 from throughtime.metrics.likelihood import Likelihood
+from throughtime.tasks.labels import labelled_texts
 from throughtime.tasks.objective import TextObjective, label_loss, likelihood, masked_labels
 from throughtime.text.texts import one_line
 from throughtime.train.objective import Loss, State
@@ -75,8 +76,10 @@ class ComposeObjective(TextObjective):
     def __init__(self, composer: Composer, dataset: Dataset) -> None:
         super().__init__(composer)
         self.train = composer.texts(dataset, "train")
-        has_valid = "valid" in dataset.splits and any(True for _ in dataset.records("valid"))
-        self.valid = composer.texts(dataset, "valid") if has_valid else None
+        usable, labels = dataset.has_records("valid"), composer.labels
+        if usable and labels is not None:  # of few texts, none may have a label that is in the training data
+            usable = any(one.label in labels for one in labelled_texts(dataset, "valid"))
+        self.valid = composer.texts(dataset, "valid") if usable else None
 
     def batches(self, rank: int, world_size: int) -> ConditionedBatches:
         """Texts of similar lengths together."""

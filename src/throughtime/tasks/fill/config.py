@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 TEXT_KINDS = ("text", "tags", "pairs", "cards", "labelled", "described")
 """The kinds of data that hold texts."""
 
+FEW_WORDS = 1_000
+"""Training words below which rare ones are kept, as there are hardly any others."""
 FEW_PASSES = 8
 """Epochs of two layers up to which one layer that predicts all tokens in a pass is better."""
 
@@ -41,7 +43,11 @@ class FillConfig(shared.TextConfig):
         description="words: unicode, space, word; char; or parts of words: bpe, unigram, wordpiece; null: "
         "unicode, or space if the data are split into words already",
     )
-    min_freq: shared.MinFreq = 2
+    min_freq: int = architecture(
+        2,
+        ge=1,
+        description="words that are rarer than this become <unk>; by default 1 for fewer than 1,000 words",
+    )
     max_size: int | None = architecture(
         None,
         ge=8,
@@ -119,7 +125,13 @@ class FillConfig(shared.TextConfig):
             )
         split_already = dataset.tokens == "space" or dataset.kind == "tags"
         tokens = self.tokens or ("space" if split_already else "unicode")
-        size = shared.choose_max_size(
-            self.max_size, tokens, lambda most: shared.count_words(dataset.texts("train", side), most)
-        )
-        return self.model_copy(update={"side": side, "tokens": tokens, "max_size": size})
+
+        def count(most: int) -> int:
+            return shared.count_words(dataset.texts("train", side), most)
+
+        size = shared.choose_max_size(self.max_size, tokens, count)
+        update = {"side": side, "tokens": tokens, "max_size": size}
+        keeps = "min_freq" in self.model_fields_set or not shared.are_whole_words(tokens)
+        if not keeps and count(FEW_WORDS) < FEW_WORDS:
+            update["min_freq"] = 1
+        return self.model_copy(update=update)

@@ -82,6 +82,10 @@ class Filler(BlankFiller, TextPredictor):
         """Why it does not generate text."""
         return f"{self.model.stack.refuses_generation}; `throughtime fill` fills the blanks of a sentence"
 
+    def count_rows(self, dataset: Dataset) -> int:
+        """Count the training sentences; a line may hold several."""
+        return len(self.ids(dataset, "train"))
+
     def ids(self, dataset: Dataset, split: str) -> RaggedIds:
         """The sentences of a split as ids, without empty ones; those that are too long are split."""
         from throughtime.data.batching.buckets import RaggedIds

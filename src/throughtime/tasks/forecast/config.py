@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, field_validator
@@ -14,6 +14,7 @@ from throughtime.data.readers.panel import Roles
 from throughtime.errors import InputError
 from throughtime.series.panels import Timeline
 from throughtime.series.scaling import Scaling, Transform
+from throughtime.text.texts import format_count
 from throughtime.train.config import Positive, Schedule, Share, TrainingConfig
 
 Count = Annotated[int, Field(ge=1)]
@@ -233,14 +234,30 @@ class ForecastConfig(TrainingConfig):
         self._check()
         found = panel.frequency.season if panel.frequency is not None else None
         season = self.season or found
-        horizon = self.horizon or season or WITHOUT_SEASON
         longest = max(len(series) for series in panel.series)
+        usual = season or WITHOUT_SEASON
+        horizon = self.horizon or (usual if longest >= 4 * usual else max(1, longest // 5))
         held = max(horizon, round(HELD_OUT * longest)) if longest > 4 * horizon else horizon
-        valid = held if self.valid_size is None else self.valid_size
-        test = held if self.test_size is None else self.test_size
+        # Held-out rows are given up where no training window would be left.
+        spare = (longest - 1) // horizon - 1 if self.train_size is None else 2
+        valid = (held if spare > 1 else 0) if self.valid_size is None else self.valid_size
+        test = (held if spare > 0 else 0) if self.test_size is None else self.test_size
+        if longest <= horizon:
+            raise InputError(
+                "horizon",
+                f"is {horizon}, but the longest series has {format_count(longest, 'row')}, expected at least "
+                f"{horizon + 1}",
+            )
         Timeline(self.train_size, valid, test).parts(longest)  # refuses impossible sizes
         updates = {"season": season, "horizon": horizon, "valid_size": valid, "test_size": test}
         return self.model_copy(update=updates)
+
+    def suit_few(self, rows: int, given: Collection[str]) -> dict[str, Any]:
+        """The horizon and the splits, if the longest series is too short for the usual ones: see `divide`."""
+        assert self.horizon is not None
+        short = self.horizon < (self.season or WITHOUT_SEASON) or not (self.valid_size and self.test_size)
+        names = ("horizon", "valid_size", "test_size") if short else ()
+        return {name: getattr(self, name) for name in names if name not in given}
 
     def complete(self, panel: Panel) -> ForecastConfig:
         """Return the configuration with null settings derived from the series."""

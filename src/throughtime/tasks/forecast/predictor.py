@@ -103,6 +103,10 @@ class SeriesForecaster(Predictor, ForecastModel):
         ):
             start_from_ridge(self.model, self.scaling, self.config, panel)
 
+    def count_rows(self, dataset: Dataset) -> int:
+        """The configuration has been derived from the number of rows already."""
+        return 0
+
     @property
     def notes(self) -> tuple[str, ...]:
         """Warnings about series that are too short or constant."""
@@ -188,7 +192,7 @@ class SeriesForecaster(Predictor, ForecastModel):
         self,
         data: DataLike | Panel | None = None,
         *,
-        n_windows: int = 8,
+        n_windows: int | None = None,
         step_size: int | None = None,
         h: int | None = None,
         level: Sequence[float] = (80, 95),
@@ -201,7 +205,8 @@ class SeriesForecaster(Predictor, ForecastModel):
     ) -> Backtest:
         """Forecast from `n_windows` past origins, `step_size` rows apart, and compare with baselines.
 
-        See `series.backtest` for `intervals` and `earlier_windows`. `unseen` is the number of rows at the end
+        By default there are 8 of them, fewer if the series are too short. See `series.backtest` for
+        `intervals` and `earlier_windows`. `unseen` is the number of rows at the end
         of every series that did not train the model; for the training data it is known.
         """
         panel = self._panel(data, date_format)
@@ -355,7 +360,7 @@ class SeriesForecaster(Predictor, ForecastModel):
         return [
             f"forecast {{run}}{levels}{future} --plot forecast.png",
             *(["evaluate {run} --split test"] if self.config.test_size else []),
-            "backtest {run} --n-windows 8",
+            "backtest {run}",
         ]
 
     def _is_own(self, data: DataLike | Panel | None) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -12,7 +12,7 @@ from throughtime.config import Effect, architecture, initialisation, one_of, onl
 from throughtime.models.widths import layer_widths, tied_widths
 from throughtime.tasks import text_config as shared
 from throughtime.tasks.language.framing import Framing
-from throughtime.train.config import BatchSize, LearningRate, OutputBias, Precision, Share
+from throughtime.train.config import MIN_BATCHES, BatchSize, LearningRate, OutputBias, Precision, Share
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -267,6 +267,19 @@ class LanguageConfig(shared.TextConfig):
         return self.model_copy(
             update={key: value for key, value in found.items() if getattr(self, key) is None}
         )
+
+    def suit_few(self, rows: int, given: Collection[str]) -> dict[str, Any]:
+        """For a text of few tokens, fewer steps if it has fewer than 8 rows of them, and smaller batches.
+
+        >>> LanguageConfig(data="x", batch_size=16).suit_few(49, {}).items() >= {("num_steps", 6)}
+        True
+        """
+        predicted, width = rows - 1, self.batch_size if "batch_size" in given else 1
+        steps = self.num_steps
+        if "num_steps" not in given:
+            steps = max(1, min(steps, predicted // (MIN_BATCHES * (width or 1))))
+        fewer = {"num_steps": steps} if steps < self.num_steps else {}
+        return fewer | super().suit_few(predicted // steps, given)
 
     def settings_for(self, passes: float) -> dict[str, Any]:
         """Wider layers if there is time for several epochs, unless sizes were given."""

@@ -111,6 +111,10 @@ class RecurrentLanguage(LanguageModel):
         valid = self.ids(dataset, "valid") if "valid" in dataset.splits else None
         return LanguageObjective(self, train, valid)
 
+    def count_rows(self, dataset: Dataset) -> int:
+        """Count the tokens of the training text, which the number of steps divides into rows."""
+        return len(self.ids(dataset, "train")[: self.config.max_tokens])
+
     def ids(self, dataset: Dataset, split: str) -> np.ndarray[Any, Any]:
         """The ids of a split as one long text, cached on disk."""
         from throughtime.data.idcache import token_ids

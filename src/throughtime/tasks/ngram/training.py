@@ -102,7 +102,7 @@ def choose_order(
 
     Returns the settings with the order that was best.
     """
-    if "valid" not in dataset.splits:
+    if not dataset.has_records("valid"):
         raise InputError(
             "minutes", f"needs a validation split, which {dataset.name} lacks; set order instead"
         )
@@ -177,7 +177,7 @@ def _measure(
 ) -> dict[str, Any]:
     """The likelihood of the validation split; nothing if the model is too large to score in this memory."""
     config = model.config
-    if "valid" not in dataset.splits or config.split != "train":
+    if config.split != "train" or not dataset.has_records("valid"):
         return {}
     # The probabilities of a pruned model are estimated already.
     needed = BYTES_PER_NGRAM * sum(model.num_ngrams) if config.holds_counts else 0
