@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import re
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from tests.refusals import lacks
 
+from throughtime.data.datasets import open_dataset
 from throughtime.data.readers import READERS
 
 Run = Callable[..., Any]
@@ -143,3 +145,37 @@ def test_help_names_every_reader(convert: Run, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("COLUMNS", "200")
     words = convert("--help").out
     assert set(READERS) <= set(re.findall(r"[\w-]+", words))
+
+
+OPUS = {
+    "Tatoeba.en-fr.en": "Go.\nRun!\n",
+    "Tatoeba.en-fr.fr": "Va !\nCours !\n",
+    "README": "x",
+    "Tatoeba.en-fr.xml": "<x/>",
+}
+
+
+@pytest.mark.parametrize("name", ["opus/Tatoeba.en-fr.en,opus/Tatoeba.en-fr.fr", "opus", "en-fr.txt.zip"])
+def test_two_files_and_downloads_of_opus_are_read_as_train_reads_them(
+    tmp_path, throughtime, monkeypatch, name
+) -> None:
+    """Not only by `train`, which is also asked for the reverse direction."""  # R129
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "opus").mkdir()
+    with zipfile.ZipFile("en-fr.txt.zip", "w") as archive:
+        for file, text in OPUS.items():
+            put(tmp_path / "opus" / file, text)
+            archive.writestr(f"folder/{file}", text)
+    ran = throughtime("data", "convert", name, "--out", "a.tsv")
+    assert (ran.code, Path("a.tsv").read_text()) == (0, "Go.\tVa !\nRun!\tCours !\n")
+    shown = throughtime("data", "show", name)
+    assert not lacks(shown.out, "pairs", "en fr", "Go. | Va !")
+    dataset = open_dataset(name, source="fr", target="en")
+    assert (dataset.languages, list(dataset.pairs())) == (
+        ("fr", "en"),
+        [("Va !", "Go."), ("Cours !", "Run!")],
+    )
+    put(tmp_path / "opus" / "QED.en-fr.en", "Go.\n")
+    put(tmp_path / "opus" / "QED.en-fr.fr", "Va !\n")
+    if name == "opus":  # which of the two is not clear
+        assert not lacks(throughtime("data", "show", name).err, "opus:", "name a file")

@@ -12,7 +12,6 @@ import typer
 from throughtime.cli.options import SkipBad, Split, option, read_pairs
 from throughtime.cli.output import Outcome, as_command, say
 from throughtime.errors import InputError
-from throughtime.files import path_exists
 from throughtime.text.texts import format_count
 
 if TYPE_CHECKING:
@@ -113,31 +112,26 @@ def _open_records(
     inputs: list[str], reader: str | None, options: dict[str, str], split: str, skip_bad: bool
 ) -> tuple[str, Iterator[Any], BadRecords]:
     """Kind and records of the input, and where its bad records are counted."""
-    if len(inputs) == 1 and not _is_file(Path(inputs[0]).expanduser()):
-        from throughtime.data.datasets import open_dataset
-
-        if options:
-            raise InputError(
-                "--option", f"is for files, but {inputs[0]} is a corpus of the catalogue; leave it out"
-            )
-        dataset = open_dataset(inputs[0], reader=reader, skip_bad=skip_bad)
-        return dataset.kind, dataset.records(split), dataset.bad
-    if split != "all":
-        raise InputError("--split", "is for corpora of the catalogue; a file is converted whole")
+    from throughtime.data.datasets import is_path, list_files, open_dataset
     from throughtime.data.readers import build_reader, reader_for
     from throughtime.data.source import BadRecords
 
-    paths = [Path(name).expanduser() for name in inputs]
+    corpus = len(inputs) == 1 and not is_path(inputs[0])
+    if corpus and options:
+        raise InputError(
+            "--option", f"is for files, but {inputs[0]} is a corpus of the catalogue; leave it out"
+        )
+    if len(inputs) == 1 and not options:
+        dataset = open_dataset(inputs[0], reader=reader, skip_bad=skip_bad)
+        if split == "all" or corpus or "all" not in dataset.stored:
+            records = dataset.records(split)  # begins to count the bad ones anew
+            return dataset.kind, records, dataset.bad
+    if split != "all":
+        raise InputError("--split", "is for corpora and folders of splits; files are converted whole")
+    paths = [path for name in inputs for path in list_files(name)]
     built = build_reader(reader if reader is not None else reader_for(paths).name, options)
     bad = BadRecords(skip_bad)
     return built.kind, built.read(paths, bad), bad
-
-
-def _is_file(path: Path) -> bool:
-    """Whether a path is for a reader; one with a suffix is, even if it does not exist, for a better error."""
-    if not path_exists(path):
-        return bool(path.suffix)
-    return not path.is_dir() or (path / "seq.in").exists()
 
 
 def _outcome(

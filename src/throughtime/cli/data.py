@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from throughtime.data.catalogue import Corpus, CorpusFile, CorpusPart
+    from throughtime.data.dataset import Dataset
 
 data_app = typer.Typer(
     cls=Group, no_args_is_help=True, help="List, show and download corpora, and convert files of your own."
@@ -66,13 +67,25 @@ def list_corpora() -> Outcome:
 def show(name: Name) -> Outcome:
     """Show a corpus: its splits, files and checksums, licence and citation, and first records.
 
-    [bold]Example[/bold]
+    Files of your own are shown as `train` reads them.
+
+    [bold]Examples[/bold]
 
       throughtime data show multi30k/tok
+
+      throughtime data show train.en,train.fr
     """
     from throughtime.data.catalogue import corpus as named
     from throughtime.data.catalogue import find, list_files, whereabouts
+    from throughtime.data.datasets import is_path, open_dataset
 
+    if is_path(name):
+        dataset = open_dataset(name)
+        part: dict[str, Any] = {key: getattr(dataset, key) for key in ("name", "kind", "layout", "tokens")}
+        part |= {"reader": dataset.reader.name, "languages": [*filter(None, dataset.languages)]}
+        part["splits"] = {split: [*map(str, files)] for split, files in dataset.stored.items()}
+        own: dict[str, Any] = {"name": name, "parts": [part], "files": [], "sample": _read_sample(dataset)}
+        return Outcome(own, _render(own))
     corpus = named(name)
     several = name == corpus.name and name not in corpus.names
     parts = list(corpus.parts) if several else [find(name).part]
@@ -166,8 +179,11 @@ def _sample(corpus: Corpus, part: CorpusPart) -> list[dict[str, Any]]:
         return []
     from throughtime.data.datasets import open_dataset
 
-    records = open_dataset(name, download=False).records()
-    return [record._asdict() for record in itertools.islice(records, SAMPLES)]
+    return _read_sample(open_dataset(name, download=False))
+
+
+def _read_sample(dataset: Dataset) -> list[dict[str, Any]]:
+    return [record._asdict() for record in itertools.islice(dataset.records(), SAMPLES)]
 
 
 def _render(values: dict[str, Any]) -> list[RenderableType]:
@@ -177,7 +193,7 @@ def _render(values: dict[str, Any]) -> list[RenderableType]:
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="bold")
     for key in ("title", "description", "where", "licence", "citation", "home", "preparation"):
-        if values[key]:
+        if values.get(key):
             facts.add_row(key, Text(values[key]))
     headings = ("name", "kind", "layout", "tokens", "languages", "splits")
     parts = Table(*headings, box=None, pad_edge=False, header_style="bold")
@@ -187,7 +203,7 @@ def _render(values: dict[str, Any]) -> list[RenderableType]:
             ", ".join(part["splits"]) if "all" not in part["splits"] else "train, valid, test (90, 5, 5 %)"
         )
         parts.add_row(*cells, " ".join(part["languages"]), splits)
-    shown: list[RenderableType] = [facts, "", parts]
+    shown: list[RenderableType] = [facts, "", parts] if facts.row_count else [parts]
     for file in values["files"]:
         where = file["place"] or file["address"] or "missing"
         shown += [

@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from throughtime.data.dataset import Dataset
+    from throughtime.text.codec import Codec
     from throughtime.text.statistics import Ngrams
-    from throughtime.text.tokenizer import Tokenizer
 
 NGRAMS, TOP = 3, 10
+TASK_OF = {"pairs": "translate", "cards": "translate", "labelled": "classify", "described": "compose"}
+"""The task whose vocabulary is shown, by the kind of data; for other texts a language model."""
 
 
 @as_command
@@ -87,7 +89,9 @@ def stats(
         values, table = series_stats(dataset, split, plot)
         report_skipped(dataset)
         return Outcome(values | _count_skipped(dataset), [table])
-    tokenizer = _tokenizer(tokens or dataset.tokens, normaliser, dataset, split, side)
+    codecs = _build_codecs(tokens or dataset.tokens, normaliser, dataset, split, side, min_freq)
+    codec = next(iter(codecs.values()))
+    tokenizer = codec.tokenizer
     coverage = TokenizerCoverage(tokenizer, dataset.name)
     texts = map(coverage.tokenize, dataset.texts(split, side))
     running = Running.of(texts, joined=dataset.layout == "stream")
@@ -96,62 +100,44 @@ def stats(
         say(note)
     counted = [ngram_counts(running, n) for n in range(1, (ngrams or NGRAMS) + 1)]
     values = _values(counted, TOP if top is None else top)
-    values |= _vocabulary(tokenizer, counted[0], min_freq, dataset)
-    values |= {"tokenizer": tokenizer.name, "data": dataset.name, **_count_skipped(dataset)}
+    values |= {"vocabularies": {of: len(each.vocabulary) for of, each in codecs.items()}}
+    reserved = [token for token in codec.vocabulary if token in codec.vocabulary.reserved]
+    values |= {"vocabulary": len(codec.vocabulary), "reserved": reserved, "min_freq": min_freq or 1}
+    values |= {"tokenizer": tokenizer.name, "data": dataset.name, "split": split, **_count_skipped(dataset)}
     frequencies = {grams.n: grams.counts for grams in counted[:3]}
     draw_figure(plot, "zipf", frequencies, title=f"Zipf's law in {dataset.name}")
-    return Outcome(values, _render(values, " of all splits" if _all_splits(dataset, split) else ""))
+    return Outcome(values, _render(values))
 
 
-def _all_splits(dataset: Dataset, split: str) -> bool:
-    """Whether several splits are counted together, while a model's vocabulary is that of train alone."""
-    from throughtime.data import catalogue
-
-    if split != "all" or len(dataset.splits) < 2:
-        return False
-    # A file of one's own is cut into splits only once a model is trained on it.
-    return dataset.name in catalogue.names() or dataset.files(dataset.splits[0]) != dataset.files("all")
-
-
-def _tokenizer(name: str, given: str | None, dataset: Dataset, split: str, side: str | None) -> Tokenizer:
-    """A rule by its name, a tokenizer trained on the data by its kind, or one that a file describes."""
-    from throughtime.text.codec import SUBWORD_SIZE
-    from throughtime.text.subword import TRAINED, tokenizer_file
-    from throughtime.text.subword_training import train_subword
-    from throughtime.text.tokenizer import check_normaliser, tokenizer
+def _build_codecs(
+    name: str, given: str | None, dataset: Dataset, split: str, side: str | None, min_freq: int | None
+) -> dict[str, Codec]:
+    """Build the vocabularies that a model of these data has, as its training does, by what they are of."""
+    from throughtime.tasks.text_config import are_whole_words, choose_max_size, count_words
+    from throughtime.text.codec import Codec, choose_reserved
+    from throughtime.text.tokenizer import check_normaliser
 
     normaliser = given or dataset.normaliser_for(name)
     check_normaliser(normaliser, name, "--normaliser")
-    if name == "char":
-        return tokenizer(name, normaliser=normaliser)
-    if name in TRAINED:
-        return train_subword(name, dataset.texts(split, side), SUBWORD_SIZE)
-    if name.endswith(".json"):
-        return tokenizer_file(name)
-    return tokenizer(name)
+    if not are_whole_words(name):
+        refuse("has no effect with tokens that are parts of words; leave it out", min_freq=min_freq)
+    task = TASK_OF.get(dataset.kind, "language")
+    trained = "train" if "train" in dataset.splits else split
+    size = None
+    if task != "language":
+        size = choose_max_size(None, name, lambda most: count_words(dataset.texts(trained), most))
+    sides: list[str | None] = [None]
+    if task == "translate" and are_whole_words(name):  # both languages share parts of words
+        sides = [side] if side else ["source", "target"]
+    options: Any = (min_freq or 1, size, choose_reserved(dataset.layout, task), normaliser, dataset.name)
+    return {
+        f"{each} in {trained}" if each else trained: Codec.build(dataset.texts(trained, each), name, *options)
+        for each in sides
+    }
 
 
 def _count_skipped(dataset: Dataset) -> dict[str, Any]:
     return {"skipped": dataset.bad.count, "skipped_reasons": dict(dataset.bad.reasons)}
-
-
-def _vocabulary(
-    tokenizer: Tokenizer, unigrams: Ngrams, min_freq: int | None, dataset: Dataset
-) -> dict[str, Any]:
-    """The size of the vocabulary that a model of these tokens has, and its reserved tokens."""
-    from throughtime.text.codec import RESERVED, choose_reserved, subword_vocabulary
-    from throughtime.text.subword import SubwordTokenizer
-    from throughtime.text.vocabulary import Vocabulary
-
-    if isinstance(tokenizer, SubwordTokenizer):
-        refuse(
-            "has no effect with this tokenizer, which has a fixed vocabulary; leave it out", min_freq=min_freq
-        )
-        return {"vocabulary": len(subword_vocabulary(tokenizer)), "reserved": tokenizer.special_tokens()}
-    reserved = RESERVED if dataset.kind in ("pairs", "cards") else choose_reserved(dataset.layout)
-    counts = {gram[0]: number for gram, number in unigrams.top(unigrams.distinct)}
-    vocabulary = Vocabulary.from_counts(counts, min_freq or 1, reserved=reserved)
-    return {"vocabulary": len(vocabulary), "reserved": list(reserved), "min_freq": min_freq or 1}
 
 
 def _values(counted: list[Ngrams], top: int) -> dict[str, Any]:
@@ -182,14 +168,21 @@ def _values(counted: list[Ngrams], top: int) -> dict[str, Any]:
     }
 
 
-def _render(values: dict[str, Any], scope: str) -> list[RenderableType]:
+def _render(values: dict[str, Any]) -> list[RenderableType]:
     from rich.text import Text
 
-    least = f", min-freq {values['min_freq']}" if "min_freq" in values else ""
+    marks, scope = (
+        ", ".join(values["reserved"]),
+        "all splits" if values["split"] == "all" else values["split"],
+    )
+    least = f", min-freq {values['min_freq']}" if values["min_freq"] > 1 else ""
     rows = [
-        (f"tokens ({values['tokenizer']})", f"{values['tokens']:,}"),
-        ("types", f"{values['types']:,}"),
-        (f"vocabulary{scope} with {', '.join(values['reserved'])}{least}", f"{values['vocabulary']:,}"),
+        (f"tokens ({values['tokenizer']}) of {scope}", f"{values['tokens']:,}"),
+        (f"types of {scope}", f"{values['types']:,}"),
+        *(
+            (f"vocabulary of {of} with {marks}{least}", f"{size:,}")
+            for of, size in values["vocabularies"].items()
+        ),
         *(
             (f"covered by the {int(size):,} most frequent types", f"{share:.1%}")
             for size, share in values["coverage"].items()

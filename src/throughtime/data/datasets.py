@@ -14,8 +14,16 @@ from throughtime.data.dataset import Dataset
 from throughtime.data.memory import KINDS, MEMORY, MemoryReader, open_objects
 from throughtime.data.readers import Reader, build_reader, reader_for
 from throughtime.data.readers.tables import TABLES, find_label_columns, read_column_names, usual_columns
-from throughtime.data.source import BadRecords, MemoryFile, Place, file_of, nearest_file, text_suffix
-from throughtime.data.splits import find_file_language, folder_splits
+from throughtime.data.source import (
+    BadRecords,
+    MemoryFile,
+    Place,
+    file_of,
+    list_members,
+    nearest_file,
+    text_suffix,
+)
+from throughtime.data.splits import find_file_language, find_opus_sides, folder_splits
 from throughtime.errors import InputError, unknown
 from throughtime.files import path_exists
 
@@ -84,7 +92,7 @@ def open_dataset(
             "data",
             f"was given as Python objects in training ({name}), which a run does not store; pass the data",
         )
-    elif _is_path(name):
+    elif is_path(name):
         reader = "series" if date_format is not None and reader is None else reader
         dataset = _open_path(name, reader, source, target, kind in ("labelled", "described"), bad)
     else:
@@ -100,19 +108,24 @@ def open_dataset(
     return dataset
 
 
-def _is_path(name: str) -> bool:
+def is_path(name: str) -> bool:
+    """Whether a name of data stands for files, not for a corpus of the catalogue."""
     path = Path(name)
     like_path = len(path.parts) > 1 or bool(path.suffix) or "," in name or name.startswith("~")
-    if all(path_exists(file_of(piece)) for piece in _pieces(name)):
+    if all(path_exists(file_of(piece)) for piece in list_files(name)):
         return like_path or name not in CORPORA
     # What looks like a path and not like a corpus gets the error message for paths.
     return like_path and path.parts[0] not in CORPORA
 
 
-def _pieces(name: str) -> list[Path]:
-    """Return the file, or the two files, that a name stands for."""
+def list_files(name: str) -> list[Path]:
+    """Return the file, or the files side by side, that a name stands for; two for a download of OPUS."""
     whole = Path(name).expanduser()
-    return [whole] if path_exists(whole) else [Path(piece).expanduser() for piece in name.split(",")]
+    if not path_exists(whole):
+        return [Path(piece).expanduser() for piece in name.split(",")]
+    if whole.is_dir():
+        return [whole / side for side in find_opus_sides(path.name for path in whole.iterdir())] or [whole]
+    return [Path(f"{whole}!{side}") for side in find_opus_sides(list_members(whole))] or [whole]
 
 
 def _open_catalogued(
@@ -180,7 +193,7 @@ def _direction(name: str, known: tuple[str, ...], source: str | None, target: st
 def _open_path(
     name: str, reader: str | None, source: str | None, target: str | None, labelled: bool, bad: BadRecords
 ) -> Dataset:
-    paths = _pieces(name)
+    paths = list_files(name)
     if absent := [path for path in paths if not path_exists(file_of(path))]:
         hint = nearest_file(absent[0]) or " give a file, a folder, or a name from `throughtime data list`"
         raise InputError(str(absent[0]), f"does not exist;{hint}")

@@ -254,6 +254,14 @@ def _gzip_size(file: io.BufferedReader) -> int:
     return claim
 
 
+def list_members(path: Path) -> list[str]:
+    """Return the names of the files in a zip archive; none if it is not one, or cannot be read."""
+    if path.suffix.lower() == ".zip" and path.is_file():
+        with contextlib.suppress(*_DAMAGE, OSError), zipfile.ZipFile(path) as packed:
+            return packed.namelist()
+    return []
+
+
 def _zip_member(
     stack: contextlib.ExitStack, packed: zipfile.ZipFile, archive: Path, member: str
 ) -> IO[bytes]:

@@ -76,6 +76,22 @@ def find_file_language(name: str) -> str | None:
     return suffix if suffix and suffix.lower() not in FORMATS else None
 
 
+def find_opus_sides(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the two parallel files of an OPUS download among these files; none if there are no or several.
+
+    >>> find_opus_sides(["README", "Tatoeba.en-fr.fr", "Tatoeba.en-fr.en", "Tatoeba.en-fr.xml"])
+    ('Tatoeba.en-fr.en', 'Tatoeba.en-fr.fr')
+    """
+    present, pairs = set(names), list[tuple[str, ...]]()
+    for name in sorted(present):
+        corpus, _, language = name.rpartition(".")
+        languages = corpus.rpartition(".")[2].split("-")
+        sides = tuple(f"{corpus}.{each}" for each in languages)
+        if len(sides) == 2 and language == languages[0] and sides[1] in present:
+            pairs.append(sides)
+    return pairs[0] if len(pairs) == 1 else ()
+
+
 def folder_splits(folder: Path) -> dict[str, dict[str, Path]]:
     """Return the files (or folders) of each split in a folder, by language, which may be empty."""
     splits: dict[str, dict[str, Path]] = {}

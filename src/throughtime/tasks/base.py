@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import itertools
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
@@ -90,16 +90,11 @@ class Predictor(TaskModel):
         """Return the batches, loss and validation of this model on these data, for the trainer."""
         return cast("TrainingTask", TASKS[self.task].part("objective")(self, dataset))
 
-    def suit_few(self, dataset: Dataset, given: Collection[str]) -> dict[str, Any]:
-        """Return the settings that suit few training data, of those not given; none if there are enough."""
-        values: dict[str, Any] = self.config.suit_few(self.count_rows(dataset), given)
-        return values
-
     def count_rows(self, dataset: Dataset) -> int:
         """Count the rows of training batches, as far as it matters whether they are few."""
-        bad, enough = dataset.bad, MIN_BATCHES * self.config.batch_size
-        count = sum(1 for _ in itertools.islice(dataset.records("train"), enough))
-        dataset.bad = bad  # reading replaced this count of skipped records, which is shown later
+        bad = dataset.bad  # reading replaces this count of skipped records, which is shown later
+        records = itertools.islice(dataset.records("train"), MIN_BATCHES * self.config.batch_size)
+        count, dataset.bad = sum(1 for _ in records), bad
         return count
 
     def describe(self) -> Description:

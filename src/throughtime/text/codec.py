@@ -20,6 +20,8 @@ from throughtime.text.tokenizer import tokenizer as build_tokenizer
 from throughtime.text.vocabulary import Vocabulary
 
 RESERVED = ("<pad>", "<unk>", "<bos>", "<eos>")
+RESERVED_OF = {"translate": RESERVED, "compose": RESERVED, "classify": ("<pad>", "<unk>")}
+"""The reserved tokens of tasks that read each text alone."""
 SUBWORD_SIZE = 8000
 BEGIN, END = "⟨begin⟩", "⟨end⟩"
 """How the marks around a sequence are displayed, whatever their names in the vocabulary."""
@@ -145,9 +147,16 @@ class Codec:
         return cls(build_tokenizer(name, **options), Vocabulary.load(folder / "vocabulary.txt"))
 
 
-def choose_reserved(layout: str | None) -> tuple[str, ...]:
-    """Return the reserved tokens of a language model; texts in lines need <eos> at the ends of lines."""
-    return ("<unk>", "<eos>") if layout == "lines" else ("<unk>",)
+def choose_reserved(layout: str | None, task: str = "language") -> tuple[str, ...]:
+    """Return the reserved tokens of a task; texts in lines have marks at their ends.
+
+    >>> choose_reserved("stream"), choose_reserved("lines"), choose_reserved("lines", "ngram")
+    (('<unk>',), ('<unk>', '<eos>'), ('<unk>', '<bos>', '<eos>'))
+    """
+    if task in RESERVED_OF:
+        return RESERVED_OF[task]
+    marks = ("<bos>", "<eos>") if task == "ngram" else ("<eos>",)
+    return ("<unk>", *marks) if layout == "lines" else ("<unk>",)
 
 
 def subword_vocabulary(tokenizer: SubwordTokenizer) -> Vocabulary:

@@ -22,6 +22,7 @@ from throughtime.tasks.classify.runner import TextClassifier
 from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.labels import Labels, labelled_texts
 from throughtime.tasks.texts import TextAssets, TextPredictor, build_codec
+from throughtime.text.codec import choose_reserved
 from throughtime.text.texts import align_columns, format_count
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Classifier(TextClassifier, TextPredictor):
         config = config.complete(dataset)
         texts = (one.text for one in dataset.labelled_texts("train"))
         return config, TextAssets(
-            build_codec(texts, config, dataset.name, reserved=("<pad>", "<unk>")), labels
+            build_codec(texts, config, dataset.name, reserved=choose_reserved(None, "classify")), labels
         )
 
     @classmethod

@@ -121,7 +121,7 @@ class NgramLanguageModel(LanguageModel):
         measured = "" if perplexity is None else f"\nValidation perplexity {perplexity:.2f}."
         return (
             f"Counted {values['tokens']:,} tokens ({values['tokenizer']}) in {values['seconds']:.1f} s; "
-            f"vocabulary {values['vocabulary']:,}.\n"
+            f"vocabulary {values['vocabulary']:,} with {', '.join(values['reserved'])}.\n"
             f"Stored n-grams of length 1 to {values['order']}: {stored}.{measured}"
         )
 

@@ -19,6 +19,7 @@ from throughtime.ngram.disk_counts import DiskCounts, count_on_disk
 from throughtime.tasks.examples import find_examples
 from throughtime.tasks.language.framing import Framing
 from throughtime.tasks.texts import build_codec
+from throughtime.text.codec import choose_reserved
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
@@ -75,6 +76,7 @@ def fit(
             "smoothing": config.smoothing,
             "tokenizer": config.tokens,
             "vocabulary": len(model.codec.vocabulary),
+            "reserved": choose_reserved(config.layout, "ngram"),
             "tokens": model.num_tokens,
             "ngrams": model.num_ngrams,
             "seconds": round(seconds, 3),
@@ -166,7 +168,7 @@ def _build_framing(model: NgramLanguageModel, dataset: Dataset) -> Framing:
         dataset.texts(config.split),
         config,
         dataset.name,
-        reserved=("<unk>", "<bos>", "<eos>") if config.layout == "lines" else ("<unk>",),
+        reserved=choose_reserved(config.layout, "ngram"),
         normaliser=config.normaliser or "none",
     )
     return config.frame(codec)
