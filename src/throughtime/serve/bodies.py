@@ -140,6 +140,7 @@ def explain(errors: Any) -> str:
 def _alone(parse: Callable[[], Body]) -> Body:
     """Parse a body while no other is parsed, and then leave the interpreter to other threads for as long."""
     with ALONE:
+        check_interrupt()  # nobody may wait for it any more
         began = time.perf_counter()
         try:
             return parse()

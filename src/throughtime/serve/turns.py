@@ -14,16 +14,14 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from throughtime.serve.origins import write_refusal
 
-MAX_HEADER, MAX_FIELDS = 16_384, 100
-"""Maximum bytes and fields of a header."""
-MAX_CHUNKS = 10_000
-"""Maximum chunks of a body."""
+MAX_HEADER, MAX_FIELDS, MAX_CHUNKS = 16_384, 100, 10_000
+"""Maximum bytes and fields of a header, and chunks of a body."""
 MAX_PIECE, MAX_LINES = 8_192, 100
 """Maximum bytes and lines that the parser gets at once; a field and a chunk have a line at least."""
 SHORT_PIECE = 800
 """Bytes that it gets instead of more lines."""
 MAX_WORK = 200
-"""Work of one turn, of all connections together; the unit is that of parsing a line, some 5 us."""
+"""Work of one turn, for all connections together; one unit is parsing a line, about 5 microseconds."""
 PIECE_WORK, REQUEST_WORK, BYTES = 5, 100, 64
 """Work of any piece and of starting a request, and how many bytes are as much work as a line."""
 BLANK = re.compile(rb"\n\r?\n")
@@ -113,7 +111,7 @@ class TurnProtocol(H11Protocol):
         before, piece = self.conn.trailing_data[0], bytes(self.unread[:MAX_PIECE])
         if piece.count(b"\n") > MAX_LINES:
             piece = piece[:SHORT_PIECE]
-        # Within a body, what is left to parse is the begin of a chunk, or a trailer.
+        # Within a body, what is left to parse is the start of a chunk, or a trailer.
         header, work = before, PIECE_WORK
         if self.conn.their_state is h11.IDLE:
             if end := BLANK.search(before + piece, max(0, len(before) - 2)):

@@ -7,6 +7,7 @@ import itertools
 import json
 import threading
 import time
+from unittest.mock import Mock
 
 import h11
 import httpx2
@@ -17,6 +18,7 @@ from tests.serve.conftest import serving
 from tests.serve.test_server import gated
 from tools.floods import FLOODS, MULTIPART, PART, chunked, form, many, request
 
+from throughtime.interrupt import InterruptError, interruptible
 from throughtime.serve import bodies, turns
 from throughtime.serve.origins import SAFE_HEADERS
 from throughtime.serve.requests import Options
@@ -187,6 +189,13 @@ def test_forms_are_parsed_beside_the_event_loop(name, monkeypatch):
     assert told.startswith(b"HTTP/1.1 400 ")
     assert json.loads(told.partition(b"\r\n\r\n")[2])["error"]
     assert threads == {"aside"}
+
+
+def test_a_body_that_nobody_waits_for_is_not_parsed():
+    parse = Mock()
+    with interruptible(lambda: True), pytest.raises(InterruptError):
+        bodies._alone(parse)
+    assert not parse.called
 
 
 def test_long_bodies_are_parsed_one_at_a_time_and_leave_room_for_others():
