@@ -7,6 +7,7 @@ shortlist.safetensors   likely translations of each source token, of some transl
 generation_config.json  default options for generation
 README.md               a model card with its measured scores
 metrics.jsonl           one line per measurement
+seen.safetensors        which records it was trained on; see throughtime.data.seen
 data.json               whether bad records of its data were skipped
 manifest.json           the SHA-256 sum of each file that the model is loaded from
 """

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PREFIX = "model."
 WEIGHTS = "model.safetensors"
-ABOUT_THE_RUN = {WEIGHTS, "README.md", "metrics.jsonl"}
+ABOUT_THE_RUN = {WEIGHTS, "README.md", "metrics.jsonl", "intervals.safetensors"}
 PARTS = {"source", "target", "language-models"}  # vocabularies of a translator, what a tagger reads with
 
 
@@ -66,7 +66,7 @@ def average(
         for path in sorted(run.iterdir()):
             if path.name in PARTS:
                 _copy(path, folder.path / path.name)
-            elif path.suffix in {".json", ".txt"} and path.name not in ABOUT_THE_RUN:
+            elif path.suffix in {".json", ".txt", ".safetensors"} and path.name not in ABOUT_THE_RUN:
                 shutil.copy(path, folder.path / path.name)
         folder.write_tensors({name: tensor.numpy() for name, tensor in weights.items()})
         folder.write_card(card(run, steps))

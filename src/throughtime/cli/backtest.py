@@ -91,10 +91,7 @@ def backtest(
     model, _, panel = open_series(run, device, options)
     name = options["data"] or model.config.data
     shared: dict[str, Any] = {one: options[one] for one in ("h", "season", "intervals")}
-    shared |= {
-        "level": options["level"] or (80, 95),
-        "unseen": model.unseen(panel) if name == model.config.data else None,
-    }
+    shared["level"] = options["level"] or (80, 95)
     with progress_bar("windows") as advance:
         result = model.backtest(
             panel,

@@ -31,14 +31,23 @@ def compare(
     samples: Annotated[int, option("Number of times the test set is resampled.", min=10)] = 1000,
     device: Device = "auto",
     skip_bad: SkipBad = False,
+    anyway: Annotated[
+        bool,
+        option("State p-values even if a model was trained on sentences of the test set.", "--anyway"),
+    ] = False,
     **options: Unpack[ScoringOptions],
 ) -> Outcome:
     """Translate a split with several models, and compare their scores by paired bootstrap.
+
+    If a model was trained on sentences of the split, its score says little about new sentences, so the
+    comparison has no p-values, unless you ask for them with --anyway.
 
     [bold]Example[/bold]
 
       throughtime compare runs/plain runs/attention --split test
     """
+    from rich.text import Text
+
     from throughtime.metrics.significance import paired_bootstrap
     from throughtime.tasks.translate.evaluation import SentencePairs
 
@@ -60,6 +69,7 @@ def compare(
     dataset = open_data(name, source=first.source, target=first.target, skip_bad=skip_bad)
     pairs = SentencePairs.of(dataset, split)
     report_skipped(dataset)
+    seen = {str(run): model.count_seen(dataset, split) for run, model in zip(runs, models, strict=True)}
     systems = {}
     for run, model in zip(runs, models, strict=True):
         with progress_bar(str(run)) as advance:
@@ -79,15 +89,25 @@ def compare(
         language=first.target,
         samples=samples,
     )
+    notes = [f"{run}: {count or 'does not know its training records'}" for run, count in seen.items()]
+    refused = not anyway and any(count is not None and count.is_certain for count in seen.values())
+    if refused:
+        measures = [one.without_p_values() for one in measures]
+        notes.append(
+            "Differences on sentences of the training data may not hold for others, so there are no "
+        )
+        notes[-1] += "p-values: compare on other data, or set --anyway."
     values = {
         "data": name,
         "split": split,
         "sentences": len(pairs.sources),
+        "trained_on": {run: count and count.trained_on for run, count in seen.items()},
         "measures": {one.measure.lower(): asdict(one) for one in measures},
     }
-    about = f"{name}, {split}: {len(pairs.sources):,} sentences, p against the first run"
+    about = f"{name}, {split}: {len(pairs.sources):,} sentences"
+    about += "" if refused else ", p against the first run"
     signatures = "\n".join(f"{one.measure}|{one.signature}" for one in measures)
-    return Outcome(values, [about, draw_scores(measures), f"[dim]{signatures}[/dim]"])
+    return Outcome(values, [about, draw_scores(measures), *map(Text, notes), f"[dim]{signatures}[/dim]"])
 
 
 def draw_scores(measures: list[Comparison]) -> Table:

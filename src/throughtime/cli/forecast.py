@@ -190,7 +190,7 @@ def k_step_outcome(
     plot: Path | None,
 ) -> Outcome:
     """The error for each k, and the figure; on rows not used for training, if there are any."""
-    held_out = own and model.unseen(panel) > 0
+    held_out = own and model.config.timeline.unseen(panel) > 0
     with progress_bar("windows") as advance:
         result = model.k_steps(panel, steps, "heldout" if held_out else "all", advance)
     if plot is not None:

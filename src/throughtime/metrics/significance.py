@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from throughtime.errors import InputError
@@ -29,6 +29,10 @@ class Comparison:
     measure: str
     systems: list[SystemScore]
     signature: str
+
+    def without_p_values(self) -> Comparison:
+        """Return the scores alone, for a test set that says nothing about other data."""
+        return replace(self, systems=[replace(one, p_value=None) for one in self.systems])
 
 
 def paired_bootstrap(

@@ -23,6 +23,7 @@ from throughtime.results import Evaluation
 from throughtime.results import Progress as Progress
 from throughtime.tasks import TASKS
 from throughtime.tasks.examples import find_examples, load_examples, save_examples
+from throughtime.tasks.seen import KnowsRecords
 from throughtime.train.config import MIN_BATCHES
 from throughtime.version import __version__
 
@@ -40,7 +41,7 @@ NETWORKS = Registry[Callable[..., Any]]("network", "throughtime.networks", {})
 """Networks of other packages: functions that take a configuration and assets, and return a module."""
 
 
-class Predictor(TaskModel):
+class Predictor(TaskModel, KnowsRecords):
     """A network together with its assets and its configuration: a model that is ready to use.
 
     Assets are what a model needs besides configuration and weights, such as vocabularies, labels or scales.
@@ -244,6 +245,7 @@ class Predictor(TaskModel):
 
         task = self.build_objective(dataset)
         self.examples = find_examples(self, dataset)
+        self.add_seen(dataset, out, options.get("processes"))
         for note in self.notes:
             warnings.warn(note, ThroughtimeWarning, stacklevel=2)
         return fit(self, task, out, title=self.title, checksums=dataset.checksums(), **options)
@@ -268,16 +270,13 @@ class Predictor(TaskModel):
         Data without splits of their own are split as for training, so `split="test"` is a small part of
         them; `split="all"` measures on all.
         """
-        if (
-            isinstance(data, str)
-            and data in ("train", "valid", "test", "heldout", "all")
-            and not path_exists(data)
-        ):
+        if isinstance(data, str) and data in "train valid test heldout all".split() and not path_exists(data):
             raise InputError("data", f"is {data!r}, the name of a split; pass it as split")
         dataset = self.open_data(data, skip_bad=skip_bad)
         evaluation = self.evaluate_split(dataset, split, progress=progress, **options)
         signature = f"data:{dataset.name}|split:{split}|{evaluation.signature}|version:{__version__}"
-        return Evaluation(evaluation.values, signature, f"{dataset.name}, {split}: {evaluation.text}")
+        found = Evaluation(evaluation.values, signature, f"{dataset.name}, {split}: {evaluation.text}")
+        return self.add_count(found, dataset, split, options.get("others") or ())
 
     def open_data(self, data: Any = None, *, skip_bad: bool = False, **options: Any) -> Dataset:
         """Open data as the training data were opened; by default, the training data.
@@ -312,6 +311,7 @@ class Predictor(TaskModel):
         folder.write_config(self.task, self.config.model_dump(mode="json"))
         self.assets.save(folder)
         save_examples(self.examples, folder)
+        self.save_seen(folder)
         if self.generation is not None:
             folder.write_json("generation_config.json", dict(self.generation))
 

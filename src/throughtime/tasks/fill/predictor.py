@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from throughtime.data.seen import Hashes, hash_texts
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
@@ -97,6 +98,10 @@ class Filler(BlankFiller, TextPredictor):
         if not len(rows):
             raise InputError(f"{dataset.name}, split {split}", "holds no sentence with a word to hide")
         return rows
+
+    def hash_split(self, dataset: Dataset, split: str) -> Iterator[Hashes]:
+        """Yield the hashes of the sentences of a split on the side that the model reads."""
+        return hash_texts(dataset.texts(split, self.config.find_side(dataset)))
 
     @torch.no_grad()
     def count_guesses(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from throughtime.data.datasets import DataLike
 from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import read_future, read_series_panel
 from throughtime.data.readers.series import SeriesTable
+from throughtime.data.seen import Hashes, hash_panel
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.results import Evaluation, Forecast
@@ -206,11 +207,11 @@ class SeriesForecaster(Predictor, ForecastModel):
         """Forecast from `n_windows` past origins, `step_size` rows apart, and compare with baselines.
 
         By default there are 8 of them, fewer if the series are too short. See `series.backtest` for
-        `intervals` and `earlier_windows`. `unseen` is the number of rows at the end
-        of every series that did not train the model; for the training data it is known.
+        `intervals` and `earlier_windows`. `unseen` is the number of rows at the end of every series that did
+        not train the model; by default, those that are not among its training rows.
         """
         panel = self._panel(data, date_format)
-        unseen = self.unseen(panel) if self._is_own(data) else unseen
+        unseen = self.unseen(panel) if unseen is None else unseen
         longest = max(len(one) for one in panel.series)
         timeline = self.config.timeline
         same_split = timeline.cuts(longest) and timeline.unseen(panel) == unseen
@@ -253,7 +254,7 @@ class SeriesForecaster(Predictor, ForecastModel):
             levels=sorted(set(level)),
             intervals=CONFORMAL if intervals in (None, AUTO, OWN) else intervals,
             season=season or self.config.season,
-            unseen=self.unseen(panel) if self._is_own(data) else unseen,
+            unseen=self.unseen(panel) if unseen is None else unseen,
             progress=progress,
         )
         save_intervals(self.folder, found.intervals)
@@ -276,16 +277,16 @@ class SeriesForecaster(Predictor, ForecastModel):
             parts = self.config.timeline.part_of_each(split, panel)
         return predict_k_steps(self, panel, steps, parts, progress)
 
-    def unseen(self, panel: Panel) -> int:
-        """Return the number of rows at the end of every series that the model was not trained on.
+    def hash_split(self, dataset: Dataset, split: str) -> Iterator[Hashes]:
+        """Yield the hashes of the rows of a split, series by series."""
+        panel = read_series_panel(dataset, self.config.roles)
+        parts = self.config.timeline.part_of_each(split, panel)
+        return (rows[part.start : part.stop] for rows, part in zip(hash_panel(panel), parts, strict=True))
 
-        The panel holds the training data, perhaps with rows that were added to them since.
-        """
-        own = self.history or panel
-        parts = self.config.timeline.part_of_each("train", own)
-        last = {one.unique_id: one.ds[part.stop - 1] for one, part in zip(own.series, parts, strict=True)}
-        unseen = [int((one.ds > last[one.unique_id]).sum()) for one in panel.series if one.unique_id in last]
-        return min(unseen, default=self.config.timeline.unseen(panel))
+    def unseen(self, panel: Panel) -> int | None:
+        """Return how many rows at the end of every series did not train the model; None if unknown."""
+        seen = self.seen
+        return None if seen is None else min(seen.count_after(rows) for rows in hash_panel(panel))
 
     def save_measurements(self, folder: ModelFolder) -> None:
         """Write the conformal intervals that were saved with this model."""
@@ -362,10 +363,6 @@ class SeriesForecaster(Predictor, ForecastModel):
             *(["evaluate {run} --split test"] if self.config.test_size else []),
             "backtest {run}",
         ]
-
-    def _is_own(self, data: DataLike | Panel | None) -> bool:
-        """Whether `data` is the training data."""
-        return data is None or (isinstance(data, str) and data == self.config.data)
 
     def _panel(self, data: DataLike | Panel | None, date_format: str | None = None) -> Panel:
         if isinstance(data, Panel):

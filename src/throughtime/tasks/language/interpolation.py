@@ -24,6 +24,8 @@ from throughtime.tasks.language.weights import Floats, check_weights, choose_wei
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
+    from throughtime.data.seen import SeenCount
+    from throughtime.tasks.seen import KnowsRecords
 
 VALIDATION_TOKENS = 20_000
 """Number of first validation tokens on which weights are chosen: enough for a few, and read quickly."""
@@ -178,6 +180,12 @@ class InterpolatedLanguageModel(LanguageModel):
     def names(self) -> list[str]:
         """A name for each model: what it is made of."""
         return [model.describe().network for model in self.models]
+
+    def count_seen(
+        self, dataset: Dataset, split: str, others: Sequence[KnowsRecords] = ()
+    ) -> SeenCount | None:
+        """Count the records of a split that one of the models was trained on."""
+        return self.models[0].count_seen(dataset, split, [*self.models[1:], *others])
 
     @property
     def has_data(self) -> bool:

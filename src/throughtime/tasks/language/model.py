@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Unpack
 
+from throughtime.data.seen import Hashes, hash_texts
 from throughtime.errors import InputError
 from throughtime.results import Evaluation, Generated, Scored, with_alternatives
 from throughtime.runtime.search import WritingOptions
@@ -74,6 +75,10 @@ class LanguageModel(TextWriter):
         no tokens to score.
         """
         return self.framing.score(texts, prompt, self.model.log_probs)
+
+    def hash_split(self, dataset: Dataset, split: str) -> Iterator[Hashes]:
+        """Yield the hashes of the lines of a split, many at a time."""
+        return hash_texts(line for text in dataset.texts(split) for line in text.splitlines())
 
     def likelihood(self, dataset: Dataset, split: str) -> Likelihood:
         """The likelihood of a split; a stream is scored as one sequence."""

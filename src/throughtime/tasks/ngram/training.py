@@ -164,6 +164,7 @@ def count_in_files(model: NgramLanguageModel, dataset: Dataset, folder: Path, me
 def _build_framing(model: NgramLanguageModel, dataset: Dataset) -> Framing:
     config = model.config
     model.examples = find_examples(model, dataset)
+    model.add_seen(dataset)
     codec = build_codec(
         dataset.texts(config.split),
         config,
