@@ -129,9 +129,9 @@ def _print_warnings() -> Iterator[None]:
 def name_options(
     error: InputError, command: Callable[..., None], search_options: Sequence[str] = ()
 ) -> InputError:
-    """The error of the library as the command says it: a parameter is called by the name of its option.
+    """The error of the library with the names of options in place of parameters.
 
-    A setting of `train` without an option is given with `--set`, an option of a search by `--search-option`.
+    Settings of `train` without an option are given with `--set`, those of a search with `--search-option`.
     """
     options = option_names(command)
     names = (word.partition("=")[0].replace("-", "_") for word in search_options)

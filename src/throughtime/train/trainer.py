@@ -344,10 +344,7 @@ class Trainer:
         restore_run(self, checkpoint, same_data)
 
     def expect(self, spent: float, per_update: float | None) -> None:
-        """Begin after `spent` seconds of preparation; updates are expected to take `per_update` seconds.
-
-        A run that is planned by time is refused if there is too little.
-        """
+        """Begin after `spent` seconds of preparation, or refuse: an update seems to take `per_update`."""
         if self.plan is None:
             return
         self.began = time.monotonic()
