@@ -202,9 +202,7 @@ def check_sampling(
 ) -> None:
     """Refuse options of sampling that are out of range."""
     if temperature == 0:
-        raise InputError(
-            "temperature", "is 0, expected a number above 0; use greedy search for the likeliest"
-        )
+        raise InputError("temperature", f"is {temperature}, expected a number above 0; or use greedy search")
     check_number("temperature", temperature, above=True)
     if top_k is not None:
         check_whole("top_k", top_k)
