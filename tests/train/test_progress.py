@@ -122,7 +122,7 @@ def test_a_sample_is_shown_when_it_has_changed(capsys: pytest.CaptureFixture[str
     for epoch, sample in enumerate(("a b", "a b", None, "a\nb\n\n c\nd", "x" * 999), start=1):
         lines.epoch(epoch, {}, {"perplexity": 60.0}, False, sample)
     shown = [line for line in capsys.readouterr().err.splitlines() if line.startswith("    ")]
-    assert shown == ["    a b", "    a", "    b", "    c", "    " + "x" * 150]
+    assert shown == ["    a b", "    a", "    b", "    c", f"    {'x' * 150}..."]
 
 
 def test_a_run_limited_by_time_shows_its_time_and_no_number_of_epochs(

@@ -119,7 +119,8 @@ class Lines(Reporter):
         before, self._sample = self._sample, sample or ""
         lines = [] if self._sample == before else map(" ".join, map(str.split, self._sample.splitlines()))
         for line in itertools.islice(filter(None, lines), _SAMPLE_LINES):
-            self.say(f"    {escape_controls(line)[: self._width]}")
+            shown = escape_controls(line)
+            self.say(f"    {shown[: self._width]}{'...' * (len(shown) > self._width)}")
 
     def say(self, message: str) -> None:
         """Write a line."""
@@ -199,7 +200,7 @@ class Bars(Lines):
 
         super().__init__(clock)
         self._console = console or Console(stderr=True, highlight=False)
-        self._width = max(self._console.width - 5, 1)
+        self._width = max(self._console.width - 8, 1)
         self._values = Text()
         self._live: Live | None = None
 

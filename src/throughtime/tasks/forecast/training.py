@@ -25,7 +25,7 @@ SUMS = ("loss", "taught", "squared", "absolute", "values")
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 PARTS = 30
 """Maximum number of parts of the validation rows whose errors are compared."""
-SHOWN = 8
+SHOWN = 4
 """Number of values of the first validation window to show after each epoch."""
 
 
