@@ -135,7 +135,7 @@ def hash_rows(name: str, times: NDArray[Any], values: NDArray[np.float64]) -> Ha
 
 
 def hash_panel(panel: Panel) -> list[Hashes]:
-    """Return the hashes of the rows of each series; the name of a single one, often its file's, is ignored."""
+    """Return the hashes of the rows of each series; a single series is known without its name."""
     names = [one.unique_id for one in panel.series] if len(panel.series) > 1 else [""]
     return [hash_rows(name, one.ds, one.y) for name, one in zip(names, panel.series, strict=True)]
 
