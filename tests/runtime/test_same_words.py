@@ -203,6 +203,28 @@ def test_an_exported_model_refuses_what_needs_the_trained_one(tmp_path):
             one.generate("the", length_penalty=0.5)
 
 
+@pytest.mark.parametrize(
+    ("options", "facts"),
+    [
+        ({"num_beans": 3}, ("num_beans", "'num_beams'")),
+        ({"groups": 0}, ("groups",)),
+        ({"num_beams": 0}, ("num_beams", "0")),
+        ({"num_beams": 100_000}, ("num_beams", "100000", "1,000")),
+        ({"max_length": 0}, ("max_length", "0")),
+    ],
+)
+def test_an_exported_translator_ignores_no_option(translators, options, facts):
+    with refuses(*facts):
+        translators[1].translate("one two", **options)
+
+
+@pytest.mark.parametrize("options", [{"num_beans": 3}, {"search": "greedy", "top_p": 0.5}, {"top_k": True}])
+def test_both_refuse_options_that_would_be_ignored(tmp_path, options):
+    for one in both(untrained.language(tmp_path), tmp_path / "exported"):
+        with refuses([*options][-1]):
+            one.generate("the", **options)
+
+
 def test_the_keywords_of_a_model_are_those_of_its_strategy(tmp_path):
     model = tt.load(untrained.language(tmp_path), device="cpu")
     how = {"temperature": 0.7, "top_k": 5, "num_return_sequences": 2, "seed": 4}
