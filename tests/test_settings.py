@@ -95,6 +95,7 @@ def test_words_mean_what_yaml_1_2_says_in_files_and_assignments(
         ("a.yaml", "a: 1\nb: {c: 1, c: 2}\n", ("a.yaml:2", "'c'")),
         ("a.yaml", "a: &x [*x]\n", ("a.yaml:1",)),
         ("a.yaml", "a: &x [1]\nb: *x\n", ("a.yaml:2",)),
+        ("a.yaml", f"a: {'[' * 200}{'b, ' * 80_000}\n", ("a.yaml",)),
         (
             "a.yaml",
             "a0: &a0 [1]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40)),

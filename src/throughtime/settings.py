@@ -16,6 +16,8 @@ from throughtime.errors import InputError
 from throughtime.files import TOO_MUCH, check_plain
 
 LARGEST_FILE = 256 << 10  # bytes; reading YAML of this size takes two seconds
+MAX_DEPTH = 20
+"""Maximum number of brackets around a value."""
 _WIDTH = 80
 _WIDEST_SETTING = 34  # the comment of a longer setting begins further to the right
 
@@ -204,10 +206,12 @@ def _parse(text: str) -> Any:
     from ruamel.yaml.tokens import AliasToken, TagToken
 
     yaml = YAML(typ="safe", pure=True)
-    node = yaml.compose(text)
     for token in yaml.scan(text):
         if isinstance(token, TagToken | AliasToken):
             raise MarkedYAMLError(problem="tags and aliases are not allowed", problem_mark=token.start_mark)
+        if yaml.scanner.flow_level > MAX_DEPTH:  # the parser looks at all levels for each word
+            raise RecursionError
+    node = yaml.compose(text)
     return None if node is None else _check_plain(node, yaml)
 
 

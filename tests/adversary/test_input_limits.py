@@ -61,6 +61,17 @@ def test_a_row_of_a_million_cells_is_refused_before_its_columns_are_guessed(tmp_
     assert time.process_time() - began < 3
 
 
+@pytest.mark.parametrize(("cells", "rows"), [(30, 100_000), (1_000, 3_000), (99_000, 30)])
+def test_three_megabytes_of_commas_are_refused_at_once(tmp_path, cells, rows):
+    path = tmp_path / "commas.csv"
+    path.write_text(("," * (cells - 1) + "\n") * rows)
+    began = time.process_time()
+    for read in (read_panel, lambda path: list(open_dataset(path).records())):
+        with refuses("commas.csv:1"):
+            read(path)
+    assert time.process_time() - began < 5
+
+
 @pytest.mark.parametrize("row", ["{},1", "2020-01-01,{}"])
 @pytest.mark.parametrize("cell", ["9" * 100_000, "1,234." * 15_000, "2020-" * 20_000, "Jan " * 25_000])
 def test_errors_about_long_cells_are_short(tmp_path, row, cell):
