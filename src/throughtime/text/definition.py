@@ -57,7 +57,10 @@ def build_backend(definition: str, where: str) -> tuple[Any, int]:
 
     with name_failures(where, "is no Hugging Face tokenizer file"):
         parts = json.loads(definition)
-        growth = _check_parts(parts, where)
+        try:
+            growth = _check_parts(parts, where)
+        except (TypeError, AttributeError, LookupError):
+            raise InputError(where, "is no Hugging Face tokenizer file, or a damaged one") from None
         parts |= dict.fromkeys(("padding", "truncation", "post_processor"))
         return tokenizers.Tokenizer.from_str(json.dumps(parts)), growth
 
@@ -67,10 +70,8 @@ def name_failures(where: str, problem: str) -> Iterator[None]:
     """Raise an error for whatever fails in a block; the library raises nothing narrow, and panics."""
     try:
         yield
-    except (ThroughtimeError, TimeoutError, KeyboardInterrupt, SystemExit):
+    except (ThroughtimeError, TimeoutError, TypeError, KeyboardInterrupt, SystemExit):
         raise
-    except (TypeError, AttributeError, LookupError):
-        raise InputError(where, f"{problem}, or a damaged one") from None
     except BaseException as error:
         raise InputError(where, f"{problem}: {first_line(error)}") from None
 
