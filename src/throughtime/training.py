@@ -187,7 +187,8 @@ class Training:
         from throughtime.tasks.planning import show_settings
 
         given = {key for key, value in settings.items() if value is not None}
-        if chosen := self.model.config.suit_few(self.model.count_rows(self.dataset), given):
+        suited = self.model.config.suit_few(self.model.count_rows(self.dataset), given)
+        if chosen := {key: value for key, value in suited.items() if getattr(self.asked, key) != value}:
             self.model.config = self.model.config.model_copy(update=chosen)
             self.asked = self.asked.model_copy(update=chosen)  # a plan for some minutes keeps them
             self.notes.append(f"Chosen for few training data: {show_settings(chosen)}.")

@@ -74,10 +74,17 @@ def test_a_horizon_that_is_given_takes_held_out_rows_only_where_a_window_is_left
         (
             ForecastConfig(data="x", horizon=4, valid_size=4, test_size=4),
             0,
+            {},
+            dict.fromkeys(("horizon", "valid_size", "test_size"), 4),
+        ),
+        (
+            ForecastConfig(data="x", horizon=8, valid_size=0, test_size=8),
+            0,
             {"horizon"},
-            dict.fromkeys(("valid_size", "test_size"), 4),
+            {"valid_size": 0, "test_size": 8},
         ),
         (ForecastConfig(data="x", horizon=10, valid_size=10, test_size=10), 0, {}, {}),
+        (ForecastConfig(data="x", horizon=4, valid_size=99, test_size=0), 0, {"horizon", "test_size"}, {}),
     ],
 )
 def test_batches_and_epochs_follow_few_data_unless_they_are_given(config, rows, given, chosen):
@@ -103,3 +110,8 @@ def test_a_line_says_what_was_chosen_and_a_trained_model_continues_on_few_lines(
 def test_a_classifier_says_which_split_has_a_single_label():
     with refuses("split train", "'good'", "two"):
         tt.train("classify", [("fine", "good"), ("bright", "good")], progress="none")
+
+
+def test_a_text_of_one_token_is_refused():
+    with refuses("split train", 1, 2):
+        tt.train("language", ["word"], layout="stream", progress="none")

@@ -60,7 +60,8 @@ class Stream:
         self.spare = self.predictions - least
         if self.spare < 0:
             problem = f"has {len(self._ids):,} tokens, but one batch needs {least + 1:,}"
-            raise InputError("text", f"{problem}; lower batch_size ({batch_size}) or num_steps ({num_steps})")
+            lower = f"lower batch_size ({batch_size}) or num_steps ({num_steps})"
+            raise InputError("text", f"{problem}; {lower if least > 1 else 'give a longer text'}")
 
     def settings(self) -> dict[str, float | None]:
         """Return the settings that a saved position depends on."""

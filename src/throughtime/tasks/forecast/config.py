@@ -254,10 +254,13 @@ class ForecastConfig(TrainingConfig):
 
     def suit_few(self, rows: int, given: Collection[str]) -> dict[str, Any]:
         """The horizon and the splits, if the longest series is too short for the usual ones: see `divide`."""
-        assert self.horizon is not None
-        short = self.horizon < (self.season or WITHOUT_SEASON) or not (self.valid_size and self.test_size)
-        names = ("horizon", "valid_size", "test_size") if short else ()
-        return {name: getattr(self, name) for name in names if name not in given}
+        usual = {
+            "horizon": self.season or WITHOUT_SEASON,
+            "valid_size": self.horizon,
+            "test_size": self.horizon,
+        }
+        chosen = {name: getattr(self, name) for name in usual if name not in given}
+        return chosen if any(value < usual[name] for name, value in chosen.items()) else {}
 
     def complete(self, panel: Panel) -> ForecastConfig:
         """Return the configuration with null settings derived from the series."""
