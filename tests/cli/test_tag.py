@@ -98,7 +98,7 @@ def test_evaluate(run, tmp_path, throughtime):
     other.write_text("we\tX\nsee\tX\n\n")
     confused = throughtime("evaluate", run, "--data", other, "--split", "all").out
     assert "Most frequent errors" in confused
-    assert confused.splitlines()[-2].split() == ["X", "O", "2"]
+    assert confused.splitlines()[-3].split() == ["X", "O", "2"]
     assert throughtime("evaluate", run, "--num-beams", 3).code == 2
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.refusals import lacks
 
-from throughtime.series import lookback as lookback_module
+from throughtime.series import trials as trials_module
 from throughtime.series.lookback import (
     RidgeChoice,
     choose_ridge,
@@ -203,7 +203,7 @@ def test_of_very_many_windows_every_nth_is_used(monkeypatch):
     values = echo(900, 12, 0.1)
     parts = [range(600)], [range(600, 900)]
     whole = choose_ridge([values], *parts, [16], 4, ["last"])
-    monkeypatch.setattr(lookback_module, "MAX_PRODUCTS", 600 * 16 * 20 / 5)
+    monkeypatch.setattr(trials_module, "MAX_PRODUCTS", 600 * 16 * 20 / 5)
     assert choose_stride(parts[0], [16], 4) == 5
     fewer = choose_ridge([values], *parts, [16], 4, ["last"])
     assert fewer.errors[16] == pytest.approx(whole.errors[16], rel=0.4)

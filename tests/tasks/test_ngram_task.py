@@ -45,6 +45,7 @@ def test_saved_and_loaded_gives_the_same_numbers(corpus, tmp_path):  # law 6
         "README.md",
         "manifest.json",
         "metrics.jsonl",
+        "seen.safetensors",
         "tokenizer_config.json",
         "vocabulary.txt",
     }

@@ -27,6 +27,10 @@ from throughtime.results import Forecast
 from throughtime.series.protocol import ForecastModel, ForecastQuery
 
 Array = npt.NDArray[np.float64]
+MAX_SERIES, MIN_ROWS = 50, 16
+"""Number of series in which a season is looked for, and of rows that each of them needs."""
+CLEAR = 0.85
+"""A season counts as the first if it is this clear, compared with its multiples."""
 
 
 class Gaussians(NamedTuple):
@@ -158,9 +162,43 @@ class Baseline(ForecastModel):
 
 
 def find_season(panel: Panel) -> int:
-    """Return the number of rows in a season, such as 24 hours, 7 days or 12 months; 1 if it is unknown.
+    """Return the number of rows in a season, such as 24 hours, 7 days or 12 months; 1 if there is none.
 
-    >>> find_season(Panel((), frequency=None))
-    1
+    Without dates that tell, it is the first lag at which the changes of the series repeat about as clearly as
+    at any lag: they are correlated there and at twice the lag, more than those of noise are.
+
+    >>> from throughtime.data.panel import Series
+    >>> waves, noise = np.tile([1.0, 5.0, 2.0, 3.0], 12), np.random.default_rng(0).normal(size=200)
+    >>> [find_season(Panel((Series.of("a", values),), frequency=None)) for values in (waves, noise)]
+    [4, 1]
     """
-    return (panel.frequency.season if panel.frequency else None) or 1
+    if panel.frequency is not None and panel.frequency.season:
+        return panel.frequency.season
+    # Changes over three rows show smooth seasons in noise; those over one row also the shortest ones.
+    return next((season for back in (3, 1) if (season := _find_repetition(panel, back)) > 1), 1)
+
+
+def _find_repetition(panel: Panel, back: int) -> int:
+    """The season of the changes over `back` rows; 1 if there is none."""
+    shown = [one.y[back:] - one.y[:-back] for one in panel.series[:MAX_SERIES] if len(one) >= MIN_ROWS]
+    found = [_correlate(changes) for changes in shown]
+    lags = min(map(len, found), default=0)
+    if lags < MIN_ROWS // 2:
+        return 1
+    mean = np.mean([each[:lags] for each in found], axis=0)
+    chance = 1 / math.sqrt(min(map(len, shown)))
+    once = np.arange(2, (lags - 1) // 2 + 1)
+    highest = chance * 1.6 * math.sqrt(2 * math.log(2 * len(once)))  # of the changes of noise, at all lags
+    is_peak = (mean[once] >= mean[once - 1]) & (mean[once] >= mean[once + 1])
+    clear = is_peak & (mean[once] > highest) & (mean[2 * once] > 1.5 * chance)
+    scores = np.where(clear, mean[once], 0)
+    return int(once[np.argmax(scores >= CLEAR * scores.max())]) if clear.any() else 1
+
+
+def _correlate(changes: Array) -> Array:
+    """The autocorrelation of a series at lags up to two thirds of its length; missing values count as 0."""
+    known = changes[~np.isnan(changes)]
+    centred = np.nan_to_num(changes - known.mean() if len(known) else changes)
+    power = np.abs(np.fft.rfft(centred, 2 * len(centred))) ** 2
+    products = np.fft.irfft(power)[: 2 * len(centred) // 3]
+    return np.asarray(products / max(products[0], 1e-300))

@@ -39,11 +39,13 @@ from throughtime.series.trials import (
     Array,
     Offset,
     Trial,
+    choose_stride,
     cut_trials,
     fit_moments,
     normalise,
     offset_weights,
     saved_part,
+    square_errors,
     sum_others,
 )
 
@@ -61,8 +63,6 @@ LEAST_WEIGHT = 0.05
 """Maps of smaller weights are left out."""
 LEAST_SHARE = 0.5
 """Minimum share of the combination: the mean of two forecasts is rarely worse than the better one."""
-MAX_PRODUCTS = 2e11
-"""Multiplications of a pass over the windows, some seconds; of more windows, only every n-th is used."""
 MAX_HORIZON = 10_000
 """With a longer horizon, no regression is fitted."""
 
@@ -85,6 +85,8 @@ class RidgeChoice:
     """Whether `errors` are those of validation rows, not of the last training rows."""
     own: OwnMaps | None = None
     """What was found of maps of each series, if they were tried."""
+    squares: Array | None = None
+    """The mean squared error on rolling origins, for each step ahead."""
 
     @property
     def changes(self) -> Array | None:
@@ -200,7 +202,7 @@ def choose_ridge(
     for name, rows in rules.items():
         rule = last_season(horizon, rows)
         found.append(_Candidate(name, None, [rule] * (len(trials) + 1), [rule] * len(trials)))
-    choice, maps = _combine(series, trials, found, offsets, errors)
+    choice, maps = _combine(series, trials, found, offsets, errors, stride)
     choice = replace(choice, validated=validated)
     if channels == "shared" or len(series) == 1:
         return choice
@@ -233,6 +235,7 @@ def _combine(
     found: Sequence[_Candidate],
     offsets: Sequence[Offset],
     errors: dict[int, float],
+    stride: int,
 ) -> tuple[RidgeChoice, list[Array]]:
     """Find the combination of least error on the trials, and take the mean with the baseline.
 
@@ -265,7 +268,12 @@ def _combine(
     before, both, after = np.sum([sums for trial in compared for sums in trial.values()], axis=0)
     error = (1 - share) ** 2 * before + 2 * share * (1 - share) * both + share**2 * after
     gain = saved_part(error, before, trials)
-    return RidgeChoice(maps[-1], offset, shares, errors, found[first].name, gain), maps
+    first_weights = np.eye(len(found))[first]
+    judged = [share * own + (1 - share) * first_weights for own in others]
+    squares = square_errors(
+        series, trials, [_add_judged(found, own, k) for k, own in enumerate(judged)], stride
+    )
+    return RidgeChoice(maps[-1], offset, shares, errors, found[first].name, gain, squares=squares), maps
 
 
 def _best_weights(products: Array) -> Array:
@@ -283,14 +291,20 @@ def _compare_errors(
     weights: Sequence[Array],
 ) -> list[dict[int, Array]]:
     """The errors of the baseline and of the combination on each trial, with weights chosen on the others."""
-    longest = max(len(each.maps[-1]) for each in found)
     sums: list[dict[int, Array]] = [{} for _ in trials]
     for number, (trial, own) in enumerate(zip(trials, weights, strict=True)):
-        maps = [(float(weight), each.judged[number]) for weight, each in zip(own, found, strict=True)]
-        combined = add_maps(maps, longest)
+        combined = _add_judged(found, own, number)
         for values, part in zip(series, trial.tested, strict=True):
             add_errors(sums[number], values, part, found[first].judged[number], combined)
     return sums
+
+
+def _add_judged(found: Sequence[_Candidate], weights: Array, number: int) -> Array:
+    """The combination of the maps that a trial is judged by."""
+    longest = max(len(each.maps[-1]) for each in found)
+    return add_maps(
+        [(float(own), each.judged[number]) for own, each in zip(weights, found, strict=True)], longest
+    )
 
 
 def _find_first(found: Sequence[_Candidate], tables: Sequence[Array]) -> int:
@@ -325,9 +339,3 @@ def _fit_maps(
 
     error = float(errors[-1].min()) / (trials[-1].moments.windows * horizon)
     return error, fit([*errors, errors[-1]]), fit(sum_others(errors)[:-1])
-
-
-def choose_stride(parts: Sequence[range], lookbacks: Sequence[int], horizon: int, time: float = 1.0) -> int:
-    """Return n, to use every n-th window of many, and all of fewer; `time` is the part of the usual time."""
-    products = sum(map(len, parts)) * sum(each * (each + horizon) for each in lookbacks)
-    return max(1, round(products / (time * MAX_PRODUCTS)))

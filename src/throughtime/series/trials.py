@@ -9,12 +9,14 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.series.ridge import Moments
+from throughtime.series.ridge import Moments, windows_within
 
 Array = NDArray[np.float64]
 Offset = Literal["last", "mean", "none"]
 CUTS = (0.5, 0.75, 1.0)
 """Where the training rows are cut: maps are fitted to the rows before a cut, and tried on those after it."""
+MAX_PRODUCTS = 2e11
+"""Multiplications of a pass over the windows, some seconds; of more windows, only every n-th is used."""
 TINY = 1e-9
 """A mean squared error of scaled values below this is none: series without noise are forecast exactly."""
 
@@ -98,6 +100,25 @@ def saved_part(error: float, before: float, trials: Sequence[Trial]) -> float | 
     return None if before <= TINY * values else 1 - error / before
 
 
+def square_errors(
+    series: Sequence[Array], trials: Sequence[Trial], maps: Sequence[Array], stride: int
+) -> Array:
+    """Return the mean squared error for each step ahead, of the map of each trial on its rows.
+
+    The maps were not fitted to these rows, so that the errors are as large as those of a forecast. Those of a
+    horizon of rows count as one observation, and a mean of few observations is raised as in Student's t.
+    """
+    squares = [
+        (windows[:, len(weights) :] - windows[:, : len(weights)] @ weights) ** 2
+        for trial, weights in zip(trials, maps, strict=True)
+        for values, part in zip(series, trial.tested, strict=True)
+        for windows in windows_within(values, part, *weights.shape, stride)
+    ]
+    count = max(2.0, sum(len(part) for trial in trials for part in trial.tested) / maps[0].shape[1])
+    mean = sum(each.sum(axis=0) for each in squares) / sum(map(len, squares))
+    return np.asarray(mean * (count + 1) / (count - 1))
+
+
 def sum_windows(
     series: Sequence[Array], parts: Sequence[range], lookback: int, horizon: int, stride: int = 1
 ) -> Moments:
@@ -132,3 +153,9 @@ def normalise(moments: Moments, lookback: int, offset: Offset) -> Moments:
         squares,
         moments.windows,
     )
+
+
+def choose_stride(parts: Sequence[range], lookbacks: Sequence[int], horizon: int, time: float = 1.0) -> int:
+    """Return n, to use every n-th window of many, and all of fewer; `time` is the part of the usual time."""
+    products = sum(map(len, parts)) * sum(each * (each + horizon) for each in lookbacks)
+    return max(1, round(products / (time * MAX_PRODUCTS)))

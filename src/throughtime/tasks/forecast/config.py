@@ -12,6 +12,7 @@ from throughtime.config import Effect, architecture, only_with
 from throughtime.data.panel import Panel
 from throughtime.data.readers.panel import Roles
 from throughtime.errors import InputError
+from throughtime.series.baselines import find_season
 from throughtime.series.panels import Timeline
 from throughtime.series.scaling import Scaling, Transform
 from throughtime.text.texts import format_count
@@ -107,7 +108,9 @@ class ForecastConfig(TrainingConfig):
         le=1_000_000,
         description="rows that a forecast reads; null: as many as the chosen linear forecasts need",
     )
-    season: Count | None = Field(None, description="rows in a season; null: 24 hours, 7 days, 12 months, ...")
+    season: Count | None = Field(
+        None, description="rows in a season; null: 24 hours, 7 days, 12 months, or found in the data"
+    )
     transform: Transform = architecture(
         "none", description="none, or log or box-cox before scaling, if variation grows with the level"
     )
@@ -232,9 +235,9 @@ class ForecastConfig(TrainingConfig):
     def divide(self, panel: Panel) -> ForecastConfig:
         """Return the configuration with the season, the horizon and the splits derived from the series."""
         self._check()
-        found = panel.frequency.season if panel.frequency is not None else None
-        season = self.season or found
         longest = max(len(series) for series in panel.series)
+        found = find_season(panel.drop_last(round(2 * HELD_OUT * longest)))
+        season = self.season or (found if found > 1 else None)
         usual = season or WITHOUT_SEASON
         horizon = self.horizon or (usual if longest >= 4 * usual else max(1, longest // 5))
         held = max(horizon, round(HELD_OUT * longest)) if longest > 4 * horizon else horizon

@@ -138,7 +138,7 @@ def _model_graph(model: Forecaster, known: int, past: int, int8: bool) -> Graph:
             padding = graph.axes(0, 0, model.head.centre, 0, 0, width - model.head.centre - 1)
             centre = graph.op("Pad", graph.op("Unsqueeze", centre, graph.axes(-1)), padding)
             if model.corrects:
-                outputs = graph.op("Add", outputs, graph.weight(model.spread.unsqueeze(1)))
+                outputs = graph.op("Add", outputs, graph.weight((model.spread + model.margin).unsqueeze(1)))
                 shares = np.ones(width, np.float32)
                 shares[model.head.centre] = float(model.trust)
                 outputs = graph.op("Mul", outputs, graph.constant(shares))

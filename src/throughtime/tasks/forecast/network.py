@@ -128,13 +128,15 @@ class DirectForecaster(NetworkForecaster):
     `ridge` regression, which `start_from` sets and training does not change. The network then begins at zero,
     so that the first forecasts are those of the regression, with the spread of its errors. Out of training,
     the centre of a forecast is moved by `trust` times the correction of the network; validation chooses that
-    share, from 0, the regression itself, to 1.
+    share, from 0, the regression itself, to 1. Out of training, the spread also has a `margin`, as errors
+    of the windows that a map was fitted to are too small.
 
     With `own_maps`, each of that many series has a map of its own, added to the one that all share. A new
     series, with the number -1, has only the latter.
     """
 
     recursive = False
+    margin: Tensor
     trust: Tensor
     own: Tensor | None
 
@@ -156,6 +158,7 @@ class DirectForecaster(NetworkForecaster):
         if self.highway is not None and self.corrects:
             self.highway.requires_grad_(False)
             self.spread = nn.Parameter(torch.zeros(horizon, head.width))
+            self.register_buffer("margin", torch.zeros(horizon, head.width))
             self.register_buffer("trust", torch.ones(()))
         own = torch.zeros(own_maps, horizon, lookback) if own_maps and self.corrects else None
         self.register_buffer("own", own)
@@ -174,7 +177,8 @@ class DirectForecaster(NetworkForecaster):
         if self.highway is None:
             return outputs, None
         if self.corrects:
-            outputs = outputs._replace(values=outputs.values + self.spread[:, None])
+            spread = self.spread if self.training else self.spread + self.margin
+            outputs = outputs._replace(values=outputs.values + spread[:, None])
         return outputs, self.map_linearly(
             outputs.level.remove(window.values[: self.lookback]), window.numbers
         )
@@ -194,12 +198,17 @@ class DirectForecaster(NetworkForecaster):
 
     @torch.no_grad()
     def start_from(
-        self, weights: Tensor, blocks: Iterable[tuple[Tensor, Tensor]], own: Tensor | None = None
+        self,
+        weights: Tensor,
+        blocks: Iterable[tuple[Tensor, Tensor]],
+        own: Tensor | None = None,
+        squares: Tensor | None = None,
     ) -> None:
         """Begin with a linear map [horizon, lookback] of normalised values, and the errors of these windows.
 
         A block has scaled windows [lookback + horizon, n] and the numbers of their series; `own` is added to
-        the map of each series, [series, horizon, lookback].
+        the map of each series, [series, horizon, lookback]. The map was fitted to these windows, so their
+        errors are smaller than those of forecasts, whose mean squares are `squares` [horizon].
         """
         assert self.highway is not None
         assert self.corrects
@@ -215,7 +224,11 @@ class DirectForecaster(NetworkForecaster):
             level = self.level(windows[: self.lookback])
             past, true = level.remove(windows).split([self.lookback, self.horizon])
             errors.append(true - self.map_linearly(past, numbers))
-        self.spread.copy_(self.head.outputs_of(torch.cat(errors, dim=1)))
+        known = torch.cat(errors, dim=1)
+        self.spread.copy_(self.head.outputs_of(known))
+        if squares is not None:
+            wider = (squares / known.square().mean(1).clamp(min=1e-12)).clamp(min=1).sqrt()
+            self.margin.copy_(self.head.outputs_of(known * wider[:, None]) - self.spread)
 
     def rollout(self, window: Window, h: int, choose: Choose) -> Tensor:
         """Return the first `h` rows of the horizon; draws are independent for each row."""

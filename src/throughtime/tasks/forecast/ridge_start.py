@@ -99,7 +99,8 @@ def start_from_ridge(
             numbers = arrays.numbers[windows.series[part]]
             yield torch.from_numpy(arrays.values[rows]), torch.from_numpy(numbers)
 
-    model.start_from(weights, read_blocks(), own)
+    squares = None if choice.squares is None else torch.from_numpy(choice.squares).float()
+    model.start_from(weights, read_blocks(), own, squares)
 
 
 def _scale_series(panel: Panel, scaling: PanelScaling) -> list[np.ndarray]:
