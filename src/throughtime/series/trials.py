@@ -108,13 +108,14 @@ def square_errors(
     The maps were not fitted to these rows, so that the errors are as large as those of a forecast. Those of a
     horizon of rows count as one observation, and a mean of few observations is raised as in Student's t.
     """
+    horizon = maps[0].shape[1]
     squares = [
         (windows[:, len(weights) :] - windows[:, : len(weights)] @ weights) ** 2
         for trial, weights in zip(trials, maps, strict=True)
         for values, part in zip(series, trial.tested, strict=True)
-        for windows in windows_within(values, part, *weights.shape, stride)
+        for windows in windows_within(values, part, len(weights), horizon, stride)
     ]
-    count = max(2.0, sum(len(part) for trial in trials for part in trial.tested) / maps[0].shape[1])
+    count = max(2.0, sum(len(part) for trial in trials for part in trial.tested) / horizon)
     mean = sum(each.sum(axis=0) for each in squares) / sum(map(len, squares))
     return np.asarray(mean * (count + 1) / (count - 1))
 
