@@ -31,7 +31,8 @@ def _shorten(text: str, head: int = 1_500, tail: int = 500) -> str:
 class InputError(ThroughtimeError, ValueError):
     """Bad input: the message names the file, line or option, and says what to do.
 
-    `skippable` is set if one record is bad and reading could continue without it.
+    `skippable` is set if one record is bad and reading could continue without it; `choices` are settings that
+    may be meant, if the problem is that one was not clear.
 
     >>> raise InputError("pairs.tsv", "has one column, expected two separated by a tab", line=7)
     Traceback (most recent call last):
@@ -44,6 +45,7 @@ class InputError(ThroughtimeError, ValueError):
         self.where, self.line = where, line
         self.problem = None if problem is None else _shorten(problem)
         self.skippable = False
+        self.choices: dict[str, Any] = {}
         place = _shorten(where) if line is None else f"{_shorten(where)}:{line}"
         super().__init__(place if problem is None else f"{place}: {self.problem}")
 

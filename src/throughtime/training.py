@@ -157,6 +157,7 @@ class Training:
             refuse_idle(self.model.config, settings)
             self.asked = self.model.config
             self.dataset = self._open(self.model.config)
+            self._say_what_was_read(self.model.config)
             return
         refuse_idle(config, settings)
         if following := predictor.config_type.derive_settings(settings):
@@ -166,9 +167,7 @@ class Training:
         self.dataset = self._open(config)
         self.asked = config = config.model_copy(update={"data": self._data_name(config)})
         self.model = predictor.create(config, self.dataset, network=self.network)
-        if self.dataset.label_columns is not None and not {"text", "label"} <= {*settings}:
-            text, label = self.dataset.label_columns
-            self._say(f"Texts are read from the column {text!r}, labels from {label!r}.")
+        self._say_what_was_read(config)
 
     def _suit_device(self, config: Any) -> Any:
         """If the number of epochs is known, choose the settings that suit the device, of those not given."""
@@ -234,6 +233,15 @@ class Training:
         opens = self.open_data or open_dataset
         source = config.data if isinstance(data, str | Path) else data
         return opens(source, **config.data_options, skip_bad=self.skip_bad)
+
+    def _say_what_was_read(self, config: Any) -> None:
+        """Say how many records the user's data have, and in which columns; corpora are known."""
+        from throughtime.data.catalogue import CORPORA
+        from throughtime.data.describe import describe_data
+
+        assert self.dataset is not None
+        if self.dataset.name.partition("/")[0] not in CORPORA:
+            self._say(describe_data(self.dataset, getattr(config, "roles", None)))
 
     def _say(self, message: str) -> None:
         if self.say is not None:

@@ -59,8 +59,6 @@ def forecast(
 
       throughtime forecast runs/sine --k-steps 1,4,16,64 --plot steps.png
     """
-    from throughtime.data.readers.panel import read_future
-
     check_pictures(plot)
     steps = None if k_steps is None else read_steps(k_steps)
     h, level = options["h"], options["level"]
@@ -76,7 +74,7 @@ def forecast(
     levels = sorted(set(level or ()))
     known = None
     if future is not None:
-        known = read_future(future, model.config.known, options["date_format"] or model.config.date_format)
+        known = model.read_future(future, options["date_format"])
     rows = h or model.model.horizon
     forecasts = model.forecast(panel, h=rows, level=levels, future=known, paths=paths)
     columns, table = _rows(forecasts, model.name, levels)
@@ -111,7 +109,7 @@ def open_series(run: Path, device: str, options: SeriesOptions) -> tuple[SeriesF
     else:
         opening = config.data_options | ({} if date_format is None else {"date_format": date_format})
         skip_bad = skips_bad(options["skip_bad"], run, name, config.data)
-        dataset = open_data(name, **opening, skip_bad=skip_bad)
+        dataset = open_data(name, **opening, skip_bad=skip_bad, strict=False)
     panel = read_series_panel(dataset, config.roles)
     report_skipped(dataset)
     for note in panel.notes:

@@ -102,7 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0, 1 for a failure, 2 for bad input, 130 for Ctrl-C."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     _open_streams()
-    flags.json, flags.debug = "--json" in words, "--debug" in words
+    flags.json, flags.debug, flags.words = "--json" in words, "--debug" in words, words
     try:
         code = _invoke(words)
         sys.stdout.flush()

@@ -46,6 +46,7 @@ class Flags:
     json: bool = False
     debug: bool = False
     trust_changed: bool = False
+    words: Sequence[str] = ()  # the command line
     warnings: dict[str, str] = field(default_factory=dict)  # by kind
 
 
@@ -145,7 +146,23 @@ def name_options(
         problem = f"{(problem or '').removesuffix('.')}; --skip-bad leaves bad records out"
     if "trust_changed" in options and problem is not None:
         problem = name_trust(problem)
+    if error.choices and error.choices.keys() <= options.keys():
+        chosen = {options[name]: str(value) for name, value in error.choices.items()}
+        problem = f"{problem}: `{_command_with(chosen)}`"
     return InputError(where, problem, error.line)
+
+
+def _command_with(chosen: Mapping[str, str]) -> str:
+    """The command that is running, with these options in place of those that were given."""
+    words: list[str] = []
+    given = iter(flags.words)
+    for word in given:
+        option, equals, _ = word.partition("=")
+        if option not in chosen:
+            words.append(word)
+        elif not equals:
+            next(given, None)
+    return f"{command_name()} {shlex.join([*words, *(word for pair in chosen.items() for word in pair)])}"
 
 
 def name_trust(problem: str) -> str:

@@ -11,7 +11,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.inputs import open_data
-from throughtime.cli.options import DATA, DateFormat, SkipBad, Source, Target, option
+from throughtime.cli.options import (
+    DATA,
+    Condition,
+    DateFormat,
+    Id,
+    Known,
+    Label,
+    Past,
+    SkipBad,
+    Source,
+    Tags,
+    Target,
+    Targets,
+    Text,
+    Time,
+    Words,
+    option,
+)
 from throughtime.cli.output import (
     InterruptedCommandError,
     Outcome,
@@ -87,9 +104,21 @@ FindRate = Annotated[
 ]
 DATA_OPTIONS: dict[str, dict[str, Any]] = {
     "texts": {},
+    "text": {"text": Text},
     "pairs": {"source": Source, "target": Target},
-    "series": {"date_format": DateFormat},
+    "labelled": {"text": Text, "label": Label},
+    "described": {"condition": Condition, "text": Text},
+    "tags": {"words": Words, "tags": Tags},
+    "series": {
+        "id": Id,
+        "time": Time,
+        "target": Targets,
+        "known": Known,
+        "past": Past,
+        "date_format": DateFormat,
+    },
 }
+"""The options that choose columns of a table, by what a task is trained on."""
 
 
 def train_command(task: type[Task]) -> Callable[..., None]:

@@ -8,18 +8,33 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from throughtime.data.readers.dates import (
     DATE,
     DATE_PARTS,
     ISO,
+    TIME_NAMES,
     DateForm,
+    compact_date,
     like_date,
     looks_like_date,
     named_date,
+    parse_date,
 )
-from throughtime.data.readers.tables import DECIMAL_COMMA, place, width_error
+from throughtime.data.readers.formats import number_rows
+from throughtime.data.readers.tables import (
+    DECIMAL_COMMA,
+    LABELS,
+    PAIRS,
+    TEXTS,
+    place,
+    shown_names,
+    tab_rows,
+    width_error,
+)
 from throughtime.data.source import Place, text_stem
 from throughtime.errors import InputError
 from throughtime.text.texts import LARGEST
@@ -51,6 +66,7 @@ class SeriesLayout:
     whole: bool
     values: tuple[int, ...]
     columns: tuple[str, ...]
+    names: tuple[str, ...]
     form: DateForm = ISO
     missing: bool = False  # whether a value may be missing; it is NaN then
 
@@ -85,6 +101,11 @@ class SeriesLayout:
         except InputError:
             return False
         return True
+
+    @property
+    def identifier_name(self) -> str | None:
+        """The column with the names of the series, if there is one."""
+        return None if self.identifier is None else self.names[self.identifier]
 
     @property
     def dated(self) -> bool:
@@ -131,7 +152,7 @@ class SeriesLayout:
 def find_layout(
     path: Place,
     first: list[str],
-    second: list[str],
+    rows: Sequence[list[str]],
     *,
     time: str | None,
     identifier: str | None,
@@ -139,7 +160,7 @@ def find_layout(
     form: DateForm = ISO,
     missing: bool = False,
 ) -> SeriesLayout:
-    """Return the layout of a file, judging by its first two rows; the second may be empty.
+    """Return the layout of a file, judging by its first row and some of the rows after it, which may be none.
 
     `time`, `identifier` and `values` are the columns that the user chose by name, if any.
     """
@@ -148,13 +169,16 @@ def find_layout(
         for cell in first
     )
     names = [cell.strip() for cell in first] if header else [""] * len(first)
-    sample = second if header else first
+    rows = rows if header else [first, *rows]
+    sample = rows[0] if rows else []
     places = {name: each for each, name in reversed([*enumerate(names)])}  # a search for each would be slow
     if twice := [name for each, name in enumerate(names) if name and places[name] != each]:
         raise InputError(str(path), f"names the column {twice[0]!r} twice; rename one", line=1)
     identifier = "unique_id" if identifier is None and "unique_id" in names else identifier
     owner = None if identifier is None else place(path, names, identifier)
     clock = _time(path, names, sample, time, owner, form)
+    if header and clock is not None:
+        owner = _owner(path, names, rows, clock, owner, values)
     chosen = tuple(places[each] if each in places else place(path, names, each) for each in values)
     chosen = chosen or tuple(each for each in range(len(names)) if each not in (owner, clock))
     if not chosen:
@@ -165,7 +189,47 @@ def find_layout(
     numbered = ("y",) if len(chosen) == 1 else tuple(f"y{each}" for each in range(len(chosen)))
     whole = clock is not None and form.format is None and any(map(_is_whole, sample[clock : clock + 1]))
     columns = tuple(names[each] for each in chosen) if header else numbered
-    return SeriesLayout(path, len(first), header, owner, clock, whole, chosen, columns, form, missing)
+    return SeriesLayout(
+        path, len(first), header, owner, clock, whole, chosen, columns, tuple(names), form, missing
+    )
+
+
+def _owner(
+    path: Place,
+    names: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    clock: int,
+    chosen: int | None,
+    values: Sequence[str],
+) -> int | None:
+    """Return the column that names the series: the chosen one, else the only one of text; ask about several.
+
+    Text that may be a note names the series only if a time recurs, or if it is the same everywhere.
+    """
+    texts = [
+        each
+        for each, name in enumerate(names)
+        if each not in (clock, chosen)
+        and name not in values
+        and rows
+        and not any(row[each].strip().lower() in MISSING or like_number(row[each]) for row in rows)
+    ]
+    sure = not values and "y" not in names
+    recurs = len({row[clock] for row in rows}) < len(rows)
+    left = [name for each, name in enumerate(names) if each not in (*texts, clock, chosen)]
+    if not left:
+        return chosen  # reading the values raises the error
+    if chosen is None and len(texts) == 1 and (sure or recurs or len({row[texts[0]] for row in rows}) == 1):
+        return texts[0]
+    if texts and sure:
+        choices = {"target": left[0]} if chosen is not None else {"id": names[texts[0]], "target": left[0]}
+        example = " and ".join(f"{role}={name}" for role, name in choices.items())
+        shown = shown_names(names[each] for each in texts)
+        problem = f"holds text in {shown}; choose with {' and '.join(choices)}, as in {example}"
+        error = InputError(str(path), problem, line=1)
+        error.choices = choices
+        raise error
+    return chosen
 
 
 def parse_number(text: str) -> float | None:
@@ -239,3 +303,40 @@ def _time(
     # A date that cannot be read is still the time: reading the row raises the error.
     dates = dates or [each for each, cell in others if like_date(cell) or named_date(cell)]
     return dates[0] if dates else unread_dates(names, sample) if any(names) else None
+
+
+def holds_series(path: Path, suffix: str, names: set[str]) -> bool:
+    """Return whether the first row under the header has a date and a number; in CSV one is enough."""
+    lowered = {name.lower() for name in names}
+    if "ds" in names or any(lowered.issuperset(sides) for sides in PAIRS):
+        return "ds" in names
+    # In a file with tabs, quotes have no special meaning and may be unbalanced.
+    lines = tab_rows(path) if suffix == ".tsv" else number_rows(path)
+    rows = [row for _, row in islice(lines, 2) if isinstance(row, list)]
+    cells = [cell.strip(' "') for cell in rows[-1]] if rows else []
+    if any(map(like_date, cells)) and any(like_number(cell) or cell.lower() in MISSING for cell in cells):
+        return True
+    if rows and _has_date(rows[0], cells, suffix, lowered):
+        return True
+    # With tabs, two numbers or two dates are a pair of source and target.
+    if suffix == ".tsv" or not cells:
+        return False
+    return any(parse_date(cell) for cell in cells) or all(parse_number(cell) is not None for cell in cells)
+
+
+def _has_date(header: list[str], cells: list[str], suffix: str, lowered: set[str]) -> bool:
+    """Return whether a row has numbers beside one date, written in words, in digits or in another form."""
+    if lowered & TEXTS:
+        return False
+    usual = header[0].strip().lower() in TIME_NAMES
+    numbers = all(like_number(cell) or cell.lower() in MISSING for cell in cells[1:])
+    if suffix == ".csv" and cells and named_date(cells[0]) and cells[1:] and numbers:
+        return True
+    if usual and cells[1:] and numbers and compact_date(cells[0]):
+        return True
+    place = unread_dates(header, cells)
+    # With tabs, or beside a label, only a usual name or a month in words distinguishes a date from text.
+    sure = place is not None and (
+        header[place].strip().lower() in TIME_NAMES or named_date(cells[place]) is not None
+    )
+    return sure or (place is not None and suffix == ".csv" and not lowered & LABELS)

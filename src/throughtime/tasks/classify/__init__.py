@@ -18,6 +18,7 @@ class ClassifyTask(Task):
         "train classify --data mails.jsonl --set text=body --set label=folder --out runs/mails",
         "train classify --data snips-slots --set pooling=attention --out runs/intents",
     )
+    data = "labelled"
     config = "throughtime.tasks.classify.config:ClassifyConfig"
     predictor = "throughtime.tasks.classify.predictor:Classifier"
     objective = "throughtime.tasks.classify.training:ClassifyObjective"
