@@ -210,7 +210,7 @@ def _place(table: Table, kind: str, role: str, column: Column, header: bool | No
     near = [each for each, name in enumerate(table.first) if name.lower() == column.lower()]
     if len(near) == 1:
         return near[0]
-    choices: dict[str, Column] = {role: name for name in get_close_matches(column, table.first, n=1)}
+    choices: dict[str, Column] = dict(zip([role], get_close_matches(column, table.first, n=1), strict=False))
     if header is False:
         choices = {role: each for each, role in enumerate(ROLES[kind])}
         shown = _example(choices)
