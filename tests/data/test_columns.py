@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
+import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,6 +19,7 @@ from throughtime.data.readers import READERS, by_suffix, names_format
 from throughtime.data.readers.panel import Roles, read_series_panel
 from throughtime.data.records import Pair
 from throughtime.data.splits import find_file_language
+from throughtime.errors import MissingPackageError
 from throughtime.registry import Registry
 
 SENTENCES = [("Der Hund schläft.", "The dog sleeps."), ("Die Katze trinkt Milch.", "The cat drinks milk.")]
@@ -185,6 +187,7 @@ def test_frames_of_stores_are_read_as_files_are(tmp_path: Path) -> None:
         ("a.txt", "one\n", {"source": "en"}, ("source", "'en'")),
         ("a.conll", "Go\tV\n", {"words": "x"}, ("words", "'x'")),
         ("a.tsv", PLAIN, {"text": "x", "source": "y"}, ("source and text",)),
+        ("a.jsonl", TAGGED, {"sorce": "x"}, ("'sorce'", "'source'")),
         ("embedded/en-fr", "", {"text": "x"}, ("text", "embedded/en-fr")),
     ],
 )
@@ -276,6 +279,14 @@ def test_one_line_says_what_was_read(
     path = tmp_path / name
     path.write_text(content, "utf-8")
     assert describe_data(open_dataset(str(path), kind=kind, **columns)) == f"{path}: {line}"
+
+
+def test_without_pyarrow_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("pyarrow", "pyarrow.parquet"):
+        monkeypatch.setitem(sys.modules, name, None)
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    with pytest.raises(MissingPackageError, match="parquet"):
+        open_dataset(str(tmp_path / "a.parquet"), kind="pairs")
 
 
 @pytest.mark.skipif(importlib.util.find_spec("pyarrow") is None, reason="needs pyarrow, the extra parquet")

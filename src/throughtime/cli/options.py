@@ -49,22 +49,6 @@ Source = Annotated[
 Target = Annotated[
     str | None, option("For pairs: target language, such as fr, or its column in a table.", panel=DATA)
 ]
-_FOUND = "; by default found by its usual name."
-Text = Annotated[str | None, option(f"Column of the texts{_FOUND}", panel=DATA)]
-Label = Annotated[str | None, option(f"Column of the labels{_FOUND}", panel=DATA)]
-Condition = Annotated[str | None, option(f"Column of the labels or vectors{_FOUND}", panel=DATA)]
-Words = Annotated[str | None, option(f"Column of the words of a sentence{_FOUND}", panel=DATA)]
-Tags = Annotated[str | None, option(f"Column of the tags of these words{_FOUND}", panel=DATA)]
-Id = Annotated[
-    str | None, option("Column of the names of series; by default the only one of text.", panel=DATA)
-]
-Time = Annotated[str | None, option("Column of the times; by default the one with dates.", panel=DATA)]
-Targets = Annotated[
-    list[str] | None,
-    option("Column to forecast; repeatable. By default y, or all numbers.", "--target", panel=DATA),
-]
-Known = Annotated[list[str] | None, option("Column whose future values are known; repeatable.", panel=DATA)]
-Past = Annotated[list[str] | None, option("Column that helps up to the last row; repeatable.", panel=DATA)]
 DateFormat = Annotated[
     str | None,
     option("For series: format of dates, such as %d.%m.%Y; by default detected.", panel=DATA),

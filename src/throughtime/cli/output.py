@@ -148,7 +148,7 @@ def name_options(
         problem = name_trust(problem)
     if error.choices and error.choices.keys() <= options.keys():
         chosen = {options[name]: str(value) for name, value in error.choices.items()}
-        problem = f"{problem}: `{_command_with(chosen)}`"
+        problem = f"{problem}; write `{_command_with(chosen)}`"
     return InputError(where, problem, error.line)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -36,33 +37,40 @@ def preview(
 
     from throughtime.tasks import TASKS
 
-    tasks: dict[str | None, list[str]] = {}
+    tasks: dict[str, list[str]] = {}
     for name, task in TASKS.available().items():
-        kind = task.data if task.data not in ("text", "texts") else None
-        tasks.setdefault(kind, []).append(name)
-    values, shown = [], list[RenderableType]()
+        tasks.setdefault(task.data.replace("texts", "text"), []).append(name)
+    values: list[dict[str, Any]] = []
+    shown: list[RenderableType] = []
     for kind, names in tasks.items():
-        options: dict[str, Any] = {"date_format": date_format if kind == "series" else None}
-        reading = {"tasks": names, **_read(data, kind, skip_bad, options)}
+        options = {"date_format": date_format if kind == "series" else None, "skip_bad": skip_bad}
+        reading = {"tasks": names, **_read(data, None if kind == "text" else kind, options)}
         values.append(reading)
         shown += [Text(f"train {', '.join(names)}", style="bold"), Text(f"  {reading['read']}")]
         shown += [Text(f"  {' | '.join(map(_cell, record.values()))}") for record in reading["records"]]
     return Outcome({"data": data, "readings": values}, shown)
 
 
-def _read(data: str, kind: str | None, skip_bad: bool, options: dict[str, Any]) -> dict[str, Any]:
-    """What was read as this kind of data, or why it cannot be, and the first records."""
-    from throughtime.cli.inputs import open_data
+def _read(data: str, kind: str | None, options: dict[str, Any]) -> dict[str, Any]:
+    """What was read as this kind of data and the first records, or why it cannot be.
+
+    If columns have to be chosen, those that may be meant are read.
+    """
+    from throughtime.data.datasets import open_dataset
     from throughtime.data.describe import describe_data
 
     try:
-        dataset = open_data(data, kind=kind, skip_bad=skip_bad, **options)
-        wanted = {kind, *ALIKE.get(kind or "", ())}
-        if kind is not None and dataset.kind not in wanted:
+        dataset = open_dataset(data, kind=kind, **options)
+        if kind is not None and dataset.kind not in (kind, *ALIKE.get(kind, ())):
             return {"read": f"holds {dataset.kind} data, which this task cannot read", "records": []}
         records = [record._asdict() for record in itertools.islice(dataset.records(), RECORDS)]
         return {"read": describe_data(dataset), "records": records}
     except ThroughtimeError as error:
+        choices = getattr(error, "choices", {})
+        again = _read(data, kind, options | choices) if choices.keys() - options.keys() else {}
+        if again.get("records"):
+            words = shlex.join(word for role, name in choices.items() for word in (f"--{role}", str(name)))
+            return {**again, "read": f"with {words}: {again['read']}"}
         return {"read": str(error), "records": []}
 
 

@@ -23,8 +23,8 @@ from throughtime.files import path_exists
 __all__ = ["Dataset", "open_dataset"]
 
 LAYOUTS = ("lines", "stream")
-ROLE_OPTIONS = {"id": "identifier"}
-"""Options of readers whose names differ from that of the role."""
+SERIES_OPTIONS = {"id": "identifier", "target": "values"}
+"""The options of the reader of series, by role."""
 DataLike = str | os.PathLike[str] | Dataset | Iterable[Any]
 """Data as `open_dataset` takes them."""
 
@@ -210,23 +210,22 @@ def _open_path(
     chosen = reader or guess_reader(files, kind)
     if chosen == "hsk" and reader is None and {*SIDES} & given.keys():
         chosen = "hsk-pairs"
-    options = {ROLE_OPTIONS.get(role, role): column for role, column in given.items()}
+    names = SERIES_OPTIONS if chosen == "series" else {}
     taken = takes(READERS[chosen])
-    for role in given:
-        if ROLE_OPTIONS.get(role, role) in taken or (chosen == "moses" and role in SIDES):
-            continue
-        if strict:
+    for role in given if strict else ():
+        if names.get(role, role) not in (SIDES if chosen == "moses" else taken):
             problem = f"is {given[role]!r}, but {name} is read by the reader {chosen}, which takes no {role}"
             raise InputError(role, f"{problem}; leave it out")
+    options = {names.get(role, role): column for role, column in given.items()}
     built = build_reader(chosen, {option: value for option, value in options.items() if option in taken})
-    if chosen == "moses" and all(by_name):
+    if chosen == "moses" and all(by_name) and strict:
         _direction(name, by_name, *sides)
     if not isinstance(built, TableReader):
         sides = sides if built.kind == "pairs" else (None, None)
         return Dataset(name, built, splits, languages=by_name or languages_of({}, *sides), bad=bad)
-    table_reader, names = _choose(built, files[0], strict)
-    languages = languages_of(names, *sides) if built.kind == "pairs" else ()
-    return Dataset(name, table_reader, splits, languages=languages, columns=names, bad=bad)
+    table_reader, columns = _choose(built, files[0], strict)
+    languages = languages_of(columns, *sides) if built.kind == "pairs" else ()
+    return Dataset(name, table_reader, splits, languages=languages, columns=columns, bad=bad)
 
 
 def _choose(built: TableReader, file: Place, strict: bool) -> tuple[Any, dict[str, str]]:

@@ -53,10 +53,11 @@ def _describe_series(dataset: Dataset, roles: Roles) -> str:
         return "one series"
     rows, names = 0, set[str]()
     for table in dataset.tables:
-        chosen = roles.target and (*roles.target, *roles.known, *roles.past)
+        target = roles.target or dataset.reader.values
+        chosen = target and (*target, *roles.known, *roles.past)
         layout = dataset.reader.with_values(chosen).layout(table)
         free = tuple(one for one in layout.columns if one not in (*roles.known, *roles.past))
-        target = roles.target or (("y",) if "y" in free else free)
+        target = target or (("y",) if "y" in free else free)
         reader = dataset.reader.with_values(target if layout.header else (), layout.identifier_name)
         reader.missing = True
         for _, row in reader.any_rows(table, _quiet(dataset)):

@@ -102,7 +102,8 @@ def _read_options(reader_name: str, reader: type[Reader], options: Mapping[str, 
             if not known:
                 raise InputError(f"the reader {reader_name}", f"has no options; leave out {name!r}")
             raise unknown(f"option of the reader {reader_name}", name, known)
-        values[name] = _convert(value, hints[name], f"the reader {reader_name}", name)
+        hint = hints.get(name, hints.get("columns"))  # the columns of a table share one
+        values[name] = _convert(value, hint, f"the reader {reader_name}", name)
     build: Callable[..., Reader] = reader
     return build(**values)
 

@@ -13,7 +13,8 @@ from typing import Any, TypedDict
 from throughtime.data.readers.dates import parse_date
 from throughtime.data.readers.formats import Table
 from throughtime.data.readers.items import is_number
-from throughtime.data.readers.layout import holds_series, like_number
+from throughtime.data.readers.guessing import holds_series
+from throughtime.data.readers.layout import like_number
 from throughtime.data.readers.tables import LABELS, PAIRS, TEXTS, place, shown_names
 from throughtime.data.source import MemoryFile
 from throughtime.errors import InputError, unknown
@@ -57,7 +58,8 @@ USUAL: dict[str, frozenset[str]] = {
 """Usual names of columns in lower case."""
 FIRST = {"condition": ("vector", "condition", "label")}
 """Names that are preferred to other usual ones; by default the role itself."""
-OPTIONAL = {"tags": "label"}
+OPTIONAL = {"tags": ("label",)}
+"""Further columns that a table may have."""
 MAX_WORDS = 3
 MAX_LIKE_NAMES = 0.1
 """Share of the other rows that look like names of columns up to which the first row may hold names."""
@@ -103,16 +105,15 @@ def choose_columns(
         if len(missing) == 1 or sides:
             places |= dict(zip(missing, free, strict=True))
     elif missing == list(roles) == ["source", "target"]:
-        languages = [each for each in free if header and each in text and find_language(table.first[each])]
+        languages = [each for each in free if header and each in text and _is_language(table.first[each])]
         places |= dict(zip(roles, languages, strict=True)) if len(languages) == 2 else {}
         if table.format == ".tsv" and width < 2:
             places = {"source": 0, "target": 1}  # each row that has no tab is a bad record
     missing = [role for role in roles if role not in places]
     if missing:
         raise _unclear(table, roles, header, places)
-    optional = OPTIONAL.get(kind, "")
-    if header and optional in table.first and optional not in places:
-        places[optional] = table.first.index(optional)
+    more = [role for role in OPTIONAL.get(kind, ()) if header and role in table.first and role not in places]
+    places |= {role: table.first.index(role) for role in more}
     order = [*roles, *(role for role in places if role not in roles)]
     names = {role: table.first[places[role]] for role in order} if header else {}
     return Choice(kind, names, tuple(places[role] for role in order), bool(header))
@@ -132,7 +133,7 @@ def has_header(table: Table, kind: str | None, given: Mapping[str, Column] = {})
     usual = [bool(_find_usual(first, role)) for role in ROLES.get(kind or "", ())]
     if usual and (all(usual) or (any(usual) and kind in ("labelled", "described"))):
         return True
-    if len(first) > 1 and all(cell and find_language(cell) for cell in first):
+    if len(first) > 1 and all(map(_is_language, first)):
         return True
     columns = [[str(row[each]).strip() for row in rows] for each in range(len(first))]
     if not rows or any(cell and cell in column for cell, column in zip(first, columns, strict=True)):
@@ -168,7 +169,9 @@ def guess_kind(table: Table) -> str:
         return "pairs"
     if late:
         return "series"
-    return "text" if table.has_names and ("text" in names or len(names) == 1) else "pairs"
+    if table.has_names and ("text" in names or len(names) == 1):
+        return "text"
+    return "pairs" if _width(table) <= len(ROLES["pairs"]) or sum(map(_is_language, names)) == 2 else "text"
 
 
 def kind_of(given: Mapping[str, Any]) -> str | None:
@@ -176,7 +179,7 @@ def kind_of(given: Mapping[str, Any]) -> str | None:
     roles = {role for role, column in given.items() if column is not None}
     if not roles:
         return None
-    kind = next((kind for kind, known in ROLES.items() if roles <= {*known, OPTIONAL.get(kind, "")}), None)
+    kind = next((kind for kind, known in ROLES.items() if roles <= {*known, *OPTIONAL.get(kind, ())}), None)
     if kind is None:
         raise InputError(" and ".join(sorted(roles)), "do not go together; leave out one of them")
     return kind
@@ -210,17 +213,12 @@ def _place(table: Table, kind: str, role: str, column: Column, header: bool | No
     near = [each for each, name in enumerate(table.first) if name.lower() == column.lower()]
     if len(near) == 1:
         return near[0]
-    choices: dict[str, Column] = dict(zip([role], get_close_matches(column, table.first, n=1), strict=False))
     if header is False:
-        choices = {role: each for each, role in enumerate(ROLES[kind])}
-        shown = _example(choices)
+        choices: dict[str, Any] = {role: each for each, role in enumerate(ROLES[kind])}
         problem = f"has no column {column!r}: its first row, {shown_names(table.first)}, holds no names; "
-        problem += f"choose columns by number, as in {shown}"
-    else:
-        problem = str(unknown(f"column for {role}", column, table.first))
-    error = InputError(str(table.path), problem, line=1)
-    error.choices = choices
-    raise error
+        raise _question(table, f"{problem}choose columns by number", choices)
+    close: dict[str, Any] = dict(zip([role], get_close_matches(column, table.first, n=1), strict=False))
+    raise _question(table, str(unknown(f"column for {role}", column, table.first)), close)
 
 
 def _drop_languages(table: Table, chosen: Mapping[str, Column]) -> dict[str, Column]:
@@ -256,6 +254,10 @@ def _find_usual(names: Sequence[str], role: str) -> str | None:
     first = next((name for name in FIRST.get(role, (role,)) if name in names), None)
     usual = [name for name in names if name.lower() in USUAL.get(role, ())]
     return first or (usual[0] if len(usual) == 1 else None)
+
+
+def _is_language(name: str) -> bool:
+    return bool(name) and name.lower() != "id" and find_language(name) is not None
 
 
 def _names_pairs(names: Sequence[str]) -> bool:
@@ -294,21 +296,22 @@ def _unclear(
     guesses = dict(zip(missing, text if len(text) >= len(missing) else others, strict=False))
     order = {role: {**places, **guesses}[role] for role in roles if role in places or role in guesses}
     choices: dict[str, Any] = order if header is False else {r: table.first[p] for r, p in order.items()}
-    example = _example(choices)
     shown, what = shown_names(table.first), " and which the ".join(missing)
+    problem = f"has the columns {shown}, and it is not clear which holds the {what}; choose with "
+    problem += " and ".join(roles)
     if header is None and len(table.first) == len(roles):
-        problem = f"begins with {shown}, and it is not clear whether these are names of columns; choose them"
-        numbers = _example({role: each for each, role in enumerate(roles)})
-        problem += f" by number if they are not, as in {numbers}, or else by name, as in {example}"
-    else:
-        problem = f"has the columns {shown}, and it is not clear which holds the {what}; choose"
-        problem += f" with {' and '.join(roles)}, as in {example}"
-    error = InputError(str(table.path), problem, line=1)
+        numbers = " and ".join(f"{role}={each}" for each, role in enumerate(roles))
+        problem = (
+            f"begins with {shown}, and it is not clear whether these are names of columns; choose them by "
+        )
+        problem += f"number if they are not, as in {numbers}, or else by name"
+    return _question(table, problem, choices)
+
+
+def _question(table: Table, problem: str, choices: dict[str, Any]) -> InputError:
+    """Return an error that shows the columns that may be meant, which the command line makes a command of."""
+    plain = {role: str(column) for role, column in choices.items()}
+    example = " and ".join(f"{role}={one if one.isalnum() else repr(one)}" for role, one in plain.items())
+    error = InputError(str(table.path), f"{problem}, as in {example}" if example else problem, line=1)
     error.choices = choices
     return error
-
-
-def _example(choices: Mapping[str, Any]) -> str:
-    """Format settings for a message."""
-    plain = {role: str(column) for role, column in choices.items()}
-    return " and ".join(f"{role}={one if one.isalnum() else repr(one)}" for role, one in plain.items())

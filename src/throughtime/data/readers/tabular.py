@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import partial
+from inspect import Parameter, Signature
 from typing import Any, ClassVar
 
-from throughtime.data.readers.columns import Choice, Column, choose_columns
+from throughtime.data.readers.columns import OPTIONAL, ROLES, Choice, choose_columns
 from throughtime.data.readers.formats import Table
 from throughtime.data.readers.items import CellError, Records, shorten_repr
 from throughtime.data.readers.tables import width_error
@@ -19,20 +20,25 @@ from throughtime.text.texts import format_count
 class TableReader:
     """One record per row; the columns are chosen by name, or by number from 0 in a table without names.
 
-    Columns that are not given are found by their usual names. In a TSV file quotes have no special meaning:
-    Tatoeba's sentences are full of them.
+    Its options are the roles of columns for its kind, and `header`, which says whether the first row holds
+    names. Columns that are not given are found by their usual names.
     """
 
     kind: ClassVar[Kind]
     format: ClassVar[str | None] = None
     """The format of all files; by default that of each file."""
 
-    def __init__(self, header: bool | None = None, **columns: Column | None) -> None:
+    def __init__(self, header: bool | None = None, **columns: str | int | None) -> None:
         self.columns, self.header = columns, header
         for role, column in columns.items():
             if isinstance(column, int) and column < 0:
                 name = getattr(self, "name", "of tables")
                 raise InputError(f"the reader {name}", f"option {role} counts columns from 0")
+
+    def __init_subclass__(cls) -> None:
+        """Declare the options, which follow from the kind."""
+        names = (*ROLES[cls.kind], *OPTIONAL.get(cls.kind, ()), "header")
+        cls.__signature__ = Signature([Parameter(name, Parameter.KEYWORD_ONLY) for name in names])  # type: ignore[attr-defined]
 
     def choose(self, path: Place) -> Choice:
         """Return the columns that are read from a file."""
@@ -112,101 +118,69 @@ def _too_few(where: str, number: int, row: list[str], needed: int) -> InputError
     return InputError(where, problem, line=number)
 
 
-class PairTable(TableReader):
-    """One pair per row, from the columns `source` and `target`.
+class CsvPairs(TableReader):
+    """Pairs in a CSV file.
 
-    Without them, columns named source and target (or src and tgt) or after two languages are read, or the two
-    columns of a table that has no others. JSON lines may also hold `{"translation": {"en": "Go.", ...}}`.
+    Without `source` and `target`, columns named like that (or src and tgt) or after two languages are read,
+    or the two columns of a table that has no others.
     """
 
-    kind: ClassVar[Kind] = "pairs"
-
-    def __init__(
-        self,
-        source: str | int | None = None,
-        target: str | int | None = None,
-        header: bool | None = None,
-    ) -> None:
-        super().__init__(header, source=source, target=target)
-
-
-class CsvPairs(PairTable):
-    """Pairs in a CSV file."""
-
     name: ClassVar[str] = "csv"
-    suffixes: ClassVar[tuple[str, ...]] = (".csv",)
+    kind = "pairs"
     format = ".csv"
+    suffixes: ClassVar[tuple[str, ...]] = (".csv",)
 
 
-class TsvPairs(PairTable):
-    """Pairs in a table with tabs."""
+class TsvPairs(TableReader):
+    """Pairs in a table with tabs; quotes have no special meaning: Tatoeba's sentences are full of them."""
 
     name: ClassVar[str] = "tsv"
-    suffixes: ClassVar[tuple[str, ...]] = (".tsv",)
+    kind = "pairs"
     format = ".tsv"
+    suffixes: ClassVar[tuple[str, ...]] = (".tsv",)
 
 
-class JsonlPairs(PairTable):
-    """Pairs in JSON lines."""
+class JsonlPairs(TableReader):
+    """Pairs in JSON lines, which may also be `{"translation": {"en": "Go.", "fr": "Va !"}}`."""
 
     name: ClassVar[str] = "jsonl"
-    suffixes: ClassVar[tuple[str, ...]] = (".jsonl",)
+    kind = "pairs"
     format = ".jsonl"
+    suffixes: ClassVar[tuple[str, ...]] = (".jsonl",)
 
 
-class ParquetPairs(PairTable):
+class ParquetPairs(TableReader):
     """Pairs in a Parquet file."""
 
     name: ClassVar[str] = "parquet"
-    suffixes: ClassVar[tuple[str, ...]] = (".parquet",)
+    kind = "pairs"
     format = ".parquet"
+    suffixes: ClassVar[tuple[str, ...]] = (".parquet",)
 
 
 class Texts(TableReader):
-    """One text per row, from the column `text`."""
+    """Texts alone."""
 
     name: ClassVar[str] = "texts"
-    kind: ClassVar[Kind] = "text"
-
-    def __init__(self, text: str | int | None = None, header: bool | None = None) -> None:
-        super().__init__(header, text=text)
+    kind = "text"
 
 
 class LabelledTexts(TableReader):
-    """One text with its label per row, from the columns `text` and `label`; a text may be empty."""
+    """Texts with a label each; a text may be empty."""
 
     name: ClassVar[str] = "labelled"
-    kind: ClassVar[Kind] = "labelled"
-
-    def __init__(
-        self, text: str | int | None = None, label: str | int | None = None, header: bool | None = None
-    ) -> None:
-        super().__init__(header, text=text, label=label)
+    kind = "labelled"
 
 
 class DescribedTexts(TableReader):
-    """One text with its condition per row: a label, or a list of numbers, of which all have one length."""
+    """Texts with a condition each: a list of numbers, of which all have one length."""
 
     name: ClassVar[str] = "described"
-    kind: ClassVar[Kind] = "described"
-
-    def __init__(
-        self, condition: str | int | None = None, text: str | int | None = None, header: bool | None = None
-    ) -> None:
-        super().__init__(header, condition=condition, text=text)
+    kind = "described"
 
 
 class TaggedSentences(TableReader):
-    """One sentence per row: `words` and their `tags`, each a list or separated by spaces; perhaps a label."""
+    """Sentences: words and their tags, each a list or separated by spaces, and perhaps a label."""
 
     name: ClassVar[str] = "tagged"
-    kind: ClassVar[Kind] = "tags"
-
-    def __init__(
-        self,
-        words: str | int | None = None,
-        tags: str | int | None = None,
-        label: str | int | None = None,
-        header: bool | None = None,
-    ) -> None:
-        super().__init__(header, words=words, tags=tags, label=label)
+    kind = "tags"

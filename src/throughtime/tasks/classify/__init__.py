@@ -10,12 +10,12 @@ class ClassifyTask(Task):
     title = "a classifier"
     summary = "Train a classifier: one label for a whole text."
     description = """
-    The data are CSV, TSV or JSON lines with `text` and `label` (name other columns with --set), or tagged
+    The data are CSV, TSV or JSON lines with `text` and `label` (name other columns with --text and --label), or tagged
     sentences that have a label. By default the model is a bidirectional LSTM over words with max pooling.
     """
     examples = (
         "train classify --data reviews.csv --out runs/reviews",
-        "train classify --data mails.jsonl --set text=body --set label=folder --out runs/mails",
+        "train classify --data mails.jsonl --text body --label folder --out runs/mails",
         "train classify --data snips-slots --set pooling=attention --out runs/intents",
     )
     data = "labelled"
