@@ -124,11 +124,12 @@ def _open_records(
         return dataset.kind, dataset.records(split), dataset.bad
     if split != "all":
         raise InputError("--split", "is for corpora of the catalogue; a file is converted whole")
-    from throughtime.data.readers import build_reader, reader_for
+    from throughtime.data.readers import build_reader, guess_reader
+    from throughtime.data.readers.columns import kind_of
     from throughtime.data.source import BadRecords
 
     paths = [Path(name).expanduser() for name in inputs]
-    built = build_reader(reader if reader is not None else reader_for(paths).name, options)
+    built = build_reader(reader if reader is not None else guess_reader(paths, kind_of(options)), options)
     bad = BadRecords(skip_bad)
     return built.kind, built.read(paths, bad), bad
 

@@ -9,8 +9,6 @@ import json
 import math
 import os
 import shlex
-import shutil
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from typer.models import OptionInfo
 
+from throughtime.cli.command_line import command_name, command_with
 from throughtime.cli.console import readable, stderr, stdout
 from throughtime.cli.options import Debug, Json, TrustChanged
 from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning
@@ -146,23 +145,9 @@ def name_options(
         problem = f"{(problem or '').removesuffix('.')}; --skip-bad leaves bad records out"
     if "trust_changed" in options and problem is not None:
         problem = name_trust(problem)
-    if error.choices and error.choices.keys() <= options.keys():
-        chosen = {options[name]: str(value) for name, value in error.choices.items()}
-        problem = f"{problem}; write `{_command_with(chosen)}`"
+    if error.choices and (command := command_with(error.choices, options, flags.words)):
+        problem = f"{problem}; write `{command}`"
     return InputError(where, problem, error.line)
-
-
-def _command_with(chosen: Mapping[str, str]) -> str:
-    """The command that is running, with these options in place of those that were given."""
-    words: list[str] = []
-    given = iter(flags.words)
-    for word in given:
-        option, equals, _ = word.partition("=")
-        if option not in chosen:
-            words.append(word)
-        elif not equals:
-            next(given, None)
-    return f"{command_name()} {shlex.join([*words, *(word for pair in chosen.items() for word in pair)])}"
 
 
 def name_trust(problem: str) -> str:
@@ -180,29 +165,6 @@ def option_names(command: Callable[..., None]) -> dict[str, str]:
                 names = [name for name in (info.default, *(info.param_decls or ())) if isinstance(name, str)]
                 options[parameter] = names[0] if names else f"--{parameter.replace('_', '-')}"
     return options
-
-
-def command_name() -> str:
-    """The command that runs this program again from the same shell.
-
-    `throughtime` if the shell finds the program that is running; otherwise the path of the installed script,
-    or `python -m throughtime` if there is no script.
-    """
-    script = shutil.which("throughtime", path=str(Path(sys.executable).parent))
-    if script is None:
-        program = shutil.which("python")
-        same = program is not None and Path(program).samefile(sys.executable)
-        return f"{'python' if same else shlex.quote(_shorten_path(sys.executable))} -m throughtime"
-    program = shutil.which("throughtime")
-    if program is not None and Path(program).samefile(script):
-        return "throughtime"
-    return shlex.quote(_shorten_path(script))
-
-
-def _shorten_path(path: str) -> str:
-    """The path relative to the current folder, if it is inside."""
-    here = f"{Path.cwd()}{os.sep}"
-    return path.removeprefix(here)
 
 
 def suggested_commands(hints: Sequence[str], run: str) -> list[str]:

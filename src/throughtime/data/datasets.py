@@ -210,6 +210,8 @@ def _open_path(
     chosen = reader or guess_reader(files, kind)
     if chosen == "hsk" and reader is None and {*SIDES} & given.keys():
         chosen = "hsk-pairs"
+    if chosen == "columns" and reader is None and {"words", "tags"} & given.keys():
+        chosen = "tagged"
     names = SERIES_OPTIONS if chosen == "series" else {}
     taken = takes(READERS[chosen])
     for role in given if strict else ():

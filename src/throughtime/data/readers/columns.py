@@ -12,8 +12,8 @@ from typing import Any, TypedDict
 
 from throughtime.data.readers.dates import parse_date
 from throughtime.data.readers.formats import Table
-from throughtime.data.readers.items import is_number
 from throughtime.data.readers.guessing import holds_series
+from throughtime.data.readers.items import is_number
 from throughtime.data.readers.layout import like_number
 from throughtime.data.readers.tables import LABELS, PAIRS, TEXTS, place, shown_names
 from throughtime.data.source import MemoryFile
@@ -176,7 +176,7 @@ def guess_kind(table: Table) -> str:
 
 def kind_of(given: Mapping[str, Any]) -> str | None:
     """Return the kind of data that the given roles of columns suggest, or None if none is given."""
-    roles = {role for role, column in given.items() if column is not None}
+    roles = {role for role, column in given.items() if column is not None} & Columns.__annotations__.keys()
     if not roles:
         return None
     kind = next((kind for kind, known in ROLES.items() if roles <= {*known, *OPTIONAL.get(kind, ())}), None)

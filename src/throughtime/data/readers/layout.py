@@ -8,31 +8,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from throughtime.data.readers.dates import (
     DATE,
     DATE_PARTS,
     ISO,
-    TIME_NAMES,
     DateForm,
-    compact_date,
     like_date,
     looks_like_date,
     named_date,
-    parse_date,
 )
-from throughtime.data.readers.formats import number_rows
 from throughtime.data.readers.tables import (
     DECIMAL_COMMA,
-    LABELS,
-    PAIRS,
-    TEXTS,
     place,
     shown_names,
-    tab_rows,
     width_error,
 )
 from throughtime.data.source import Place, text_stem

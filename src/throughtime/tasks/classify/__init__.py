@@ -10,8 +10,9 @@ class ClassifyTask(Task):
     title = "a classifier"
     summary = "Train a classifier: one label for a whole text."
     description = """
-    The data are CSV, TSV or JSON lines with `text` and `label` (name other columns with --text and --label), or tagged
-    sentences that have a label. By default the model is a bidirectional LSTM over words with max pooling.
+    The data are CSV, TSV, JSON lines or Parquet with `text` and `label` (--text and --label name other
+    columns), or tagged sentences that have a label. By default the model is a bidirectional LSTM over words
+    with max pooling.
     """
     examples = (
         "train classify --data reviews.csv --out runs/reviews",
