@@ -66,6 +66,7 @@ READINGS: list[tuple[str, str, str, dict[str, str], Any]] = [
         ["'English'", "source=Deutsch"],
     ),
     ("a.csv", "id,review,stars\n" + REVIEWS, "labelled", {}, (("fine food", "good"), 3)),
+    ("a.csv", "x,x,stars\n" + REVIEWS, "labelled", {"text": "x"}, ["'x'", "twice"]),
     ("a.csv", "id,prose,verdict\n" + REVIEWS, "labelled", {}, ["text=prose", "label=verdict"]),
     (
         "a.csv",
@@ -150,7 +151,11 @@ class Frame:
 
 @pytest.mark.parametrize(
     ("name", "content", "kind", "columns", "expected"),
-    [one for one in READINGS if one[0] == "a.csv" and one[1] is not CSV and one[2] != "series"],
+    [
+        one
+        for one in READINGS
+        if one[0] == "a.csv" and "x,x" not in one[1] and one[1] is not CSV and one[2] != "series"
+    ],
 )
 def test_frames_are_read_as_files_are(
     name: str, content: str, kind: str, columns: dict[str, str], expected: Any, tmp_path: Path

@@ -250,7 +250,10 @@ def test_frames_of_series_are_read_as_files_are(tmp_path: Path) -> None:
             assert list(dataset.records(split)) == list(stored.records(split))
         for roles in (Roles(), Roles(known=("sale",)), Roles(target=("y",), past=("sale",))):
             assert panel_values(dataset, roles) == panel_values(stored, roles)
-        assert read_future(dataset.tables[0], ("sale",)).series[1].known[:, 0].tolist() == [0, 1] * 6
+        assert (
+            read_future(dataset.tables[0], Roles(known=("sale",))).series[1].known[:, 0].tolist()
+            == [0, 1] * 6
+        )
 
 
 def test_gaps_in_frames_and_hours() -> None:

@@ -72,11 +72,10 @@ def forecast(
         own = options["data"] in (None, model.config.data)
         return k_step_outcome(run, model, dataset.name, panel, steps, own, plot)
     levels = sorted(set(level or ()))
-    known = None
-    if future is not None:
-        known = model.read_future(future, options["date_format"])
     rows = h or model.model.horizon
-    forecasts = model.forecast(panel, h=rows, level=levels, future=known, paths=paths)
+    forecasts = model.forecast(
+        panel, h=rows, level=levels, future=future, paths=paths, date_format=options["date_format"]
+    )
     columns, table = _rows(forecasts, model.name, levels)
     if out is not None:
         _write(out, columns, table)

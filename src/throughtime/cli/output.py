@@ -145,8 +145,8 @@ def name_options(
         problem = f"{(problem or '').removesuffix('.')}; --skip-bad leaves bad records out"
     if "trust_changed" in options and problem is not None:
         problem = name_trust(problem)
-    if error.choices and (command := command_with(error.choices, options, flags.words)):
-        problem = f"{problem}; write `{command}`"
+    if error.choices and (corrected := command_with(error.choices, options, flags.words)):
+        problem = f"{problem}; write `{corrected}`"
     return InputError(where, problem, error.line)
 
 

@@ -15,7 +15,7 @@ from throughtime.data.memory import KINDS, MEMORY, MemoryReader, open_objects
 from throughtime.data.readers import READERS, Reader, build_reader, guess_reader, takes
 from throughtime.data.readers.columns import Columns, kind_of, languages_of
 from throughtime.data.readers.tabular import TableReader
-from throughtime.data.source import BadRecords, MemoryFile, Place, file_of, nearest_file
+from throughtime.data.source import BadRecords, MemoryFile, Place, file_of, nearest_file, text_suffix
 from throughtime.data.splits import find_file_language, folder_splits
 from throughtime.errors import InputError, unknown
 from throughtime.files import path_exists
@@ -210,7 +210,8 @@ def _open_path(
     chosen = reader or guess_reader(files, kind)
     if chosen == "hsk" and reader is None and {*SIDES} & given.keys():
         chosen = "hsk-pairs"
-    if chosen == "columns" and reader is None and {"words", "tags"} & given.keys():
+    tabular = chosen == "columns" and text_suffix(files[0]) == ".tsv"
+    if tabular and reader is None and {"words", "tags"} & given.keys():
         chosen = "tagged"
     names = SERIES_OPTIONS if chosen == "series" else {}
     taken = takes(READERS[chosen])

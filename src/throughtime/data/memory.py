@@ -11,8 +11,9 @@ from typing import Any
 
 from throughtime.data.dataset import SIDES, Dataset
 from throughtime.data.readers import build_reader
-from throughtime.data.readers.columns import Column, choose_columns, guess_kind, kind_of, languages_of
+from throughtime.data.readers.columns import Column, choose_columns, kind_of, languages_of
 from throughtime.data.readers.formats import Table, format_cells
+from throughtime.data.readers.guessing import guess_kind
 from throughtime.data.readers.items import FORMS, Records, is_number, list_values, shorten_repr
 from throughtime.data.records import DescribedText, Flashcard, Kind, LabelledText, Line, Pair, TaggedSentence
 from throughtime.data.source import BadRecords, MemoryFile, name_items

@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from throughtime.data.readers.columns import guess_kind, has_header
+from throughtime.data.readers.columns import has_header
 from throughtime.data.readers.formats import FORMATS, Table
+from throughtime.data.readers.guessing import guess_kind
 from throughtime.data.records import Kind
 from throughtime.data.source import BadRecords, lines_or_errors, text_suffix
 from throughtime.errors import InputError, unknown

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import datetime
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any, TypedDict
 
-from throughtime.data.readers.dates import parse_date
 from throughtime.data.readers.formats import Table
-from throughtime.data.readers.guessing import holds_series
-from throughtime.data.readers.items import is_number
 from throughtime.data.readers.layout import like_number
 from throughtime.data.readers.tables import LABELS, PAIRS, TEXTS, place, shown_names
-from throughtime.data.source import MemoryFile
 from throughtime.errors import InputError, unknown
 from throughtime.text.languages import find_language
 
@@ -71,7 +65,6 @@ ATTRIBUTION = "CC-BY"
 class Choice:
     """The chosen columns of a table: the name of each by its role, none without a header, and its place."""
 
-    kind: str
     names: dict[str, str]
     places: tuple[int, ...]
     header: bool
@@ -96,18 +89,18 @@ def choose_columns(
     places = {role: _place(table, kind, role, column, header) for role, column in chosen.items()}
     if header:
         places |= _usual_places(table.first, roles, places)
-    width = _width(table)
-    free = [each for each in range(width) if each not in places.values()]
+    num_columns = width(table)
+    free = [each for each in range(num_columns) if each not in places.values()]
     missing = [role for role in roles if role not in places]
     text = _text_columns(table, header)
-    sides = kind == "pairs" or (kind == "labelled" and (header is False or _names_pairs(table.first)))
+    sides = kind == "pairs" or (kind == "labelled" and (header is False or names_pairs(table.first)))
     if missing and len(free) == len(missing) and (header or header is False):
         if len(missing) == 1 or sides:
             places |= dict(zip(missing, free, strict=True))
     elif missing == list(roles) == ["source", "target"]:
-        languages = [each for each in free if header and each in text and _is_language(table.first[each])]
+        languages = [each for each in free if header and each in text and is_language(table.first[each])]
         places |= dict(zip(roles, languages, strict=True)) if len(languages) == 2 else {}
-        if table.format == ".tsv" and width < 2:
+        if table.format == ".tsv" and num_columns < 2:
             places = {"source": 0, "target": 1}  # each row that has no tab is a bad record
     missing = [role for role in roles if role not in places]
     if missing:
@@ -116,7 +109,7 @@ def choose_columns(
     places |= {role: table.first.index(role) for role in more}
     order = [*roles, *(role for role in places if role not in roles)]
     names = {role: table.first[places[role]] for role in order} if header else {}
-    return Choice(kind, names, tuple(places[role] for role in order), bool(header))
+    return Choice(names, tuple(places[role] for role in order), bool(header))
 
 
 def has_header(table: Table, kind: str | None, given: Mapping[str, Column] = {}) -> bool | None:
@@ -130,10 +123,10 @@ def has_header(table: Table, kind: str | None, given: Mapping[str, Column] = {})
     lowered = [cell.lower() for cell in first]
     if any(isinstance(name, str) and name.lower() in lowered for name in given.values()):
         return True
-    usual = [bool(_find_usual(first, role)) for role in ROLES.get(kind or "", ())]
+    usual = [bool(find_usual(first, role)) for role in ROLES.get(kind or "", ())]
     if usual and (all(usual) or (any(usual) and kind in ("labelled", "described"))):
         return True
-    if len(first) > 1 and all(map(_is_language, first)):
+    if len(first) > 1 and all(map(is_language, first)):
         return True
     columns = [[str(row[each]).strip() for row in rows] for each in range(len(first))]
     if not rows or any(cell and cell in column for cell, column in zip(first, columns, strict=True)):
@@ -146,32 +139,6 @@ def has_header(table: Table, kind: str | None, given: Mapping[str, Column] = {})
     if not _like_names(first) or sum(map(_like_names, rows)) > MAX_LIKE_NAMES * len(rows):
         return False
     return None
-
-
-def guess_kind(table: Table) -> str:
-    """Return the kind of data that the columns of a table suggest."""
-    names = table.first
-    if {"text", "vector"} <= {*names}:
-        return "described"
-    if {"words", "tags"} <= {*names}:
-        return "tags"
-    if {"text", "label"} <= {*names}:
-        return "labelled"
-    if table.has_names:
-        early, late = "ds" in names, _holds_numbers(table)
-    else:
-        early = late = holds_series(Path(str(table.path)), table.format, {*names})
-    if early:
-        return "series"
-    if _find_usual(names, "text") and _find_usual(names, "label"):
-        return "labelled"
-    if _names_pairs(names):
-        return "pairs"
-    if late:
-        return "series"
-    if table.has_names and ("text" in names or len(names) == 1):
-        return "text"
-    return "pairs" if _width(table) <= len(ROLES["pairs"]) or sum(map(_is_language, names)) == 2 else "text"
 
 
 def kind_of(given: Mapping[str, Any]) -> str | None:
@@ -189,12 +156,8 @@ def languages_of(names: Mapping[str, str], source: Column | None, target: Column
     """Return the languages of pairs: those that were given, else the names of the columns, if they tell."""
     if names and (names["source"].lower(), names["target"].lower()) not in PAIRS:
         return names["source"], names["target"]
-    given = (source, target)
-    return (
-        tuple(map(str, given))
-        if all(isinstance(side, str) and not side.isdecimal() for side in given)
-        else ()
-    )
+    given = [str(side) for side in (source, target) if side is not None and not str(side).isdecimal()]
+    return tuple(given) if len(given) == 2 else ()
 
 
 def _column(value: Column, names: Sequence[str]) -> Column:
@@ -209,6 +172,8 @@ def _place(table: Table, kind: str, role: str, column: Column, header: bool | No
             return column  # rows may be shorter: each is checked
         return place(table.path, table.first, column)
     if column in table.first:
+        if table.first.count(column) > 1:
+            raise InputError(str(table.path), f"names the column {column!r} twice; rename one", line=1)
         return table.first.index(column)
     near = [each for each, name in enumerate(table.first) if name.lower() == column.lower()]
     if len(near) == 1:
@@ -223,7 +188,7 @@ def _place(table: Table, kind: str, role: str, column: Column, header: bool | No
 
 def _drop_languages(table: Table, chosen: Mapping[str, Column]) -> dict[str, Column]:
     """Return the columns without source and target if they name the languages of a table of two columns."""
-    if not {*chosen} <= {"source", "target"} or _width(table) > 2:
+    if not {*chosen} <= {"source", "target"} or width(table) > 2:
         return dict(chosen)
     return {
         role: column
@@ -232,51 +197,41 @@ def _drop_languages(table: Table, chosen: Mapping[str, Column]) -> dict[str, Col
     }
 
 
-def _width(table: Table) -> int:
+def width(table: Table) -> int:
     """Return the number of columns, without those at the end that name a licence in every row."""
-    width = len(table.first)
-    while width > 2 and all(
-        str(row[width - 1]).startswith(ATTRIBUTION) for row in table.sample if row[width - 1 :]
-    ):
-        width -= 1
-    return width
+    last = len(table.first) - 1
+    while last > 1 and all(str(row[last]).startswith(ATTRIBUTION) for row in table.sample if row[last:]):
+        last -= 1
+    return last + 1
 
 
 def _usual_places(names: Sequence[str], roles: Sequence[str], chosen: Mapping[str, int]) -> dict[str, int]:
     left = ["" if each in chosen.values() else name for each, name in enumerate(names)]
-    usual = {role: _find_usual(left, role) for role in roles if role not in chosen}
+    usual = {role: find_usual(left, role) for role in roles if role not in chosen}
     places = {role: left.index(name) for role, name in usual.items() if name}
     return places if len({*places.values()}) == len(places) else {}
 
 
-def _find_usual(names: Sequence[str], role: str) -> str | None:
+def find_usual(names: Sequence[str], role: str) -> str | None:
     """Return the column called like its role, else the only one with a usual name, ignoring case."""
     first = next((name for name in FIRST.get(role, (role,)) if name in names), None)
     usual = [name for name in names if name.lower() in USUAL.get(role, ())]
     return first or (usual[0] if len(usual) == 1 else None)
 
 
-def _is_language(name: str) -> bool:
+def is_language(name: str) -> bool:
+    """Return whether the name of a column is that of a language."""
     return bool(name) and name.lower() != "id" and find_language(name) is not None
 
 
-def _names_pairs(names: Sequence[str]) -> bool:
+def names_pairs(names: Sequence[str]) -> bool:
+    """Return whether columns are named source and target, or similarly."""
     return any({*sides} <= {name.lower() for name in names} for sides in PAIRS)
 
 
 def _like_names(cells: Sequence[Any]) -> bool:
     texts = [str(cell).strip() for cell in cells]
     return all(_NAME.fullmatch(text) and len(text.split()) <= MAX_WORDS for text in texts)
-
-
-def _holds_numbers(table: Table) -> bool:
-    """Return whether the first row of values has numbers or dates: beside texts, only both are a series."""
-    cells = table.sample[1] if len(table.sample) > 1 else []
-    numbers = any(map(is_number, cells))
-    dates = any(
-        isinstance(cell, datetime.date) or (isinstance(cell, str) and parse_date(cell)) for cell in cells
-    )
-    return (numbers or dates) if isinstance(table.path, MemoryFile) else numbers and dates
 
 
 def _text_columns(table: Table, header: bool | None) -> list[int]:

@@ -1,17 +1,57 @@
-"""Whether a table without a given kind of data holds series."""
+"""What a table holds if nobody says so: its columns suggest a kind of data."""
 
 from __future__ import annotations
 
+import datetime
 from itertools import islice
 from pathlib import Path
 
+from throughtime.data.readers.columns import ROLES, find_usual, is_language, names_pairs, width
 from throughtime.data.readers.dates import TIME_NAMES, compact_date, like_date, named_date, parse_date
-from throughtime.data.readers.formats import number_rows
+from throughtime.data.readers.formats import Table, number_rows
+from throughtime.data.readers.items import is_number
 from throughtime.data.readers.layout import MISSING, like_number, parse_number, unread_dates
 from throughtime.data.readers.tables import LABELS, PAIRS, TEXTS, tab_rows
+from throughtime.data.source import MemoryFile
 
 
-def holds_series(path: Path, suffix: str, names: set[str]) -> bool:
+def guess_kind(table: Table) -> str:
+    """Return the kind of data that the columns of a table suggest."""
+    names = table.first
+    if {"text", "vector"} <= {*names}:
+        return "described"
+    if {"words", "tags"} <= {*names}:
+        return "tags"
+    if {"text", "label"} <= {*names}:
+        return "labelled"
+    if table.has_names:
+        early, late = "ds" in names, _holds_numbers(table)
+    else:
+        early = late = _holds_series(Path(str(table.path)), table.format, {*names})
+    if early:
+        return "series"
+    if find_usual(names, "text") and find_usual(names, "label"):
+        return "labelled"
+    if names_pairs(names):
+        return "pairs"
+    if late:
+        return "series"
+    if table.has_names and ("text" in names or len(names) == 1):
+        return "text"
+    return "pairs" if width(table) <= len(ROLES["pairs"]) or sum(map(is_language, names)) == 2 else "text"
+
+
+def _holds_numbers(table: Table) -> bool:
+    """Return whether the first row of values has numbers or dates: beside texts, only both are a series."""
+    cells = table.sample[1] if len(table.sample) > 1 else []
+    numbers = any(map(is_number, cells))
+    dates = any(
+        isinstance(cell, datetime.date) or (isinstance(cell, str) and parse_date(cell)) for cell in cells
+    )
+    return (numbers or dates) if isinstance(table.path, MemoryFile) else numbers and dates
+
+
+def _holds_series(path: Path, suffix: str, names: set[str]) -> bool:
     """Return whether the first row under the header has a date and a number; in CSV one is enough."""
     lowered = {name.lower() for name in names}
     if "ds" in names or any(lowered.issuperset(sides) for sides in PAIRS):

@@ -26,11 +26,14 @@ class Roles(NamedTuple):
     """The columns to forecast, and helping columns: known in the future too, or in the past only.
 
     By default, the target is the column `y`; if there is none, every other column is a series to forecast.
+    `id` names the series and `time` their times; by default, they are found by their names or what they hold.
     """
 
     target: tuple[str, ...] = ()
     known: tuple[str, ...] = ()
     past: tuple[str, ...] = ()
+    id: str | None = None
+    time: str | None = None
 
 
 def read_series_panel(dataset: Dataset, roles: Roles = Roles()) -> Panel:  # noqa: B008
@@ -81,19 +84,13 @@ def read_panel(
         raise name_items(error, file) from None
 
 
-def read_future(
-    path: Place | str,
-    known: tuple[str, ...],
-    date_format: str | None = None,
-    identifier: str | None = None,
-    time: str | None = None,
-) -> Panel:
+def read_future(path: Place | str, roles: Roles, date_format: str | None = None) -> Panel:
     """Read the columns that are known in the future from a file that may have no others."""
-    if not known:
+    if not roles.known:
         raise InputError("future", "is for models with columns that are known in the future; leave it out")
     file = Path(path) if isinstance(path, str) else path
-    reader = SeriesTable(time, identifier, date_format=date_format)
-    return _panel(file, Roles(known=known), BadRecords(), reader, future=True)
+    reader = SeriesTable(roles.time, roles.id, date_format=date_format)
+    return _panel(file, Roles(known=roles.known), BadRecords(), reader, future=True)
 
 
 def _panel(path: Place, roles: Roles, bad: BadRecords, reader: SeriesTable, future: bool) -> Panel:

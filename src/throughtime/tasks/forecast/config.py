@@ -204,7 +204,7 @@ class ForecastConfig(TrainingConfig):
     @property
     def roles(self) -> Roles:
         """The role of each column."""
-        return Roles(self.target, self.known, self.past)
+        return Roles(self.target, self.known, self.past, self.id, self.time)
 
     @property
     def warms_up(self) -> bool:

@@ -175,7 +175,7 @@ class SeriesForecaster(Predictor, ForecastModel):
             data, known = build_panels(data, self.config.known, self.config.past)
             future = known if future is None else future
         if isinstance(future, str | Path):
-            future = self.read_future(future, date_format)
+            future = read_future(future, self.config.roles, date_format or self.config.date_format)
         probabilities = interval_ends(level)
         model: ForecastModel = self
         if level and not self.has_own_intervals:
@@ -347,12 +347,6 @@ class SeriesForecaster(Predictor, ForecastModel):
             [f"forecast FOLDER --h {config.horizon} --level 80 --level 95"],
             f"forecast(h={config.horizon}, level=[80])",
         )
-
-    def read_future(self, path: Path | str, date_format: str | None = None) -> Panel:
-        """Read the columns that are known in the future from a file like those of the training."""
-        config = self.config
-        form = date_format or config.date_format
-        return read_future(path, config.known, form, config.id, config.time)
 
     def suggestions(self, dataset: Dataset) -> list[str]:
         """Suggest commands: forecast, evaluate and back-test."""
