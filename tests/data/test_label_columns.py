@@ -10,11 +10,11 @@ from tests.refusals import refuses
 
 from throughtime.data.datasets import open_dataset
 from throughtime.data.readers.columns import choose_columns
-from throughtime.data.readers.formats import Table
+from throughtime.data.readers.formats import DataTable
 
 
 def find_label_columns(path: Path, text: str | None, label: str | None) -> tuple[str, ...]:
-    return tuple(choose_columns(Table(path), "labelled", {"text": text, "label": label}).names.values())
+    return tuple(choose_columns(DataTable(path), "labelled", {"text": text, "label": label}).names.values())
 
 
 def table(folder: Path, name: str, names: list[str]) -> Path:

@@ -13,7 +13,7 @@ from throughtime.data.catalogue import CORPORA
 from throughtime.data.dataset import SIDES, Dataset
 from throughtime.data.memory import KINDS, MEMORY, MemoryReader, open_objects
 from throughtime.data.readers import READERS, Reader, build_reader, guess_reader, takes
-from throughtime.data.readers.columns import Columns, kind_of, languages_of
+from throughtime.data.readers.columns import ColumnRoles, kind_of, languages_of
 from throughtime.data.readers.tabular import TableReader
 from throughtime.data.source import BadRecords, MemoryFile, Place, file_of, nearest_file, text_suffix
 from throughtime.data.splits import find_file_language, folder_splits
@@ -40,7 +40,7 @@ def open_dataset(
     strict: bool = True,
     download: bool = True,
     progress: catalogue.FileProgress | None = None,
-    **columns: Unpack[Columns],
+    **columns: Unpack[ColumnRoles],
 ) -> Dataset:
     """Open data: the name of a corpus in the catalogue, a path, or Python objects.
 
@@ -78,8 +78,8 @@ def open_dataset(
     """
     bad = BadRecords(skip_bad)
     given: dict[str, Any] = {role: column for role, column in columns.items() if column is not None}
-    if unknown_roles := given.keys() - Columns.__annotations__.keys():
-        raise unknown("option of open_dataset", min(unknown_roles), Columns.__annotations__)
+    if unknown_roles := given.keys() - ColumnRoles.__annotations__.keys():
+        raise unknown("option of open_dataset", min(unknown_roles), ColumnRoles.__annotations__)
     if kind is not None and kind not in KINDS:
         raise unknown("kind of data", kind, KINDS)
     if isinstance(data, Dataset):

@@ -12,7 +12,7 @@ from typing import Any
 from throughtime.data.dataset import SIDES, Dataset
 from throughtime.data.readers import build_reader
 from throughtime.data.readers.columns import Column, choose_columns, kind_of, languages_of
-from throughtime.data.readers.formats import Table, format_cells
+from throughtime.data.readers.formats import DataTable, format_cells
 from throughtime.data.readers.guessing import guess_kind
 from throughtime.data.readers.items import FORMS, Records, is_number, list_values, shorten_repr
 from throughtime.data.records import DescribedText, Flashcard, Kind, LabelledText, Line, Pair, TaggedSentence
@@ -116,12 +116,12 @@ def _read(
     rows = _table_rows(data, where)
     if rows is not None:
         file = MemoryFile(rows, where)
-        kind = kind or kind_of(given) or guess_kind(Table(file))
+        kind = kind or kind_of(given) or guess_kind(DataTable(file))
         if kind == "series":
             dated = any(isinstance(cell, datetime.date) for row in rows[1:2] for cell in row)
             return kind, kind, names, MemoryFile([rows[0], *format_cells(rows[1:])], where, dated)
         try:
-            choice = choose_columns(Table(file), kind, given)
+            choice = choose_columns(DataTable(file), kind, given)
         except InputError as error:
             raise name_items(error, file) from None
         names = choice.names

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from throughtime.data.readers.columns import has_header
-from throughtime.data.readers.formats import FORMATS, Table
+from throughtime.data.readers.formats import FORMATS, DataTable
 from throughtime.data.readers.guessing import guess_kind
 from throughtime.data.records import Kind
 from throughtime.data.source import BadRecords, lines_or_errors, text_suffix
@@ -70,7 +70,7 @@ READERS = Registry[type[Reader]](
 def build_reader(name: str, options: Mapping[str, object] | None = None) -> Reader:
     """Build the reader of this name; options given as text are converted to their types.
 
-    >>> build_reader("tsv", {"source": "1", "target": "0"}).source
+    >>> build_reader("columns", {"word": "1", "tag": "0"}).word
     1
     """
     return _read_options(name, READERS[name], options or {})
@@ -190,7 +190,7 @@ def _guess_for_single_file(path: Path, kind: str | None) -> str:
     if suffix not in FORMATS:
         guess = by_suffix().get(suffix) or _guess_by_content(path)
         return BY_KIND.get(kind or "", guess) if guess == "tsv" else guess
-    table = Table(path)
+    table = DataTable(path)
     if suffix == ".tsv" and kind == "tags" and not has_header(table, kind):
         return "columns"
     return BY_KIND.get(kind or guess_kind(table), suffix[1:])

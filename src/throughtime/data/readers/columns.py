@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, TypedDict
 
-from throughtime.data.readers.formats import Table
+from throughtime.data.readers.formats import DataTable
 from throughtime.data.readers.layout import like_number
 from throughtime.data.readers.tables import LABELS, PAIRS, TEXTS, place, shown_names
 from throughtime.errors import InputError, unknown
@@ -17,7 +17,7 @@ from throughtime.text.languages import find_language
 Column = str | int
 
 
-class Columns(TypedDict, total=False):
+class ColumnRoles(TypedDict, total=False):
     """The columns of a table, by name or by number from 0; source and target may be languages instead."""
 
     source: Column | None
@@ -62,7 +62,7 @@ ATTRIBUTION = "CC-BY"
 
 
 @dataclass(frozen=True)
-class Choice:
+class ChosenColumns:
     """The chosen columns of a table: the name of each by its role, none without a header, and its place."""
 
     names: dict[str, str]
@@ -71,8 +71,8 @@ class Choice:
 
 
 def choose_columns(
-    table: Table, kind: str, given: Mapping[str, Column | None], header: bool | None = None
-) -> Choice:
+    table: DataTable, kind: str, given: Mapping[str, Column | None], header: bool | None = None
+) -> ChosenColumns:
     """Return the columns that were given, else those with usual names, else the only ones that are left.
 
     `header` says whether the first row holds names; None: decide by the names and the other rows.
@@ -109,10 +109,10 @@ def choose_columns(
     places |= {role: table.first.index(role) for role in more}
     order = [*roles, *(role for role in places if role not in roles)]
     names = {role: table.first[places[role]] for role in order} if header else {}
-    return Choice(names, tuple(places[role] for role in order), bool(header))
+    return ChosenColumns(names, tuple(places[role] for role in order), bool(header))
 
 
-def has_header(table: Table, kind: str | None, given: Mapping[str, Column] = {}) -> bool | None:
+def has_header(table: DataTable, kind: str | None, given: Mapping[str, Column] = {}) -> bool | None:
     """Return whether the first row of a table holds names, or None if that is not clear.
 
     It does if it contains a name that was given, or usual names; or if none of its cells recurs in its
@@ -143,7 +143,9 @@ def has_header(table: Table, kind: str | None, given: Mapping[str, Column] = {})
 
 def kind_of(given: Mapping[str, Any]) -> str | None:
     """Return the kind of data that the given roles of columns suggest, or None if none is given."""
-    roles = {role for role, column in given.items() if column is not None} & Columns.__annotations__.keys()
+    roles = {
+        role for role, column in given.items() if column is not None
+    } & ColumnRoles.__annotations__.keys()
     if not roles:
         return None
     kind = next((kind for kind, known in ROLES.items() if roles <= {*known, *OPTIONAL.get(kind, ())}), None)
@@ -165,7 +167,7 @@ def _column(value: Column, names: Sequence[str]) -> Column:
     return int(value) if isinstance(value, str) and value.isdecimal() and value not in names else value
 
 
-def _place(table: Table, kind: str, role: str, column: Column, header: bool | None) -> int:
+def _place(table: DataTable, kind: str, role: str, column: Column, header: bool | None) -> int:
     """Return the position of a column; its name may differ in case alone from one of the names."""
     if isinstance(column, int):
         if table.format == ".tsv" and not header and column >= 0:
@@ -186,7 +188,7 @@ def _place(table: Table, kind: str, role: str, column: Column, header: bool | No
     raise _question(table, str(unknown(f"column for {role}", column, table.first)), close)
 
 
-def _drop_languages(table: Table, chosen: Mapping[str, Column]) -> dict[str, Column]:
+def _drop_languages(table: DataTable, chosen: Mapping[str, Column]) -> dict[str, Column]:
     """Return the columns without source and target if they name the languages of a table of two columns."""
     if not {*chosen} <= {"source", "target"} or width(table) > 2:
         return dict(chosen)
@@ -197,7 +199,7 @@ def _drop_languages(table: Table, chosen: Mapping[str, Column]) -> dict[str, Col
     }
 
 
-def width(table: Table) -> int:
+def width(table: DataTable) -> int:
     """Return the number of columns, without those at the end that name a licence in every row."""
     last = len(table.first) - 1
     while last > 1 and all(str(row[last]).startswith(ATTRIBUTION) for row in table.sample if row[last:]):
@@ -234,7 +236,7 @@ def _like_names(cells: Sequence[Any]) -> bool:
     return all(_NAME.fullmatch(text) and len(text.split()) <= MAX_WORDS for text in texts)
 
 
-def _text_columns(table: Table, header: bool | None) -> list[int]:
+def _text_columns(table: DataTable, header: bool | None) -> list[int]:
     """Return the columns that hold more than numbers."""
     rows = table.sample[bool(header is not False) :]
     columns = [[str(row[each]) for row in rows if len(row) > each] for each in range(len(table.first))]
@@ -242,7 +244,7 @@ def _text_columns(table: Table, header: bool | None) -> list[int]:
 
 
 def _unclear(
-    table: Table, roles: Sequence[str], header: bool | None, places: Mapping[str, int]
+    table: DataTable, roles: Sequence[str], header: bool | None, places: Mapping[str, int]
 ) -> InputError:
     """Return the question which columns to read; `choices` of the error are columns that may be meant."""
     missing = [role for role in roles if role not in places]
@@ -263,7 +265,7 @@ def _unclear(
     return _question(table, problem, choices)
 
 
-def _question(table: Table, problem: str, choices: dict[str, Any]) -> InputError:
+def _question(table: DataTable, problem: str, choices: dict[str, Any]) -> InputError:
     """Return an error that shows the columns that may be meant, which the command line makes a command of."""
     plain = {role: str(column) for role, column in choices.items()}
     example = " and ".join(f"{role}={one if one.isalnum() else repr(one)}" for role, one in plain.items())

@@ -100,7 +100,7 @@ SAMPLE_ROWS = 1_000
 """Rows that are looked at to find out what the columns hold."""
 
 
-class Table:
+class DataTable:
     """A table of any format: a file, or the rows of Python objects with the names of the columns first.
 
     `format` is a key of `FORMATS`; by default the suffix or else the first line decides.
@@ -151,7 +151,7 @@ def number_rows(path: Place, delimiter: str | None = None) -> Iterator[NumberedR
         yield from enumerate(path.items, start=1)
         return
     if delimiter is None and text_suffix(path) in (".jsonl", ".parquet"):
-        rows = list(Table(path).rows())
+        rows = list(DataTable(path).rows())
         cells = iter(format_cells([row for _, row in rows if isinstance(row, list)]))
         yield from ((number, next(cells) if isinstance(row, list) else row) for number, row in rows)
         return

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from throughtime.data.readers.columns import ROLES, find_usual, is_language, names_pairs, width
 from throughtime.data.readers.dates import TIME_NAMES, compact_date, like_date, named_date, parse_date
-from throughtime.data.readers.formats import Table, number_rows
+from throughtime.data.readers.formats import DataTable, number_rows
 from throughtime.data.readers.items import is_number
 from throughtime.data.readers.layout import MISSING, like_number, parse_number, unread_dates
 from throughtime.data.readers.tables import LABELS, PAIRS, TEXTS, tab_rows
 from throughtime.data.source import MemoryFile
 
 
-def guess_kind(table: Table) -> str:
+def guess_kind(table: DataTable) -> str:
     """Return the kind of data that the columns of a table suggest."""
     names = table.first
     if {"text", "vector"} <= {*names}:
@@ -41,7 +41,7 @@ def guess_kind(table: Table) -> str:
     return "pairs" if width(table) <= len(ROLES["pairs"]) or sum(map(is_language, names)) == 2 else "text"
 
 
-def _holds_numbers(table: Table) -> bool:
+def _holds_numbers(table: DataTable) -> bool:
     """Return whether the first row of values has numbers or dates: beside texts, only both are a series."""
     cells = table.sample[1] if len(table.sample) > 1 else []
     numbers = any(map(is_number, cells))

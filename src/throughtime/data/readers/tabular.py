@@ -7,8 +7,8 @@ from functools import partial
 from inspect import Parameter, Signature
 from typing import Any, ClassVar
 
-from throughtime.data.readers.columns import OPTIONAL, ROLES, Choice, choose_columns
-from throughtime.data.readers.formats import Table
+from throughtime.data.readers.columns import OPTIONAL, ROLES, ChosenColumns, choose_columns
+from throughtime.data.readers.formats import DataTable
 from throughtime.data.readers.items import CellError, Records, shorten_repr
 from throughtime.data.readers.tables import width_error
 from throughtime.data.records import DescribedText, Kind, Pair
@@ -21,7 +21,7 @@ class TableReader:
     """One record per row; the columns are chosen by name, or by number from 0 in a table without names.
 
     Its options are the roles of columns for its kind, and `header`, which says whether the first row holds
-    names. Columns that are not given are found by their usual names.
+    names. ColumnRoles that are not given are found by their usual names.
     """
 
     kind: ClassVar[Kind]
@@ -40,14 +40,14 @@ class TableReader:
         names = (*ROLES[cls.kind], *OPTIONAL.get(cls.kind, ()), "header")
         cls.__signature__ = Signature([Parameter(name, Parameter.KEYWORD_ONLY) for name in names])  # type: ignore[attr-defined]
 
-    def choose(self, path: Place) -> Choice:
+    def choose(self, path: Place) -> ChosenColumns:
         """Return the columns that are read from a file."""
-        return choose_columns(Table(path, self.format), self.kind, self.columns, self.header)
+        return choose_columns(DataTable(path, self.format), self.kind, self.columns, self.header)
 
     def read(self, paths: Sequence[Place], bad: BadRecords) -> Iterator[Any]:
         """Yield one record for each row of each file."""
         for path in paths:
-            table = Table(path, self.format)
+            table = DataTable(path, self.format)
             rows = table.rows()
             if table.format != ".tsv" or not table.sample:
                 self._check_first(rows, table)
@@ -57,19 +57,19 @@ class TableReader:
                 next(rows)
             yield from self._records(rows, table, choice, bad)
 
-    def holds_vectors(self, path: Place, choice: Choice) -> bool:
+    def holds_vectors(self, path: Place, choice: ChosenColumns) -> bool:
         """Return whether the first of the chosen columns holds lists."""
-        rows = Table(path, self.format).sample[1:2]
+        rows = DataTable(path, self.format).sample[1:2]
         return any(isinstance(row[choice.places[0]], list) for row in rows)
 
-    def _check_first(self, rows: Iterator[tuple[int, Any]], table: Table) -> None:
+    def _check_first(self, rows: Iterator[tuple[int, Any]], table: DataTable) -> None:
         """Raise the error of the first row: without it, nothing in a table can be trusted."""
         _, first = next(rows, (1, InputError(str(table.path), "has no rows")))
         if isinstance(first, InputError):
             raise first
 
     def _records(
-        self, rows: Iterator[tuple[int, Any]], table: Table, choice: Choice, bad: BadRecords
+        self, rows: Iterator[tuple[int, Any]], table: DataTable, choice: ChosenColumns, bad: BadRecords
     ) -> Iterator[Any]:
         where, width, places = str(table.path), len(table.first), choice.places
         needed = max(places) + 1
@@ -96,7 +96,7 @@ class TableReader:
                 else:
                     yield record
 
-    def _convert(self, records: Records, choice: Choice, cells: list[Any]) -> Any:
+    def _convert(self, records: Records, choice: ChosenColumns, cells: list[Any]) -> Any:
         try:
             record = records.convert(cells[0] if self.kind == "text" else cells)
             if self.kind == "described" and not isinstance(record, DescribedText):
