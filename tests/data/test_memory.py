@@ -112,7 +112,7 @@ def test_frames_of_texts_and_labels(kind: str | None) -> None:
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     for frame in [*frames(columns), columns, rows]:
         dataset = open_dataset(frame, kind=kind)
-        assert (dataset.kind, dataset.label_columns) == ("labelled", ("review", "stars"))
+        assert (dataset.kind, {*dataset.columns.values()}) == ("labelled", {"review", "stars"})
         assert list(dataset.records()) == [LabelledText(*one) for one in LABELLED]
 
 
@@ -130,12 +130,12 @@ def test_the_columns_of_frames_can_be_chosen() -> None:
         assert pairs.languages == ("fr", "en")
         assert list(open_dataset(frame, kind="text").records()) == [Line("e"), Line("f")]
         assert list(open_dataset(frame, kind="tags").records())[1] == TaggedSentence(("h",), ("Y",))
-        chosen = open_dataset(frame, kind="labelled", source="en", target="fr")
+        chosen = open_dataset(frame, kind="labelled", text="en", label="fr")
         assert list(chosen.labelled_texts()) == [LabelledText("a", "c"), LabelledText("b", "d")]
         with refuses("data", "'it'"):
-            open_dataset(frame, kind="labelled", source="it")
-    with refuses("data", "'a'", "'b'", "source", "target"):
-        open_dataset(Frame({"a": ["x"], "b": ["y"]}), kind="pairs")
+            open_dataset(frame, kind="labelled", text="it")
+    with refuses("data", "'a'", "'b'", "'c'", "source", "target"):
+        open_dataset(Frame({"a": ["x"], "b": ["y"], "c": ["z"]}), kind="pairs")
     [frame, *_] = frames({"Source": ["x"], "Target": ["y"]})
     assert list(open_dataset(frame).pairs()) == [Pair("x", "y")]
 
@@ -250,7 +250,10 @@ def test_frames_of_series_are_read_as_files_are(tmp_path: Path) -> None:
             assert list(dataset.records(split)) == list(stored.records(split))
         for roles in (Roles(), Roles(known=("sale",)), Roles(target=("y",), past=("sale",))):
             assert panel_values(dataset, roles) == panel_values(stored, roles)
-        assert read_future(dataset.tables[0], ("sale",)).series[1].known[:, 0].tolist() == [0, 1] * 6
+        assert (
+            read_future(dataset.tables[0], Roles(known=("sale",))).series[1].known[:, 0].tolist()
+            == [0, 1] * 6
+        )
 
 
 def test_gaps_in_frames_and_hours() -> None:

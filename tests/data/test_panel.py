@@ -183,7 +183,7 @@ def test_until_is_the_history():
 
 
 def test_the_future_needs_no_values(tmp_path):
-    future = read_future(table(tmp_path, "ds,heat\n2020-01-03,5\n2020-01-04,6\n"), ("heat",))
+    future = read_future(table(tmp_path, "ds,heat\n2020-01-03,5\n2020-01-04,6\n"), Roles(known=("heat",)))
     assert future.series[0].known.ravel().tolist() == [5, 6]
     assert np.isnan(future.series[0].y).all()
 

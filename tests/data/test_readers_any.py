@@ -79,6 +79,8 @@ KINDS = {**RECORDS, Observation: "series"}
 def test_any_bytes_give_records_or_one_clear_error(
     tmp_path_factory: pytest.TempPathFactory, name: str, contents: tuple[bytes, ...]
 ) -> None:
+    if name == "parquet":
+        pytest.importorskip("pyarrow")
     folder = tmp_path_factory.getbasetemp()
     paths = [folder / f"any-{name}-{number}" for number in range(INPUTS.get(name, 1))]
     for path, content in zip(paths, contents, strict=False):

@@ -87,9 +87,9 @@ def test_numbers_are_labels_and_vectors_are_numbers(tmp_path):
     [
         ("a.csv", "text,label\na\n", ("a.csv:2", "1", "2")),
         ("a.csv", "text,label\na,\n", ("a.csv:2",)),
-        ("a.csv", "words,label\na,b\n", ("a.csv:1", "'text'")),
-        ("a.csv", '"te\nxt",label\na,b\n', ("a.csv:1", "'text'", "'te\\nxt'")),
-        ("a.jsonl", '{"text": "a"}', ("a.jsonl:1", "'label'")),
+        ("a.csv", "words,label,name\na,b,c\n", ("a.csv:1", "'words'", "text")),
+        ("a.csv", '"te\nxt",label,x\na,b,c\n', ("a.csv:1", "text", "'te\\nxt'")),
+        ("a.jsonl", '{"text": "a"}', ("a.jsonl:1", "'text'", "label")),
         ("a.jsonl", '{"text": 3, "label": "b"}', ("a.jsonl:1", "'text'", "3")),
         ("a.jsonl", "[1]", ("a.jsonl:1", "JSON")),
         ("a.jsonl", '{"text": "a\\u0000", "label": "b"}', ("a.jsonl:1", "'text'", "U+0000")),

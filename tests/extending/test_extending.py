@@ -115,6 +115,27 @@ def test_an_attention_a_tokenizer_and_a_reader_train_a_translator(outside, trans
     assert words == [word.upper() for word in words]
 
 
+def test_a_reader_gets_source_and_target_and_declares_its_suffixes(outside, tmp_path):
+    (tmp_path / "a.arw").write_text("Go. -> Va !\n")
+    code = f"""
+import os
+import throughtime as tt
+os.chdir({str(tmp_path)!r})
+"""
+    code += """
+for sides in ({}, {"source": "fr", "target": "en"}):
+    data = tt.open_dataset("a.arw", **sides)
+    print(data.reader.name, next(data.records())[0])
+try:
+    tt.open_dataset("a.arw", text="fr")
+except tt.InputError as error:
+    print(error)
+"""
+    lines = outside(code=code).out.splitlines()
+    assert lines[:2] == ["arrows Go.", "arrows Va !"]
+    assert lines[2].startswith("text: ")
+
+
 def test_a_search_strategy_translates(outside, translator):
     (found,) = outside("translate", translator, "two three", "--search", "stubborn", "--json").json[
         "translations"

@@ -168,7 +168,7 @@ def test_validation_in_parts_is_judged_as_a_whole(target, tmp_path, monkeypatch)
     tails = itertools.cycle(FRUIT[target])
     rows = [(f"{n:03d}", f"苹果{n:03d}梨子{next(tails)}") for n in range(8)]
     for split in ("train", "valid"):
-        text = "".join(f"{one}\t{other}\n" for one, other in rows)
+        text = "".join(f"{one}\t{other}\n" for one, other in [("question", target), *rows])
         (tmp_path / f"{split}.tsv").write_text(text, encoding="utf-8")
     dataset = open_dataset(str(tmp_path), source="question", target=target)
     config = TranslateConfig(data=str(tmp_path), source="question", target=target, tokens="char", **SMALL)

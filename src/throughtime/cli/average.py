@@ -7,8 +7,9 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from throughtime.cli.command_line import command_name
 from throughtime.cli.options import Out, Run, option
-from throughtime.cli.output import Outcome, as_command, command_name, flags
+from throughtime.cli.output import Outcome, as_command, flags
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:

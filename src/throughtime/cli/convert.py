@@ -113,7 +113,8 @@ def _open_records(
 ) -> tuple[str, Iterator[Any], BadRecords]:
     """Kind and records of the input, and where its bad records are counted."""
     from throughtime.data.datasets import is_path, list_files, open_dataset
-    from throughtime.data.readers import build_reader, reader_for
+    from throughtime.data.readers import build_reader, guess_reader
+    from throughtime.data.readers.columns import kind_of
     from throughtime.data.source import BadRecords
 
     corpus = len(inputs) == 1 and not is_path(inputs[0])
@@ -129,7 +130,7 @@ def _open_records(
     if split != "all":
         raise InputError("--split", "is for corpora and folders of splits; files are converted whole")
     paths = [path for name in inputs for path in list_files(name)]
-    built = build_reader(reader if reader is not None else reader_for(paths).name, options)
+    built = build_reader(reader if reader is not None else guess_reader(paths, kind_of(options)), options)
     bad = BadRecords(skip_bad)
     return built.kind, built.read(paths, bad), bad
 

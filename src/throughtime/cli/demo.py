@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from throughtime.cli.command_line import command_name
 from throughtime.cli.options import option
-from throughtime.cli.output import Outcome, as_command, build_table, command_name, say, suggested_commands
+from throughtime.cli.output import Outcome, as_command, build_table, say, suggested_commands
 from throughtime.errors import ThroughtimeError
 
 if TYPE_CHECKING:

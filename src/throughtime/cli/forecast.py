@@ -59,8 +59,6 @@ def forecast(
 
       throughtime forecast runs/sine --k-steps 1,4,16,64 --plot steps.png
     """
-    from throughtime.data.readers.panel import read_future
-
     check_pictures(plot)
     steps = None if k_steps is None else read_steps(k_steps)
     h, level = options["h"], options["level"]
@@ -74,11 +72,10 @@ def forecast(
         own = options["data"] in (None, model.config.data)
         return k_step_outcome(run, model, dataset.name, panel, steps, own, plot)
     levels = sorted(set(level or ()))
-    known = None
-    if future is not None:
-        known = read_future(future, model.config.known, options["date_format"] or model.config.date_format)
     rows = h or model.model.horizon
-    forecasts = model.forecast(panel, h=rows, level=levels, future=known, paths=paths)
+    forecasts = model.forecast(
+        panel, h=rows, level=levels, future=future, paths=paths, date_format=options["date_format"]
+    )
     columns, table = _rows(forecasts, model.name, levels)
     if out is not None:
         _write(out, columns, table)
@@ -111,7 +108,7 @@ def open_series(run: Path, device: str, options: SeriesOptions) -> tuple[SeriesF
     else:
         opening = config.data_options | ({} if date_format is None else {"date_format": date_format})
         skip_bad = skips_bad(options["skip_bad"], run, name, config.data)
-        dataset = open_data(name, **opening, skip_bad=skip_bad)
+        dataset = open_data(name, **opening, skip_bad=skip_bad, strict=False)
     panel = read_series_panel(dataset, config.roles)
     report_skipped(dataset)
     for note in panel.notes:

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
+from throughtime.cli.command_line import command_name
 from throughtime.cli.options import Out, option
-from throughtime.cli.output import Outcome, as_command, command_name, say
+from throughtime.cli.output import Outcome, as_command, say
 
 
 @as_command

@@ -35,6 +35,7 @@ from throughtime.cli.generate import generate
 from throughtime.cli.import_arpa import import_arpa
 from throughtime.cli.inspect import inspect_app
 from throughtime.cli.output import InterruptedCommandError, flags, print_json
+from throughtime.cli.preview import preview
 from throughtime.cli.score import score
 from throughtime.cli.serve import serve
 from throughtime.cli.stats import stats
@@ -75,6 +76,7 @@ def options(
 app.command("demo", cls=Command)(demo)
 app.add_typer(data_app, name="data")
 data_app.command("convert", cls=Command)(convert)
+data_app.command("preview", cls=Command)(preview)
 data_app.command("batches", cls=Command)(batches)
 app.command("stats", cls=Command)(stats)
 app.add_typer(train_app, name="train")
@@ -102,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0, 1 for a failure, 2 for bad input, 130 for Ctrl-C."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     _open_streams()
-    flags.json, flags.debug = "--json" in words, "--debug" in words
+    flags.json, flags.debug, flags.words = "--json" in words, "--debug" in words, words
     try:
         code = _invoke(words)
         sys.stdout.flush()

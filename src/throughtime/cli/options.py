@@ -43,8 +43,12 @@ Split = Annotated[
 Data = Annotated[
     str | None, option("Data to use; by default the data that the model was trained on.", panel=DATA)
 ]
-Source = Annotated[str | None, option("For pairs: source language, such as en.", panel=DATA)]
-Target = Annotated[str | None, option("For pairs: target language, such as fr.", panel=DATA)]
+Source = Annotated[
+    str | None, option("For pairs: source language, such as en, or its column in a table.", panel=DATA)
+]
+Target = Annotated[
+    str | None, option("For pairs: target language, such as fr, or its column in a table.", panel=DATA)
+]
 DateFormat = Annotated[
     str | None,
     option("For series: format of dates, such as %d.%m.%Y; by default detected.", panel=DATA),

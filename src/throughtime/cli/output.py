@@ -9,8 +9,6 @@ import json
 import math
 import os
 import shlex
-import shutil
-import sys
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +17,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from typer.models import OptionInfo
 
+from throughtime.cli.command_line import command_name, command_with
 from throughtime.cli.console import readable, stderr, stdout
 from throughtime.cli.options import Debug, Json, TrustChanged
 from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning
@@ -46,6 +45,7 @@ class Flags:
     json: bool = False
     debug: bool = False
     trust_changed: bool = False
+    words: Sequence[str] = ()  # the command line
     warnings: dict[str, str] = field(default_factory=dict)  # by kind
 
 
@@ -144,6 +144,8 @@ def name_options(
         problem = f"{(problem or '').removesuffix('.')}; --skip-bad leaves bad records out"
     if problem is not None:
         problem = name_switches(problem, options)
+    if error.choices and (corrected := command_with(error.choices, options, flags.words)):
+        problem = f"{problem}; write `{corrected}`"
     return InputError(where, problem, error.line)
 
 
@@ -164,29 +166,6 @@ def option_names(command: Callable[..., None]) -> dict[str, str]:
                 names = [name for name in (info.default, *(info.param_decls or ())) if isinstance(name, str)]
                 options[parameter] = names[0] if names else f"--{parameter.replace('_', '-')}"
     return options
-
-
-def command_name() -> str:
-    """The command that runs this program again from the same shell.
-
-    `throughtime` if the shell finds the program that is running; otherwise the path of the installed script,
-    or `python -m throughtime` if there is no script.
-    """
-    script = shutil.which("throughtime", path=str(Path(sys.executable).parent))
-    if script is None:
-        program = shutil.which("python")
-        same = program is not None and Path(program).samefile(sys.executable)
-        return f"{'python' if same else shlex.quote(_shorten_path(sys.executable))} -m throughtime"
-    program = shutil.which("throughtime")
-    if program is not None and Path(program).samefile(script):
-        return "throughtime"
-    return shlex.quote(_shorten_path(script))
-
-
-def _shorten_path(path: str) -> str:
-    """The path relative to the current folder, if it is inside."""
-    here = f"{Path.cwd()}{os.sep}"
-    return path.removeprefix(here)
 
 
 def suggested_commands(hints: Sequence[str], run: str) -> list[str]:

@@ -129,7 +129,7 @@ def score_pairs(run: Path, pairs: str, device: str, numbers: bool, skip_bad: boo
 
     model = load_model(run, device, "translate")
     skip_bad = skips_bad(skip_bad, run, pairs, model.config.data)
-    dataset = open_data(pairs, **model.config.data_options, skip_bad=skip_bad)
+    dataset = open_data(pairs, **model.config.data_options, skip_bad=skip_bad, strict=False)
     given_pairs = list(dataset.pairs("all"))
     report_skipped(dataset)
     for side, codec in zip(SIDES, model.codecs, strict=True):

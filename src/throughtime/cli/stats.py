@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from throughtime.cli.inputs import open_data, report_skipped
 from throughtime.cli.options import (
+    DATA,
     DataName,
     DateFormat,
     MinFreq,
@@ -56,6 +57,7 @@ def stats(
     plot: Annotated[
         Path | None, option("Draw Zipf's law, or the drift of a series: .png, .svg or .pdf.")
     ] = None,
+    text: Annotated[str | None, option("Column of the texts in a table.", panel=DATA)] = None,
     source: Source = None,
     target: Target = None,
     date_format: DateFormat = None,
@@ -75,7 +77,8 @@ def stats(
     from throughtime.text.statistics import Running, ngram_counts
 
     check_pictures(plot)
-    dataset = open_data(data, source=source, target=target, date_format=date_format, skip_bad=skip_bad)
+    columns = {"text": text, "source": source, "target": target}
+    dataset = open_data(data, **columns, date_format=date_format, skip_bad=skip_bad)
     if dataset.kind == "series":
         refuse(
             f"is for texts, and {data} holds numeric series; leave it out",

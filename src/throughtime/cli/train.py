@@ -86,11 +86,37 @@ FindRate = Annotated[
     bool,
     option("Suggest a learning rate and exit; --out FILE.png draws the losses.", "--find-lr", panel=RUN),
 ]
+
+
+def _columns(**helps: str) -> dict[str, Any]:
+    """Options for the columns of a table; more than one column may be given where the help says so."""
+    kinds = {name: list[str] if "repeatable" in text else str for name, text in helps.items()}
+    return {
+        name: Annotated[kinds[name] | None, option(text, f"--{name}", panel=DATA)]
+        for name, text in helps.items()
+    }
+
+
+TEXT = {"text": "Column of the texts; by default found by its usual name."}
 DATA_OPTIONS: dict[str, dict[str, Any]] = {
     "texts": {},
+    "text": _columns(**TEXT),
     "pairs": {"source": Source, "target": Target},
-    "series": {"date_format": DateFormat},
+    "labelled": _columns(**TEXT, label="Column of the labels; by default found by its usual name."),
+    "described": _columns(condition="Column of the labels or vectors; by default found like that.", **TEXT),
+    "tags": _columns(
+        words="Column of the words of each sentence.", tags="Column of the tags of these words."
+    ),
+    "series": _columns(
+        id="Column of the names of series; by default the only one of text.",
+        time="Column of the times; by default the one with dates.",
+        target="Column to forecast; repeatable. By default y, or all numbers.",
+        known="Column whose future values are known; repeatable.",
+        past="Column that helps up to the last row; repeatable.",
+    )
+    | {"date_format": DateFormat},
 }
+"""The options that choose columns of a table, by what a task is trained on."""
 
 
 def train_command(task: type[Task]) -> Callable[..., None]:

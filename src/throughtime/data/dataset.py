@@ -33,7 +33,7 @@ class Dataset:
     5 % `test`; sentence pairs and labelled texts are assigned to splits of these sizes by a hash of their
     source or text (see `splits.split_range`). `heldout` is valid and test, `all` is everything. `bad` counts
     what the latest iteration skipped. `tokens` and `normaliser` are the suggested tokenizer and normaliser.
-    `label_columns` are the columns of a table that hold its texts and labels.
+    `columns` are the names of the columns of a table, by what they hold, such as `text` and `label`.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Dataset:
     normaliser: str = "none"
     languages: tuple[str, ...] = ()
     reverse: bool = False  # whether pairs are given as (target, source)
-    label_columns: tuple[str, str] | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
     bad: BadRecords = field(default_factory=BadRecords)
     panel: Panel | None = None  # series that were read already
 

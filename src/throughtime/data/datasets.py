@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from throughtime.data import catalogue, embedded
 from throughtime.data.catalogue import CORPORA
-from throughtime.data.dataset import Dataset
+from throughtime.data.dataset import SIDES, Dataset
 from throughtime.data.memory import KINDS, MEMORY, MemoryReader, open_objects
-from throughtime.data.readers import Reader, build_reader, reader_for
-from throughtime.data.readers.tables import TABLES, find_label_columns, read_column_names, usual_columns
+from throughtime.data.readers import READERS, Reader, build_reader, guess_reader, takes
+from throughtime.data.readers.columns import ColumnRoles, kind_of, languages_of
+from throughtime.data.readers.tabular import TableReader
 from throughtime.data.source import (
     BadRecords,
     MemoryFile,
@@ -30,6 +31,8 @@ from throughtime.files import path_exists
 __all__ = ["Dataset", "open_dataset"]
 
 LAYOUTS = ("lines", "stream")
+SERIES_OPTIONS = {"id": "identifier", "target": "values"}
+"""The options of the reader of series, by role."""
 DataLike = str | os.PathLike[str] | Dataset | Iterable[Any]
 """Data as `open_dataset` takes them."""
 
@@ -39,13 +42,13 @@ def open_dataset(
     *,
     kind: str | None = None,
     reader: str | None = None,
-    source: str | None = None,
-    target: str | None = None,
     layout: str | None = None,
     date_format: str | None = None,
     skip_bad: bool = False,
+    strict: bool = True,
     download: bool = True,
     progress: catalogue.FileProgress | None = None,
+    **columns: Unpack[ColumnRoles],
 ) -> Dataset:
     """Open data: the name of a corpus in the catalogue, a path, or Python objects.
 
@@ -64,13 +67,16 @@ def open_dataset(
         kind: What the records are, if that is not clear: text, pairs, labelled, described (a condition and a
             text), tags or series. A list of two strings each, for example, may be pairs or labelled texts.
         reader: The name of a reader, instead of the one that fits the files best.
-        source, target: The languages of pairs, and so the direction; or the columns of a table: of pairs, or,
-            with kind labelled or described, of texts and labels, found by their usual names if None.
         layout: `lines` (each line is a text) or `stream` (all lines are one text).
         date_format: The format of the dates of series, as in `strptime`.
         skip_bad: Skip records that cannot be read, instead of raising an error.
+        strict: Raise an error for columns that were chosen but that the data do not have; otherwise such
+            choices are ignored, for example if a model reads other data than those of its training.
         download: Whether missing files may be downloaded.
         progress: Called during downloads.
+        columns: The columns of a table by what they hold: `source` and `target`, `text` and `label`, `words`
+            and `tags`, `condition` and `text`, or `id` and `time` of series; by default, they are found by
+            their usual names. In other data, source and target are the languages of pairs.
 
     >>> dataset = open_dataset("embedded/en-fr", source="fr")
     >>> dataset.kind, dataset.languages, dataset.splits
@@ -79,6 +85,9 @@ def open_dataset(
     Dataset('<memory 0e1773cb>': 100 labelled; train, valid, test)
     """
     bad = BadRecords(skip_bad)
+    given: dict[str, Any] = {role: column for role, column in columns.items() if column is not None}
+    if unknown_roles := given.keys() - ColumnRoles.__annotations__.keys():
+        raise unknown("option of open_dataset", min(unknown_roles), ColumnRoles.__annotations__)
     if kind is not None and kind not in KINDS:
         raise unknown("kind of data", kind, KINDS)
     if isinstance(data, Dataset):
@@ -86,7 +95,7 @@ def open_dataset(
     if not isinstance(data, str | os.PathLike):
         if reader is not None:
             raise InputError("reader", "is for data in files; leave it out")
-        dataset = open_objects(data, kind, source, target, bad)
+        dataset = open_objects(data, kind, given, bad, strict)
     elif (name := str(data)).startswith(MEMORY):
         raise InputError(
             "data",
@@ -94,11 +103,14 @@ def open_dataset(
         )
     elif is_path(name):
         reader = "series" if date_format is not None and reader is None else reader
-        dataset = _open_path(name, reader, source, target, kind in ("labelled", "described"), bad)
+        dataset = _open_path(name, reader, kind or kind_of(given), given, bad, strict)
     else:
-        if kind in ("labelled", "described"):
-            source = target = None  # corpora of the catalogue know their columns
-        dataset = _open_catalogued(name, reader, source, target, bad, download, progress)
+        others = [role for role in given if role not in SIDES]
+        if strict and others and name.partition("/")[0] in CORPORA:
+            problem = f"is for tables, and the columns of {name} are known; leave it out"
+            raise InputError(others[0], problem)
+        sides = given.get("source"), given.get("target")
+        dataset = _open_catalogued(name, reader, *sides, bad, download, progress)
     if date_format is not None:
         dataset.read_dates_as(date_format)
     if layout is not None:
@@ -191,42 +203,60 @@ def _direction(name: str, known: tuple[str, ...], source: str | None, target: st
 
 
 def _open_path(
-    name: str, reader: str | None, source: str | None, target: str | None, labelled: bool, bad: BadRecords
+    name: str,
+    reader: str | None,
+    kind: str | None,
+    given: Mapping[str, Any],
+    bad: BadRecords,
+    strict: bool,
 ) -> Dataset:
-    paths = list_files(name)
+    paths, sides = list_files(name), (given.get("source"), given.get("target"))
     if absent := [path for path in paths if not path_exists(file_of(path))]:
         hint = nearest_file(absent[0]) or " give a file, a folder, or a name from `throughtime data list`"
         raise InputError(str(absent[0]), f"does not exist;{hint}")
     if len(paths) == 1 and paths[0].is_dir() and not (paths[0] / "seq.in").exists():
-        splits = _folder_files(paths[0], source, target)
+        splits = _folder_files(paths[0], *sides)
     else:
-        splits = {"all": tuple(_order_by_direction(paths, source, target))}
+        splits = {"all": tuple(_order_by_direction(paths, *sides))}
     files = next(iter(splits.values()))
-    languages = tuple(find_file_language(path.name) or "" for path in files) if len(files) == 2 else ()
-    built = reader_for(files) if reader is None else build_reader(reader)
-    if labelled:
-        table = text_suffix(files[0]) in TABLES and built.kind not in ("described", "tags")
-        columns = find_label_columns(files[0], source, target) if table else None
-        if columns is not None:
-            built = _labelled_reader(columns)
-        return Dataset(name, built, splits, label_columns=columns, bad=bad)
-    if reader is None and built.name == "series" and {source, target} <= set(read_column_names(files[0])):
-        built = build_reader("csv")  # columns chosen as source and target are pairs, even of dates or numbers
-    if built.name in ("jsonl", "csv") and source is None and target is None:
-        # Texts with labels can be read as texts alone.
-        columns = usual_columns(read_column_names(files[0]))
-        built = built if columns is None else _labelled_reader(columns)
-    if built.name in ("jsonl", "csv") and source is not None and target is not None:
-        built = build_reader(built.name, {"source": source, "target": target})
-    if built.name == "labelled" and source is not None and target is not None:
-        built = build_reader(built.name, {"text": source, "label": target})
-    if not languages and source and target:
-        languages = (source, target)
-    return Dataset(name, built, splits, languages=languages, bad=bad)
+    by_name = tuple(find_file_language(path.name) or "" for path in files) if len(files) == 2 else ()
+    chosen = reader or guess_reader(files, kind)
+    if chosen == "hsk" and reader is None and {*SIDES} & given.keys():
+        chosen = "hsk-pairs"
+    tabular = chosen == "columns" and text_suffix(files[0]) == ".tsv"
+    if tabular and reader is None and {"words", "tags"} & given.keys():
+        chosen = "tagged"
+    names = SERIES_OPTIONS if chosen == "series" else {}
+    taken = takes(READERS[chosen])
+    for role in given if strict else ():
+        if names.get(role, role) not in (SIDES if chosen == "moses" else taken):
+            problem = f"is {given[role]!r}, but {name} is read by the reader {chosen}, which takes no {role}"
+            raise InputError(role, f"{problem}; leave it out")
+    options = {names.get(role, role): column for role, column in given.items()}
+    built = build_reader(chosen, {option: value for option, value in options.items() if option in taken})
+    if chosen == "moses" and all(by_name) and strict:
+        _direction(name, by_name, *sides)
+    if not isinstance(built, TableReader):
+        sides = sides if built.kind == "pairs" else (None, None)
+        return Dataset(name, built, splits, languages=by_name or languages_of({}, *sides), bad=bad)
+    table_reader, columns = _choose(built, files[0], strict)
+    languages = languages_of(columns, *sides) if built.kind == "pairs" else ()
+    return Dataset(name, table_reader, splits, languages=languages, columns=columns, bad=bad)
 
 
-def _labelled_reader(columns: tuple[str, str]) -> Reader:
-    return build_reader("labelled", dict(zip(("text", "label"), columns, strict=True)))
+def _choose(built: TableReader, file: Place, strict: bool) -> tuple[Any, dict[str, str]]:
+    """Return the reader of a table, and the names of its columns; conditions may be labels."""
+    try:
+        choice = built.choose(file)
+    except InputError:
+        if strict or not any(built.columns.values()):
+            raise
+        built = type(built)()
+        choice = built.choose(file)
+    if built.kind == "described" and not built.holds_vectors(file, choice):
+        condition, text = choice.names.values() if choice.names else choice.places
+        return build_reader("labelled", {"text": text, "label": condition}), choice.names
+    return built, choice.names
 
 
 def _order_by_direction(paths: list[Path], source: str | None, target: str | None) -> list[Path]:

@@ -13,8 +13,6 @@ SPLITS = ("train", "valid", "test")
 HELDOUT = ("valid", "test")
 _NAMES = {"train": "train training", "valid": "valid validation val dev", "test": "test"}
 ALIASES = {alias: split for split, aliases in _NAMES.items() for alias in aliases.split()}
-# Last suffixes that are not languages.
-FORMATS = frozenset({"txt", "tsv", "csv", "jsonl", "tokens", "conll", "conllu", "tags", "text"})
 
 
 def bounds(split: str, count: int) -> tuple[int, int]:
@@ -72,8 +70,10 @@ def find_file_language(name: str) -> str | None:
     >>> [find_file_language(name) for name in ("train.lc.norm.tok.en", "train.fr.gz", "train.tsv")]
     ['en', 'fr', None]
     """
+    from throughtime.data.readers import names_format  # here, as asking it imports all readers
+
     suffix = unpacked_name(name).suffix[1:]
-    return suffix if suffix and suffix.lower() not in FORMATS else None
+    return suffix if suffix and not names_format(suffix) else None
 
 
 def find_opus_sides(names: Iterable[str]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 from throughtime.registry import Registry
 
 Options = Mapping[str, tuple[Any, str]]
-COMMON_OPTIONS: Options = {
+COMMON_OPTIONS: dict[str, tuple[Any, str]] = {
     "epochs": (int, "Number of passes over the training data; default: as suits its size."),
     "minutes": (float, "Train for this number of minutes: plan the size of the model and the schedule."),
     "batch_size": (int, "Number of rows in a batch."),
@@ -43,7 +43,8 @@ class Task:
     """Further paragraphs of its help."""
     examples: ClassVar[tuple[str, ...]] = ()
     """Example commands, without the leading `throughtime`."""
-    data: ClassVar[Literal["texts", "pairs", "series"]] = "texts"
+    data: ClassVar[Literal["texts", "text", "pairs", "labelled", "described", "tags", "series"]] = "texts"
+    """What it is trained on: the columns that the command takes follow; with `texts`, it takes none."""
     options: ClassVar[Options] = COMMON_OPTIONS
     """Settings that are options of `throughtime train NAME`: type and help by name; others use `--set`."""
     uses_trainer: ClassVar[bool] = True

@@ -290,7 +290,7 @@ class Predictor(TaskModel, KnowsRecords):
         if data is None:
             data = self.config.data if self.training_data is None else self.training_data
         choices = {name: value for name, value in options.items() if value is not None}
-        return open_dataset(data, **{**self.config.data_options, **choices}, skip_bad=skip_bad)
+        return open_dataset(data, **{**self.config.data_options, **choices}, skip_bad=skip_bad, strict=False)
 
     def open_folder(self, folder: ModelFolder) -> None:
         """Read what every model folder holds besides assets and weights."""

@@ -86,11 +86,9 @@ def labelled_texts(dataset: Dataset, split: str) -> Iterator[LabelledText]:
         yield one
 
 
-def column_settings(dataset: Dataset, text: str | None, label: str | None) -> dict[str, str]:
-    """Return the columns of text and label as settings, so that the model finds them in other files too."""
-    if dataset.label_columns is not None:
-        return dict(zip(("text", "label"), dataset.label_columns, strict=True))
-    for setting, name in (("text", text), ("label", label)):
-        if name is not None:
-            raise InputError(setting, f"is {name!r}, but {dataset.name} has no named columns; leave it out")
-    return {}
+def column_settings(dataset: Dataset, label: str = "label") -> dict[str, str]:
+    """Return the columns of a table as settings, so that the model finds them in other files too.
+
+    `label` is the setting of the column of labels.
+    """
+    return {label if role == "label" else role: name for role, name in dataset.columns.items()}

@@ -1,11 +1,13 @@
 """Readers turn files into records. A reader is a class and one line in `READERS`.
 
-Another package adds a reader with an entry point of the group `READERS.group`; it is used if it is chosen
-by name, and for files whose suffix is its name.
+A reader may declare the `suffixes` of its files. Another package adds a reader with an entry point of the
+group `READERS.group`; it is used if it is chosen by name, and for files whose suffix is its name or one that
+it declares.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
 import types
@@ -14,19 +16,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from throughtime.data.readers.dates import TIME_NAMES, compact_date, like_date, named_date, parse_date
-from throughtime.data.readers.layout import MISSING, like_number, parse_number, unread_dates
-from throughtime.data.readers.tables import (
-    LABEL,
-    LABELS,
-    TEXT,
-    TEXTS,
-    USUAL_NAMES,
-    VECTOR,
-    number_rows,
-    read_column_names,
-    tab_rows,
-)
+from throughtime.data.readers.columns import has_header
+from throughtime.data.readers.formats import FORMATS, DataTable
+from throughtime.data.readers.guessing import guess_kind
 from throughtime.data.records import Kind
 from throughtime.data.source import BadRecords, lines_or_errors, text_suffix
 from throughtime.errors import InputError, unknown
@@ -38,7 +30,10 @@ TRUTH = {"true": True, "yes": True, "false": False, "no": False}
 
 
 class Reader(Protocol):
-    """Turns files into records. The options of a reader are the arguments of its constructor."""
+    """Turns files into records. The options of a reader are the arguments of its constructor.
+
+    A class may also have `suffixes`, those of its files.
+    """
 
     name: ClassVar[str]
     kind: ClassVar[Kind]
@@ -53,9 +48,10 @@ READERS = Registry[type[Reader]](
     "throughtime.readers",
     {
         "text": "throughtime.data.readers.texts:PlainText",
-        "tsv": "throughtime.data.readers.pairs:TsvPairs",
-        "csv": "throughtime.data.readers.pairs:CsvPairs",
-        "jsonl": "throughtime.data.readers.pairs:JsonlPairs",
+        "tsv": "throughtime.data.readers.tabular:TsvPairs",
+        "csv": "throughtime.data.readers.tabular:CsvPairs",
+        "jsonl": "throughtime.data.readers.tabular:JsonlPairs",
+        "parquet": "throughtime.data.readers.tabular:ParquetPairs",
         "moses": "throughtime.data.readers.pairs:MosesPairs",
         "hsk": "throughtime.data.readers.pairs:HskCards",
         "hsk-pairs": "throughtime.data.readers.pairs:HskPairs",
@@ -63,8 +59,10 @@ READERS = Registry[type[Reader]](
         "conllu": "throughtime.data.readers.tags:ConlluTags",
         "slots": "throughtime.data.readers.tags:SlotFiles",
         "series": "throughtime.data.readers.series:SeriesTable",
-        "labelled": "throughtime.data.readers.texts:LabelledFiles",
-        "described": "throughtime.data.readers.texts:DescribedFiles",
+        "texts": "throughtime.data.readers.tabular:Texts",
+        "labelled": "throughtime.data.readers.tabular:LabelledTexts",
+        "described": "throughtime.data.readers.tabular:DescribedTexts",
+        "tagged": "throughtime.data.readers.tabular:TaggedSentences",
     },
 )
 
@@ -72,20 +70,27 @@ READERS = Registry[type[Reader]](
 def build_reader(name: str, options: Mapping[str, object] | None = None) -> Reader:
     """Build the reader of this name; options given as text are converted to their types.
 
-    >>> build_reader("tsv", {"source": "1", "target": "0"}).source
+    >>> build_reader("columns", {"word": "1", "tag": "0"}).word
     1
     """
     return _read_options(name, READERS[name], options or {})
 
 
-def reader_for(paths: Sequence[Path | str]) -> Reader:
+def reader_for(paths: Sequence[Path | str], kind: str | None = None) -> Reader:
     """Build the reader, with default options, that the suffixes and first lines of the files suggest.
+
+    Tables are read as data of this kind, if it is given.
 
     >>> reader_for(["train.en", "train.fr"]).name
     'moses'
     """
-    suffix = text_suffix(paths[0])[1:] if paths else ""
-    return build_reader(suffix if suffix in READERS.outside else guess_reader(paths))
+    return build_reader(guess_reader(paths, kind))
+
+
+def takes(reader: Reader | type[Reader]) -> frozenset[str]:
+    """Return the names of the options that a reader takes."""
+    kind = reader if isinstance(reader, type) else type(reader)
+    return frozenset(inspect.signature(kind).parameters)
 
 
 def _read_options(reader_name: str, reader: type[Reader], options: Mapping[str, object]) -> Reader:
@@ -98,7 +103,8 @@ def _read_options(reader_name: str, reader: type[Reader], options: Mapping[str, 
             if not known:
                 raise InputError(f"the reader {reader_name}", f"has no options; leave out {name!r}")
             raise unknown(f"option of the reader {reader_name}", name, known)
-        values[name] = _convert(value, hints[name], f"the reader {reader_name}", name)
+        hint = hints.get(name, hints.get("columns"))  # the columns of a table share one
+        values[name] = _convert(value, hint, f"the reader {reader_name}", name)
     build: Callable[..., Reader] = reader
     return build(**values)
 
@@ -122,20 +128,44 @@ def _convert(value: object, hint: Any, where: str, name: str) -> object:
 
 
 SLOT_FILES = ("seq.in", "seq.out", "label")
-BY_SUFFIX: dict[str, str] = {
-    ".tsv": "tsv",
-    ".jsonl": "jsonl",
-    ".conll": "columns",
-    ".conllu": "conllu",
-    ".bio": "columns",
-    ".iob": "columns",
-}
 SIDE_BY_SIDE: dict[int, str] = {2: "moses", len(SLOT_FILES): "slots"}
 """The reader of parallel files, by their number."""
 SAMPLE = 20
+BY_KIND = {
+    "text": "texts",
+    "labelled": "labelled",
+    "described": "described",
+    "tags": "tagged",
+    "series": "series",
+}
+"""The reader of tables of each kind; that of pairs depends on the format."""
+NOT_LANGUAGES = ("txt", "tokens", "tags", "text")
 
 
-def guess_reader(paths: Sequence[Path | str]) -> str:
+@functools.cache
+def by_suffix() -> dict[str, str]:
+    """Return the name of the reader of each suffix, such as `.tsv`, that a reader declares.
+
+    >>> by_suffix()[".conllu"], by_suffix()[".iob"]
+    ('conllu', 'columns')
+    """
+    found: dict[str, str] = {}
+    for name, reader in READERS.available().items():
+        suffixes = getattr(reader, "suffixes", (f".{name}",) if name not in READERS.own else ())
+        found |= {suffix: name for suffix in suffixes if suffix not in found}
+    return found
+
+
+def names_format(suffix: str) -> bool:
+    """Return whether a suffix, without its dot, names a format, not a language.
+
+    >>> names_format("tsv"), names_format("fr")
+    (True, False)
+    """
+    return suffix.lower() in NOT_LANGUAGES or f".{suffix.lower()}" in by_suffix()
+
+
+def guess_reader(paths: Sequence[Path | str], kind: str | None = None) -> str:
     """Return the name of the reader that fits these files best; users can choose another by name."""
     if not paths:
         raise InputError("no file given to read; name at least one")
@@ -143,30 +173,27 @@ def guess_reader(paths: Sequence[Path | str]) -> str:
         return "slots"
     if len(paths) in SIDE_BY_SIDE:
         # Files with a format of their own are not sides of a parallel corpus: they are read in turn.
-        formats = (reader for path in paths if (reader := _format(path)) != "text")
+        formats = (reader for path in paths if (reader := _format(path, kind)) != "text")
         return next(formats, SIDE_BY_SIDE[len(paths)])
-    return _guess_for_single_file(Path(paths[0]))
+    return _guess_for_single_file(Path(paths[0]), kind)
 
 
-def _format(path: Path | str) -> str:
+def _format(path: Path | str, kind: str | None) -> str:
     try:
-        return _guess_for_single_file(Path(path))
+        return _guess_for_single_file(Path(path), kind)
     except InputError:
         return "text"  # its reader will report the error
 
 
-def _guess_for_single_file(path: Path) -> str:
+def _guess_for_single_file(path: Path, kind: str | None) -> str:
     suffix = text_suffix(path)
-    names = set(read_column_names(path))
-    if TEXT in names and VECTOR in names:
-        return "described"
-    if TEXT in names and LABEL in names:
-        return "labelled"
-    if suffix in (".csv", ".tsv") and _holds_series(path, suffix, names):
-        return "series"
-    if suffix == ".csv":
-        return "csv"
-    return BY_SUFFIX.get(suffix) or _guess_by_content(path)
+    if suffix not in FORMATS:
+        guess = by_suffix().get(suffix) or _guess_by_content(path)
+        return BY_KIND.get(kind or "", guess) if guess == "tsv" else guess
+    table = DataTable(path)
+    if suffix == ".tsv" and kind == "tags" and not has_header(table, kind):
+        return "columns"
+    return BY_KIND.get(kind or guess_kind(table), suffix[1:])
 
 
 def _guess_by_content(path: Path) -> str:
@@ -178,40 +205,3 @@ def _guess_by_content(path: Path) -> str:
     if texts and all(line.count("\t") and all(line.split("\t")[:2]) for line in texts):
         return "tsv"
     return "text"
-
-
-def _holds_series(path: Path, suffix: str, names: set[str]) -> bool:
-    """Return whether the first row under the header has a date and a number; in CSV one is enough."""
-    lowered = {name.lower() for name in names}
-    if "ds" in names or any(lowered.issuperset(sides) for sides in USUAL_NAMES):
-        return "ds" in names
-    # In a file with tabs, quotes have no special meaning and may be unbalanced.
-    lines = tab_rows(path) if suffix == ".tsv" else number_rows(path)
-    rows = [row for _, row in itertools.islice(lines, 2) if isinstance(row, list)]
-    cells = [cell.strip(' "') for cell in rows[-1]] if rows else []
-    if any(map(like_date, cells)) and any(like_number(cell) or cell.lower() in MISSING for cell in cells):
-        return True
-    if rows and _has_date(rows[0], cells, suffix, lowered):
-        return True
-    # With tabs, two numbers or two dates are a pair of source and target.
-    if suffix == ".tsv" or not cells:
-        return False
-    return any(parse_date(cell) for cell in cells) or all(parse_number(cell) is not None for cell in cells)
-
-
-def _has_date(header: list[str], cells: list[str], suffix: str, lowered: set[str]) -> bool:
-    """Return whether a row has numbers beside one date, written in words, in digits or in another form."""
-    if lowered & TEXTS:
-        return False
-    usual = header[0].strip().lower() in TIME_NAMES
-    numbers = all(like_number(cell) or cell.lower() in MISSING for cell in cells[1:])
-    if suffix == ".csv" and cells and named_date(cells[0]) and cells[1:] and numbers:
-        return True
-    if usual and cells[1:] and numbers and compact_date(cells[0]):
-        return True
-    place = unread_dates(header, cells)
-    # With tabs, or beside a label, only a usual name or a month in words distinguishes a date from text.
-    sure = place is not None and (
-        header[place].strip().lower() in TIME_NAMES or named_date(cells[place]) is not None
-    )
-    return sure or (place is not None and suffix == ".csv" and not lowered & LABELS)

@@ -19,7 +19,12 @@ from throughtime.data.readers.dates import (
     looks_like_date,
     named_date,
 )
-from throughtime.data.readers.tables import DECIMAL_COMMA, place, width_error
+from throughtime.data.readers.tables import (
+    DECIMAL_COMMA,
+    place,
+    shown_names,
+    width_error,
+)
 from throughtime.data.source import Place, text_stem
 from throughtime.errors import InputError
 from throughtime.text.texts import LARGEST
@@ -51,6 +56,7 @@ class SeriesLayout:
     whole: bool
     values: tuple[int, ...]
     columns: tuple[str, ...]
+    names: tuple[str, ...]
     form: DateForm = ISO
     missing: bool = False  # whether a value may be missing; it is NaN then
 
@@ -85,6 +91,11 @@ class SeriesLayout:
         except InputError:
             return False
         return True
+
+    @property
+    def identifier_name(self) -> str | None:
+        """The column with the names of the series, if there is one."""
+        return None if self.identifier is None else self.names[self.identifier]
 
     @property
     def dated(self) -> bool:
@@ -131,7 +142,7 @@ class SeriesLayout:
 def find_layout(
     path: Place,
     first: list[str],
-    second: list[str],
+    rows: Sequence[list[str]],
     *,
     time: str | None,
     identifier: str | None,
@@ -139,7 +150,7 @@ def find_layout(
     form: DateForm = ISO,
     missing: bool = False,
 ) -> SeriesLayout:
-    """Return the layout of a file, judging by its first two rows; the second may be empty.
+    """Return the layout of a file, judging by its first row and some of the rows after it, which may be none.
 
     `time`, `identifier` and `values` are the columns that the user chose by name, if any.
     """
@@ -148,13 +159,16 @@ def find_layout(
         for cell in first
     )
     names = [cell.strip() for cell in first] if header else [""] * len(first)
-    sample = second if header else first
+    rows = rows if header else [first, *rows]
+    sample = rows[0] if rows else []
     places = {name: each for each, name in reversed([*enumerate(names)])}  # a search for each would be slow
     if twice := [name for each, name in enumerate(names) if name and places[name] != each]:
         raise InputError(str(path), f"names the column {twice[0]!r} twice; rename one", line=1)
     identifier = "unique_id" if identifier is None and "unique_id" in names else identifier
     owner = None if identifier is None else place(path, names, identifier)
     clock = _time(path, names, sample, time, owner, form)
+    if header and clock is not None:
+        owner = _owner(path, names, rows, clock, owner, values)
     chosen = tuple(places[each] if each in places else place(path, names, each) for each in values)
     chosen = chosen or tuple(each for each in range(len(names)) if each not in (owner, clock))
     if not chosen:
@@ -165,7 +179,47 @@ def find_layout(
     numbered = ("y",) if len(chosen) == 1 else tuple(f"y{each}" for each in range(len(chosen)))
     whole = clock is not None and form.format is None and any(map(_is_whole, sample[clock : clock + 1]))
     columns = tuple(names[each] for each in chosen) if header else numbered
-    return SeriesLayout(path, len(first), header, owner, clock, whole, chosen, columns, form, missing)
+    return SeriesLayout(
+        path, len(first), header, owner, clock, whole, chosen, columns, tuple(names), form, missing
+    )
+
+
+def _owner(
+    path: Place,
+    names: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    clock: int,
+    chosen: int | None,
+    values: Sequence[str],
+) -> int | None:
+    """Return the column that names the series: the chosen one, else the only one of text; ask about several.
+
+    Text that may be a note names the series only if a time recurs, or if it is the same everywhere.
+    """
+    texts = [
+        each
+        for each, name in enumerate(names)
+        if each not in (clock, chosen)
+        and name not in values
+        and rows
+        and not any(row[each].strip().lower() in MISSING or like_number(row[each]) for row in rows)
+    ]
+    sure = not values and "y" not in names
+    recurs = len({row[clock] for row in rows}) < len(rows)
+    left = [name for each, name in enumerate(names) if each not in (*texts, clock, chosen)]
+    if not left:
+        return chosen  # reading the values raises the error
+    if chosen is None and len(texts) == 1 and (sure or recurs or len({row[texts[0]] for row in rows}) == 1):
+        return texts[0]
+    if texts and sure:
+        choices = {"target": left[0]} if chosen is not None else {"id": names[texts[0]], "target": left[0]}
+        example = " and ".join(f"{role}={name}" for role, name in choices.items())
+        shown = shown_names(names[each] for each in texts)
+        problem = f"holds text in {shown}; choose with {' and '.join(choices)}, as in {example}"
+        error = InputError(str(path), problem, line=1)
+        error.choices = choices
+        raise error
+    return chosen
 
 
 def parse_number(text: str) -> float | None:

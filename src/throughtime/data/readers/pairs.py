@@ -1,147 +1,15 @@
-"""Sentence pairs: in tables, JSON lines, columns separated by tabs, two parallel files, or flashcards."""
+"""Sentence pairs in two parallel files, or in flashcards."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from throughtime.data.readers.tables import (
-    USUAL_NAMES,
-    csv_rows,
-    good_rows,
-    json_records,
-    place,
-    read_first_row,
-    read_text_field,
-    shown_names,
-)
 from throughtime.data.records import Flashcard, Kind, Pair
-from throughtime.data.source import BadRecords, good_lines, lines_or_errors
+from throughtime.data.source import BadRecords, lines_or_errors
 from throughtime.errors import InputError, unknown
-from throughtime.text.texts import format_count
-
-
-class CsvPairs:
-    """One pair per row; `source` and `target` are columns, by name or by number from 0.
-
-    Without them, the header must name source and target (or src and tgt). If columns are given by number, the
-    file has no header, unless `header` is true.
-    """
-
-    name: ClassVar[str] = "csv"
-    kind: ClassVar[Kind] = "pairs"
-
-    def __init__(
-        self, source: str | int | None = None, target: str | int | None = None, header: bool = False
-    ) -> None:
-        if (source is None) != (target is None):
-            raise InputError("the reader csv", "options source and target go together; give both or neither")
-        self.source, self.target = source, target
-        self.header = header or not (isinstance(source, int) and isinstance(target, int))
-
-    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Pair]:
-        """Yield one `Pair` for each row of each file."""
-        for path in paths:
-            rows = csv_rows(path)
-            number, first = read_first_row(path, rows)
-            source, target = self._places(path, first)
-            left = rows if self.header else itertools.chain([(number, first)], rows)
-            for _, row in good_rows(path, left, len(first), bad):
-                yield Pair(row[source], row[target])
-
-    def _places(self, path: Path, first: list[str]) -> tuple[int, int]:
-        if self.source is not None and self.target is not None:
-            return place(path, first, self.source), place(path, first, self.target)
-        lowered = [name.strip().lower() for name in first]
-        for source, target in USUAL_NAMES:
-            if source in lowered and target in lowered:
-                return lowered.index(source), lowered.index(target)
-        shown = shown_names(first)
-        problem = (
-            f"has no columns named source and target, nor text and label; its columns are {shown}; rename "
-            "two of them, or choose them with source and target"
-        )
-        raise InputError(str(path), problem, line=1)
-
-
-class JsonlPairs:
-    """Fields `src` and `tgt`, `source` and `target`, or `{"translation": {"en": "Go.", "fr": "Va !"}}`.
-
-    `source` and `target` name other fields, or the two languages of a translation; by default, the languages
-    are those of the first record, in its order.
-    """
-
-    name: ClassVar[str] = "jsonl"
-    kind: ClassVar[Kind] = "pairs"
-
-    def __init__(self, source: str | None = None, target: str | None = None) -> None:
-        if (source is None) != (target is None):
-            raise InputError(
-                "the reader jsonl", "options source and target go together; give both or neither"
-            )
-        self.names = None if source is None or target is None else (source, target)
-
-    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Pair]:
-        """Yield one `Pair` for each line of each file; blank lines are skipped."""
-        for path in paths:
-            names = self.names
-
-            def pair(fields: dict[str, Any]) -> Pair:
-                nonlocal names
-                translation = fields.get("translation")
-                fields = translation if isinstance(translation, dict) else fields
-                names = names or _names(fields)
-                return Pair(read_text_field(fields, names[0]), read_text_field(fields, names[1]))
-
-            yield from json_records(path, bad, pair)
-
-
-def _names(fields: dict[str, Any]) -> tuple[str, str]:
-    for names in USUAL_NAMES:
-        if names[0] in fields and names[1] in fields:
-            return names
-    if len(fields) == 2:
-        first, second = fields
-        return first, second
-    shown = shown_names(fields)
-    raise ValueError(f"has no fields src and tgt, its fields are {shown}; choose with source and target")
-
-
-class TsvPairs:
-    """One pair per line, without a header; `source` and `target` are column numbers from 0.
-
-    Other columns are ignored. Quotes have no special meaning: Tatoeba's sentences are full of them.
-    """
-
-    name: ClassVar[str] = "tsv"
-    kind: ClassVar[Kind] = "pairs"
-
-    def __init__(self, source: int = 0, target: int = 1) -> None:
-        if min(source, target) < 0:
-            raise InputError("the reader tsv", "options source and target count columns from 0")
-        self.source, self.target = source, target
-
-    def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Pair]:
-        """Yield one `Pair` for each line of each file."""
-        needed = max(self.source, self.target) + 1
-        for path in paths:
-            for number, line in good_lines(path, bad):
-                cells = line.split("\t")
-                if len(cells) < needed:
-                    bad.handle(_too_few(path, number, line, needed))
-                else:
-                    yield Pair(cells[self.source], cells[self.target])
-
-
-def _too_few(path: Path, number: int, line: str, needed: int) -> InputError:
-    if not line.strip():
-        problem = "is blank, expected a pair; remove the line (tagged words need the reader columns)"
-    else:
-        count = format_count(line.count("\t") + 1, "column")
-        problem = f"has {count}, expected at least {needed} separated by tabs"
-    return InputError(str(path), problem, line=number)
 
 
 class MosesPairs:
@@ -209,6 +77,9 @@ class HskCards:
                     yield card
 
 
+FIELDS = {"en": "english", "zh": "mandarin"}
+
+
 class HskPairs:
     """Two fields of each flashcard as a pair, by default English to Mandarin."""
 
@@ -216,6 +87,7 @@ class HskPairs:
     kind: ClassVar[Kind] = "pairs"
 
     def __init__(self, source: str = "english", target: str = "mandarin") -> None:
+        source, target = (FIELDS.get(field, field) for field in (source, target))
         for field in (source, target):
             if field not in Flashcard._fields:
                 raise unknown("field of a flashcard", field, Flashcard._fields)

@@ -26,11 +26,14 @@ class Roles(NamedTuple):
     """The columns to forecast, and helping columns: known in the future too, or in the past only.
 
     By default, the target is the column `y`; if there is none, every other column is a series to forecast.
+    `id` names the series and `time` their times; by default, they are found by their names or what they hold.
     """
 
     target: tuple[str, ...] = ()
     known: tuple[str, ...] = ()
     past: tuple[str, ...] = ()
+    id: str | None = None
+    time: str | None = None
 
 
 def read_series_panel(dataset: Dataset, roles: Roles = Roles()) -> Panel:  # noqa: B008
@@ -50,7 +53,12 @@ def read_series_panel(dataset: Dataset, roles: Roles = Roles()) -> Panel:  # noq
         problem = f"{dataset.name} has {len(dataset.tables)} tables; give one, which is split along time"
         raise InputError("data", problem)
     dataset.bad = BadRecords(dataset.bad.skip)
-    return read_panel(dataset.tables[0], roles, dataset.bad, dataset.date_format)
+    table = dataset.tables[0]
+    assert isinstance(dataset.reader, SeriesTable)
+    try:
+        return _panel(table, roles, dataset.bad, dataset.reader, future=False)
+    except InputError as error:
+        raise name_items(error, table) from None
 
 
 def read_panel(
@@ -71,27 +79,30 @@ def read_panel(
     """
     file = Path(path) if isinstance(path, str) else path
     try:
-        return _panel(file, roles, bad or BadRecords(), date_format, future=False)
+        return _panel(file, roles, bad or BadRecords(), SeriesTable(date_format=date_format), future=False)
     except InputError as error:
         raise name_items(error, file) from None
 
 
-def read_future(path: Place | str, known: tuple[str, ...], date_format: str | None = None) -> Panel:
+def read_future(path: Place | str, roles: Roles, date_format: str | None = None) -> Panel:
     """Read the columns that are known in the future from a file that may have no others."""
-    if not known:
+    if not roles.known:
         raise InputError("future", "is for models with columns that are known in the future; leave it out")
     file = Path(path) if isinstance(path, str) else path
-    return _panel(file, Roles(known=known), BadRecords(), date_format, future=True)
+    reader = SeriesTable(roles.time, roles.id, date_format=date_format)
+    return _panel(file, Roles(known=roles.known), BadRecords(), reader, future=True)
 
 
-def _panel(path: Place, roles: Roles, bad: BadRecords, date_format: str | None, future: bool) -> Panel:
-    layout = SeriesTable(date_format=date_format).layout(path)
+def _panel(path: Place, roles: Roles, bad: BadRecords, reader: SeriesTable, future: bool) -> Panel:
+    values = roles.known if future else roles.target and (*roles.target, *roles.known, *roles.past)
+    layout = reader.with_values(values).layout(path)
     target, note = ((), None) if future else _targets(layout, roles)
     names = (*target, *roles.known, *roles.past)
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InputError("target, known and past", f"name the column {twice!r} twice; give it one role only")
-    table = SeriesTable(values=names if layout.header else (), missing=True, date_format=date_format)
+    table = reader.with_values(names if layout.header else (), layout.identifier_name)
+    table.missing = True
     if not layout.header and (roles.known or roles.past or roles.target):
         raise InputError(str(path), "has no header, so its columns cannot be chosen by name", line=1)
     rows: dict[str, list[Row]] = {}

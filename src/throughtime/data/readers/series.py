@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, ClassVar
 
 from throughtime.data.readers.dates import (
@@ -19,11 +20,15 @@ from throughtime.data.readers.dates import (
     parse_date,
     settle_form,
 )
+from throughtime.data.readers.formats import number_rows
 from throughtime.data.readers.layout import WHOLE, Row, SeriesLayout, find_layout
-from throughtime.data.readers.tables import NumberedRow, number_rows, read_first_row
+from throughtime.data.readers.tables import NumberedRow, read_first_row
 from throughtime.data.records import Kind, Observation
 from throughtime.data.source import BadRecords, Place
 from throughtime.errors import InputError
+
+SAMPLE = 100
+"""Rows that are looked at to find out what the columns hold."""
 
 
 class SeriesTable:
@@ -31,8 +36,9 @@ class SeriesTable:
 
     Long (`unique_id,ds,y`: a row is one time of one series), wide (a column of dates and columns of values),
     or values only (the times are 0, 1, 2, ...). The time is the column `time`, else `ds`, else the first with
-    dates; a column chosen by name may hold whole numbers. The values are the columns `values`, else all other
-    columns. A missing value (empty, NaN, NA, null) is an error, or NaN if `missing` is true.
+    dates; a column chosen by name may hold whole numbers. The name of the series is the column `identifier`,
+    else `unique_id`, else the only one of text. The values are the columns `values`, else all other columns.
+    A missing value (empty, NaN, NA, null) is an error, or NaN if `missing` is true.
 
     Cells are separated by `delimiter`, else by what the first rows suggest: commas, tabs, or semicolons, with
     which 1,5 is a number too. Dates are in ISO form or in `date_format`, a format of `strptime`. Without it,
@@ -60,6 +66,12 @@ class SeriesTable:
         self.time, self.identifier, self.values = time, identifier, values
         self.delimiter, self.missing = delimiter, missing
         self.date_format = None if date_format is None else check_date_format(date_format)
+
+    def with_values(self, values: tuple[str, ...], identifier: str | None = None) -> SeriesTable:
+        """Return a reader of these columns that is otherwise the same."""
+        other = copy(self)
+        other.values, other.identifier = values, self.identifier or identifier
+        return other
 
     def read(self, paths: Sequence[Place], bad: BadRecords) -> Iterator[Observation]:
         """Yield one `Observation` for each value; several columns of a row are series of their own."""
@@ -139,18 +151,15 @@ class SeriesTable:
         """Return the layout, and the lines read to find it that still have to be processed."""
         number, first = read_first_row(path, lines)
         waiting: list[NumberedRow] = []
-        sample: list[str] = []
-        for line in lines:
-            waiting.append(line)
-            if isinstance(line[1], list) and len(line[1]) == len(first):
-                sample = line[1]
-                break
+        waiting += islice(lines, SAMPLE)
+        rows = [row for _, row in waiting if isinstance(row, list) and len(row) == len(first)]
+        sample = rows[0] if rows else []
         form = ISO if self.date_format is None else DateForm(format=self.date_format)
         time = self.time
         if form == ISO and (named := self._compact(path, first, sample)) is not None:
             time, form = named, DateForm(format=COMPACT)
         options: dict[str, Any] = {"identifier": self.identifier, "values": self.values}
-        layout = find_layout(path, first, sample, time=time, form=form, missing=self.missing, **options)
+        layout = find_layout(path, first, rows, time=time, form=form, missing=self.missing, **options)
         place, values = layout.time, sample if layout.header else first
         unread = place is not None and place < len(values) and not parse_date(values[place])
         if form == ISO and layout.dated and unread:

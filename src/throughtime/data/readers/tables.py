@@ -1,28 +1,28 @@
-"""Rows of tables with their line numbers, and the roles of columns."""
+"""Rows of CSV files and of tables with tabs, with their line numbers."""
 
 from __future__ import annotations
 
-import contextlib
 import csv
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from throughtime.data.source import BadRecords, MemoryFile, Place, good_lines, lines_or_errors, text_suffix
+from throughtime.data.source import Place, lines_or_errors, text_suffix
 from throughtime.errors import InputError, unknown
 from throughtime.text.texts import format_count
 
-TEXT, LABEL = "text", "label"
-VECTOR = "vector"
-USUAL_NAMES = (("source", "target"), ("src", "tgt"), ("src", "trg"))
-"""Names of the columns of pairs."""
-# An escape can hold what the file itself may not; half a surrogate pair cannot be written again.
-UNFIT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
-NumberedRow = tuple[int, list[str] | InputError]
-Record = TypeVar("Record")
+NumberedRow = tuple[int, list[Any] | InputError]
+SHOWN = 8
+PAIRS = (("source", "target"), ("src", "tgt"), ("src", "trg"))
+"""Usual names of the columns of pairs."""
+TEXTS = frozenset(
+    "text sentence review comment content body message document utterance tweet question query".split()
+)
+LABELS = frozenset(
+    "label labels class category stars rating sentiment polarity intent topic emotion genre score".split()
+)
 
 MAX_CELLS = 100_000
 """Cells of a row: guessing what its columns mean takes some microseconds for each."""
@@ -59,18 +59,6 @@ def _parts(rows: list[str], delimiter: str) -> bool:
     return len(widths) == 1 and min(widths) > 1
 
 
-def number_rows(path: Place, delimiter: str | None = None) -> Iterator[NumberedRow]:
-    """Like `csv_rows`, also for tables in memory; if semicolons separate the cells, 1,5 is 1.5."""
-    if isinstance(path, MemoryFile):
-        yield from enumerate(path.items, start=1)
-        return
-    delimiter = delimiter or find_delimiter(path)
-    for number, row in csv_rows(path, delimiter):
-        if delimiter == ";" and isinstance(row, list):
-            row = [cell.replace(",", ".") if DECIMAL_COMMA.fullmatch(cell) else cell for cell in row]
-        yield number, row
-
-
 def csv_rows(path: Path, delimiter: str | None = None) -> Iterator[NumberedRow]:
     """Yield line number and cells (or the error) of each row; quoted cells may span several lines."""
     faults: dict[int, InputError] = {}
@@ -92,12 +80,12 @@ def csv_rows(path: Path, delimiter: str | None = None) -> Iterator[NumberedRow]:
 
 
 def tab_rows(path: Path) -> Iterator[NumberedRow]:
-    """Yield line number and cells (or the error) of each row of a table with tabs; skip blank lines."""
+    """Yield line number and cells (or the error) of each row of a table with tabs; a blank line is [""]."""
     for number, line in lines_or_errors(path):
         if isinstance(line, InputError):
             yield number, line
-        elif line.strip():
-            yield number, _check_width(path, number, line.split("\t"))
+        else:
+            yield number, _check_width(path, number, line.split("\t") if line.strip(" ") else [""])
 
 
 def _check_width(path: Path, number: int, row: list[str] | InputError) -> list[str] | InputError:
@@ -113,63 +101,6 @@ def read_first_row(path: Place, rows: Iterator[NumberedRow]) -> tuple[int, list[
     if isinstance(row, InputError):
         raise row
     return number, row
-
-
-def good_rows(
-    path: Path, rows: Iterator[NumberedRow], width: int, bad: BadRecords
-) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows that can be read and have `width` cells; the errors of others go to `bad`."""
-    for number, row in rows:
-        if isinstance(row, InputError):
-            bad.handle(row)
-        elif len(row) != width:
-            bad.handle(width_error(path, number, row, width))
-        else:
-            yield number, row
-
-
-def json_records(
-    path: Path, bad: BadRecords, convert: Callable[[dict[str, Any]], Record]
-) -> Iterator[Record]:
-    """Convert each line, a JSON object, to a record; skip blank lines.
-
-    If an object is bad, `convert` raises a `ValueError` that says what is wrong with it.
-    """
-    for number, line in good_lines(path, bad):
-        if not line.strip():
-            continue
-        try:
-            record = convert(_json_object(line))
-        except ValueError as fault:
-            bad.handle(InputError(str(path), str(fault), line=number))
-        else:
-            yield record
-
-
-def _json_object(line: str) -> dict[str, Any]:
-    try:
-        fields = json.loads(line)
-    except RecursionError:
-        raise ValueError("is nested too deeply, expected one flat JSON object") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"is not JSON: {error.msg} at column {error.colno}") from None
-    except ValueError as error:
-        raise ValueError(f"is not JSON: {error}") from None
-    if not isinstance(fields, dict):
-        raise ValueError('is not a JSON object, expected one such as {"src": "Go.", "tgt": "Va !"}')
-    return fields
-
-
-def read_text_field(fields: dict[str, Any], name: str) -> str:
-    """Return the text in a field; raise a ValueError if there is none."""
-    if name not in fields:
-        raise ValueError(f"has no field {name!r}, its fields are {shown_names(fields)}")
-    text = fields[name]
-    if not isinstance(text, str):
-        raise ValueError(f"has a field {name!r} that is not text: {json.dumps(text)[:40]}")
-    if unfit := UNFIT.search(text):
-        raise ValueError(f"has a control character in {name!r}, U+{ord(unfit[0]):04X}; remove it")
-    return text
 
 
 def shown_names(names: Iterable[str]) -> str:
@@ -215,85 +146,3 @@ def _problem(error: str) -> str:
     if "limit" in error:
         return f"holds a cell of more than {csv.field_size_limit():,} characters; is a quote never closed?"
     return 'has text after a closing quote; double a quote that is part of the text ("")'
-
-
-TABLES = (".csv", ".tsv", ".jsonl")
-TEXTS = frozenset(
-    "text sentence review comment content body message document utterance tweet question query".split()
-)
-LABELS = frozenset(
-    "label labels class category stars rating sentiment polarity intent topic emotion genre score".split()
-)
-SHOWN = 8
-
-
-def read_column_names(path: Place) -> list[str]:
-    """Return the names in a table's header, or the fields of the first JSON object; else an empty list."""
-    if isinstance(path, MemoryFile):
-        return list(path.items[0])
-    suffix = text_suffix(path)
-    if suffix in (".csv", ".tsv"):
-        rows = tab_rows(path) if suffix == ".tsv" else csv_rows(path)
-        _, header = next(rows, (1, []))
-        return [name.strip() for name in header] if isinstance(header, list) else []
-    if suffix == ".jsonl":
-        _, line = next(lines_or_errors(path))
-        with contextlib.suppress(ValueError):
-            return list(_json_object(line)) if isinstance(line, str) else []
-    return []
-
-
-def find_label_columns(path: Place, text: str | None, label: str | None) -> tuple[str, str] | None:
-    """Return the columns of text and label: those given, else those with a usual name, else the one left.
-
-    Return None if the file has no header, or columns named source and target, which its reader finds.
-    """
-    names = read_column_names(path)
-    shown = shown_names(names)
-    text, label = (_find_column(path, names, name, shown) for name in (text, label))
-    found_text = text or _find_usual_column([name for name in names if name != label], TEXT, TEXTS)
-    found_label = label or _find_usual_column([name for name in names if name != text], LABEL, LABELS)
-    if len(names) == 2 and (found_text is None) != (found_label is None):
-        (left,) = (name for name in names if name not in (found_text, found_label))
-        found_text, found_label = found_text or left, found_label or left
-    if found_text is not None and found_label is not None and found_text != found_label:
-        return found_text, found_label
-    named = text is not None or label is not None
-    pairs = any({*sides} <= {name.lower() for name in names} for sides in USUAL_NAMES)
-    if not named and (
-        pairs or (text_suffix(str(path)) == ".tsv" and found_text is None and found_label is None)
-    ):
-        return None
-    missing = [role for role, found in (("text", found_text), ("label", found_label)) if found is None]
-    roles = " and which the ".join(missing) or "text and which the label"
-    raise InputError(
-        str(path),
-        f"has the columns {shown}, and it is not clear which holds the {roles}; choose them with the "
-        "settings text and label, as in text=review and label=stars",
-        line=1,
-    )
-
-
-def usual_columns(names: Sequence[str]) -> tuple[str, str] | None:
-    """Return the columns of text and label if both have usual names."""
-    text, label = _find_usual_column(names, TEXT, TEXTS), _find_usual_column(names, LABEL, LABELS)
-    return (text, label) if text is not None and label is not None else None
-
-
-def _find_column(path: Place, names: Sequence[str], name: str | None, shown: str) -> str | None:
-    """Return the column with this name, or the only one that differs from it in case alone."""
-    if name is None or name in names:
-        return name
-    fitting = [one for one in names if one.lower() == name.lower()]
-    if len(fitting) == 1:
-        return fitting[0]
-    problem = f"has no column {name!r}, its columns are {shown}; choose with the settings text and label"
-    raise InputError(str(path), problem, line=1)
-
-
-def _find_usual_column(names: Sequence[str], first: str, usual: frozenset[str]) -> str | None:
-    """Return the column called `first`, else the only one with a usual name, ignoring case."""
-    if first in names:
-        return first
-    fitting = [name for name in names if name.lower() in usual]
-    return fitting[0] if len(fitting) == 1 else None

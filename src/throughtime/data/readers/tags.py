@@ -31,6 +31,7 @@ class ColumnTags:
 
     name: ClassVar[str] = "columns"
     kind: ClassVar[Kind] = "tags"
+    suffixes: ClassVar[tuple[str, ...]] = (".conll", ".bio", ".iob")
 
     def __init__(
         self, word: int = 0, tag: int = -1, separator: str | None = None, comments: bool = False
@@ -115,6 +116,7 @@ class ConlluTags(ColumnTags):
     """
 
     name: ClassVar[str] = "conllu"
+    suffixes: ClassVar[tuple[str, ...]] = (".conllu",)
 
     def __init__(self, tag: int = UPOS) -> None:
         super().__init__(word=FORM, tag=tag, separator="\t", comments=True)

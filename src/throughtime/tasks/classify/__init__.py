@@ -10,14 +10,16 @@ class ClassifyTask(Task):
     title = "a classifier"
     summary = "Train a classifier: one label for a whole text."
     description = """
-    The data are CSV, TSV or JSON lines with `text` and `label` (name other columns with --set), or tagged
-    sentences that have a label. By default the model is a bidirectional LSTM over words with max pooling.
+    The data are CSV, TSV, JSON lines or Parquet with `text` and `label` (--text and --label name other
+    columns), or tagged sentences that have a label. By default the model is a bidirectional LSTM over words
+    with max pooling.
     """
     examples = (
         "train classify --data reviews.csv --out runs/reviews",
-        "train classify --data mails.jsonl --set text=body --set label=folder --out runs/mails",
+        "train classify --data mails.jsonl --text body --label folder --out runs/mails",
         "train classify --data snips-slots --set pooling=attention --out runs/intents",
     )
+    data = "labelled"
     config = "throughtime.tasks.classify.config:ClassifyConfig"
     predictor = "throughtime.tasks.classify.predictor:Classifier"
     objective = "throughtime.tasks.classify.training:ClassifyObjective"

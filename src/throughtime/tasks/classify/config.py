@@ -80,7 +80,7 @@ class ClassifyConfig(shared.TextConfig):
     @property
     def data_options(self) -> dict[str, Any]:
         """The options with which `open_dataset` opens the data."""
-        return {"source": self.text, "target": self.label, "kind": "labelled"}
+        return {"text": self.text, "label": self.label, "kind": "labelled"}
 
     def complete(self, dataset: Dataset) -> ClassifyConfig:
         """A copy in which the settings left to the data have their values, as it is saved."""
@@ -88,5 +88,5 @@ class ClassifyConfig(shared.TextConfig):
         tokens = self.tokens or ("basic-english" if dataset.tokens == "space" else "unicode")
         texts = (one.text for one in dataset.labelled_texts("train"))
         size = shared.choose_max_size(self.max_size, tokens, lambda most: shared.count_words(texts, most))
-        columns = column_settings(dataset, self.text, self.label)
+        columns = column_settings(dataset)
         return self.model_copy(update={"tokens": tokens, "max_size": size, **columns})

@@ -19,6 +19,7 @@ class ComposeTask(Task):
         "train compose --data snips-slots --set fed=false --out runs/requests",
         "train compose --data weather.jsonl --set tokens=bpe --out runs/reports",
     )
+    data = "described"
     config = "throughtime.tasks.compose.config:ComposeConfig"
     predictor = "throughtime.tasks.compose.predictor:Composer"
     objective = "throughtime.tasks.compose.training:ComposeObjective"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from throughtime.config import Effect, architecture
 from throughtime.errors import InputError
@@ -24,7 +24,9 @@ class ComposeConfig(shared.TextConfig):
     """A writer of texts from labels or vectors, its data and its training. Null: chosen from the data."""
 
     EPOCHS: ClassVar[int] = 15
-    SUGGESTED: ClassVar[frozenset[str]] = frozenset({"text", "label", "tokens", "max_size", "vector_size"})
+    SUGGESTED: ClassVar[frozenset[str]] = frozenset(
+        {"text", "condition", "tokens", "max_size", "vector_size"}
+    )
     EFFECTS: ClassVar[tuple[Effect, ...]] = (
         *shared.TextConfig.EFFECTS,
         Effect(
@@ -35,8 +37,13 @@ class ComposeConfig(shared.TextConfig):
     )
 
     data: shared.Data
+    condition: str | None = Field(
+        None,
+        validation_alias=AliasChoices("condition", "label"),  # its name in older runs
+        description="column or field of the condition, a label or a vector; null: vector, or a common name "
+        "of labels such as stars",
+    )
     text: shared.TextColumn = None
-    label: shared.LabelColumn = None
     tokens: str | None = architecture(
         None,
         description="words: unicode, space, ...; char; or parts of words: bpe, unigram, wordpiece; null: "
@@ -81,7 +88,7 @@ class ComposeConfig(shared.TextConfig):
     @property
     def data_options(self) -> dict[str, Any]:
         """The options with which `open_dataset` opens the data."""
-        return {"source": self.text, "target": self.label, "kind": "described"}
+        return {"condition": self.condition, "text": self.text, "kind": "described"}
 
     def complete(self, dataset: Dataset) -> ComposeConfig:
         """A copy in which the settings left to the data have their values, as it is saved."""
@@ -97,7 +104,7 @@ class ComposeConfig(shared.TextConfig):
             self.max_size, tokens, lambda most: shared.count_words(read_texts(dataset, "train"), most)
         )
         values = {"tokens": tokens, "max_size": size, "vector_size": length}
-        return self.model_copy(update={**values, **column_settings(dataset, self.text, self.label)})
+        return self.model_copy(update={**values, **column_settings(dataset, "condition")})
 
 
 def read_texts(dataset: Dataset, split: str) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """The task `fill`: hidden words, predicted from the words on both sides."""
 
-from throughtime.tasks import Task
+from throughtime.tasks import COMMON_OPTIONS, Task
 
 
 class FillTask(Task):
@@ -21,6 +21,7 @@ class FillTask(Task):
         "train fill --show-config > my.yaml",
     )
     data = "pairs"
+    options = COMMON_OPTIONS | {"text": (str, "Column of the texts in a table, instead of pairs.")}
     config = "throughtime.tasks.fill.config:FillConfig"
     predictor = "throughtime.tasks.fill.predictor:Filler"
     objective = "throughtime.tasks.fill.training:FillObjective"

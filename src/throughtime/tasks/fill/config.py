@@ -33,6 +33,7 @@ class FillConfig(shared.TextConfig):
     }
 
     data: shared.Data
+    text: shared.TextColumn = None
     source: str | None = Field(None, description="source language of sentence pairs, such as en")
     target: str | None = Field(None, description="target language of sentence pairs, such as fr")
     side: Literal["source", "target"] | None = Field(
@@ -91,7 +92,7 @@ class FillConfig(shared.TextConfig):
     @property
     def data_options(self) -> dict[str, Any]:
         """The options with which `open_dataset` opens the data."""
-        return {"source": self.source, "target": self.target, "layout": "lines"}
+        return {"source": self.source, "target": self.target, "text": self.text, "layout": "lines"}
 
     @classmethod
     def derive_settings(cls, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ class ForecastTask(Task):
     """
     examples = (
         "train forecast --data sales.csv --out runs/sales",
-        "train forecast --data load.csv --set known=[temp] --set calendar=true --out runs/load",
+        "train forecast --data load.csv --known temp --set calendar=true --out runs/load",
         "train forecast --data passengers.csv --set transform=log --out runs/passengers",
         "train forecast --data series/ETTh1 --set model=segment --set horizon=96 --out runs/ett",
         "train forecast --data embedded/sine --set strategy=recursive --out runs/sine",

@@ -81,6 +81,10 @@ class ForecastConfig(TrainingConfig):
     )
 
     data: str = Field(description="a name from `throughtime data list`, or a CSV file, long or wide")
+    id: str | None = Field(
+        None, description="column with the names of the series; null: unique_id, or the only column of text"
+    )
+    time: str | None = Field(None, description="column of the times; null: ds, or the first with dates")
     target: tuple[str, ...] = Field(
         (), description="columns to forecast; by default y, or all columns if there is no y"
     )
@@ -199,12 +203,12 @@ class ForecastConfig(TrainingConfig):
     @property
     def data_options(self) -> dict[str, Any]:
         """Options of `open_dataset` for the training data."""
-        return {"date_format": self.date_format, "kind": "series"}
+        return {"id": self.id, "time": self.time, "date_format": self.date_format, "kind": "series"}
 
     @property
     def roles(self) -> Roles:
         """The role of each column."""
-        return Roles(self.target, self.known, self.past)
+        return Roles(self.target, self.known, self.past, self.id, self.time)
 
     @property
     def warms_up(self) -> bool:

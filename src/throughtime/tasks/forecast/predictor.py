@@ -180,7 +180,7 @@ class SeriesForecaster(Predictor, ForecastModel):
             data, known = build_panels(data, self.config.known, self.config.past)
             future = known if future is None else future
         if isinstance(future, str | Path):
-            future = read_future(future, self.config.known, date_format or self.config.date_format)
+            future = read_future(future, self.config.roles, date_format or self.config.date_format)
         probabilities = interval_ends(level)
         model: ForecastModel = self
         if level and not self.has_own_intervals:

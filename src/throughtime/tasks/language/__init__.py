@@ -16,6 +16,7 @@ class LanguageTask(Task):
         "train language --data my.txt --out runs/mine --resume",
         "train language --show-config > my.yaml",
     )
+    data = "text"
     config = "throughtime.tasks.language.config:LanguageConfig"
     predictor = "throughtime.tasks.language.predictor:RecurrentLanguage"
     exporter = "throughtime.tasks.language.export:build_export"

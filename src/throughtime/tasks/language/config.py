@@ -89,6 +89,7 @@ class LanguageConfig(shared.TextConfig):
     )
 
     data: shared.Data
+    text: shared.TextColumn = None
     tokens: shared.Tokens = None
     normaliser: shared.Normaliser = None
     layout: shared.Layout = None
@@ -243,7 +244,7 @@ class LanguageConfig(shared.TextConfig):
     @property
     def data_options(self) -> dict[str, Any]:
         """The options with which `open_dataset` opens the data."""
-        return {"layout": self.layout}
+        return {"text": self.text, "layout": self.layout}
 
     def complete(self, dataset: Dataset) -> LanguageConfig:
         """A copy in which the settings left to the data have their values, as it is saved."""

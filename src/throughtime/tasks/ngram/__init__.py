@@ -41,6 +41,7 @@ class NgramTask(Task):
         "memory": (str, "Memory to count in, such as 2GB, with files for the rest; for very large texts."),
         "backward": (bool, "Count from right to left."),
     }
+    data = "text"
     config = "throughtime.tasks.ngram.config:NgramConfig"
     predictor = "throughtime.tasks.ngram.predictor:NgramLanguageModel"
     route = "throughtime.serve.completions:router"

@@ -47,6 +47,7 @@ class NgramConfig(Config):
     )
 
     data: shared.Data
+    text: shared.TextColumn = None
     split: str = Field("train", description="split to count: train, all, ...")
     tokens: shared.Tokens = None
     normaliser: shared.Normaliser = None
@@ -76,7 +77,7 @@ class NgramConfig(Config):
     @property
     def data_options(self) -> dict[str, Any]:
         """The options with which `open_dataset` opens the data."""
-        return {"layout": self.layout}
+        return {"text": self.text, "layout": self.layout}
 
     def complete(self, dataset: Dataset) -> NgramConfig:
         """A copy in which the settings left to the data have their values, as it is saved."""

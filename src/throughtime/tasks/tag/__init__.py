@@ -19,6 +19,7 @@ class TagTask(Task):
         "train tag --data train.conll --set crf=false --hidden-size 300 --out runs/mine",
         "train tag --data train.conll --set language_models=[runs/left,runs/right] --out runs/with",
     )
+    data = "tags"
     config = "throughtime.tasks.tag.config:TagConfig"
     predictor = "throughtime.tasks.tag.predictor:Tagger"
     objective = "throughtime.tasks.tag.training:TagObjective"

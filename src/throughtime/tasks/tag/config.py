@@ -40,6 +40,8 @@ class TagConfig(shared.StackConfig):
     )
 
     data: shared.Data
+    words: str | None = Field(None, description="column of the words of each sentence; null: words or tokens")
+    tags: str | None = Field(None, description="column of their tags; null: tags, ner_tags or pos_tags")
     lowercase: bool = architecture(True, description="use the same vector for a word in lower and upper case")
     min_freq: int = architecture(
         2,
@@ -94,7 +96,7 @@ class TagConfig(shared.StackConfig):
     @property
     def data_options(self) -> dict[str, Any]:
         """The options with which `open_dataset` opens the data."""
-        return {"kind": "tags"}
+        return {"words": self.words, "tags": self.tags, "kind": "tags"}
 
     def complete(self, records: Sequence[TaggedSentence]) -> TagConfig:
         """A copy in which the settings left to the data have their values, as it is saved."""

@@ -15,6 +15,7 @@ class TranslateTask(Task):
     """
     examples = (
         "train translate --data pairs.tsv --source en --target fr --out runs/en-fr",
+        "train translate --data sentences.tsv --source Deutsch --target English --out runs/mine",
         "train translate --data multi30k/tok --source en --target de --epochs 30 --out runs/en-de",
         "train translate --data embedded/en-fr --set structure=context-and-input --out runs/plain",
         "train translate --show-config > my.yaml",

@@ -1,0 +1,186 @@
+"""The readers of tables: CSV, TSV, JSON lines and Parquet, for records of each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from inspect import Parameter, Signature
+from typing import Any, ClassVar
+
+from throughtime.data.readers.columns import OPTIONAL, ROLES, ChosenColumns, choose_columns
+from throughtime.data.readers.formats import DataTable
+from throughtime.data.readers.items import CellError, Records, shorten_repr
+from throughtime.data.readers.tables import width_error
+from throughtime.data.records import DescribedText, Kind, Pair
+from throughtime.data.source import BadRecords, Place
+from throughtime.errors import InputError
+from throughtime.text.texts import format_count
+
+
+class TableReader:
+    """One record per row; the columns are chosen by name, or by number from 0 in a table without names.
+
+    Its options are the roles of columns for its kind, and `header`, which says whether the first row holds
+    names. ColumnRoles that are not given are found by their usual names.
+    """
+
+    kind: ClassVar[Kind]
+    format: ClassVar[str | None] = None
+    """The format of all files; by default that of each file."""
+
+    def __init__(self, header: bool | None = None, **columns: str | int | None) -> None:
+        self.columns, self.header = columns, header
+        for role, column in columns.items():
+            if isinstance(column, int) and column < 0:
+                name = getattr(self, "name", "of tables")
+                raise InputError(f"the reader {name}", f"option {role} counts columns from 0")
+
+    def __init_subclass__(cls) -> None:
+        """Declare the options, which follow from the kind."""
+        names = (*ROLES[cls.kind], *OPTIONAL.get(cls.kind, ()), "header")
+        cls.__signature__ = Signature([Parameter(name, Parameter.KEYWORD_ONLY) for name in names])  # type: ignore[attr-defined]
+
+    def choose(self, path: Place) -> ChosenColumns:
+        """Return the columns that are read from a file."""
+        return choose_columns(DataTable(path, self.format), self.kind, self.columns, self.header)
+
+    def read(self, paths: Sequence[Place], bad: BadRecords) -> Iterator[Any]:
+        """Yield one record for each row of each file."""
+        for path in paths:
+            table = DataTable(path, self.format)
+            rows = table.rows()
+            if table.format != ".tsv" or not table.sample:
+                self._check_first(rows, table)
+                rows = table.rows()
+            choice = choose_columns(table, self.kind, self.columns, self.header)
+            if choice.header:
+                next(rows)
+            yield from self._records(rows, table, choice, bad)
+
+    def holds_vectors(self, path: Place, choice: ChosenColumns) -> bool:
+        """Return whether the first of the chosen columns holds lists."""
+        rows = DataTable(path, self.format).sample[1:2]
+        return any(isinstance(row[choice.places[0]], list) for row in rows)
+
+    def _check_first(self, rows: Iterator[tuple[int, Any]], table: DataTable) -> None:
+        """Raise the error of the first row: without it, nothing in a table can be trusted."""
+        _, first = next(rows, (1, InputError(str(table.path), "has no rows")))
+        if isinstance(first, InputError):
+            raise first
+
+    def _records(
+        self, rows: Iterator[tuple[int, Any]], table: DataTable, choice: ChosenColumns, bad: BadRecords
+    ) -> Iterator[Any]:
+        where, width, places = str(table.path), len(table.first), choice.places
+        needed = max(places) + 1
+        plain = (
+            self.kind == "pairs" and not table.has_names
+        )  # such cells are texts without control characters
+        convert = partial(self._convert, Records(self.kind), choice)
+        for number, row in rows:
+            if isinstance(row, InputError):
+                bad.handle(row)
+            elif row == [""] and table.format == ".tsv" and not plain:
+                continue
+            elif table.format == ".tsv" and len(row) < needed:
+                bad.handle(_too_few(where, number, row, needed))
+            elif table.format == ".csv" and len(row) != width:
+                bad.handle(width_error(table.path, number, row, width))
+            elif plain:
+                yield Pair(row[places[0]], row[places[1]])
+            else:
+                try:
+                    record = convert([row[each] for each in places])
+                except ValueError as fault:
+                    bad.handle(InputError(where, str(fault), line=number))
+                else:
+                    yield record
+
+    def _convert(self, records: Records, choice: ChosenColumns, cells: list[Any]) -> Any:
+        try:
+            record = records.convert(cells[0] if self.kind == "text" else cells)
+            if self.kind == "described" and not isinstance(record, DescribedText):
+                raise CellError(cells[0], f"has {shorten_repr(cells[0])}, expected a list of finite numbers")
+            return record
+        except CellError as fault:
+            names = (
+                name for name, cell in zip(choice.names.values(), cells, strict=False) if cell is fault.cell
+            )
+            name = next(names, None)
+            raise ValueError(f"{fault}" if name is None else f"{fault}, in column {name!r}") from None
+
+
+def _too_few(where: str, number: int, row: list[str], needed: int) -> InputError:
+    if row == [""]:
+        problem = "is blank, expected a pair; remove the line (tagged words need the reader columns)"
+    else:
+        problem = f"has {format_count(len(row), 'column')}, expected at least {needed} separated by tabs"
+    return InputError(where, problem, line=number)
+
+
+class CsvPairs(TableReader):
+    """Pairs in a CSV file.
+
+    Without `source` and `target`, columns named like that (or src and tgt) or after two languages are read,
+    or the two columns of a table that has no others.
+    """
+
+    name: ClassVar[str] = "csv"
+    kind = "pairs"
+    format = ".csv"
+    suffixes: ClassVar[tuple[str, ...]] = (".csv",)
+
+
+class TsvPairs(TableReader):
+    """Pairs in a table with tabs; quotes have no special meaning: Tatoeba's sentences are full of them."""
+
+    name: ClassVar[str] = "tsv"
+    kind = "pairs"
+    format = ".tsv"
+    suffixes: ClassVar[tuple[str, ...]] = (".tsv",)
+
+
+class JsonlPairs(TableReader):
+    """Pairs in JSON lines, which may also be `{"translation": {"en": "Go.", "fr": "Va !"}}`."""
+
+    name: ClassVar[str] = "jsonl"
+    kind = "pairs"
+    format = ".jsonl"
+    suffixes: ClassVar[tuple[str, ...]] = (".jsonl",)
+
+
+class ParquetPairs(TableReader):
+    """Pairs in a Parquet file."""
+
+    name: ClassVar[str] = "parquet"
+    kind = "pairs"
+    format = ".parquet"
+    suffixes: ClassVar[tuple[str, ...]] = (".parquet",)
+
+
+class Texts(TableReader):
+    """Texts alone."""
+
+    name: ClassVar[str] = "texts"
+    kind = "text"
+
+
+class LabelledTexts(TableReader):
+    """Texts with a label each; a text may be empty."""
+
+    name: ClassVar[str] = "labelled"
+    kind = "labelled"
+
+
+class DescribedTexts(TableReader):
+    """Texts with a condition each: a list of numbers, of which all have one length."""
+
+    name: ClassVar[str] = "described"
+    kind = "described"
+
+
+class TaggedSentences(TableReader):
+    """Sentences: words and their tags, each a list or separated by spaces, and perhaps a label."""
+
+    name: ClassVar[str] = "tagged"
+    kind = "tags"
