@@ -49,7 +49,7 @@ def test_training_is_told_with_sample_blanks(text, tmp_path, throughtime):
 def test_a_single_line_leaves_none_to_validate_on(tmp_path, throughtime):
     line = tmp_path / "line.csv"
     line.write_text("text,label\nred goes left.,way\n")
-    assert "every word of" in throughtime(*words(line, tmp_path / "run", "epochs=1")).err
+    assert "every word of" in throughtime(*words(line, tmp_path / "run", "epochs=1", "min_freq=2")).err
     ran = throughtime(*words(line, tmp_path / "run", "epochs=1", "min_freq=1"), "--json")
     assert ran.code == 0, ran.err
     assert ran.json["best"].keys() == {"perplexity"}

@@ -69,7 +69,7 @@ def test_a_horizon_that_is_given_takes_held_out_rows_only_where_a_window_is_left
         (LanguageConfig(data="x", batch_size=16), 10_000, {}, {}),
         (LanguageConfig(data="x", batch_size=16), 450, {}, {"batch_size": 1}),
         (LanguageConfig(data="x", batch_size=16), 49, {}, {"num_steps": 6, "batch_size": 1, "epochs": 25}),
-        (LanguageConfig(data="x", batch_size=4), 49, {"batch_size"}, {"num_steps": 1}),
+        (LanguageConfig(data="x", batch_size=4), 49, {"batch_size"}, {"num_steps": 12, "epochs": 200}),
         (LanguageConfig(data="x", batch_size=16), 49, {"num_steps", "epochs"}, {"batch_size": 1}),
         (
             ForecastConfig(data="x", horizon=4, valid_size=4, test_size=4),

@@ -275,10 +275,11 @@ class LanguageConfig(shared.TextConfig):
         >>> LanguageConfig(data="x", batch_size=16).suit_few(49, {}).items() >= {("num_steps", 6)}
         True
         """
-        predicted, width = rows - 1, self.batch_size if "batch_size" in given else 1
-        steps = self.num_steps
+        predicted, steps = rows - 1, self.num_steps
+        # A batch size that is given must be filled once; else there may be 8 batches of one row.
+        least = self.batch_size if "batch_size" in given and self.batch_size else MIN_BATCHES
         if "num_steps" not in given:
-            steps = max(1, min(steps, predicted // (MIN_BATCHES * (width or 1))))
+            steps = max(1, min(steps, predicted // least))
         fewer = {"num_steps": steps} if steps < self.num_steps else {}
         return fewer | super().suit_few(predicted // steps, given)
 
