@@ -26,6 +26,8 @@ from throughtime.folder import ModelFolder
 Hashes = NDArray[np.uint64]
 FILE = "seen.safetensors"
 HASHES = 11
+MISTAKEN = 0.0005
+"""The share of other records that a filter takes for its own."""
 BYTES_PER_RECORD = 2
 MIN_BYTES = 128
 """A smaller filter would not have the rate of false positives that its size promises."""
@@ -107,12 +109,9 @@ class SeenRecords:
 
     def count(self, blocks: Iterable[Hashes]) -> SeenCount:
         """Count the records that the model was trained on."""
-        ones = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(1)
-        full = [np.bincount(bits, minlength=256) @ ones / (8 * len(bits)) for bits in self.filters]
-        mistake = 1 - math.prod(1 - share**HASHES for share in full)
         counts = [(len(hashes), int(self.contains(hashes).sum())) for hashes in blocks]
         records, trained_on = sum(count[0] for count in counts), sum(count[1] for count in counts)
-        return SeenCount(records, trained_on, float(mistake * records))
+        return SeenCount(records, trained_on, MISTAKEN * len(self.filters) * records)
 
 
 def hash_texts(texts: Iterable[str]) -> Iterator[Hashes]:
