@@ -23,7 +23,7 @@ def simulate(kind: str, rows: int, seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", ["white", "ar1", "walk", "seasonal"])
-def test_intervals_cover_as_often_as_they_say(kind: str) -> None:
+def test_intervals_cover_as_often_as_they_say(kind: str) -> None:  # R123
     """The mean of some series: the intervals of one depend on the few rows that they were measured on."""
     covered = []
     for seed in range(SEEDS):
