@@ -36,6 +36,8 @@ ROOM = 200_000_000
 BYTES_PER_ITEM = {".txt": (b"\n", 200), "tokenizer.json": (b",", 520), ".json": (b",[{", 80)}
 """Measured memory of one item of a parsed file, and the characters that each item needs at least one of."""
 MOST_FILES = 10_000
+NONE = ""
+"""In place of a sum: the file may be missing."""
 _PART = ".model.replaced.part"
 
 
@@ -49,8 +51,8 @@ def write_manifest(folder: Path) -> None:
 def replace_files(folder: Path) -> Iterator[Path]:
     """Yield an empty folder; if the block succeeds, its files replace those of `folder`.
 
-    The manifest has both sums while a file is replaced, so it is right at every moment, for a process that
-    reads meanwhile and after a power cut.
+    While a file is replaced, the manifest has both sums, or says that a new file may be missing. So it is
+    right at every moment, for a process that reads meanwhile and after a power cut.
     """
     new = folder / _PART
     shutil.rmtree(new, ignore_errors=True)  # of a process that was killed
@@ -61,7 +63,9 @@ def replace_files(folder: Path) -> Iterator[Path]:
         before = _read(folder)
         after = {name: [sha256_of(new / name)] for name in names if _is_covered(name)}
         if before is not None:
-            _write(folder, before | {name: [*before.get(name, []), *sums] for name, sums in after.items()})
+            _write(
+                folder, before | {name: [*before.get(name, [NONE]), *sums] for name, sums in after.items()}
+            )
         for name in names:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (new / name).replace(folder / name)
@@ -113,7 +117,7 @@ def find_change(folder: Path) -> tuple[Path, str] | None:
 
 def _compare(path: Path, sums: Sequence[str]) -> tuple[Path, str] | None:
     if not path.is_file():
-        return path, "is missing"
+        return None if NONE in sums else (path, "is missing")
     if sha256_of(path) in sums:
         return None
     return path, f"was changed after it was saved: its SHA-256 sum is not the one in {MANIFEST}"

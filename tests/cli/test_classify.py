@@ -166,4 +166,4 @@ def test_usual_columns_are_found_and_remembered(tmp_path, throughtime):
         "train", "compose", "--data", "embedded/en-fr", "--set", "label=x", "--out", run / "x"
     )
     assert corpus.code == 2
-    assert "label" in corpus.err
+    assert "condition" in corpus.err

@@ -36,6 +36,7 @@ def test_ctrl_c_is_told_in_a_word(tmp_path, json_wanted):
         [*THROUGHTIME, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
     ) as process:
         assert process.stderr is not None
+        assert "200,000 lines" in process.stderr.readline()
         assert process.stderr.readline().startswith("Counting")
         process.send_signal(signal.SIGINT)
         told, messages = process.communicate(timeout=60)

@@ -26,6 +26,8 @@ from throughtime.serve.models import Models, Served
 
 
 class Endless:
+    examples = ()
+
     def classify(self, texts, k=None):
         while True:
             torch.ones(50, 50) @ torch.ones(50, 50)

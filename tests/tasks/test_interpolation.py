@@ -117,6 +117,8 @@ def test_a_model_of_weight_1_is_that_model_alone(build, pair, layout, backward, 
         assert [one.text for one in found] == [one.text for one in expected]
     found, expected = (model.evaluate(split="test").values for model in (both, alone))
     for name, value in expected.items():
+        if name == "trained_on":  # asked of both models, whatever their weights
+            continue
         assert found[name] == (value if value is None else pytest.approx(value, rel=1e-9)), name
 
 

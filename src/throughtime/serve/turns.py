@@ -42,7 +42,7 @@ class Parser(h11.Connection):
         return event
 
 
-class Flow(FlowControl):
+class SharedFlow(FlowControl):
     """Tells when reading may go on."""
 
     def __init__(self, transport: asyncio.Transport, resumed: Callable[[], None]) -> None:
@@ -95,7 +95,7 @@ class TurnProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See asyncio."""
         super().connection_made(transport)
-        self.flow = Flow(transport, self._resume)
+        self.flow = SharedFlow(transport, self._resume)
 
     def data_received(self, data: bytes) -> None:
         """Keep bytes for the next turns; more are read when these are parsed."""

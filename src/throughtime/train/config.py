@@ -166,7 +166,7 @@ class TrainingConfig(Config):
         """The settings that suit few rows, of those not given: smaller batches, and more epochs.
 
         >>> TrainingConfig().suit_few(20, {}), TrainingConfig().suit_few(256, {})
-        ({'batch_size': 2, 'epochs': 20}, {})
+        ({'batch_size': 2}, {'epochs': 25})
         """
         size, epochs = self.batch_size, self.num_epochs
         if not {"batch_size", "max_tokens", "accumulate"} & set(given):

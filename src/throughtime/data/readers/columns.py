@@ -101,7 +101,7 @@ def choose_columns(
         languages = [each for each in free if header and each in text and is_language(table.first[each])]
         places |= dict(zip(roles, languages, strict=True)) if len(languages) == 2 else {}
         if table.format == ".tsv" and num_columns < 2:
-            places = {"source": 0, "target": 1}  # each row that has no tab is a bad record
+            places, header = {"source": 0, "target": 1}, False  # each row that has no tab is a bad record
     missing = [role for role in roles if role not in places]
     if missing:
         raise _unclear(table, roles, header, places)
@@ -249,7 +249,7 @@ def _unclear(
     """Return the question which columns to read; `choices` of the error are columns that may be meant."""
     missing = [role for role in roles if role not in places]
     others = [each for each in range(len(table.first)) if each not in places.values()]
-    text = [each for each in _text_columns(table, header) if each in others]
+    text = [each for each in _text_columns(table, header) if each not in places.values()]
     guesses = dict(zip(missing, text if len(text) >= len(missing) else others, strict=False))
     order = {role: {**places, **guesses}[role] for role in roles if role in places or role in guesses}
     choices: dict[str, Any] = order if header is False else {r: table.first[p] for r, p in order.items()}

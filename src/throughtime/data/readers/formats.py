@@ -98,6 +98,8 @@ FORMATS: dict[str, Callable[[Path], Iterator[NumberedRow]]] = {
 """How the rows of a table are read, by its suffix."""
 SAMPLE_ROWS = 1_000
 """Rows that are looked at to find out what the columns hold."""
+SAMPLE_CELLS = 100_000
+"""Cells of these rows after which no further row is looked at."""
 
 
 class DataTable:
@@ -118,9 +120,19 @@ class DataTable:
 
     @cached_property
     def sample(self) -> list[list[Any]]:
-        """The first rows that can be read."""
-        rows = islice(self.rows(), SAMPLE_ROWS)
-        return [row for _, row in rows if isinstance(row, list) and (row != [""] or self.has_names)]
+        """The first rows that can be read, with a limited number of cells; an error if there are none."""
+        sample: list[list[Any]] = []
+        fault = None
+        for _, row in islice(self.rows(), SAMPLE_ROWS):
+            if isinstance(row, InputError):
+                fault = fault or row
+            elif row != [""] or self.has_names:
+                sample.append(row)
+                if len(sample) > 1 and sum(map(len, sample)) > SAMPLE_CELLS:
+                    break
+        if fault is not None and not sample:
+            raise fault
+        return sample
 
     @cached_property
     def first(self) -> list[str]:
