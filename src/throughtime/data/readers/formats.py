@@ -127,13 +127,6 @@ class DataTable:
         """The cells of the first row: perhaps names."""
         return [str(cell).strip() for cell in self.sample[0]] if self.sample else []
 
-    @property
-    def text_rows(self) -> list[list[str]]:
-        """The sample as a CSV file would hold it."""
-        if not self.has_names:
-            return self.sample
-        return [self.first, *format_cells(self.sample[1:])] if self.sample else []
-
 
 def _format(path: Path) -> str:
     suffix = text_suffix(path)
@@ -169,11 +162,8 @@ def format_cells(rows: Sequence[Sequence[Any]]) -> list[list[str]]:
 
 
 def _format_column(column: Sequence[Any]) -> list[str]:
-    # NaN and NaT differ from themselves.
-    present = [value if isinstance(value, str) or value == value else None for value in column]
-    present = [
-        None if isinstance(value, ValueError) else value for value in present
-    ]  # a field that is missing
+    # NaN and NaT differ from themselves; a field that is missing is an error.
+    present = [None if isinstance(value, ValueError) or value != value else value for value in column]
     times = [value for value in present if isinstance(value, datetime.datetime)]
     if times and all(time.time() == datetime.time() and time.tzinfo is None for time in times):
         present = [value.date() if isinstance(value, datetime.datetime) else value for value in present]
