@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from throughtime.data.records import LabelledText, Observation, Pair, blocks
-from throughtime.data.source import BadRecords, MemoryFile, Place, file_of, name_items
+from throughtime.data.source import BadRecords, MemoryFile, Place, file_of, naming_items
 from throughtime.data.splits import HELDOUT, SPLITS, bounds, hash_text, split_range
 from throughtime.errors import InputError, unknown
 from throughtime.files import sha256_of
@@ -192,10 +192,8 @@ class Dataset:
 
     def _stored_records(self, split: str, bad: BadRecords) -> Iterator[Any]:
         """Yield the records of a split that is a key of `stored`, in the direction of the files."""
-        try:
+        with naming_items(self.stored[split][0]):
             yield from self.reader.read(self.stored[split], bad)
-        except InputError as error:
-            raise name_items(error, self.stored[split][0]) from None
 
     def _read(self, part: str, bad: BadRecords) -> Iterator[Any]:
         return map(self._direct, self._stored_records(part, bad))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -109,8 +110,8 @@ def open_dataset(
         if strict and others and name.partition("/")[0] in CORPORA:
             problem = f"is for tables, and the columns of {name} are known; leave it out"
             raise InputError(others[0], problem)
-        sides = given.get("source"), given.get("target")
-        dataset = _open_catalogued(name, reader, *sides, bad, download, progress)
+        require = partial(catalogue.require, fetch_missing=download, progress=progress)
+        dataset = _open_catalogued(name, reader, given, bad, require)
     if date_format is not None:
         dataset.read_dates_as(date_format)
     if layout is not None:
@@ -141,22 +142,16 @@ def list_files(name: str) -> list[Path]:
 
 
 def _open_catalogued(
-    name: str,
-    reader: str | None,
-    source: str | None,
-    target: str | None,
-    bad: BadRecords,
-    download: bool,
-    progress: catalogue.FileProgress | None,
+    name: str, reader: str | None, given: Mapping[str, Any], bad: BadRecords, require: Callable[..., Any]
 ) -> Dataset:
     if name.partition("/")[0] not in CORPORA:
         raise unknown("file or corpus", name, catalogue.names())
     corpus, part = catalogue.find(name)
     name = corpus.get_part_name(part)
-    languages = _direction(name, part.languages, source, target)
+    languages = _direction(name, part.languages, *map(given.get, SIDES))
     named = {split: part.paths(split, *languages) for split in part.splits}
     wanted = itertools.chain.from_iterable(named.values())
-    places = iter(catalogue.require(corpus, wanted, fetch_missing=download, progress=progress))
+    places = iter(require(corpus, wanted))
     files: dict[str, tuple[Place, ...]]
     if part.reader == "embedded":
         built: Reader | MemoryReader = MemoryReader(part.kind)
@@ -203,14 +198,9 @@ def _direction(name: str, known: tuple[str, ...], source: str | None, target: st
 
 
 def _open_path(
-    name: str,
-    reader: str | None,
-    kind: str | None,
-    given: Mapping[str, Any],
-    bad: BadRecords,
-    strict: bool,
+    name: str, reader: str | None, kind: str | None, given: Mapping[str, Any], bad: BadRecords, strict: bool
 ) -> Dataset:
-    paths, sides = list_files(name), (given.get("source"), given.get("target"))
+    paths, sides = list_files(name), tuple(map(given.get, SIDES))
     if absent := [path for path in paths if not path_exists(file_of(path))]:
         hint = nearest_file(absent[0]) or " give a file, a folder, or a name from `throughtime data list`"
         raise InputError(str(absent[0]), f"does not exist;{hint}")

@@ -16,7 +16,7 @@ from throughtime.data.readers.formats import DataTable, format_cells
 from throughtime.data.readers.guessing import guess_kind
 from throughtime.data.readers.items import FORMS, Records, is_number, list_values, shorten_repr
 from throughtime.data.records import DescribedText, Flashcard, Kind, LabelledText, Line, Pair, TaggedSentence
-from throughtime.data.source import BadRecords, MemoryFile, name_items
+from throughtime.data.source import BadRecords, MemoryFile, naming_items
 from throughtime.data.splits import ALIASES, SPLITS
 from throughtime.errors import InputError
 
@@ -120,10 +120,8 @@ def _read(
         if kind == "series":
             dated = any(isinstance(cell, datetime.date) for row in rows[1:2] for cell in row)
             return kind, kind, names, MemoryFile([rows[0], *format_cells(rows[1:])], where, dated)
-        try:
+        with naming_items(file):
             choice = choose_columns(DataTable(file), kind, given)
-        except InputError as error:
-            raise name_items(error, file) from None
         names = choice.names
         items = [tuple(row[place] for place in choice.places) for row in rows[1:]]
         items = [item[0] for item in items] if kind == "text" else items

@@ -60,14 +60,18 @@ Place = Path | MemoryFile
 """What a reader reads."""
 
 
-def name_items(error: InputError, file: Place) -> InputError:
-    """Return the error of a row; if the row came from Python objects, it names the item, not the line."""
-    if not isinstance(file, MemoryFile) or error.where != file.name or error.line is None:
-        return error
-    item = file.name if error.line == 1 else f"{file.name}, item {error.line - 1}"
-    named = InputError(item, error.problem)
-    named.skippable = error.skippable
-    return named
+@contextlib.contextmanager
+def naming_items(file: Place) -> Iterator[None]:
+    """Make errors of rows that come from Python objects name the item, not the line."""
+    try:
+        yield
+    except InputError as error:
+        if not isinstance(file, MemoryFile) or error.where != file.name or error.line is None:
+            raise
+        item = file.name if error.line == 1 else f"{file.name}, item {error.line - 1}"
+        named = InputError(item, error.problem)
+        named.skippable = error.skippable
+        raise named from None
 
 
 class BadRecords:
