@@ -183,15 +183,13 @@ def _direction(name: str, known: tuple[str, ...], source: str | None, target: st
     """
     for language in (source, target):
         if language is not None and not known:
-            raise InputError(
-                name, f"does not hold pairs, so it has no language {language!r}; give other data"
-            )
+            problem = f"does not hold pairs, so it has no language {language!r}; give other data"
+            raise InputError(name, problem)
         if language is not None and language not in known:
             raise InputError(name, str(unknown("language", language, known)))
     if source is not None and source == target:
-        raise InputError(
-            "source and target", f"are both {source!r}; choose two languages of {', '.join(known)}"
-        )
+        problem = f"are both {source!r}; choose two languages of {', '.join(known)}"
+        raise InputError("source and target", problem)
     first = source or next((language for language in known if language != target), None)
     second = target or next((language for language in known if language != first), None)
     return (first, second) if first is not None and second is not None else ()
@@ -237,16 +235,16 @@ def _open_path(
 def _choose(built: TableReader, file: Place, strict: bool) -> tuple[Any, dict[str, str]]:
     """Return the reader of a table, and the names of its columns; conditions may be labels."""
     try:
-        choice = built.choose(file)
+        table, choice = built.open(file)
     except InputError:
         if strict or not any(built.columns.values()):
             raise
         built = type(built)()
-        choice = built.choose(file)
-    if built.kind == "described" and not built.holds_vectors(file, choice):
-        condition, text = choice.names.values() if choice.names else choice.places
-        return build_reader("labelled", {"text": text, "label": condition}), choice.names
-    return built, choice.names
+        table, choice = built.open(file)
+    if built.kind != "described" or any(isinstance(row[choice.places[0]], list) for row in table.sample[1:2]):
+        return built, choice.names
+    condition, text = choice.names.values() if choice.names else choice.places
+    return build_reader("labelled", {"text": text, "label": condition}), choice.names
 
 
 def _order_by_direction(paths: list[Path], source: str | None, target: str | None) -> list[Path]:
@@ -268,8 +266,7 @@ def _folder_files(folder: Path, source: str | None, target: str | None) -> dict[
     chosen = {}
     for split, files in splits.items():
         if pair and not set(pair) <= set(files):
-            raise InputError(
-                str(folder), f"lacks a {split} file in {' or '.join(sorted(set(pair) - set(files)))}"
-            )
+            problem = f"lacks a {split} file in {' or '.join(sorted(set(pair) - set(files)))}"
+            raise InputError(str(folder), problem)
         chosen[split] = tuple(files[language] for language in pair) if pair else tuple(files.values())
     return chosen

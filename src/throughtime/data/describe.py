@@ -40,7 +40,7 @@ def describe_data(dataset: Dataset, roles: Roles | None = None) -> str:
     )
     columns = [f"column {column}" for column in dataset.columns.values()]
     if not columns and isinstance(dataset.reader, TableReader):
-        columns = [f"column {place}" for place in dataset.reader.choose(dataset.tables[0]).places]
+        columns = [f"column {place}" for place in dataset.reader.open(dataset.tables[0])[1].places]
     languages = " -> ".join(dataset.languages)
     read = " -> ".join(columns[:2]) + "".join(f", {column}" for column in columns[2:])
     if languages and [*dataset.columns.values()] != [*dataset.languages]:

@@ -68,10 +68,10 @@ def json_rows(path: Path) -> Iterator[NumberedRow]:
 
 
 def _values(fields: dict[str, Any], names: list[str]) -> list[Any]:
-    lacking = [name for name in names if name not in fields]
-    shown = shown_names(fields) if lacking else ""
-    faults = {name: ValueError(f"has no field {name!r}, its fields are {shown}") for name in lacking}
-    return [fields.get(name, faults.get(name)) for name in names]
+    def describe(name: str) -> ValueError:
+        return ValueError(f"has no field {name!r}, its fields are {shown_names(fields)}")
+
+    return [fields[name] if name in fields else describe(name) for name in names]
 
 
 def _json_object(line: str) -> dict[str, Any]:

@@ -136,9 +136,8 @@ def _targets(layout: SeriesLayout, roles: Roles) -> tuple[tuple[str, ...], str |
     if roles.target:
         return roles.target, None
     if not free:
-        raise InputError(
-            str(layout.path), "has no column left to forecast: all others are in known or past", line=1
-        )
+        problem = "has no column left to forecast: all others are in known or past"
+        raise InputError(str(layout.path), problem, line=1)
     if "y" not in free or len(free) == 1:
         return free, None
     others = shown_names(name for name in free if name != "y")

@@ -41,26 +41,21 @@ class TableReader:
         names = (*ROLES[cls.kind], *OPTIONAL.get(cls.kind, ()), "header")
         cls.__signature__ = Signature([Parameter(name, Parameter.KEYWORD_ONLY) for name in names])  # type: ignore[attr-defined]
 
-    def choose(self, path: Place) -> ChosenColumns:
-        """Return the columns that are read from a file."""
-        return choose_columns(DataTable(path, self.format), self.kind, self.columns, self.header)
+    def open(self, path: Place) -> tuple[DataTable, ChosenColumns]:
+        """Return a table, whose first row must be readable, and the columns that are read from it."""
+        table = DataTable(path, self.format)
+        if table.format != ".tsv" or not table.sample:
+            read_first_row(path, table.rows())
+        return table, choose_columns(table, self.kind, self.columns, self.header)
 
     def read(self, paths: Sequence[Place], bad: BadRecords) -> Iterator[Any]:
         """Yield one record for each row of each file."""
         for path in paths:
-            table = DataTable(path, self.format)
-            if table.format != ".tsv" or not table.sample:
-                read_first_row(path, table.rows())
+            table, choice = self.open(path)
             rows = table.rows()
-            choice = choose_columns(table, self.kind, self.columns, self.header)
             if choice.header:
                 next(rows)
             yield from self._records(rows, table, choice, bad)
-
-    def holds_vectors(self, path: Place, choice: ChosenColumns) -> bool:
-        """Return whether the first of the chosen columns holds lists."""
-        rows = DataTable(path, self.format).sample[1:2]
-        return any(isinstance(row[choice.places[0]], list) for row in rows)
 
     def _records(
         self, rows: Iterator[tuple[int, Any]], table: DataTable, choice: ChosenColumns, bad: BadRecords
