@@ -232,11 +232,9 @@ def _check_size(corpus: Corpus, file: CorpusFile) -> Path:
     if path is None:
         raise missing_error(corpus, [file])
     if (size := path.stat().st_size) != file.size:
-        raise InputError(
-            str(path),
-            f"has {size:,} bytes where the corpus {corpus.name} has {file.size:,}; "
-            f"remove it and run `throughtime data fetch {corpus.name}`, or open your own text by its path",
-        )
+        problem = f"has {size:,} bytes where the corpus {corpus.name} has {file.size:,}; remove it and run "
+        problem += f"`throughtime data fetch {corpus.name}`, or open your own text by its path"
+        raise InputError(str(path), problem)
     return path
 
 

@@ -32,15 +32,8 @@ _LINE = re.compile(rb"([^\r\n]*)(?:\r\n?|\n)")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 _LATE_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
 _NOT_WINDOWS = frozenset(b"\x81\x8d\x8f\x90\x9d")
-_DAMAGE = (
-    EOFError,
-    OverflowError,
-    gzip.BadGzipFile,
-    lzma.LZMAError,
-    struct.error,
-    zlib.error,
-    zipfile.BadZipFile,
-)
+_PACKING_ERRORS = (gzip.BadGzipFile, lzma.LZMAError, zipfile.BadZipFile, zlib.error)
+_DAMAGE = (*_PACKING_ERRORS, EOFError, OverflowError, struct.error)
 
 
 @dataclass(frozen=True)

@@ -78,11 +78,11 @@ def choose_columns(
     `header` says whether the first row holds names; None: decide by the names and the other rows.
     """
     chosen = {role: _column(value, table.first) for role, value in given.items() if value is not None}
-    if header is None and not table.has_names:
+    header = True if table.has_names else header
+    if header is None:
         header = has_header(table, kind, chosen)
         if header is None and chosen and all(isinstance(column, int) for column in chosen.values()):
             header = False
-    header = True if table.has_names else header
     roles = ROLES[kind]
     if header is not True:
         chosen = _drop_languages(table, chosen)

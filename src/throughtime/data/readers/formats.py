@@ -45,16 +45,9 @@ def json_rows(path: Path) -> Iterator[NumberedRow]:
     names: list[str] = []
     waiting: list[NumberedRow] = []
     for number, line in lines_or_errors(path):
-        fields: dict[str, Any] | InputError
-        if isinstance(line, InputError):
-            fields = line
-        elif not line.strip():
+        if isinstance(line, str) and not line.strip():
             continue
-        else:
-            try:
-                fields = _json_object(line)
-            except ValueError as fault:
-                fields = InputError(str(path), str(fault), line=number)
+        fields = line if isinstance(line, InputError) else _json_object(path, number, line)
         if isinstance(fields, dict) and not names:
             names = list(fields)
             yield 1, [*names]
@@ -74,19 +67,22 @@ def _values(fields: dict[str, Any], names: list[str]) -> list[Any]:
     return [fields[name] if name in fields else describe(name) for name in names]
 
 
-def _json_object(line: str) -> dict[str, Any]:
+def _json_object(path: Path, number: int, line: str) -> dict[str, Any] | InputError:
+    """Return the fields of a line, or what is wrong with it."""
     try:
         fields = json.loads(line)
     except RecursionError:
-        raise ValueError("is nested too deeply, expected one flat JSON object") from None
+        problem = "is nested too deeply, expected one flat JSON object"
     except json.JSONDecodeError as error:
-        raise ValueError(f"is not JSON: {error.msg} at column {error.colno}") from None
+        problem = f"is not JSON: {error.msg} at column {error.colno}"
     except ValueError as error:
-        raise ValueError(f"is not JSON: {error}") from None
-    if not isinstance(fields, dict):
-        raise ValueError('is not a JSON object, expected one such as {"src": "Go.", "tgt": "Va !"}')
-    translation = fields.get("translation")
-    return translation if isinstance(translation, dict) else fields
+        problem = f"is not JSON: {error}"
+    else:
+        if isinstance(fields, dict):
+            translation = fields.get("translation")
+            return translation if isinstance(translation, dict) else fields
+        problem = 'is not a JSON object, expected one such as {"src": "Go.", "tgt": "Va !"}'
+    return InputError(str(path), problem, line=number)
 
 
 FORMATS: dict[str, Callable[[Path], Iterator[NumberedRow]]] = {
