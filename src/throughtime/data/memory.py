@@ -79,12 +79,10 @@ def open_objects(
             # As a plain tuple: the same data keep their name when a class of records is renamed.
             plain = repr(tuple(item) if isinstance(item, tuple) else item)
             digest.update(plain.encode("utf-8", "backslashreplace"))
-    name, options = (
-        f"{MEMORY} {digest.hexdigest()[:8]}>",
-        {"identifier": columns.get("id"), "time": columns.get("time")},
-    )
+    options = {"identifier": columns.get("id"), "time": columns.get("time")}
     reader = build_reader("series", options) if series else MemoryReader(record_kind)
     languages = languages_of(names, *map(columns.get, SIDES)) if pairs else ()
+    name = f"{MEMORY} {digest.hexdigest()[:8]}>"
     dataset = Dataset(name, reader, files, languages=languages, columns=names, bad=bad)
     if not series and not bad.skip:
         deque(dataset.records(), maxlen=0)
