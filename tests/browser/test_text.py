@@ -192,7 +192,10 @@ def test_long_texts_and_words_of_translators(ask: Ask, trained: dict[str, Codec]
     [
         ({"pre_tokenizer": {"type": "UnicodeScripts"}}, "has the pre-tokenizer UnicodeScripts, which a page"),
         ({"normalizer": {"type": "Replace", "pattern": {"Regex": "a++"}, "content": ""}}, r"'a\+\+'"),
-        ({"normalizer": {"type": "Replace", "pattern": {"Regex": "a+*"}, "content": ""}}, "from '.' on"),
+        (
+            {"normalizer": {"type": "Replace", "pattern": {"Regex": "a+*"}, "content": ""}},
+            "known to end soon",
+        ),
         ({"normalizer": {"type": "Replace", "pattern": {"Regex": "(a)\\1"}, "content": ""}}, "from '.*1' on"),
         ({"decoder": {"type": "CTC", "pad_token": "", "word_delimiter_token": "", "cleanup": True}}, "CTC"),
     ],

@@ -69,6 +69,14 @@ def test_preview_reads_a_file_as_each_task_would(files, throughtime) -> None:
     assert not lacks(shown.out, "--id region", "--target revenue", "2024-01-01")
 
 
+def test_preview_shows_fields_in_the_order_of_its_heading(files, throughtime) -> None:
+    Path("soups.csv").write_text("text,label\n" + "the soup,good\n" * 3)
+    Path("words.conll").write_text("a DET\nday NOUN\n\n" * 3)
+    shown = [throughtime("data", "preview", name).out for name in ("soups.csv", "words.conll")]
+    lines = {line.rstrip() for text in shown for line in text.splitlines()}
+    assert {"  the soup | good", "  good | the soup", "  a day | DET NOUN"} <= lines
+
+
 def test_what_is_not_a_table_takes_no_columns(files, throughtime) -> None:
     Path("poem.txt").write_text("a rose\n" * 9)
     for words in (["language", "--text", "x"], ["tag", "--words", "x"], ["translate", "--source", "en"]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
+import os
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -307,3 +308,17 @@ def test_parquet_is_read_as_other_tables_are(tmp_path: Path) -> None:
     stores = [dict(zip(("store", "date", "x"), row.split(",")[:3], strict=True)) for row in STORES.split()]
     parquet.write_table(pyarrow.Table.from_pylist(stores), path)
     assert len(read_series_panel(open_dataset(str(path), kind="series")).series) == 2
+
+
+def test_a_pipe_is_not_read_as_parquet(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.parquet")
+    with refuses("a.parquet", "pipe"):
+        open_dataset(str(tmp_path / "a.parquet"), kind="pairs")
+
+
+@pytest.mark.parametrize("kind", [None, "series"])
+def test_a_header_of_values_without_rows_is_refused(tmp_path: Path, kind: str | None) -> None:
+    path = tmp_path / "y.csv"
+    path.write_text("y\n")
+    with refuses("y.csv:1", "header", "rows"):
+        list(open_dataset(str(path), kind=kind).records())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
 import typer
 
@@ -19,6 +19,24 @@ if TYPE_CHECKING:
     from throughtime.data.source import BadRecords
 
 FILTERS = "Filters for pairs"
+
+
+class FilterOptions(TypedDict):
+    """Which pairs to drop: the fields of `PairFilters`."""
+
+    max_length: Annotated[int | None, option("Drop pairs with a side longer than N.", min=1, panel=FILTERS)]
+    max_ratio: Annotated[
+        float | None,
+        option(
+            "Drop pairs in which one side is more than X times as long as the other.", min=1, panel=FILTERS
+        ),
+    ]
+    empty: Annotated[bool, option("Drop pairs with an empty side.", "--drop-empty", panel=FILTERS)]
+    identical: Annotated[bool, option("Drop pairs whose sides are equal.", "--drop-identical", panel=FILTERS)]
+    duplicates: Annotated[bool, option("Drop repeated pairs.", "--drop-duplicates", panel=FILTERS)]
+    same_source: Annotated[
+        bool, option("Keep only the first translation of each source.", "--drop-same-source", panel=FILTERS)
+    ]
 
 
 @as_command
@@ -43,28 +61,8 @@ def convert(
     split: Split = "all",
     skip_bad: SkipBad = False,
     force: Annotated[bool, option("Overwrite the output if it exists.", "--force")] = False,
-    max_length: Annotated[
-        int | None, option("Drop pairs with a side longer than N.", min=1, panel=FILTERS)
-    ] = None,
-    max_ratio: Annotated[
-        float | None,
-        option(
-            "Drop pairs in which one side is more than X times as long as the other.", min=1, panel=FILTERS
-        ),
-    ] = None,
     length: Annotated[str, option("Unit of lengths: words or characters.", panel=FILTERS)] = "words",
-    drop_empty: Annotated[
-        bool, option("Drop pairs with an empty side.", "--drop-empty", panel=FILTERS)
-    ] = False,
-    drop_identical: Annotated[
-        bool, option("Drop pairs whose sides are equal.", "--drop-identical", panel=FILTERS)
-    ] = False,
-    drop_duplicates: Annotated[
-        bool, option("Drop repeated pairs.", "--drop-duplicates", panel=FILTERS)
-    ] = False,
-    drop_same_source: Annotated[
-        bool, option("Keep only the first translation of each source.", "--drop-same-source", panel=FILTERS)
-    ] = False,
+    **filtering: Unpack[FilterOptions],
 ) -> Outcome:
     """Convert a corpus to CSV, TSV or JSON lines, one record per row.
 
@@ -84,18 +82,9 @@ def convert(
     check_output(out, force)
     if length not in LENGTHS:
         raise unknown("length", length, LENGTHS)
-    filters = PairFilters(
-        max_length=max_length,
-        max_ratio=max_ratio,
-        length=LENGTHS[length],
-        empty=drop_empty,
-        identical=drop_identical,
-        duplicates=drop_duplicates,
-        same_source=drop_same_source,
-    )
-    kind, records, bad = _open_records(
-        inputs, reader, read_pairs(reader_option or [], "--option"), split, skip_bad
-    )
+    filters = PairFilters(length=LENGTHS[length], **filtering)
+    options = read_pairs(reader_option or [], "--option")
+    kind, records, bad = _open_records(inputs, reader, options, split, skip_bad)
     if filters.active:
         if kind != "pairs":
             raise InputError(inputs[0], f"is read as {kind}, and filters are for pairs; leave them out")
@@ -119,9 +108,8 @@ def _open_records(
 
     corpus = len(inputs) == 1 and not is_path(inputs[0])
     if corpus and options:
-        raise InputError(
-            "--option", f"is for files, but {inputs[0]} is a corpus of the catalogue; leave it out"
-        )
+        problem = f"is for files, but {inputs[0]} is a corpus of the catalogue; leave it out"
+        raise InputError("--option", problem)
     if len(inputs) == 1 and not options:
         dataset = open_dataset(inputs[0], reader=reader, skip_bad=skip_bad)
         if split == "all" or corpus or "all" not in dataset.stored:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,6 +27,8 @@ Name = Annotated[
     typer.Argument(help="A corpus, such as `ptb`, `multi30k/tok` or `series/ETTh1`.", metavar="NAME"),
 ]
 SAMPLES = 3
+FACTS = ("title", "description", "where", "licence", "citation", "home", "preparation")
+"""What is known about a corpus."""
 
 
 @data_app.command("list", cls=Command)
@@ -49,16 +52,10 @@ def list_corpora() -> Outcome:
     rows = []
     for name in names():
         corpus, files = find(name).corpus, list_files(name)
-        row: dict[str, Any] = {
-            "name": name,
-            "title": corpus.title,
-            "kind": find(name).part.kind,
-            "bytes": sum(file.size for file in files),
-            "licence": corpus.licence,
-            "where": whereabouts(corpus, files),
-        }
-        rows.append(row)
-        table.add_row(name, row["kind"], _size(row["bytes"]), row["licence"], row["where"])
+        kind, size, where = find(name).part.kind, sum(file.size for file in files), whereabouts(corpus, files)
+        facts = {"title": corpus.title, "kind": kind, "bytes": size, "licence": corpus.licence}
+        rows.append({"name": name, **facts, "where": where})
+        table.add_row(name, kind, _size(size), corpus.licence, where)
     return Outcome({"corpora": rows}, [table])
 
 
@@ -81,24 +78,17 @@ def show(name: Name) -> Outcome:
 
     if is_path(name):
         dataset = open_dataset(name)
-        part: dict[str, Any] = {key: getattr(dataset, key) for key in ("name", "kind", "layout", "tokens")}
-        part |= {"reader": dataset.reader.name, "languages": [*filter(None, dataset.languages)]}
-        part["splits"] = {split: [*map(str, files)] for split, files in dataset.stored.items()}
-        own: dict[str, Any] = {"name": name, "parts": [part], "files": [], "sample": _read_sample(dataset)}
-        return Outcome(own, _render(own))
+        part = _part(dataset.name, dataset, dataset.reader.name, dataset.stored)
+        shown: dict[str, Any] = {"name": name, "parts": [part], "files": [], "sample": _read_sample(dataset)}
+        return Outcome(shown, _render(shown))
     corpus = named(name)
     several = name == corpus.name and name not in corpus.names
     parts = list(corpus.parts) if several else [find(name).part]
     values = {
         "name": name,
-        "title": corpus.title,
-        "description": corpus.description,
+        **{fact: getattr(corpus, fact, None) or None for fact in FACTS},
         "where": whereabouts(corpus, list_files(name)),
-        "licence": corpus.licence,
-        "citation": corpus.citation,
-        "home": corpus.home or None,
-        "preparation": corpus.preparation or None,
-        "parts": [_part(corpus, part) for part in parts],
+        "parts": [_part(corpus.get_part_name(part), part, part.reader, part.splits) for part in parts],
         "files": [_file(corpus, file) for file in list_files(name)],
         "sample": _sample(corpus, parts[0]),
     }
@@ -144,16 +134,15 @@ def fetch(
     return Outcome(values, [f"{name}: {count} there, SHA-256 verified; {done}."])
 
 
-def _part(corpus: Corpus, part: CorpusPart) -> dict[str, Any]:
+def _part(
+    name: str, data: CorpusPart | Dataset, reader: str, splits: Mapping[str, Iterable[object]]
+) -> dict[str, Any]:
     return {
-        "name": corpus.get_part_name(part),
-        "kind": part.kind,
-        "reader": part.reader,
-        "layout": part.layout,
-        "tokens": part.tokens,
-        "normaliser": part.normaliser,
-        "languages": list(part.languages),
-        "splits": {split: list(paths) for split, paths in part.splits.items()},
+        "name": name,
+        "reader": reader,
+        **{key: getattr(data, key) for key in ("kind", "layout", "tokens", "normaliser")},
+        "languages": [*filter(None, data.languages)],
+        "splits": {split: [*map(str, files)] for split, files in splits.items()},
     }
 
 
@@ -192,16 +181,14 @@ def _render(values: dict[str, Any]) -> list[RenderableType]:
 
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="bold")
-    for key in ("title", "description", "where", "licence", "citation", "home", "preparation"):
-        if values.get(key):
-            facts.add_row(key, Text(values[key]))
+    for fact in FACTS:
+        if values.get(fact):
+            facts.add_row(fact, Text(values[fact]))
     headings = ("name", "kind", "layout", "tokens", "languages", "splits")
     parts = Table(*headings, box=None, pad_edge=False, header_style="bold")
     for part in values["parts"]:
         cells = (part[key] for key in ("name", "kind", "layout", "tokens"))
-        splits = (
-            ", ".join(part["splits"]) if "all" not in part["splits"] else "train, valid, test (90, 5, 5 %)"
-        )
+        splits = ", ".join(part["splits"]).replace("all", "train, valid, test (90, 5, 5 %)")
         parts.add_row(*cells, " ".join(part["languages"]), splits)
     shown: list[RenderableType] = [facts, "", parts] if facts.row_count else [parts]
     for file in values["files"]:
@@ -213,8 +200,19 @@ def _render(values: dict[str, Any]) -> list[RenderableType]:
         ]
     if values["sample"]:
         shown += ["", Text("first records", style="bold")]
-        shown += [Text(" | ".join(map(str, record.values()))) for record in values["sample"]]
+        shown += [Text(format_record(record)) for record in values["sample"]]
     return shown
+
+
+def format_record(record: Mapping[str, Any]) -> str:
+    """Return the fields of a record in one line, without the label of a sentence that has none.
+
+    >>> format_record({"words": ("a", "day"), "tags": ("DET", "NOUN"), "label": ""})
+    'a day | DET NOUN'
+    """
+    fields = [value for name, value in record.items() if value or name != "label"]
+    cells = (" ".join(map(str, field)) if isinstance(field, tuple) else str(field) for field in fields)
+    return " | ".join(cells)
 
 
 def _size(count: int) -> str:

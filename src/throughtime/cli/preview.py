@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import json
 import shlex
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from throughtime.cli.data import format_record
 from throughtime.cli.options import DateFormat, SkipBad
 from throughtime.cli.output import Outcome, as_command
 from throughtime.errors import ThroughtimeError
@@ -47,7 +47,7 @@ def preview(
         reading = {"tasks": names, **_read(data, None if kind == "text" else kind, options)}
         values.append(reading)
         shown += [Text(f"train {', '.join(names)}", style="bold"), Text(f"  {reading['read']}")]
-        shown += [Text(f"  {' | '.join(map(_cell, record.values()))}") for record in reading["records"]]
+        shown += [Text(f"  {format_record(record)}") for record in reading["records"]]
     return Outcome({"data": data, "readings": values}, shown)
 
 
@@ -64,6 +64,8 @@ def _read(data: str, kind: str | None, options: dict[str, Any]) -> dict[str, Any
         if kind is not None and dataset.kind not in (kind, *ALIKE.get(kind, ())):
             return {"read": f"holds {dataset.kind} data, which this task cannot read", "records": []}
         records = [record._asdict() for record in itertools.islice(dataset.records(), RECORDS)]
+        if "condition" in dataset.columns:  # which comes first in the heading too
+            records = [dict(reversed(record.items())) for record in records]
         return {"read": describe_data(dataset), "records": records}
     except ThroughtimeError as error:
         choices = getattr(error, "choices", {})
@@ -80,13 +82,3 @@ ALIKE = {
     "described": ("labelled", "pairs", "tags"),
 }
 """Other kinds of data that a task can read."""
-
-
-def _cell(value: Any) -> str:
-    return (
-        value
-        if isinstance(value, str)
-        else " ".join(map(str, value))
-        if isinstance(value, tuple)
-        else json.dumps(value)
-    )

@@ -143,7 +143,9 @@ def find(name: str) -> Entry:
     entry = corpus(name)
     rest = name.partition("/")[2]
     for part in entry.parts:
-        if part.name == rest or (rest and _lies_in(part, rest)):
+        paths = [path for paths in part.splits.values() for path in paths]
+        inside = bool(rest and paths) and all(path.startswith(f"{rest}/") for path in paths)
+        if part.name == rest or inside:
             return Entry(entry, part)
     for file in entry.files:
         if rest in (file.path, str(Path(file.path).with_suffix(""))):
@@ -151,11 +153,6 @@ def find(name: str) -> Entry:
     if not rest:
         raise InputError(name, f"holds several data sets; choose one of {', '.join(entry.names)}")
     raise unknown("corpus", name, names())
-
-
-def _lies_in(part: CorpusPart, folder: str) -> bool:
-    paths = [path for paths in part.splits.values() for path in paths]
-    return bool(paths) and all(path.startswith(f"{folder}/") for path in paths)
 
 
 def _single(part: CorpusPart, file: CorpusFile, name: str) -> CorpusPart:
@@ -235,11 +232,9 @@ def _check_size(corpus: Corpus, file: CorpusFile) -> Path:
     if path is None:
         raise missing_error(corpus, [file])
     if (size := path.stat().st_size) != file.size:
-        raise InputError(
-            str(path),
-            f"has {size:,} bytes where the corpus {corpus.name} has {file.size:,}; "
-            f"remove it and run `throughtime data fetch {corpus.name}`, or open your own text by its path",
-        )
+        problem = f"has {size:,} bytes where the corpus {corpus.name} has {file.size:,}; remove it and run "
+        problem += f"`throughtime data fetch {corpus.name}`, or open your own text by its path"
+        raise InputError(str(path), problem)
     return path
 
 
@@ -269,10 +264,8 @@ def find_unsound(corpus: Corpus, files: Iterable[CorpusFile]) -> list[CorpusFile
         if path is not None and path.stat().st_size == file.size and sha256_of(path) == file.sha256:
             continue
         if path is not None and path != cached_path(corpus, file):
-            raise InputError(
-                str(path),
-                f"has SHA-256 {sha256_of(path)} where {file.sha256} is expected; remove or replace it",
-            )
+            problem = f"has SHA-256 {sha256_of(path)} where {file.sha256} is expected; remove or replace it"
+            raise InputError(str(path), problem)
         unsound.append(file)
     return unsound
 

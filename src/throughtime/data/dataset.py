@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from throughtime.data.records import LabelledText, Observation, Pair, blocks
-from throughtime.data.source import BadRecords, MemoryFile, Place, file_of, name_items
+from throughtime.data.source import BadRecords, MemoryFile, Place, file_of, naming_items
 from throughtime.data.splits import HELDOUT, SPLITS, bounds, hash_text, split_range
 from throughtime.errors import InputError, unknown
 from throughtime.files import sha256_of
@@ -70,14 +70,12 @@ class Dataset:
 
     def files(self, split: str = "all") -> tuple[Path, ...]:
         """Return the files that a split is read from; a part of a file counts as the whole file."""
-        stored = (path for own in self._own(split) for path in self.stored[own])
-        paths = (path for path in stored if not isinstance(path, MemoryFile))
-        # A reader may take a folder, as the reader of slots does.
-        return tuple(
-            file
-            for path in paths
-            for file in (sorted(filter(Path.is_file, path.iterdir())) if path.is_dir() else [path])
-        )
+        files: list[Path] = []
+        for path in itertools.chain.from_iterable(self.stored[own] for own in self._own(split)):
+            if not isinstance(path, MemoryFile):
+                # A reader may take a folder, as the reader of slots does.
+                files += sorted(filter(Path.is_file, path.iterdir())) if path.is_dir() else [path]
+        return tuple(files)
 
     def checksums(self) -> list[list[str]]:
         """Return the name and the SHA-256 of each file, in order; data in memory have none."""
@@ -113,10 +111,8 @@ class Dataset:
         if self.kind in ("pairs", "cards", "labelled", "described"):
             # The side that comes first in a file decides, so that both directions have the same splits.
             if split not in self._lots:
-                known = (
-                    hash_text(record[0]) for record in self._stored_records("all", BadRecords(self.bad.skip))
-                )
-                self._lots[split] = split_range(split, known)
+                known = self._stored_records("all", BadRecords(self.bad.skip))
+                self._lots[split] = split_range(split, (hash_text(record[0]) for record in known))
             wanted = self._lots[split]
             stored = self._stored_records("all", self.bad)
             return (self._direct(record) for record in stored if hash_text(record[0]) in wanted)
@@ -138,10 +134,8 @@ class Dataset:
         if side is not None and self.kind not in ("pairs", "cards"):
             raise InputError(self.name, f"holds {self.kind} data, which have no {side} side")
         if self.kind in ("pairs", "cards"):
-            pairs = self.pairs(split)
-            if side is None:
-                return itertools.chain.from_iterable(pairs)
-            return (getattr(pair, side) for pair in pairs)
+            sides = SIDES if side is None else (side,)
+            return (getattr(pair, side) for pair in self.pairs(split) for side in sides)
         if self.kind == "tags":
             return (" ".join(record.words) for record in self.records(split))
         if self.kind in ("text", "labelled", "described"):
@@ -166,9 +160,8 @@ class Dataset:
             return (LabelledText(pair.source, pair.target.strip()) for pair in self.records(split))
         if self.kind == "tags":
             return (LabelledText(" ".join(record.words), record.label) for record in self.records(split))
-        raise InputError(
-            self.name, f"holds {self.kind} data, not labelled texts; give a table with columns text and label"
-        )
+        problem = f"holds {self.kind} data, not labelled texts; give a table with columns text and label"
+        raise InputError(self.name, problem)
 
     @property
     def date_format(self) -> str | None:
@@ -192,10 +185,8 @@ class Dataset:
 
     def _stored_records(self, split: str, bad: BadRecords) -> Iterator[Any]:
         """Yield the records of a split that is a key of `stored`, in the direction of the files."""
-        try:
+        with naming_items(self.stored[split][0]):
             yield from self.reader.read(self.stored[split], bad)
-        except InputError as error:
-            raise name_items(error, self.stored[split][0]) from None
 
     def _read(self, part: str, bad: BadRecords) -> Iterator[Any]:
         return map(self._direct, self._stored_records(part, bad))
@@ -210,12 +201,11 @@ class Dataset:
         return Counter(map(_group, self._read("all", BadRecords(self.bad.skip))))
 
     def _cut_along_time(self, split: str) -> Iterator[Any]:
-        limits = {group: bounds(split, count) for group, count in self._counts.items()}
+        limits = {group: range(*bounds(split, count)) for group, count in self._counts.items()}
         seen: Counter[str] = Counter()
         for record in self._read("all", self.bad):
             group = _group(record)
-            first, after = limits[group]
-            if first <= seen[group] < after:
+            if seen[group] in limits[group]:
                 yield record
             seen[group] += 1
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -109,8 +110,8 @@ def open_dataset(
         if strict and others and name.partition("/")[0] in CORPORA:
             problem = f"is for tables, and the columns of {name} are known; leave it out"
             raise InputError(others[0], problem)
-        sides = given.get("source"), given.get("target")
-        dataset = _open_catalogued(name, reader, *sides, bad, download, progress)
+        require = partial(catalogue.require, fetch_missing=download, progress=progress)
+        dataset = _open_catalogued(name, reader, given, bad, require)
     if date_format is not None:
         dataset.read_dates_as(date_format)
     if layout is not None:
@@ -141,22 +142,16 @@ def list_files(name: str) -> list[Path]:
 
 
 def _open_catalogued(
-    name: str,
-    reader: str | None,
-    source: str | None,
-    target: str | None,
-    bad: BadRecords,
-    download: bool,
-    progress: catalogue.FileProgress | None,
+    name: str, reader: str | None, given: Mapping[str, Any], bad: BadRecords, require: Callable[..., Any]
 ) -> Dataset:
     if name.partition("/")[0] not in CORPORA:
         raise unknown("file or corpus", name, catalogue.names())
     corpus, part = catalogue.find(name)
     name = corpus.get_part_name(part)
-    languages = _direction(name, part.languages, source, target)
+    languages = _direction(name, part.languages, *map(given.get, SIDES))
     named = {split: part.paths(split, *languages) for split in part.splits}
     wanted = itertools.chain.from_iterable(named.values())
-    places = iter(catalogue.require(corpus, wanted, fetch_missing=download, progress=progress))
+    places = iter(require(corpus, wanted))
     files: dict[str, tuple[Place, ...]]
     if part.reader == "embedded":
         built: Reader | MemoryReader = MemoryReader(part.kind)
@@ -188,29 +183,22 @@ def _direction(name: str, known: tuple[str, ...], source: str | None, target: st
     """
     for language in (source, target):
         if language is not None and not known:
-            raise InputError(
-                name, f"does not hold pairs, so it has no language {language!r}; give other data"
-            )
+            problem = f"does not hold pairs, so it has no language {language!r}; give other data"
+            raise InputError(name, problem)
         if language is not None and language not in known:
             raise InputError(name, str(unknown("language", language, known)))
     if source is not None and source == target:
-        raise InputError(
-            "source and target", f"are both {source!r}; choose two languages of {', '.join(known)}"
-        )
+        problem = f"are both {source!r}; choose two languages of {', '.join(known)}"
+        raise InputError("source and target", problem)
     first = source or next((language for language in known if language != target), None)
     second = target or next((language for language in known if language != first), None)
     return (first, second) if first is not None and second is not None else ()
 
 
 def _open_path(
-    name: str,
-    reader: str | None,
-    kind: str | None,
-    given: Mapping[str, Any],
-    bad: BadRecords,
-    strict: bool,
+    name: str, reader: str | None, kind: str | None, given: Mapping[str, Any], bad: BadRecords, strict: bool
 ) -> Dataset:
-    paths, sides = list_files(name), (given.get("source"), given.get("target"))
+    paths, sides = list_files(name), tuple(map(given.get, SIDES))
     if absent := [path for path in paths if not path_exists(file_of(path))]:
         hint = nearest_file(absent[0]) or " give a file, a folder, or a name from `throughtime data list`"
         raise InputError(str(absent[0]), f"does not exist;{hint}")
@@ -247,16 +235,16 @@ def _open_path(
 def _choose(built: TableReader, file: Place, strict: bool) -> tuple[Any, dict[str, str]]:
     """Return the reader of a table, and the names of its columns; conditions may be labels."""
     try:
-        choice = built.choose(file)
+        table, choice = built.open(file)
     except InputError:
         if strict or not any(built.columns.values()):
             raise
         built = type(built)()
-        choice = built.choose(file)
-    if built.kind == "described" and not built.holds_vectors(file, choice):
-        condition, text = choice.names.values() if choice.names else choice.places
-        return build_reader("labelled", {"text": text, "label": condition}), choice.names
-    return built, choice.names
+        table, choice = built.open(file)
+    if built.kind != "described" or any(isinstance(row[choice.places[0]], list) for row in table.sample[1:2]):
+        return built, choice.names
+    condition, text = choice.names.values() if choice.names else choice.places
+    return build_reader("labelled", {"text": text, "label": condition}), choice.names
 
 
 def _order_by_direction(paths: list[Path], source: str | None, target: str | None) -> list[Path]:
@@ -278,8 +266,7 @@ def _folder_files(folder: Path, source: str | None, target: str | None) -> dict[
     chosen = {}
     for split, files in splits.items():
         if pair and not set(pair) <= set(files):
-            raise InputError(
-                str(folder), f"lacks a {split} file in {' or '.join(sorted(set(pair) - set(files)))}"
-            )
+            problem = f"lacks a {split} file in {' or '.join(sorted(set(pair) - set(files)))}"
+            raise InputError(str(folder), problem)
         chosen[split] = tuple(files[language] for language in pair) if pair else tuple(files.values())
     return chosen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from throughtime.data.readers.panel import Roles
+from throughtime.data.readers.panel import Roles, choose_series
 from throughtime.data.readers.series import SeriesTable
 from throughtime.data.readers.tabular import TableReader
 from throughtime.data.source import BadRecords
@@ -40,7 +40,7 @@ def describe_data(dataset: Dataset, roles: Roles | None = None) -> str:
     )
     columns = [f"column {column}" for column in dataset.columns.values()]
     if not columns and isinstance(dataset.reader, TableReader):
-        columns = [f"column {place}" for place in dataset.reader.choose(dataset.tables[0]).places]
+        columns = [f"column {place}" for place in dataset.reader.open(dataset.tables[0])[1].places]
     languages = " -> ".join(dataset.languages)
     read = " -> ".join(columns[:2]) + "".join(f", {column}" for column in columns[2:])
     if languages and [*dataset.columns.values()] != [*dataset.languages]:
@@ -51,15 +51,10 @@ def describe_data(dataset: Dataset, roles: Roles | None = None) -> str:
 def _describe_series(dataset: Dataset, roles: Roles) -> str:
     if not isinstance(dataset.reader, SeriesTable):
         return "one series"
+    roles = roles._replace(target=roles.target or dataset.reader.values)
     rows, names = 0, set[str]()
     for table in dataset.tables:
-        target = roles.target or dataset.reader.values
-        chosen = target and (*target, *roles.known, *roles.past)
-        layout = dataset.reader.with_values(chosen).layout(table)
-        free = tuple(one for one in layout.columns if one not in (*roles.known, *roles.past))
-        target = target or (("y",) if "y" in free else free)
-        reader = dataset.reader.with_values(target if layout.header else (), layout.identifier_name)
-        reader.missing = True
+        reader, layout, target, _ = choose_series(table, roles, dataset.reader)
         for _, row in reader.any_rows(table, _quiet(dataset)):
             rows += 1
             names.add(row.unique_id)

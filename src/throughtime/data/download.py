@@ -9,6 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +63,12 @@ def download(
         if path.exists() and (sha256 is None or sha256_of(path) == sha256):
             return path  # another process fetched it while this one waited
         resumed = part.stat().st_size > 0
-        _fetch(address, part, limit, progress, timeout, attempts, pause)
+        fetch_rest = partial(_fetch_rest, address, part, limit, progress, timeout)
+        _fetch(address, part, fetch_rest, attempts, pause)
         if sha256 is not None and sha256_of(part) != sha256 and resumed:
             # The kept bytes may belong to another version than the rest: start again.
             part.write_bytes(b"")
-            _fetch(address, part, limit, progress, timeout, attempts, pause)
+            _fetch(address, part, fetch_rest, attempts, pause)
         if sha256 is not None and (actual := sha256_of(part)) != sha256:
             part.unlink()
             raise ChecksumError(wrong_sum(address, actual, sha256))
@@ -74,34 +76,23 @@ def download(
     return path
 
 
-def _fetch(
-    address: str,
-    part: Path,
-    limit: int,
-    progress: Progress | None,
-    timeout: float,
-    attempts: int,
-    pause: float,
-) -> None:
+def _fetch(address: str, part: Path, fetch_rest: Callable[[], None], attempts: int, pause: float) -> None:
     """Complete `part`, with several attempts if the connection breaks."""
     for attempt in range(1, attempts + 1):
         try:
-            _fetch_rest(address, part, limit, progress, timeout)
+            fetch_rest()
             return
         except urllib.error.HTTPError as error:
+            reason = f"the server answered {error.code} {error.reason}"
             with error:
                 if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
                     part.write_bytes(b"")  # it is longer than the server's file: another version
                 elif error.code < http.HTTPStatus.INTERNAL_SERVER_ERROR:
-                    raise ThroughtimeError(
-                        f"{address}: the server answered {error.code} {error.reason}"
-                    ) from error
-            reason = f"the server answered {error.code} {error.reason}"
+                    raise ThroughtimeError(f"{address}: {reason}") from error
         except urllib.error.URLError as error:
-            problem = f"{address}: cannot be reached ({error.reason}); check that this machine is online"
+            reason = f"{address}: cannot be reached ({error.reason}); check that this machine is online"
             if attempt == attempts or isinstance(error.reason, socket.gaierror | ConnectionRefusedError):
-                raise UnreachableError(problem) from error
-            reason = problem
+                raise UnreachableError(reason) from error
         except (http.client.HTTPException, OSError) as error:
             reason = f"broke off ({str(error) or type(error).__name__}); run again to continue from there"
         if attempt == attempts:

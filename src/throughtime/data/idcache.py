@@ -83,9 +83,8 @@ def token_ids(
             raise
     built = _open(folder)
     if built is None:
-        raise InputError(
-            str(folder), "was changed by another program while it was written; run the command again"
-        )
+        problem = "was changed by another program while it was written; run the command again"
+        raise InputError(str(folder), problem)
     return built
 
 

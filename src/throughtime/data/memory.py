@@ -14,9 +14,8 @@ from throughtime.data.readers import build_reader
 from throughtime.data.readers.columns import Column, choose_columns, kind_of, languages_of
 from throughtime.data.readers.formats import DataTable, format_cells
 from throughtime.data.readers.guessing import guess_kind
-from throughtime.data.readers.items import FORMS, Records, is_number, list_values, shorten_repr
-from throughtime.data.records import DescribedText, Flashcard, Kind, LabelledText, Line, Pair, TaggedSentence
-from throughtime.data.source import BadRecords, MemoryFile, name_items
+from throughtime.data.readers.items import FORMS, RECORDS, Records, is_number, list_values, shorten_repr
+from throughtime.data.source import BadRecords, MemoryFile, naming_items
 from throughtime.data.splits import ALIASES, SPLITS
 from throughtime.errors import InputError
 
@@ -24,14 +23,6 @@ MEMORY = "<memory"
 """The start of the names of data that were given as Python objects."""
 _EXPECTED = "give a name, a path, a list of records, a DataFrame, or a dict of splits"
 KINDS = ("text", "pairs", "labelled", "described", "tags", "series")
-RECORDS: dict[type, Kind] = {
-    Line: "text",
-    Pair: "pairs",
-    LabelledText: "labelled",
-    DescribedText: "described",
-    TaggedSentence: "tags",
-    Flashcard: "cards",
-}
 
 
 class MemoryReader:
@@ -65,39 +56,34 @@ def open_objects(
         given = {ALIASES[str(name).lower()]: part for name, part in data.items()}
         parts = {split: given[split] for split in SPLITS if split in given}
     files: dict[str, tuple[MemoryFile, ...]] = {}
-    read_as, kinds, names = kind, list[str](), dict[str, str]()
+    read_as, record_kind, names = kind, "", dict[str, str]()
     for split, part in parts.items():
         where = "data" if split == "all" else f"data[{split!r}]"
-        read_as, kind_of_part, names_of_part, file = _read(part, where, read_as, columns)
-        files[split], names = (file,), names or names_of_part
-        kinds.append(kind_of_part)
-        if kind_of_part != kinds[0]:
-            raise InputError(
-                where, f"holds {kind_of_part} data, but the split before it holds {kinds[0]} data"
-            )
-    sides = [columns.get(side) for side in SIDES]
-    unused = [role for role, column in columns.items() if column is not None and role not in names]
-    if strict and kinds[0] != "series" and not names and not (kinds[0] == "pairs" and {*unused} <= {*SIDES}):
-        for role in unused:
-            raise InputError(role, f"is {columns[role]!r}, but data have no named columns; leave it out")
-    digest = hashlib.sha256(kinds[0].encode())
+        read_as, part_kind, part_names, file = _read(part, where, read_as, columns)
+        record_kind = record_kind or part_kind
+        if part_kind != record_kind:
+            problem = f"holds {part_kind} data, but the split before it holds {record_kind} data"
+            raise InputError(where, problem)
+        files[split], names = (file,), names or part_names
+    series, pairs = record_kind == "series", record_kind == "pairs"
+    unused = [
+        role for role, column in columns.items() if column is not None and not (pairs and role in SIDES)
+    ]
+    if strict and unused and not (series or names):
+        problem = f"is {columns[unused[0]]!r}, but data have no named columns; leave it out"
+        raise InputError(unused[0], problem)
+    digest = hashlib.sha256(record_kind.encode())
     for split, (file,) in files.items():
         digest.update(split.encode())
         for item in file.items:
             # As a plain tuple: the same data keep their name when a class of records is renamed.
             plain = repr(tuple(item) if isinstance(item, tuple) else item)
             digest.update(plain.encode("utf-8", "backslashreplace"))
-    series = kinds[0] == "series"
-    dataset = Dataset(
-        f"{MEMORY} {digest.hexdigest()[:8]}>",
-        build_reader("series", {"identifier": columns.get("id"), "time": columns.get("time")})
-        if series
-        else MemoryReader(kinds[0]),
-        files,
-        languages=languages_of(names, *sides) if kinds[0] == "pairs" else (),
-        columns=names,
-        bad=bad,
-    )
+    options = {"identifier": columns.get("id"), "time": columns.get("time")}
+    reader = build_reader("series", options) if series else MemoryReader(record_kind)
+    languages = languages_of(names, *map(columns.get, SIDES)) if pairs else ()
+    name = f"{MEMORY} {digest.hexdigest()[:8]}>"
+    dataset = Dataset(name, reader, files, languages=languages, columns=names, bad=bad)
     if not series and not bad.skip:
         deque(dataset.records(), maxlen=0)
     return dataset
@@ -108,10 +94,10 @@ def _read(
 ) -> tuple[str, str, dict[str, str], MemoryFile]:
     """Return the kind that was read, the kind of the records, the chosen columns by role, and the data."""
     if isinstance(data, str | os.PathLike):
-        raise InputError(
-            where,
-            f"is {str(data)!r}, expected records; for files, give a folder of train, valid and test files",
+        problem = (
+            f"is {str(data)!r}, expected records; for files, give a folder of train, valid and test files"
         )
+        raise InputError(where, problem)
     names: dict[str, str] = {}
     rows = _table_rows(data, where)
     if rows is not None:
@@ -120,10 +106,8 @@ def _read(
         if kind == "series":
             dated = any(isinstance(cell, datetime.date) for row in rows[1:2] for cell in row)
             return kind, kind, names, MemoryFile([rows[0], *format_cells(rows[1:])], where, dated)
-        try:
+        with naming_items(file):
             choice = choose_columns(DataTable(file), kind, given)
-        except InputError as error:
-            raise name_items(error, file) from None
         names = choice.names
         items = [tuple(row[place] for place in choice.places) for row in rows[1:]]
         items = [item[0] for item in items] if kind == "text" else items
@@ -162,7 +146,7 @@ def _records(items: Sequence[Any], where: str, kind: str) -> list[Any]:
     rules, records = Records(kind), list[Any]()
     for number, item in enumerate(items, start=1):
         try:
-            records.append(rules.check(item, item) if type(item) in RECORDS else rules.convert(item))
+            records.append(rules.convert(item))
         except ValueError as fault:
             records.append(InputError(f"{where}, item {number}", str(fault)))
     return records
@@ -182,15 +166,13 @@ def _table_rows(data: Any, where: str) -> list[list[Any]] | None:
         names = [str(name) for name in data[0]]
         for number, item in enumerate(data, start=1):
             if not isinstance(item, Mapping) or not set(item) <= set(names):
-                raise InputError(
-                    f"{where}, item {number}", f"is not a dict with the fields {', '.join(names)}"
-                )
+                problem = f"is not a dict with the fields {', '.join(names)}"
+                raise InputError(f"{where}, item {number}", problem)
         columns = {name: [item.get(name) for item in data] for name in names}
     else:
         return None
     lengths = {len(values) if isinstance(values, list) else -1 for values in columns.values()}
     if len(lengths) != 1 or -1 in lengths:
-        raise InputError(
-            where, f"has columns of different lengths, or values that are not columns; {_EXPECTED}"
-        )
+        problem = f"has columns of different lengths, or values that are not columns; {_EXPECTED}"
+        raise InputError(where, problem)
     return [list(columns), *(list(row) for row in zip(*columns.values(), strict=True))]

@@ -221,10 +221,8 @@ class Panel:
     def after(self, series: Series, h: int) -> Times:
         """Return the `h` times that follow the last row of a series."""
         if self.frequency is None and series.ds.dtype.kind == "M":
-            raise InputError(
-                f"series {series.unique_id!r}",
-                "has one date, which does not determine a step; give two rows or more",
-            )
+            problem = "has one date, which does not determine a step; give two rows or more"
+            raise InputError(f"series {series.unique_id!r}", problem)
         return (self.frequency or Frequency(1, "position")).after(series.ds[-1], h)
 
     def series_by_name(self) -> dict[str, Series]:
@@ -267,16 +265,13 @@ def _check_grid(series: Series, places: Values, grid: Frequency) -> None:
     off = np.flatnonzero(np.abs(places - places.round()) > 1e-6)
     if len(off):
         time = format_times(series.ds)[int(off[0])]
-        raise InputError(
-            f"series {series.unique_id!r}",
-            f"has the time {time}, which does not fit its step of one {grid}; resample it to a regular step",
-        )
-    if len(places) and places[-1] > MOST_GAPS * len(places):
-        raise InputError(
-            f"series {series.unique_id!r}",
-            f"has only {len(places):,} rows for {int(places[-1]) + 1:,} steps of one {grid}; look for a "
-            "wrong date or time",
-        )
+        problem = f"the time {time}, which does not fit its step of one {grid}; resample it to a regular step"
+    elif len(places) and places[-1] > MOST_GAPS * len(places):
+        problem = f"only {len(places):,} rows for {int(places[-1]) + 1:,} steps of one {grid}; look for a "
+        problem += "wrong date or time"
+    else:
+        return
+    raise InputError(f"series {series.unique_id!r}", f"has {problem}")
 
 
 def _spread(series: Series, rows: NDArray[np.int64], grid: Frequency) -> Series:
@@ -295,11 +290,6 @@ def _gaps(series: Series, rows: NDArray[np.int64], grid: Frequency) -> str:
     steps = np.diff(rows)
     first = int(np.flatnonzero(steps > 1)[0])
     gaps, lacking = int((steps > 1).sum()), int((steps - 1).sum())
-    count, missing = (
-        format_count(gaps, "gap"),
-        f"{format_count(lacking, 'row')} {'is' if lacking == 1 else 'are'}",
-    )
-    after = format_times(series.ds)[first]
-    return (
-        f"{series.unique_id} has {count}, the first after {after}: {missing} missing at a step of one {grid}."
-    )
+    where = f"{format_count(gaps, 'gap')}, the first after {format_times(series.ds)[first]}"
+    missing = f"{format_count(lacking, 'row')} {'is' if lacking == 1 else 'are'} missing"
+    return f"{series.unique_id} has {where}: {missing} at a step of one {grid}."

@@ -130,7 +130,7 @@ def hash_rows(name: str, times: NDArray[Any], values: NDArray[np.float64]) -> Ha
     """Return the hash of each row of a series, by the name of the series, the time and the value."""
     hashes = np.frombuffer(_digest(normalise_record(name)), dtype=np.uint64)
     numbers = (values.astype(np.float32) + np.float32(0)).view(np.uint32)  # -0 is 0
-    return _mix(_mix(hashes + times.astype(np.int64).view(np.uint64)) ^ numbers)
+    return mix(mix(hashes + times.astype(np.int64).view(np.uint64)) ^ numbers)
 
 
 def hash_panel(panel: Panel) -> list[Hashes]:
@@ -175,11 +175,11 @@ def _find_places(hashes: Hashes, bits: NDArray[np.uint8]) -> Iterator[NDArray[np
     """Yield the places of the bits of each record, one of the `HASHES` at a time."""
     for number in range(1, HASHES + 1):
         step = np.uint64(number * _ODD[0] % 2**64)
-        yield (_mix(hashes + step) % np.uint64(8 * len(bits))).astype(np.int64)
+        yield (mix(hashes + step) % np.uint64(8 * len(bits))).astype(np.int64)
 
 
-def _mix(numbers: Hashes) -> Hashes:
-    """Return random numbers, each determined by the number in its place: splitmix64."""
+def mix(numbers: Hashes) -> Hashes:
+    """Return random numbers, each determined by the number in its place, with SplitMix64."""
     for shift, factor in zip((30, 27), _ODD[1:], strict=True):
         numbers = (numbers ^ (numbers >> np.uint64(shift))) * np.uint64(factor)
     return numbers ^ (numbers >> np.uint64(31))

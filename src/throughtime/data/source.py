@@ -32,15 +32,8 @@ _LINE = re.compile(rb"([^\r\n]*)(?:\r\n?|\n)")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 _LATE_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
 _NOT_WINDOWS = frozenset(b"\x81\x8d\x8f\x90\x9d")
-_DAMAGE = (
-    EOFError,
-    OverflowError,
-    gzip.BadGzipFile,
-    lzma.LZMAError,
-    struct.error,
-    zlib.error,
-    zipfile.BadZipFile,
-)
+_PACKING_ERRORS = (gzip.BadGzipFile, lzma.LZMAError, zipfile.BadZipFile, zlib.error)
+_DAMAGE = (*_PACKING_ERRORS, EOFError, OverflowError, struct.error)
 
 
 @dataclass(frozen=True)
@@ -60,14 +53,18 @@ Place = Path | MemoryFile
 """What a reader reads."""
 
 
-def name_items(error: InputError, file: Place) -> InputError:
-    """Return the error of a row; if the row came from Python objects, it names the item, not the line."""
-    if not isinstance(file, MemoryFile) or error.where != file.name or error.line is None:
-        return error
-    item = file.name if error.line == 1 else f"{file.name}, item {error.line - 1}"
-    named = InputError(item, error.problem)
-    named.skippable = error.skippable
-    return named
+@contextlib.contextmanager
+def naming_items(file: Place) -> Iterator[None]:
+    """Make errors of rows that come from Python objects name the item, not the line."""
+    try:
+        yield
+    except InputError as error:
+        if not isinstance(file, MemoryFile) or error.where != file.name or error.line is None:
+            raise
+        item = file.name if error.line == 1 else f"{file.name}, item {error.line - 1}"
+        named = InputError(item, error.problem)
+        named.skippable = error.skippable
+        raise named from None
 
 
 class BadRecords:

@@ -108,7 +108,6 @@ def folder_splits(folder: Path) -> dict[str, dict[str, Path]]:
             )
         files[language] = path
     if not splits:
-        raise InputError(
-            str(folder), "holds no files named train, valid or test (such as train.tsv); name a file"
-        )
+        problem = "holds no files named train, valid or test (such as train.tsv); name a file"
+        raise InputError(str(folder), problem)
     return {split: splits[split] for split in SPLITS if split in splits}

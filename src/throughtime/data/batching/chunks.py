@@ -93,16 +93,15 @@ class BatchChunk:
         for begin, end, value in zip(self._begin[name].tolist(), ends.tolist(), values, strict=True):
             self.words[begin:end] = value
 
-    def write(self, name: str, values: NDArray[Any], columns: BatchColumns) -> None:
-        """Write one number of each column into a tensor [columns], or [1, columns]."""
-        self.words[self._begin[name][columns.batch] + columns.place] = values
+    def write(self, columns: BatchColumns, **tensors: NDArray[Any]) -> None:
+        """Write one number of each column into tensors [columns], or [1, columns]."""
+        for name, values in tensors.items():
+            self.words[self._begin[name][columns.batch] + columns.place] = values
 
-    def write_steps(
-        self, names: Sequence[str], values: Sequence[Numbers], columns: BatchColumns, at: Positions
-    ) -> None:
+    def write_steps(self, columns: BatchColumns, at: Positions, **tensors: Numbers) -> None:
         """Write the numbers of all positions of each column into tensors [steps, columns]."""
-        for name, own in zip(names, values, strict=True):
-            self.words[self.locate(name, columns, at)] = own
+        for name, values in tensors.items():
+            self.words[self.locate(name, columns, at)] = values
 
     def locate(self, name: str, columns: BatchColumns, at: Positions) -> Numbers:
         """Return the places among the `words` of all positions of each column of tensors [steps, columns]."""

@@ -160,15 +160,13 @@ class PairBatches(BucketedBatches[PairBatch]):
         at = Positions.number(lengths[1])
         labels = take(self._targets, pairs, at)
         inputs = np.where(at.step == 0, self._bos_id, np.roll(labels, 1))
-        chunk.write_steps(["inputs", "labels"], [inputs, labels], columns, at)
-        chunk.write("source_lengths", lengths[0], columns)
-        chunk.write("target_lengths", lengths[1], columns)
-        chunk.write("indices", pairs, columns)
+        chunk.write_steps(columns, at, inputs=inputs, labels=labels)
+        chunk.write(columns, source_lengths=lengths[0], target_lengths=lengths[1], indices=pairs)
         return chunk.finish(np.add.reduceat(lengths[1], find_starts(counts)))
 
     def _write_sources(self, chunk: BatchChunk, pairs: NDArray[np.int64], columns: BatchColumns) -> None:
         at = Positions.number(self._sources.select_lengths(pairs))
-        chunk.write_steps(["source"], [take(self._sources, pairs, at)], columns, at)
+        chunk.write_steps(columns, at, source=take(self._sources, pairs, at))
 
     def _shift(self, labels: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return what the decoder reads; with numpy, as torch takes longer for small arrays."""
@@ -237,4 +235,4 @@ class ConditionedBatches(PairBatches):
         return super()._pack_chunk(plan, indices, shapes, pin)
 
     def _write_sources(self, chunk: BatchChunk, pairs: NDArray[np.int64], columns: BatchColumns) -> None:
-        chunk.write("source", self._conditions.numpy()[pairs], columns)
+        chunk.write(columns, source=self._conditions.numpy()[pairs])

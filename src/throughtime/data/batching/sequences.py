@@ -24,6 +24,7 @@ from throughtime.data.batching.chunks import (
     take,
 )
 from throughtime.data.batching.shapes import PaddedShapes
+from throughtime.data.seen import mix
 from throughtime.errors import InputError, check_number
 
 IGNORED = -100
@@ -92,13 +93,10 @@ class LabelledBatches(BucketedBatches[LabelledBatch]):
         rows, counts = select_rows(plan, indices)
         lengths = self._rows.select_lengths(rows)
         columns, at = BatchColumns.number(counts), Positions.number(lengths)
-        chunk = BatchChunk(
-            LabelledBatch, {"steps": find_longest(lengths, counts), "rows": counts}, shapes, pin
-        )
-        chunk.write_steps(["ids"], [take(self._rows, rows, at)], columns, at)
-        chunk.write("lengths", lengths, columns)
-        chunk.write("labels", self._labels[rows], columns)
-        chunk.write("indices", rows, columns)
+        sizes = {"steps": find_longest(lengths, counts), "rows": counts}
+        chunk = BatchChunk(LabelledBatch, sizes, shapes, pin)
+        chunk.write_steps(columns, at, ids=take(self._rows, rows, at))
+        chunk.write(columns, lengths=lengths, labels=self._labels[rows], indices=rows)
         return chunk.finish(counts)
 
 
@@ -202,16 +200,16 @@ class MaskedBatches(BucketedBatches[MaskedBatch]):
         chunk = BatchChunk(MaskedBatch, sizes, shapes, pin)
         located = chunk.locate("ids", columns, at)
         chunk.words[located] = take(self._rows, rows, at)
-        chunk.write("lengths", lengths, columns)
+        chunk.write(columns, lengths=lengths)
         # In each batch by step and then by row, as they are located.
         asked = masked = np.sort(located[hidden])
         if self._ask_all:
             asked = np.sort(located)
-        chunk.write("labels", chunk.words[asked], BatchColumns.number(targets))
+        chunk.write(BatchColumns.number(targets), labels=chunk.words[asked])
         for name, one, number in (("places", masked, masks), ("asked", asked, targets)):
             numbers = one - np.repeat(chunk.find_begin("ids"), number)
             chunk.fill(name, numbers[find_starts(number)].tolist())
-            chunk.write(name, numbers, BatchColumns.number(number))
+            chunk.write(BatchColumns.number(number), **{name: numbers})
         return chunk.finish(targets)
 
     def _draw(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -234,10 +232,7 @@ def hash_to_unit(seed: int, epoch: int, numbers: NDArray[np.int64]) -> NDArray[n
     >>> hash_to_unit(0, 0, np.array([7, 8]))
     array([0.80688285, 0.93199289])
     """
-    bits = _hash_key(seed, epoch) + (numbers + 1).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
-    bits ^= bits >> np.uint64(31)
+    bits = mix(_hash_key(seed, epoch) + (numbers + 1).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
     return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 

@@ -145,14 +145,12 @@ class TaggedBatches(BucketedBatches[TaggedBatch]):
         sizes = {"words": longest, "rows": counts, "forms": of_batch, "readers": none, "read": none}
         sizes |= {"placed": none, "characters": find_longest(characters, of_batch)}
         chunk = BatchChunk(TaggedBatch, sizes, shapes, pin)
-        values = [take(own.words, rows, at), take(own.tags, rows, at), spelled]
-        chunk.write_steps(["words", "tags", "spelled"], values, columns, at)
+        texts = {"words": take(own.words, rows, at), "tags": take(own.tags, rows, at)}
+        chunk.write_steps(columns, at, **texts, spelled=spelled)
         letters, spelling = Positions.number(characters), BatchColumns.number(of_batch)
-        chunk.write_steps(["characters"], [take(own.spellings, form, letters)], spelling, letters)
-        chunk.write("character_lengths", characters, spelling)
-        chunk.write("lengths", lengths, columns)
-        chunk.write("labels", own.labels[rows], columns)
-        chunk.write("indices", rows, columns)
+        chunk.write_steps(spelling, letters, characters=take(own.spellings, form, letters))
+        chunk.write(spelling, character_lengths=characters)
+        chunk.write(columns, lengths=lengths, labels=own.labels[rows], indices=rows)
         return chunk.finish(words)
 
 

@@ -73,7 +73,17 @@ def build_reader(name: str, options: Mapping[str, object] | None = None) -> Read
     >>> build_reader("columns", {"word": "1", "tag": "0"}).word
     1
     """
-    return _read_options(name, READERS[name], options or {})
+    build: Callable[..., Reader] = READERS[name]
+    where, known, values = f"the reader {name}", takes(build), {}
+    hints = typing.get_type_hints(build.__init__) if known else {}
+    for option, value in (options or {}).items():
+        if not known:
+            raise InputError(where, f"has no options; leave out {option!r}")
+        if option not in known:
+            raise unknown(f"option of {where}", option, known)
+        hint = hints.get(option, hints.get("columns"))  # the columns of a table share one
+        values[option] = _convert(value, hint, where, option)
+    return build(**values)
 
 
 def reader_for(paths: Sequence[Path | str], kind: str | None = None) -> Reader:
@@ -87,26 +97,9 @@ def reader_for(paths: Sequence[Path | str], kind: str | None = None) -> Reader:
     return build_reader(guess_reader(paths, kind))
 
 
-def takes(reader: Reader | type[Reader]) -> frozenset[str]:
+def takes(reader: Callable[..., Reader]) -> tuple[str, ...]:
     """Return the names of the options that a reader takes."""
-    kind = reader if isinstance(reader, type) else type(reader)
-    return frozenset(inspect.signature(kind).parameters)
-
-
-def _read_options(reader_name: str, reader: type[Reader], options: Mapping[str, object]) -> Reader:
-    """Build a reader with these options; an unknown option raises an error."""
-    known = inspect.signature(reader).parameters
-    hints = typing.get_type_hints(reader.__init__) if known else {}
-    values = {}
-    for name, value in options.items():
-        if name not in known:
-            if not known:
-                raise InputError(f"the reader {reader_name}", f"has no options; leave out {name!r}")
-            raise unknown(f"option of the reader {reader_name}", name, known)
-        hint = hints.get(name, hints.get("columns"))  # the columns of a table share one
-        values[name] = _convert(value, hint, f"the reader {reader_name}", name)
-    build: Callable[..., Reader] = reader
-    return build(**values)
+    return tuple(inspect.signature(reader).parameters)
 
 
 def _convert(value: object, hint: Any, where: str, name: str) -> object:

@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 from throughtime.data.readers.formats import DataTable
 from throughtime.data.readers.layout import like_number
-from throughtime.data.readers.tables import LABELS, PAIRS, TEXTS, place, shown_names
+from throughtime.data.readers.tables import LABELS, PAIRS, TEXTS, shown_names
 from throughtime.errors import InputError, unknown
 from throughtime.text.languages import find_language
 
@@ -78,11 +78,11 @@ def choose_columns(
     `header` says whether the first row holds names; None: decide by the names and the other rows.
     """
     chosen = {role: _column(value, table.first) for role, value in given.items() if value is not None}
-    if header is None and not table.has_names:
+    header = True if table.has_names else header
+    if header is None:
         header = has_header(table, kind, chosen)
         if header is None and chosen and all(isinstance(column, int) for column in chosen.values()):
             header = False
-    header = True if table.has_names else header
     roles = ROLES[kind]
     if header is not True:
         chosen = _drop_languages(table, chosen)
@@ -128,13 +128,10 @@ def has_header(table: DataTable, kind: str | None, given: Mapping[str, Column] =
         return True
     if len(first) > 1 and all(map(is_language, first)):
         return True
-    columns = [[str(row[each]).strip() for row in rows] for each in range(len(first))]
-    if not rows or any(cell and cell in column for cell, column in zip(first, columns, strict=True)):
+    columns = [(cell, [str(row[each]).strip() for row in rows]) for each, cell in enumerate(first) if cell]
+    if not rows or any(cell in column for cell, column in columns):
         return False
-    if any(
-        cell and not like_number(cell) and all(map(like_number, column))
-        for cell, column in zip(first, columns, strict=True)
-    ):
+    if any(not like_number(cell) and all(map(like_number, column)) for cell, column in columns):
         return True
     if not _like_names(first) or sum(map(_like_names, rows)) > MAX_LIKE_NAMES * len(rows):
         return False
@@ -143,9 +140,7 @@ def has_header(table: DataTable, kind: str | None, given: Mapping[str, Column] =
 
 def kind_of(given: Mapping[str, Any]) -> str | None:
     """Return the kind of data that the given roles of columns suggest, or None if none is given."""
-    roles = {
-        role for role, column in given.items() if column is not None
-    } & ColumnRoles.__annotations__.keys()
+    roles = {role for role in ColumnRoles.__annotations__ if given.get(role) is not None}
     if not roles:
         return None
     kind = next((kind for kind, known in ROLES.items() if roles <= {*known, *OPTIONAL.get(kind, ())}), None)
@@ -172,7 +167,10 @@ def _place(table: DataTable, kind: str, role: str, column: Column, header: bool 
     if isinstance(column, int):
         if table.format == ".tsv" and not header and column >= 0:
             return column  # rows may be shorter: each is checked
-        return place(table.path, table.first, column)
+        if 0 <= column < len(table.first):
+            return column
+        problem = f"has {len(table.first)} columns, counted from 0, so there is no column {column}"
+        raise InputError(str(table.path), problem, line=1)
     if column in table.first:
         if table.first.count(column) > 1:
             raise InputError(str(table.path), f"names the column {column!r} twice; rename one", line=1)
@@ -253,15 +251,12 @@ def _unclear(
     guesses = dict(zip(missing, text if len(text) >= len(missing) else others, strict=False))
     order = {role: {**places, **guesses}[role] for role in roles if role in places or role in guesses}
     choices: dict[str, Any] = order if header is False else {r: table.first[p] for r, p in order.items()}
-    shown, what = shown_names(table.first), " and which the ".join(missing)
-    problem = f"has the columns {shown}, and it is not clear which holds the {what}; choose with "
-    problem += " and ".join(roles)
+    shown, what = shown_names(table.first), f"which holds the {' and which the '.join(missing)}"
+    problem = f"has the columns {shown}, and it is not clear {what}; choose with {' and '.join(roles)}"
     if header is None and len(table.first) == len(roles):
         numbers = " and ".join(f"{role}={each}" for each, role in enumerate(roles))
-        problem = (
-            f"begins with {shown}, and it is not clear whether these are names of columns; choose them by "
-        )
-        problem += f"number if they are not, as in {numbers}, or else by name"
+        problem = f"begins with {shown}, and it is not clear whether these are names of columns; choose them "
+        problem += f"by number if they are not, as in {numbers}, or else by name"
     return _question(table, problem, choices)
 
 

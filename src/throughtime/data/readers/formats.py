@@ -45,16 +45,9 @@ def json_rows(path: Path) -> Iterator[NumberedRow]:
     names: list[str] = []
     waiting: list[NumberedRow] = []
     for number, line in lines_or_errors(path):
-        fields: dict[str, Any] | InputError
-        if isinstance(line, InputError):
-            fields = line
-        elif not line.strip():
+        if isinstance(line, str) and not line.strip():
             continue
-        else:
-            try:
-                fields = _json_object(line)
-            except ValueError as fault:
-                fields = InputError(str(path), str(fault), line=number)
+        fields = line if isinstance(line, InputError) else _json_object(path, number, line)
         if isinstance(fields, dict) and not names:
             names = list(fields)
             yield 1, [*names]
@@ -68,25 +61,28 @@ def json_rows(path: Path) -> Iterator[NumberedRow]:
 
 
 def _values(fields: dict[str, Any], names: list[str]) -> list[Any]:
-    lacking = [name for name in names if name not in fields]
-    shown = shown_names(fields) if lacking else ""
-    faults = {name: ValueError(f"has no field {name!r}, its fields are {shown}") for name in lacking}
-    return [fields.get(name, faults.get(name)) for name in names]
+    def describe(name: str) -> ValueError:
+        return ValueError(f"has no field {name!r}, its fields are {shown_names(fields)}")
+
+    return [fields[name] if name in fields else describe(name) for name in names]
 
 
-def _json_object(line: str) -> dict[str, Any]:
+def _json_object(path: Path, number: int, line: str) -> dict[str, Any] | InputError:
+    """Return the fields of a line, or what is wrong with it."""
     try:
         fields = json.loads(line)
     except RecursionError:
-        raise ValueError("is nested too deeply, expected one flat JSON object") from None
+        problem = "is nested too deeply, expected one flat JSON object"
     except json.JSONDecodeError as error:
-        raise ValueError(f"is not JSON: {error.msg} at column {error.colno}") from None
+        problem = f"is not JSON: {error.msg} at column {error.colno}"
     except ValueError as error:
-        raise ValueError(f"is not JSON: {error}") from None
-    if not isinstance(fields, dict):
-        raise ValueError('is not a JSON object, expected one such as {"src": "Go.", "tgt": "Va !"}')
-    translation = fields.get("translation")
-    return translation if isinstance(translation, dict) else fields
+        problem = f"is not JSON: {error}"
+    else:
+        if isinstance(fields, dict):
+            translation = fields.get("translation")
+            return translation if isinstance(translation, dict) else fields
+        problem = 'is not a JSON object, expected one such as {"src": "Go.", "tgt": "Va !"}'
+    return InputError(str(path), problem, line=number)
 
 
 FORMATS: dict[str, Callable[[Path], Iterator[NumberedRow]]] = {
@@ -120,31 +116,19 @@ class DataTable:
 
     @cached_property
     def sample(self) -> list[list[Any]]:
-        """The first rows that can be read, with a limited number of cells; an error if there are none."""
+        """The first rows that can be read, with a limited number of cells."""
         sample: list[list[Any]] = []
-        fault = None
         for _, row in islice(self.rows(), SAMPLE_ROWS):
-            if isinstance(row, InputError):
-                fault = fault or row
-            elif row != [""] or self.has_names:
+            if isinstance(row, list) and (row != [""] or self.has_names):
                 sample.append(row)
-                if len(sample) > 1 and sum(map(len, sample)) > SAMPLE_CELLS:
-                    break
-        if fault is not None and not sample:
-            raise fault
+            if len(sample) > 1 and sum(map(len, sample)) > SAMPLE_CELLS:
+                break
         return sample
 
     @cached_property
     def first(self) -> list[str]:
         """The cells of the first row: perhaps names."""
         return [str(cell).strip() for cell in self.sample[0]] if self.sample else []
-
-    @property
-    def text_rows(self) -> list[list[str]]:
-        """The sample as a CSV file would hold it."""
-        if not self.has_names:
-            return self.sample
-        return [self.first, *format_cells(self.sample[1:])] if self.sample else []
 
 
 def _format(path: Path) -> str:
@@ -181,11 +165,8 @@ def format_cells(rows: Sequence[Sequence[Any]]) -> list[list[str]]:
 
 
 def _format_column(column: Sequence[Any]) -> list[str]:
-    # NaN and NaT differ from themselves.
-    present = [value if isinstance(value, str) or value == value else None for value in column]
-    present = [
-        None if isinstance(value, ValueError) else value for value in present
-    ]  # a field that is missing
+    # NaN and NaT differ from themselves; a field that is missing is an error.
+    present = [None if isinstance(value, ValueError) or value != value else value for value in column]
     times = [value for value in present if isinstance(value, datetime.datetime)]
     if times and all(time.time() == datetime.time() and time.tzinfo is None for time in times):
         present = [value.date() if isinstance(value, datetime.datetime) else value for value in present]

@@ -18,6 +18,8 @@ from throughtime.data.source import MemoryFile
 def guess_kind(table: DataTable) -> str:
     """Return the kind of data that the columns of a table suggest."""
     names = table.first
+    if names == ["y"] and len(table.sample) == 1:
+        return "series"  # whose reader says that it has no rows
     if {"text", "vector"} <= {*names}:
         return "described"
     if {"words", "tags"} <= {*names}:
@@ -75,10 +77,8 @@ def _has_date(header: list[str], cells: list[str], suffix: str, lowered: set[str
     if lowered & TEXTS:
         return False
     usual = header[0].strip().lower() in TIME_NAMES
-    numbers = all(like_number(cell) or cell.lower() in MISSING for cell in cells[1:])
-    if suffix == ".csv" and cells and named_date(cells[0]) and cells[1:] and numbers:
-        return True
-    if usual and cells[1:] and numbers and compact_date(cells[0]):
+    numbers = bool(cells[1:]) and all(like_number(cell) or cell.lower() in MISSING for cell in cells[1:])
+    if numbers and ((suffix == ".csv" and named_date(cells[0])) or (usual and compact_date(cells[0]))):
         return True
     place = unread_dates(header, cells)
     # With tabs, or beside a label, only a usual name or a month in words distinguishes a date from text.

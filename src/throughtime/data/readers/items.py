@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from throughtime.data.records import DescribedText, LabelledText, Line, Pair, TaggedSentence
+from throughtime.data.records import DescribedText, Flashcard, Kind, LabelledText, Line, Pair, TaggedSentence
 from throughtime.text.texts import LARGEST
 
 # An escape can hold what the file itself may not; half a surrogate pair cannot be written again.
@@ -18,6 +18,16 @@ FORMS = {
     "labelled": "(text, label)",
     "described": "(condition, text), where the condition is a label or a list of numbers",
     "tags": "(words, tags), two lists of the same length",
+}
+
+
+RECORDS: dict[type, Kind] = {
+    Line: "text",
+    Pair: "pairs",
+    LabelledText: "labelled",
+    DescribedText: "described",
+    TaggedSentence: "tags",
+    Flashcard: "cards",
 }
 
 
@@ -37,11 +47,7 @@ class Records:
 
     def convert(self, item: Any) -> Any:
         """Return the record of an item; raise a ValueError that says what is wrong with it."""
-        record = READ[self.kind](item)
-        return self.check(record, item)
-
-    def check(self, record: Any, item: Any) -> Any:
-        """Return a record if it has the form of those before it."""
+        record = item if type(item) in RECORDS else READ[self.kind](item)
         if self.first is type(None):
             self.first = type(record)
         if type(record) is not self.first:

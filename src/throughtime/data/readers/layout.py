@@ -126,16 +126,15 @@ class SeriesLayout:
         number = parse_number(text)
         if number is not None and abs(number) <= LARGEST:
             return number
+        where = f"in column {column!r}"
         if not text.strip():
-            problem = f"has no value in column {column!r}; fill the gap or remove the row"
-        elif number is not None and math.isfinite(number):
-            problem = (
-                f"has {number:g} in column {column!r}, beyond {LARGEST:g}; correct it, or use a larger unit"
-            )
-        elif number is not None:
-            problem = f"has {text.strip()} in column {column!r}; fill the gap or remove the row"
+            problem = f"has no value {where}; fill the gap or remove the row"
+        elif number is None:
+            problem = f"has no number {where}: {text[:40]!r}{_hint(text.strip())}"
+        elif math.isfinite(number):
+            problem = f"has {number:g} {where}, beyond {LARGEST:g}; correct it, or use a larger unit"
         else:
-            problem = f"has no number in column {column!r}: {text[:40]!r}{_hint(text.strip())}"
+            problem = f"has {text.strip()} {where}; fill the gap or remove the row"
         raise InputError(str(self.path), problem, line=line)
 
 
@@ -196,17 +195,19 @@ def _owner(
 
     Text that may be a note names the series only if a time recurs, or if it is the same everywhere.
     """
+    named = {*values}  # searched once for each of perhaps many columns
     texts = [
         each
         for each, name in enumerate(names)
         if each not in (clock, chosen)
-        and name not in values
+        and name not in named
         and rows
         and not any(row[each].strip().lower() in MISSING or like_number(row[each]) for row in rows)
     ]
     sure = not values and "y" not in names
     recurs = len({row[clock] for row in rows}) < len(rows)
-    left = [name for each, name in enumerate(names) if each not in (*texts, clock, chosen)]
+    taken = {*texts, clock, chosen}
+    left = [name for each, name in enumerate(names) if each not in taken]
     if not left:
         return chosen  # reading the values raises the error
     if chosen is None and len(texts) == 1 and (sure or recurs or len({row[texts[0]] for row in rows}) == 1):

@@ -125,20 +125,20 @@ def _card(where: str, lines: list[Numbered]) -> Flashcard | InputError:
     for field, (number, line) in zip((*Flashcard._fields, END), lines, strict=False):
         if isinstance(line, InputError):
             return line
-        if field == END:
-            if line != END:
-                problem = f"is one line too many, expected {END!r}, found {line[:40]!r}"
-                return InputError(where, problem, line=number)
-            continue
         name, mark, value = line.partition(": ")
-        if name != field or not mark:
+        problem = ""
+        if field == END:
+            problem = f"is one line too many, expected {END!r}, found {line[:40]!r}" if line != END else ""
+        elif name != field or not mark:
             shown_line = "the end of the record" if line == END else repr(line[:40])
             problem = f"is not the {field} line, expected '{field}: ...', found {shown_line}"
+        elif not value.strip():
+            problem = f"has no text after '{field}:'"
+        if problem:
             return InputError(where, problem, line=number)
-        if not value.strip():
-            return InputError(where, f"has no text after '{field}:'", line=number)
         values.append(value)
-    if len(values) < len(Flashcard._fields):
-        problem = f"ends the file within a record, expected '{Flashcard._fields[len(values)]}: ...' after it"
+    missing = Flashcard._fields[len(values) :]
+    if missing:
+        problem = f"ends the file within a record, expected '{missing[0]}: ...' after it"
         return InputError(where, problem, line=lines[-1][0])
-    return Flashcard(*values)
+    return Flashcard(*values[: len(Flashcard._fields)])

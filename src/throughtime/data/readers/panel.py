@@ -15,7 +15,7 @@ from throughtime.data.panel import YEARS, Panel, Series, Times, make_regular
 from throughtime.data.readers.layout import Row, SeriesLayout
 from throughtime.data.readers.series import SeriesTable
 from throughtime.data.readers.tables import shown_names
-from throughtime.data.source import BadRecords, Place, name_items
+from throughtime.data.source import BadRecords, Place, naming_items
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
@@ -55,10 +55,8 @@ def read_series_panel(dataset: Dataset, roles: Roles = Roles()) -> Panel:  # noq
     dataset.bad = BadRecords(dataset.bad.skip)
     table = dataset.tables[0]
     assert isinstance(dataset.reader, SeriesTable)
-    try:
-        return _panel(table, roles, dataset.bad, dataset.reader, future=False)
-    except InputError as error:
-        raise name_items(error, table) from None
+    with naming_items(table):
+        return _panel(table, roles, dataset.bad, dataset.reader)
 
 
 def read_panel(
@@ -78,10 +76,8 @@ def read_panel(
     (array([ 1., nan,  3.]), array([8., 7., 9.]), ('heat',))
     """
     file = Path(path) if isinstance(path, str) else path
-    try:
-        return _panel(file, roles, bad or BadRecords(), SeriesTable(date_format=date_format), future=False)
-    except InputError as error:
-        raise name_items(error, file) from None
+    with naming_items(file):
+        return _panel(file, roles, bad or BadRecords(), SeriesTable(date_format=date_format))
 
 
 def read_future(path: Place | str, roles: Roles, date_format: str | None = None) -> Panel:
@@ -93,7 +89,10 @@ def read_future(path: Place | str, roles: Roles, date_format: str | None = None)
     return _panel(file, Roles(known=roles.known), BadRecords(), reader, future=True)
 
 
-def _panel(path: Place, roles: Roles, bad: BadRecords, reader: SeriesTable, future: bool) -> Panel:
+def choose_series(
+    path: Place, roles: Roles, reader: SeriesTable, future: bool = False
+) -> tuple[SeriesTable, SeriesLayout, tuple[str, ...], str | None]:
+    """Return a reader of the columns of these roles, the layout, the target, and a note, if any."""
     values = roles.known if future else roles.target and (*roles.target, *roles.known, *roles.past)
     layout = reader.with_values(values).layout(path)
     target, note = ((), None) if future else _targets(layout, roles)
@@ -101,12 +100,17 @@ def _panel(path: Place, roles: Roles, bad: BadRecords, reader: SeriesTable, futu
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InputError("target, known and past", f"name the column {twice!r} twice; give it one role only")
-    table = reader.with_values(names if layout.header else (), layout.identifier_name)
-    table.missing = True
     if not layout.header and (roles.known or roles.past or roles.target):
         raise InputError(str(path), "has no header, so its columns cannot be chosen by name", line=1)
+    chosen = reader.with_values(names if layout.header else (), layout.identifier_name)
+    chosen.missing = True
+    return chosen, layout, target, note
+
+
+def _panel(path: Place, roles: Roles, bad: BadRecords, reader: SeriesTable, future: bool = False) -> Panel:
+    chosen, layout, target, note = choose_series(path, roles, reader, future)
     rows: dict[str, list[Row]] = {}
-    for found_layout, row in table.any_rows(path, bad):
+    for found_layout, row in chosen.any_rows(path, bad):
         layout = found_layout
         rows.setdefault(row.unique_id, []).append(row)
     if not rows:
@@ -132,15 +136,13 @@ def _targets(layout: SeriesLayout, roles: Roles) -> tuple[tuple[str, ...], str |
     if roles.target:
         return roles.target, None
     if not free:
-        raise InputError(
-            str(layout.path), "has no column left to forecast: all others are in known or past", line=1
-        )
+        problem = "has no column left to forecast: all others are in known or past"
+        raise InputError(str(layout.path), problem, line=1)
     if "y" not in free or len(free) == 1:
         return free, None
     others = shown_names(name for name in free if name != "y")
-    return (
-        "y",
-    ), f"{layout.path.name}: column y is forecast; to use {others}, set known=[...] or past=[...]."
+    note = f"{layout.path.name}: column y is forecast; to use {others}, set known=[...] or past=[...]."
+    return ("y",), note
 
 
 def _sort(path: Place, rows: list[Row], bad: BadRecords) -> int:

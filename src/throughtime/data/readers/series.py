@@ -60,9 +60,8 @@ class SeriesTable:
         date_format: str | None = None,
     ) -> None:
         if delimiter is not None and len(delimiter) != 1:
-            raise InputError(
-                "the reader series", f"option delimiter is {delimiter!r}, expected one character"
-            )
+            problem = f"option delimiter is {delimiter!r}, expected one character"
+            raise InputError("the reader series", problem)
         self.time, self.identifier, self.values = time, identifier, values
         self.delimiter, self.missing = delimiter, missing
         self.date_format = None if date_format is None else check_date_format(date_format)
@@ -78,9 +77,8 @@ class SeriesTable:
         for path in paths:
             for layout, row in self.rows(path, bad):
                 for column, value in zip(layout.columns, row.values, strict=True):
-                    yield Observation(
-                        layout.series_name(row.unique_id, column, len(row.values)), row.ds, value
-                    )
+                    name = layout.series_name(row.unique_id, column, len(row.values))
+                    yield Observation(name, row.ds, value)
 
     def rows(self, path: Place, bad: BadRecords) -> Iterator[tuple[SeriesLayout, Row]]:
         """Yield the good rows of a file, each later than the one before it in its series."""
@@ -150,8 +148,7 @@ class SeriesTable:
     def _layout(self, path: Place, lines: Iterator[NumberedRow]) -> tuple[SeriesLayout, list[NumberedRow]]:
         """Return the layout, and the lines read to find it that still have to be processed."""
         number, first = read_first_row(path, lines)
-        waiting: list[NumberedRow] = []
-        waiting += islice(lines, SAMPLE)
+        waiting = [*islice(lines, SAMPLE)]
         rows = [row for _, row in waiting if isinstance(row, list) and len(row) == len(first)]
         sample = rows[0] if rows else []
         form = ISO if self.date_format is None else DateForm(format=self.date_format)

@@ -109,24 +109,17 @@ def shown_names(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "") or "none"
 
 
-def place(path: Place, names: list[str], column: str | int) -> int:
-    """Return the position of a column, given by its name in the header or by its number from 0."""
-    if isinstance(column, str):
-        if column not in names:
-            raise InputError(str(path), str(unknown("column", column, names)), line=1)
-        return names.index(column)
-    if not 0 <= column < len(names):
-        raise InputError(
-            str(path), f"has {len(names)} columns, counted from 0, so there is no column {column}", line=1
-        )
-    return column
+def place(path: Place, names: list[str], column: str) -> int:
+    """Return the position of a column of this name."""
+    if column not in names:
+        raise InputError(str(path), str(unknown("column", column, names)), line=1)
+    return names.index(column)
 
 
 def width_error(path: Place, number: int, row: list[str], width: int) -> InputError:
     """Return the error for a row that is longer or shorter than the first."""
-    problem = (
-        f"has {format_count(len(row), 'cell')}, the first row has {width}; quote a text that holds a comma"
-    )
+    count = format_count(len(row), "cell")
+    problem = f"has {count}, the first row has {width}; quote a text that holds a comma"
     return InputError(str(path), problem, line=number)
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from throughtime.data.readers.columns import OPTIONAL, ROLES, ChosenColumns, choose_columns
 from throughtime.data.readers.formats import DataTable
 from throughtime.data.readers.items import CellError, Records, shorten_repr
-from throughtime.data.readers.tables import width_error
+from throughtime.data.readers.tables import read_first_row, width_error
 from throughtime.data.records import DescribedText, Kind, Pair
 from throughtime.data.source import BadRecords, Place
 from throughtime.errors import InputError
@@ -24,7 +24,9 @@ class TableReader:
     names. ColumnRoles that are not given are found by their usual names.
     """
 
+    name: ClassVar[str]
     kind: ClassVar[Kind]
+    suffixes: ClassVar[tuple[str, ...]]
     format: ClassVar[str | None] = None
     """The format of all files; by default that of each file."""
 
@@ -32,50 +34,36 @@ class TableReader:
         self.columns, self.header = columns, header
         for role, column in columns.items():
             if isinstance(column, int) and column < 0:
-                name = getattr(self, "name", "of tables")
-                raise InputError(f"the reader {name}", f"option {role} counts columns from 0")
+                raise InputError(f"the reader {self.name}", f"option {role} counts columns from 0")
 
     def __init_subclass__(cls) -> None:
         """Declare the options, which follow from the kind."""
         names = (*ROLES[cls.kind], *OPTIONAL.get(cls.kind, ()), "header")
         cls.__signature__ = Signature([Parameter(name, Parameter.KEYWORD_ONLY) for name in names])  # type: ignore[attr-defined]
 
-    def choose(self, path: Place) -> ChosenColumns:
-        """Return the columns that are read from a file."""
-        return choose_columns(DataTable(path, self.format), self.kind, self.columns, self.header)
+    def open(self, path: Place) -> tuple[DataTable, ChosenColumns]:
+        """Return a table, whose first row must be readable, and the columns that are read from it."""
+        table = DataTable(path, self.format)
+        if table.format != ".tsv" or not table.sample:
+            read_first_row(path, table.rows())
+        return table, choose_columns(table, self.kind, self.columns, self.header)
 
     def read(self, paths: Sequence[Place], bad: BadRecords) -> Iterator[Any]:
         """Yield one record for each row of each file."""
         for path in paths:
-            table = DataTable(path, self.format)
+            table, choice = self.open(path)
             rows = table.rows()
-            if table.format != ".tsv" or not table.sample:
-                self._check_first(rows, table)
-                rows = table.rows()
-            choice = choose_columns(table, self.kind, self.columns, self.header)
             if choice.header:
                 next(rows)
             yield from self._records(rows, table, choice, bad)
-
-    def holds_vectors(self, path: Place, choice: ChosenColumns) -> bool:
-        """Return whether the first of the chosen columns holds lists."""
-        rows = DataTable(path, self.format).sample[1:2]
-        return any(isinstance(row[choice.places[0]], list) for row in rows)
-
-    def _check_first(self, rows: Iterator[tuple[int, Any]], table: DataTable) -> None:
-        """Raise the error of the first row: without it, nothing in a table can be trusted."""
-        _, first = next(rows, (1, InputError(str(table.path), "has no rows")))
-        if isinstance(first, InputError):
-            raise first
 
     def _records(
         self, rows: Iterator[tuple[int, Any]], table: DataTable, choice: ChosenColumns, bad: BadRecords
     ) -> Iterator[Any]:
         where, width, places = str(table.path), len(table.first), choice.places
         needed = max(places) + 1
-        plain = (
-            self.kind == "pairs" and not table.has_names
-        )  # such cells are texts without control characters
+        # The cells of CSV and TSV are texts without control characters.
+        plain = self.kind == "pairs" and not table.has_names
         convert = partial(self._convert, Records(self.kind), choice)
         for number, row in rows:
             if isinstance(row, InputError):
@@ -103,11 +91,9 @@ class TableReader:
                 raise CellError(cells[0], f"has {shorten_repr(cells[0])}, expected a list of finite numbers")
             return record
         except CellError as fault:
-            names = (
-                name for name, cell in zip(choice.names.values(), cells, strict=False) if cell is fault.cell
-            )
-            name = next(names, None)
-            raise ValueError(f"{fault}" if name is None else f"{fault}, in column {name!r}") from None
+            columns = zip(choice.names.values(), cells, strict=False)
+            names = [f", in column {name!r}" for name, cell in columns if cell is fault.cell]
+            raise ValueError(f"{fault}{''.join(names[:1])}") from None
 
 
 def _too_few(where: str, number: int, row: list[str], needed: int) -> InputError:
@@ -118,69 +104,69 @@ def _too_few(where: str, number: int, row: list[str], needed: int) -> InputError
     return InputError(where, problem, line=number)
 
 
-class CsvPairs(TableReader):
+class PairTable(TableReader):
+    """Pairs in a table of the format that a subclass is named after."""
+
+    kind = "pairs"
+
+    def __init_subclass__(cls) -> None:
+        """Declare the format and the suffix of the files."""
+        super().__init_subclass__()
+        cls.format = f".{cls.name}"
+        cls.suffixes = (cls.format,)
+
+
+class CsvPairs(PairTable):
     """Pairs in a CSV file.
 
     Without `source` and `target`, columns named like that (or src and tgt) or after two languages are read,
     or the two columns of a table that has no others.
     """
 
-    name: ClassVar[str] = "csv"
-    kind = "pairs"
-    format = ".csv"
-    suffixes: ClassVar[tuple[str, ...]] = (".csv",)
+    name = "csv"
 
 
-class TsvPairs(TableReader):
+class TsvPairs(PairTable):
     """Pairs in a table with tabs; quotes have no special meaning: Tatoeba's sentences are full of them."""
 
-    name: ClassVar[str] = "tsv"
-    kind = "pairs"
-    format = ".tsv"
-    suffixes: ClassVar[tuple[str, ...]] = (".tsv",)
+    name = "tsv"
 
 
-class JsonlPairs(TableReader):
+class JsonlPairs(PairTable):
     """Pairs in JSON lines, which may also be `{"translation": {"en": "Go.", "fr": "Va !"}}`."""
 
-    name: ClassVar[str] = "jsonl"
-    kind = "pairs"
-    format = ".jsonl"
-    suffixes: ClassVar[tuple[str, ...]] = (".jsonl",)
+    name = "jsonl"
 
 
-class ParquetPairs(TableReader):
+class ParquetPairs(PairTable):
     """Pairs in a Parquet file."""
 
-    name: ClassVar[str] = "parquet"
-    kind = "pairs"
-    format = ".parquet"
-    suffixes: ClassVar[tuple[str, ...]] = (".parquet",)
+    name = "parquet"
 
 
 class Texts(TableReader):
     """Texts alone."""
 
-    name: ClassVar[str] = "texts"
+    name = "texts"
     kind = "text"
 
 
 class LabelledTexts(TableReader):
     """Texts with a label each; a text may be empty."""
 
-    name: ClassVar[str] = "labelled"
+    name = "labelled"
     kind = "labelled"
 
 
 class DescribedTexts(TableReader):
     """Texts with a condition each: a list of numbers, of which all have one length."""
 
-    name: ClassVar[str] = "described"
+    name = "described"
     kind = "described"
 
 
 class TaggedSentences(TableReader):
     """Sentences: words and their tags, each a list or separated by spaces, and perhaps a label."""
 
-    name: ClassVar[str] = "tagged"
+    name = "tagged"
     kind = "tags"
