@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from throughtime.results import (
-        Classified,
-        Composed,
-        Evaluation,
-        Filling,
-        Forecast,
-        Generated,
-        Progress,
-        Scored,
-        Tagged,
-        Translation,
-    )
-    from throughtime.runtime.search import WritingOptions
+    from throughtime.results import Scored
+    from throughtime.tasks.classify.runner import TextClassifier
+    from throughtime.tasks.compose.predictor import Composer
+    from throughtime.tasks.fill.runner import BlankFiller
+    from throughtime.tasks.forecast.predictor import SeriesForecaster
+    from throughtime.tasks.language.model import LanguageModel
+    from throughtime.tasks.tag.runner import SentenceTagger
+    from throughtime.tasks.translate.translation import SentenceTranslator
 
 TASKS_OF = {
     "translate": ("translate",),
@@ -50,139 +43,27 @@ class TaskModel:
             )
 
 
-class Model(Protocol):
-    """A trained model. It has only those prediction methods below that belong to its task.
+if TYPE_CHECKING:
 
-    Each prediction method takes one input or a list of them, and returns a list with one answer per input.
-    """
+    class Model(  # type: ignore[misc]  # networks and settings differ by task
+        SentenceTranslator,
+        LanguageModel,
+        SentenceTagger,
+        BlankFiller,
+        TextClassifier,
+        Composer,
+        SeriesForecaster,
+    ):
+        """A trained model. It has only those prediction methods that belong to its task.
 
-    task: str
-    config: Any
+        Each prediction method takes one input or a list of them, and returns a list with one answer for each.
+        """
 
-    def translate(
-        self,
-        texts: str | Sequence[str],
-        *,
-        num_beams: int | None = None,
-        length_penalty: float | None = None,
-        num_return_sequences: int = 1,
-        max_length: int | None = None,
-        search: Any = "beam",
-        prefix: str = "",
-        forbid: Sequence[str] = (),
-        require: Sequence[str] = (),
-        no_repeat_ngram: int | None = None,
-        min_length: int = 0,
-        copy_unknown: bool = False,
-        align: bool = False,
-        shortlist: int | None = None,
-        progress: Progress | None = None,
-        **search_options: Any,
-    ) -> list[Translation]:
-        """Translate texts."""
-        ...
+        config: Any
 
-    def generate(
-        self,
-        prompts: str | Sequence[str] = "",
-        *,
-        max_new_tokens: int | None = None,
-        forbid: Sequence[str] = (),
-        require: Sequence[str] = (),
-        no_repeat_ngram: int | None = None,
-        strategy: Any = None,
-        progress: Progress | None = None,
-        **options: Unpack[WritingOptions],
-    ) -> list[Generated]:
-        """Continue prompts."""
-        ...
+        def score(self, texts: Any, *, prompt: str = "") -> list[Scored]:
+            """Return how likely each token is, after a prompt if there is one; a translator scores pairs."""
+            ...
 
-    def stream(
-        self, prompt: str = "", *, max_new_tokens: int | None = None, strategy: Any = None
-    ) -> Iterator[str]:
-        """Continue a prompt, piece by piece."""
-        ...
-
-    def score(self, texts: Any, *, prompt: str = "") -> list[Scored]:
-        """Return how likely each token of texts is, after a prompt if given; a translator scores pairs."""
-        ...
-
-    def tag(
-        self, texts: str | Sequence[str], *, tokenize: str = "space", progress: Progress | None = None
-    ) -> list[Tagged]:
-        """Tag the words of texts."""
-        ...
-
-    def fill(
-        self,
-        texts: str | Sequence[str],
-        *,
-        k: int = 5,
-        num_beams: int = 10,
-        progress: Progress | None = None,
-    ) -> list[Filling]:
-        """Fill the blanks of texts."""
-        ...
-
-    def classify(
-        self, texts: str | Sequence[str], *, k: int | None = None, progress: Progress | None = None
-    ) -> list[Classified]:
-        """Label texts."""
-        ...
-
-    def compose(
-        self,
-        conditions: Any,
-        *,
-        max_new_tokens: int | None = None,
-        prefix: str = "",
-        forbid: Sequence[str] = (),
-        require: Sequence[str] = (),
-        no_repeat_ngram: int | None = None,
-        progress: Progress | None = None,
-        **options: Unpack[WritingOptions],
-    ) -> list[Composed]:
-        """Write texts for labels or vectors."""
-        ...
-
-    def forecast(
-        self,
-        data: Any = None,
-        *,
-        h: int | None = None,
-        level: Sequence[float] = (),
-        future: Any = None,
-        paths: int = 0,
-        seed: int | None = None,
-        date_format: str | None = None,
-    ) -> list[Forecast]:
-        """Forecast the next `h` values of each series."""
-        ...
-
-    def evaluate(
-        self,
-        data: Any = None,
-        *,
-        split: str = "test",
-        skip_bad: bool = False,
-        progress: Progress | None = None,
-        **options: Any,
-    ) -> Evaluation:
-        """Measure the model on a split of its own or of other data."""
-        ...
-
-    def save(self, path: Path | str) -> None:
-        """Write the model to a new folder, completely or not at all."""
-        ...
-
-    def export(
-        self,
-        out: Path | str,
-        *,
-        format: str | None = None,  # noqa: A002
-        int8: bool = False,
-        weights: str | None = None,
-        sample: bool = True,
-    ) -> dict[str, Any]:
-        """Write the model to a folder that runs without torch, or to one HTML file that runs in a browser."""
-        ...
+else:
+    Model = TaskModel
