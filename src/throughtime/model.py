@@ -1,18 +1,8 @@
-"""The methods of models of all tasks as one type, for type checkers that do not know the task."""
+"""The prediction methods of the tasks, and what a model says that lacks one of them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from throughtime.results import Scored
-    from throughtime.tasks.classify.runner import TextClassifier
-    from throughtime.tasks.compose.predictor import Composer
-    from throughtime.tasks.fill.runner import BlankFiller
-    from throughtime.tasks.forecast.predictor import SeriesForecaster
-    from throughtime.tasks.language.model import LanguageModel
-    from throughtime.tasks.tag.runner import SentenceTagger
-    from throughtime.tasks.translate.translation import SentenceTranslator
 
 TASKS_OF = {
     "translate": ("translate",),
@@ -41,29 +31,3 @@ class TaskModel:
             raise AttributeError(
                 f"a model of the task {self.task!r} has no method {name!r}; it has {', '.join(own)}"
             )
-
-
-if TYPE_CHECKING:
-
-    class Model(  # type: ignore[misc]  # networks and settings differ by task
-        SentenceTranslator,
-        LanguageModel,
-        SentenceTagger,
-        BlankFiller,
-        TextClassifier,
-        Composer,
-        SeriesForecaster,
-    ):
-        """A trained model. It has only those prediction methods that belong to its task.
-
-        Each prediction method takes one input or a list of them, and returns a list with one answer for each.
-        """
-
-        config: Any
-
-        def score(self, texts: Any, *, prompt: str = "") -> list[Scored]:
-            """Return how likely each token is, after a prompt if there is one; a translator scores pairs."""
-            ...
-
-else:
-    Model = TaskModel
