@@ -16,7 +16,7 @@ from tests.refusals import refuses
 import throughtime as tt
 from throughtime.api import train
 from throughtime.cells import CELLS
-from throughtime.model import TASKS_OF, Model
+from throughtime.model import TASKS_OF
 from throughtime.tasks import TASKS
 
 LINES = ["the cat sees the dog .", "the dog hears a man .", "a man sees the moon ."] * 20
@@ -117,7 +117,7 @@ def test_what_counting_does_not_take_is_refused_by_name(data, tmp_path):
     ],
 )
 def test_methods_have_the_same_keywords_and_defaults_everywhere(task, part, method):  # R108
-    expected = keywords(getattr(Model, method))
+    expected = keywords(getattr(TASKS[TASKS_OF[method][0]].part("predictor"), method))
     if (task, method) == ("translate", "score"):
         del expected["prompt"]  # a translation has its source before it
     assert keywords(getattr(TASKS[task].part(part), method)) == expected

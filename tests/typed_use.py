@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, assert_type
 
 import throughtime as tt
-from throughtime.model import Model
+from throughtime.api import Model
 from throughtime.results import Classified, Evaluation, Forecast, Generated, Tagged, Translation
 from throughtime.tasks.classify.predictor import Classifier
 from throughtime.tasks.language.interpolation import InterpolatedLanguageModel

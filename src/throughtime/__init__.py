@@ -19,7 +19,7 @@ from throughtime.version import __version__ as __version__
 _HOME = {
     name: f"throughtime.{module}"
     for module, names in {
-        "api": "export import_arpa load train",
+        "api": "Model export import_arpa load train",
         "cells": "Cell GRU LSTM MinGRU MinLSTM RNN",
         "data.datasets": "open_dataset",
         "errors": "InputError",
@@ -27,7 +27,6 @@ _HOME = {
         "metrics.bleu": "corpus_bleu",
         "metrics.likelihood": "Likelihood",
         "metrics.sentence_bleu": "notes_bleu",
-        "model": "Model",
         "ngram.counts": "NgramCounts",
         "ngram.markov": "MarkovChain",
         "ngram.model": "NgramModel",
@@ -46,6 +45,7 @@ __all__ = [*_HOME]  # noqa: PLE0604 - the names are the table's
 if TYPE_CHECKING:
     from throughtime import plots as plots
     from throughtime import runtime as runtime
+    from throughtime.api import Model as Model
     from throughtime.api import export as export
     from throughtime.api import import_arpa as import_arpa
     from throughtime.api import load as load
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from throughtime.metrics.bleu import corpus_bleu as corpus_bleu
     from throughtime.metrics.likelihood import Likelihood as Likelihood
     from throughtime.metrics.sentence_bleu import notes_bleu as notes_bleu
-    from throughtime.model import Model as Model
     from throughtime.ngram.counts import NgramCounts as NgramCounts
     from throughtime.ngram.markov import MarkovChain as MarkovChain
     from throughtime.ngram.model import NgramModel as NgramModel

@@ -16,15 +16,43 @@ from throughtime.tasks.base import load as open_model
 from throughtime.training import ProgressKind, Training
 
 if TYPE_CHECKING:
-    from throughtime.model import Model
+    from throughtime.results import Scored
     from throughtime.tasks.classify.predictor import Classifier
+    from throughtime.tasks.classify.runner import TextClassifier
     from throughtime.tasks.compose.predictor import Composer
     from throughtime.tasks.fill.predictor import Filler
+    from throughtime.tasks.fill.runner import BlankFiller
     from throughtime.tasks.forecast.predictor import SeriesForecaster
+    from throughtime.tasks.language.model import LanguageModel
     from throughtime.tasks.language.predictor import RecurrentLanguage
     from throughtime.tasks.ngram.predictor import NgramLanguageModel
     from throughtime.tasks.tag.predictor import Tagger
+    from throughtime.tasks.tag.runner import SentenceTagger
     from throughtime.tasks.translate.predictor import Translator
+    from throughtime.tasks.translate.translation import SentenceTranslator
+
+    class Model(  # type: ignore[misc]  # networks and settings differ by task
+        SentenceTranslator,
+        LanguageModel,
+        SentenceTagger,
+        BlankFiller,
+        TextClassifier,
+        Composer,
+        SeriesForecaster,
+    ):
+        """A trained model. It has only those prediction methods that belong to its task.
+
+        Each prediction method takes one input or a list of them, and returns a list with one answer for each.
+        """
+
+        config: Any
+
+        def score(self, texts: Any, *, prompt: str = "") -> list[Scored]:
+            """Return how likely each token is, after a prompt if there is one; a translator scores pairs."""
+            ...
+
+else:
+    from throughtime.model import TaskModel as Model
 
 
 @overload

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -45,9 +45,7 @@ class Sentence:
             "brevity_penalty": self.steps.brevity_penalty,
             "ngrams": [
                 {
-                    "n": one.n,
-                    "matches": one.matches,
-                    "total": one.total,
+                    **asdict(one),
                     "precision": one.precision,
                     "exponent": one.exponent,
                     "counted": one.n <= self.steps.k,

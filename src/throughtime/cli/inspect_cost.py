@@ -35,14 +35,8 @@ def cells(
     from throughtime.inspection.cost import COMPARED_CELLS, compare_cells
 
     names = list(dict.fromkeys(cell or COMPARED_CELLS))
-    comparison = compare_cells(
-        names,
-        steps=steps,
-        batch_size=batch_size,
-        hidden_size=hidden_size,
-        repetitions=repetitions,
-        lag=lag,
-    )
+    shape = {"steps": steps, "batch_size": batch_size, "hidden_size": hidden_size, "lag": lag}
+    comparison = compare_cells(names, **shape, repetitions=repetitions)
     lagged = f">left at lag {lag}"
     table = build_table("cell", ">weights", ">biases", ">ms per step", lagged, ">keeping 0.98", **BOLD)
     for name, one in comparison.items():
@@ -50,7 +44,6 @@ def cells(
         table.add_row(
             name, f"{one.weights:,}", f"{one.biases:,}", f"{one.milliseconds:.2f}", f"{one.left:.1e}", left
         )
-    shape = {"steps": steps, "batch_size": batch_size, "hidden_size": hidden_size, "lag": lag}
     note = (
         f"A training step: forward and backward, {steps} steps, batch of {batch_size}, {hidden_size} units."
     )

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import inspect
 import json
-import math
 import os
 import shlex
 import warnings
@@ -21,7 +20,7 @@ from throughtime.cli.command_line import command_name, command_with
 from throughtime.cli.console import readable, stderr, stdout
 from throughtime.cli.options import Debug, Json, TrustChanged
 from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning
-from throughtime.text.texts import escape_controls
+from throughtime.text.texts import escape_controls, finite
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -187,7 +186,7 @@ def join_paragraphs(text: str) -> str:
 
 def print_json(values: dict[str, Any]) -> None:
     """One object, one line, on stdout. JSON has no infinity: it becomes null."""
-    text = readable(json.dumps(_finite(values), ensure_ascii=False, allow_nan=False))
+    text = readable(json.dumps(finite(values), ensure_ascii=False, allow_nan=False))
     print(escape_controls(text), flush=True)  # these escapes are JSON's own
 
 
@@ -244,16 +243,6 @@ def warn(warnings: Mapping[str, str]) -> None:
         if kind not in flags.warnings:
             flags.warnings[kind] = sentence
             say(f"warning: {sentence}")
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 @contextlib.contextmanager

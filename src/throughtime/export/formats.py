@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from throughtime.errors import InputError, unknown
+from throughtime.files import check_file
 
 FORMATS = ("onnx", "html", "arpa")
 ENDINGS = {".html": "html", ".htm": "html", ".arpa": "arpa", ".arpa.gz": "arpa"}
@@ -33,6 +34,15 @@ def check_options(format: str, int8: bool, weights: str | None, sample: bool = T
     """Refuse an option that this format does not have."""
     if int8 and format == "html":
         raise InputError("int8", "is already the default of html; leave it out")
+    if int8 and format == "arpa":
+        raise InputError("int8", "is for models with weights; leave it out")
     for name, given in (("weights", weights is not None), ("sample", not sample)):
         if given and format != "html":
             raise InputError(name, f"is an option of the html format, not of {format}")
+
+
+def check_new_file(path: Path | str) -> None:
+    """Raise an error if no new file can be written at `path`; call it before long work."""
+    check_file(path)
+    if Path(path).exists():
+        raise InputError(str(path), "exists already; choose another name or remove it")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +78,15 @@ def draw_ragged(
     lengths = torch.randint(least, longest + 1, (batch,), generator=draws)
     lengths[0] = longest
     return ids, lengths
+
+
+def copy_to_cpu(predictor: Any) -> Any:
+    """Return a model as it is on the CPU, where exports are built and checked; a copy if it is elsewhere."""
+    if predictor.device.type == "cpu":
+        return predictor
+    copied = copy.copy(predictor)
+    copied.model = copy.deepcopy(predictor.model).cpu()
+    return copied
 
 
 def write_export(

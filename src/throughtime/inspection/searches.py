@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning
+from throughtime.inspection.translation import read_sentence
 from throughtime.results import Answer
 from throughtime.search.generate import Finished, Memory, State, Step, StepModel
 from throughtime.search.strategies import STRATEGIES, strategy_options
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     SearchableModel = SentenceTranslator | LanguageModel
 
-MOST_TOKENS = 120
 PROMPTED = 20
 """Maximum number of tokens that a language model writes after a prompt, unless told otherwise."""
 
@@ -123,10 +123,7 @@ Prepared = tuple[int, StepModel, Run, Callable[[Sequence[int]], str]]
 def _prepare_translator(translator: Any, text: str, max_length: int | None) -> Prepared:
     from throughtime.runtime.search import batches_by_length
 
-    prompt = translator.codecs.prompt(text)
-    if not text.strip() or len(prompt) > MOST_TOKENS:
-        problem = "is empty" if not text.strip() else f"has {len(prompt)} tokens, more than {MOST_TOKENS}"
-        raise InputError("sentence", f"{problem}; give one sentence to translate")
+    prompt = read_sentence(translator, text)
     [(most, _)] = batches_by_length([prompt], max_length)
 
     def run(name: str, model: StepModel, options: dict[str, Any]) -> list[Finished]:

@@ -204,6 +204,15 @@ class BeamTree(Answer):
         return {**super().to_dict(), "steps": self.steps}
 
 
+def read_sentence(translator: SentenceTranslator, text: str) -> list[int]:
+    """The ids of a sentence to translate; an empty or long text is refused."""
+    prompt = translator.codecs.prompt(text)
+    if not text.strip() or len(prompt) > MOST_TOKENS:
+        problem = "is empty" if not text.strip() else f"has {len(prompt)} tokens, more than {MOST_TOKENS}"
+        raise InputError("sentence", f"{problem}; give one sentence to translate")
+    return prompt
+
+
 def beam_tree(
     translator: SentenceTranslator,
     text: str,
@@ -219,10 +228,7 @@ def beam_tree(
     Translations begin with `prefix`, and contain none of the words of `forbid`.
     """
     require_translator(translator)
-    prompt = translator.codecs.prompt(text)
-    if not text.strip() or len(prompt) > MOST_TOKENS:
-        problem = "is empty" if not text.strip() else f"has {len(prompt)} tokens, more than {MOST_TOKENS}"
-        raise InputError("sentence", f"{problem}; give one sentence to translate")
+    prompt = read_sentence(translator, text)
     constraints, candidates = translator.constrain(prefix, forbid), translator.choose_shortlist()
     alpha = translator.generation.length_penalty
     num_beams = num_beams or max(translator.generation.num_beams, num_return_sequences)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +22,7 @@ from starlette.responses import Response
 from throughtime.interrupt import check_interrupt
 from throughtime.serve.requests import RefusalError, check_limit
 from throughtime.serve.service import get_service
+from throughtime.text.texts import finite
 
 Body = TypeVar("Body", bound=BaseModel)
 JSON = "application/json"
@@ -81,7 +81,7 @@ async def answer(request: Request, values: Any) -> Response:
 def encode(values: Any) -> Iterator[str]:
     """Yield JSON in pieces of about a millisecond's work each; nan and infinities become null.
 
-    >>> "".join(encode({"a": [1, None, {"b": "c"}], "d": math.inf}))
+    >>> "".join(encode({"a": [1, None, {"b": "c"}], "d": float("inf")}))
     '{"a":[1,null,{"b":"c"}],"d":null}'
     >>> sum(1 for _ in encode({"a": [0.5] * 10_000})) < 20
     True
@@ -220,15 +220,7 @@ def _dump(values: Any) -> str:
     try:
         return dump(values)
     except ValueError:
-        return dump(_finite(values))
-
-
-def _finite(values: Any) -> Any:
-    if isinstance(values, float):
-        return values if math.isfinite(values) else None
-    if isinstance(values, dict):
-        return {name: _finite(value) for name, value in values.items()}
-    return [_finite(value) for value in values] if isinstance(values, list | tuple) else values
+        return dump(finite(values))
 
 
 def _inline(schema: Any, definitions: Mapping[str, Any]) -> Any:

@@ -23,6 +23,7 @@ from throughtime.serve.requests import error_body
 from throughtime.serve.service import Service, admit, batch_key
 from throughtime.serve.writing import Draft, Spelling, WrittenToken
 from throughtime.text.codec import WINDOW
+from throughtime.text.texts import finite
 
 if TYPE_CHECKING:
     from throughtime.search.generate import Finished
@@ -224,7 +225,7 @@ class Completion:
             likely.append(self._likely(ids[max(0, place - WINDOW) : place], tokens[place - first], one))
         return {
             "tokens": tokens,
-            "token_logprobs": [_finite(score) for score in scores],
+            "token_logprobs": finite(scores),
             "top_logprobs": likely if self.asked.logprobs else None,
             "text_offset": [0, *accumulate(map(len, tokens))][:-1],
         }
@@ -236,7 +237,7 @@ class Completion:
             own = piece if number == written.token else self.framing.addition(before, number)
             if number != written.token and own in ("", piece, *log_probs):
                 own = self.framing.codec.vocabulary.token(number)
-            log_probs[own] = _finite(score)
+            log_probs[own] = finite(score)
         return log_probs
 
 
@@ -285,7 +286,3 @@ def _choice(index: int, text: str, finish: str | None, log_probs: dict[str, Any]
 def _model(served: Served) -> dict[str, Any]:
     values = {"id": served.name, "object": "model", "created": 0, "owned_by": "throughtime"}
     return values | {"task": served.task}
-
-
-def _finite(value: float | None) -> float | None:
-    return None if value is None or value == float("-inf") else value

@@ -5,7 +5,6 @@ Each task derives its predictor from `Predictor`, builds its network and adds it
 
 from __future__ import annotations
 
-import copy
 import itertools
 import warnings
 from collections.abc import Callable, Mapping
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
     from throughtime.data.datasets import Dataset
     from throughtime.tasks.description import Description
+    from throughtime.tasks.ngram.predictor import NgramLanguageModel
     from throughtime.train.objective import Objective as TrainingTask
 
 CUSTOM = "custom"
@@ -341,7 +341,8 @@ class Predictor(TaskModel, KnowsRecords):
         """Write the model to a folder that `throughtime.runtime.load` runs without torch.
 
         The export is checked against torch. Returns the files written and the largest difference. With
-        `int8`, each weight is stored in one byte: smaller and faster, but slightly less accurate.
+        `int8`, each weight is stored in one byte: smaller and faster, but slightly less accurate. An n-gram
+        model is written as an ARPA file instead; see `NgramLanguageModel.write_arpa`.
 
         With `format="html"`, or without a format if the name ends in .html, `out` is one HTML file that runs
         the model in a browser and shows how it works; `weights` are "int8" (if it is not given), "float16" or
@@ -350,25 +351,25 @@ class Predictor(TaskModel, KnowsRecords):
         from throughtime.export.formats import check_options, choose_format
 
         declaration = TASKS[self.task]
-        chosen = choose_format(format, out)
+        formats = (*(declaration.formats or ("onnx",)), "html")
+        chosen = choose_format(format, out, default=formats[0])
+        if chosen not in formats:
+            given = " or ".join(map(repr, formats))
+            raise InputError("format", f"is {chosen!r}, but models of this task are written as {given}")
         check_options(chosen, int8, weights, sample)
         if chosen == "arpa":
-            raise InputError("format", "'arpa' is for n-gram models; give 'onnx' or 'html'")
+            return cast("NgramLanguageModel", self).write_arpa(out)
         if chosen == "html":
             from throughtime.tasks.pages import export_html
 
             return export_html([self], out, weights=weights or "int8", sample=sample)
-        from throughtime.export.write import write_export
+        from throughtime.export.write import copy_to_cpu, write_export
 
         if declaration.exporter is None:
             raise InputError("task", f"{self.task!r} has no export")
         check_new(out)
         name = self.folder.path.name if self.folder is not None else self.task
-        own = self
-        if self.device.type != "cpu":  # the check beside onnxruntime runs there
-            own = copy.copy(self)
-            own.model = copy.deepcopy(self.model).cpu()
-        exported = declaration.part("exporter")(own)
+        exported = declaration.part("exporter")(copy_to_cpu(self))
         return write_export(exported, self.task, Path(out), name=name, int8=int8)
 
     def training_values(self) -> dict[str, Any]:

@@ -59,6 +59,14 @@ class TextObjective:
         likelihood = Likelihood(sums["nats"], int(sums["tokens"]))
         return {"perplexity": likelihood.perplexity, "bits_per_token": likelihood.bits_per_token}
 
+    def decide_by(
+        self, measures: dict[str, float], sums: Mapping[str, float], count: float
+    ) -> dict[str, float]:
+        """Put the measure that decides first; a registered one is the mean of `chosen` over `count`."""
+        if self.registered is not None:
+            measures[self.measure] = sums["chosen"] / max(1.0, count)
+        return {self.measure: measures[self.measure], **measures}
+
     def training_measures(self, mean: float) -> dict[str, float]:
         """The perplexity of the training texts, measured with dropout."""
         return {"perplexity": Likelihood(mean, 1).perplexity}

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from throughtime.errors import InputError, unknown
 from throughtime.export.describe import WEIGHTS, pack_model
+from throughtime.export.formats import check_new_file
 from throughtime.export.html import write_html
-from throughtime.files import check_file
+from throughtime.export.write import copy_to_cpu
 from throughtime.models.cell_titles import find_titles
 from throughtime.tasks import TASKS
 from throughtime.tasks.about import describe_model
@@ -28,9 +28,7 @@ def export_html(
         raise unknown("weights", weights, WEIGHTS)
     if not models:
         raise InputError("models", "are missing; give one or more")
-    check_file(out)
-    if Path(out).exists():
-        raise InputError(str(out), "exists already; choose another name or remove it")
+    check_new_file(out)
     names = name_models(models)
     blocks = [pack(model, name, weights, sample) for model, name in zip(models, names, strict=True)]
     sizes = write_html(Path(out), blocks, {model.task for model in models}, names)
@@ -56,11 +54,7 @@ def pack(model: Any, name: str, weights: str = "int8", sample: bool = True) -> b
     declaration = TASKS[model.task]
     if declaration.exporter is None:
         raise InputError("task", f"{model.task!r} has no export")
-    network: Any = getattr(model, "model", None)
-    own = model
-    if getattr(getattr(model, "device", None), "type", "cpu") != "cpu":
-        own = copy.copy(model)
-        own.model = network = copy.deepcopy(network).cpu()
+    own = copy_to_cpu(model)
     exported = declaration.part("exporter")(own)
     about = describe_model(name, model.task, own, examples=model.examples if sample else ())
-    return pack_model(exported, about, find_titles(network), weights, sample)
+    return pack_model(exported, about, find_titles(own.model), weights, sample)

@@ -158,21 +158,27 @@ def choose_max_size(given: int | None, tokens: str, count: Callable[[int], int])
     return max(MIN_PIECES, min(MAX_PIECES, words // WORDS_PER_PIECE))
 
 
-def follow_suggestions(config: Any, dataset: Dataset) -> dict[str, str]:
-    """The settings for reading text: those that are given, and for the others what the data suggest."""
-    from throughtime.data.memory import MEMORY
+class ReadsText:
+    """The part of the settings of language models that says how they read a text."""
 
-    if dataset.kind == "pairs" and dataset.name.startswith(MEMORY):
-        raise InputError(
-            "data",
-            "holds pairs, and this task learns from single texts; pass a list of texts, without labels",
-        )
-    tokens = config.tokens or dataset.tokens
-    return {
-        "tokens": tokens,
-        "normaliser": config.normaliser or dataset.normaliser_for(tokens),
-        "layout": config.layout or dataset.layout,
-    }
+    @property
+    def data_options(self: Any) -> dict[str, Any]:
+        """The options with which `open_dataset` opens the data."""
+        return {"text": self.text, "layout": self.layout}
+
+    def complete(self: Any, dataset: Dataset) -> Any:
+        """A copy in which the settings left to the data have their values, as it is saved."""
+        from throughtime.data.memory import MEMORY
+
+        if dataset.kind == "pairs" and dataset.name.startswith(MEMORY):
+            raise InputError(
+                "data",
+                "holds pairs, and this task learns from single texts; pass a list of texts, without labels",
+            )
+        tokens = self.tokens or dataset.tokens
+        normaliser = self.normaliser or dataset.normaliser_for(tokens)
+        update = {"tokens": tokens, "normaliser": normaliser, "layout": self.layout or dataset.layout}
+        return self.model_copy(update=update)
 
 
 class WritingDefaults(Config):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import Any
 
 from throughtime.errors import InputError
 
@@ -247,3 +249,16 @@ def common_scripts(words: Iterable[str], share: float) -> frozenset[str]:
         total += bool(scripts)
         counts.update(scripts)
     return frozenset(script for script, count in counts.items() if count >= share * total)
+
+
+def finite(value: Any) -> Any:
+    """Replace infinity and NaN, which JSON does not have, by None.
+
+    >>> finite({"loss": float("inf"), "scores": (0.5, float("nan"))})
+    {'loss': None, 'scores': [0.5, None]}
+    """
+    if isinstance(value, dict):
+        return {name: finite(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -12,6 +12,7 @@ from typing import IO, Any, Literal
 
 from throughtime.errors import InputError
 from throughtime.files import name_in_errors, whole_file
+from throughtime.text.texts import finite
 
 
 class Metrics:
@@ -34,7 +35,7 @@ class Metrics:
         line: dict[str, Any] = {"kind": kind, "step": step, "epoch": epoch, "seconds": seconds}
         if reserved := line.keys() & values.keys():
             raise ValueError(f"reserved names of metrics.jsonl: {', '.join(sorted(reserved))}")
-        line |= {name: _finite(value) for name, value in values.items()}
+        line |= finite(dict(values))
         if self._file is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self._path.open("a", encoding="utf-8", newline="\n")
@@ -89,11 +90,6 @@ def read_metrics(path: Path | str) -> list[dict[str, Any]]:
         if isinstance(value.get("step"), int) and isinstance(value.get("kind"), str):
             values.append(value)
     return values
-
-
-def _finite(value: float | int | str | None) -> float | int | str | None:
-    """Replace infinity and NaN, which JSON does not have, by None."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _board(folder: Path, purge: int | None) -> Any:

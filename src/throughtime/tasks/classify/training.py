@@ -111,9 +111,7 @@ class ClassifyObjective(TextObjective):
             "macro_f1": float(f1_scores(hits, support, predicted)[support + predicted > 0].mean()),
             "log_loss": sums["nats"] / max(1.0, sums["known"]),
         }
-        if self.registered is not None:
-            measures[self.measure] = sums["chosen"] / max(1.0, sums["texts"])
-        return {self.measure: measures[self.measure], **measures}
+        return self.decide_by(measures, sums, sums["texts"])
 
     def training_measures(self, mean: float) -> dict[str, float]:
         """The log loss of the training texts, measured with dropout."""

@@ -15,7 +15,6 @@ from throughtime.tasks.language.framing import Framing
 from throughtime.train.config import MIN_BATCHES, BatchSize, LearningRate, OutputBias, Precision, Share
 
 if TYPE_CHECKING:
-    from throughtime.data.datasets import Dataset
     from throughtime.text.codec import Codec
 
 Probability = Annotated[float, Field(gt=0, le=1)]
@@ -36,7 +35,7 @@ LARGE = {
 """The settings of a larger model, which needs more dropout."""
 
 
-class LanguageConfig(shared.TextConfig):
+class LanguageConfig(shared.ReadsText, shared.TextConfig):
     """A recurrent language model, its data and its training. Null means: chosen from the data."""
 
     SUGGESTED: ClassVar[frozenset[str]] = frozenset(
@@ -240,15 +239,6 @@ class LanguageConfig(shared.TextConfig):
     def carries_state(self) -> bool:
         """Whether each row of a batch continues the same row of the batch before."""
         return self.sampling in ("sequential", "rotated")
-
-    @property
-    def data_options(self) -> dict[str, Any]:
-        """The options with which `open_dataset` opens the data."""
-        return {"text": self.text, "layout": self.layout}
-
-    def complete(self, dataset: Dataset) -> LanguageConfig:
-        """A copy in which the settings left to the data have their values, as it is saved."""
-        return self.model_copy(update=shared.follow_suggestions(self, dataset))
 
     def suit(self, num_tokens: int) -> LanguageConfig:
         """A copy in which the settings left to the length of the training text have their values."""

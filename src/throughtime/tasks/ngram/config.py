@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
@@ -18,7 +18,6 @@ from throughtime.tasks.language.framing import Framing
 from throughtime.train.config import Positive
 
 if TYPE_CHECKING:
-    from throughtime.data.datasets import Dataset
     from throughtime.text.codec import Codec
 
 
@@ -28,7 +27,7 @@ _UNITS = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*([MGT]B)", re.IGNORECASE)
 
 
-class NgramConfig(Config):
+class NgramConfig(shared.ReadsText, Config):
     """A counted language model and its data. Null means: chosen from the data."""
 
     SUGGESTED: ClassVar[frozenset[str]] = frozenset({"tokens", "normaliser", "layout"})
@@ -73,15 +72,6 @@ class NgramConfig(Config):
         None, description="count with files and within this memory, such as 2GB, if the text is larger"
     )
     backward: bool = Field(False, description="count from right to left")
-
-    @property
-    def data_options(self) -> dict[str, Any]:
-        """The options with which `open_dataset` opens the data."""
-        return {"text": self.text, "layout": self.layout}
-
-    def complete(self, dataset: Dataset) -> NgramConfig:
-        """A copy in which the settings left to the data have their values, as it is saved."""
-        return self.model_copy(update=shared.follow_suggestions(self, dataset))
 
     def frame(self, codec: Codec) -> Framing:
         """The framing with which a model with this vocabulary reads text."""

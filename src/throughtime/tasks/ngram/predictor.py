@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from throughtime.config import build_config
 from throughtime.errors import InputError
-from throughtime.files import check_file, check_new
+from throughtime.files import check_new
 from throughtime.folder import ModelFolder
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.smoothing import Fixed, count_predicted
@@ -142,44 +142,20 @@ class NgramLanguageModel(LanguageModel):
         with ModelFolder.create(path) as folder:
             self.write_files(folder, self._validation())
 
-    def export(
-        self,
-        out: Path | str,
-        *,
-        format: str | None = None,  # noqa: A002
-        int8: bool = False,
-        weights: str | None = None,
-        sample: bool = True,
-    ) -> dict[str, Any]:
-        """Write the model as an ARPA file, which KenLM and SRILM read; a name that ends in .gz is packed.
-
-        With `format="html"`, or without a format if the name ends in .html, write it as one HTML file that
-        runs in a browser; `weights` does not matter, and the file holds a few of the data to try the model
-        with, unless `sample` is False.
-        """
-        from throughtime.export.formats import check_options, choose_format
+    def write_arpa(self, out: Path | str) -> dict[str, Any]:
+        """Write the model as an ARPA file, which KenLM and SRILM read; a name that ends in .gz is packed."""
+        from throughtime.export.formats import check_new_file
         from throughtime.ngram.arpa import write_arpa
         from throughtime.tasks.ngram.arpa import arpa_words
 
-        chosen = choose_format(format, out, default="arpa")
-        if chosen == "html":
-            return super().export(out, format=chosen, int8=int8, weights=weights, sample=sample)
-        if chosen != "arpa":
-            raise InputError("format", f"is {format!r}, but n-gram models are written as 'arpa' or 'html'")
-        for name, given in (("int8", int8), ("weights", weights)):
-            if given:
-                raise InputError(name, "is for models with weights; leave it out")
-        check_options(chosen, int8, weights, sample)
         if self.config.backward:
             raise InputError(
                 "format", "is 'arpa', which holds models that read from left to right; this one does not"
             )
-        if Path(out).exists():
-            raise InputError(str(out), "exists already; choose another name or remove it")
-        check_file(out)
+        check_new_file(out)
         sizes = write_arpa(self.model, arpa_words(self.framing), out)
         return {
-            "format": chosen,
+            "format": "arpa",
             "order": self.model.order,
             "ngrams": sizes,
             "bytes": Path(out).stat().st_size,

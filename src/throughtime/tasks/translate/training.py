@@ -168,9 +168,7 @@ class TranslateObjective(TextObjective):
         found = Likelihood(sums["nats"], int(sums["tokens"]))
         bleu = BleuSums.from_values([sums[f"bleu_{number}"] for number in range(10)]).bleu
         measures = {"bleu": bleu, "perplexity": found.perplexity, "loss": found.nats / found.tokens}
-        if self.registered is not None:
-            measures[self.measure] = sums["chosen"] / max(1.0, sums["chosen_sentences"])
-        return {self.measure: measures[self.measure], **measures}
+        return self.decide_by(measures, sums, sums.get("chosen_sentences", 0))
 
     def sample(self) -> str | None:
         """Return a few validation sentences with their translations."""
