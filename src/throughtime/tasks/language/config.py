@@ -271,7 +271,8 @@ class LanguageConfig(shared.ReadsText, shared.TextConfig):
         if "num_steps" not in given:
             steps = max(1, min(steps, predicted // least))
         fewer = {"num_steps": steps} if steps < self.num_steps else {}
-        return fewer | super().suit_few(predicted // steps, given)
+        # Here `max_tokens` limits the text, not a batch.
+        return fewer | super().suit_few(predicted // steps, {*given} - {"max_tokens"})
 
     def settings_for(self, passes: float) -> dict[str, Any]:
         """Wider layers if there is time for several epochs, unless sizes were given."""
