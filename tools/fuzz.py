@@ -13,6 +13,7 @@ import io
 import itertools
 import json
 import lzma
+import os
 import re
 import resource
 import signal
@@ -64,6 +65,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--only", default="", help="targets whose name has this in it")
     given_words = parser.parse_args(words)
+    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+        os.environ.setdefault(name, "16")  # as `serve` does: each new shape of a batch would take memory
     from tools.fuzz_server import server_targets
 
     with tempfile.TemporaryDirectory() as name, server_targets(Path(name)) as served:
