@@ -263,7 +263,7 @@ class Training:
         from throughtime.data.describe import describe_data
 
         assert self.dataset is not None
-        if self.dataset.name.partition("/")[0] not in CORPORA:
+        if self.first and self.dataset.name.partition("/")[0] not in CORPORA:
             self._say(describe_data(self.dataset, getattr(config, "roles", None)))
 
     def _say(self, message: str) -> None:
