@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import io
 import json
 import signal
@@ -13,11 +14,14 @@ import time
 
 import httpx2
 import pytest
+from starlette.testclient import TestClient
 from tests.refusals import lacks, refuses
 from tests.serve.conftest import saved, serving
 
 from throughtime.errors import ThroughtimeError
 from throughtime.results import Classified
+from throughtime.serve.app import create_app
+from throughtime.serve.bodies import JSON
 from throughtime.serve.models import Models, Served
 from throughtime.serve.requests import Options
 from throughtime.serve.server import format_address, listen
@@ -382,3 +386,18 @@ def until(true, seconds=60.0):
 def writer_rows(server):
     """How many texts are being written, as the writer last told."""
     return server.config.app.state.service.writers["letters"].writing
+
+
+@pytest.mark.parametrize("path", ["/translate", "/fill"])
+def test_what_a_refused_body_held_is_freed_at_once(models, path):
+    content = b'{"q": [' + b"[]," * 30_000 + b"[]]}"
+    with TestClient(create_app(models, Options(), log=io.StringIO())) as client:
+        gc.collect()
+        gc.disable()  # so that only references are counted
+        try:
+            before = len(gc.get_objects())
+            for _ in range(3):
+                assert client.post(path, content=content, headers={"Content-Type": JSON}).status_code == 400
+            assert len(gc.get_objects()) - before < 30_000
+        finally:
+            gc.enable()

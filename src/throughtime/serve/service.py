@@ -99,10 +99,9 @@ class Service:
                 with interruptible(left.is_set):
                     return function()
             except BaseException as error:
-                failure = as_failure(error)
-                if failure is error:
+                if as_failure(error) is error:
                     raise
-                raise failure from error
+                raise as_failure(error) from error
 
         try:
             result: Result = await self.wait_for(request, asyncio.wrap_future(self._aside.submit(run)))
@@ -143,6 +142,7 @@ class Service:
         finally:
             gone.cancel()
             future.cancel()
+            del future  # its error has this frame: a cycle would keep what the frames of the error hold
 
     def deadline(self, request: Request) -> float:
         """Return when the time of a request is over, by `time.monotonic`; it begins with the first call."""
