@@ -173,7 +173,7 @@ class Worker:
 def work(side: str, words: int, ids: Path, dropout: float) -> None:
     """What a worker does: import all, then train step by step as its standard input says."""
     # The same for both; torch's optimisers would import torch._dynamo late, as if training needed its memory.
-    for name in ("torch._dynamo", "throughtime.tasks.language.predictor", "throughtime.train.trainer"):
+    for name in ("torch._dynamo", "throughtime.tasks.language.predictor", "throughtime.fit.trainer"):
         importlib.import_module(name)
     before = resident_megabytes("VmRSS")
     with tempfile.TemporaryDirectory() as folder:
@@ -242,13 +242,13 @@ def ours(words: int, path: Path, dropout: float, folder: Path) -> Iterator[Any]:
     import numpy as np
 
     from throughtime.config import build_config
+    from throughtime.fit.progress import Reporter
+    from throughtime.fit.trainer import Trainer
     from throughtime.models.language import RecurrentLanguageModel
     from throughtime.tasks.language.config import LanguageConfig
     from throughtime.tasks.language.predictor import RecurrentLanguage
     from throughtime.tasks.language.training import LanguageObjective
     from throughtime.text.codec import Codec
-    from throughtime.train.progress import Reporter
-    from throughtime.train.trainer import Trainer
 
     settings = {
         "data": "ids",

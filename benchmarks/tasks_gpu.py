@@ -29,11 +29,11 @@ import torch
 from benchmarks.device_time import profile_kernels
 from benchmarks.tasks_cases import CASES, Case, create
 from benchmarks.tasks_plain import PlainTraining, build_plain
+from throughtime.fit.prefetch import own_stream
+from throughtime.fit.progress import Reporter
+from throughtime.fit.trainer import Trainer
 from throughtime.layers.devices import matmul_precision
 from throughtime.recurrence import calibration
-from throughtime.train.prefetch import own_stream
-from throughtime.train.progress import Reporter
-from throughtime.train.trainer import Trainer
 
 SPEED, IDLE, MEMORY = 3.0, 0.15, 1.25
 """The aims: times the speed of the plain loop, at most this idle, and at most this much more memory."""

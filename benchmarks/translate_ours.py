@@ -26,6 +26,8 @@ from throughtime.config import build_config
 from throughtime.data.batching.batches import draws
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.pairs import PairBatches
+from throughtime.fit.progress import Reporter
+from throughtime.fit.trainer import Trainer
 from throughtime.models.weights import named_weights
 from throughtime.search.beam import Beam
 from throughtime.tasks.objective import likelihood
@@ -35,8 +37,6 @@ from throughtime.tasks.translate.shortlist import build_shortlist
 from throughtime.tasks.translate.texts import Codecs
 from throughtime.tasks.translate.training import TranslateObjective, batch_pairs, special_ids
 from throughtime.text.codec import Codec
-from throughtime.train.progress import Reporter
-from throughtime.train.trainer import Trainer
 
 CLOCKED_UPDATES = 10
 MISSING = ("decoder.attention.key.bias", "head.bias")

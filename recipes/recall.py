@@ -23,11 +23,11 @@ from torch.nn.functional import cross_entropy
 from throughtime.cells import CELLS
 from throughtime.config import build_config
 from throughtime.data.batching.batches import Batch, Batches
+from throughtime.fit.config import TrainingConfig
+from throughtime.fit.objective import Loss, State
+from throughtime.fit.progress import Reporter
+from throughtime.fit.trainer import Trainer
 from throughtime.recurrence import scan
-from throughtime.train.config import TrainingConfig
-from throughtime.train.objective import Loss, State
-from throughtime.train.progress import Reporter
-from throughtime.train.trainer import Trainer
 from throughtime.version import __version__
 
 UNSEEN = 1 << 20
@@ -99,7 +99,7 @@ class Recaller(nn.Module):
 
 
 class RecallTask:
-    """What the trainer needs to know; see `throughtime.train.objective.Objective`."""
+    """What the trainer needs to know; see `throughtime.fit.objective.Objective`."""
 
     measure = "accuracy"
     better: Literal["less", "more"] = "more"

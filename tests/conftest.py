@@ -83,7 +83,7 @@ def _no_pictures() -> Iterator[Callable[..., None]]:
     if importlib.util.find_spec("torch") is None:
         yield lambda: None
         return
-    from throughtime.train import run
+    from throughtime.fit import run
 
     draw, run._draw = run._draw, lambda *_: None
     yield draw
@@ -93,7 +93,7 @@ def _no_pictures() -> Iterator[Callable[..., None]]:
 @pytest.fixture
 def pictures(_no_pictures: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     """Trainings draw their learning curve, as they do for a user."""
-    monkeypatch.setattr("throughtime.train.run._draw", _no_pictures)
+    monkeypatch.setattr("throughtime.fit.run._draw", _no_pictures)
 
 
 @pytest.fixture(scope="session")

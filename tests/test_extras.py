@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from tests.export import untrained
 from tests.forked import run_forked
+from tests.graphs import untrained
 from tests.tiny import tiny_data, training
 
 from throughtime.errors import install_command

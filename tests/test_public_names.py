@@ -39,7 +39,7 @@ def test_a_translator_imports_no_counted_models_and_no_scores():
 
 def test_train_and_export_can_be_called_beside_the_subpackages_of_their_names():
     program = """
-import throughtime as tt, throughtime.train.config, throughtime.export.graph
+import throughtime as tt, throughtime.fit.config, throughtime.graphs.graph
 for call in (tt.train, tt.export):
     try:
         call("nothing", "nowhere")

@@ -13,8 +13,8 @@ from pydantic import Field
 from tests.refusals import refuses
 
 from throughtime.config import Config, build_config
+from throughtime.fit.config import TrainingConfig
 from throughtime.settings import format_settings, read_assignments, read_settings
-from throughtime.train.config import TrainingConfig
 
 
 class PoemConfig(TrainingConfig):

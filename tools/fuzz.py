@@ -200,13 +200,13 @@ def file_targets(folder: Path) -> Iterator[Target]:
     from throughtime.data.readers import READERS
     from throughtime.data.readers.panel import read_panel
     from throughtime.data.source import BadRecords
+    from throughtime.fit.metrics import read_metrics
     from throughtime.folder import ModelFolder
     from throughtime.ngram.arpa_reader import read_arpa
     from throughtime.settings import format_settings, read_assignments, read_settings
     from throughtime.tasks import TASKS
     from throughtime.text.codec import Codec
     from throughtime.text.vocabulary import Vocabulary
-    from throughtime.train.metrics import read_metrics
 
     def written(name: str, content: bytes) -> Path:
         path = folder / name

@@ -10,8 +10,6 @@ The names below are imported when they are first used, so that `import throughti
 from __future__ import annotations
 
 import importlib
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from throughtime.version import __version__ as __version__
@@ -83,24 +81,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *_HOME])
-
-
-class _Function(ModuleType):
-    """A subpackage with the name of a function: calling it calls the function."""
-
-    def __call__(self, *arguments: Any, **options: Any) -> Any:
-        return getattr(importlib.import_module("throughtime.api"), self.__name__.rpartition(".")[2])(
-            *arguments, **options
-        )
-
-
-class _Package(ModuleType):
-    """This package: `tt.train` and `tt.export` can be called when subpackages of these names are imported."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in ("train", "export") and isinstance(value, ModuleType):
-            value.__class__ = _Function
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
+from throughtime.run import ProgressKind, Training
 from throughtime.tasks import TASKS
 from throughtime.tasks.base import load as open_model
-from throughtime.training import ProgressKind, Training
 
 if TYPE_CHECKING:
     from throughtime.results import Scored
@@ -225,7 +225,7 @@ def export(
     of their data unless `sample` is False. Without a format, a name that ends in .html or .arpa tells it.
     A run may also be a model that is loaded already.
     """
-    from throughtime.export.formats import check_options, choose_format
+    from throughtime.graphs.formats import check_options, choose_format
 
     runs = list(run) if isinstance(run, list | tuple) else [run]
     for one in runs:

@@ -183,7 +183,7 @@ def check_config(kind: type[Config], values: Mapping[str, Any], where: str) -> N
 def refuse_idle(config: Config, keys: Collection[str]) -> None:
     """Refuse settings that were given but have no effect; giving the default value is allowed.
 
-    >>> from throughtime.train.config import TrainingConfig
+    >>> from throughtime.fit.config import TrainingConfig
     >>> refuse_idle(TrainingConfig(ema_decay=0.9), ["ema_decay"])
     Traceback (most recent call last):
     throughtime.errors.InputError: ema_decay: has no effect with average=none; set average=ema or leave it out

@@ -16,10 +16,10 @@ from pathlib import Path
 import rich.progress  # noqa: F401 - imported before the forks
 import torch._dynamo  # noqa: F401
 
+import throughtime.fit.run
 import throughtime.tasks.language.predictor
-import throughtime.train.run
 from throughtime.cli.main import main
-from throughtime.train.trainer import Trainer
+from throughtime.fit.trainer import Trainer
 
 UPDATE = "test.update"
 OPERATIONS = {"open", "os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.chmod", "shutil.rmtree"}
@@ -85,5 +85,5 @@ def drive(seed: int, kills: int, folder: Path, words: list[str]) -> None:
 
 if __name__ == "__main__":
     sys.modules["torch.utils.tensorboard"] = None  # type: ignore[assignment]
-    throughtime.train.run._draw = lambda *_: None  # a picture takes longer than the training
+    throughtime.fit.run._draw = lambda *_: None  # a picture takes longer than the training
     drive(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), sys.argv[4:])

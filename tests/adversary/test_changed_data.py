@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.train.test_resume import words
+from tests.fit.test_resume import words
 
 import throughtime as tt
 from throughtime.errors import InputError
@@ -56,7 +56,7 @@ def test_other_amounts_of_data_can_be_accepted_too(data, tmp_path):
 
 
 def test_data_that_change_before_the_first_checkpoint_are_noticed(data, tmp_path, monkeypatch):
-    from throughtime.train.trainer import Trainer
+    from throughtime.fit.trainer import Trainer
 
     def killed(trainer):
         trainer.metrics.write("train", 1, 1, {"loss": 1.0})

@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.train.test_resume import measured, same_run, words
+from tests.fit.test_resume import measured, same_run, words
 
 KILLS = int(os.environ.get("THROUGHTIME_KILLS", "6"))
 SETTINGS = {

@@ -7,7 +7,7 @@ from tests.browser.answers import ask_all, differences
 from tests.browser.blocks import ask_model, rounded
 from tests.browser.pages import settled
 from tests.browser.test_tag import draw_texts
-from tests.export import untrained
+from tests.graphs import untrained
 
 
 def answer_in_python(model, texts, name="model", **options):

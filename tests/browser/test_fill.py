@@ -7,7 +7,7 @@ import random
 import pytest
 from tests.browser.answers import ask_all, differences
 from tests.browser.blocks import ask_model, rounded
-from tests.export import untrained
+from tests.graphs import untrained
 
 
 def draw_texts(words, count, seed=1):

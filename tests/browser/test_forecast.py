@@ -14,7 +14,7 @@ import pytest
 from tests.browser.answers import ask_all, differences
 from tests.browser.blocks import ask_model, rounded
 from tests.browser.conftest import serving
-from tests.export import untrained
+from tests.graphs import untrained
 
 READ = """
 import { readPanel } from "page/engine/histories.js";

@@ -7,7 +7,7 @@ import random
 import pytest
 from tests.browser.conftest import made_once
 from tests.browser.same import both
-from tests.export import untrained
+from tests.graphs import untrained
 
 from throughtime.cells import CELLS
 

@@ -15,16 +15,16 @@ import pytest
 import torch
 from onnx.reference import ReferenceEvaluator
 from tests.browser.conftest import TASKS
-from tests.export.test_graphs import cases, whole
 from tests.extending.package.outside.leaky import LeakyCell
+from tests.graphs.test_graphs import cases, whole
 from torch import nn
 
 from throughtime.cells import CELLS
-from throughtime.export.describe import OPERATORS, Constants, build_graphs, describe, round_weights
-from throughtime.export.graph import Graph, for_page
-from throughtime.export.onnx import OPSET, to_onnx
-from throughtime.export.write import difference, number_names
 from throughtime.files import PAGE
+from throughtime.graphs.describe import OPERATORS, Constants, build_graphs, describe, round_weights
+from throughtime.graphs.graph import Graph, for_page
+from throughtime.graphs.onnx import OPSET, to_onnx
+from throughtime.graphs.write import difference, number_names
 from throughtime.inspection.gates import gates
 from throughtime.layers.attention import Attention
 from throughtime.layers.stack import Stack

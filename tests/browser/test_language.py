@@ -8,7 +8,7 @@ import pytest
 from tests.browser.blocks import ask_model, rounded
 from tests.browser.conftest import made_once
 from tests.browser.same import both
-from tests.export import untrained
+from tests.graphs import untrained
 
 import throughtime as tt
 

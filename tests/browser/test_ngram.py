@@ -8,7 +8,7 @@ import pytest
 from tests.browser.conftest import made_once
 from tests.browser.same import both
 from tests.browser.test_language import draw_completion, draw_text
-from tests.export import untrained
+from tests.graphs import untrained
 
 import throughtime as tt
 from throughtime.data.datasets import open_dataset

@@ -15,8 +15,8 @@ import pytest
 from tests.browser.text_samples import LANGUAGE_TEXTS, SENTENCES, draw_texts, foreign_tokenizers
 
 from throughtime.errors import InputError
-from throughtime.export.html import join_modules
 from throughtime.folder import ModelFolder
+from throughtime.graphs.html import join_modules
 from throughtime.tasks.language.framing import Framing
 from throughtime.tasks.translate.texts import Codecs
 from throughtime.text.blanks import Blanks, token_text

@@ -10,9 +10,9 @@ import torch
 from tests.refusals import lacks, refuses
 
 from throughtime.cli.average import average
+from throughtime.fit.checkpoint import Checkpoints
 from throughtime.folder import ModelFolder
 from throughtime.manifest import write_manifest
-from throughtime.train.checkpoint import Checkpoints
 
 
 @pytest.fixture

@@ -301,7 +301,7 @@ def test_average_of_checkpoints(train, tmp_path, throughtime):
 
 
 def test_ctrl_c_is_json_too(train, tmp_path, monkeypatch):
-    from throughtime.train.trainer import Trainer
+    from throughtime.fit.trainer import Trainer
 
     update = Trainer.update
 

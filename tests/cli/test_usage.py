@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 import typer
-from tests.export import untrained
+from tests.graphs import untrained
 from tests.refusals import lacks
 from tests.tiny import SMALL
 

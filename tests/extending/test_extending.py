@@ -97,7 +97,7 @@ def test_a_cell_is_trained_inspected_and_exported(outside, data, tmp_path):
     code = f"""
 import sys, throughtime as tt
 runner = tt.runtime.load({str(tmp_path / "onnx")!r})
-assert not [name for name in sys.modules if name.startswith("throughtime.train")]
+assert not [name for name in sys.modules if name.startswith("throughtime.fit")]
 text = ["one two three"]
 trained = tt.load({str(tmp_path / "run")!r}).score(text)[0]
 assert abs(runner.score(text)[0].log_probs[0] - trained.log_probs[0]) < 1e-4

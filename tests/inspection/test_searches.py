@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 
 import pytest
-from tests.export import untrained
+from tests.graphs import untrained
 from tests.refusals import refuses
 
 import throughtime as tt

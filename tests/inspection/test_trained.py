@@ -15,6 +15,7 @@ import torch
 from tests.refusals import lacks, refuses
 
 from throughtime.data.datasets import open_dataset
+from throughtime.fit.run import fit
 from throughtime.inspection.embeddings import Table, embedding_map, principal_axes, table, tables
 from throughtime.inspection.gates import LayerGates, gates, unit_gates
 from throughtime.inspection.next_tokens import next_tokens
@@ -30,7 +31,6 @@ from throughtime.tasks.tag.predictor import Tagger
 from throughtime.tasks.translate.config import TranslateConfig
 from throughtime.tasks.translate.predictor import Translator
 from throughtime.text.codec import BEGIN, END, Codec
-from throughtime.train.run import fit
 
 NUMBERS = dict(zip("one two three four".split(), "un deux trois quatre".split(), strict=True))
 PLAIN = {"device": "cpu", "precision": "float32"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.export import untrained
+from tests.graphs import untrained
 
 import throughtime as tt
 from throughtime.errors import InputError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from throughtime.train.processes import Processes
-from throughtime.train.tally import Tally
+from throughtime.fit.processes import Processes
+from throughtime.fit.tally import Tally
 
 NAN, INFINITY = float("nan"), float("inf")
 UPDATES = [

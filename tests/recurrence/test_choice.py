@@ -87,7 +87,7 @@ def test_on_a_cpu_no_code_for_gpus_is_imported():
 import sys, torch
 from throughtime.cells import GRU, LSTM, MinGRU
 from throughtime.layers.stack import Stack
-from throughtime.train import learner, trainer
+from throughtime.fit import learner, trainer
 for cell in (GRU(3, 4), LSTM(3, 4), MinGRU(3, 4)):
     cell(torch.zeros(20, 2, 3, requires_grad=True))
 Stack("lstm", 3, 4, 2)(torch.zeros(20, 2, 3))

@@ -9,7 +9,7 @@ import types
 from pathlib import Path
 
 import pytest
-from tests.export import untrained
+from tests.graphs import untrained
 
 import throughtime as tt
 from throughtime.api import export

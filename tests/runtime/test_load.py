@@ -9,7 +9,7 @@ import sys
 from functools import partial
 
 import pytest
-from tests.export import untrained
+from tests.graphs import untrained
 from tests.refusals import refuses
 
 import throughtime as tt

@@ -8,7 +8,7 @@ from itertools import chain
 import numpy as np
 import pytest
 import torch
-from tests.export import untrained
+from tests.graphs import untrained
 from tests.keywords import keywords
 from tests.refusals import refuses
 

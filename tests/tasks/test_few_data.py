@@ -6,10 +6,10 @@ import pytest
 from tests.refusals import refuses
 
 import throughtime as tt
+from throughtime.fit.config import TrainingConfig
+from throughtime.run import Training
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.language.config import LanguageConfig
-from throughtime.train.config import TrainingConfig
-from throughtime.training import Training
 
 LINES = ["the cat sleeps", "a dog barks", "a bird sings", "she sees a dog", "he sees the cat"] * 2
 TASKS = {

@@ -16,12 +16,12 @@ from throughtime.data import embedded
 from throughtime.data.datasets import open_dataset
 from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import read_panel, read_series_panel
+from throughtime.fit.progress import Reporter
+from throughtime.fit.trainer import Trainer
 from throughtime.folder import ModelFolder
 from throughtime.series.baselines import BASELINES
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.predictor import SeriesForecaster
-from throughtime.train.progress import Reporter
-from throughtime.train.trainer import Trainer
 
 NOTES = {
     "model": "linear",

@@ -13,7 +13,7 @@ from tests.tiny import tiny_data, training
 from throughtime.cli.main import main
 from throughtime.tasks import TASKS
 
-HEAVY = ("throughtime.train.trainer", "throughtime.data.download", "throughtime.kernels.driver")
+HEAVY = ("throughtime.fit.trainer", "throughtime.data.download", "throughtime.kernels.driver")
 PREDICT = {
     "ngram": 'model.generate("one two")',
     "language": 'model.generate("one two")',
@@ -49,7 +49,7 @@ def test_loading_a_model_imports_nothing_of_training(task, data, tmp_path):
 
 
 def test_settings_of_training_need_no_torch():
-    script = 'import sys, throughtime.train.config; print("torch" in sys.modules)'
+    script = 'import sys, throughtime.fit.config; print("torch" in sys.modules)'
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "False"
 

@@ -10,9 +10,9 @@ from tests.tiny import tiny_data, training
 
 import throughtime as tt
 from throughtime.errors import InterruptedRunError, ThroughtimeWarning
+from throughtime.fit.trainer import Trainer
 from throughtime.folder import set_aside, settle_replacement
 from throughtime.tasks import TASKS
-from throughtime.train.trainer import Trainer
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_a_training_that_fails_at_once_leaves_the_run(moment, task, data, tmp_pa
         raise MemoryError
 
     if moment == "start":
-        monkeypatch.setattr("throughtime.train.run.write_manifest", fail)
+        monkeypatch.setattr("throughtime.fit.run.write_manifest", fail)
         monkeypatch.setattr("throughtime.folder.write_manifest", fail)
     elif moment == "update":
         monkeypatch.setattr(Trainer, "update", fail)

@@ -10,10 +10,10 @@ from tests.tiny import DROPPED, SMALL, tiny_data
 
 from throughtime.data.batching.shapes import PaddedShapes
 from throughtime.data.datasets import open_dataset
+from throughtime.fit.cuda_graphs import MAX_SHAPES
+from throughtime.fit.progress import Reporter
+from throughtime.fit.trainer import Trainer
 from throughtime.tasks import TASKS
-from throughtime.train.cuda_graphs import MAX_SHAPES
-from throughtime.train.progress import Reporter
-from throughtime.train.trainer import Trainer
 
 TEXT_TASKS = ("translate", "tag", "fill", "classify", "compose")
 VARIANTS = {

@@ -10,6 +10,11 @@ import torch
 from tests.refusals import lacks, refuses
 
 import throughtime as tt
+from throughtime.fit import cuda_graphs, learner
+from throughtime.fit.processes import Processes
+from throughtime.fit.time_plan import TimePlan
+from throughtime.fit.trainer import Trainer
+from throughtime.run import Training
 from throughtime.tasks import TASKS, planning, text_config
 from throughtime.tasks.classify.config import ClassifyConfig
 from throughtime.tasks.compose.config import ComposeConfig
@@ -18,11 +23,6 @@ from throughtime.tasks.planning import Speed, measure_speed
 from throughtime.tasks.translate import config, predictor
 from throughtime.tasks.translate import training as translating
 from throughtime.tasks.translate.config import TranslateConfig, suggest_epochs
-from throughtime.train import cuda_graphs, learner
-from throughtime.train.processes import Processes
-from throughtime.train.time_plan import TimePlan
-from throughtime.train.trainer import Trainer
-from throughtime.training import Training
 
 PAIRS = [(f"{a} {b} .", f"{b} {a} !") for a in ("one", "two", "three", "four") for b in ("x", "y", "z")] * 5
 TINY = {"embedding_size": 8, "batch_size": 8, "valid_sentences": 4, "tokens": "space"}

@@ -15,13 +15,13 @@ from tests.refusals import lacks, refuses
 
 from throughtime.data.datasets import open_dataset
 from throughtime.files import has_content
+from throughtime.fit.progress import Reporter
+from throughtime.fit.run import finish_reason
+from throughtime.fit.trainer import Trainer
 from throughtime.folder import ModelFolder
+from throughtime.run import MAY_CHANGE, continue_config
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.language.predictor import RecurrentLanguage
-from throughtime.train.progress import Reporter
-from throughtime.train.run import finish_reason
-from throughtime.train.trainer import Trainer
-from throughtime.training import MAY_CHANGE, continue_config
 
 SMALL = {
     "embedding_size": 6,
@@ -179,7 +179,7 @@ def test_what_a_run_is_may_not_change(run, tmp_path):
 
 def test_of_two_that_begin_at_once_one_is_refused(run, tmp_path, monkeypatch):
     """Both have asked whether the folder is there, as the command does, before either made it."""
-    from throughtime.train.trainer import Trainer
+    from throughtime.fit.trainer import Trainer
 
     out = tmp_path / "run"
     fit_one = Trainer.fit
@@ -202,8 +202,8 @@ def test_of_two_that_begin_at_once_one_is_refused(run, tmp_path, monkeypatch):
 HOLDER = """
 import sys, time, torch
 from pathlib import Path
-from throughtime.train.run import RunLock
-from throughtime.train.processes import Processes
+from throughtime.fit.run import RunLock
+from throughtime.fit.processes import Processes
 with RunLock(Path(sys.argv[1]), Processes(), torch.device("cpu"), False) as lock:
     lock.resume()
     print("held", flush=True)
@@ -237,7 +237,7 @@ def test_a_file_system_without_locks_is_trained_on(run, tmp_path, monkeypatch):
 
     monkeypatch.setattr(fcntl, "flock", unsupported)
     assert run(tmp_path / "run", epochs=1)["epochs"] == 1
-    monkeypatch.setattr("throughtime.train.run.fcntl", None)
+    monkeypatch.setattr("throughtime.fit.run.fcntl", None)
     assert run(tmp_path / "other", epochs=1)["epochs"] == 1
 
 

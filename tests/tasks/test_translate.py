@@ -19,6 +19,7 @@ from throughtime.config import build_config, refuse_idle
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.datasets import open_dataset
 from throughtime.data.records import Pair
+from throughtime.fit.progress import Reporter
 from throughtime.folder import ModelFolder
 from throughtime.metrics.bleu import BleuSums, corpus_bleu
 from throughtime.models.weights import save_weights
@@ -35,7 +36,6 @@ from throughtime.tasks.translate.predictor import Translator, combine_translator
 from throughtime.tasks.translate.texts import Codecs
 from throughtime.tasks.translate.training import batch_pairs, batch_to_score
 from throughtime.text.codec import Codec
-from throughtime.train.progress import Reporter
 
 NUMBERS = dict(
     zip(

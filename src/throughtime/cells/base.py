@@ -17,7 +17,7 @@ from torch.nn.functional import linear
 from throughtime.errors import InputError, check_whole, unknown
 
 if TYPE_CHECKING:
-    from throughtime.export.graph import Graph
+    from throughtime.graphs.graph import Graph
     from throughtime.recurrence.backend import Result
 
     Ops = Graph

@@ -15,7 +15,7 @@ from throughtime.errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from throughtime.train.checkpoint import Checkpoint, Checkpoints
+    from throughtime.fit.checkpoint import Checkpoint, Checkpoints
 
 PREFIX = "model."
 WEIGHTS = "model.safetensors"
@@ -42,8 +42,8 @@ def average(
       throughtime evaluate runs/ptb-averaged --split valid
     """
     from throughtime.files import check_new
+    from throughtime.fit.checkpoint import Checkpoints
     from throughtime.folder import ModelFolder
-    from throughtime.train.checkpoint import Checkpoints
 
     source = ModelFolder.at(run)
     source.check(trust_changed=flags.trust_changed)

@@ -59,8 +59,8 @@ def demo(
 def run_demo(out: Path, settings: dict[str, Any]) -> Outcome:
     """Run the demo with these settings."""
     from throughtime.files import check_place
+    from throughtime.run import Training
     from throughtime.tasks.base import load
-    from throughtime.training import Training
 
     run, picture = out / "en-fr", out / "attention.png"
     check_place(run)

@@ -53,7 +53,7 @@ def export(
 
       throughtime export runs/ptb-5gram --format arpa --out ptb.arpa.gz
     """
-    from throughtime.export.formats import check_options, choose_format
+    from throughtime.graphs.formats import check_options, choose_format
 
     chosen = choose_format(format, out)
     check_options(chosen, int8, weights, sample)

@@ -25,7 +25,7 @@ from throughtime.errors import InputError
 from throughtime.tasks import TASKS, Task
 
 if TYPE_CHECKING:
-    from throughtime.training import Training
+    from throughtime.run import Training
 
 
 class TrainGroup(Group):
@@ -201,7 +201,7 @@ def run_training(task: type[Task], settings: Mapping[str, Any], arguments: Mappi
     """Start a run, continue one, or look for its learning rate."""
     began = time.monotonic()  # importing torch takes seconds, which belong to the minutes of a run
     from throughtime.errors import InterruptedRunError
-    from throughtime.training import Training
+    from throughtime.run import Training
 
     out, search, quiet = arguments["out"], bool(arguments.get("find_lr")), arguments["quiet"]
     if out is None and not search:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 from throughtime.config import build_config, check_config
 from throughtime.errors import InputError, ThroughtimeWarning
 from throughtime.files import check_new, path_exists
+from throughtime.fit.config import MIN_BATCHES
 from throughtime.folder import ModelFolder
 from throughtime.model import TaskModel
 from throughtime.registry import Registry
@@ -23,7 +24,6 @@ from throughtime.results import Progress as Progress
 from throughtime.tasks import TASKS
 from throughtime.tasks.examples import find_examples, load_examples, save_examples
 from throughtime.tasks.seen import KnowsRecords
-from throughtime.train.config import MIN_BATCHES
 from throughtime.version import __version__
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from torch import nn
 
     from throughtime.data.datasets import Dataset
+    from throughtime.fit.objective import Objective as TrainingTask
     from throughtime.tasks.description import Description
     from throughtime.tasks.ngram.predictor import NgramLanguageModel
-    from throughtime.train.objective import Objective as TrainingTask
 
 CUSTOM = "custom"
 """The name in a configuration for a network that the user passed as an object."""
@@ -232,16 +232,16 @@ class Predictor(TaskModel, KnowsRecords):
     @classmethod
     def finish_reason(cls, out: Path, config: Any) -> str | None:
         """Say why the run in this folder needs no more training; None if it does."""
-        from throughtime.train.run import finish_reason
+        from throughtime.fit.run import finish_reason
 
         return finish_reason(out, config)
 
     def fit(self, dataset: Dataset, out: Path, **options: Any) -> dict[str, Any]:
         """Train, write the run to the folder `out`, and return the measurements by name.
 
-        The options are those of `throughtime.train.run.fit`.
+        The options are those of `throughtime.fit.run.fit`.
         """
-        from throughtime.train.run import fit
+        from throughtime.fit.run import fit
 
         task = self.build_objective(dataset)
         self.examples = find_examples(self, dataset)
@@ -348,7 +348,7 @@ class Predictor(TaskModel, KnowsRecords):
         the model in a browser and shows how it works; `weights` are "int8" (if it is not given), "float16" or
         "float32". The file also holds a few of the data, to try the model with, unless `sample` is False.
         """
-        from throughtime.export.formats import check_options, choose_format
+        from throughtime.graphs.formats import check_options, choose_format
 
         declaration = TASKS[self.task]
         formats = (*(declaration.formats or ("onnx",)), "html")
@@ -363,7 +363,7 @@ class Predictor(TaskModel, KnowsRecords):
             from throughtime.tasks.pages import export_html
 
             return export_html([self], out, weights=weights or "int8", sample=sample)
-        from throughtime.export.write import copy_to_cpu, write_export
+        from throughtime.graphs.write import copy_to_cpu, write_export
 
         if declaration.exporter is None:
             raise InputError("task", f"{self.task!r} has no export")

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from throughtime.errors import InputError, unknown
-from throughtime.export.describe import WEIGHTS, pack_model
-from throughtime.export.formats import check_new_file
-from throughtime.export.html import write_html
-from throughtime.export.write import copy_to_cpu
+from throughtime.graphs.describe import WEIGHTS, pack_model
+from throughtime.graphs.formats import check_new_file
+from throughtime.graphs.html import write_html
+from throughtime.graphs.write import copy_to_cpu
 from throughtime.models.cell_titles import find_titles
 from throughtime.tasks import TASKS
 from throughtime.tasks.about import describe_model

@@ -13,15 +13,15 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from throughtime.train import cuda_graphs
-from throughtime.train.progress import Reporter
-from throughtime.train.time_plan import Speed
-from throughtime.train.trainer import Trainer
+from throughtime.fit import cuda_graphs
+from throughtime.fit.progress import Reporter
+from throughtime.fit.time_plan import Speed
+from throughtime.fit.trainer import Trainer
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
+    from throughtime.fit.processes import Processes
     from throughtime.tasks.base import Predictor
-    from throughtime.train.processes import Processes
 
 MEASURING = 0.02
 """Share of the time that measuring the speed may take, within the bounds below."""

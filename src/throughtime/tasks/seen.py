@@ -14,7 +14,7 @@ from throughtime.results import Evaluation
 
 if TYPE_CHECKING:
     from throughtime.data.dataset import Dataset
-    from throughtime.train.processes import Processes
+    from throughtime.fit.processes import Processes
 
 
 class KnowsRecords:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from throughtime.config import Config, Effect, architecture
 from throughtime.errors import InputError
-from throughtime.train.config import Precision, Schedule, Share, TrainingConfig
+from throughtime.fit.config import Precision, Schedule, Share, TrainingConfig
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset

@@ -1,4 +1,4 @@
-// Opens the models of a file: each is one block of bytes, made by throughtime/export/describe.py.
+// Opens the models of a file: each is one block of bytes, made by throughtime/graphs/describe.py.
 
 import { Graph } from "./graph.js";
 import { count, tensor } from "./tensor.js";

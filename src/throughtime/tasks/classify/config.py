@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from pydantic import Field
 
 from throughtime.config import Effect, architecture, one_of
+from throughtime.fit.config import Share
 from throughtime.tasks import text_config as shared
 from throughtime.tasks.labels import column_settings
-from throughtime.train.config import Share
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset

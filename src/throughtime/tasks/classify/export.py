@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import torch
 
-from throughtime.export.graph import Graph
-from throughtime.export.write import Case, ModelExport, draw_ragged
+from throughtime.graphs.graph import Graph
+from throughtime.graphs.write import Case, ModelExport, draw_ragged
 from throughtime.tasks.classify.network import SequenceClassifier
 from throughtime.tasks.classify.predictor import Classifier
 

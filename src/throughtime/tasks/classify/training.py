@@ -14,12 +14,12 @@ from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.sequences import LabelledBatch, LabelledBatches
 from throughtime.data.records import LabelledText
 from throughtime.errors import InputError
+from throughtime.fit.objective import Loss, State
 from throughtime.metrics.classification import f1_scores
 from throughtime.models.heads import IGNORED
 from throughtime.tasks.labels import labelled_texts
 from throughtime.tasks.objective import Direction, TextObjective, label_loss
 from throughtime.tasks.texts import spread
-from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset

@@ -9,10 +9,10 @@ from pydantic import AliasChoices, Field
 
 from throughtime.config import Effect, architecture
 from throughtime.errors import InputError
+from throughtime.fit.config import Share
 from throughtime.models.widths import tied_widths
 from throughtime.tasks import text_config as shared
 from throughtime.tasks.labels import column_settings
-from throughtime.train.config import Share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

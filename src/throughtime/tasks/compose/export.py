@@ -8,8 +8,8 @@ from typing import cast
 import torch
 
 from throughtime.cells.base import State
-from throughtime.export.graph import Graph
-from throughtime.export.write import Case, ModelExport, number_names
+from throughtime.graphs.graph import Graph
+from throughtime.graphs.write import Case, ModelExport, number_names
 from throughtime.models.decoders import ContextDecoder
 from throughtime.search.generate import Memory
 from throughtime.tasks.compose.network import ConditionedLanguageModel, VectorCondition

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from throughtime.config import architecture, initialisation
 from throughtime.errors import InputError
+from throughtime.fit.config import BatchSize, OutputBias
 from throughtime.tasks import text_config as shared
-from throughtime.train.config import BatchSize, OutputBias
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from throughtime.export.graph import Graph
-from throughtime.export.write import Case, ModelExport, draw_ragged
+from throughtime.graphs.graph import Graph
+from throughtime.graphs.write import Case, ModelExport, draw_ragged
 from throughtime.tasks.fill.network import MaskedTokens
 from throughtime.tasks.fill.predictor import Filler
 

@@ -12,13 +12,13 @@ from torch import Tensor
 from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.sequences import MaskedBatch, MaskedBatches
+from throughtime.fit.objective import Loss, State
 from throughtime.layers.devices import choose_device
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.models.sampled_loss import sampled_surprisal
 from throughtime.tasks.objective import TextObjective
 from throughtime.tasks.texts import spread
 from throughtime.text.blanks import draw_blank
-from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset

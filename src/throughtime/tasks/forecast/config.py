@@ -12,11 +12,11 @@ from throughtime.config import Effect, architecture, only_with
 from throughtime.data.panel import Panel
 from throughtime.data.readers.panel import Roles
 from throughtime.errors import InputError
+from throughtime.fit.config import Positive, Schedule, Share, TrainingConfig
 from throughtime.series.baselines import find_season
 from throughtime.series.panels import Timeline
 from throughtime.series.scaling import Scaling, Transform
 from throughtime.text.texts import format_count
-from throughtime.train.config import Positive, Schedule, Share, TrainingConfig
 
 Count = Annotated[int, Field(ge=1)]
 Probability = Annotated[float, Field(gt=0, lt=1)]

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
-from throughtime.export.graph import Graph
-from throughtime.export.write import Case, ModelExport, number_names
+from throughtime.graphs.graph import Graph
+from throughtime.graphs.write import Case, ModelExport, number_names
 from throughtime.series.conformal import load_intervals
 from throughtime.series.history import last_rows
 from throughtime.tasks.forecast import heads as forecast_heads

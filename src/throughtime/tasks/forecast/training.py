@@ -12,10 +12,10 @@ from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.series import PanelBatch, PanelBatches, PanelWindows
 from throughtime.data.panel import Panel
 from throughtime.errors import InputError
+from throughtime.fit.objective import Loss, State
 from throughtime.series.combination import FEWEST_BLOCKS
 from throughtime.tasks.forecast.network import DirectForecaster, Forecaster
 from throughtime.tasks.forecast.prediction import build_window, to_array
-from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:
     from throughtime.tasks.forecast.predictor import SeriesForecaster

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from torch import nn
 
 from throughtime.errors import InputError
-from throughtime.export.graph import Graph, to_array
+from throughtime.graphs.graph import Graph, to_array
 from throughtime.tasks.forecast.window_networks import RecurrentNetwork, SegmentNetwork, WindowNetwork
 
 

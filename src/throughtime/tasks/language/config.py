@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from throughtime.config import Effect, architecture, initialisation, one_of, only_with
+from throughtime.fit.config import MIN_BATCHES, BatchSize, LearningRate, OutputBias, Precision, Share
 from throughtime.models.widths import layer_widths, tied_widths
 from throughtime.tasks import text_config as shared
 from throughtime.tasks.language.framing import Framing
-from throughtime.train.config import MIN_BATCHES, BatchSize, LearningRate, OutputBias, Precision, Share
 
 if TYPE_CHECKING:
     from throughtime.text.codec import Codec

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import torch
 
-from throughtime.export.graph import Graph, to_array
-from throughtime.export.write import Case, ModelExport, draw_ragged, number_names
+from throughtime.graphs.graph import Graph, to_array
+from throughtime.graphs.write import Case, ModelExport, draw_ragged, number_names
 from throughtime.models.language import NOTHING, RecurrentLanguageModel
 from throughtime.tasks.language.predictor import RecurrentLanguage
 

@@ -12,10 +12,10 @@ from torch import Tensor
 from throughtime.data.batching.batches import Batch, Batches, real_positions
 from throughtime.data.batching.text import SAMPLINGS, LanguageBatch, OverlappingWindows, SequentialPartition
 from throughtime.errors import InputError
+from throughtime.fit.objective import Loss, State
 from throughtime.models.heads import IGNORED
 from throughtime.recurrence.backpropagation import Full, Randomised, Strategy, Truncated, carries
 from throughtime.tasks.objective import TextObjective
-from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:
     from throughtime.models.language import RecurrentLanguageModel

@@ -9,13 +9,13 @@ from pydantic import Field
 
 from throughtime.config import Config, Effect
 from throughtime.errors import InputError
+from throughtime.fit.config import Positive
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.pruning import check_pruning, prune
 from throughtime.ngram.smoothing import Fixed, Smoothing, build_smoothing
 from throughtime.tasks import text_config as shared
 from throughtime.tasks.language.framing import Framing
-from throughtime.train.config import Positive
 
 if TYPE_CHECKING:
     from throughtime.text.codec import Codec

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from throughtime.export.graph import Array, Graph
-from throughtime.export.write import ModelExport
+from throughtime.graphs.graph import Array, Graph
+from throughtime.graphs.write import ModelExport
 
 if TYPE_CHECKING:
     from throughtime.ngram.model import NgramModel

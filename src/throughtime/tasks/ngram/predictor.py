@@ -144,7 +144,7 @@ class NgramLanguageModel(LanguageModel):
 
     def write_arpa(self, out: Path | str) -> dict[str, Any]:
         """Write the model as an ARPA file, which KenLM and SRILM read; a name that ends in .gz is packed."""
-        from throughtime.export.formats import check_new_file
+        from throughtime.graphs.formats import check_new_file
         from throughtime.ngram.arpa import write_arpa
         from throughtime.tasks.ngram.arpa import arpa_words
 

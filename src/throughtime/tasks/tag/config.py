@@ -10,9 +10,9 @@ from pydantic import Field
 from throughtime.config import Effect, architecture
 from throughtime.data.records import TaggedSentence
 from throughtime.errors import InputError
+from throughtime.fit.config import Positive, Share
 from throughtime.metrics.classification import count_impossible, is_chunked
 from throughtime.tasks import text_config as shared
-from throughtime.train.config import Positive, Share
 
 MAX_BROKEN = 0.01
 """Share of the chunks in the training data that may be tagged in an impossible way, by mistake."""

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from throughtime.data.batching.tagged import TaggedBatches
-from throughtime.export.graph import Graph, to_array
-from throughtime.export.write import Case, ModelExport
+from throughtime.graphs.graph import Graph, to_array
+from throughtime.graphs.write import Case, ModelExport
 from throughtime.layers.pooling import Pooling
 from throughtime.tasks.tag.network import SequenceTagger, SpellingReader
 from throughtime.tasks.tag.predictor import Tagger

@@ -9,11 +9,11 @@ from torch.nn.functional import cross_entropy
 
 from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.tagged import NO_LABEL, TaggedBatch, TaggedBatches
+from throughtime.fit.objective import Loss, State
 from throughtime.metrics.classification import ChunkCounts
 from throughtime.tasks.objective import Direction, TextObjective
 from throughtime.tasks.tag.predictor import tagged_sentences
 from throughtime.tasks.texts import spread
-from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from throughtime.config import Config, Effect, architecture, initialisation, one_of, only_with
 from throughtime.errors import InputError
+from throughtime.fit.config import BatchSize, LearningRate, OutputBias, Share
 from throughtime.runtime.search import MAX_BEAMS, MAX_LENGTH_PENALTY
 from throughtime.tasks.text_config import (
     Data,
@@ -21,7 +22,6 @@ from throughtime.tasks.text_config import (
     choose_max_size,
     count_words,
 )
-from throughtime.train.config import BatchSize, LearningRate, OutputBias, Share
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from throughtime.cells.base import State
-from throughtime.export.graph import Graph
-from throughtime.export.write import Case, ModelExport, draw_ragged, number_names
 from throughtime.folder import ModelFolder
+from throughtime.graphs.graph import Graph
+from throughtime.graphs.write import Case, ModelExport, draw_ragged, number_names
 from throughtime.models.heads import SoftmaxHead
 from throughtime.models.seq2seq import DecoderMemory, EncoderDecoder
 from throughtime.runtime.shortlist import Shortlist

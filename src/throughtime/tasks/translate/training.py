@@ -15,13 +15,13 @@ from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.pairs import PairBatch, PairBatches, TruncationCounts
 from throughtime.data.records import Pair, Specials
 from throughtime.data.splits import find_file_language
+from throughtime.fit.objective import Loss, State
 from throughtime.metrics.bleu import BleuSums
 from throughtime.metrics.likelihood import Likelihood
 from throughtime.ngram.detection import are_swapped
 from throughtime.tasks.objective import TextObjective, label_loss, likelihood, masked_labels
 from throughtime.text.languages import language_name
 from throughtime.text.texts import format_count, one_line
-from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset

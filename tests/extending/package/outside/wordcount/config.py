@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field
 
 from throughtime.config import architecture
-from throughtime.train.config import TrainingConfig
+from throughtime.fit.config import TrainingConfig
 
 
 class WordCountConfig(TrainingConfig):

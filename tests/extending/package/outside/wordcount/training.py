@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from throughtime.data.batching.sequences import LabelledBatches
+from throughtime.fit.objective import Loss, State
 from throughtime.layers.stack import Stack
-from throughtime.train.objective import Loss, State
 
 if TYPE_CHECKING:
     from outside.wordcount.predictor import WordCounter

@@ -1,0 +1,1 @@
+"""The training loop and its parts. It knows tasks only as an interface (`throughtime.fit.objective`)."""

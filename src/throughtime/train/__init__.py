@@ -1,1 +1,0 @@
-"""The training loop and its parts. It knows tasks only as an interface (`throughtime.train.objective`)."""
