@@ -31,7 +31,7 @@ from throughtime.search.sampling import Greedy
 from throughtime.tasks.translate.network import build
 
 PAD, BOS, EOS, UNK, WORDS = 0, 1, 2, 3, 8_000
-BATCH, BEAMS, LONGEST = 64, 5, 48
+BATCH, BEAMS, MAX_LENGTH = 64, 5, 48
 UPDATES, LESSONS, LEARNED_AT_ONCE = 300, 40, 256
 
 Prompts = list[list[int]]
@@ -127,7 +127,7 @@ class PlainTranslator(nn.Module):
         tokens = torch.full((batch * beams, 1), BOS, device=device)
         first = torch.arange(0, batch * beams, beams, device=device)[:, None]
         finished: list[list[tuple[float, list[int]]]] = [[] for _ in prompts]
-        for length in range(1, LONGEST + 1):
+        for length in range(1, MAX_LENGTH + 1):
             log_probs, h, fed = self.step(tokens[:, -1], h, fed, keys, values, padding)
             log_probs[:, UNK] = log_probs[:, PAD] = log_probs[:, BOS] = -torch.inf
             totals = (scores[:, :, None] + log_probs.view(batch, beams, -1)).flatten(1)
@@ -165,13 +165,13 @@ def compare(model: EncoderDecoder, batches: list[Prompts], beams: int, precision
     searched: StepModel = Bf16Model(model) if precision == "bf16" else model
 
     def strategy() -> Strategy:
-        return Beam(EOS, beams, max_length=LONGEST) if beams > 1 else Greedy(EOS)
+        return Beam(EOS, beams, max_length=MAX_LENGTH) if beams > 1 else Greedy(EOS)
 
     def search(batch: Prompts, watch: Callable[[Any], None] | None = None) -> list[list[Finished]]:
         constraints = [no_token(PAD, BOS, UNK)]
         with matmul_precision("float32"):
             return generate(
-                searched, batch, strategy(), max_new_tokens=LONGEST, constraints=constraints, watch=watch
+                searched, batch, strategy(), max_new_tokens=MAX_LENGTH, constraints=constraints, watch=watch
             )
 
     torch.cuda.synchronize()

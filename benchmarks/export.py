@@ -37,7 +37,7 @@ from throughtime.tasks.translate.predictor import Translator
 
 THREADS, BEAMS = 2, 5
 TARGETS = {"int8 / our torch path": 2.0, "int8 / nn modules": 4.0}
-MOST_BLEU, MOST_PERPLEXITY = 0.3, 0.02
+MAX_BLEU, MAX_PERPLEXITY = 0.3, 0.02
 
 
 class Amount(NamedTuple):
@@ -210,13 +210,13 @@ def table(found: dict[str, Any]) -> None:
     lost = bleu["float32"] - bleu["int8"]
     print(
         f"  BLEU {bleu['float32']:.2f} in float32, {bleu['int8']:.2f} in int8: {lost:.2f} lost "
-        f"({'met' if lost <= MOST_BLEU else 'MISSED'}: at most {MOST_BLEU})",
+        f"({'met' if lost <= MAX_BLEU else 'MISSED'}: at most {MAX_BLEU})",
         file=sys.stderr,
     )
     more = perplexity["int8"] / perplexity["torch"] - 1
     print(
         f"  perplexity {perplexity['torch']:.4f} in torch, {perplexity['int8']:.4f} in int8: {more:+.2%} "
-        f"({'met' if more <= MOST_PERPLEXITY else 'MISSED'}: at most {MOST_PERPLEXITY:.0%})",
+        f"({'met' if more <= MAX_PERPLEXITY else 'MISSED'}: at most {MAX_PERPLEXITY:.0%})",
         file=sys.stderr,
     )
     print(f"  same words as torch in float32: {found['same as torch in float32']:.1%}", file=sys.stderr)

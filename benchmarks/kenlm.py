@@ -33,7 +33,7 @@ from throughtime.files import cache_folder
 ORDER = "5"
 COPIES = 10
 """Number of times that the test text is scored, so that scoring takes longer than starting."""
-LARGEST_DIFFERENCE = 1e-4
+MAX_DIFFERENCE = 1e-4
 PROGRAMS = ("lmplz", "build_binary", "query")
 SOURCE = "kenlm==0.3.0"
 PACKAGES = (
@@ -95,7 +95,7 @@ def run() -> dict[str, Any]:
             }
             print_table(title, results[title])
     worst = max(results[title]["largest_difference"] for title in ("all n-grams", "pruned 0 0 1"))
-    assert worst <= LARGEST_DIFFERENCE, f"the scores of a token differ by {worst:.2g}"
+    assert worst <= MAX_DIFFERENCE, f"the scores of a token differ by {worst:.2g}"
     return results
 
 

@@ -38,7 +38,7 @@ from throughtime.recurrence import calibration
 SPEED, IDLE, MEMORY = 3.0, 0.15, 1.25
 """The aims: times the speed of the plain loop, at most this idle, and at most this much more memory."""
 PLAIN_BATCHES = 500
-LONGEST = 15
+MAX_LENGTH = 15
 """Seconds after which a measurement begins at the latest."""
 WAIT_EVERY = 50
 """Updates after which the host waits for the device, as for the reports of the trainer."""
@@ -141,7 +141,7 @@ def warm_up(training: Any, device: torch.device, seconds: float) -> None:
     """Train for this time, and until all updates of ours are recorded."""
     updates, began = 0, time.perf_counter()
     while (spent := time.perf_counter() - began) < seconds or updates < training.warm_up_updates:
-        if spent > LONGEST:
+        if spent > MAX_LENGTH:
             break
         training.update()
         updates += 1

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple, Self
 import torch
 
 from benchmarks.translate_setup import (
-    LONGEST,
+    MAX_LENGTH,
     ROOT,
     TARGET,
     joeynmt_config,
@@ -99,7 +99,7 @@ def run(*, quick: bool = False, decoding_only: bool = False) -> dict[str, Any]:
             found[name] = decoded(theirs, ours, kinds, beams, amount.searches, references(folder))
         if not decoding_only:
             found["clock"] = {
-                kind: ours({"do": "clock", "beams": 5, "precision": kind, "max_length": LONGEST})
+                kind: ours({"do": "clock", "beams": 5, "precision": kind, "max_length": MAX_LENGTH})
                 for kind in kinds
             }
     found["targets"] = targets(found, kinds)
@@ -150,14 +150,14 @@ def decoded(
     """Sentences a second of each, in turns, all with the same weights."""
     orders: dict[str, tuple[Worker, dict[str, Any]]] = {"joeynmt": (theirs, {})}
     for kind in kinds:
-        asked = {"precision": kind, "max_length": LONGEST, "eager": False, "shortlist": 0}
+        asked = {"precision": kind, "max_length": MAX_LENGTH, "eager": False, "shortlist": 0}
         orders[kind] = ours, asked
         orders[f"{kind}, shortlist"] = ours, {**asked, "shortlist": DEFAULT_CANDIDATES}
         if beams > 1:
             # As others stop: when the best that has ended is better than what goes on is now.
             orders[f"{kind}, eager"] = ours, {**asked, "eager": True}
     for name, candidates in (("int8 runner", 0), ("int8 runner, shortlist", DEFAULT_CANDIDATES)):
-        orders[name] = ours, {"exported": True, "max_length": LONGEST, "shortlist": candidates}
+        orders[name] = ours, {"exported": True, "max_length": MAX_LENGTH, "shortlist": candidates}
     answers: dict[str, list[dict[str, Any]]] = {name: [] for name in orders}
     for _ in range(searches):
         for name, (worker, order) in orders.items():

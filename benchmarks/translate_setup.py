@@ -23,7 +23,7 @@ OUT = ROOT / "build" / "benchmarks"
 DATA, SOURCE, TARGET = "multi30k/tok", "en", "de"
 ROWS, EMBEDDING, ENCODER, DECODER = 64, 256, 256, 512
 DROPOUT, RATE, CLIP, SEED = 0.2, 1e-3, 1.0, 0
-ALPHA, LONGEST = 0.75, 50
+ALPHA, MAX_LENGTH = 0.75, 50
 SPECIALS = ("<unk>", "<pad>", "<bos>", "<eos>")
 JOEYNMT = ("joeynmt==2.3.0", "importlib_metadata")  # the last one it forgets to ask for
 TRIES, PAUSE = 3, 10.0
@@ -96,7 +96,7 @@ def joeynmt_config(folder: Path) -> dict[str, Any]:
         "testing": {
             "batch_size": ROWS,  # its own choice, too
             "beam_alpha": ALPHA,
-            "max_output_length": LONGEST,
+            "max_output_length": MAX_LENGTH,
             "min_output_length": 0,
             "generate_unk": False,
         },

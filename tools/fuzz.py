@@ -36,12 +36,12 @@ from throughtime.errors import ThroughtimeError
 from tools.fuzz_folders import folder_targets
 
 OUT = Path("out/fuzz")
-SLOWEST = 10.0
+MAX_SECONDS = 10.0
 """Seconds after which an input has taken too long."""
 MEMORY = 2 << 30
 """Bytes that may be allocated beyond what is needed at the start."""
-LONGEST_ERROR = 5_000
-MOST_FAILURES = 3
+MAX_ERROR_LENGTH = 5_000
+MAX_FAILURES = 3
 """Failures of a target after which it is left alone."""
 
 
@@ -81,9 +81,9 @@ def fuzz(targets: Sequence[Target], seconds: float, out: Path = OUT) -> int:
     until, turn = time.monotonic() + seconds, seconds / len(targets) / 3
     limit_memory()
     signal.signal(signal.SIGALRM, _too_slow)
-    while time.monotonic() < until and any(len(one.failures) < MOST_FAILURES for one in targets):
+    while time.monotonic() < until and any(len(one.failures) < MAX_FAILURES for one in targets):
         for target in targets:
-            if len(target.failures) < MOST_FAILURES and time.monotonic() < until:
+            if len(target.failures) < MAX_FAILURES and time.monotonic() < until:
                 began = time.monotonic()
                 try_target(target, until, out)
                 rate = target.examples / (time.monotonic() - began)
@@ -118,12 +118,12 @@ def try_target(target: Target, until: float, out: Path) -> None:
             return
         last[0] = value
         target.tried += 1
-        signal.setitimer(signal.ITIMER_REAL, SLOWEST)
+        signal.setitimer(signal.ITIMER_REAL, MAX_SECONDS)
         try:
             target.refused += target.attempt(value) is False
         except ThroughtimeError as error:
             target.refused += 1
-            if "\n" in str(error) or len(str(error)) > LONGEST_ERROR:
+            if "\n" in str(error) or len(str(error)) > MAX_ERROR_LENGTH:
                 raise ValueError(f"more than one line, or too long: {error}") from error
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
@@ -142,7 +142,7 @@ def try_target(target: Target, until: float, out: Path) -> None:
 
 
 def _too_slow(*_: object) -> None:
-    raise TimeoutError(f"took more than {SLOWEST:g} seconds")
+    raise TimeoutError(f"took more than {MAX_SECONDS:g} seconds")
 
 
 def limit_memory() -> None:

@@ -18,7 +18,7 @@ from tools.fuzz import Target, mutated
 CLIENTS = 8
 PATIENCE = 8.0
 """Seconds after which a connection must be closed; the server allows one, on a machine that is not busy."""
-LONGEST_WAIT, LONGEST_STEP = 0.5, 0.1
+MAX_WAIT, MAX_STEP = 0.5, 0.1
 """CPU seconds that the server may spend before it answers `/health`, and in one step of its event loop."""
 OPTIONS = {"header_timeout": 1.0, "idle_timeout": 0.2, "timeout": 1.0}
 
@@ -86,7 +86,7 @@ def server_targets(folder: Path) -> Iterator[list[Target]]:
         def judge(name: str, waits: Sequence[Wait]) -> None:
             step = float(get(host, "/longest"))
             slowest[name] = worst = Waits([*waits, slowest.get(name, Wait(0, 0))], 0).worst
-            if worst.cpu_seconds > LONGEST_WAIT or step > LONGEST_STEP:
+            if worst.cpu_seconds > MAX_WAIT or step > MAX_STEP:
                 raise ValueError(f"{name}: {worst} for /health, and the longest step took {step:.2f} s")
 
         def send(content: bytes, name: str) -> bool:

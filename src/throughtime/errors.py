@@ -187,7 +187,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-MOST_NAMES = 100
+MAX_NAMES = 100
 """The maximum number of known names that an error lists."""
 
 
@@ -202,6 +202,6 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> InputError:
     names = sorted(known)
     near = suggest(name, names)
     hint = f"{near} Known" if near else "; known"
-    listed = ", ".join(one if one.isprintable() else repr(one) for one in names[:MOST_NAMES])
-    more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
+    listed = ", ".join(one if one.isprintable() else repr(one) for one in names[:MAX_NAMES])
+    more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
     return InputError(f"unknown {kind} {name!r}{hint}: {listed}{more}")

@@ -34,7 +34,7 @@ _REPLACED: dict[
 ] = {}  # cache folders that cannot be written to, and what this process uses instead
 UNPACKED = "THROUGHTIME_MAX_UNPACKED"
 SMALL, RATIO = 1 << 28, 100
-LONGEST_LINE = 1 << 27
+MAX_LINE_BYTES = 1 << 27
 """Maximum number of bytes in a line of a file; text8 is one line of 100 million."""
 TOO_MUCH = "is nested too deeply, or holds a number with too many digits"
 """The problem of a file that the JSON parser gives up on, although it may be well-formed."""

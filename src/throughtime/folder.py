@@ -37,7 +37,7 @@ EXISTS = (
 FORMAT = "throughtime"
 VERSION = 1
 DATA_FILE = "data.json"
-LONGEST_HEADER = 16_000_000
+MAX_HEADER_BYTES = 16_000_000
 """Bytes that the names and shapes of tensors may take."""
 MAX_TENSORS = 10_000
 
@@ -199,7 +199,7 @@ class ModelFolder:
         try:
             with path.open("rb") as start:
                 header = int.from_bytes(start.read(8), "little")
-            if header > LONGEST_HEADER:
+            if header > MAX_HEADER_BYTES:
                 raise ValueError(f"a header of {header:,} bytes")
             with safe_open(path, framework=framework) as file:
                 if (count := len(file.keys())) > MAX_TENSORS:

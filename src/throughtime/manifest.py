@@ -35,7 +35,7 @@ ROOM = 200_000_000
 """Bytes of memory that vocabularies and tables may take beyond the size of all files together."""
 BYTES_PER_ITEM = {".txt": (b"\n", 200), "tokenizer.json": (b",", 520), ".json": (b",[{", 80)}
 """Measured memory of one item of a parsed file, and the characters that each item needs at least one of."""
-MOST_FILES = 10_000
+MAX_FILES = 10_000
 NONE = ""
 """In place of a sum: the file may be missing."""
 _PART = ".model.replaced.part"
@@ -148,9 +148,9 @@ def _list_files(folder: Path) -> dict[str, int]:
     for place, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name not in APART and not name.startswith(".")]
         seen += len(folders) + len(files)
-        if seen > MOST_FILES:
+        if seen > MAX_FILES:
             raise InputError(
-                str(folder), f"holds more than {MOST_FILES:,} files, too many for a model; name its folder"
+                str(folder), f"holds more than {MAX_FILES:,} files, too many for a model; name its folder"
             )
         for name in (*folders, *files):
             path = Path(place, name)
@@ -203,7 +203,7 @@ def _read(folder: Path) -> dict[str, list[str]] | None:
     cure = "restore it, or remove it to load the model with a warning"
     values: Any = read_json(path, cure)
     sums: Any = values.get("sha256") if isinstance(values, dict) and values.get("format") == FORMAT else None
-    if not isinstance(sums, dict) or len(sums) > MOST_FILES or not all(map(_is_entry, sums.items())):
+    if not isinstance(sums, dict) or len(sums) > MAX_FILES or not all(map(_is_entry, sums.items())):
         raise InputError(str(path), f"is damaged; {cure}")
     return sums
 

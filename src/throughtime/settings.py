@@ -15,11 +15,11 @@ from throughtime.config import Config, check_config
 from throughtime.errors import InputError
 from throughtime.files import TOO_MUCH, check_plain
 
-LARGEST_FILE = 256 << 10  # bytes; reading YAML of this size takes two seconds
+MAX_FILE_BYTES = 256 << 10  # bytes; reading YAML of this size takes two seconds
 MAX_DEPTH = 20
 """Maximum number of brackets around a value."""
 _WIDTH = 80
-_WIDEST_SETTING = 34  # the comment of a longer setting begins further to the right
+_MAX_SETTING_WIDTH = 34  # the comment of a longer setting begins further to the right
 
 
 def read_settings(path: Path | str) -> dict[str, Any]:
@@ -33,9 +33,9 @@ def read_settings(path: Path | str) -> dict[str, Any]:
         raise InputError(str(path), f"is not a settings file; its name must end in {', '.join(readers)}")
     check_plain(path)
     try:
-        if path.stat().st_size > LARGEST_FILE:
+        if path.stat().st_size > MAX_FILE_BYTES:
             raise InputError(
-                str(path), f"is larger than {LARGEST_FILE >> 10} kB, the most that settings may have"
+                str(path), f"is larger than {MAX_FILE_BYTES >> 10} kB, the most that settings may have"
             )
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -88,7 +88,7 @@ def format_settings(kind: type[Config], values: Mapping[str, Any] | None = None)
             setting = f"{name}: {_format_value(field.get_default(call_default_factory=True))}"
         groups[owner].append((setting, field.description or ""))
     lengths = [len(setting) for group in groups.values() for setting, _ in group]
-    column = max((length for length in lengths if length <= _WIDEST_SETTING), default=0)
+    column = max((length for length in lengths if length <= _MAX_SETTING_WIDTH), default=0)
     return "\n".join(_group(group, column + 2) for group in groups.values() if group)
 
 

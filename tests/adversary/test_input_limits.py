@@ -104,12 +104,12 @@ def test_a_line_of_200_megabytes_is_refused_with_the_limit(tmp_path):
     ran = subprocess.run([sys.executable, "-c", LONG, str(path)], capture_output=True, text=True, check=True)
     error, megabytes = ran.stdout.splitlines()
     assert error.startswith(f"{path}:2: ")
-    assert f"{files.LONGEST_LINE:,}" in error
+    assert f"{files.MAX_LINE_BYTES:,}" in error
     assert int(megabytes) < 300
 
 
 def test_a_long_line_is_read_up_to_the_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(source, "LONGEST_LINE", 4 * source.BLOCK)
+    monkeypatch.setattr(source, "MAX_LINE_BYTES", 4 * source.BLOCK)
     path = tmp_path / "long.txt"
     path.write_bytes(b"a" * 4 * source.BLOCK)
     assert [len(line) for _, line in read_lines(path)] == [4 * source.BLOCK]

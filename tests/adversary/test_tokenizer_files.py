@@ -18,7 +18,7 @@ from throughtime.text.definition import count_attempts
 from throughtime.text.subword import FileTokenizer, tokenizer_file
 from throughtime.text.subword_training import _WORDS
 
-LONGEST = 20_000  # characters of a request
+MAX_CHARACTERS = 20_000  # characters of a request
 
 
 def definition(**changes):
@@ -112,8 +112,8 @@ def test_a_text_may_not_become_much_longer(contents):
     steps = [replace(content, String=letter) for letter, content in zip("ab", contents, strict=False)]
     tokenizer = FileTokenizer(definition(normalizer=sequence(*steps)))
     assert tokenizer.tokenize("a") == ["[UNK]"]
-    with refuses("tokenizer.json", f"{LONGEST:,}"):
-        tokenizer.tokenize("a" * LONGEST)
+    with refuses("tokenizer.json", f"{MAX_CHARACTERS:,}"):
+        tokenizer.tokenize("a" * MAX_CHARACTERS)
 
 
 def test_a_failure_inside_the_library_is_an_error(monkeypatch):
@@ -209,7 +209,7 @@ def test_the_slowest_expression_takes_seconds_at_most():
     cut = {**CUT, "pattern": {"Regex": "(?=[a-y]*z)"}}
     tokenizer = FileTokenizer(definition(pre_tokenizer=cut))
     began = time.process_time()
-    tokenizer.tokenize("a" * LONGEST)
+    tokenizer.tokenize("a" * MAX_CHARACTERS)
     assert time.process_time() - began < 10
 
 

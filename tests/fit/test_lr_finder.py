@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from tests.refusals import refuses
 
 from throughtime.errors import ThroughtimeError
-from throughtime.fit.lr_finder import HIGHEST, SPAN, UPDATES, find_learning_rate, suggest_rate
+from throughtime.fit.lr_finder import MAX_RATES, SPAN, UPDATES, find_learning_rate, suggest_rate
 
 RATES = np.geomspace(1e-6, 10, 100)
 
@@ -65,7 +65,7 @@ def test_rates_rise_until_the_loss_breaks_away(language_task):
     found = find_learning_rate(task, task.config)
     updates = UPDATES["sgd"]
     ratio = SPAN ** (1 / (updates - 1))
-    assert found.rates[0] == pytest.approx(HIGHEST["sgd"] / SPAN)
+    assert found.rates[0] == pytest.approx(MAX_RATES["sgd"] / SPAN)
     for low, high in zip(found.rates, found.rates[1:], strict=False):
         assert high == pytest.approx(ratio * low)
     assert len(found.rates) == len(found.losses) < updates  # a rate of 1000 is beyond hope, and not tried

@@ -70,12 +70,12 @@ def test_rows_of_any_length(steps, emulated):
 
 @pytest.mark.parametrize("blocks", [1, 2, 3])
 def test_a_block_takes_several_rows(blocks, emulated, monkeypatch):
-    monkeypatch.setattr(chain, "MOST_COUNTS", blocks * 5**2)
+    monkeypatch.setattr(chain, "MAX_COUNTS", blocks * 5**2)
     assert_right(4, [4, 2, 0, 3, 1, 4, 4], 5)
 
 
 def test_more_tags_than_threads(emulated, monkeypatch):
-    monkeypatch.setattr(chain, "MOST_WARPS", 1)
+    monkeypatch.setattr(chain, "MAX_WARPS", 1)
     assert_right(3, [3, 2], 70)
 
 

@@ -131,4 +131,4 @@ def test_kernels_that_do_not_compile_are_left_out_with_one_warning(ask, fails, m
 
 def test_no_kernel_has_room_for_very_many_tags(monkeypatch):
     monkeypatch.setattr(driver, "unavailable", lambda device: None)
-    assert not chain.is_available(0, chain.MOST_TAGS + 1)
+    assert not chain.is_available(0, chain.MAX_TAGS + 1)

@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from throughtime.kernels import driver, softmax
 from throughtime.kernels.elements import round_up_units
-from throughtime.kernels.softmax import IGNORED, MOST_VECTORS, fits, softmax_
+from throughtime.kernels.softmax import IGNORED, MAX_VECTORS, fits, softmax_
 
 ROUNDING = {torch.float32: 1e-6, torch.bfloat16: 4e-3, torch.float16: 5e-4}
 every_type = pytest.mark.parametrize("dtype", ROUNDING)
@@ -58,7 +58,7 @@ def test_surprisals_and_their_gradients_are_those_of_the_equation(words, smoothi
 @pytest.mark.parametrize("missing", [0, 1])
 def test_a_row_may_be_as_long_as_the_registers_hold(missing, dtype, emulated, monkeypatch):
     monkeypatch.setattr(softmax, "WARPS", (2,))
-    longest = 2 * 32 * MOST_VECTORS * 16 // dtype.itemsize
+    longest = 2 * 32 * MAX_VECTORS * 16 // dtype.itemsize
     assert fits(longest, dtype)
     assert not fits(longest + 1, dtype)
     built, build = [], driver.build
@@ -69,7 +69,7 @@ def test_a_row_may_be_as_long_as_the_registers_hold(missing, dtype, emulated, mo
 
     monkeypatch.setattr(driver, "build", watched)
     assert_right(2, longest - missing, dtype, 0.1)
-    assert set(built) == {(2, MOST_VECTORS)}
+    assert set(built) == {(2, MAX_VECTORS)}
 
 
 def test_what_no_kernel_knows_does_not_fit():

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from throughtime.kernels import upload
-from throughtime.kernels.upload import MOST_BYTES, TOGETHER, VECTOR, Uploads
+from throughtime.kernels.upload import MAX_BYTES, TOGETHER, VECTOR, Uploads
 
 
 def numbers(size, seed=0):
@@ -39,8 +39,8 @@ class Pinned:
 
 
 def test_only_small_pinned_memory_on_a_boundary_is_read_by_a_kernel():
-    assert upload.can_upload(Pinned(MOST_BYTES))
-    assert not upload.can_upload(Pinned(MOST_BYTES + VECTOR))
+    assert upload.can_upload(Pinned(MAX_BYTES))
+    assert not upload.can_upload(Pinned(MAX_BYTES + VECTOR))
     assert not upload.can_upload(Pinned(24))
     assert not upload.can_upload(Pinned(32, address=8))
     assert not upload.can_upload(Pinned(32, pinned=False))

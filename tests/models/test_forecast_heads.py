@@ -12,12 +12,12 @@ from tests.refusals import refuses
 from torch.nn.functional import softplus
 
 from throughtime.metrics.forecast import pinball
-from throughtime.runtime.forecast import LEAST_SCALE
+from throughtime.runtime.forecast import MIN_SCALE
 from throughtime.tasks.forecast.heads import GaussianHead, PointHead, QuantileHead, StudentHead
 
 SAID = torch.randn(40, 2, generator=torch.Generator().manual_seed(0))
 TARGET = torch.randn(40, generator=torch.Generator().manual_seed(1))
-SCALE = LEAST_SCALE + softplus(SAID[:, 1])
+SCALE = MIN_SCALE + softplus(SAID[:, 1])
 
 
 def test_gaussian_loss_is_the_density():
@@ -173,7 +173,7 @@ def test_a_far_error_still_teaches(head):
 def test_bounded_losses_are_the_plain_ones_below_their_bounds():
     far = torch.tensor([0.0, 3.0, -500.0, 9e3])
     centred = torch.stack([torch.zeros(4), torch.full((4,), 0.5413)], dim=1)
-    scale = LEAST_SCALE + softplus(centred[:, 1])
+    scale = MIN_SCALE + softplus(centred[:, 1])
     normal = torch.distributions.Normal(torch.zeros(4), scale)
     assert torch.allclose(GaussianHead().loss(centred, far), -normal.log_prob(far))
     assert torch.equal(PointHead().loss(torch.zeros(4, 1), far), far.square())

@@ -38,7 +38,7 @@ def test_a_table_is_made_once_it_pays_and_never_for_very_many_keys(monkeypatch):
     for _ in range(1_000):
         assert found.find(wanted).tolist() == [2, MISSING]
     assert made == [1_000]
-    monkeypatch.setattr(lookup, "LARGEST_TABLE", 100)
+    monkeypatch.setattr(lookup, "MAX_TABLE", 100)
     large = SortedKeys(np.arange(1_000))
     assert large.find(np.arange(2_000)).tolist() == [*range(1_000), *[MISSING] * 1_000]
     assert made == [1_000]

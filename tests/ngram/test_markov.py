@@ -163,6 +163,6 @@ def test_refusals_say_what_to_do(monkeypatch):
         chain.after([1], 0)
     with refuses("length", "0"):
         chain.most_likely(0)
-    monkeypatch.setattr(markov, "MOST_POINTERS", 10 * chain.num_states)
+    monkeypatch.setattr(markov, "MAX_POINTERS", 10 * chain.num_states)
     with refuses("length", "11", "10"):
         chain.most_likely(11)

@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 from throughtime.kernels import driver
 from throughtime.kernels.elements import KINDS
 from throughtime.recurrence import batched_copies as copies_module
-from throughtime.recurrence.batched_copies import FROM_FLOAT, MOST, TO_FLOAT, At, Copies, Launch, Matrix
+from throughtime.recurrence.batched_copies import FROM_FLOAT, MAX_MOVES, TO_FLOAT, At, Copies, Launch, Matrix
 
 pytestmark = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this machine")
 
@@ -136,9 +136,9 @@ def test_parts_are_added_up_in_order_without_their_padding(parts, dtype):
 
 
 def test_more_copies_than_one_launch_takes():
-    source, into = numbers(torch.float32, MOST + 3, 4), torch.zeros(MOST + 3, 4)
+    source, into = numbers(torch.float32, MAX_MOVES + 3, 4), torch.zeros(MAX_MOVES + 3, 4)
     copies = Copies(KINDS[torch.float32], -1)
-    for row in range(MOST + 3):
+    for row in range(MAX_MOVES + 3):
         copies.copy(Matrix(At(0, 16 * row), 1, 4, 4), Matrix(At(1, 16 * row), 1, 4, 4))
     assert len(copies.prepare()) == 2
     run(copies, into, source)

@@ -253,7 +253,7 @@ def test_the_gradient_of_a_lower_state_alone_is_right(name, stays):
 
 @emulated
 def test_as_many_layers_as_one_launch_cannot_copy_for(stays, calls):
-    layers = moves.MOST // 4
+    layers = moves.MAX_MOVES // 4
     stack = build("gru-before", 5, layers=layers)
     x, state = problem(stack, steps=2, batch=2)
     found = everything(stack, stack, x, state)

@@ -264,10 +264,10 @@ def test_large_calls_and_those_that_cannot_be_recorded_run_as_they_are(replays, 
     def fail(*given):
         raise RuntimeError("cannot be recorded")
 
-    monkeypatch.setattr(persistent_replay, "LARGEST", 8)
+    monkeypatch.setattr(persistent_replay, "MAX_REPLAYED_BYTES", 8)
     for _ in range(3):
         assert torch.allclose(runner(stack)(x, None, None).outputs, truth, atol=1e-5)
-    monkeypatch.setattr(persistent_replay, "LARGEST", 1 << 20)
+    monkeypatch.setattr(persistent_replay, "MAX_REPLAYED_BYTES", 1 << 20)
     monkeypatch.setattr(persistent_replay, "record", fail)
     forget_programs()
     for _ in range(3):

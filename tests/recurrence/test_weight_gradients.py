@@ -14,7 +14,7 @@ from throughtime.recurrence import scan, weight_gradients
 from throughtime.recurrence.batched_copies import At
 from throughtime.recurrence.persistent import forget_programs, run_layers
 from throughtime.recurrence.persistent_memory import DTYPES
-from throughtime.recurrence.weight_gradients import MOST, JointProducts, count_tiles, is_joined
+from throughtime.recurrence.weight_gradients import MAX_TASKS, JointProducts, count_tiles, is_joined
 
 needs_compiler = pytest.mark.skipif(machine.COMPILER is None, reason="no g++ on this machine")
 
@@ -83,9 +83,9 @@ def test_tf32_rounds_products_but_not_sums(emulated):
 
 @needs_compiler
 def test_more_products_than_one_launch_takes(emulated):
-    left, into = draw(MOST + 2, 3, 8), torch.empty(MOST + 2, 8)
+    left, into = draw(MAX_TASKS + 2, 3, 8), torch.empty(MAX_TASKS + 2, 8)
     products = collect(3, 1)
-    for number in range(MOST + 2):
+    for number in range(MAX_TASKS + 2):
         products.add_rows((At(0, 4 * 24 * number), 8, 8), At(1, 32 * number))
     assert len(products.prepare()) == 2
     run(products, left, into)
@@ -127,7 +127,7 @@ def test_in_16_bits_more_is_left_to_torch(depth, tiles, joined):
 def test_gradients_of_both_directions_in_parts_equal_the_reference(name, hidden, joined, plan, monkeypatch):
     """Law 1: sizes with and without padding, products of ours and of torch's beside each other."""
     plan(SMALL)
-    monkeypatch.setattr(weight_gradients, "SHORTEST", 1)
+    monkeypatch.setattr(weight_gradients, "MIN_PART_ROWS", 1)
     cells = [CELLS[name](8, hidden) for _ in range(2)]
     monkeypatch.setattr(
         "throughtime.recurrence.persistent_weights.is_joined",
@@ -154,7 +154,7 @@ def test_gradients_of_both_directions_in_parts_equal_the_reference(name, hidden,
 @pytest.mark.parametrize("name", ["gru", "gru-before", "lstm"])
 def test_in_16_bits_joined_products_equal_torch_s(name, converted, plan, monkeypatch):
     plan(SMALL)
-    monkeypatch.setattr(weight_gradients, "SHORTEST", 1)
+    monkeypatch.setattr(weight_gradients, "MIN_PART_ROWS", 1)
     dtype = torch.float32 if converted else torch.bfloat16
     cells = [CELLS[name](8, 17).to(dtype) for _ in range(4)]
     for cell in cells[2:]:

@@ -154,7 +154,7 @@ def test_too_many_weights_are_not_tried(monkeypatch):
     assert not may_have_own(100_000, 24, 24)
     assert not may_have_own(3, 5_000, 1)
     assert not may_have_own(7, 720, 720, time=0.1)
-    monkeypatch.setattr(own_maps, "MOST_WEIGHTS", 10)
+    monkeypatch.setattr(own_maps, "MAX_WEIGHTS", 10)
     assert chosen(waves([5, 9])).own is None
     with refuses("channels", "own", 2, LOOKBACK, HORIZON, "shared"):
         chosen(waves([5, 9]), "own")

@@ -17,7 +17,7 @@ import throughtime as tt
 from throughtime.data.datasets import open_dataset
 from throughtime.serve.app import create_app
 from throughtime.serve.models import Models, Served
-from throughtime.serve.prediction import MOST_CHOICES
+from throughtime.serve.prediction import MAX_CHOICES
 from throughtime.serve.requests import Options
 from throughtime.tasks.compose.config import ComposeConfig
 from throughtime.tasks.compose.predictor import Composer
@@ -79,7 +79,7 @@ def test_what_cannot_be_composed_is_one_sentence(client):
     assert not lacks(told, "num_return_sequences:", "3", "greedy")
     code, told = refused(client, label="music", max_new_tokens=5_000)
     assert (code, lacks(told, "max_new_tokens", "5,000", "2,000")) == (400, [])
-    assert refused(client, label=["music"] * 100, num_return_sequences=MOST_CHOICES)[0] == 413
+    assert refused(client, label=["music"] * 100, num_return_sequences=MAX_CHOICES)[0] == 413
     code, told = refused(client, label="music", model="letters")
     assert (code, lacks(told, "letters")) == (400, [])
 

@@ -12,7 +12,7 @@ from throughtime.interrupt import InterruptError, interruptible
 from throughtime.search.exact import exact
 from throughtime.search.sampling import Greedy
 from throughtime.search.strategies import STRATEGIES
-from throughtime.serve.cost import MOST_OF_OPTION
+from throughtime.serve.cost import MAX_OF_OPTION
 
 PAIR = {"q": ["the cat sees", "a bird"], "source": "en", "target": "fr"}
 OPTIONS = {
@@ -107,7 +107,7 @@ def test_a_strategy_of_another_package_is_reached_with_its_options(client, monke
     [
         ({"search": "beem"}, ("beem", "beam")),
         ({"search": "beam", "groups": 2}, ("groups", "diverse")),
-        ({"search": "exact", "budget": MOST_OF_OPTION["budget"] + 1}, ("budget", "2,001", "2,000")),
+        ({"search": "exact", "budget": MAX_OF_OPTION["budget"] + 1}, ("budget", "2,001", "2,000")),
         ({"search": "exact", "budget": "many"}, ("budget", "'many'")),
         ({"search": "beam", "num_beams": 21}, ("num_beams", "20")),
         ({"search": "diverse", "groups": [1] * 500}, ("groups",)),

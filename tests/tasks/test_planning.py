@@ -106,7 +106,7 @@ def test_all_preparation_counts_as_time(preparation, updates, speed, clock, trai
     def wait(*_):
         clock.now += preparation
 
-    monkeypatch.setattr(predictor, "LEAST_VOCABULARY", 1)
+    monkeypatch.setattr(predictor, "MIN_VOCABULARY", 1)
     monkeypatch.setattr(predictor, "build_shortlist", wait)
     run, _ = training(minutes=0.1, hidden_size=8, early_stopping=1000)
     if updates is None:
@@ -245,7 +245,7 @@ def test_what_takes_seconds_is_done_once_and_not_to_measure_the_speed(monkeypatc
     monkeypatch.setattr(translating, "warn_of_swapped_sides", lambda *of: checked.append(1) or check(*of))
     build = predictor.build_shortlist
     monkeypatch.setattr(predictor, "build_shortlist", lambda *of: counted.append(1) or build(*of))
-    monkeypatch.setattr(predictor, "LEAST_VOCABULARY", 1)
+    monkeypatch.setattr(predictor, "MIN_VOCABULARY", 1)
     run, _ = training(epochs=1, hidden_size=8)
     run.create()
     run.model.build_objective(run.dataset)

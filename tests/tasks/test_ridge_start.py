@@ -17,7 +17,7 @@ from throughtime.data.datasets import open_dataset
 from throughtime.data.readers.panel import read_series_panel
 from throughtime.runtime import load as load_runner
 from throughtime.series.lookback import choose_ridge, seconds_to_fit
-from throughtime.tasks.forecast.config import MOST_EPOCHS, ForecastConfig
+from throughtime.tasks.forecast.config import MAX_EPOCHS, ForecastConfig
 from throughtime.tasks.forecast.heads import GaussianHead, PointHead, QuantileHead, StudentHead
 from throughtime.tasks.forecast.predictor import SeriesForecaster
 from throughtime.tasks.forecast.ridge_start import NEEDED, TIME_SHARE
@@ -193,7 +193,7 @@ def test_defaults_choose_the_window_the_model_and_the_length_of_training(table):
         for each in (7, 14, 28, 96, 112)
         for normalise in ("last", "mean")
     ]
-    assert (config.epochs, config.batch_size, config.highway) == (MOST_EPOCHS, 32, "ridge")
+    assert (config.epochs, config.batch_size, config.highway) == (MAX_EPOCHS, 32, "ridge")
     [note] = forecaster.build_objective(dataset).notes
     assert f"Look-back {config.lookback}: " in note
     assert [rows for rows in (7, 14, 28, 96, 112) if f" {rows}: 0." not in note] == []
@@ -202,7 +202,7 @@ def test_defaults_choose_the_window_the_model_and_the_length_of_training(table):
     many = ForecastConfig(data="x", lookback=28, hidden_size=8, horizon=28, probabilities=[0.5] * 1 + [0.9])
     assert (
         many.model_copy(update={"hidden_size": 64_000}).complete(read_series_panel(dataset)).epochs
-        < MOST_EPOCHS
+        < MAX_EPOCHS
     )
 
 

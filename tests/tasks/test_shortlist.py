@@ -180,7 +180,7 @@ def test_models_translate_together_with_a_list(narrow, folder):
 
 def test_large_vocabularies_on_a_cpu_use_it_by_default(model, monkeypatch):
     assert model.choose_shortlist() == 0
-    monkeypatch.setattr(rules, "LEAST_VOCABULARY", 10)
+    monkeypatch.setattr(rules, "MIN_VOCABULARY", 10)
     assert model.choose_shortlist() == rules.DEFAULT_CANDIDATES
     assert model.choose_shortlist(0) == 0
     found = model.evaluate(split="valid", num_beams=2)
@@ -205,7 +205,7 @@ def test_what_cannot_be_is_refused(model):
 
 
 def test_training_counts_it_for_large_vocabularies(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("throughtime.tasks.translate.predictor.LEAST_VOCABULARY", 10)
+    monkeypatch.setattr("throughtime.tasks.translate.predictor.MIN_VOCABULARY", 10)
     settings = {**SETTINGS, "epochs": 1, "valid_sentences": 2}
     out = tmp_path / "run"
     tt.train("translate", data, out=out, progress="none", **settings)
@@ -279,7 +279,7 @@ def test_neighbours_change_nothing_in_the_runner(runner):
 
 
 def test_the_runner_has_the_same_default_and_refusals(runner, monkeypatch):
-    monkeypatch.setattr(rules, "LEAST_VOCABULARY", 10)
+    monkeypatch.setattr(rules, "MIN_VOCABULARY", 10)
     assert runner.translate(SENTENCES) == runner.translate(SENTENCES, shortlist=rules.DEFAULT_CANDIDATES)
     with refuses("shortlist", 101):
         runner.translate("au", shortlist=101)

@@ -13,7 +13,7 @@ import torch
 from tests.refusals import refuses
 
 import throughtime as tt
-from throughtime.layers.embedding import LARGEST_ONE_HOT, OneHotEmbedding, one_hot
+from throughtime.layers.embedding import MAX_ONE_HOT, OneHotEmbedding, one_hot
 from throughtime.models.language import RecurrentLanguageModel
 from throughtime.models.readers import window_surprisals
 
@@ -45,8 +45,8 @@ def test_one_hot_input_is_the_embedding_of_the_identity() -> None:  # R26, R59
 def test_one_hot_input_needs_weights_of_its_own_for_the_output() -> None:
     with refuses("tied"):
         RecurrentLanguageModel(7, embedding="one-hot", tied=True)
-    with refuses("embedding", f"{LARGEST_ONE_HOT + 1:,}"):
-        OneHotEmbedding(LARGEST_ONE_HOT + 1)
+    with refuses("embedding", f"{MAX_ONE_HOT + 1:,}"):
+        OneHotEmbedding(MAX_ONE_HOT + 1)
 
 
 def test_the_notes_model_trains_and_is_saved_without_a_table(tmp_path: Path) -> None:  # R59

@@ -58,8 +58,8 @@ def ramble(number: int) -> None:
 def test_failures_are_reduced_and_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempt, error
 ) -> None:
-    monkeypatch.setattr(fuzz, "SLOWEST", 0.05)
-    monkeypatch.setattr(fuzz, "MOST_FAILURES", 1)
+    monkeypatch.setattr(fuzz, "MAX_SECONDS", 0.05)
+    monkeypatch.setattr(fuzz, "MAX_FAILURES", 1)
     target = fuzz.Target("some Numbers", st.integers(0, 10**6), attempt)
     assert fuzz.fuzz([target], 20, tmp_path) == 1
     (kept,) = tmp_path.iterdir()
@@ -72,7 +72,7 @@ def test_failures_are_reduced_and_kept(
 def test_every_reader_of_files_is_a_target_and_takes_some_inputs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fuzz, "SLOWEST", 100.0)  # other tests may keep the machine busy
+    monkeypatch.setattr(fuzz, "MAX_SECONDS", 100.0)  # other tests may keep the machine busy
     targets = list(fuzz.file_targets(tmp_path))
     assert {f"reader {name}" for name in READERS} <= {target.name for target in targets}
     for target in targets:

@@ -13,7 +13,7 @@ from tools.embedded.sentences import Sentence
 from tools.embedded.split import divide, english_words, french_words
 
 FILE = Path(__file__).parents[2] / "src/throughtime/data/embedded/sentences.tsv.gz"
-_LONGEST = 14
+_MAX_LENGTH = 14
 
 
 @functools.cache
@@ -26,7 +26,7 @@ def sentences() -> tuple[Sentence, ...]:
             if len(found) - before == wanted:
                 break
             made = make(dice)
-            if len(made.english.split()) <= _LONGEST:
+            if len(made.english.split()) <= _MAX_LENGTH:
                 found.setdefault(made.english, made)
     return tuple(found.values())
 

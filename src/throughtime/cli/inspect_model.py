@@ -16,7 +16,7 @@ from throughtime.cli.options import Device, Plot, Run, check_pictures, option, r
 from throughtime.cli.output import BOLD, Outcome, as_command, build_table, draw_figure, warn
 from throughtime.cli.usage import RunFirst, is_run
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.runtime import LARGEST_SEED
+from throughtime.runtime import MAX_SEED
 from throughtime.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def inspect_model(
     ] = None,
     seed: Annotated[
         int | None,
-        option("With --searches: seed of the random numbers; 0 by default.", min=0, max=LARGEST_SEED),
+        option("With --searches: seed of the random numbers; 0 by default.", min=0, max=MAX_SEED),
     ] = None,
     layer: Annotated[
         int | None, option("With --gates: show all gates of this layer; 1 is the first.", min=1)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypedDict
 import typer
 
 from throughtime.errors import InputError
-from throughtime.runtime import LARGEST_SEED
+from throughtime.runtime import MAX_SEED
 
 DATA, OUTPUT, SEARCH, RULES, TRANSLATION = "Data", "Output", "Search", "Constraints", "Translation"
 INTERPOLATION = "Interpolation of language models"
@@ -67,7 +67,7 @@ MaxNewTokens = Annotated[
 Seed = Annotated[
     int | None,
     # The largest seed that both torch and numpy accept.
-    option("Seed of the random numbers; equal seeds give equal results.", min=0, max=LARGEST_SEED),
+    option("Seed of the random numbers; equal seeds give equal results.", min=0, max=MAX_SEED),
 ]
 NumBeams = Annotated[int | None, option("Number of beams; 1 is greedy search.", min=1, panel=SEARCH)]
 LengthPenalty = Annotated[
@@ -144,7 +144,7 @@ class SearchOptions(TypedDict):
     ]
     seed: Annotated[
         int | None,
-        option("sampling, stochastic: seed of the random numbers.", min=0, max=LARGEST_SEED, panel=SEARCH),
+        option("sampling, stochastic: seed of the random numbers.", min=0, max=MAX_SEED, panel=SEARCH),
     ]
     search_option: Annotated[
         list[str] | None,

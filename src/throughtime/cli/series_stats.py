@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from throughtime.data.dataset import Dataset
     from throughtime.series.stationarity import Drift
 
-SHORTEST = 30
+MIN_ROWS = 30
 """A tenth of a series is compared with the others from three values on."""
 
 
@@ -122,7 +122,7 @@ def _draw(dataset: Dataset, drawn: tuple[Column, Drift] | None, count: int, plot
 
     if drawn is None:
         raise InputError(
-            dataset.name, f"has no series of {SHORTEST} values or more, so --plot has no drift to draw"
+            dataset.name, f"has no series of {MIN_ROWS} values or more, so --plot has no drift to draw"
         )
     column, drift = drawn
     plots.drift(column.values, drift, path=plot)

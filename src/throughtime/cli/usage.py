@@ -16,7 +16,7 @@ from throughtime.cli.options import OUTPUT
 from throughtime.errors import InputError
 from throughtime.files import path_exists
 
-LONGEST = 60
+MAX_LENGTH = 60
 SIMILAR = 0.8
 """Minimum similarity, from 0 to 1, of an unknown option to the setting that is suggested for it."""
 SIMILAR_OPTION = 0.7
@@ -320,4 +320,4 @@ def _is_path(word: str) -> bool:
 
 
 def _shorten(word: str) -> str:
-    return repr(word if len(word) <= LONGEST else f"{word[:LONGEST]}...")
+    return repr(word if len(word) <= MAX_LENGTH else f"{word[:MAX_LENGTH]}...")

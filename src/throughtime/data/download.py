@@ -21,7 +21,7 @@ Progress = Callable[[int, int | None], None]
 
 CHUNK = 1 << 16
 SCHEMES = ("https",)
-LARGEST_DOWNLOAD = 1 << 30
+MAX_DOWNLOAD_BYTES = 1 << 30
 """The maximum number of bytes of a file whose size is not known."""
 
 
@@ -46,7 +46,7 @@ def download(
     path: Path,
     *,
     sha256: str | None = None,
-    limit: int = LARGEST_DOWNLOAD,
+    limit: int = MAX_DOWNLOAD_BYTES,
     progress: Progress | None = None,
     timeout: float = 30.0,
     attempts: int = 4,

@@ -163,7 +163,7 @@ def _most_common(steps: NDArray[np.int64]) -> int:
 
 
 Values = NDArray[np.float64]
-MOST_GAPS = 50
+MAX_GAPS = 50
 """If a series has more missing rows than this for each row, its times must be wrong."""
 
 
@@ -266,7 +266,7 @@ def _check_grid(series: Series, places: Values, grid: Frequency) -> None:
     if len(off):
         time = format_times(series.ds)[int(off[0])]
         problem = f"the time {time}, which does not fit its step of one {grid}; resample it to a regular step"
-    elif len(places) and places[-1] > MOST_GAPS * len(places):
+    elif len(places) and places[-1] > MAX_GAPS * len(places):
         problem = f"only {len(places):,} rows for {int(places[-1]) + 1:,} steps of one {grid}; look for a "
         problem += "wrong date or time"
     else:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from throughtime.errors import InputError
-from throughtime.files import LONGEST_LINE, check_plain, limit_unpacked, path_exists
+from throughtime.files import MAX_LINE_BYTES, check_plain, limit_unpacked, path_exists
 from throughtime.text.texts import format_count
 
 BLOCK = 1 << 18
@@ -138,7 +138,7 @@ def lines_or_errors(path: Path | str) -> Iterator[tuple[int, str | InputError]]:
     with open_source(path) as file:
         for block in _whole_lines(file):
             if block is None:
-                problem = f"is longer than {LONGEST_LINE:,} bytes; break it into shorter lines"
+                problem = f"is longer than {MAX_LINE_BYTES:,} bytes; break it into shorter lines"
                 raise InputError(where, problem, line=number + 1)
             if not offset and block.startswith(BYTE_ORDER_MARK):
                 block, offset = block[len(BYTE_ORDER_MARK) :], len(BYTE_ORDER_MARK)
@@ -293,7 +293,7 @@ def _whole_lines(file: IO[bytes]) -> Iterator[bytes | None]:
     parts: list[bytes] = []
     held = b""
     while chunk := file.read(BLOCK):
-        if len(parts) * BLOCK > LONGEST_LINE:
+        if len(parts) * BLOCK > MAX_LINE_BYTES:
             yield None
         chunk = held + chunk
         # A \r at the end of a chunk may be the first half of \r\n: keep it for the next chunk.

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from throughtime.config import Config, Effect, architecture, one_of, only_with
 from throughtime.registry import Registry
-from throughtime.runtime import LARGEST_SEED
+from throughtime.runtime import MAX_SEED
 
 SCHEDULES = Registry[Callable[..., float]](
     "schedule",
@@ -91,7 +91,7 @@ class TrainingConfig(Config):
     seed: int = Field(
         0,
         ge=0,
-        le=LARGEST_SEED,
+        le=MAX_SEED,
         description="seed of all random numbers; on a CPU the same seed gives the same weights",
     )
     epochs: Epochs = None

@@ -21,10 +21,10 @@ from throughtime.fit.trainer import Trainer
 UPDATES = {"sgd": 300, "nt-asgd": 300, "adam": 100, "adamw": 100}
 """Number of rates to try: plain SGD needs more updates to get beyond word frequencies."""
 SPAN = 1e6
-HIGHEST = {"sgd": 1e3, "nt-asgd": 1e3, "adam": 1.0, "adamw": 1.0}
+MAX_RATES = {"sgd": 1e3, "nt-asgd": 1e3, "adam": 1.0, "adamw": 1.0}
 """The highest rate to try; the step of Adam is as long as its rate, whatever the gradient."""
 
-_FEWEST = 10
+_MIN_RATES = 10
 _SMOOTHING = 0.9  # of the exponential average, for a hundred rates
 _NOTICEABLE = 4.0  # a fall of fewer standard errors is noise
 
@@ -43,7 +43,7 @@ def find_learning_rate(
 ) -> RateSearch:
     """Train with a rate that rises from update to update, until the loss diverges."""
     updates = updates or UPDATES[config.optimizer]
-    high = HIGHEST[config.optimizer]
+    high = MAX_RATES[config.optimizer]
     rates = [high / SPAN * SPAN ** (number / (updates - 1)) for number in range(updates)]
     losses: list[float] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -78,7 +78,7 @@ def suggest_rate(rates: Sequence[float], losses: Sequence[float]) -> float:
     if not (np.diff(x) > 0).all():
         raise InputError("rates", "do not rise; expected each larger than the one before")
     x, y = _before_divergence(x, y)
-    if len(y) < _FEWEST:
+    if len(y) < _MIN_RATES:
         raise ThroughtimeError(
             f"the loss diverged after {len(y)} rates, too few to decide; start from a smaller learning rate"
         )
@@ -101,13 +101,13 @@ def _before_divergence(
     """Cut where the loss is no number, or lies above its start by more than it ever fell below it."""
     broken = np.flatnonzero(~np.isfinite(y))
     x, y = (x[: broken[0]], y[: broken[0]]) if len(broken) else (x, y)
-    if len(y) < _FEWEST:
+    if len(y) < _MIN_RATES:
         return x, y
     smooth = _average(y, np.tril(_kernel(len(y))))  # the past alone: what explodes later must not leak in
     lowest = np.minimum.accumulate(smooth)
-    start = float(np.median(y[: _FEWEST // 2]))
+    start = float(np.median(y[: _MIN_RATES // 2]))
     limit = start + np.maximum(start - lowest, 0.1 * abs(start))
-    risen = np.flatnonzero((smooth > limit) & (np.arange(len(y)) >= _FEWEST))
+    risen = np.flatnonzero((smooth > limit) & (np.arange(len(y)) >= _MIN_RATES))
     return (x[: risen[0]], y[: risen[0]]) if len(risen) else (x, y)
 
 

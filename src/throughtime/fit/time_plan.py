@@ -30,7 +30,7 @@ FREE = 3.0
 """Seconds that a validation may take however short the run is."""
 CHECKPOINTS = 0.1
 """Share of the time between two checkpoints, at most."""
-SHORTEST = 15.0
+MIN_CHECKPOINT_SECONDS = 15.0
 """Seconds between two checkpoints, at least: one of a large model takes a second."""
 MAX_VALIDATIONS = 40
 """Maximum number of validations in the time of the run: more of them would not find a better model."""
@@ -115,7 +115,7 @@ class TimePlan:
     @property
     def between_checkpoints(self) -> float:
         """Seconds after which a checkpoint is written, at most."""
-        return max(CHECKPOINTS * self.seconds, SHORTEST)
+        return max(CHECKPOINTS * self.seconds, MIN_CHECKPOINT_SECONDS)
 
     def begin(self, prepared: float, per_update: float) -> None:
         """Plan the run after `prepared` seconds of preparation; refuse it if the rest is too short."""

@@ -27,7 +27,7 @@ LEVELS = 127
 SMALL = 512
 """Matrices with fewer numbers, and those with fewer than `NARROW` columns, stay in float32."""
 NARROW = 8
-LARGEST_ID = 2**31 - 1
+MAX_ID = 2**31 - 1
 WEIGHTS = ("int8", "float16", "float32")
 OPERATORS = frozenset(
     "Abs Add And Cast Concat Cos Div Equal Exp Expand Gather GatherElements Gemm Greater "
@@ -200,7 +200,7 @@ def encode(array: Array, weights: str) -> tuple[Array, Array | None]:
         return np.rint(rows / scale[:, None]).astype(np.int8).reshape(array.shape), scale
     if array.dtype == np.bool_:
         return array.astype(np.uint8), None
-    return np.clip(array, -LARGEST_ID - 1, LARGEST_ID).astype(np.int32), None
+    return np.clip(array, -MAX_ID - 1, MAX_ID).astype(np.int32), None
 
 
 def _restore(stored: Array, scale: Array | None, like: Array) -> Array:

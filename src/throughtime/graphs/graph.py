@@ -20,7 +20,7 @@ from throughtime.cells.base import Cell, GraphState
 
 MICROSOFT = "com.microsoft"
 """The domain of onnxruntime's own operators, such as products in int8."""
-LARGEST = 63
+MAX_INT8 = 63
 """Seven of the eight bits: processors without int8 instructions add two products in 16 bits, where two of
 127 times 255 would not fit."""
 
@@ -343,5 +343,5 @@ def quantise(table: Array) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
     ([[-63, 20], [0, 0]], [0.0199..., 1.0])
     """
     largest = np.abs(table).max(axis=1)
-    scale = np.where(largest > 0, largest / LARGEST, 1.0).astype(np.float32)
+    scale = np.where(largest > 0, largest / MAX_INT8, 1.0).astype(np.float32)
     return np.rint(table / scale[:, None]).astype(np.int8), scale

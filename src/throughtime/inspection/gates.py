@@ -23,8 +23,8 @@ from throughtime.models.cell_titles import find_reader, title_cells
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.text.codec import labels, pieces
 
-MOST_TOKENS = 400
-LONGEST = 1000.0
+MAX_TOKENS = 400
+MAX_HALF_LIFE = 1000.0
 """Maximum half-life in tokens; no sentence is longer."""
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -117,7 +117,7 @@ class LayerGates:
         if self.keep is None:
             return None
         mean_log = np.log(np.clip(self.values[self.keep].astype(np.float64), 1e-12, 1.0)).mean(axis=0)
-        lives: NDArray[np.float64] = math.log(0.5) / np.minimum(mean_log, math.log(0.5) / LONGEST)
+        lives: NDArray[np.float64] = math.log(0.5) / np.minimum(mean_log, math.log(0.5) / MAX_HALF_LIFE)
         return lives
 
     @property
@@ -238,9 +238,9 @@ def _watch_translator(model: Any, network: EncoderDecoder, text: str) -> list[La
 def _check(text: str, tokens: Sequence[Any]) -> None:
     if not text.strip() or not tokens:
         raise InputError("sentence", "is empty; give some words to read")
-    if len(tokens) > MOST_TOKENS:
+    if len(tokens) > MAX_TOKENS:
         raise InputError(
-            "sentence", f"has {len(tokens)} tokens, expected at most {MOST_TOKENS}; give a shorter one"
+            "sentence", f"has {len(tokens)} tokens, expected at most {MAX_TOKENS}; give a shorter one"
         )
 
 

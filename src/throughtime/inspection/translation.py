@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 DIGITS = 5  # of scores and weights of single tokens
 CUT = 3  # number of rejected candidates to show per step, the likeliest ones
-MOST_TOKENS = 120
+MAX_TOKENS = 120
 
 
 def attention(translator: SentenceTranslator, text: str, **options: Any) -> Translation:
@@ -207,8 +207,8 @@ class BeamTree(Answer):
 def read_sentence(translator: SentenceTranslator, text: str) -> list[int]:
     """The ids of a sentence to translate; an empty or long text is refused."""
     prompt = translator.codecs.prompt(text)
-    if not text.strip() or len(prompt) > MOST_TOKENS:
-        problem = "is empty" if not text.strip() else f"has {len(prompt)} tokens, more than {MOST_TOKENS}"
+    if not text.strip() or len(prompt) > MAX_TOKENS:
+        problem = "is empty" if not text.strip() else f"has {len(prompt)} tokens, more than {MAX_TOKENS}"
         raise InputError("sentence", f"{problem}; give one sentence to translate")
     return prompt
 

@@ -4,7 +4,7 @@
 //
 // Constants from the host: WARPS, SHARED_BYTES.
 
-constexpr int THREADS = WARPS * 32, MOST = 32;
+constexpr int THREADS = WARPS * 32, MAX_ROWS = 32;
 
 enum Reach { NEXT, BOUND, ITSELF, ANY };  // the score that a row may reach: at its next token, at the greatest length,
                                           // at no further cost, or any
@@ -31,8 +31,8 @@ struct Beam {
 };
 
 struct Shared {  // the divisors of scores after this step and the next one
-    double total[MOST * MOST], score[MOST], ceiling[MOST], best[MOST], divisors[2];
-    int chosen[MOST];
+    double total[MAX_ROWS * MAX_ROWS], score[MAX_ROWS], ceiling[MAX_ROWS], best[MAX_ROWS], divisors[2];
+    int chosen[MAX_ROWS];
 };
 static_assert(sizeof(Shared) == SHARED_BYTES, "the host and the kernel disagree about shared memory");
 
@@ -83,7 +83,7 @@ KERNEL beam(const Beam a) {
                 }
         }
     join_block();
-    if (mine >= MOST) return;
+    if (mine >= MAX_ROWS) return;
     if (!a.alone)
         for (int i = 0; i < a.width; ++i) ceiling = shared.ceiling[i] > ceiling ? shared.ceiling[i] : ceiling;
     const double least = shared.best[a.results - 1];

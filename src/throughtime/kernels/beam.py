@@ -18,9 +18,9 @@ from throughtime.kernels.elements import KINDS
 if TYPE_CHECKING:
     from throughtime.kernels import driver
 
-MOST = 32
+MAX_ROWS = 32
 """Maximum number of rows of a sentence."""
-MOST_STATES = 8
+MAX_STATES = 8
 """Maximum number of tensors that the states of a model have."""
 LIKELIEST_WARPS, BEAM_WARPS, FOLLOW_WARPS = 16, 4, 4
 KEPT = 256
@@ -88,7 +88,7 @@ class _Beam(ctypes.Structure):
     ]
 
 
-_Addresses, _Sizes = ctypes.c_void_p * MOST_STATES, ctypes.c_longlong * MOST_STATES
+_Addresses, _Sizes = ctypes.c_void_p * MAX_STATES, ctypes.c_longlong * MAX_STATES
 
 
 class _Follow(ctypes.Structure):
@@ -107,7 +107,7 @@ def fits(options: BeamOptions, log_probs: Tensor) -> bool:
         return False
     from throughtime.kernels import driver
 
-    return options.results <= options.width <= MOST and not driver.unavailable(log_probs.get_device())
+    return options.results <= options.width <= MAX_ROWS and not driver.unavailable(log_probs.get_device())
 
 
 class BeamStep:
@@ -170,7 +170,7 @@ class BeamStep:
         )
         self._device = device.index or 0
         self._build_likeliest(torch.float32)
-        sizes = {"WARPS": BEAM_WARPS, "SHARED_BYTES": 8 * MOST * (MOST + 3) + 16 + 4 * MOST}
+        sizes = {"WARPS": BEAM_WARPS, "SHARED_BYTES": 8 * MAX_ROWS * (MAX_ROWS + 3) + 16 + 4 * MAX_ROWS}
         self._beam = driver.build("beam", ("primitives.cuh", "beam.cu"), sizes, self._device)
         sizes = {"WARPS": FOLLOW_WARPS}
         self._follow = driver.build("follow", ("primitives.cuh", "follow.cu"), sizes, self._device)
@@ -179,7 +179,7 @@ class BeamStep:
         """The first kernel for scores of this type; it is compiled once."""
         from throughtime.kernels import driver
 
-        shared = 8 * (KEPT + MOST) + 4 * (LIKELIEST_WARPS + 2)
+        shared = 8 * (KEPT + MAX_ROWS) + 4 * (LIKELIEST_WARPS + 2)
         constants = {"KIND": KINDS[dtype], "WARPS": LIKELIEST_WARPS, "SHARED_BYTES": shared}
         return driver.build("likeliest", FILES, constants, self._device)
 
@@ -209,7 +209,7 @@ class BeamStep:
             and one.data_ptr() % 16 == 0
             for one, other in pairs
         )
-        if not known or len(pairs) > MOST_STATES:
+        if not known or len(pairs) > MAX_STATES:
             return False
         froms, intos = (_Addresses(*(part.data_ptr() for part in parts)) for parts in (reached, state))
         sizes = _Sizes(*(part[0].numel() * part.itemsize for part in state))

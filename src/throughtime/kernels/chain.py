@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from throughtime.kernels import driver
 
 FILES = ("primitives.cuh", "chain.cu")
-MOST_WARPS = 32
-MOST_TAGS = 4096
+MAX_WARPS = 32
+MAX_TAGS = 4096
 """Maximum number of tags: two rows of sums must fit into the shared memory of a block."""
-MOST_COUNTS = 2**22
+MAX_COUNTS = 2**22
 """Maximum number of values in the sums of transitions of all blocks together: 16 MB."""
 
 
@@ -92,7 +92,7 @@ def is_available(device: int, tags: int) -> bool:
     """Whether the kernels for this number of tags compile for a GPU."""
     from throughtime.kernels import driver
 
-    if tags > MOST_TAGS or driver.unavailable(device) is not None:
+    if tags > MAX_TAGS or driver.unavailable(device) is not None:
         return False
 
     def build() -> None:
@@ -113,12 +113,12 @@ def _launch(name: str, given: ChainInputs, sums: ChainSums, **others: Tensor) ->
 
 
 def _count_blocks(batch: int, tags: int) -> int:
-    return max(1, min(batch, MOST_COUNTS // tags**2))
+    return max(1, min(batch, MAX_COUNTS // tags**2))
 
 
 @functools.cache
 def _prepare_kernel(name: str, tags: int, device: int) -> driver.LaunchKernel:
     from throughtime.kernels import driver
 
-    warps = min(MOST_WARPS, -(-tags // 32))
+    warps = min(MAX_WARPS, -(-tags // 32))
     return driver.build(name, FILES, {"WARPS": warps, "SHARED_BYTES": 2 * 4 * tags}, device)

@@ -23,7 +23,7 @@ State = tuple[Tensor, ...]
 
 HEADERS = ("primitives.cuh", "elements.cuh")
 FORWARD_WARPS, BACKWARD_WARPS, GATE_WARPS = 16, 8, 4
-FEWEST_PLACES, MOST_SHARED = 64, 48 * 1024
+MIN_POSITIONS, MAX_SHARED = 64, 48 * 1024
 """Minimum number of positions that a kernel is compiled for, and bytes of shared memory on every GPU."""
 
 
@@ -64,7 +64,7 @@ def _compiles(device: int) -> bool:
     def build() -> None:
         for way, warps in (("forward", FORWARD_WARPS), ("backward", BACKWARD_WARPS)):
             _prepare_gates(f"gates_{way}", ElementKind.FLOAT, GATE_WARPS, False, device)
-            sizes = FEWEST_PLACES, 2, 2
+            sizes = MIN_POSITIONS, 2, 2
             _build_attention(f"attend_{way}", ElementKind.FLOAT, warps, sizes, (True, True), device)
 
     return driver.try_build(build, "decoders run without their GPU kernels")
@@ -77,7 +77,7 @@ def supports(dtype: torch.dtype, *sizes: int) -> bool:
 
 def fits(places: int, size: int, width: int) -> bool:
     """Whether a sentence of this length, with such keys and values, fits the memory of a block."""
-    return _shared_bytes(_round_places(places), size, width) <= MOST_SHARED
+    return _shared_bytes(_round_places(places), size, width) <= MAX_SHARED
 
 
 def attend(
@@ -224,7 +224,7 @@ def _prepare_gates(name: str, kind: ElementKind, warps: int, lstm: bool, device:
 
 def _round_places(places: int) -> int:
     """Round up to a power of two, so that few kernels serve sentences of all lengths."""
-    return max(FEWEST_PLACES, 1 << (places - 1).bit_length())
+    return max(MIN_POSITIONS, 1 << (places - 1).bit_length())
 
 
 def _shared_bytes(places: int, size: int, width: int) -> int:

@@ -18,7 +18,7 @@ from throughtime.errors import ThroughtimeError, ThroughtimeWarning, first_line
 from throughtime.kernels.cache import load_or_build
 
 FOLDER = Path(__file__).parent
-LEAST = (8, 0)
+MIN_CAPABILITY = (8, 0)
 """The lowest compute capability that has the matrix instructions used here."""
 
 
@@ -44,8 +44,8 @@ def unavailable(device: int) -> str | None:
     """Return why kernels cannot be compiled and run on this GPU, or None if they can."""
     if torch.version.cuda is None:
         return "this torch was built without CUDA"
-    if torch.cuda.get_device_capability(device) < LEAST:
-        return f"the GPU is older than compute capability {LEAST[0]}.{LEAST[1]}"
+    if torch.cuda.get_device_capability(device) < MIN_CAPABILITY:
+        return f"the GPU is older than compute capability {MIN_CAPABILITY[0]}.{MIN_CAPABILITY[1]}"
     try:
         _nvrtc(), _driver()
     except OSError as error:

@@ -2,12 +2,12 @@
 //
 // Constants from the host: WARPS.
 
-constexpr int THREADS = WARPS * 32, MOST_STATES = 8;
+constexpr int THREADS = WARPS * 32, MAX_STATES = 8;
 
 struct Follow {
-    const char* from[MOST_STATES];  // [rows, bytes], from a boundary of 16 bytes on
-    char* into[MOST_STATES];
-    long long bytes[MOST_STATES];
+    const char* from[MAX_STATES];  // [rows, bytes], from a boundary of 16 bytes on
+    char* into[MAX_STATES];
+    long long bytes[MAX_STATES];
     const long long* came_from;  // [rows]
     long long* length;           // [], the number of tokens, which becomes one more
     long long states;
@@ -21,7 +21,7 @@ template <typename Unit> INLINE void copy_row(const char* from, char* into, long
 KERNEL follow(const Follow a) {
     const long long row = block_number(), parent = a.came_from[row];
     if (row == 0 && thread_number() == 0) *a.length += 1;
-    UNROLL for (int i = 0; i < MOST_STATES; ++i) {
+    UNROLL for (int i = 0; i < MAX_STATES; ++i) {
         if (i >= a.states) return;
         const long long bytes = a.bytes[i];
         const char* from = a.from[i] + parent * bytes;

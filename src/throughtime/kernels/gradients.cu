@@ -9,7 +9,7 @@
 // numbers are columns of one row. Any order of rows and columns serves as long as both matrices and the result agree: a
 // lane takes four columns for two instructions, of every fourth row, and gets sums that lie side by side.
 //
-// Constants from the host: KIND, WARPS, MOST, SHARED_BYTES.
+// Constants from the host: KIND, WARPS, MAX_TASKS, SHARED_BYTES.
 
 constexpr int TILE = 64, STEP = 128 / ELEMENT, RING = 3;  // rows and columns of a result; rows of a step; steps
 constexpr int DEPTH = 32 / ELEMENT;                       // rows of an instruction
@@ -28,8 +28,8 @@ struct Task {
 };
 
 struct Gradients {
-    int ends[MOST];  // numbers of blocks up to the end of each task
-    Task all[MOST];
+    int ends[MAX_TASKS];  // numbers of blocks up to the end of each task
+    Task all[MAX_TASKS];
     long long depth, each;  // all rows, and those of a part, a multiple of STEP
 };
 
@@ -132,7 +132,7 @@ INLINE float number_at(const char* at) {
 
 KERNEL_BESIDE(4) gradients(const Gradients a) {
     int block = block_number(), number = 0;
-    UNROLL for (int i = 0; i < MOST - 1; ++i) number += block >= a.ends[i];
+    UNROLL for (int i = 0; i < MAX_TASKS - 1; ++i) number += block >= a.ends[i];
     if (number > 0) block -= a.ends[number - 1];
     const Task task = a.all[number];
     const bool multiplies = task.right != nullptr;

@@ -6,7 +6,7 @@
 //
 // Constants from the host: KIND (of the scores), WARPS, SHARED_BYTES.
 
-constexpr int THREADS = WARPS * 32, MOST = 32;
+constexpr int THREADS = WARPS * 32, MAX_ROWS = 32;
 constexpr int AT_ONCE = 8;                        // values that are loaded together
 constexpr int PART = 16, PARTS = THREADS / PART;  // lanes that share a part of the row
 constexpr int KEPT = 256;                         // words that are collected
@@ -29,7 +29,7 @@ struct Likeliest {
 typedef unsigned long long Key;
 
 struct Shared {
-    Key kept[KEPT], chosen[MOST];
+    Key kept[KEPT], chosen[MAX_ROWS];
     float meeting[WARPS];
     int found;
 };

@@ -1,7 +1,7 @@
 // Copies of matrices, several in one launch: padded with zeros, cropped, transposed, converted to and from float32, or
 // added up; and memory that is filled with a word.
 //
-// Constants from the host: KIND, WARPS, MOST, FILLED (bytes a block fills), SHARED_BYTES.
+// Constants from the host: KIND, WARPS, MAX_MOVES, FILLED (bytes a block fills), SHARED_BYTES.
 
 constexpr int TILE = 64, LANES_EACH = TILE / 32, ROWS_EACH = TILE / WARPS, AT_ONCE = 8;
 static_assert(TILE * (TILE + 1) * 4 == SHARED_BYTES, "the host and the kernel disagree about shared memory");
@@ -23,8 +23,8 @@ struct Move {  // groups of rows of columns
 struct Moves {
     // Numbers of blocks up to the end of each move, side by side: each block reads all of them, and in the moves
     // themselves they would lie in as many lines of a cache that is empty when a kernel starts.
-    int ends[MOST];
-    Move all[MOST];
+    int ends[MAX_MOVES];
+    Move all[MAX_MOVES];
 };
 
 INLINE void fill(const Move& move, int block) {
@@ -70,7 +70,7 @@ INLINE void add_parts(const Move& move, int block) {
 
 KERNEL moves(const Moves a) {
     int block = block_number(), number = 0;
-    UNROLL for (int i = 0; i < MOST - 1; ++i) number += block >= a.ends[i];
+    UNROLL for (int i = 0; i < MAX_MOVES - 1; ++i) number += block >= a.ends[i];
     if (number > 0) block -= a.ends[number - 1];
     const Move move = a.all[number];
     if (move.from == nullptr) return fill(move, block);

@@ -23,7 +23,7 @@ IGNORED = -100
 """The target of rows without one, by torch's convention."""
 WARPS = (4, 8, 16, 32)
 """Possible numbers of warps per block; the smallest that holds a row is used."""
-MOST_VECTORS = 9
+MAX_VECTORS = 9
 """Maximum number of 16-byte vectors of a row that a thread keeps in registers."""
 
 
@@ -44,7 +44,7 @@ class Surprisals(NamedTuple):
 
 def fits(words: int, dtype: torch.dtype) -> bool:
     """Whether a row of logits of this type can be kept in registers."""
-    return dtype in KINDS and words * dtype.itemsize <= WARPS[-1] * 32 * MOST_VECTORS * 16
+    return dtype in KINDS and words * dtype.itemsize <= WARPS[-1] * 32 * MAX_VECTORS * 16
 
 
 def softmax_(scores: Tensor, targets: Tensor, words: int, smoothing: float, errors: bool) -> Surprisals:
@@ -76,7 +76,7 @@ def _prepare_kernel(kind: ElementKind, pitch: int, errors: bool, device: int) ->
     from throughtime.kernels import driver
 
     vectors = pitch * kind.size // 16
-    warps = next(some for some in WARPS if vectors <= some * 32 * MOST_VECTORS)
+    warps = next(some for some in WARPS if vectors <= some * 32 * MAX_VECTORS)
     constants = {
         "KIND": kind,
         "WARPS": warps,

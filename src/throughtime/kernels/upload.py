@@ -18,7 +18,7 @@ FILES = ("primitives.cuh", "upload.cu")
 WARPS = 4
 VECTOR = 16
 """Number of bytes that a thread copies."""
-MOST_BYTES = 2**20
+MAX_BYTES = 2**20
 """Maximum size of a copy; for a larger one, the time to wake a copy engine does not matter."""
 TOGETHER = 16
 """Number of copies that share an event, which takes the host as long as a copy."""
@@ -31,7 +31,7 @@ class _Upload(ctypes.Structure):
 def can_upload(memory: Tensor) -> bool:
     """Whether `upload` can copy from this memory: it is pinned, on a boundary of 16 bytes, and small."""
     size = memory.nbytes
-    return size <= MOST_BYTES and not (size | memory.data_ptr()) % VECTOR and memory.is_pinned()
+    return size <= MAX_BYTES and not (size | memory.data_ptr()) % VECTOR and memory.is_pinned()
 
 
 def upload(into: Tensor, memory: Tensor) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from throughtime.cells.base import xavier_
 from throughtime.errors import InputError
 
-LARGEST_ONE_HOT = 8_192
+MAX_ONE_HOT = 8_192
 """Largest vocabulary of one-hot vectors: the table of all of them grows as its square."""
 
 
@@ -40,11 +40,11 @@ class OneHotEmbedding(nn.Module):
 
     def __init__(self, vocabulary_size: int) -> None:
         super().__init__()
-        if vocabulary_size > LARGEST_ONE_HOT:
+        if vocabulary_size > MAX_ONE_HOT:
             raise InputError(
                 "embedding",
                 f"is one-hot, but the vocabulary has {vocabulary_size:,} tokens, expected at most "
-                f"{LARGEST_ONE_HOT:,}; use a learned embedding or a smaller vocabulary",
+                f"{MAX_ONE_HOT:,}; use a learned embedding or a smaller vocabulary",
             )
         self.num_embeddings = self.embedding_dim = vocabulary_size
         self.register_buffer("weight", torch.eye(vocabulary_size), persistent=False)

@@ -17,7 +17,7 @@ from throughtime.ngram.counts import MISSING, Floats, Ints, NgramCounts, NgramLe
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.smoothing import Fixed, Interpolation
 
-LONGEST = 100
+MAX_ORDER = 100
 LINES_AT_ONCE = 1 << 15
 _COUNT = re.compile(r"ngram\s+(\d{1,4})\s*=\s*(\d{1,18})")
 _SECTION = re.compile(r"\\(\d{1,4})-grams:")
@@ -115,8 +115,8 @@ class _Reader:
                 sizes.append(int(found[2]))
         if not sizes:
             self._fail("has no 'ngram 1=' and a number after \\data\\")
-        if len(sizes) > LONGEST:
-            self._fail(f"has n-grams of up to {len(sizes)} words, expected at most {LONGEST}")
+        if len(sizes) > MAX_ORDER:
+            self._fail(f"has n-grams of up to {len(sizes)} words, expected at most {MAX_ORDER}")
         return sizes
 
     def _read_header(self, n: int) -> None:

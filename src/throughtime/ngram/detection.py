@@ -105,7 +105,7 @@ def signs(text: str) -> list[str]:
 
 MAJORITY = 0.6
 """Minimum share of sentences on a side that must look like the other language; short ones are unreliable."""
-FEWEST = 20
+MIN_SENTENCES = 20
 """Minimum number of sentences with letters on each side; below it nothing is reported."""
 
 CERTAIN = 99.9
@@ -147,7 +147,7 @@ def are_translated(texts: Sequence[str], source: str, target: str) -> bool:
 
 
 def _are_mostly(
-    texts: Sequence[str], code: str, looks_like: Callable[[str], str], fewest: int = FEWEST
+    texts: Sequence[str], code: str, looks_like: Callable[[str], str], fewest: int = MIN_SENTENCES
 ) -> bool:
     texts = [text for text in texts if any(map(str.isalpha, text))]
     return len(texts) >= fewest and sum(looks_like(text) == code for text in texts) > MAJORITY * len(texts)

@@ -9,7 +9,7 @@ Ints = npt.NDArray[np.int64]
 
 MISSING = -1
 """The place of a number that the array does not hold."""
-LARGEST_TABLE = 1 << 22
+MAX_TABLE = 1 << 22
 """Number of keys up to which a table is made: it takes 8 to 16 bytes for each."""
 FEW = 256
 """Number of wanted numbers that are searched for as they come; more are sorted first."""
@@ -36,7 +36,7 @@ class SortedKeys:
     def find(self, wanted: Ints) -> Ints:
         """The place of each wanted number among the keys; MISSING if it is not there."""
         self._asked += len(wanted)
-        if self._table is None and len(self.keys) < min(4 * self._asked, LARGEST_TABLE):
+        if self._table is None and len(self.keys) < min(4 * self._asked, MAX_TABLE):
             self._table = build_table(self.keys)
         return self.look_up(wanted, self._table) if self._table is not None else self.search(wanted)
 

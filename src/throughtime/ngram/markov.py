@@ -25,9 +25,9 @@ from throughtime.ngram.counts import MISSING, Floats, Ints, NgramCounts, check_i
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.smoothing import RelativeFrequency, Smoothing
 
-MOST_STATES = 2_048
+MAX_STATES = 2_048
 """Maximum number of states for which the dense transition matrix is built; it takes 32 MB."""
-MOST_POINTERS = 100_000_000
+MAX_POINTERS = 100_000_000
 """Maximum number of words times states in `most_likely`; the pointers back take 400 MB."""
 
 
@@ -94,10 +94,10 @@ class MarkovChain:
     def transition(self) -> Floats:
         """The dense matrix P(next k words | last k words), [V^k, V^k]; a row's words are digits in base V."""
         size = self.words**self.order
-        if size > MOST_STATES:
+        if size > MAX_STATES:
             raise InputError(
                 "transition",
-                f"would have {size:,} rows, more than {MOST_STATES:,}; use `after`, which needs no matrix",
+                f"would have {size:,} rows, more than {MAX_STATES:,}; use `after`, which needs no matrix",
             )
         contexts = np.stack(np.unravel_index(np.arange(size), (self.words,) * self.order), axis=1)
         following = (np.arange(size) * self.words % size)[:, None] + np.arange(self.words)
@@ -117,8 +117,8 @@ class MarkovChain:
     def most_likely(self, length: int, context: Sequence[int] = ()) -> tuple[list[int], float]:
         """The most likely next `length` words after a context, and their ln P, by the Viterbi algorithm."""
         check_whole("length", length)
-        if length * self.num_states > MOST_POINTERS:
-            most = MOST_POINTERS // self.num_states
+        if length * self.num_states > MAX_POINTERS:
+            most = MAX_POINTERS // self.num_states
             raise InputError("length", f"is {length:,}, at most {most:,} for {self.num_states:,} states")
         score = np.full(self.num_states, -np.inf)
         score[self._state(context)] = 0.0

@@ -13,7 +13,7 @@ import { say } from "./words.js";
 const ROW = 46;
 const HEIGHT = 36; // of a node
 const PAUSE = 700;
-const LONGEST = 240; // pixels of a token's text
+const MAX_TEXT_WIDTH = 240; // pixels of a token's text
 
 export function beamSection(models) {
   const section = new Section(
@@ -194,7 +194,7 @@ function rowsOf(nodes) {
 function drawTree(tree, name, onChoose) {
   const { nodes } = tree;
   const { rows, steps } = rowsOf(nodes);
-  const labels = nodes.map((node) => shorten(node.label, LONGEST, 14, 700) + (node.status === "cut" ? " ✕" : ""));
+  const labels = nodes.map((node) => shorten(node.label, MAX_TEXT_WIDTH, 14, 700) + (node.status === "cut" ? " ✕" : ""));
   const wide = labels.map((label) => Math.max(52, Math.ceil(measure(label, 14, 700)) + 18));
   const centre = [0];
   const ends = [18];

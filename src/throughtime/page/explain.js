@@ -144,7 +144,7 @@ export function tellUnit(answer, row, step) {
   ];
 }
 
-const MOST_ROWS = 8;
+const MAX_ROWS = 8;
 
 const others = (count) => (count === 1 ? say("1 other") : say("{count} others", { count }));
 
@@ -177,8 +177,8 @@ function table(name, heads, rows) {
 export function tellAttention(steps, row) {
   const { sum, largest, cells } = attentionRow(steps.scores[row]);
   const order = cells.map((_, i) => i).sort((one, other) => cells[other].weight - cells[one].weight);
-  const shown = order.slice(0, MOST_ROWS).sort((one, other) => one - other);
-  const rest = order.slice(MOST_ROWS);
+  const shown = order.slice(0, MAX_ROWS).sort((one, other) => one - other);
+  const rest = order.slice(MAX_ROWS);
   const best = order[0];
   const power = () => make("span", {}, "e", exponent(say("score")), " ÷ e", exponent(figure(largest, 2)));
   const total = (name) => rest.reduce((so, i) => so + cells[i][name], 0);
@@ -243,8 +243,8 @@ export function tellAttention(steps, row) {
 export function tellBeam(tree, place) {
   const { terms, total, length, divisor, score } = beamSum(tree, place);
   const whole = tree.nodes[place].status === "ended";
-  const shown = terms.length > 2 * MOST_ROWS ? [...terms.slice(0, 3), null, ...terms.slice(-MOST_ROWS)] : terms;
-  const hidden = terms.slice(3, terms.length - MOST_ROWS);
+  const shown = terms.length > 2 * MAX_ROWS ? [...terms.slice(0, 3), null, ...terms.slice(-MAX_ROWS)] : terms;
+  const hidden = terms.slice(3, terms.length - MAX_ROWS);
   const rows = shown.map((term) =>
     term
       ? [

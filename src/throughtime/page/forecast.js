@@ -8,8 +8,8 @@ import { say } from "./words.js";
 
 const LEVELS = [50, 80, 95];
 const HEIGHT = 320;
-const MOST_BYTES = 5e6;
-const MOST_STEPS = 2000;
+const MAX_BYTES = 5e6;
+const MAX_STEPS = 2000;
 const GAP = 8;
 const withoutData = new Set(); // names of models whose own data are not available
 const EDGE = { left: 56, right: 14, top: 14, bottom: 30 };
@@ -28,7 +28,7 @@ export function forecastSection(models) {
     class: "table",
     placeholder: "ds,y\n2024-01-01,112\n2024-01-02,118",
   });
-  const steps = numberField(say("steps ahead"), { min: 1, max: MOST_STEPS, inputmode: "numeric" });
+  const steps = numberField(say("steps ahead"), { min: 1, max: MAX_STEPS, inputmode: "numeric" });
   const which = make("select", { "data-shared": true });
   const whichField = make("label", { hidden: true }, say("series"), which);
   const file = make("input", { type: "file", accept: ".csv,.tsv,.txt,text/csv", class: "unseen", tabindex: -1 });
@@ -100,7 +100,7 @@ export function forecastSection(models) {
   }
   async function read(chosen) {
     if (!chosen) return;
-    if (chosen.size > MOST_BYTES) {
+    if (chosen.size > MAX_BYTES) {
       section.tell(new Problem(say("{name} has more than 5 MB; open a smaller file.", { name: chosen.name })));
       return;
     }
@@ -128,7 +128,7 @@ export function forecastSection(models) {
     if (!section.problem.textContent) form.requestSubmit();
   });
   const fit = () => {
-    steps.input.max = String(section.model.max_h ?? MOST_STEPS);
+    steps.input.max = String(section.model.max_h ?? MAX_STEPS);
     steps.input.value = String(section.model.horizon);
     own.hidden = withoutData.has(section.model.name);
   };

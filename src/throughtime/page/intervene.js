@@ -3,7 +3,7 @@
 import { make, short } from "./dom.js";
 import { say } from "./words.js";
 
-const MOST = 8; // forbidden texts
+const MAX_FORBIDDEN = 8; // forbidden texts
 /** Letters of scripts without spaces between words. */
 export const WIDE = /[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]/u;
 
@@ -52,7 +52,7 @@ export class Interventions {
   }
 
   forbid(text) {
-    if (!this.forbidden.includes(text)) this.change({ forbidden: [...this.forbidden, text].slice(-MOST) });
+    if (!this.forbidden.includes(text)) this.change({ forbidden: [...this.forbidden, text].slice(-MAX_FORBIDDEN) });
   }
 
   change(fields) {

@@ -8,7 +8,7 @@ const SIZE = 13;
 const EDGE = 4; // pixels around the picture, for the frame of a focused or chosen cell
 const WIDEST = 160; // pixels of a cell
 const TILT = (50 * Math.PI) / 180;
-const MOST = 16000; // pixels of a canvas, the limit of some browsers
+const MAX_PIXELS = 16000; // pixels of a canvas, the limit of some browsers
 const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
 
 // What is painted with the colours of the theme is painted again when the theme changes.
@@ -101,7 +101,7 @@ export function matrix({ name, rows, columns, values, kind = "open", most = 1, h
     grid = layOut(room - 2 * EDGE);
     const { left, top, wide, flat, width, height } = grid;
     const look = getComputedStyle(plane);
-    const ratio = Math.min(devicePixelRatio || 1, MOST / width, MOST / height);
+    const ratio = Math.min(devicePixelRatio || 1, MAX_PIXELS / width, MAX_PIXELS / height);
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
     canvas.style.width = plane.style.width = `${width}px`;

@@ -4,7 +4,7 @@ import { copyButton, make, numberField, percent, shareBar, short } from "./dom.j
 import { Section, textForm } from "./section.js";
 import { say, word } from "./words.js";
 
-const MOST_BITS = 14;
+const MAX_BITS = 14;
 const SHOWN = 10;
 
 export function writingSection(models) {
@@ -94,7 +94,7 @@ function showNext({ read, expected, entropy }, add) {
       one.piece || "·",
       make("span", { class: "unseen" }, ` (${bits})`),
     );
-    token.style.setProperty("--surprise", String(Math.min(1, (one.bits ?? 0) / MOST_BITS)));
+    token.style.setProperty("--surprise", String(Math.min(1, (one.bits ?? 0) / MAX_BITS)));
     return token;
   });
   const bars = expected.map((one) => {
@@ -128,7 +128,7 @@ function showNext({ read, expected, entropy }, add) {
       { class: "legend" },
       say("{count} bits", { count: 0 }),
       make("span", { class: "ramp surprise" }),
-      say("{count} bits or more", { count: MOST_BITS }),
+      say("{count} bits or more", { count: MAX_BITS }),
     ),
     make("p", { class: "readout" }, sentences.join(" ")),
     make("div", { class: "bars", role: "group", "aria-label": say("Likeliest next tokens") }, bars),

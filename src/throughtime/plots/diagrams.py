@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from throughtime.inspection.translation import BeamTree, Candidate
 
 _BEST, _CUT = COLOURS[0], "#8A8A8A"
-_LONGEST = 14  # characters of a token
+_MAX_LENGTH = 14  # characters of a token
 
 
 def beam(tree: BeamTree, *, path: Path | str | None = None) -> Figure:
@@ -61,7 +61,7 @@ def _draw_node(axes: Any, nodes: Sequence[Candidate], rows: list[int], place: in
         [start[0], end[0]], [start[1], end[1]], color=colour, linewidth=2.2 if node.best else 0.9,
         linestyle=(0, (2, 2)) if dashed else "-", alpha=0.55 if dashed else 1, zorder=3 if node.best else 1,
     )  # fmt: skip
-    text = node.label if len(node.label) <= _LONGEST else f"{node.label[: _LONGEST - 1]}…"
+    text = node.label if len(node.label) <= _MAX_LENGTH else f"{node.label[: _MAX_LENGTH - 1]}…"
     axes.text(
         node.step, rows[place] - 0.1, f"{text} ✕" if dashed else text, ha="center", va="center",
         color=colour, fontsize=9, fontweight="bold" if node.best else "normal", zorder=5,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 FILES = ("primitives.cuh", "elements.cuh", "moves.cu")
-FEW, MOST = 8, 36
+FEW, MAX_MOVES = 8, 36
 """Maximum number of copies of a small and of a large launch: the arguments of a kernel take 4 KB."""
 TILE, WARPS, LANES = 64, 8, 32
 FILLED = 1 << 15
@@ -165,9 +165,9 @@ class Copies:
     def prepare(self) -> list[Launch]:
         """Return the launches that make all copies."""
         launches = []
-        for first in range(0, len(self._all), MOST):
-            some = self._all[first : first + MOST]
-            most = FEW if len(some) <= FEW else MOST
+        for first in range(0, len(self._all), MAX_MOVES):
+            some = self._all[first : first + MAX_MOVES]
+            most = FEW if len(some) <= FEW else MAX_MOVES
             arguments = list_tasks(some, most)
             launches.append(Launch(_prepare_kernel(self.kind, self.device, most), *arguments))
         return launches
@@ -199,5 +199,5 @@ def _prepare_kernel(kind: ElementKind, device: int, most: int) -> driver.LaunchK
     from throughtime.kernels import driver
 
     shared = TILE * (TILE + 1) * 4
-    constants = {"KIND": kind, "WARPS": WARPS, "MOST": most, "FILLED": FILLED, "SHARED_BYTES": shared}
+    constants = {"KIND": kind, "WARPS": WARPS, "MAX_MOVES": most, "FILLED": FILLED, "SHARED_BYTES": shared}
     return driver.build("moves", FILES, constants, device)

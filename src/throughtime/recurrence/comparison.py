@@ -22,7 +22,7 @@ from throughtime.recurrence.torch_costs import predict_loop, predict_torch
 
 MARGIN = 1.15
 """How many times as fast our kernels must be predicted to be: predictions are off by 10 to 20 %."""
-SLOWEST = 2.0
+MAX_RATIO = 2.0
 """Maximum time of our kernels on the GPU, relative to torch's, for calls that are chosen by their time as
 called: the program may need the GPU for other work."""
 
@@ -63,5 +63,5 @@ def wins(ours: Times | None, others: Times, recorded: bool = True) -> bool:
     """Return whether ours is predicted to be faster called, and if it is recorded, also replayed."""
     if ours is None:
         return False
-    replayed = MARGIN if recorded else 1 / SLOWEST
+    replayed = MARGIN if recorded else 1 / MAX_RATIO
     return MARGIN * ours.called < others.called and replayed * ours.replayed < others.replayed

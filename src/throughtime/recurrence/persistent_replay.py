@@ -26,7 +26,7 @@ from throughtime.recurrence.persistent_backward import build_backward
 from throughtime.recurrence.persistent_call import Call
 from throughtime.recurrence.persistent_forward import CARRY, FIRST_OWN, LENGTHS, OWN, X, build_forward
 from throughtime.recurrence.persistent_memory import allocate
-from throughtime.recurrence.persistent_spans import LARGEST
+from throughtime.recurrence.persistent_spans import MAX_REPLAYED_BYTES
 
 SEEN_BEFORE = 8
 """Calls before one is recorded; the trainer records its updates as a whole after fewer."""
@@ -266,7 +266,7 @@ class Recordings:
             return None
         size = count_bytes(call)
         misplaced = call.reads_weights and any(address % 16 for address in addresses)
-        if misplaced or size > LARGEST:
+        if misplaced or size > MAX_REPLAYED_BYTES:
             return None
         where = call.device, get_stream(call.device)
         if where not in self._places:

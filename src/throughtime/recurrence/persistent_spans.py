@@ -15,10 +15,10 @@ from throughtime.recurrence.persistent_plan import KernelTask, Plan
 
 SPANS = (1, 2, 3, 4, 6, 8, 12, 16)
 """The numbers of spans that are compared."""
-SHORTEST, SHORTEST_OF_LARGE = 4, 60.0
+MIN_STEPS, MIN_MICROSECONDS_OF_LARGE = 4, 60.0
 """Minimum number of steps of a span; and its minimum time, in microseconds on an H200, in a call that is not
 replayed when it is called: there the host launches each span."""
-LARGEST = 128 << 20
+MAX_REPLAYED_BYTES = 128 << 20
 """Bytes of memory of a call that is replayed: those that need more keep the GPU busy for longer."""
 FOR_PRODUCTS = 8
 """One multiprocessor in this number is left to the products between the layers."""
@@ -66,8 +66,8 @@ def arrange(
         plan = best(task, multiprocessors * (FOR_PRODUCTS - 1) // FOR_PRODUCTS // layers, shared)
         if plan is not None:
             time = steps * sum(estimate_step(task, plan))
-            large = 2 * _count_bytes(task, layers, steps) > LARGEST  # it may be more: this is an estimate
-            most = time / SHORTEST_OF_LARGE if large else steps / SHORTEST
+            large = 2 * _count_bytes(task, layers, steps) > MAX_REPLAYED_BYTES
+            most = time / MIN_MICROSECONDS_OF_LARGE if large else steps / MIN_STEPS
             found += [Arrangement(plan, spans) for spans in SPANS if 1 < spans <= most]
     return min(found, key=lambda one: one.estimate(task, layers, steps), default=None)
 

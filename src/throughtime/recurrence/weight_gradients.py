@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 FILES = ("primitives.cuh", "elements.cuh", "gradients.cu")
-FEW, MOST = 8, 48
+FEW, MAX_TASKS = 8, 48
 """Maximum number of products of a small and of a large launch: the arguments of a kernel take 4 KB."""
 TILE, STEP_BYTES, RING, WARPS = 64, 128, 3, 4
 """As gradients.cu has them: rows and columns of a tile, bytes of a column of a step, and steps in memory."""
-SHORTEST, BESIDE = 64, 3
+MIN_PART_ROWS, BESIDE = 64, 3
 """Minimum number of rows of a part, and the blocks that each multiprocessor gets."""
 RATES = {4: (0.0123, 0.0, 0.010, 3.5), 2: (0.0062, 0.0065, 0.002, 2.2)}
 """Microseconds on an H200, by the size of an element: of a row of a tile on a multiprocessor here, which the
@@ -53,7 +53,7 @@ class JointProducts:
 
     def __init__(self, kind: ElementKind, device: int, depth: int, tiles: int, multiprocessors: int) -> None:
         self.kind, self.device, self.depth = kind, device, depth
-        wanted = max(1, min(depth // SHORTEST, BESIDE * multiprocessors // max(1, tiles)))
+        wanted = max(1, min(depth // MIN_PART_ROWS, BESIDE * multiprocessors // max(1, tiles)))
         step = STEP_BYTES // kind.size
         self.each = -(-depth // (wanted * step)) * step
         self.parts = -(-depth // self.each)
@@ -78,9 +78,9 @@ class JointProducts:
     def prepare(self) -> list[Launch]:
         """Return the launches that compute all products."""
         launches = []
-        for begin in range(0, len(self._all), MOST):
-            some = self._all[begin : begin + MOST]
-            most = FEW if len(some) <= FEW else MOST
+        for begin in range(0, len(self._all), MAX_TASKS):
+            some = self._all[begin : begin + MAX_TASKS]
+            most = FEW if len(some) <= FEW else MAX_TASKS
             blocks, arguments = list_tasks(some, most)
             kernel = _prepare_kernel(self.kind, self.device, most)
             launches.append(Launch(kernel, blocks, [*arguments, self.depth, self.each]))
@@ -92,5 +92,5 @@ def _prepare_kernel(kind: ElementKind, device: int, most: int) -> driver.LaunchK
     from throughtime.kernels import driver
 
     shared = 2 * RING * STEP_BYTES // kind.size * (TILE * kind.size + 32)
-    constants = {"KIND": kind, "WARPS": WARPS, "MOST": most, "SHARED_BYTES": shared}
+    constants = {"KIND": kind, "WARPS": WARPS, "MAX_TASKS": most, "SHARED_BYTES": shared}
     return driver.build("gradients", FILES, constants, device)

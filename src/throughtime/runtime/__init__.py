@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from throughtime.runtime.forecast import History as History
 
-LARGEST_SEED = 2**63 - 1
+MAX_SEED = 2**63 - 1
 """The largest seed that torch and numpy both take."""
 
 

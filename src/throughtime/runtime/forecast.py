@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from throughtime.errors import InputError
 
-LEAST_SCALE = 1e-4  # in units of a series' spread: without a minimum the likelihood is unbounded
-LEAST_CHANCE = 2.0**-54  # a normal distribution has no quantile for 0
+MIN_SCALE = 1e-4  # in units of a series' spread: without a minimum the likelihood is unbounded
+MIN_CHANCE = 2.0**-54  # a normal distribution has no quantile for 0
 GRID = 4_097  # number of angles at which Student's t distribution is tabulated
 Array = NDArray[Any]
 
@@ -94,7 +94,7 @@ class OutputDistribution:
         if self.kind == "quantiles":
             return self._draw_between(self._sort_quantiles(outputs), chances)
         centre, scale = _centre_and_scale(outputs)
-        standard = self._standard(np.maximum(chances, LEAST_CHANCE))
+        standard = self._standard(np.maximum(chances, MIN_CHANCE))
         drawn: Array = (centre + scale * standard).astype(np.float32)
         return drawn
 
@@ -145,7 +145,7 @@ class OutputDistribution:
 
 
 def _centre_and_scale(outputs: Array) -> tuple[Array, Array]:
-    return outputs[..., 0], LEAST_SCALE + _softplus(outputs[..., 1])
+    return outputs[..., 0], MIN_SCALE + _softplus(outputs[..., 1])
 
 
 def _softplus(values: Array) -> Array:

@@ -17,11 +17,11 @@ from throughtime.errors import InputError, check_whole
 
 Ids = NDArray[np.int64]
 
-MOST_CANDIDATES = 100
+MAX_CANDIDATES = 100
 """Number of target tokens that are stored for a source token, at most."""
 DEFAULT_CANDIDATES = 30
 """How many of them are used unless another number is given."""
-LEAST_VOCABULARY = 2_000
+MIN_VOCABULARY = 2_000
 """Size of a target vocabulary from which on a shortlist is worth its cost."""
 
 
@@ -77,9 +77,9 @@ def choose_count(
     large. Asking for one that is missing is an error.
     """
     if asked is None:
-        default = shortlist is not None and worthwhile and target_size >= LEAST_VOCABULARY
+        default = shortlist is not None and worthwhile and target_size >= MIN_VOCABULARY
         return DEFAULT_CANDIDATES if default else 0
-    check_whole("shortlist", asked, 0, MOST_CANDIDATES)
+    check_whole("shortlist", asked, 0, MAX_CANDIDATES)
     if asked and shortlist is None:
         raise InputError(
             "shortlist", f"is {asked}, but this model has none; call build_shortlist(), or set it to 0"

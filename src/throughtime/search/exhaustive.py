@@ -17,7 +17,7 @@ from throughtime.search.exact import ExactResult
 from throughtime.search.generate import Finished, Hypotheses, StepModel, Strategy, generate
 from throughtime.search.strategies import LengthPenalty, NumReturnSequences
 
-MOST_SEQUENCES = 250_000
+MAX_SEQUENCES = 250_000
 
 
 class Exhaustive:
@@ -84,11 +84,11 @@ class Exhaustive:
         return best
 
     def _refuse(self, sentences: int, vocabulary: int) -> None:
-        if sentences * vocabulary**self.max_length > MOST_SEQUENCES:
+        if sentences * vocabulary**self.max_length > MAX_SEQUENCES:
             each = f" for each of {sentences} sentences" if sentences > 1 else ""
             raise InputError(
                 "exhaustive search",
-                f"would try {vocabulary}^{self.max_length} sequences{each}, more than {MOST_SEQUENCES:,} in "
+                f"would try {vocabulary}^{self.max_length} sequences{each}, more than {MAX_SEQUENCES:,} in "
                 "total; lower the maximum length, or use exact or beam search",
             )
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from throughtime.errors import ThroughtimeError, ThroughtimeWarning
 from throughtime.kernels.beam import BeamOptions, BeamStep, BeamTensors, fits
-from throughtime.search.generate import SMALLEST
+from throughtime.search.generate import MIN_LOG_PROBABILITY
 
 if TYPE_CHECKING:
     from throughtime.search.fixed import FixedSearch
@@ -39,7 +39,7 @@ def fuse_choice(options: BeamOptions, search: FixedSearch, log_probs: Tensor) ->
         search.reached,
     )
     try:
-        return BeamStep(options, tensors, log_probs.shape[1], barred, SMALLEST)
+        return BeamStep(options, tensors, log_probs.shape[1], barred, MIN_LOG_PROBABILITY)
     except ThroughtimeError as error:
         warnings.warn(f"the search runs without its kernels: {error}", ThroughtimeWarning, stacklevel=2)
         return None

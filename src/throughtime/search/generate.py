@@ -22,7 +22,9 @@ from throughtime.runtime.search import Finished as Finished
 State = tuple[Tensor, ...]
 """What changes from token to token: flat, each tensor [rows, ...]; selected per hypothesis at every step."""
 
-SMALLEST = math.log(5e-324)  # of all positive probabilities, for an end that a model finds impossible
+MIN_LOG_PROBABILITY = math.log(
+    5e-324
+)  # of all positive probabilities, for an end that a model finds impossible
 FEW = 64
 
 
@@ -226,7 +228,7 @@ def apply_constraints(
     stuck = left.amax(dim=1) == -torch.inf
     if end_id is None:
         return torch.where(stuck[:, None], before, left)
-    left[:, end_id] = torch.where(stuck, before.clamp(min=SMALLEST), left[:, end_id])
+    left[:, end_id] = torch.where(stuck, before.clamp(min=MIN_LOG_PROBABILITY), left[:, end_id])
     return left
 
 

@@ -16,7 +16,7 @@ from throughtime.series.trials import Array, Offset, offset_weights
 
 ERRORS_OFF = 2.0
 """A gain is certain as far as it exceeds this number of its standard errors."""
-FEWEST_BLOCKS = 4
+MIN_BLOCKS = 4
 """With fewer horizons of rows to try maps on, there is no evidence for a second map."""
 WINDOWS_A_HORIZON = 4
 """Number of windows per horizon on which the gain is measured."""
@@ -100,7 +100,7 @@ def certain_share(trials: Sequence[Mapping[int, Array]], least: float = 0.0, cho
     one trial, and 0 with too few observations.
     """
     sums = [each for trial in trials for each in trial.values()]
-    if len(sums) < FEWEST_BLOCKS:
+    if len(sums) < MIN_BLOCKS:
         return 0.0
     if len(trials) < 2:
         return least

@@ -33,7 +33,7 @@ from throughtime.series.combination import (
     whole_map,
 )
 from throughtime.series.own_maps import OwnMaps, fit_own_maps, may_have_own
-from throughtime.series.ridge import LONGEST, PENALTIES, SHARE, Moments, hold_back
+from throughtime.series.ridge import MAX_LOOKBACK, PENALTIES, SHARE, Moments, hold_back
 from throughtime.series.trials import (
     CUTS,
     Array,
@@ -59,9 +59,9 @@ SECONDS = 20.0
 """Time for the regressions if none is given. That of a look-back grows with its third power."""
 PRODUCTS_A_SECOND = 7e9
 """Multiplications of a core, to estimate that time: measured times would make choices depend on the load."""
-LEAST_WEIGHT = 0.05
+MIN_WEIGHT = 0.05
 """Maps of smaller weights are left out."""
-LEAST_SHARE = 0.5
+MIN_SHARE = 0.5
 """Minimum share of the combination: the mean of two forecasts is rarely worse than the better one."""
 MAX_HORIZON = 10_000
 """With a longer horizon, no regression is fitted."""
@@ -148,8 +148,8 @@ def lookbacks_to_try(
     most = min((max(rows) - horizon) // SHARE, usual)
     unit = season or horizon
     tried = {*LOOKBACKS, *(unit * multiple for multiple in MULTIPLES)}
-    first = min(LONGEST, min(rows) // SHARE)
-    first = first if 1 < first <= usual else min(LONGEST, most)
+    first = min(MAX_LOOKBACK, min(rows) // SHARE)
+    first = first if 1 < first <= usual else min(MAX_LOOKBACK, most)
     found = [first] if first > 1 else []
     for each in sorted(tried - {first}):
         if found and 1 < each <= most and seconds_to_fit([*found, each], horizon) <= seconds:
@@ -249,7 +249,7 @@ def _combine(
     first = _find_first(found, tables)
     *others, weights = map(_best_weights, sum_others(tables))
     compared = _compare_errors(series, trials, found, first, others)
-    share = certain_share(compared, LEAST_SHARE)
+    share = certain_share(compared, MIN_SHARE)
     weights *= share
     weights[first] += 1 - share
     used = [(float(weight), each) for weight, each in zip(weights, found, strict=True) if weight > 0]
@@ -279,7 +279,7 @@ def _combine(
 def _best_weights(products: Array) -> Array:
     """The weights of the combination of least error, without very small ones."""
     weights = least_combination(products)
-    weights[weights < LEAST_WEIGHT] = 0
+    weights[weights < MIN_WEIGHT] = 0
     return np.asarray(weights / weights.sum())
 
 

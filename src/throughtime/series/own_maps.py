@@ -30,9 +30,9 @@ from throughtime.series.trials import (
     sum_windows,
 )
 
-MOST_WEIGHTS = 2**22
+MAX_WEIGHTS = 2**22
 """Maps of more weights in all, 16 MiB, are not tried."""
-MOST_PRODUCTS = 1e10
+MAX_PRODUCTS = 1e10
 """Nor are those whose equations take more than some seconds: series times look-back to the power of 3."""
 
 
@@ -53,8 +53,8 @@ def may_have_own(series: int, lookback: int, horizon: int, time: float = 1.0) ->
     """
     return (
         series > 1
-        and series * lookback * horizon <= MOST_WEIGHTS
-        and float(series) * lookback**3 <= time * MOST_PRODUCTS
+        and series * lookback * horizon <= MAX_WEIGHTS
+        and float(series) * lookback**3 <= time * MAX_PRODUCTS
     )
 
 

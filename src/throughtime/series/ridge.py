@@ -156,9 +156,9 @@ class Moments(NamedTuple):
 
 
 NAME = "ridge"
-LONGEST = 336  # maximum look-back in rows: two weeks of hours
+MAX_LOOKBACK = 336  # maximum look-back in rows: two weeks of hours
 SHARE = 3  # the look-back is at most a third of the shortest series
-SHORTEST = 2  # minimum look-back, because the last value is subtracted from all
+MIN_LOOKBACK = 2  # minimum look-back, because the last value is subtracted from all
 
 
 class Fitting(NamedTuple):
@@ -251,9 +251,9 @@ def lookback_for(rows: Sequence[int]) -> int:
     (336, 32)
     """
     shortest = min(rows, default=0)
-    if shortest < SHARE * SHORTEST:
+    if shortest < SHARE * MIN_LOOKBACK:
         raise InputError(
             "training rows",
-            f"are {shortest} in the shortest series, and ridge regression needs {SHARE * SHORTEST}",
+            f"are {shortest} in the shortest series, and ridge regression needs {SHARE * MIN_LOOKBACK}",
         )
-    return min(LONGEST, shortest // SHARE)
+    return min(MAX_LOOKBACK, shortest // SHARE)

@@ -195,7 +195,7 @@ def _select_known(series: Series, cut: int, h: int) -> Series:
 
 
 Counts = NDArray[np.int64]
-MOST_EARLIER = 100  # more windows add little, and old ones may no longer be representative
+MAX_EARLIER = 100  # more windows add little, and old ones may no longer be representative
 USUAL_LEVEL = 90.0  # per cent, if no level is given
 
 
@@ -237,12 +237,12 @@ def windows_before(
         raise InputError("earlier_windows", problem)
     rows = min(len(series) for series in panel.series) - history
     room = rolling.room(rows if unseen is None else min(rows, unseen))
-    earlier = wanted or max(1, needed, min(MOST_EARLIER, room))
+    earlier = wanted or max(1, needed, min(MAX_EARLIER, room))
     rolling.check(panel, history, earlier)
     if wanted is not None:
         return wanted
     # Gaps in the data may take more windows.
-    most = max(earlier, min(rolling.room(rows), max(MOST_EARLIER, 2 * needed)))
+    most = max(earlier, min(rolling.room(rows), max(MAX_EARLIER, 2 * needed)))
     tested, short = observed_values(rolling, panel), list[int]()
     for counts in islice(_scores_before(rolling, panel, shared), earlier - 1, most):
         short.append(int((tested & (counts < needed)).sum()))
@@ -295,7 +295,7 @@ def last_windows(
         rooms.insert(0, min(rows, unseen))
     choices = []
     for room in rooms:
-        n_windows = max(needed, min(MOST_EARLIER, room - h + 1))
+        n_windows = max(needed, min(MAX_EARLIER, room - h + 1))
         apart = max(1, min(h, (room - h) // max(n_windows - 1, 1)))
         choices += [Rolling(n_windows, step_size, h) for step_size in (apart, max(1, apart - 1))]
     choices[0].check(panel, history)

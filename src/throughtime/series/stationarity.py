@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from throughtime.errors import InputError
 
-FEWEST = 3
+MIN_VALUES = 3
 """Minimum number of values in a segment."""
 
 
@@ -58,7 +58,7 @@ def drift(values: ArrayLike, segments: int = 10) -> Drift:
         raise InputError("values", "must be one series of finite numbers")
     series = series.astype(np.float64)
     present = series[~np.isnan(series)]
-    if segments < 2 or len(present) < FEWEST * segments:
+    if segments < 2 or len(present) < MIN_VALUES * segments:
         raise InputError(
             "segments", f"is {segments}; give 2 or more, each with at least 3 of the {len(present)} values"
         )
@@ -66,7 +66,7 @@ def drift(values: ArrayLike, segments: int = 10) -> Drift:
     stretches = [
         (start, stop)
         for start, stop in pairwise(bounds)
-        if np.count_nonzero(~np.isnan(series[start:stop])) >= FEWEST
+        if np.count_nonzero(~np.isnan(series[start:stop])) >= MIN_VALUES
     ]
     if len(stretches) < 2:
         raise InputError(

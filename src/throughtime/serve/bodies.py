@@ -28,8 +28,8 @@ Body = TypeVar("Body", bound=BaseModel)
 JSON = "application/json"
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 WRONG_KIND = "this path takes a JSON object, with the header Content-Type: application/json"
-MOST_FIELDS = 1_000
-MOST_VALUES, MOST_NESTED = 250_000, 100_000
+MAX_FIELDS = 1_000
+MAX_VALUES, MAX_NESTED = 250_000, 100_000
 """Maximum values of a JSON body, and maximum lists and objects: what is parsed in some 100 ms."""
 SHORT = 16_000
 """Bytes of a body that is read in the event loop: about a millisecond."""
@@ -45,7 +45,7 @@ async def read_body(request: Request, kind: type[Body], *, forms: bool = False) 
     body = await request.body()
     if forms and media in FORMS:
         if media == FORMS[0]:
-            check_limit("the number of fields", body.count(b"&") + 1, MOST_FIELDS, status=413)
+            check_limit("the number of fields", body.count(b"&") + 1, MAX_FIELDS, status=413)
         parse = partial(_parse_form, kind, request)
         return await get_service(request).run_aside(request, partial(_alone, parse))
     if forms and not body and request.query_params:
@@ -54,8 +54,8 @@ async def read_body(request: Request, kind: type[Body], *, forms: bool = False) 
     if not forms and not (body and is_json):
         raise RefusalError(400, WRONG_KIND)
     nested = body.count(b"[") + body.count(b"{")
-    check_limit("the number of values", body.count(b",") + nested, MOST_VALUES, status=413)
-    check_limit("the number of lists and objects", nested, MOST_NESTED, status=413)
+    check_limit("the number of values", body.count(b",") + nested, MAX_VALUES, status=413)
+    check_limit("the number of lists and objects", nested, MAX_NESTED, status=413)
     parse = partial(_parse, kind, body, "neither JSON nor a form" if forms else "not JSON")
     if len(body) <= SHORT:
         return parse()
@@ -152,7 +152,7 @@ def _parse_form(kind: type[Body], request: Request) -> Body:
     """Parse a form whose body has been read; files are no fields."""
 
     async def parse() -> ImmutableMultiDict[str, Any]:
-        return await request.form(max_files=0, max_fields=MOST_FIELDS)
+        return await request.form(max_files=0, max_fields=MAX_FIELDS)
 
     return _validate(kind, _fields(request.query_params) | _fields(asyncio.run(parse())))
 

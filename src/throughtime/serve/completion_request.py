@@ -6,7 +6,7 @@ from typing import Annotated, Any, NoReturn
 
 from pydantic import Field
 
-from throughtime.serve.cost import MOST_BEAMS, MOST_CHOICES, Cost, count_hypotheses
+from throughtime.serve.cost import MAX_BEAMS, MAX_CHOICES, Cost, count_hypotheses
 from throughtime.serve.requests import (
     Fields,
     Options,
@@ -20,7 +20,7 @@ from throughtime.serve.requests import (
 )
 from throughtime.serve.writing import SamplingOptions
 
-MOST_LIKELY, MOST_STOPS, STOP_LENGTH = 5, 4, 200
+MAX_LIKELY, MAX_STOPS, STOP_LENGTH = 5, 4, 200
 Ids = Annotated[list[int], Field(min_length=1, fail_fast=True)]
 
 
@@ -43,13 +43,13 @@ class CompletionRequest(SearchRequest):
     temperature: float | None = Field(None, ge=0, le=2)
     top_k: int | None = Field(None, ge=1)
     top_p: float | None = Field(None, gt=0, le=1)
-    n: int | None = Field(None, ge=1, le=MOST_CHOICES)
-    stop: Text | Annotated[list[Text], Field(max_length=MOST_STOPS)] | None = None
+    n: int | None = Field(None, ge=1, le=MAX_CHOICES)
+    stop: Text | Annotated[list[Text], Field(max_length=MAX_STOPS)] | None = None
     seed: int | None = None
-    num_beams: int | None = Field(None, ge=1, le=MOST_BEAMS)
+    num_beams: int | None = Field(None, ge=1, le=MAX_BEAMS)
     length_penalty: float | None = Field(None, ge=0, le=10)
     echo: bool | None = None
-    logprobs: int | None = Field(None, ge=0, le=MOST_LIKELY)
+    logprobs: int | None = Field(None, ge=0, le=MAX_LIKELY)
     stream: bool | None = None
     stream_options: StreamOptions | None = None
     best_of: int | None = None

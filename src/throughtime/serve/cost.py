@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-MOST_BEAMS, MOST_CHOICES = 20, 16
-MOST_OF_OPTION = {"groups": MOST_BEAMS, "per_group": MOST_CHOICES, "budget": 2_000}
+MAX_BEAMS, MAX_CHOICES = 20, 16
+MAX_OF_OPTION = {"groups": MAX_BEAMS, "per_group": MAX_CHOICES, "budget": 2_000}
 """The maximum of options that decide how much a search computes."""
 USUAL_BEAMS = 10
 """Hypotheses of a search that does not say how many."""
 GROUP = 3
 """Hypotheses for each result of a diverse search."""
-SHORTEST = 48
+MAX_TOKENS_OF_SHORTEST = 48
 """Tokens that a translation of the shortest text may have."""
 TOKEN, ROUNDED, NUMBER, ENTRY = 8, 8, 24, 80
 """Bytes of an answer for a token of a text, for a number, rounded or not, and for an entry with a name."""
@@ -47,7 +47,7 @@ class Cost(NamedTuple):
     @classmethod
     def of_translating(cls, texts: Sequence[str], options: Mapping[str, Any]) -> Cost:
         """Each text is searched; a translation has at most twice its tokens, and some more."""
-        tokens = sum(2 * len(text) + SHORTEST for text in texts)
+        tokens = sum(2 * len(text) + MAX_TOKENS_OF_SHORTEST for text in texts)
         rows = count_hypotheses(options)
         return cls(tokens * rows, tokens * TOKEN * int(options.get("num_return_sequences") or 1))
 
@@ -57,7 +57,7 @@ class Cost(NamedTuple):
 
         Each result has its alignment, and the scores and weights of its attention, which are rounded.
         """
-        tokens = [2 * read + SHORTEST for read in parts]
+        tokens = [2 * read + MAX_TOKENS_OF_SHORTEST for read in parts]
         cells = sum(read * written for read, written in zip(parts, tokens, strict=True))
         results = int(options.get("num_return_sequences", 1))
         return cls(sum(tokens) * count_hypotheses(options), results * cells * (NUMBER + 2 * ROUNDED))

@@ -26,13 +26,13 @@ from throughtime.serve.models import Served
 from throughtime.serve.requests import Fields, RefusalError, Text, check_cost, check_limit
 from throughtime.serve.service import admit
 from throughtime.tasks.forecast.network import RecursiveForecaster
-from throughtime.text.texts import LARGEST
+from throughtime.text.texts import MAX_NUMBER
 
 router = APIRouter(tags=["prediction"])
-MOST_LEVELS = 20
+MAX_LEVELS = 20
 FARTHEST = 10**12
 
-Value = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)] | None
+Value = Annotated[float, Field(ge=-MAX_NUMBER, le=MAX_NUMBER, allow_inf_nan=False)] | None
 # Not validated by the schema: `check_levels` gives a clearer message.
 Level = Annotated[float, Field(json_schema_extra={"minimum": 1, "exclusiveMaximum": 100})]
 Place = Annotated[int, Field(ge=-FARTHEST, le=FARTHEST)]
@@ -59,7 +59,7 @@ class ForecastRequest(Fields):
     model: Text | None = None
     h: int | None = Field(None, ge=1)
     date_format: Text | None = None
-    level: list[Level] = Field(default=[], max_length=MOST_LEVELS)
+    level: list[Level] = Field(default=[], max_length=MAX_LEVELS)
 
 
 @router.post("/forecast", openapi_extra=body_schema(ForecastRequest))

@@ -13,25 +13,25 @@ from throughtime.data.readers.panel import read_series_panel
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.inspection.gates import unit_gates
 from throughtime.inspection.next_tokens import next_tokens
-from throughtime.inspection.translation import MOST_TOKENS, attention_view, beam_tree
+from throughtime.inspection.translation import MAX_TOKENS, attention_view, beam_tree
 from throughtime.series.history import last_rows
 from throughtime.serve.bodies import answer, body_schema, read_body
-from throughtime.serve.cost import ENTRY, GATES, MOST_BEAMS, ROUNDED, USUAL_BEAMS, Cost
+from throughtime.serve.cost import ENTRY, GATES, MAX_BEAMS, ROUNDED, USUAL_BEAMS, Cost
 from throughtime.serve.requests import Fields, RefusalError, Text, TextsRequest, check_cost
 from throughtime.serve.service import admit, ask, get_service
-from throughtime.serve.translation import MOST_ALTERNATIVES, diverse_options
+from throughtime.serve.translation import MAX_ALTERNATIVES, diverse_options
 
 router = APIRouter(prefix="/inspect", tags=["inspection"])
 CANDIDATES = 6
 """Entries of an answer for each hypothesis of a beam at a step: it, those that were rejected, and reasons."""
-MOST_TEXT = 2_000
+MAX_TEXT = 2_000
 """Maximum characters of a text to inspect: each of its tokens is drawn."""
 
-MOST_WORDS, MOST_LETTERS = 20, 200
+MAX_WORDS, MAX_LETTERS = 20, 200
 """Maximum number of words that a translation must not contain, and characters of each and of a prefix."""
 
-Sentence = Annotated[str, Field(max_length=MOST_TEXT)]
-Word = Annotated[Text, Field(max_length=MOST_LETTERS)]
+Sentence = Annotated[str, Field(max_length=MAX_TEXT)]
+Word = Annotated[Text, Field(max_length=MAX_LETTERS)]
 
 
 class TextRequest(TextsRequest):
@@ -44,19 +44,19 @@ class SearchedRequest(TextRequest):
     """A text to translate, what its translations begin with, and the words that they must not contain."""
 
     prefix: Word = ""
-    forbid: tuple[Word, ...] = Field((), max_length=MOST_WORDS)
+    forbid: tuple[Word, ...] = Field((), max_length=MAX_WORDS)
 
 
 class AttentionRequest(SearchedRequest):
     """A text to translate, and the number of alternatives to the best translation."""
 
-    alternatives: int = Field(0, ge=0, le=MOST_ALTERNATIVES)
+    alternatives: int = Field(0, ge=0, le=MAX_ALTERNATIVES)
 
 
 class BeamRequest(SearchedRequest):
     """A sentence to translate, and the width of the beam; by default that of the model."""
 
-    num_beams: int | None = Field(None, ge=1, le=MOST_BEAMS)
+    num_beams: int | None = Field(None, ge=1, le=MAX_BEAMS)
 
 
 class GatesRequest(TextRequest):
@@ -113,7 +113,7 @@ async def beam(request: Request) -> Response:
 
     def estimate(model: Any, text: str) -> Cost:
         beams = asked.num_beams or USUAL_BEAMS
-        steps = Cost.of_translating([text[:MOST_TOKENS]], {"num_beams": beams}).steps
+        steps = Cost.of_translating([text[:MAX_TOKENS]], {"num_beams": beams}).steps
         return Cost(steps, steps * CANDIDATES * ENTRY)
 
     return await _look(request, asked, "translate", look, estimate)

@@ -16,7 +16,7 @@ from throughtime.serve.logs import LOGGER
 ONLY = "api-key"
 """The name of the key that has no other."""
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
-MOST_BYTES = 1_000_000
+MAX_BYTES = 1_000_000
 UNSETTLED = 2.0
 """Seconds after a change in which a second one may leave the time of a file as it is."""
 
@@ -77,14 +77,14 @@ def read_keys(path: Path) -> dict[str, bytes]:
     check_plain(path)
     try:
         with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+            content = file.read(MAX_BYTES + 1)
         text = content.decode("utf-8-sig")
     except OSError as error:
         raise InputError(str(path), f"cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:
         raise InputError(str(path), "is not UTF-8 text") from None
-    if len(content) > MOST_BYTES:
-        raise InputError(str(path), f"is larger than {MOST_BYTES:,} bytes")
+    if len(content) > MAX_BYTES:
+        raise InputError(str(path), f"is larger than {MAX_BYTES:,} bytes")
     keys: dict[str, bytes] = {}
     for number, line in enumerate(text.split("\n"), 1):
         if not line.strip() or line.startswith("#"):

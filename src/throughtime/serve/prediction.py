@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from throughtime.results import Composed
 from throughtime.serve.bodies import answer, body_schema, read_body
-from throughtime.serve.cost import ENTRY, MOST_BEAMS, MOST_CHOICES, Cost, count_hypotheses
+from throughtime.serve.cost import ENTRY, MAX_BEAMS, MAX_CHOICES, Cost, count_hypotheses
 from throughtime.serve.models import Served
 from throughtime.serve.requests import (
     RefusalError,
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from throughtime.tasks.compose.predictor import Composer
     from throughtime.tasks.compose.runner import Condition
 
-MOST_RESULTS = 100
-MOST_BLANKS = 4
+MAX_RESULTS = 100
+MAX_BLANKS = 4
 """A model fills each blank with one token; a gap before a suffix has at most this number of blanks."""
 
 router = APIRouter(tags=["prediction"])
@@ -59,7 +59,7 @@ class ClassifyRequest(TextsRequest):
 class FillRequest(TextsRequest):
     """Texts with blanks, written ___ or [MASK], and the number of fillings to return for each."""
 
-    k: int = Field(5, ge=1, le=MOST_RESULTS)
+    k: int = Field(5, ge=1, le=MAX_RESULTS)
 
 
 class ComposeRequest(SearchRequest):
@@ -72,9 +72,9 @@ class ComposeRequest(SearchRequest):
     label: Texts | None = None
     vector: Vectors | None = None
     model: Text | None = None
-    num_return_sequences: int | None = Field(None, ge=1, le=MOST_CHOICES)
+    num_return_sequences: int | None = Field(None, ge=1, le=MAX_CHOICES)
     greedy: bool | None = None
-    num_beams: int | None = Field(None, ge=1, le=MOST_BEAMS)
+    num_beams: int | None = Field(None, ge=1, le=MAX_BEAMS)
     length_penalty: float | None = Field(None, ge=0, le=10)
     temperature: float | None = Field(None, ge=0, le=2)
     top_k: int | None = Field(None, ge=1)
@@ -209,7 +209,7 @@ async def infill(
     filler = fillers[0]
     encode = filler.model.codec.encode
     texts = [_check_prompt(prompt) for prompt in prompts]
-    gaps = range(1, min(most, MOST_BLANKS) + 1)
+    gaps = range(1, min(most, MAX_BLANKS) + 1)
 
     sizes = [(len(text) + len(suffix), blanks) for text in texts for blanks in gaps]
     check_cost(Cost.of_filling(sizes, choices), service.options)

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse
 
 from throughtime.errors import InputError, shorten
 from throughtime.search.strategies import describe_options, strategy_options
-from throughtime.serve.cost import MOST_OF_OPTION, Cost
+from throughtime.serve.cost import MAX_OF_OPTION, Cost
 from throughtime.serve.keys import Keys
 
 CLIENT_LEFT = 499
@@ -219,7 +219,7 @@ class SearchRequest(Fields):
         if self.search is None:
             return options
         known = strategy_options(self.search)
-        for name, most in MOST_OF_OPTION.items():
+        for name, most in MAX_OF_OPTION.items():
             if name in options and name in known:
                 check_limit(name, known[name].read(options[name]), most)
             elif name in known and (known[name].default or 0) > most:

@@ -13,9 +13,9 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from throughtime.ngram.detection import Guess
-from throughtime.runtime.shortlist import MOST_CANDIDATES
+from throughtime.runtime.shortlist import MAX_CANDIDATES
 from throughtime.serve.bodies import answer, body_schema, read_body
-from throughtime.serve.cost import MOST_BEAMS, Cost
+from throughtime.serve.cost import MAX_BEAMS, Cost
 from throughtime.serve.markup import LinkedText, translate_linked, translate_pages
 from throughtime.serve.models import Served
 from throughtime.serve.requests import (
@@ -31,7 +31,7 @@ from throughtime.serve.service import Service, admit, batch_key, get_service
 from throughtime.text.html_page import HtmlPage
 from throughtime.text.languages import language_name
 
-MOST_ALTERNATIVES = 10
+MAX_ALTERNATIVES = 10
 
 router = APIRouter(tags=["translation"])
 
@@ -44,11 +44,11 @@ class TranslateRequest(SearchRequest):
     source: Text
     target: Text
     format: Literal["text", "html"] = "text"
-    alternatives: int = Field(0, ge=0, le=MOST_ALTERNATIVES)
-    num_beams: int | None = Field(None, ge=1, le=MOST_BEAMS)
+    alternatives: int = Field(0, ge=0, le=MAX_ALTERNATIVES)
+    num_beams: int | None = Field(None, ge=1, le=MAX_BEAMS)
     length_penalty: float | None = Field(None, ge=0, le=10)
-    num_return_sequences: int = Field(1, ge=1, le=MOST_ALTERNATIVES + 1)
-    shortlist: int | None = Field(None, ge=0, le=MOST_CANDIDATES)
+    num_return_sequences: int = Field(1, ge=1, le=MAX_ALTERNATIVES + 1)
+    shortlist: int | None = Field(None, ge=0, le=MAX_CANDIDATES)
     api_key: Text | None = None
     model: Text | None = None
 

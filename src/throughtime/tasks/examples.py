@@ -20,7 +20,7 @@ FILE = "examples.json"
 EXAMPLES = 4
 READ = 400
 """Texts from which the examples are chosen."""
-SHORTEST, LONGEST = 12, 120
+MIN_CHARACTERS, MAX_CHARACTERS = 12, 120
 """Characters of a good example; a longer text is cut after a word."""
 MAX_LENGTH = 240
 """Characters that an example of a model folder may have, with its blank."""
@@ -74,15 +74,15 @@ def choose_texts(texts: Iterable[str], count: int) -> list[str]:
     ['It is raining again.', 'Where is the station?']
     """
     lines = dict.fromkeys(" ".join(text.split()) for text in texts)
-    known = [_cut(line) for line in lines if len(line) >= SHORTEST] or [line for line in lines if line]
+    known = [_cut(line) for line in lines if len(line) >= MIN_CHARACTERS] or [line for line in lines if line]
     apart = max(1, len(known) // count)
     return known[::apart][:count]
 
 
 def _cut(text: str) -> str:
-    if len(text) <= LONGEST:
+    if len(text) <= MAX_CHARACTERS:
         return text
-    return text[:LONGEST].rpartition(" ")[0] or text[:LONGEST]
+    return text[:MAX_CHARACTERS].rpartition(" ")[0] or text[:MAX_CHARACTERS]
 
 
 def _read_texts(model: Any, dataset: Dataset, split: str) -> Iterator[str]:

@@ -44,7 +44,7 @@ UNFINISHED = 20
 """How often parsing continues after unterminated markup before the rest is taken as text; bounds the time."""
 _TITLE_END = re.compile(r"</title[\t\n\f\r ]*>", re.IGNORECASE | re.ASCII)
 _DECIMAL = re.compile(r"&#0*+([0-9]*+);?")
-_LONGEST_ENTITY = 34
+_MAX_ENTITY = 34
 _CHARACTER = re.compile(r"&#?\w+;?|.", re.DOTALL)
 
 
@@ -134,7 +134,7 @@ def decode_entities(source: str) -> str:
 
     def short(match: re.Match[str]) -> str:
         digits = match[1]
-        if len(match[0]) <= _LONGEST_ENTITY:
+        if len(match[0]) <= _MAX_ENTITY:
             return match[0]
         return f"&#{digits};" if 0 < len(digits) < 8 else "\N{REPLACEMENT CHARACTER}"
 

@@ -18,7 +18,7 @@ from throughtime.text.unicode import UnicodeTokenizer
 
 _FARTHEST = 64
 """Maximum number of characters between two words; it bounds the search for a word that is missing."""
-DEEPEST = 100
+MAX_DEPTH = 100
 """Maximum depth of nested elements; deeper ones are left empty, which bounds the time."""
 
 
@@ -204,7 +204,7 @@ def insert_tags(root: Element, source: str, translation: str, links: Sequence[Li
             node.placed = [only]
             waiting.append((only, depth))
             continue
-        if depth < DEEPEST and node.low < node.high:
+        if depth < MAX_DEPTH and node.low < node.high:
             _divide(node, links)
         else:
             node.placed = node.children

@@ -30,9 +30,9 @@ _WORDS = (
     rf"|[{_IDEOGRAPHS}]|▁?[^\s\p{{L}}\p{{M}}\p{{N}}▁]|▁|\s"
 )
 
-LONGEST_PIECE = 16
+MAX_PIECE_LENGTH = 16
 SEEDS_PER_PIECE = 8  # number of candidates for each piece of the vocabulary
-MOST_WORDS = 200_000  # rarer words take much time and change little
+MAX_WORDS = 200_000  # rarer words take much time and change little
 SPANS_AT_ONCE = 2_000_000  # bounds the memory of one step
 KEPT_PER_ROUND = 0.75
 ROUNDS_OF_EXPECTATION = 2
@@ -155,7 +155,7 @@ def unigram_pieces(counts: Mapping[str, int], size: int) -> list[tuple[str, floa
     ['a', 'b', 'ban', 'banana', 'n']
     """
     pieces, frequencies = _seeds(counts, size)
-    common = dict(Counter(counts).most_common(MOST_WORDS))
+    common = dict(Counter(counts).most_common(MAX_WORDS))
     words = _buckets(list(common), pieces, np.array(list(common.values()), dtype=np.float64))
     alternatives = _buckets(pieces, pieces, np.ones(len(pieces)))
     single = np.array([len(piece) == 1 for piece in pieces])
@@ -235,7 +235,7 @@ def _seeds(counts: Mapping[str, int], size: int) -> tuple[list[str], Floats]:
     occurrences: Counter[str] = Counter()
     for word, count in counts.items():
         for start in range(len(word)):
-            for end in range(start + 1, min(len(word), start + LONGEST_PIECE) + 1):
+            for end in range(start + 1, min(len(word), start + MAX_PIECE_LENGTH) + 1):
                 occurrences[word[start:end]] += count
     singles = sorted(piece for piece in occurrences if len(piece) == 1)
     longer = [piece for piece, count in occurrences.items() if len(piece) > 1 and count > 1]
@@ -263,7 +263,7 @@ def _spans(words: Sequence[str], ids: Mapping[str, int]) -> Ids:
     spans = np.full((len(words), length + 1, length + 1), none, dtype=np.int32)
     for row, word in enumerate(words):
         for start in range(length):
-            for end in range(start + 1, min(length, start + LONGEST_PIECE) + 1):
+            for end in range(start + 1, min(length, start + MAX_PIECE_LENGTH) + 1):
                 spans[row, start, end] = ids.get(word[start:end], none)
     return spans
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from throughtime.errors import InputError
 
-LARGEST = 1e18
+MAX_NUMBER = 1e18
 """The largest number that data may hold: its square is still a float32, as are sums of many of them."""
 SENTENCE = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])\s*")
 CUTS = (

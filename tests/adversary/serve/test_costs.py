@@ -15,7 +15,7 @@ from tests.adversary.serve.probing import measure_waits, post, server
 
 import throughtime as tt
 from throughtime.interrupt import InterruptError, interruptible
-from throughtime.serve.cost import MOST_BEAMS, Cost, count_hypotheses
+from throughtime.serve.cost import MAX_BEAMS, Cost, count_hypotheses
 from throughtime.serve.requests import Options
 
 DATES = [str(day) for day in np.arange("2024-01-01", "2024-01-09", dtype="datetime64[D]")]
@@ -55,7 +55,7 @@ def test_what_costs_too_much_is_refused_at_once_with_its_limit(host, name):
 def test_what_the_other_limits_allow_costs_little_enough():
     options = Options()
     texts = ["x" * options.max_characters]
-    assert Cost.of_translating(texts, {"num_beams": MOST_BEAMS}).steps < options.max_steps
+    assert Cost.of_translating(texts, {"num_beams": MAX_BEAMS}).steps < options.max_steps
     assert Cost.of_writing(0, options.max_texts, options.max_tokens) < (options.max_steps, options.max_answer)
     assert Cost.of_reading(texts, entries=2) < (options.max_steps, options.max_answer)
 

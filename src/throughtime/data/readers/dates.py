@@ -34,7 +34,7 @@ NAMED = re.compile(
 """A month by its name, before or after the day, or with a year alone, optionally with a time of day."""
 DATED = re.compile(r"(?<!\d)(1[6-9]|2[01])\d\d(?!\d)|\b\d{1,2}[-/. ][^\W\d]{3,}\.?[-/. ]\d\d\b", re.ASCII)
 """A year, or a two-digit one after a day and a word."""
-LONGEST = 32  # maximum number of characters of a date; longer texts only mention one
+MAX_LENGTH = 32  # maximum number of characters of a date; longer texts only mention one
 COMPACT = "%Y%m%d"
 TIME_NAMES = frozenset("ds date day time timestamp datetime".split())
 """The usual names of columns of times."""
@@ -208,7 +208,7 @@ def looks_like_date(name: str, text: str) -> bool:
     False
     """
     text = text.strip()
-    if len(text) > LONGEST:
+    if len(text) > MAX_LENGTH:
         return False
     return name.strip().lower() in TIME_NAMES or DATED.search(text) is not None
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from throughtime.data.records import DescribedText, Flashcard, Kind, LabelledText, Line, Pair, TaggedSentence
-from throughtime.text.texts import LARGEST
+from throughtime.text.texts import MAX_NUMBER
 
 # An escape can hold what the file itself may not; half a surrogate pair cannot be written again.
 UNFIT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
@@ -118,7 +118,7 @@ def _read_described(item: Any) -> DescribedText | LabelledText:
     numbers = condition if isinstance(condition, str) else list_values(condition)
     if not isinstance(numbers, list):
         return LabelledText(_text(text), _label(condition))
-    if not numbers or not all(is_number(number) and abs(number) < LARGEST for number in numbers):
+    if not numbers or not all(is_number(number) and abs(number) < MAX_NUMBER for number in numbers):
         problem = f"has the condition {shorten_repr(condition)}, expected a label or finite numbers"
         raise CellError(condition, problem)
     return DescribedText(_text(text), tuple(float(number) for number in numbers))

@@ -27,7 +27,7 @@ from throughtime.data.readers.tables import (
 )
 from throughtime.data.source import Place, text_stem
 from throughtime.errors import InputError
-from throughtime.text.texts import LARGEST
+from throughtime.text.texts import MAX_NUMBER
 
 GROUPED = re.compile(r"[-+]?\d{1,3}([., '’_\u00a0\u202f]\d{3})+([.,]\d+)?", re.ASCII)
 MISSING = frozenset({"", "nan", "na", "n/a", "null", "none", "-nan"})
@@ -124,7 +124,7 @@ class SeriesLayout:
         if self.missing and text.strip().lower() in MISSING:
             return math.nan
         number = parse_number(text)
-        if number is not None and abs(number) <= LARGEST:
+        if number is not None and abs(number) <= MAX_NUMBER:
             return number
         where = f"in column {column!r}"
         if not text.strip():
@@ -132,7 +132,7 @@ class SeriesLayout:
         elif number is None:
             problem = f"has no number {where}: {text[:40]!r}{_hint(text.strip())}"
         elif math.isfinite(number):
-            problem = f"has {number:g} {where}, beyond {LARGEST:g}; correct it, or use a larger unit"
+            problem = f"has {number:g} {where}, beyond {MAX_NUMBER:g}; correct it, or use a larger unit"
         else:
             problem = f"has {text.strip()} {where}; fill the gap or remove the row"
         raise InputError(str(self.path), problem, line=line)

@@ -2,7 +2,7 @@
 
 import { Problem } from "./problem.js";
 
-const MOST_CHARACTERS = 2000;
+const MAX_CHARACTERS = 2000;
 
 /** A number of a request; `otherwise` if it is left out. Numbers outside their limits are refused. */
 export function readNumber(body, name, otherwise, least, most, whole = true) {
@@ -21,7 +21,7 @@ export function readText(body, otherwise) {
   const text = body.q ?? otherwise;
   if (typeof text !== "string") throw new Problem("q: is missing; give a text");
   const size = [...text].length;
-  if (size > MOST_CHARACTERS) {
+  if (size > MAX_CHARACTERS) {
     throw new Problem(`q: has ${size.toLocaleString("en")} characters, expected at most 2,000`);
   }
   return text;

@@ -4,7 +4,7 @@
 import { Problem } from "./problem.js";
 
 /** The logarithm of the smallest positive probability, for an end that a model finds impossible. */
-const SMALLEST = Math.log(5e-324);
+const MIN_LOG_PROBABILITY = Math.log(5e-324);
 
 // Searches for results. `step(rows)` runs the model for rows, hypotheses {parent, token, logProb, length, from,
 // group}, and returns {logProbs, size, ids}: ln P of `size` tokens for each row, which `bar(step, rows)` may change,
@@ -173,7 +173,7 @@ export function barTokens({ barred, prefix, forbidden, end }) {
         own[next] = kept;
       }
       if (own.every((value) => value === -Infinity)) {
-        own[place(end)] = Math.max(ending, SMALLEST);
+        own[place(end)] = Math.max(ending, MIN_LOG_PROBABILITY);
       }
     });
   };

@@ -8,8 +8,8 @@ import { findTexts, readSearch } from "./searching.js";
 import { Spelling, Stops, WINDOW } from "./spelling.js";
 import { END } from "./text/codec.js";
 
-const MOST_TOKENS = 2000;
-const MOST_STOPS = 4;
+const MAX_TOKENS = 2000;
+const MAX_STOPS = 4;
 const UNSUPPORTED = ["suffix", "stream", "frequency_penalty", "presence_penalty", "logit_bias"];
 
 /** ln P for an answer, where what is impossible has no number. */
@@ -69,8 +69,8 @@ function readRequest(framing, body, defaults) {
   }
   const search = body.search ?? null;
   const stops = typeof body.stop === "string" ? [body.stop] : (body.stop ?? []);
-  if (!Array.isArray(stops) || stops.length > MOST_STOPS || stops.some((one) => typeof one !== "string")) {
-    throw new Problem(`stop: expected a text, or a list of at most ${MOST_STOPS} texts`);
+  if (!Array.isArray(stops) || stops.length > MAX_STOPS || stops.some((one) => typeof one !== "string")) {
+    throw new Problem(`stop: expected a text, or a list of at most ${MAX_STOPS} texts`);
   }
   for (const name of ["logprobs", "stop"]) {
     if (search !== null && body[name] != null) {
@@ -83,7 +83,7 @@ function readRequest(framing, body, defaults) {
     }
   }
   const prompts = listPrompts(body.prompt ?? "");
-  const most = readNumber(body, "max_tokens", 16, 0, MOST_TOKENS);
+  const most = readNumber(body, "max_tokens", 16, 0, MAX_TOKENS);
   if (most === 0 && (!body.echo || search !== null)) {
     throw new Problem("max_tokens: is 0, which leaves nothing to answer without echo");
   }

@@ -3,8 +3,8 @@
 
 import { Problem } from "./problem.js";
 
-const LEAST_SCALE = 1e-4;
-const LEAST_CHANCE = 2 ** -54;
+const MIN_SCALE = 1e-4;
+const MIN_CHANCE = 2 ** -54;
 const GRID = 4097;
 const softplus = (value) => Math.max(value, 0) + Math.log1p(Math.exp(-Math.abs(value)));
 
@@ -73,8 +73,8 @@ export function openDistribution({ kind, degrees, probabilities, centre = 0 }) {
   if (kind === "quantiles") return quantileDistribution(probabilities, centre, mean);
   const standard = kind === "gaussian" ? normalQuantile : studentTable(degrees);
   const quantile = (outputs, at, probability) =>
-    outputs[at] + (LEAST_SCALE + softplus(outputs[at + 1])) * standard(probability);
-  const draw = (outputs, at, chance) => quantile(outputs, at, Math.max(chance, LEAST_CHANCE));
+    outputs[at] + (MIN_SCALE + softplus(outputs[at + 1])) * standard(probability);
+  const draw = (outputs, at, chance) => quantile(outputs, at, Math.max(chance, MIN_CHANCE));
   return { probabilistic: true, mean, quantile, draw };
 }
 

@@ -4,9 +4,9 @@ import { readNumber, readText, warn } from "./asked.js";
 import { Problem } from "./problem.js";
 import { strip } from "./text/characters.js";
 
-const MOST_TOKENS = 400;
+const MAX_TOKENS = 400;
 /** The maximum half-life in tokens; no sentence is longer. */
-const LONGEST = 1000;
+const MAX_HALF_LIFE = 1000;
 
 /**
  * The path of a model that has gates. `read(text)` returns {size, look}: the number of tokens, and a function that
@@ -21,8 +21,8 @@ export function openGates(model, codec, read) {
       const units = readNumber(body, "units", 48, 2, 256);
       const { size, look } = read(text);
       if (!strip(text) || !size) throw new Problem("sentence: is empty; give some words to read");
-      if (size > MOST_TOKENS) {
-        throw new Problem(`sentence: has ${size} tokens, expected at most ${MOST_TOKENS}; give a shorter one`);
+      if (size > MAX_TOKENS) {
+        throw new Problem(`sentence: has ${size} tokens, expected at most ${MAX_TOKENS}; give a shorter one`);
       }
       const parts = await look(context);
       const layers = parts.flatMap(({ tokens, watched }) => watched.map((one) => openLayer(one, tokens)));
@@ -70,7 +70,7 @@ function columns({ dims, data }) {
 function findHalfLife(gate) {
   const logs = gate.map((value) => Math.log(Math.min(Math.max(value, 1e-12), 1)));
   const mean = logs.reduce((sum, one) => sum + one, 0) / logs.length;
-  return Math.log(0.5) / Math.min(mean, Math.log(0.5) / LONGEST);
+  return Math.log(0.5) / Math.min(mean, Math.log(0.5) / MAX_HALF_LIFE);
 }
 
 function findDeviation(values) {

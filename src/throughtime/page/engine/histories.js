@@ -5,7 +5,7 @@ import { makeRegular, quoted } from "./panel.js";
 import { Problem } from "./problem.js";
 import { fillGaps } from "./scaling.js";
 
-const LARGEST = 1e18;
+const MAX_NUMBER = 1e18;
 
 // The series of a request on a common grid, sorted by time.
 export function readPanel({ series, date_format: format }, settings) {
@@ -30,7 +30,7 @@ function readSeries({ unique_id: name, y, ds, known, past }, read, settings) {
   if (!Array.isArray(y) || !y.length) throw new Problem(`${where}: has no values y; give a list of one or more`);
   const values = y.map((value, place) => {
     if (value === null) return NaN;
-    if (typeof value !== "number" || !(Math.abs(value) <= LARGEST))
+    if (typeof value !== "number" || !(Math.abs(value) <= MAX_NUMBER))
       throw new Problem(`${where}: y[${place}] is ${value}, expected a number or null`);
     return value;
   });

@@ -5,7 +5,7 @@ import { Problem } from "./problem.js";
 
 const SECOND = 1e6;
 const DAY = 86400 * SECOND;
-const MOST_GAPS = 50; // missing rows for each row; with more of them, a time must be wrong
+const MAX_GAPS = 50; // missing rows for each row; with more of them, a time must be wrong
 const POSITION = { step: 1, unit: "position", month_end: false };
 
 export const commas = (count) => count.toLocaleString("en-US");
@@ -108,7 +108,7 @@ export function makeRegular(series, dated) {
       throw new Problem(`${name}: has the time ${time}, which does not fit its ${step}; resample it to a regular step`);
     }
     const last = Math.round(rows.at(-1));
-    if (last > MOST_GAPS * rows.length) {
+    if (last > MAX_GAPS * rows.length) {
       const sizes = `has only ${commas(rows.length)} rows for ${commas(last + 1)} ${step}`;
       throw new Problem(`${name}: ${sizes}; look for a wrong date or time`);
     }

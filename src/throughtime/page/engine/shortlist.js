@@ -2,7 +2,7 @@
 
 import { Problem } from "./problem.js";
 
-const [MOST_CANDIDATES, DEFAULT_CANDIDATES, LEAST_VOCABULARY] = [100, 30, 2000];
+const [MAX_CANDIDATES, DEFAULT_CANDIDATES, MIN_VOCABULARY] = [100, 30, 2000];
 
 export class Shortlist {
   // The translations of source token s are ids[starts[s]] to ids[starts[s + 1] - 1], best first.
@@ -26,10 +26,10 @@ export class Shortlist {
 // uses it if its vocabulary is large.
 export function chooseCount(asked, shortlist, size) {
   if (asked === undefined || asked === null) {
-    return shortlist && size >= LEAST_VOCABULARY ? DEFAULT_CANDIDATES : 0;
+    return shortlist && size >= MIN_VOCABULARY ? DEFAULT_CANDIDATES : 0;
   }
-  if (!(asked >= 0 && asked <= MOST_CANDIDATES)) {
-    throw new Problem(`shortlist: is ${asked}, expected 0 (the whole vocabulary) to ${MOST_CANDIDATES}`);
+  if (!(asked >= 0 && asked <= MAX_CANDIDATES)) {
+    throw new Problem(`shortlist: is ${asked}, expected 0 (the whole vocabulary) to ${MAX_CANDIDATES}`);
   }
   if (asked && !shortlist) {
     throw new Problem(`shortlist: is ${asked}, but this model has none; set it to 0`);

@@ -24,13 +24,13 @@ Rows = Annotated[int, Field(ge=0)] | Share
 SEASONS_BACK = 4
 LONG = 96
 """A look-back above this is read in segments, which takes fewer steps."""
-MOST_SEGMENTS = 24
+MAX_SEGMENTS = 24
 RECURRENT_ONLY = ("num_layers", "hidden_dropout", "warm_up", "warm_up_gradient")
 AFFORDABLE = 2.5e8
 """Values that a training by default reads and forecasts: about a minute of a core."""
 RECURRENT_COST = 20
 """The time that a recurrent layer of 64 units needs for a row, compared with other models."""
-MOST_EPOCHS = 100
+MAX_EPOCHS = 100
 WITHOUT_SEASON = 10
 HELD_OUT = 0.1
 
@@ -287,7 +287,7 @@ class ForecastConfig(TrainingConfig):
         planned = self.epochs is not None or self.minutes is not None
         stride = self.stride or (1 if planned else max(1, math.ceil(cost / AFFORDABLE)))
         windows, cost = windows // stride, cost / stride
-        epochs = min(MOST_EPOCHS, max(1, round(AFFORDABLE / max(cost, 1.0))))
+        epochs = min(MAX_EPOCHS, max(1, round(AFFORDABLE / max(cost, 1.0))))
         updates = {
             "lookback": lookback,
             "normalise": self.normalise or "last",
@@ -295,7 +295,7 @@ class ForecastConfig(TrainingConfig):
             "stride": stride,
             "model": model,
             "warm_up": warm_up if self.warm_up is None else self.warm_up,
-            "segment": self.segment or min(lookback, max(half, -(-lookback // MOST_SEGMENTS))),
+            "segment": self.segment or min(lookback, max(half, -(-lookback // MAX_SEGMENTS))),
             "epochs": self.epochs or (None if self.minutes else epochs),
             "batch_size": self.batch_size or min(256, max(32, 2 ** round(math.log2(max(windows, 1) / 200)))),
         }

@@ -17,7 +17,7 @@ from throughtime.series.conformal import load_intervals
 from throughtime.series.history import last_rows
 from throughtime.tasks.forecast import heads as forecast_heads
 from throughtime.tasks.forecast.network import (
-    LEAST_SPREAD,
+    MIN_SPREAD,
     DirectForecaster,
     Forecaster,
     LatentAutoregression,
@@ -198,7 +198,7 @@ def _level(graph: Graph, model: Forecaster, values: str) -> tuple[str, str]:
     if model.normalise == "standard":
         away = graph.op("Sub", values, offset)
         square = graph.op("ReduceMean", graph.op("Mul", away, away), graph.axes(0), keepdims=0)
-        spread = graph.op("Max", graph.op("Sqrt", square), graph.constant(LEAST_SPREAD))
+        spread = graph.op("Max", graph.op("Sqrt", square), graph.constant(MIN_SPREAD))
     return offset, spread
 
 

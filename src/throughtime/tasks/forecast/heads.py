@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from torch.nn.functional import huber_loss, l1_loss, softplus
 
 from throughtime.errors import InputError, unknown
-from throughtime.runtime.forecast import GRID, LEAST_SCALE
+from throughtime.runtime.forecast import GRID, MIN_SCALE
 
 MAX_DEGREES = 100.0
 MAX_ERROR = 1e6
 """A squared error grows linearly beyond this."""
-LARGEST = 1e30
+MAX_DIFFERENCE = 1e30
 """Larger errors count as this one, so that no loss overflows."""
 MAX_DEVIATIONS = 1e4
 """Beyond this number of deviations, the loss of a normal distribution grows logarithmically."""
@@ -123,7 +123,7 @@ class LocationScaleHead(ForecastHead):
 
     def outputs_of(self, errors: Tensor) -> Tensor:
         """Return outputs whose scale is the root of the mean squared error."""
-        scale = _inverse_softplus(errors.square().mean(1).sqrt() - LEAST_SCALE)
+        scale = _inverse_softplus(errors.square().mean(1).sqrt() - MIN_SCALE)
         return torch.stack([torch.zeros_like(scale), scale], dim=-1)
 
     @abstractmethod
@@ -316,7 +316,7 @@ def _squared_error(outputs: Tensor, target: Tensor, *, reduction: str = "none") 
 
 
 def _error(one: Tensor, other: Tensor) -> Tensor:
-    return (one - other).clamp(-LARGEST, LARGEST)
+    return (one - other).clamp(-MAX_DIFFERENCE, MAX_DIFFERENCE)
 
 
 def _split(values: Tensor, largest: float) -> tuple[Tensor, Tensor]:
@@ -333,4 +333,4 @@ def _inverse_softplus(values: Tensor) -> Tensor:
 def _centre_and_scale(outputs: Tensor) -> tuple[Tensor, Tensor]:
     """Centre and scale of a distribution, in float32 whatever the precision of the products."""
     outputs = outputs.float()
-    return outputs[..., 0], LEAST_SCALE + softplus(outputs[..., 1])
+    return outputs[..., 0], MIN_SCALE + softplus(outputs[..., 1])

@@ -30,7 +30,7 @@ from throughtime.tasks.forecast.window_networks import (
 Built = TypeVar("Built")
 NORMALISATIONS = ("none", "last", "mean", "standard")
 HIGHWAYS = ("ridge", "trained", "none")
-LEAST_SPREAD = 0.01
+MIN_SPREAD = 0.01
 """Minimum spread, in units of the whole series, so that a nearly constant window does not amplify noise."""
 
 
@@ -97,7 +97,7 @@ class Forecaster(nn.Module):
         offset = values[-1] if self.normalise == "last" else values.mean(0)
         if self.normalise != "standard":
             return WindowLevel(offset, None)
-        return WindowLevel(offset, (values - offset).square().mean(0).sqrt().clamp(min=LEAST_SPREAD))
+        return WindowLevel(offset, (values - offset).square().mean(0).sqrt().clamp(min=MIN_SPREAD))
 
 
 class NetworkForecaster(Forecaster):

@@ -13,7 +13,7 @@ from throughtime.data.batching.series import PanelBatch, PanelBatches, PanelWind
 from throughtime.data.panel import Panel
 from throughtime.errors import InputError
 from throughtime.fit.objective import Loss, State
-from throughtime.series.combination import FEWEST_BLOCKS
+from throughtime.series.combination import MIN_BLOCKS
 from throughtime.tasks.forecast.network import DirectForecaster, Forecaster
 from throughtime.tasks.forecast.prediction import build_window, to_array
 
@@ -190,7 +190,7 @@ def _smallest_share(squares: list[list[float]]) -> int:
     """
     table = np.array(squares)
     table = table[:, table.any(axis=0)]
-    if table.shape[1] < FEWEST_BLOCKS:
+    if table.shape[1] < MIN_BLOCKS:
         return 0
     lowest = int(table.sum(axis=1).argmin())
     for place in range(lowest):

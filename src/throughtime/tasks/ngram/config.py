@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from throughtime.text.codec import Codec
 
 
-LEAST_MEMORY = 256_000_000
+MIN_MEMORY = 256_000_000
 """Bytes that the interpreter, the libraries and the vocabulary of a small text need anyway."""
 _UNITS = {"MB": 10**6, "GB": 10**9, "TB": 10**12}
 _SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*([MGT]B)", re.IGNORECASE)
@@ -84,7 +84,7 @@ class NgramConfig(shared.ReadsText, Config):
             return None
         found = _SIZE.fullmatch(self.memory.strip())
         size = float(found[1]) * _UNITS[found[2].upper()] if found is not None else 0.0
-        if size < LEAST_MEMORY:
+        if size < MIN_MEMORY:
             raise InputError("memory", f"is {self.memory!r}, expected 256MB or more, such as 2GB")
         return int(size)
 

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 COUNTING = "counting"
 """The folder of the files with which a large text is counted, inside the new model folder."""
-LONGEST = 12
+MAX_ORDER = 12
 """The highest order that is tried."""
-LEAST_GAIN = 1e-3
+MIN_GAIN = 1e-3
 """The share by which the perplexity must fall for a higher order."""
 LONGER = 1.5
 """How much longer the next order is expected to take than the last."""
@@ -110,12 +110,12 @@ def choose_order(
         )
     framing, best = _build_framing(model, dataset), math.inf
     first = model.config.order
-    for order in range(first, max(first, LONGEST) + 1):
+    for order in range(first, max(first, MAX_ORDER) + 1):
         began, before, kept = time.perf_counter(), model.config, model.model
         model.config = before.model_copy(update={"order": order})
         count_in_memory(model, dataset, framing)
         measured = model.likelihood(dataset, "valid").perplexity
-        if not measured < best * (1 - LEAST_GAIN) and order > first:
+        if not measured < best * (1 - MIN_GAIN) and order > first:
             model.config, model.model, why = before, kept, "longer n-grams do not help"
             break
         best, now = measured, time.perf_counter()

@@ -9,7 +9,7 @@ from throughtime.config import build_config
 from throughtime.errors import InputError
 from throughtime.layers.devices import choose_precision
 from throughtime.models.bf16_search import Bf16Model
-from throughtime.runtime.shortlist import LEAST_VOCABULARY
+from throughtime.runtime.shortlist import MIN_VOCABULARY
 from throughtime.tasks.base import Predictor
 from throughtime.tasks.translate.config import Generation, TranslateConfig
 from throughtime.tasks.translate.network import build_translator
@@ -108,7 +108,7 @@ class Translator(SentenceTranslator, Predictor):
         from throughtime.tasks.translate.training import warn_of_swapped_sides
 
         self.data_notes = warn_of_swapped_sides(dataset, self.config.source, self.config.target)
-        if len(self.codecs.target.vocabulary) >= LEAST_VOCABULARY:
+        if len(self.codecs.target.vocabulary) >= MIN_VOCABULARY:
             self.shortlist = build_shortlist(self.codecs, *self.ids(dataset, "train"))
         return super().fit(dataset, out, **options)
 

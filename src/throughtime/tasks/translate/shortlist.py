@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.runtime.shortlist import MOST_CANDIDATES, Shortlist
+from throughtime.runtime.shortlist import MAX_CANDIDATES, Shortlist
 
 if TYPE_CHECKING:
     from throughtime.data.batching.buckets import RaggedIds
@@ -25,7 +25,7 @@ NAME = "shortlist.safetensors"
 ROUNDS = 5
 FREQUENT = 128
 """Number of most frequent target tokens that every sentence may use."""
-MOST_LINKS = 16_000_000
+MAX_LINKS = 16_000_000
 """Pairs of a source and a target token of the same sentence that are counted, in 40 bytes each."""
 
 
@@ -40,7 +40,7 @@ class Lexicon(NamedTuple):
 def build_shortlist(codecs: Codecs, source: RaggedIds, target: RaggedIds) -> Shortlist:
     """Build the shortlist of a translator from the ids of its training pairs, without end marks."""
     sizes = len(codecs.source.vocabulary), len(codecs.target.vocabulary)
-    pairs = choose_pairs(source, target, MOST_LINKS)
+    pairs = choose_pairs(source, target, MAX_LINKS)
     lexicon = estimate_lexicon(source.select(pairs), target.select(pairs), *sizes)
     starts, ids = _rank_candidates(lexicon, _find_same_spelling(codecs), sizes[0])
     frequent = np.argsort(-np.bincount(target.flat, minlength=sizes[1]), kind="stable")[:FREQUENT]
@@ -120,9 +120,9 @@ def _rank_candidates(
     bounds = np.searchsorted(lexicon.source, np.arange(source_size + 1))
     lists = []
     for token, (first, last) in enumerate(pairwise(bounds)):
-        likely = lexicon.target[first : min(last, first + MOST_CANDIDATES)]
+        likely = lexicon.target[first : min(last, first + MAX_CANDIDATES)]
         if (twin := same[token]) >= 0:
-            likely = np.concatenate([[twin], likely[likely != twin]])[:MOST_CANDIDATES]
+            likely = np.concatenate([[twin], likely[likely != twin]])[:MAX_CANDIDATES]
         lists.append(likely)
     starts = np.concatenate([[0], np.cumsum([len(one) for one in lists])]).astype(np.int64)
     return starts, np.concatenate([np.zeros(0, dtype=np.int32), *lists]).astype(np.int32)

@@ -6,7 +6,7 @@ import { findTexts, readSearch } from "../searching.js";
 import { ids as vector, takeRows, tensor } from "../tensor.js";
 import { openCodec } from "../text/codec.js";
 
-const MOST_TOKENS = 2000;
+const MAX_TOKENS = 2000;
 
 export function openCompose(model) {
   const { settings } = model;
@@ -38,7 +38,7 @@ export function openCompose(model) {
       const conditions = listConditions(model, body);
       const { begin_id: begin, end_id: end, barred, generation } = settings;
       const asked = chooseSearch(body, generation);
-      const most = readNumber(body, "max_new_tokens", generation.max_new_tokens ?? 100, 1, MOST_TOKENS);
+      const most = readNumber(body, "max_new_tokens", generation.max_new_tokens ?? 100, 1, MAX_TOKENS);
       const results = [];
       for (const [sentence, condition] of conditions.entries()) {
         const found = await findTexts(open(condition), asked, { begin, end, most, sentence, barred }, pause);

@@ -11,7 +11,7 @@ import { watchText } from "../watching.js";
 const [ROWS_AT_ONCE, BLANKS_AT_ONCE] = [256, 1024];
 const BLANKS = /_{2,}|\[MASK\]/g;
 const BEAMS = 10;
-const MOST_RESULTS = 100;
+const MAX_RESULTS = 100;
 
 export function openFill(model) {
   const filler = new Filler(model);
@@ -29,7 +29,7 @@ class Filler {
 
   async answer(body, context) {
     const texts = readTexts(body);
-    const k = readNumber(body, "k", 5, 1, MOST_RESULTS);
+    const k = readNumber(body, "k", 5, 1, MAX_RESULTS);
     const results = [];
     for (const text of texts) {
       if (strip(text)) results.push(await this.fill(text, k, context));

@@ -12,7 +12,7 @@ import { joinParts, openCodecs } from "../text/codecs.js";
 import { Tree } from "../tree.js";
 import { watchTranslation } from "../watching.js";
 
-const [MOST_BEAMS, MOST_ALTERNATIVES, MOST_TOKENS, MOST_WORDS, MOST_LETTERS] = [20, 10, 120, 20, 200];
+const [MAX_BEAMS, MAX_ALTERNATIVES, MAX_TOKENS, MAX_WORDS, MAX_LETTERS] = [20, 10, 120, 20, 200];
 const [GROUPS, GROUP_WIDTH] = [3, 3]; // of diverse search: groups for a single result, hypotheses of a group
 const DIGITS = 1e5; // of scores and weights of single tokens
 
@@ -44,8 +44,8 @@ class Translator {
     if (!["text", undefined, null].includes(body.format)) {
       throw new Problem(`format: is ${quote(String(body.format))}, expected text; pages are translated by a server`);
     }
-    const alternatives = readNumber(body, "alternatives", 0, 0, MOST_ALTERNATIVES);
-    const results = readNumber(body, "num_return_sequences", 1, 1, MOST_ALTERNATIVES + 1);
+    const alternatives = readNumber(body, "alternatives", 0, 0, MAX_ALTERNATIVES);
+    const results = readNumber(body, "num_return_sequences", 1, 1, MAX_ALTERNATIVES + 1);
     if (alternatives && (body.num_beams || results > 1 || body.search)) {
       const others = "search, num_beams and num_return_sequences";
       throw new Problem(`alternatives: has a search of its own; leave out ${others}`);
@@ -64,7 +64,7 @@ class Translator {
 
   async showAttention(body, context) {
     const { text, prefix, forbid } = this.readInspected(body);
-    const alternatives = readNumber(body, "alternatives", 0, 0, MOST_ALTERNATIVES);
+    const alternatives = readNumber(body, "alternatives", 0, 0, MAX_ALTERNATIVES);
     const count = this.split(text).length;
     if (prefix && count > 1) {
       const problem = `is for one sentence, but this text is translated in ${count} parts; give one of them`;
@@ -80,10 +80,10 @@ class Translator {
   async showBeam(body, context) {
     const { text, prefix, forbid } = this.readInspected(body);
     const { num_beams: usual, length_penalty: alpha } = this.settings.generation;
-    const width = readNumber(body, "num_beams", usual, 1, MOST_BEAMS);
+    const width = readNumber(body, "num_beams", usual, 1, MAX_BEAMS);
     const prompt = this.codecs.prompt(text);
-    if (!strip(text) || prompt.length > MOST_TOKENS) {
-      const problem = strip(text) ? `has ${prompt.length} tokens, more than ${MOST_TOKENS}` : "is empty";
+    if (!strip(text) || prompt.length > MAX_TOKENS) {
+      const problem = strip(text) ? `has ${prompt.length} tokens, more than ${MAX_TOKENS}` : "is empty";
       throw new Problem(`sentence: ${problem}; give one sentence to translate`);
     }
     const constraints = readConstraints(this.codecs.target, prefix, forbid);
@@ -118,12 +118,12 @@ class Translator {
   readInspected(body) {
     const [text] = readTexts({ q: readText(body) });
     const { prefix, forbid } = { prefix: body.prefix ?? "", forbid: body.forbid ?? [] };
-    if (!Array.isArray(forbid) || forbid.length > MOST_WORDS) {
-      throw new Problem(`forbid: is no list of at most ${MOST_WORDS} words; give such a list`);
+    if (!Array.isArray(forbid) || forbid.length > MAX_WORDS) {
+      throw new Problem(`forbid: is no list of at most ${MAX_WORDS} words; give such a list`);
     }
     for (const [name, word] of [["prefix", prefix], ...forbid.map((word) => ["forbid", word])]) {
-      if (typeof word !== "string" || word.length > MOST_LETTERS) {
-        throw new Problem(`${name}: is no text of at most ${MOST_LETTERS} characters; give such a text`);
+      if (typeof word !== "string" || word.length > MAX_LETTERS) {
+        throw new Problem(`${name}: is no text of at most ${MAX_LETTERS} characters; give such a text`);
       }
     }
     return { text, prefix, forbid };
@@ -133,7 +133,7 @@ class Translator {
   chooseSearch(body) {
     const { generation } = this.settings;
     const alpha = readNumber(body, "length_penalty", generation.length_penalty, 0, 10, false);
-    const asked = readNumber(body, "num_beams", null, 1, MOST_BEAMS);
+    const asked = readNumber(body, "num_beams", null, 1, MAX_BEAMS);
     const count = body.num_return_sequences ?? 1;
     const name = body.search ?? "beam";
     if (name === "greedy") {
@@ -152,7 +152,7 @@ class Translator {
     if (name !== "diverse") {
       throw new Problem(`search: is ${quote(String(name))}, but here there are beam, diverse and greedy search`);
     }
-    const groups = readNumber(body, "groups", count > 1 ? count : GROUPS, 1, MOST_BEAMS);
+    const groups = readNumber(body, "groups", count > 1 ? count : GROUPS, 1, MAX_BEAMS);
     const hypotheses = asked ?? groups * GROUP_WIDTH;
     checkResults(count, hypotheses);
     if (hypotheses % groups) {
