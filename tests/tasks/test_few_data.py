@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
 import pytest
 from tests.refusals import refuses
 
@@ -49,6 +52,18 @@ def test_a_short_series_has_a_short_horizon_and_as_many_splits_as_fit(count, hor
         assert model.evaluate(split="test")["windows"] == 1
     if count > 3:
         assert 1 <= model.backtest().rolling.n_windows <= 8
+
+
+def test_a_forecaster_by_default_stops_when_nothing_improves_and_otherwise_does_what_was_said(tmp_path):
+    noise = rows_of([float(value) for value in np.random.default_rng(0).normal(size=60)])
+    epochs = {}
+    for name, settings in {"default": {}, "given": {"epochs": 25}}.items():
+        out = tmp_path / name
+        tt.train("forecast", noise, progress="none", hidden_size=4, out=str(out), **settings)
+        reports = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
+        epochs[name] = [report["epoch"] for report in reports if report["kind"] == "valid"]
+    assert 20 < epochs["default"][-1] < 100
+    assert epochs["given"][-1] == 25
 
 
 def test_a_horizon_that_is_given_takes_held_out_rows_only_where_a_window_is_left():

@@ -141,8 +141,8 @@ class TrainingConfig(Config):
     early_stopping: int | None = Field(
         None,
         ge=1,
-        description="stop after this number of epochs without improvement; null: never, or, in a run that "
-        "minutes limit, after a third of it",
+        description="stop after this number of epochs without improvement; null: never, but after a third of "
+        "a run that minutes limit, and after 20 epochs of a forecaster with neither epochs nor minutes",
     )
     precision: Precision = "float32"
     device: str = Field("auto", description="device to train on: auto, cpu, cuda, cuda:1, ...")

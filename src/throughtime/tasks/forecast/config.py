@@ -31,6 +31,8 @@ AFFORDABLE = 2.5e8
 RECURRENT_COST = 20
 """The time that a recurrent layer of 64 units needs for a row, compared with other models."""
 MAX_EPOCHS = 100
+PATIENCE = 20
+"""Epochs without improvement that a training by default tolerates; the best is often among the first ten."""
 WITHOUT_SEASON = 10
 HELD_OUT = 0.1
 
@@ -297,6 +299,7 @@ class ForecastConfig(TrainingConfig):
             "warm_up": warm_up if self.warm_up is None else self.warm_up,
             "segment": self.segment or min(lookback, max(half, -(-lookback // MAX_SEGMENTS))),
             "epochs": self.epochs or (None if self.minutes else epochs),
+            "early_stopping": self.early_stopping or (None if planned else PATIENCE),
             "batch_size": self.batch_size or min(256, max(32, 2 ** round(math.log2(max(windows, 1) / 200)))),
         }
         return config.model_copy(update=updates)
