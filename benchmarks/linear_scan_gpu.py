@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from throughtime.kernels.elements import KINDS
+from throughtime.gpu.elements import KINDS
 from throughtime.recurrence.linear_scan import Scan, ScanSettings
 from throughtime.recurrence.measuring import Step, microseconds, record_graph
 

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from throughtime.cells import Cell
-from throughtime.kernels import driver
-from throughtime.kernels.elements import ElementKind, round_up_units
+from throughtime.gpu import driver
+from throughtime.gpu.elements import ElementKind, round_up_units
 from throughtime.recurrence import scan
 from throughtime.recurrence.measuring import MAKERS, compile_ahead
 from throughtime.recurrence.persistent import find_form, forget_programs, run_layers

@@ -20,8 +20,8 @@ import torch
 
 from benchmarks.recurrence_gpu_check import TOLERANCE, Plans, everything, lost, problem, worst_error
 from throughtime.cells import GRU, LSTM, RNN, Cell
-from throughtime.kernels import driver
-from throughtime.kernels.elements import ElementKind, round_up_units
+from throughtime.gpu import driver
+from throughtime.gpu.elements import ElementKind, round_up_units
 from throughtime.recurrence.persistent import find_form
 from throughtime.recurrence.persistent_call import FILES
 from throughtime.recurrence.persistent_choice import candidates

@@ -21,7 +21,7 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
-from throughtime.kernels.elements import ElementKind, round_up_units
+from throughtime.gpu.elements import ElementKind, round_up_units
 from throughtime.layers.stack import Stack
 from throughtime.recurrence import persistent, persistent_replay
 from throughtime.recurrence.backend import Backend

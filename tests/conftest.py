@@ -48,7 +48,7 @@ if importlib.util.find_spec("torch") is None:
 
 
 EMULATED = (
-    "tests/kernels/",
+    "tests/gpu/",
     *(f"tests/recurrence/test_{name}" for name in ("linear", "persistent", "weight")),
 )
 """The tests whose kernels a C++ compiler builds for the CPU, one for each variant of a test."""
@@ -110,7 +110,7 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The kernels of losses and updates run on a GPU that is none."""
     from tests.emulated import machine
 
-    from throughtime.kernels import chain, driver, factors, softmax, tally, upload
+    from throughtime.gpu import chain, driver, factors, softmax, tally, upload
 
     if machine.COMPILER is None:
         pytest.skip("no g++ on this machine")
@@ -125,7 +125,7 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def emulated_decoder(emulated: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """So do the kernels of a decoder, with fewer threads than columns and fewer warps than positions."""
-    from throughtime.kernels import decoder
+    from throughtime.gpu import decoder
 
     for name in ("FORWARD_WARPS", "BACKWARD_WARPS", "GATE_WARPS"):
         monkeypatch.setattr(decoder, name, 2)

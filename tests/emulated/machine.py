@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from throughtime.kernels import driver
+from throughtime.gpu import driver
 from throughtime.recurrence.persistent_plan import Plan
 
 COMPILER = shutil.which("g++")

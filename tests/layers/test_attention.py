@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.refusals import refuses
 
 from throughtime.errors import ThroughtimeError, ThroughtimeWarning
-from throughtime.kernels import decoder
+from throughtime.gpu import decoder
 from throughtime.layers import attention as layer
 from throughtime.layers.attention import ATTENTIONS, Additive, attend, build_memory, masked_softmax
 from throughtime.search.generate import Memory

@@ -7,7 +7,7 @@ import torch
 from tests.refusals import refuses as is_refused
 
 from throughtime.errors import ThroughtimeError
-from throughtime.kernels import decoder
+from throughtime.gpu import decoder
 from throughtime.models import attention_steps, conditional_loop, input_feeding
 from throughtime.models.conditional_loop import refuses
 from throughtime.tasks.translate.network import build

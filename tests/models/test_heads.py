@@ -14,7 +14,7 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from throughtime.errors import ThroughtimeError
-from throughtime.kernels import driver
+from throughtime.gpu import driver
 from throughtime.models import chunked_loss, softmax_loss
 from throughtime.models.adaptive import AdaptiveHead, default_cutoffs
 from throughtime.models.heads import HEADS, IGNORED, Head, SoftmaxHead

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tests.emulated import machine
 
-from throughtime.kernels import driver
+from throughtime.gpu import driver
 from throughtime.recurrence import batched_copies, persistent_call, weight_gradients
 from throughtime.recurrence.persistent import forget_programs
 from throughtime.recurrence.persistent_spans import Arrangement

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from throughtime.errors import ThroughtimeError, ThroughtimeWarning
-from throughtime.kernels import driver
+from throughtime.gpu import driver
 from throughtime.recurrence import calibration, probes
 from throughtime.recurrence.costs import DEFAULTS, H200, CostRates
 

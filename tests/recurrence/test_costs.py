@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from throughtime.cells import GRU, LSTM, RNN, MinGRU
-from throughtime.kernels.elements import ElementKind
+from throughtime.gpu.elements import ElementKind
 from throughtime.recurrence import calibration, choice, torch_costs
 from throughtime.recurrence.choice import choose_backend
 from throughtime.recurrence.comparison import MARGIN, MAX_RATIO, _compare, wins

@@ -106,7 +106,7 @@ def test_a_gpu_that_cannot_be_measured_has_no_predictions(capsys, monkeypatch, e
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-    monkeypatch.setattr("throughtime.kernels.driver.unavailable", lambda device: None)
+    monkeypatch.setattr("throughtime.gpu.driver.unavailable", lambda device: None)
     monkeypatch.setattr("throughtime.recurrence.probes.compare_predictions", fail)
     assert _predictions() == []
     assert (str(error) or "RuntimeError") in capsys.readouterr().err

@@ -11,8 +11,8 @@ from tests.emulated import machine
 from tests.refusals import refuses
 
 from throughtime.cells import GRU, MinGRU, MinLSTM
-from throughtime.kernels import driver
-from throughtime.kernels.elements import KINDS
+from throughtime.gpu import driver
+from throughtime.gpu.elements import KINDS
 from throughtime.recurrence import linear_scan, scan
 from throughtime.recurrence.backend import Reference
 from throughtime.recurrence.backpropagation import scan_in_chunks

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 import pytest
 import torch
 
-from throughtime.kernels.elements import ElementKind
+from throughtime.gpu.elements import ElementKind
 from throughtime.recurrence import probes
 from throughtime.recurrence.costs import DEFAULTS, H200, CostRates
 from throughtime.recurrence.measuring import TimingCase

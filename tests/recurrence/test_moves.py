@@ -9,8 +9,8 @@ import torch
 from tests.emulated import machine
 from torch.nn.functional import pad
 
-from throughtime.kernels import driver
-from throughtime.kernels.elements import KINDS
+from throughtime.gpu import driver
+from throughtime.gpu.elements import KINDS
 from throughtime.recurrence import batched_copies as copies_module
 from throughtime.recurrence.batched_copies import FROM_FLOAT, MAX_MOVES, TO_FLOAT, At, Copies, Launch, Matrix
 

@@ -15,8 +15,8 @@ from tests.refusals import refuses
 
 from throughtime.cells import GRU, LSTM, RNN, CoupledLSTM
 from throughtime.errors import ThroughtimeError
-from throughtime.kernels import driver
-from throughtime.kernels.elements import KINDS, ElementKind, round_up_units
+from throughtime.gpu import driver
+from throughtime.gpu.elements import KINDS, ElementKind, round_up_units
 from throughtime.recurrence import scan
 from throughtime.recurrence.backend import Reference
 from throughtime.recurrence.persistent import Persistent, find_form

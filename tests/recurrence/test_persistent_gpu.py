@@ -12,7 +12,7 @@ from benchmarks.recurrence_gpu_soak import CELLS, draw_case, run_case
 from torch import nn
 
 from throughtime.cells import LSTM, MinGRU, MinLSTM
-from throughtime.kernels import driver
+from throughtime.gpu import driver
 from throughtime.recurrence import scan
 from throughtime.recurrence.backpropagation import scan_in_chunks
 

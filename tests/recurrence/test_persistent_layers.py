@@ -12,7 +12,7 @@ import torch
 from tests.emulated import machine
 from tests.recurrence.test_persistent import CELLS
 
-from throughtime.kernels import driver
+from throughtime.gpu import driver
 from throughtime.layers import stack as stack_module
 from throughtime.layers.stack import Stack
 from throughtime.recurrence import batched_copies as moves

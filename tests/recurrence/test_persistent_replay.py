@@ -11,7 +11,7 @@ from tests.emulated import machine
 from tests.recurrence.test_persistent_layers import assert_near, build, everything, on_gpu, problem
 
 from throughtime.errors import ThroughtimeError
-from throughtime.kernels.elements import KINDS
+from throughtime.gpu.elements import KINDS
 from throughtime.recurrence import persistent_replay
 from throughtime.recurrence.persistent import forget_programs, run_layers
 from throughtime.recurrence.persistent_call import Call

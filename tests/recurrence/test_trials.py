@@ -9,7 +9,7 @@ import torch
 
 from throughtime.cells import GRU, LSTM
 from throughtime.errors import ThroughtimeError, ThroughtimeWarning
-from throughtime.kernels import driver
+from throughtime.gpu import driver
 from throughtime.recurrence import calibration, choice, scan, trials
 from throughtime.recurrence.backend import BACKEND as REFERENCE
 from throughtime.recurrence.choice import choose_backend

@@ -8,8 +8,8 @@ from tests.emulated import machine
 from tests.emulated.machine import SMALL
 from tests.recurrence.test_persistent import CELLS, problem
 
-from throughtime.kernels import driver
-from throughtime.kernels.elements import KINDS, ElementKind
+from throughtime.gpu import driver
+from throughtime.gpu.elements import KINDS, ElementKind
 from throughtime.recurrence import scan, weight_gradients
 from throughtime.recurrence.batched_copies import At
 from throughtime.recurrence.persistent import forget_programs, run_layers

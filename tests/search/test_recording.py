@@ -12,8 +12,8 @@ from tests.search.networks import CAP, END, PROMPTS, beam, network, same
 from tests.search.tables import Pairs
 
 from throughtime.errors import ThroughtimeError, ThroughtimeWarning
+from throughtime.gpu import beam as kernels
 from throughtime.interrupt import InterruptError, interruptible
-from throughtime.kernels import beam as kernels
 from throughtime.models.bf16_search import Bf16Model
 from throughtime.models.heads import SoftmaxHead
 from throughtime.models.seq2seq import EncoderDecoder

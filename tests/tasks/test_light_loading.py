@@ -13,7 +13,7 @@ from tests.tiny import tiny_data, training
 from throughtime.cli.main import main
 from throughtime.tasks import TASKS
 
-HEAVY = ("throughtime.fit.trainer", "throughtime.data.download", "throughtime.kernels.driver")
+HEAVY = ("throughtime.fit.trainer", "throughtime.data.download", "throughtime.gpu.driver")
 PREDICT = {
     "ngram": 'model.generate("one two")',
     "language": 'model.generate("one two")',

@@ -10,7 +10,7 @@ from torch.nn.functional import linear
 
 from throughtime.cells.base import AlikeRows, Cell, GraphOperator, GraphState, Ops, State, tanh_by_sigmoid_
 from throughtime.errors import unknown
-from throughtime.kernels.cell import advance
+from throughtime.gpu.cell import advance
 
 RESETS = ("after", "before")
 

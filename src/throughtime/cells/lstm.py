@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from throughtime.cells.base import AlikeRows, Cell, GraphOperator, GraphState, Ops, State, tanh_by_sigmoid_
-from throughtime.kernels.cell import advance
+from throughtime.gpu.cell import advance
 
 
 class LSTM(Cell, equations="lstm"):

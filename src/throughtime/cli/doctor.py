@@ -91,7 +91,7 @@ def _predictions() -> list[dict[str, Any]]:
 
     if not torch.cuda.is_available():
         return []
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
     if driver.unavailable(torch.cuda.current_device()) is not None:
         return []

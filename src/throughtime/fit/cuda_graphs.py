@@ -17,13 +17,13 @@ from torch import Tensor
 from throughtime.data.batching.batches import Batch
 from throughtime.errors import first_line
 from throughtime.fit.objective import State
-from throughtime.kernels.recording import (
+from throughtime.gpu.recording import (
     FAILURES,
     release_generator,
     released_if_it_fails,
     without_collection,
 )
-from throughtime.kernels.upload import Uploads
+from throughtime.gpu.upload import Uploads
 
 Step = Callable[[Batch, State], State]
 """Train on a batch, wherever it is, from the state of the batch before; returns the new state."""

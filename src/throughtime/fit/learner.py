@@ -24,7 +24,7 @@ from throughtime.fit.config import TrainingConfig
 from throughtime.fit.objective import Loss, Objective, State
 from throughtime.fit.processes import Processes
 from throughtime.fit.tally import Tally
-from throughtime.kernels import tally as tally_kernel
+from throughtime.gpu import tally as tally_kernel
 from throughtime.layers.devices import autocast, choose_precision, trim_memory
 from throughtime.models.weights import load_weights, named_weights
 from throughtime.recurrence.choice import expecting_graphs

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from throughtime.fit.processes import Processes
-from throughtime.kernels.tally import Counts, count_update
+from throughtime.gpu.tally import Counts, count_update
 
 
 class Lap(NamedTuple):

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from throughtime.cells.base import GraphState, Ops, no_graph
 from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning
-from throughtime.kernels import decoder
+from throughtime.gpu import decoder
 from throughtime.registry import Registry
 from throughtime.search.generate import Memory
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from throughtime.kernels import chain
+from throughtime.gpu import chain
 from throughtime.search.exact import viterbi
 
 FORBIDDEN = -1e4

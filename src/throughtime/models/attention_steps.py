@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from throughtime.kernels import decoder
+from throughtime.gpu import decoder
 from throughtime.layers.attention import Additive, Attention, Dot, General
 from throughtime.recurrence.layout import scratch
 

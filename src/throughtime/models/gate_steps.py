@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from throughtime.cells.base import Cell, State
-from throughtime.kernels import decoder
+from throughtime.gpu import decoder
 
 
 class GRUGates:

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from throughtime.cells.base import Ops, no_graph
 from throughtime.errors import InputError, check_whole
-from throughtime.kernels.softmax import IGNORED as IGNORED
+from throughtime.gpu.softmax import IGNORED as IGNORED
 from throughtime.registry import Registry
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.kernels import factors, softmax
+from throughtime.gpu import factors, softmax
 from throughtime.models.heads import logits_into, product_dtype, split_words, sum_dtype
 
 # Number of logits of one chunk. On a CPU it should be small compared with the model, but large enough that
@@ -184,7 +184,7 @@ class TorchSoftmax(ChunkSoftmax):
 class CudaSoftmax(ChunkSoftmax):
     """On an NVIDIA GPU one kernel computes surprisals and the gradients of the logits, each row in registers.
 
-    Its factors are padded, and the bias is two more weights of each word; see `kernels.factors`.
+    Its factors are padded, and the bias is two more weights of each word; see `gpu.factors`.
     """
 
     skips_ignored = True
@@ -235,7 +235,7 @@ def has_kernel(weight: Tensor) -> bool:
     """Whether the softmax with these weights is one kernel: on an NVIDIA GPU, if it is not too wide."""
     if not (weight.is_cuda and softmax.fits(len(weight), product_dtype(weight))):
         return False
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
     return driver.unavailable(weight.get_device()) is None
 

@@ -11,10 +11,10 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from throughtime.kernels.elements import ElementKind
+from throughtime.gpu.elements import ElementKind
 
 if TYPE_CHECKING:
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
 
 FILES = ("primitives.cuh", "elements.cuh", "moves.cu")
@@ -196,7 +196,7 @@ def list_tasks(tasks: Sequence[Task], most: int) -> tuple[int, list[int | At]]:
 
 @functools.cache
 def _prepare_kernel(kind: ElementKind, device: int, most: int) -> driver.LaunchKernel:
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
     shared = TILE * (TILE + 1) * 4
     constants = {"KIND": kind, "WARPS": WARPS, "MAX_MOVES": most, "FILLED": FILLED, "SHARED_BYTES": shared}

@@ -22,7 +22,7 @@ import torch
 
 from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning, first_line
 from throughtime.files import cache_entry, whole_file, writable_cache
-from throughtime.kernels import driver
+from throughtime.gpu import driver
 from throughtime.recurrence import choice
 from throughtime.recurrence.costs import DEFAULTS, H200, CostRates, Gpu
 from throughtime.version import __version__

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from throughtime.kernels.elements import ElementKind, round_up_units
+from throughtime.gpu.elements import ElementKind, round_up_units
 from throughtime.recurrence.persistent_plan import Form, KernelTask
 from throughtime.recurrence.persistent_spans import arrange
 from throughtime.recurrence.weight_gradients import count_tiles, is_joined

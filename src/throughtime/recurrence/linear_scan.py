@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from throughtime.cells.base import Cell, State
-from throughtime.kernels.elements import KINDS, ElementKind
+from throughtime.gpu.elements import KINDS, ElementKind
 from throughtime.recurrence.backend import Result, first_order
 from throughtime.recurrence.persistent_plan import LANES
 
 if TYPE_CHECKING:
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
 CELLS = {"mingru": 0, "minlstm": 1}
 PARTS = (2, 3)
@@ -51,7 +51,7 @@ class ScanSettings(NamedTuple):
 @functools.cache
 def _prepare_kernel(settings: ScanSettings, backward: bool, carried: bool) -> driver.LaunchKernel:
     """The kernel for these settings, with steps and stages that the GPU's shared memory holds."""
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
     warps, steps = settings.warps[backward], settings.steps[backward]
     sums = (2 * warps * 16 + 2 * 8) * LANES
@@ -94,7 +94,7 @@ class LinearScan:
             return "it takes units in pairs, and their number is odd"
         if x.shape[1] * cell.hidden_size * PARTS[CELLS[cell.equations]] * x.dtype.itemsize >= 2**31:
             return "one step of the whole batch is larger than 2 GB"
-        from throughtime.kernels import driver
+        from throughtime.gpu import driver
 
         return driver.unavailable(x.get_device())
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from throughtime.cells import GRU, LSTM, RNN, Cell, MinGRU, MinLSTM
-from throughtime.kernels.elements import round_up_units
+from throughtime.gpu.elements import round_up_units
 from throughtime.recurrence.costs import TimedCall
 from throughtime.recurrence.persistent import find_form, find_kind, run_layers
 from throughtime.recurrence.persistent_call import FILES
@@ -177,7 +177,7 @@ Kernel = tuple[str, tuple[tuple[str, int], ...], tuple[int, int]]
 
 def list_kernels(tasks: Iterable[KernelTask], plans: int = 1) -> list[Kernel]:
     """Return the kernels of these tasks on the current GPU, each with the plans expected to be fastest."""
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
     limits = driver.limits(torch.cuda.current_device())
     capability = torch.cuda.get_device_capability()
@@ -192,7 +192,7 @@ def list_kernels(tasks: Iterable[KernelTask], plans: int = 1) -> list[Kernel]:
 
 def compile_kernel(kernel: Kernel) -> None:
     """Compile a kernel into the cache, if it is not there."""
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
     name, constants, capability = kernel
     driver.machine_code(driver.text((*FILES, f"{name}.cu")), dict(constants), capability)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from throughtime.cells.base import Cell, State
-from throughtime.kernels.elements import KINDS, ElementKind, round_up_units
+from throughtime.gpu.elements import KINDS, ElementKind, round_up_units
 from throughtime.recurrence.backend import Result, first_order
 from throughtime.recurrence.persistent_backward import ENTERING, build_backward
 from throughtime.recurrence.persistent_call import Call
@@ -89,7 +89,7 @@ class Persistent:
 
     torch launches several kernels per step, each of which reads the recurrent weights from memory. Here every
     multiprocessor holds the weights of some units for the whole sequence, and exchanges the state with the
-    others through the cache (`kernels/product.cuh` explains how); all weights of a small layer fit on one,
+    others through the cache (`gpu/product.cuh` explains how); all weights of a small layer fit on one,
     which exchanges nothing. The product with the input before the loop is a single product. So are the
     gradients of large weights after it; those of small ones are one launch. Sums and the memory of an LSTM
     are float32.
@@ -101,7 +101,7 @@ class Persistent:
         """It needs an NVIDIA GPU with room for all blocks at once, and RNN, GRU or LSTM."""
         if x.device.type != "cuda":
             return "it runs on NVIDIA GPUs only"
-        from throughtime.kernels import driver
+        from throughtime.gpu import driver
 
         form = find_form(cell)
         if form is None:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from throughtime.kernels.elements import ElementKind
+from throughtime.gpu.elements import ElementKind
 from throughtime.recurrence.batched_copies import At, Copies, Launch, Matrix
 from throughtime.recurrence.persistent_call import Call, StateLayout, prepare_kernel, set_precision
 from throughtime.recurrence.persistent_forward import (

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from throughtime.kernels.elements import ElementKind, round_up_units
+from throughtime.gpu.elements import ElementKind, round_up_units
 from throughtime.recurrence.batched_copies import FROM_FLOAT, NO_CONVERSION, TO_FLOAT, At
 from throughtime.recurrence.persistent_plan import Form, KernelTask, Plan
 from throughtime.recurrence.persistent_spans import Arrangement, arrange
 
 if TYPE_CHECKING:
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
 
 FILES = ("primitives.cuh", "elements.cuh", "product.cuh", "tasks.cuh")
@@ -139,7 +139,7 @@ class Kernel(NamedTuple):
 
 def prepare_kernel(call: Call, backward: bool) -> Kernel:
     """Return the kernel of a call, compiled."""
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
     task = KernelTask(call.form, call.kind, call.width, call.batch, backward, call.directions)
     arrangement = (

@@ -8,7 +8,7 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
-from throughtime.kernels.elements import ElementKind
+from throughtime.gpu.elements import ElementKind
 from throughtime.recurrence.persistent_plan import LOADS, Form, KernelTask, Plan, fit_plan
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from throughtime.kernels.elements import ElementKind
+from throughtime.gpu.elements import ElementKind
 from throughtime.recurrence.batched_copies import At, Copies, Launch, Matrix
 from throughtime.recurrence.persistent_call import Call, Kernel, StateLayout, prepare_kernel, set_precision
 from throughtime.recurrence.persistent_memory import Allocations, Shape, View, find_addresses

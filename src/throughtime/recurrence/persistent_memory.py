@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from throughtime.kernels.elements import KINDS, ElementKind
+from throughtime.gpu.elements import KINDS, ElementKind
 
 DTYPES = {**{kind: dtype for dtype, kind in KINDS.items()}, ElementKind.TF32: torch.float32}
 Shape = tuple[tuple[int, ...], bool]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from enum import IntEnum
 
-from throughtime.kernels.elements import ElementKind
+from throughtime.gpu.elements import ElementKind
 
 LANES = 32
 CHUNK = 64

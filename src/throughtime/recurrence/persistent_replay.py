@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from throughtime.kernels.recording import FAILURES, record
+from throughtime.gpu.recording import FAILURES, record
 from throughtime.recurrence.backend import first_order
 from throughtime.recurrence.batched_copies import TILE, At, Copies, Matrix
 from throughtime.recurrence.persistent_backward import build_backward

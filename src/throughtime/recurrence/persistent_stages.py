@@ -82,7 +82,7 @@ def _open_streams(device: int, count: int) -> list[Any]:
     """Return streams for the launches of this number of layers, which no other stream's programs use."""
     found = _streams.setdefault((device, torch._C._cuda_getCurrentRawStream(device)), [])
     if len(found) < count:
-        from throughtime.kernels import driver
+        from throughtime.gpu import driver
 
         found += [
             torch.cuda.ExternalStream(driver.open_stream(device), device) for _ in range(count - len(found))

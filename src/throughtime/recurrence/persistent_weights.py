@@ -34,7 +34,7 @@ class WeightsBuilder:
     """
 
     def __init__(self, call: Call, wanted: tuple[bool, ...], memory: Allocations, closing: Copies) -> None:
-        from throughtime.kernels import driver
+        from throughtime.gpu import driver
 
         self.call, self.memory, self.closing = call, memory, closing
         self.layers = [layer for layer in range(call.layers) if self._is_wanted(layer, wanted)]

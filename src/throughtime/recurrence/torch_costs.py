@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from throughtime.kernels.elements import ElementKind
+from throughtime.gpu.elements import ElementKind
 from throughtime.recurrence.costs import CostRates, Gpu, TimedCall, Times, scale_product
 from throughtime.recurrence.persistent_plan import Form
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from throughtime.kernels.elements import ElementKind
+from throughtime.gpu.elements import ElementKind
 from throughtime.recurrence.batched_copies import At, Launch, Task, list_tasks
 
 if TYPE_CHECKING:
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
 
 FILES = ("primitives.cuh", "elements.cuh", "gradients.cu")
@@ -89,7 +89,7 @@ class JointProducts:
 
 @functools.cache
 def _prepare_kernel(kind: ElementKind, device: int, most: int) -> driver.LaunchKernel:
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
     shared = 2 * RING * STEP_BYTES // kind.size * (TILE * kind.size + 32)
     constants = {"KIND": kind, "WARPS": WARPS, "MAX_TASKS": most, "SHARED_BYTES": shared}

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from throughtime.errors import check_whole
-from throughtime.kernels.beam import BeamOptions, BeamStep, Reach
+from throughtime.gpu.beam import BeamOptions, BeamStep, Reach
 from throughtime.runtime.search import check_beam
 from throughtime.search.candidates import BeamRows, Candidates, Pruning, best_candidates, prune_by_hypothesis
 from throughtime.search.fixed import Decision, FixedRows, FixedSearch

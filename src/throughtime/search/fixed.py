@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from throughtime.kernels.beam import BeamStep
+from throughtime.gpu.beam import BeamStep
 from throughtime.search.constraints import BarredTokens
 from throughtime.search.generate import Hypotheses, Memory, State, Step, StepModel, apply_constraints
 from throughtime.search.packing import Packed, carve, measure

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from throughtime.errors import ThroughtimeError, ThroughtimeWarning
-from throughtime.kernels.beam import BeamOptions, BeamStep, BeamTensors, fits
+from throughtime.gpu.beam import BeamOptions, BeamStep, BeamTensors, fits
 from throughtime.search.generate import MIN_LOG_PROBABILITY
 
 if TYPE_CHECKING:

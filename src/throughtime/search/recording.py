@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 
 from throughtime.errors import ThroughtimeWarning, first_line
+from throughtime.gpu.recording import FAILURES
 from throughtime.interrupt import check_interrupt
-from throughtime.kernels.recording import FAILURES
 from throughtime.search.constraints import BarredTokens
 from throughtime.search.fixed import (
     FixedRows,

@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 import torch
 from torch import Tensor, nn
 
-from throughtime.kernels.recording import FAILURES, record
+from throughtime.gpu.recording import FAILURES, record
 
 MAX_RECORDINGS = 24
 """Each keeps the tensors of a search."""

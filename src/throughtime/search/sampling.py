@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from throughtime.kernels.beam import BeamOptions, BeamStep, Reach
+from throughtime.gpu.beam import BeamOptions, BeamStep, Reach
 from throughtime.runtime.draws import Draws
 from throughtime.runtime.search import COLDEST, check_sampling
 from throughtime.search.fixed import Decision, FixedRows, FixedSearch

@@ -9,8 +9,8 @@ from typing import ClassVar
 import pytest
 import torch
 
-from throughtime.kernels import upload
-from throughtime.kernels.upload import MAX_BYTES, TOGETHER, VECTOR, Uploads
+from throughtime.gpu import upload
+from throughtime.gpu.upload import MAX_BYTES, TOGETHER, VECTOR, Uploads
 
 
 def numbers(size, seed=0):

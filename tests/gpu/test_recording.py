@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 import torch
 
-from throughtime.kernels import recording
+from throughtime.gpu import recording
 
 
 class Graph:

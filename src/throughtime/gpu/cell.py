@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from throughtime.kernels.elements import KINDS, ElementKind
+from throughtime.gpu.elements import KINDS, ElementKind
 
 if TYPE_CHECKING:
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
 State = tuple[Tensor, ...]
 
@@ -61,7 +61,7 @@ def advance(from_input: Tensor, from_state: Tensor, state: State, bias: Tensor |
 
 @functools.cache
 def _prepare_kernel(kind: ElementKind, lstm: bool, device: int) -> driver.LaunchKernel | None:
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
     if driver.unavailable(device) is not None:
         return None

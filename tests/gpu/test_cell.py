@@ -8,7 +8,7 @@ import torch
 from throughtime.cells.gru import GRU
 from throughtime.cells.lstm import LSTM
 from throughtime.errors import ThroughtimeError, ThroughtimeWarning
-from throughtime.kernels import cell, driver
+from throughtime.gpu import cell, driver
 
 KINDS = [GRU, LSTM]
 ROUNDING = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from throughtime.kernels.elements import round_up_units
-from throughtime.kernels.factors import pad_states, pad_weights
+from throughtime.gpu.elements import round_up_units
+from throughtime.gpu.factors import pad_states, pad_weights
 
 TYPES = [torch.float32, torch.bfloat16, torch.float16]
 every_type = pytest.mark.parametrize("dtype", TYPES)

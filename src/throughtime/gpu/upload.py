@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
 FILES = ("primitives.cuh", "upload.cu")
 WARPS = 4
@@ -79,7 +79,7 @@ class Uploads:
 @functools.cache
 def is_available(device: int) -> bool:
     """Whether the kernel compiles for a GPU."""
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
     if driver.unavailable(device) is not None:
         return False
@@ -88,6 +88,6 @@ def is_available(device: int) -> bool:
 
 @functools.cache
 def _prepare_kernel(device: int) -> driver.LaunchKernel:
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
     return driver.build("upload", FILES, {"WARPS": WARPS}, device)

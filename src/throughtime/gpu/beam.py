@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from throughtime.kernels.elements import KINDS
+from throughtime.gpu.elements import KINDS
 
 if TYPE_CHECKING:
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
 MAX_ROWS = 32
 """Maximum number of rows of a sentence."""
@@ -105,7 +105,7 @@ def fits(options: BeamOptions, log_probs: Tensor) -> bool:
     """Whether the kernels can run these options on the device of these log-probabilities."""
     if not log_probs.is_cuda or log_probs.dtype != torch.float32:
         return False
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
     return options.results <= options.width <= MAX_ROWS and not driver.unavailable(log_probs.get_device())
 
@@ -126,7 +126,7 @@ class BeamStep:
         barred: Sequence[tuple[int, int | None]],
         smallest: float,
     ) -> None:
-        from throughtime.kernels import driver
+        from throughtime.gpu import driver
 
         rows, device = len(tensors.last), tensors.last.device
         count, end = min(options.width, words), -1 if options.end_id is None else options.end_id
@@ -177,7 +177,7 @@ class BeamStep:
 
     def _build_likeliest(self, dtype: torch.dtype) -> driver.LaunchKernel:
         """The first kernel for scores of this type; it is compiled once."""
-        from throughtime.kernels import driver
+        from throughtime.gpu import driver
 
         shared = 8 * (KEPT + MAX_ROWS) + 4 * (LIKELIEST_WARPS + 2)
         constants = {"KIND": KINDS[dtype], "WARPS": LIKELIEST_WARPS, "SHARED_BYTES": shared}

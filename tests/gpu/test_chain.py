@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from throughtime.kernels import chain
+from throughtime.gpu import chain
 from throughtime.layers.crf import ChainSurprisals, LinearChain
 
 INFINITY = float("inf")

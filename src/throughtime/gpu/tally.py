@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
 FILES = ("primitives.cuh", "tally.cu")
 
@@ -77,7 +77,7 @@ def count_update(
 @functools.cache
 def is_available(device: int) -> bool:
     """Whether the kernel compiles for a GPU."""
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
     if driver.unavailable(device) is not None:
         return False
@@ -86,6 +86,6 @@ def is_available(device: int) -> bool:
 
 @functools.cache
 def _prepare_kernel(device: int) -> driver.LaunchKernel:
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
     return driver.build("tally", FILES, {"WARPS": 1}, device)

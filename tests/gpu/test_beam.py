@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from throughtime.errors import ThroughtimeError, ThroughtimeWarning
-from throughtime.kernels import beam as kernels
-from throughtime.kernels import driver
+from throughtime.gpu import beam as kernels
+from throughtime.gpu import driver
 from throughtime.search import fused_choice
 from throughtime.search.beam import Beam
 from throughtime.search.constraints import minimum_length, no_token

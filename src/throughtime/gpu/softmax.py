@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from throughtime.kernels.elements import KINDS, ElementKind
+from throughtime.gpu.elements import KINDS, ElementKind
 
 if TYPE_CHECKING:
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
 FILES = ("primitives.cuh", "elements.cuh", "vectors.cuh", "block.cuh", "softmax.cu")
 IGNORED = -100
@@ -73,7 +73,7 @@ def softmax_(scores: Tensor, targets: Tensor, words: int, smoothing: float, erro
 
 @functools.cache
 def _prepare_kernel(kind: ElementKind, pitch: int, errors: bool, device: int) -> driver.LaunchKernel:
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
     vectors = pitch * kind.size // 16
     warps = next(some for some in WARPS if vectors <= some * 32 * MAX_VECTORS)

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import torch
 
 from throughtime.errors import ThroughtimeError, ThroughtimeWarning, first_line
-from throughtime.kernels.cache import load_or_build
+from throughtime.gpu.cache import load_or_build
 
 FOLDER = Path(__file__).parent
 MIN_CAPABILITY = (8, 0)

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from throughtime.errors import ThroughtimeError
-from throughtime.kernels import decoder, driver
-from throughtime.kernels.elements import KINDS
+from throughtime.gpu import decoder, driver
+from throughtime.gpu.elements import KINDS
 from throughtime.models.gate_steps import GRUGates, LSTMGates
 
 ROUNDING = {torch.float32: 5e-6, torch.bfloat16: 8e-3, torch.float16: 1e-3}

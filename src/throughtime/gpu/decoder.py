@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from throughtime.kernels.elements import KINDS, ElementKind
+from throughtime.gpu.elements import KINDS, ElementKind
 
 if TYPE_CHECKING:
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
 State = tuple[Tensor, ...]
 
@@ -56,7 +56,7 @@ def is_available(device: torch.device) -> bool:
 @functools.cache
 def _compiles(device: int) -> bool:
     """Compile small kernels, to find out whether the others will compile."""
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
     if driver.unavailable(device) is not None:
         return False
@@ -202,7 +202,7 @@ def _build_attention(
     kinds: tuple[bool, bool],
     device: int,
 ) -> driver.LaunchKernel:
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
     constants = {
         "KIND": kind,
@@ -216,7 +216,7 @@ def _build_attention(
 
 @functools.cache
 def _prepare_gates(name: str, kind: ElementKind, warps: int, lstm: bool, device: int) -> driver.LaunchKernel:
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
     constants = {"KIND": kind, "WARPS": warps, "LSTM": int(lstm)}
     return driver.build(name, (*HEADERS, "gates.cu"), constants, device)

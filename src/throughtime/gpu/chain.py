@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
 FILES = ("primitives.cuh", "chain.cu")
 MAX_WARPS = 32
@@ -90,7 +90,7 @@ def gradients(given: ChainInputs, sums: ChainSums, outer: Tensor) -> ChainGradie
 @functools.cache
 def is_available(device: int, tags: int) -> bool:
     """Whether the kernels for this number of tags compile for a GPU."""
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
     if tags > MAX_TAGS or driver.unavailable(device) is not None:
         return False
@@ -118,7 +118,7 @@ def _count_blocks(batch: int, tags: int) -> int:
 
 @functools.cache
 def _prepare_kernel(name: str, tags: int, device: int) -> driver.LaunchKernel:
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
     warps = min(MAX_WARPS, -(-tags // 32))
     return driver.build(name, FILES, {"WARPS": warps, "SHARED_BYTES": 2 * 4 * tags}, device)

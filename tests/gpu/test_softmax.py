@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.nn import functional
 
-from throughtime.kernels import driver, softmax
-from throughtime.kernels.elements import round_up_units
-from throughtime.kernels.softmax import IGNORED, MAX_VECTORS, fits, softmax_
+from throughtime.gpu import driver, softmax
+from throughtime.gpu.elements import round_up_units
+from throughtime.gpu.softmax import IGNORED, MAX_VECTORS, fits, softmax_
 
 ROUNDING = {torch.float32: 1e-6, torch.bfloat16: 4e-3, torch.float16: 5e-4}
 every_type = pytest.mark.parametrize("dtype", ROUNDING)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from throughtime.kernels.elements import KINDS, ElementKind, round_up_units
+from throughtime.gpu.elements import KINDS, ElementKind, round_up_units
 
 if TYPE_CHECKING:
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
 FILES = ("primitives.cuh", "elements.cuh", "vectors.cuh", "factors.cu")
 WARPS = 4
@@ -75,7 +75,7 @@ def _pad(given: Tensor, bias: Tensor | None, made: Tensor, added: int) -> Tensor
 
 @functools.cache
 def _prepare_kernel(kind: ElementKind, floats: bool, whole: bool, device: int) -> driver.LaunchKernel:
-    from throughtime.kernels import driver
+    from throughtime.gpu import driver
 
     constants = {"KIND": kind, "WARPS": WARPS, "FLOATS": int(floats), "WHOLE": int(whole)}
     return driver.build("factor", FILES, constants, device)

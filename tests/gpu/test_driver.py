@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from throughtime.errors import ThroughtimeError
-from throughtime.kernels import chain, driver, tally
+from throughtime.gpu import chain, driver, tally
 
 STREAM = 1 << 40
 

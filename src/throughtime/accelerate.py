@@ -1,0 +1,83 @@
+"""The only door to code that is faster than plain torch: kernels for a GPU, and short cuts on a CPU.
+
+An `Operation` is something that the core computes with plain torch, and that other code may compute instead.
+The core asks it once; without an answer, plain torch runs, which is the reference. Packages register answers
+when they are imported: `recurrence` its steps on a CPU, `gpu` everything for an NVIDIA GPU. The latter is
+imported here, when an operation is first asked on a machine that has one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from typing import Generic, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+Answer = TypeVar("Answer")
+
+BLOCKED = "THROUGHTIME_NO_GPU_CODE"
+"""An environment variable: unless it is empty, plain torch computes everything on a GPU."""
+
+
+class Operation(Generic[P, Answer]):
+    """Something that plain torch computes, and that registered code may compute instead.
+
+    >>> double: Operation[[int], int] = Operation()
+    >>> print(double(2))
+    None
+    >>> @double.register
+    ... def add_to_itself(number):
+    ...     return number + number if number > 1 else None
+    >>> print(double(2), double(1))
+    4 None
+    """
+
+    def __init__(self) -> None:
+        self._answers: list[Callable[P, Answer | None]] = []
+
+    def register(self, answer: Callable[P, Answer | None]) -> Callable[P, Answer | None]:
+        """Add a function that returns None for calls which it leaves to others; the newest is asked first."""
+        self._answers.insert(0, answer)
+        return answer
+
+    def __call__(self, *arguments: P.args, **options: P.kwargs) -> Answer | None:
+        """The first answer that is not None; None if nothing is faster than plain torch."""
+        if not _wing.checked:
+            _wing.open()
+        for answer in self._answers:
+            if _wing.blocked and answer.__module__.startswith(_wing.package):
+                continue
+            if (result := answer(*arguments, **options)) is not None:
+                return result
+        return None
+
+
+class _Wing:
+    """The package with code for GPUs, imported once, and only on a machine that has one."""
+
+    package = "throughtime.gpu"
+
+    def __init__(self) -> None:
+        self.checked = False
+        self.blocked = bool(os.environ.get(BLOCKED))
+
+    def open(self) -> None:
+        import torch
+
+        self.checked = True
+        if torch.cuda.is_available():
+            import throughtime.gpu  # noqa: F401 - its modules register what they can do
+
+
+_wing = _Wing()
+
+
+@contextlib.contextmanager
+def blocked() -> Iterator[None]:
+    """Leave everything to plain torch on a GPU inside this block, as the reference of a test."""
+    before, _wing.blocked = _wing.blocked, True
+    try:
+        yield
+    finally:
+        _wing.blocked = before
