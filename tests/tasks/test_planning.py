@@ -75,7 +75,7 @@ def clock(monkeypatch):
         update(trainer, group)
         clock.now += 0.01
 
-    for module in ("training", "train.run", "train.trainer"):
+    for module in ("run", "fit.run", "fit.trainer"):
         monkeypatch.setattr(f"throughtime.{module}.time", clock)
     monkeypatch.setattr(Trainer, "update", slow_update)
     return clock

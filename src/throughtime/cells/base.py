@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Ops = Graph
 else:
-    Ops = Any  # the operators in which modules write their equations for a graph: `export.graph.Graph`
+    Ops = Any  # the operators in which modules write their equations for a graph: `graphs.graph.Graph`
 
 State = tuple[Tensor, ...]
 """Flat, each tensor [batch, ...]; of a cell, state[0] is the output h."""

@@ -50,7 +50,7 @@ def name_models(models: Sequence[Any]) -> list[str]:
 
 
 def pack(model: Any, name: str, weights: str = "int8", sample: bool = True) -> bytes:
-    """One model as a block of bytes; see `export.describe`."""
+    """One model as a block of bytes; see `graphs.describe`."""
     declaration = TASKS[model.task]
     if declaration.exporter is None:
         raise InputError("task", f"{model.task!r} has no export")
