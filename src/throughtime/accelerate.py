@@ -74,7 +74,7 @@ _wing = _Wing()
 
 
 @contextlib.contextmanager
-def blocked() -> Iterator[None]:
+def block_gpu() -> Iterator[None]:
     """Leave everything to plain torch on a GPU inside this block, as the reference of a test."""
     before, _wing.blocked = _wing.blocked, True
     try:
