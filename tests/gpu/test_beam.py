@@ -9,11 +9,10 @@ import torch
 
 from throughtime.errors import ThroughtimeError, ThroughtimeWarning
 from throughtime.gpu import beam as kernels
-from throughtime.gpu import driver
-from throughtime.search import fused_choice
+from throughtime.gpu import driver, fused_choice
+from throughtime.gpu.fixed_search import FixedSearch
 from throughtime.search.beam import Beam
 from throughtime.search.constraints import minimum_length, no_token
-from throughtime.search.fixed import FixedSearch
 from throughtime.search.generate import Memory
 from throughtime.search.sampling import Greedy, append_fixed
 

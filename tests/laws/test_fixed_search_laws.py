@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from tests.search.tables import Pairs
 
 from throughtime.errors import DamagedModelError
+from throughtime.gpu.search import search_fixed
 from throughtime.models.language import RecurrentLanguageModel
 from throughtime.search.beam import Beam
 from throughtime.search.constraints import minimum_length, no_token
 from throughtime.search.ensemble import Ensemble
 from throughtime.search.generate import generate
-from throughtime.search.recording import search_fixed
 from throughtime.search.sampling import Greedy, Sampling
 from throughtime.tasks.translate.network import PRESETS, build
 

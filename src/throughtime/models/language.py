@@ -163,7 +163,7 @@ class RecurrentLanguageModel(nn.Module):
 
     @property
     def recorded_modules(self) -> Sequence[nn.Module]:
-        """The modules that `step` reads; see `throughtime.search.recording`."""
+        """The modules that `step` reads; see `throughtime.gpu.search`."""
         return (self,)
 
     @torch.inference_mode()

@@ -197,7 +197,7 @@ class EncoderDecoder(nn.Module):
         return Step(self.head.log_probs(outputs), reached, extras)
 
     def step_scores(self, last: Tensor, state: State, memory: Memory) -> Step:
-        """`step`, of which the search computes the softmax; see `throughtime.search.fixed`."""
+        """`step`, of which the search computes the softmax; see `throughtime.gpu.fixed_search`."""
         outputs, reached, extras = self.decode(last, state, memory)
         return Step(self.head.scores(outputs), reached, extras)
 
@@ -207,12 +207,12 @@ class EncoderDecoder(nn.Module):
 
     @property
     def recorded_modules(self) -> Sequence[nn.Module]:
-        """The modules that `step` reads; see `throughtime.search.recording`."""
+        """The modules that `step` reads; see `throughtime.gpu.search`."""
         return (self.decoder, self.head) if self.decoder.recordable else ()
 
     @property
     def reading_modules(self) -> Sequence[nn.Module]:
-        """The modules that `read` reads; see `throughtime.search.recording`."""
+        """The modules that `read` reads; see `throughtime.gpu.search`."""
         return (self,) if self.decoder.recordable else ()
 
     @torch.no_grad()

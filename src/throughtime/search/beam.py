@@ -11,10 +11,10 @@ from torch import Tensor
 
 from throughtime.errors import check_whole
 from throughtime.gpu.beam import BeamOptions, BeamStep, Reach
+from throughtime.gpu.fixed_search import Decision, FixedRows, FixedSearch
+from throughtime.gpu.fused_choice import fuse_choice
 from throughtime.runtime.search import check_beam
 from throughtime.search.candidates import BeamRows, Candidates, Pruning, best_candidates, prune_by_hypothesis
-from throughtime.search.fixed import Decision, FixedRows, FixedSearch
-from throughtime.search.fused_choice import fuse_choice
 from throughtime.search.generate import Finished, Hypotheses
 from throughtime.search.strategies import Eager, LengthPenalty, Limit, NumBeams, NumReturnSequences
 

@@ -18,7 +18,7 @@ from throughtime.errors import InputError, check_whole
 from throughtime.search.generate import Constraint, Hypotheses
 
 if TYPE_CHECKING:
-    from throughtime.search.fixed import FixedRows
+    from throughtime.gpu.fixed_search import FixedRows
 
 NO_TOKEN = -1  # fills up short sequences; no model has a token of this id
 
@@ -27,7 +27,7 @@ NO_TOKEN = -1  # fills up short sequences; no model has a token of this id
 class BarredTokens:
     """Bars tokens, always or only before a result has some number of tokens.
 
-    It looks at nothing but the length, so a step that is recorded may contain it (see `search.fixed`).
+    It looks at nothing but the length, so a step that is recorded may contain it (see `gpu.fixed_search`).
     """
 
     tokens: tuple[int, ...]

@@ -221,7 +221,7 @@ def apply_constraints(
     for constraint in constraints:
         left = constraint(left, hypotheses)
     # Most rows have something left among the first tokens: all tokens are checked only for the others, or if
-    # the step must not wait for an answer, as in `throughtime.search.fixed`.
+    # the step must not wait for an answer, as in `throughtime.gpu.fixed_search`.
     waits = not isinstance(hypotheses.length, Tensor)
     if waits and not bool((left[:, :FEW].amax(dim=1) == -torch.inf).any()):
         return left
@@ -295,13 +295,13 @@ def generate(
     """Search with a strategy; return the results of each prompt, best first, without the prompt itself.
 
     `watch` is called after every step; an error that it raises stops the search. Without `watch`, a GPU
-    replays the steps from a recording where that is possible (see `throughtime.search.fixed`).
+    replays the steps from a recording where that is possible (see `throughtime.gpu.fixed_search`).
     """
     search: Callable[..., list[list[Finished]]] | None = getattr(strategy, "search", None)
     if search is not None:
         return search(model, prompts, max_new_tokens=max_new_tokens, constraints=constraints, watch=watch)
     if watch is None and prompts and max_new_tokens > 0:
-        from throughtime.search.recording import search_fixed, suits
+        from throughtime.gpu.search import search_fixed, suits
 
         if suits(model, strategy, constraints, len(prompts), max_new_tokens):
             return search_fixed(

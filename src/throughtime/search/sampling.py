@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from throughtime.gpu.beam import BeamOptions, BeamStep, Reach
+from throughtime.gpu.fixed_search import Decision, FixedRows, FixedSearch
+from throughtime.gpu.fused_choice import fuse_choice
 from throughtime.runtime.draws import Draws
 from throughtime.runtime.search import COLDEST, check_sampling
-from throughtime.search.fixed import Decision, FixedRows, FixedSearch
-from throughtime.search.fused_choice import fuse_choice
 from throughtime.search.generate import Finished, Hypotheses
 from throughtime.search.strategies import NumReturnSequences, Seed, Temperature, TopK, TopP
 

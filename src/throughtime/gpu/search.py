@@ -18,10 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from throughtime.errors import ThroughtimeWarning, first_line
-from throughtime.gpu.recording import FAILURES
-from throughtime.interrupt import check_interrupt
-from throughtime.search.constraints import BarredTokens
-from throughtime.search.fixed import (
+from throughtime.gpu.fixed_search import (
     FixedRows,
     FixedSearch,
     FixedStrategy,
@@ -29,10 +26,13 @@ from throughtime.search.fixed import (
     recording_key,
     stands_for,
 )
+from throughtime.gpu.packing import Packed
+from throughtime.gpu.recording import FAILURES
+from throughtime.gpu.search_history import read_results
+from throughtime.gpu.search_store import RECORDINGS, describe_shapes, describe_weights, walk
+from throughtime.interrupt import check_interrupt
+from throughtime.search.constraints import BarredTokens
 from throughtime.search.generate import Constraint, Finished, StepModel, Strategy
-from throughtime.search.history import read_results
-from throughtime.search.packing import Packed
-from throughtime.search.recording_store import RECORDINGS, describe_shapes, describe_weights, walk
 
 MAX_HISTORY = 2**22
 """Rows times steps; longer searches use the plain loop."""

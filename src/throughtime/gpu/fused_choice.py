@@ -12,7 +12,7 @@ from throughtime.gpu.beam import BeamOptions, BeamStep, BeamTensors, fits
 from throughtime.search.generate import MIN_LOG_PROBABILITY
 
 if TYPE_CHECKING:
-    from throughtime.search.fixed import FixedSearch
+    from throughtime.gpu.fixed_search import FixedSearch
 
 
 def fuse_choice(options: BeamOptions, search: FixedSearch, log_probs: Tensor) -> BeamStep | None:

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from throughtime.gpu.beam import BeamStep
+from throughtime.gpu.packing import Packed, carve, measure
 from throughtime.search.constraints import BarredTokens
 from throughtime.search.generate import Hypotheses, Memory, State, Step, StepModel, apply_constraints
-from throughtime.search.packing import Packed, carve, measure
 
 Array = NDArray[Any]
 

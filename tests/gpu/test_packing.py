@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from throughtime.search.packing import BOUNDARY, Packed
+from throughtime.gpu.packing import BOUNDARY, Packed
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 

@@ -13,26 +13,27 @@ from tests.search.tables import Pairs
 
 from throughtime.errors import ThroughtimeError, ThroughtimeWarning
 from throughtime.gpu import beam as kernels
-from throughtime.interrupt import InterruptError, interruptible
-from throughtime.models.bf16_search import Bf16Model
-from throughtime.models.heads import SoftmaxHead
-from throughtime.models.seq2seq import EncoderDecoder
-from throughtime.search import fused_choice, recording, recording_store
-from throughtime.search.beam import Beam
-from throughtime.search.beam_variants import DiverseBeam, StochasticBeam
-from throughtime.search.candidates import prune_by_token
-from throughtime.search.constraints import minimum_length, no_token
-from throughtime.search.fixed import FixedSearch, leaves_softmax, recording_key, stands_for
-from throughtime.search.generate import generate
-from throughtime.search.history import read_results
-from throughtime.search.recording import (
+from throughtime.gpu import fused_choice, search_store
+from throughtime.gpu import search as recording
+from throughtime.gpu.fixed_search import FixedSearch, leaves_softmax, recording_key, stands_for
+from throughtime.gpu.search import (
     STEPS_AT_ONCE,
     RecordedSearch,
     RecordedStart,
     search_fixed,
     suits,
 )
-from throughtime.search.recording_store import RecordingStore
+from throughtime.gpu.search_history import read_results
+from throughtime.gpu.search_store import RecordingStore
+from throughtime.interrupt import InterruptError, interruptible
+from throughtime.models.bf16_search import Bf16Model
+from throughtime.models.heads import SoftmaxHead
+from throughtime.models.seq2seq import EncoderDecoder
+from throughtime.search.beam import Beam
+from throughtime.search.beam_variants import DiverseBeam, StochasticBeam
+from throughtime.search.candidates import prune_by_token
+from throughtime.search.constraints import minimum_length, no_token
+from throughtime.search.generate import generate
 from throughtime.search.sampling import Greedy, Sampling
 
 
@@ -272,7 +273,7 @@ def test_after_a_failure_others_are_recorded_with_another_pool(monkeypatch):
     def fail():
         raise RuntimeError("no")
 
-    monkeypatch.setattr(recording_store, "record", record)
+    monkeypatch.setattr(search_store, "record", record)
     monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: next(pools))
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: None)
     monkeypatch.setattr(torch.cuda, "device", lambda device: contextlib.nullcontext())

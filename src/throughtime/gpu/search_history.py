@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from throughtime.errors import DamagedModelError
-from throughtime.search.fixed import FixedSearch, FixedStrategy
+from throughtime.gpu.fixed_search import FixedSearch, FixedStrategy
 from throughtime.search.generate import Finished, Strategy
 
 Array = NDArray[Any]

@@ -11,16 +11,17 @@ import torch
 from tests.search.networks import CAP, END, PROMPTS, beam, network, same
 
 from throughtime.errors import DamagedModelError, ThroughtimeWarning
+from throughtime.gpu import search as recording
+from throughtime.gpu import search_store
+from throughtime.gpu.search import RecordedSearch, RecordedStart, suits
+from throughtime.gpu.search_store import RecordingStore
 from throughtime.models.bf16_search import Bf16Model
 from throughtime.models.language import RecurrentLanguageModel
-from throughtime.search import recording, recording_store
 from throughtime.search.beam import Beam
 from throughtime.search.beam_variants import DiverseBeam
 from throughtime.search.constraints import minimum_length, no_repeated_ngram, no_token
 from throughtime.search.ensemble import Ensemble
 from throughtime.search.generate import generate
-from throughtime.search.recording import RecordedSearch, RecordedStart, suits
-from throughtime.search.recording_store import RecordingStore
 from throughtime.search.sampling import Greedy, Sampling
 from throughtime.tasks.translate.network import PRESETS
 
@@ -181,7 +182,7 @@ def test_a_model_in_bf16_is_recorded_once(recordings):
 
 
 def test_few_recordings_are_kept_and_none_of_a_model_that_is_gone(recordings, monkeypatch):
-    monkeypatch.setattr(recording_store, "MAX_RECORDINGS", 4)
+    monkeypatch.setattr(search_store, "MAX_RECORDINGS", 4)
     first, second = network(seed=1).cuda(), network(seed=2).cuda()
     for width in range(2, 7):
         check(first, [lambda width=width: Beam(END, width, max_length=CAP)])
