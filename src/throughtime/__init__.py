@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from throughtime.ngram.counts import NgramCounts as NgramCounts
     from throughtime.ngram.markov import MarkovChain as MarkovChain
     from throughtime.ngram.model import NgramModel as NgramModel
-    from throughtime.recurrence import scan as scan
+    from throughtime.recurrence.scan import scan as scan
     from throughtime.search.generate import generate as generate
     from throughtime.tasks.language.interpolation import interpolate as interpolate
     from throughtime.text.codec import Codec as Codec

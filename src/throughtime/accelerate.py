@@ -11,7 +11,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
-from typing import Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from throughtime.cells.base import Cell, State
+    from throughtime.recurrence.steps import AlikeRows
 
 P = ParamSpec("P")
 Answer = TypeVar("Answer")
@@ -81,3 +87,7 @@ def block_gpu() -> Iterator[None]:
         yield
     finally:
         _wing.blocked = before
+
+
+advance_cell: Operation[[Cell, Tensor, State, AlikeRows | None], State] = Operation()
+"""The state after one step of a cell, without gradients, from x [B, I] and the state; rows may be alike."""

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from throughtime.cells import CELLS
-from throughtime.cells.base import MIN_ALIKE, AlikeRows, tanh_by_sigmoid_
 from throughtime.cells.gru import GRU
+from throughtime.recurrence.steps import MIN_ALIKE, AlikeRows, tanh_by_sigmoid_
 
 DEVICES = [
     "cpu",

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from throughtime.cells import CELLS, GRU, LSTM, LayerNormLSTM, MogrifierLSTM
-from throughtime.cells.base import scratch_, xavier_
+from throughtime.cells.initial import scratch_, xavier_
 
 
 @pytest.mark.parametrize("name", CELLS)

@@ -14,10 +14,10 @@ from throughtime.registry import Registry
 if TYPE_CHECKING:
     from throughtime.cells.base import Cell as Cell
     from throughtime.cells.base import State as State
-    from throughtime.cells.base import scratch_ as scratch_
-    from throughtime.cells.base import xavier_ as xavier_
     from throughtime.cells.elman import RNN as RNN
     from throughtime.cells.gru import GRU as GRU
+    from throughtime.cells.initial import scratch_ as scratch_
+    from throughtime.cells.initial import xavier_ as xavier_
     from throughtime.cells.lstm import LSTM as LSTM
     from throughtime.cells.minimal import LinearCell as LinearCell
     from throughtime.cells.minimal import MinGRU as MinGRU
@@ -48,9 +48,10 @@ CELLS = Registry[Callable[..., "Cell"]](
 
 def __getattr__(name: str) -> Any:
     for module, names in (
-        ("base", ("Cell", "State", "scratch_", "xavier_")),
+        ("base", ("Cell", "State")),
         ("elman", ("RNN",)),
         ("gru", ("GRU",)),
+        ("initial", ("scratch_", "xavier_")),
         ("lstm", ("LSTM",)),
         ("minimal", ("LinearCell", "MinGRU", "MinLSTM")),
         ("variants", ("CoupledLSTM", "LayerNormLSTM", "MogrifierLSTM", "ProjectedLSTM")),

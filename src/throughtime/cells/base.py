@@ -1,4 +1,4 @@
-"""The base class of cells, and ways to draw first weights other than the uniform ones of cells."""
+"""The base class of cells."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from throughtime.accelerate import advance_cell
 from throughtime.errors import InputError, check_whole, unknown
 
 if TYPE_CHECKING:
     from throughtime.graphs.graph import Graph
     from throughtime.recurrence.backend import Result
+    from throughtime.recurrence.steps import AlikeRows
 
     Ops = Graph
 else:
@@ -31,20 +33,8 @@ GraphState = tuple[str, ...]
 """The same in a graph, where values are names."""
 
 INITIAL = ("zero", "learned")
-MIN_ALIKE = 64
-"""Minimum number of rows for which looking for equal rows saves time."""
 STACK_OPTIONS = {"num_layers", "bidirectional", "dropout", "batch_first"}
 """Options of torch's recurrent classes that belong to a `Stack` of cells here."""
-
-
-class AlikeRows(NamedTuple):
-    """Which rows of an input begin alike: those with equal `ids` [B], in their first `columns`.
-
-    In a search they have read the same token; there are often ten times as many rows as tokens.
-    """
-
-    ids: Tensor
-    columns: int
 
 
 class _Replaced(threading.local):
@@ -75,17 +65,6 @@ class GraphOperator:
 def no_graph(module: nn.Module, method: str) -> InputError:
     """The error for a module that cannot be exported because it lacks a method."""
     return InputError("export", f"{type(module).__name__} has no graph; add `{method}` to export it")
-
-
-def tanh_by_sigmoid_(x: Tensor) -> Tensor:
-    """tanh(x) = 2 sigmoid(2 x) - 1, in place: on a CPU a fourth of the time of torch's tanh.
-
-    In 16 bits it is torch's: rounding each of these steps would triple the error.
-
-    >>> tanh_by_sigmoid_(torch.tensor([0.0, 1000.0, -1000.0])).tolist()
-    [0.0, 1.0, -1.0]
-    """
-    return x.tanh_() if x.itemsize == 2 else x.mul_(2).sigmoid_().mul_(2).sub_(1)
 
 
 class Cell(nn.Module, ABC):
@@ -162,40 +141,10 @@ class Cell(nn.Module, ABC):
     def advance(self, x: Tensor, state: State, alike: AlikeRows | None = None) -> State:
         """One whole step, for generation: from x [B, I] and the state to the next state.
 
-        Cells whose `equations` have a name may use `alike` to compute less.
+        `alike` says which rows begin alike; cells whose `equations` have a name may use it to compute less.
         """
-        return self.step(self.project(x[None])[0], state)
-
-    def _may_fuse(self, x: Tensor) -> bool:
-        """Whether torch's kernel for all gates of a step may replace `step`, whose gradients it lacks."""
-        return x.is_cuda and not torch.is_grad_enabled() and bool(self.equations)
-
-    def _may_overwrite(self, x: Tensor) -> bool:
-        """Whether a step on a CPU may be computed in place, without gradients and `torch.vmap`."""
-        if x.device.type != "cpu" or torch.is_grad_enabled() or not self.equations:
-            return False
-        return not torch._C._are_functorch_transforms_active()
-
-    def _project_once(self, x: Tensor, alike: AlikeRows | None) -> Tensor:
-        """`project` of x [B, I], with one product for all rows that are alike."""
-        if alike is None or len(x) < MIN_ALIKE:
-            return self.project(x)
-        if alike.columns < x.shape[1] and self._rounds_products():
-            return self.project(x)  # each of two parts would be rounded: rows would depend on their number
-        distinct, which = torch.unique(alike.ids, return_inverse=True)
-        if 2 * len(distinct) > len(x):
-            return self.project(x)
-        row = which.new_empty(len(distinct)).scatter_(0, which, torch.arange(len(x), device=x.device))
-        (weight, bias), columns = (self.weights()[name] for name in ("weight_ih", "bias")), alike.columns
-        few, own = x[:, :columns].index_select(0, row), x[:, columns:]
-        if not own.shape[1]:
-            return linear(few, weight, bias).index_select(0, which)
-        shared = linear(few, weight[:, :columns]).index_select(0, which)
-        return linear(own, weight[:, columns:], bias).add_(shared)
-
-    def _rounds_products(self) -> bool:
-        """Whether products on a CPU have 16 bits."""
-        return torch.is_autocast_enabled("cpu") or self.weights()["weight_ih"].itemsize == 2
+        faster = advance_cell(self, x, state, alike) if self.equations else None
+        return self.step(self.project(x[None])[0], state) if faster is None else faster
 
     def graph_project(self, ops: Ops, x: str) -> str:
         """`project` in a graph: the name of the projection of x [..., I]."""
@@ -306,51 +255,3 @@ class Cell(nn.Module, ABC):
         bound = self.hidden_size**-0.5
         for weight in self.weights().values():
             nn.init.uniform_(weight, -bound, bound)
-
-
-AnyModule = TypeVar("AnyModule", bound=nn.Module)
-
-
-@torch.no_grad()
-def scratch_(module: AnyModule, std: float = 0.01) -> AnyModule:
-    """Draw every matrix from N(0, std^2) and set the biases to zero; gains and learned states are unchanged.
-
-    >>> layer = scratch_(nn.Linear(3, 2))
-    >>> layer.bias.tolist()
-    [0.0, 0.0]
-    """
-    for matrix in _zero_biases_and_list_matrices(module):
-        nn.init.normal_(matrix, 0.0, std)
-    return module
-
-
-@torch.no_grad()
-def xavier_(module: AnyModule) -> AnyModule:
-    """Draw every matrix from U(-a, a) with a^2 = 6 / (fan in + fan out), and set the biases to zero.
-
-    A cell has its gates in one tensor; each gate counts as a matrix of its own, as in the equations.
-    """
-    for matrix in _zero_biases_and_list_matrices(module):
-        nn.init.xavier_uniform_(matrix)
-    return module
-
-
-def _zero_biases_and_list_matrices(module: nn.Module) -> Iterator[Tensor]:
-    for part in module.modules():
-        for name, weight in part.named_parameters(recurse=False):
-            if name.startswith("bias"):
-                weight.zero_()
-            elif weight.dim() >= 2:
-                yield from _matrices(part, weight)
-        if isinstance(part, nn.Embedding) and part.padding_idx is not None:
-            part.weight[part.padding_idx].zero_()
-
-
-def _matrices(part: nn.Module, weight: Tensor) -> Iterator[Tensor]:
-    """The matrices of the equations that are in one tensor."""
-    if isinstance(part, Cell) and weight.dim() == 3:
-        yield from weight.unbind()
-    elif isinstance(part, Cell | nn.RNNBase) and weight.shape[0] % part.hidden_size == 0:
-        yield from weight.split(part.hidden_size)
-    else:
-        yield weight

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from throughtime.cells.base import AlikeRows, Cell, GraphOperator, GraphState, Ops, State, tanh_by_sigmoid_
+from throughtime.cells.base import Cell, GraphOperator, GraphState, Ops, State
 from throughtime.errors import unknown
-from throughtime.gpu.cell import advance
 
 RESETS = ("after", "before")
 
@@ -58,26 +57,6 @@ class GRU(Cell, equations="gru"):
         else:
             n = torch.tanh(x_n + linear(r * h, w_n))
         return ((1 - z) * n + z * h,)
-
-    def advance(self, x: Tensor, state: State, alike: AlikeRows | None = None) -> State:
-        """One whole step, for generation; on a GPU the gates are one kernel, on a CPU they are in place."""
-        (h,) = state
-        overwrite = self._may_overwrite(x)
-        if self.reset != "after" or not (overwrite or self._may_fuse(x)):
-            return super().advance(x, state)
-        w, both = self.weights(), 2 * self.hidden_size
-        from_state = linear(h, w["weight_hh"])
-        from_input = self._project_once(x, alike) if overwrite else self.project(x)
-        if not overwrite and (after := advance(from_input, from_state, state, w["bias_hn"])) is not None:
-            return after
-        from_state, from_input = from_state.to(h.dtype), from_input.to(h.dtype)
-        from_state[:, both:] += w["bias_hn"]
-        if overwrite:
-            r, z = from_input[:, :both].add_(from_state[:, :both]).sigmoid_().chunk(2, dim=-1)
-            n = tanh_by_sigmoid_(from_input[:, both:].addcmul_(r, from_state[:, both:]))
-            return (torch.lerp(n, h, z),)
-        with torch.autocast("cuda", enabled=False):  # which would round the state
-            return (torch.ops.aten._thnn_fused_gru_cell(from_input, from_state, h)[0],)
 
     def graph_step(self, ops: Ops, projected: str, state: GraphState) -> GraphState:
         """The same in a graph, with one product fewer: n + z (h - n)."""

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from throughtime.cells.base import AlikeRows, Cell, GraphOperator, GraphState, Ops, State, tanh_by_sigmoid_
-from throughtime.gpu.cell import advance
+from throughtime.cells.base import Cell, GraphOperator, GraphState, Ops, State
 
 
 class LSTM(Cell, equations="lstm"):
@@ -44,27 +43,6 @@ class LSTM(Cell, equations="lstm"):
         i, f, g, o = (projected + linear(h, self.weights()["weight_hh"])).chunk(4, dim=-1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         return torch.sigmoid(o) * torch.tanh(c), c
-
-    def advance(self, x: Tensor, state: State, alike: AlikeRows | None = None) -> State:
-        """One whole step, for generation; on a GPU the gates are one kernel, on a CPU they are in place."""
-        h, c = state
-        overwrite = self._may_overwrite(x)
-        if not (overwrite or self._may_fuse(x)):
-            return super().advance(x, state)
-        from_state = linear(h, self.weights()["weight_hh"])
-        from_input = self._project_once(x, alike) if overwrite else self.project(x)
-        if not overwrite and (after := advance(from_input, from_state, state)) is not None:
-            return after
-        from_state, from_input = from_state.to(c.dtype), from_input.to(c.dtype)
-        if overwrite:
-            both = 2 * self.hidden_size
-            i, f, g, o = from_input.add_(from_state).chunk(4, dim=-1)
-            from_input[:, :both].sigmoid_()
-            c = (f * c).addcmul_(i, tanh_by_sigmoid_(g))
-            return tanh_by_sigmoid_(c.clone()).mul_(o.sigmoid_()), c
-        with torch.autocast("cuda", enabled=False):  # which would round the state
-            h, c, _ = torch.ops.aten._thnn_fused_lstm_cell(from_input, from_state, c)
-        return h, c
 
     def graph_step(self, ops: Ops, projected: str, state: GraphState) -> GraphState:
         """The same in a graph."""

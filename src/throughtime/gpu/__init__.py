@@ -1,4 +1,35 @@
 """The wing for NVIDIA GPUs: kernels, persistent recurrences, recorded searches and updates.
 
-Only `throughtime.accelerate` imports it, and only on a machine with such a GPU.
+Only `throughtime.accelerate` imports it, and only on a machine with such a GPU. `ANSWERS` lists what it
+computes instead of plain torch; each of its modules is imported at its first use.
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from throughtime.accelerate import Operation, advance_cell
+
+ANSWERS: dict[Operation[..., Any], str] = {
+    advance_cell: "cell:advance_cell",
+}
+"""The function for each operation, as `module:name`."""
+
+
+def _import_late(address: str) -> Callable[..., Any]:
+    """Return a function that imports the one at this address when it is first called."""
+    module, _, name = address.partition(":")
+    functions: list[Callable[..., Any]] = []
+
+    def answer(*arguments: Any, **options: Any) -> Any:
+        if not functions:
+            functions.append(getattr(import_module(f"{__name__}.{module}"), name))
+        return functions[0](*arguments, **options)
+
+    return answer
+
+
+for operation, address in ANSWERS.items():
+    operation.register(_import_late(address))

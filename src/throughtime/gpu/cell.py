@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
+from torch.nn.functional import linear
 
 from throughtime.gpu.elements import KINDS, ElementKind
 
 if TYPE_CHECKING:
+    from throughtime.cells.base import Cell
     from throughtime.gpu import driver
+    from throughtime.recurrence.steps import AlikeRows
 
 State = tuple[Tensor, ...]
 
@@ -29,6 +32,39 @@ class _CellArguments(ctypes.Structure):
         *((name, ctypes.c_void_p) for name in ("memory_before", "after", "memory_after")),
         *((name, ctypes.c_longlong) for name in ("rows", "units")),
     ]
+
+
+def advance_cell(cell: Cell, x: Tensor, state: State, alike: AlikeRows | None) -> State | None:
+    """Compute one whole step with our kernel or torch's, which have no gradients."""
+    if not x.is_cuda or torch.is_grad_enabled():
+        return None
+    if cell.equations == "lstm":
+        return _advance_lstm(cell, x, state)
+    if cell.equations == "gru" and vars(cell)["reset"] == "after":
+        return _advance_gru(cell, x, state)
+    return None
+
+
+def _advance_gru(cell: Cell, x: Tensor, state: State) -> State:
+    (h,), w = state, cell.weights()
+    from_state, from_input = linear(h, w["weight_hh"]), cell.project(x)
+    if (after := advance(from_input, from_state, state, w["bias_hn"])) is not None:
+        return after
+    from_state, from_input = from_state.to(h.dtype), from_input.to(h.dtype)
+    from_state[:, 2 * cell.hidden_size :] += w["bias_hn"]
+    with torch.autocast("cuda", enabled=False):  # which would round the state
+        return (torch.ops.aten._thnn_fused_gru_cell(from_input, from_state, h)[0],)
+
+
+def _advance_lstm(cell: Cell, x: Tensor, state: State) -> State:
+    h, c = state
+    from_state, from_input = linear(h, cell.weights()["weight_hh"]), cell.project(x)
+    if (after := advance(from_input, from_state, state)) is not None:
+        return after
+    from_state, from_input = from_state.to(c.dtype), from_input.to(c.dtype)
+    with torch.autocast("cuda", enabled=False):  # which would round the state
+        h, c, _ = torch.ops.aten._thnn_fused_lstm_cell(from_input, from_state, c)
+    return h, c
 
 
 def advance(from_input: Tensor, from_state: Tensor, state: State, bias: Tensor | None = None) -> State | None:

@@ -7,7 +7,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from throughtime.cells.base import xavier_
+from throughtime.cells.initial import xavier_
 from throughtime.errors import InputError
 
 MAX_ONE_HOT = 8_192

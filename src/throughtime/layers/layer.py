@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout
 
 from throughtime.cells import CELLS
-from throughtime.cells.base import AlikeRows, Cell, State
+from throughtime.cells.base import Cell, State
 from throughtime.errors import InputError, check_number
 from throughtime.recurrence.backend import Result
 from throughtime.recurrence.choice import are_alike, prefers_one_call
 from throughtime.recurrence.scan import scan_layers
+from throughtime.recurrence.steps import AlikeRows
 
 Builder = str | Callable[..., Cell]
 """The name of a cell, its class, or a function that takes an input size and a hidden size."""

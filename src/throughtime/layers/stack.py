@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
-from throughtime.cells.base import AlikeRows, Cell, GraphState, Ops, State
+from throughtime.cells.base import Cell, GraphState, Ops, State
 from throughtime.errors import InputError, check_whole
 from throughtime.layers.layer import (
     Builder,
@@ -24,6 +24,7 @@ from throughtime.recurrence.backend import Result
 from throughtime.recurrence.choice import are_alike, prefers_one_call
 from throughtime.recurrence.flat_weights import flatten
 from throughtime.recurrence.scan import run_single, scan, scan_layers
+from throughtime.recurrence.steps import AlikeRows
 
 if TYPE_CHECKING:
     from throughtime.cells.exchange import TorchRecurrence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from throughtime.cells.base import AlikeRows, Cell, GraphState, Ops, State
+from throughtime.cells.base import Cell, GraphState, Ops, State
 from throughtime.errors import InputError, unknown
 from throughtime.layers.attention import Attention, attend, build_memory
 from throughtime.layers.layer import check_probability
@@ -22,6 +22,7 @@ from throughtime.models.seq2seq import (
     GraphDecoded,
     GraphEncoded,
 )
+from throughtime.recurrence.steps import AlikeRows
 from throughtime.search.generate import Memory
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from throughtime.cells import LSTM
-from throughtime.cells.base import scratch_, xavier_
+from throughtime.cells.initial import scratch_, xavier_
 from throughtime.errors import InputError, ThroughtimeError, check_whole
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
