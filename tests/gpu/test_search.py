@@ -133,7 +133,7 @@ def test_prompts_of_one_shape_are_read_from_one_recording(wrap, replaying):
     model = wrap(network())
     for number in range(5):
         prompts = [[3 + number, 4, 5], [6] * (number % 3 + 1), [7, 8, 3 + number % 2]]
-        source, lengths = model.arrange(prompts)
+        source, lengths = model.prepare(prompts)
         if not number:
             reading = RecordedStart(source, lengths, source.device)
             reading.failed = False
@@ -244,7 +244,7 @@ def test_what_cannot_be_recorded_runs_step_by_step(error, monkeypatch):
     own, model, prompts = RecordingStore(), network(), [[3, 4, 5], [6, 4]]
     monkeypatch.setattr(own, "record", fail)
     monkeypatch.setattr(recording, "RECORDINGS", own)
-    source, lengths = model.arrange(prompts)
+    source, lengths = model.prepare(prompts)
     reading = RecordedStart(source, lengths, source.device)
     reading.failed = False
     with torch.inference_mode():
@@ -292,9 +292,9 @@ def test_a_network_that_starts_otherwise_is_not_recorded_there():
     same(
         search_fixed(own, given, beam(), max_new_tokens=CAP), generate(own, given, beam(), max_new_tokens=CAP)
     )
-    assert not stands_for(own, "arrange", "start")
-    assert stands_for(model, "arrange", "start")
-    assert stands_for(Bf16Model(model), "arrange", "start")
+    assert not stands_for(own, "prepare", "start")
+    assert stands_for(model, "prepare", "start")
+    assert stands_for(Bf16Model(model), "prepare", "start")
 
 
 class Work:

@@ -14,7 +14,7 @@ that look at tokens), and for searches that are watched or streamed.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast
 
 import torch
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from torch import Tensor
 from throughtime.gpu.beam import BeamStep
 from throughtime.gpu.packing import Packed, carve, measure
 from throughtime.search.constraints import BarredTokens
-from throughtime.search.generate import Hypotheses, Memory, State, Step, StepModel, apply_constraints
+from throughtime.search.generate import Hypotheses, Memory, State, StepModel, apply_constraints
 
 Array = NDArray[Any]
 
@@ -102,18 +102,9 @@ def recording_key(strategy: object) -> Hashable | None:
     return None
 
 
-@runtime_checkable
-class LogitModel(StepModel, Protocol):
-    """A step model that can leave the softmax to a kernel."""
-
-    def step_scores(self, last: Tensor, state: State, memory: Memory) -> Step:
-        """Like `step`, but `log_probs` up to a constant in each row, perhaps in lower precision."""
-        ...
-
-
 def leaves_softmax(model: StepModel) -> bool:
     """Whether a model can leave the softmax to a kernel; a subclass may have changed its `step` alone."""
-    return isinstance(model, LogitModel) and stands_for(model, "step_scores", "step")
+    return stands_for(model, "step_scores", "step")
 
 
 def stands_for(owner: object, fast: str, plain: str) -> bool:
@@ -186,7 +177,7 @@ class FixedSearch:
     def advance(self, model: StepModel) -> None:
         """One step: the model, the constraints, the decision of the strategy, and the next states."""
         unnormalised = isinstance(self._fused, BeamStep) and leaves_softmax(model)
-        run = cast(LogitModel, model).step_scores if unnormalised else model.step
+        run = model.step_scores if unnormalised else model.step
         step = run(self.last, self.state, self.memory)
         # A model may hand back what it was given, which is overwritten here.
         given = {part.untyped_storage().data_ptr() for part in (self.last, *self.state)}

@@ -12,7 +12,7 @@ import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from typing import Protocol, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -41,15 +41,6 @@ STEPS_AT_ONCE = 4
 STEPS_BEFORE = 2
 """Steps that run before one is recorded: libraries allocate memory and load kernels in their first calls."""
 LENGTH_STEP = 64
-
-
-class RecordableModel(StepModel, Protocol):
-    """A step model whose `step` is a function of its arguments and of the weights of some modules alone."""
-
-    @property
-    def recorded_modules(self) -> Sequence[nn.Module]:
-        """These modules; none if the step cannot be recorded."""
-        ...
 
 
 def suits(
@@ -97,23 +88,6 @@ def round_up_sentences(count: int) -> int:
     return power * 3 // 4 if power >= 8 and count <= power * 3 // 4 else power
 
 
-class ReadingModel(RecordableModel, Protocol):
-    """A model that turns prompts into tensors first: what it does with these can be recorded, too."""
-
-    @property
-    def reading_modules(self) -> Sequence[nn.Module]:
-        """The modules that `read` reads or writes; none if it cannot be recorded."""
-        ...
-
-    def arrange(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        """The prompts [T, B], and their lengths [B]."""
-        ...
-
-    def read(self, source: Tensor, lengths: Tensor) -> SearchStart:
-        """Read what `arrange` returned, on any device; return what `start` returns."""
-        ...
-
-
 class RecordedStart:
     """Reads prompts of one shape with a model: directly the first time, then from a CUDA graph."""
 
@@ -123,7 +97,7 @@ class RecordedStart:
         self.replay: Callable[[], None] | None = None
         self._started: list[SearchStart] = []
 
-    def __call__(self, model: ReadingModel, source: Tensor, lengths: Tensor) -> SearchStart:
+    def __call__(self, model: StepModel, source: Tensor, lengths: Tensor) -> SearchStart:
         """Read the prompts; the next call overwrites what this one returns."""
         if self.failed:
             return model.read(source, lengths)
@@ -251,10 +225,9 @@ def search_fixed(
 def _start(model: StepModel, prompts: Sequence[Sequence[int]]) -> SearchStart:
     """What `model.start` returns, from a recording where there is one."""
     modules: Sequence[nn.Module] = getattr(model, "reading_modules", ())
-    if not modules or not stands_for(model, "arrange", "start"):
+    if not modules or not stands_for(model, "prepare", "start"):
         return model.start(prompts)
-    model = cast(ReadingModel, model)
-    source, lengths = model.arrange(prompts)
+    source, lengths = model.prepare(prompts)
     device = next((weight.device for one in modules for weight in one.parameters()), source.device)
     if device.type != "cuda" or not all(map(may_record, modules)):
         return model.read(source, lengths)

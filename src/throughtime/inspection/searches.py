@@ -12,7 +12,8 @@ from torch import Tensor
 from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning
 from throughtime.inspection.translation import read_sentence
 from throughtime.results import Answer
-from throughtime.search.generate import Finished, Memory, State, Step, StepModel
+from throughtime.search.generate import Finished, Memory, State, Step
+from throughtime.search.step_model import StepModel, WrappedModel
 from throughtime.search.strategies import STRATEGIES, strategy_options
 
 if TYPE_CHECKING:
@@ -57,20 +58,17 @@ class SearchComparison(Answer):
         return {row.search: row for row in self.rows}[search]
 
 
-class CountingModel:
+class CountingModel(WrappedModel):
     """A step model that counts how often it is called, and for how many hypotheses."""
 
     def __init__(self, model: StepModel) -> None:
-        self.model, self.steps, self.hypotheses = model, 0, 0
-
-    def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
-        """Read the prompts, which is not counted."""
-        return self.model.start(prompts)
+        super().__init__(model)
+        self.steps = self.hypotheses = 0
 
     def step(self, last: Tensor, state: State, memory: Memory) -> Step:
         """Feed one token per row, and count the rows."""
         self.steps, self.hypotheses = self.steps + 1, self.hypotheses + len(last)
-        return self.model.step(last, state, memory)
+        return super().step(last, state, memory)
 
 
 def check_searchable(model: Any) -> None:

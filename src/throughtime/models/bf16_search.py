@@ -16,6 +16,7 @@ from throughtime.cells.base import State
 from throughtime.models.heads import Head, sum_dtype
 from throughtime.models.seq2seq import DecoderOutput, EncoderDecoder
 from throughtime.search.generate import Memory, Step
+from throughtime.search.step_model import StepModel
 
 
 def round_up_rows(rows: int) -> int:
@@ -59,7 +60,7 @@ class ProductsInFewShapes(TorchFunctionMode):
         return function(*args, **options)
 
 
-class Bf16Model:
+class Bf16Model(StepModel):
     """A step model with products in bf16, whose weights are rounded once per search.
 
     Autocast alone would round them at every step. States and softmax stay in float32. The weights of the
@@ -77,16 +78,12 @@ class Bf16Model:
         self.model = model
         self._twin: EncoderDecoder | None = None
 
-    def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
-        """Round the weights and read the sources with the model's own encoder."""
-        return self.read(*self.arrange(prompts))
-
-    def arrange(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    def prepare(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """See `EncoderDecoder`."""
-        return self.model.arrange(prompts)
+        return self.model.prepare(prompts)
 
     def read(self, source: Tensor, lengths: Tensor) -> tuple[Tensor, State, Memory]:
-        """Round the weights and read what `arrange` returned."""
+        """Round the weights and read the sources with the model's own encoder."""
         self._twin = self._update_copy()
         with torch.autocast(self._device.type, torch.bfloat16):
             last, state, memory = self._twin.read(source, lengths)

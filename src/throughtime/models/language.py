@@ -22,6 +22,7 @@ from throughtime.models.heads import HEADS, Head, SoftmaxHead
 from throughtime.models.widths import layer_widths
 from throughtime.recurrence.backpropagation import scan_sliding
 from throughtime.search.generate import Memory, Step
+from throughtime.search.step_model import ScoringModel
 
 NOTHING = -1
 """The input before the first token of a text without a beginning mark: a vector of zeros that does not change
@@ -38,7 +39,7 @@ class LayerOutputs(NamedTuple):
     state: State
 
 
-class RecurrentLanguageModel(nn.Module):
+class RecurrentLanguageModel(nn.Module, ScoringModel):
     r"""P(x_t given all tokens before it), with a state that summarises them.
 
     .. math:: h_t = \text{layers}(E x_{t-1}, h_{t-1}), \quad P(x_t | x_{<t}) = \text{softmax}(W h_t + b)
@@ -138,21 +139,24 @@ class RecurrentLanguageModel(nn.Module):
             outputs, last = scan_sliding(self.stack, x, begin, sliding)
         return LayerOutputs(outputs, self._drop(outputs, self.output_dropout), last)
 
-    def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
-        """Read all tokens of each prompt but the last, which is the first input of the search."""
+    def prepare(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor, Tensor]:
+        """Arrange the prompts: the last token of each, and those before it [T, B] with their number."""
         if self.stack.refuses_generation is not None:
             raise InputError("generate", self.stack.refuses_generation)
-        device = self.embedding.weight.device
-        last = torch.tensor([prompt[-1] if prompt else NOTHING for prompt in prompts], device=device)
-        lengths = torch.tensor([max(0, len(prompt) - 1) for prompt in prompts])
-        state = self.initial_state(len(prompts))
+        last = torch.tensor([prompt[-1] if prompt else NOTHING for prompt in prompts])
         ids = pad_sequence([torch.tensor([*prompt[:-1]], dtype=torch.long) for prompt in prompts])
+        return last, ids, torch.tensor([max(0, len(prompt) - 1) for prompt in prompts])
+
+    def read(self, last: Tensor, ids: Tensor, lengths: Tensor) -> tuple[Tensor, State, Memory]:
+        """Read all tokens of each prompt but the last, which is the first input of the search."""
+        device = self.embedding.weight.device
+        state = self.initial_state(len(last))
         for first in range(0, len(ids), STEPS_AT_ONCE):
             check_interrupt()
             piece = ids[first : first + STEPS_AT_ONCE].to(device)
             within = (lengths - first).clamp(0, len(piece))
             state = self.stack(self.embed(piece), state, within).state
-        return last, state, Memory.empty(len(prompts), device)
+        return last.to(device), state, Memory.empty(len(last), device)
 
     def step(self, last: Tensor, state: State, memory: Memory) -> Step:
         """Feed one token per row; return ln P of every next token, [rows, V]."""
@@ -163,7 +167,7 @@ class RecurrentLanguageModel(nn.Module):
 
     @property
     def recorded_modules(self) -> Sequence[nn.Module]:
-        """The modules that `step` reads; see `throughtime.gpu.search`."""
+        """The modules that `step` reads."""
         return (self,)
 
     @torch.inference_mode()

@@ -24,6 +24,7 @@ from throughtime.layers.stack import Stack
 from throughtime.models.heads import Head
 from throughtime.runtime.search import LENGTH_STEP
 from throughtime.search.generate import Memory, Step
+from throughtime.search.step_model import StepModel
 
 DecoderMemory = tuple[Tensor, ...]
 """What stays the same while a sentence is decoded: each tensor [sentences, ...]."""
@@ -115,7 +116,7 @@ class Decoder(nn.Module, ABC):
         raise no_graph(self, "graph_step")
 
 
-class EncoderDecoder(nn.Module):
+class EncoderDecoder(nn.Module, StepModel):
     """An encoder, a decoder and a head over the target's vocabulary.
 
     The prompts of a search are source sentences as ids; the target begins with `bos_id`.
@@ -171,12 +172,8 @@ class EncoderDecoder(nn.Module):
         log_probs = self.head.log_probs(outputs.flatten(0, 1))
         return log_probs.view(*outputs.shape[:2], -1)
 
-    def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
-        """Read the sources; every target begins with the same token."""
-        return self.read(*self.arrange(prompts))
-
-    def arrange(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        """The sources as a tensor [T, B], and their lengths [B], on the host."""
+    def prepare(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        """Arrange the sources in a tensor [T, B], with their lengths [B], on the host."""
         lengths = np.array([len(ids) for ids in prompts], dtype=np.int64)
         # On a GPU a search is recorded for each length of the longest source, so there are few of them.
         step = LENGTH_STEP if next(self.parameters()).is_cuda else 1
@@ -186,7 +183,7 @@ class EncoderDecoder(nn.Module):
         return torch.from_numpy(source.T.copy()), torch.from_numpy(lengths)
 
     def read(self, source: Tensor, lengths: Tensor) -> tuple[Tensor, State, Memory]:
-        """Read what `arrange` returned, wherever it is; see `start`."""
+        """Read the sources, wherever they are; every target begins with the same token."""
         device = next(self.parameters()).device
         state, memory = self.encode(source.to(device), lengths)
         return torch.full((len(lengths),), self.bos_id, device=device), state, memory
@@ -197,7 +194,7 @@ class EncoderDecoder(nn.Module):
         return Step(self.head.log_probs(outputs), reached, extras)
 
     def step_scores(self, last: Tensor, state: State, memory: Memory) -> Step:
-        """`step`, of which the search computes the softmax; see `throughtime.gpu.fixed_search`."""
+        """Feed one token per row; return what the head's softmax is computed from."""
         outputs, reached, extras = self.decode(last, state, memory)
         return Step(self.head.scores(outputs), reached, extras)
 
@@ -207,12 +204,12 @@ class EncoderDecoder(nn.Module):
 
     @property
     def recorded_modules(self) -> Sequence[nn.Module]:
-        """The modules that `step` reads; see `throughtime.gpu.search`."""
+        """The modules that `step` reads, if the decoder can be recorded."""
         return (self.decoder, self.head) if self.decoder.recordable else ()
 
     @property
     def reading_modules(self) -> Sequence[nn.Module]:
-        """The modules that `read` reads; see `throughtime.gpu.search`."""
+        """The modules that `read` reads, if the decoder can be recorded."""
         return (self,) if self.decoder.recordable else ()
 
     @torch.no_grad()

@@ -17,7 +17,8 @@ from throughtime.models.bf16_search import linear_in_few_shapes
 from throughtime.models.heads import Head, SoftmaxHead, log_softmax
 from throughtime.models.seq2seq import DecoderOutput
 from throughtime.search.ensemble import Ensemble
-from throughtime.search.generate import Finished, Memory, Step, StepModel
+from throughtime.search.generate import Finished, Memory, Step
+from throughtime.search.step_model import StepModel
 
 CANDIDATES_STEP = 64
 """Candidates of sentences together are filled up to a multiple of this, so that products have few shapes."""
@@ -28,12 +29,16 @@ Candidates = Sequence[NDArray[np.int64]]
 """The target tokens that each sentence allows, rising."""
 
 
-class DecodingModel(StepModel, Protocol):
+class DecodingModel(Protocol):
     """A step model that can compute the input of its head alone."""
 
     @property
     def head(self) -> Head:
         """The output layer."""
+        ...
+
+    def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
+        """See `StepModel`."""
         ...
 
     def decode(self, last: Tensor, state: State, memory: Memory) -> DecoderOutput:
@@ -67,7 +72,7 @@ def to_vocabulary(results: list[list[Finished]], candidates: Candidates) -> list
     ]
 
 
-class ShortlistModel:
+class ShortlistModel(StepModel):
     """A model whose output layer has only the candidates of each sentence; other tokens have probability 0.
 
     With `renumber`, the tokens of a sentence are the places in its list of candidates, so that search too

@@ -23,6 +23,7 @@ from throughtime.ngram.counts import (
     read_parts,
 )
 from throughtime.ngram.smoothing import Fixed, Interpolation, Smoothing
+from throughtime.search.step_model import ScoringModel
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from throughtime.search.generate import Memory, State, Step
 
 
-class NgramModel:
+class NgramModel(ScoringModel):
     """P(next id | the last order - 1 ids).
 
     >>> from throughtime.ngram.smoothing import RelativeFrequency
@@ -143,11 +144,9 @@ class NgramModel:
             yield probability, back[n] if n < self.order else None
             shorter = probability
 
-    def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
-        """Read the prompts: the last id of each, and the words before it as the state."""
+    def prepare(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor]:
+        """Arrange the last ids of each prompt in a row, as many as the model looks at and one more."""
         import torch
-
-        from throughtime.search.generate import Memory
 
         width = max(self.order - 1, 1)
         words = torch.full((len(prompts), width + 1), MISSING)
@@ -155,7 +154,13 @@ class NgramModel:
             recent = list(prompt)[-width - 1 :]
             if recent:
                 words[row, -len(recent) :] = torch.from_numpy(check_ids(recent, self.vocabulary_size))
-        return words[:, -1], (words[:, :-1],), Memory.empty(len(prompts))
+        return (words,)
+
+    def read(self, words: Tensor) -> tuple[Tensor, State, Memory]:
+        """Begin with the last id of each prompt, and the words before it as the state."""
+        from throughtime.search.generate import Memory
+
+        return words[:, -1], (words[:, :-1],), Memory.empty(len(words))
 
     def step(self, last: Tensor, state: State, memory: Memory) -> Step:
         """Predict one more word for each row."""

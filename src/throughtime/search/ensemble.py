@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from throughtime.errors import InputError
-from throughtime.search.generate import Memory, State, Step, StepModel
+from throughtime.search.generate import Memory, State, Step
+from throughtime.search.step_model import StepModel
 
 
-class Ensemble:
+class Ensemble(StepModel):
     """A step model whose probabilities are the weighted mean of those of several models.
 
     All models must read the same prompts and have the same target vocabulary. Their states and memories are

@@ -18,6 +18,7 @@ from torch import Tensor
 from throughtime.errors import DamagedModelError, check_whole
 from throughtime.interrupt import check_interrupt
 from throughtime.runtime.search import Finished as Finished
+from throughtime.search.step_model import StepModel as StepModel
 
 State = tuple[Tensor, ...]
 """What changes from token to token: flat, each tensor [rows, ...]; selected per hypothesis at every step."""
@@ -70,18 +71,6 @@ class Step(NamedTuple):
     log_probs: Tensor  # [rows, V], ln P(next); the search may overwrite it
     state: State
     extras: Mapping[str, Tensor] = {}  # [rows, ...], such as attention; passed on to watchers
-
-
-class StepModel(Protocol):
-    """What search needs from a model."""
-
-    def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
-        """Read the prompts; return the first input token of each row, the state before it and the memory."""
-        ...
-
-    def step(self, last: Tensor, state: State, memory: Memory) -> Step:
-        """Feed one token per row."""
-        ...
 
 
 def select(state: State, rows: Tensor) -> State:

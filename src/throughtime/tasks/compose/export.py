@@ -73,7 +73,7 @@ def build_step_graph(model: ConditionedLanguageModel, int8: bool) -> Graph:
 @torch.inference_mode()
 def _example(model: ConditionedLanguageModel) -> tuple[State, State]:
     """The state and what is kept of one condition, for their shapes."""
-    state, memory = model.encode(*model.arrange([_draw(model, torch.Generator())]))
+    state, memory = model.encode(*model.prepare([_draw(model, torch.Generator())]))
     return state, memory.kept
 
 
@@ -91,7 +91,7 @@ def _cases(model: ConditionedLanguageModel) -> Iterator[Case]:
     draws, words = torch.Generator().manual_seed(0), cast(ContextDecoder, model.decoder).embedding
     assert words is not None
     for count, each in SHAPES:
-        source, lengths = model.arrange([_draw(model, draws) for _ in range(count)])
+        source, lengths = model.prepare([_draw(model, draws) for _ in range(count)])
         state, memory = model.encode(source, lengths)
         expected = {**number_names("state", state), **number_names("kept", memory.kept)}
         yield Case.of("encoder", f"{count} conditions", {"source": source}, expected)

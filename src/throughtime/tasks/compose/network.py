@@ -95,8 +95,8 @@ class ConditionedLanguageModel(EncoderDecoder):
             return torch.tensor([one[0] for one in given], dtype=torch.long, device=device)[None]
         return torch.tensor([list(one) for one in given], device=device)[None]
 
-    def arrange(self, prompts: Sequence[Sequence[float]]) -> tuple[Tensor, Tensor]:
-        """The conditions as a source of one step."""
+    def prepare(self, prompts: Sequence[Sequence[float]]) -> tuple[Tensor, Tensor]:
+        """Arrange the conditions as a source of one step."""
         source = self.conditions(prompts)
         return source, torch.ones(len(prompts), dtype=torch.long, device=source.device)
 

@@ -16,6 +16,7 @@ from throughtime.metrics.likelihood import Likelihood
 from throughtime.results import Evaluation
 from throughtime.search.ensemble import Ensemble
 from throughtime.search.generate import Memory, State, Step
+from throughtime.search.step_model import ScoringModel
 from throughtime.tasks.base import Progress
 from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.language.framing import NOTHING
@@ -75,7 +76,7 @@ def interpolate(
     return InterpolatedLanguageModel(members, chosen, source)
 
 
-class Member:
+class Member(ScoringModel):
     """A language model whose ids are those of another model, the `leader` of an interpolation.
 
     The vocabularies must hold the same tokens, in any order, but for marks that are never predicted: counted
@@ -140,7 +141,7 @@ class Member:
         ]
 
 
-class InterpolatedSteps(Ensemble):
+class InterpolatedSteps(Ensemble, ScoringModel):
     """The members as one step model; one without weight is left out."""
 
     def __init__(self, members: Sequence[Member], weights: Sequence[float]) -> None:

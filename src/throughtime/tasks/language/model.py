@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Unpack
+from typing import TYPE_CHECKING, NamedTuple, Unpack
 
 from throughtime.data.seen import Hashes, hash_texts
 from throughtime.errors import InputError
@@ -22,15 +22,9 @@ if TYPE_CHECKING:
 
     from throughtime.data.datasets import Dataset
     from throughtime.metrics.likelihood import Likelihood
-    from throughtime.search.generate import Constraint, StepModel, Strategy
+    from throughtime.search.generate import Constraint, Strategy
+    from throughtime.search.step_model import ScoringModel
     from throughtime.tasks.language.framing import Framing
-
-    class ScoringModel(StepModel, Protocol):
-        """A step model that also scores whole sequences at once."""
-
-        def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[npt.NDArray[np.float64]]:
-            """ln P of every id given the ids before it."""
-            ...
 
 
 TEXTS_PER_BATCH = 4_096
