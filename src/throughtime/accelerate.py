@@ -14,10 +14,16 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from throughtime.cells.base import Cell, State
+    from throughtime.layers.attention import Attention
+    from throughtime.models.attention_steps import TorchAttention
+    from throughtime.models.gate_steps import Gates
+    from throughtime.models.softmax_loss import ChunkSoftmax
     from throughtime.recurrence.steps import AlikeRows
+    from throughtime.search.generate import Memory
 
 P = ParamSpec("P")
 Answer = TypeVar("Answer")
@@ -91,3 +97,18 @@ def block_gpu() -> Iterator[None]:
 
 advance_cell: Operation[[Cell, Tensor, State, AlikeRows | None], State] = Operation()
 """The state after one step of a cell, without gradients, from x [B, I] and the state; rows may be alike."""
+
+attend_rows: Operation[[Attention, Tensor, Memory, Tensor | None, bool], tuple[Tensor, Tensor]] = Operation()
+"""What `layers.attention.attend` returns for one query per row, without gradients."""
+
+find_attention_kernels: Operation[[torch.dtype, Tensor, int], type[TorchAttention]] = Operation()
+"""The attention of all steps of a decoder: for queries of a type, keys [B, T, D] and values of a width."""
+
+find_gate_kernels: Operation[[Cell, torch.device, torch.dtype], Gates] = Operation()
+"""The gates of all steps of a decoder's cell."""
+
+find_softmax_kernel: Operation[[Tensor], type[ChunkSoftmax]] = Operation()
+"""The softmax of a loss with these weights [V, H]."""
+
+chain_surprisals: Operation[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor] = Operation()
+"""-ln P of tags [T, B] in a chain: scores [T, B, S], tags, lengths, transitions, and scores of both ends."""

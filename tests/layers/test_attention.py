@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from tests.refusals import refuses
 
 from throughtime.errors import ThroughtimeError, ThroughtimeWarning
-from throughtime.gpu import decoder
-from throughtime.layers import attention as layer
+from throughtime.gpu import decoder, decoder_steps
 from throughtime.layers.attention import ATTENTIONS, Additive, attend, build_memory, masked_softmax
 from throughtime.search.generate import Memory
 
@@ -127,7 +126,7 @@ def test_a_kernel_that_does_not_compile_is_done_without(monkeypatch):
 
     monkeypatch.setattr(decoder, "is_available", lambda device: True)
     monkeypatch.setattr(decoder, "attend", fail)
-    monkeypatch.setattr(layer, "_WITHOUT_KERNEL", set())
+    monkeypatch.setattr(decoder_steps, "_WITHOUT_KERNEL", set())
     with pytest.warns(ThroughtimeWarning):
         compare_kernel("additive", [0, 1, 2], torch.float32, "cpu")
 

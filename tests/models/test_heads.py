@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from throughtime.errors import ThroughtimeError
 from throughtime.gpu import driver
+from throughtime.gpu.softmax_loss import CudaSoftmax
 from throughtime.models import chunked_loss, softmax_loss
 from throughtime.models.adaptive import AdaptiveHead, default_cutoffs
 from throughtime.models.heads import HEADS, IGNORED, Head, SoftmaxHead
@@ -356,7 +357,7 @@ def test_wrong_sizes_are_refused_in_a_sentence() -> None:
 @pytest.mark.parametrize("head", [SoftmaxHead(32, 500, chunk=16), AdaptiveHead(32, 500)])
 def test_a_cuda_graph_holds_a_head(head: Head, kernels: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not kernels:
-        monkeypatch.setattr(chunked_loss, "has_kernel", lambda weight: False)
+        monkeypatch.setattr(chunked_loss, "find_softmax_kernel", lambda weight: None)
     head = head.cuda()
     hidden = torch.randn(40, 32, device="cuda", requires_grad=True)
     labels = torch.randint(500, (40,), device="cuda")
@@ -405,8 +406,8 @@ def test_weights_in_bf16_give_log_probs_in_float32():
         (softmax_loss.TorchSoftmax, torch.float64),
         (softmax_loss.TorchSoftmax, torch.float32),
         (softmax_loss.TorchSoftmax, torch.bfloat16),
-        (softmax_loss.CudaSoftmax, torch.float32),
-        (softmax_loss.CudaSoftmax, torch.bfloat16),
+        (CudaSoftmax, torch.float32),
+        (CudaSoftmax, torch.bfloat16),
     ],
 )
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
@@ -435,7 +436,7 @@ def test_a_gpus_way_through_the_softmax_is_a_cpus(kind, precision, smoothing, bi
 
 def test_a_gpus_way_through_the_softmax_starts_few_kernels(monkeypatch, emulated):
     """An update of a small model is as long as the number of kernels that it starts."""
-    monkeypatch.setattr(softmax_loss, "CpuSoftmax", softmax_loss.CudaSoftmax)
+    monkeypatch.setattr(softmax_loss, "CpuSoftmax", CudaSoftmax)
     head = softmax_head(16, 37, torch.float32)
     hidden = torch.randn(23, 16).bfloat16().requires_grad_()
     labels = torch.randint(37, (23,)).index_fill_(0, torch.tensor([3, 22]), IGNORED)
@@ -465,9 +466,7 @@ def test_a_gpus_way_through_the_softmax_starts_few_kernels(monkeypatch, emulated
     assert sorted(own) == ["copy_"] * 2 + ["mm"] * 3 + ["mul_"] * 3 + ["sum"]
 
 
-@pytest.mark.parametrize(
-    "kind", [softmax_loss.CpuSoftmax, softmax_loss.TorchSoftmax, softmax_loss.CudaSoftmax]
-)
+@pytest.mark.parametrize("kind", [softmax_loss.CpuSoftmax, softmax_loss.TorchSoftmax, CudaSoftmax])
 def test_states_of_another_width_and_labels_elsewhere_are_refused(kind, monkeypatch, emulated):
     monkeypatch.setattr(softmax_loss, "CpuSoftmax", kind)
     head, labels = SoftmaxHead(10, 13), torch.zeros(5, dtype=torch.long)

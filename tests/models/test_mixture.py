@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from throughtime.errors import ThroughtimeError
+from throughtime.gpu.softmax_loss import CudaSoftmax
 from throughtime.models import softmax_loss
 from throughtime.models.chunked_loss import SurprisalSums
 from throughtime.models.heads import IGNORED, SoftmaxHead
@@ -50,7 +51,7 @@ def test_loss_and_gradients_are_those_of_the_equation(rows, experts, words, chun
 
 
 @pytest.mark.parametrize("chunk", [None, 9])
-@pytest.mark.parametrize("kind", [softmax_loss.TorchSoftmax, softmax_loss.CudaSoftmax])
+@pytest.mark.parametrize("kind", [softmax_loss.TorchSoftmax, CudaSoftmax])
 def test_a_gpus_way_through_the_mixture_is_a_cpus(kind, chunk, monkeypatch, emulated):
     head = mixture(5, 13, dtype=torch.float32, chunk=chunk)
     hidden, labels = examples(11, 5, 13, torch.float32)

@@ -10,10 +10,23 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from throughtime.accelerate import Operation, advance_cell
+from throughtime.accelerate import (
+    Operation,
+    advance_cell,
+    attend_rows,
+    chain_surprisals,
+    find_attention_kernels,
+    find_gate_kernels,
+    find_softmax_kernel,
+)
 
 ANSWERS: dict[Operation[..., Any], str] = {
     advance_cell: "cell:advance_cell",
+    attend_rows: "decoder_steps:attend_rows",
+    chain_surprisals: "chain:chain_surprisals",
+    find_attention_kernels: "decoder_steps:find_attention",
+    find_gate_kernels: "decoder_steps:find_gates",
+    find_softmax_kernel: "softmax_loss:find_softmax",
 }
 """The function for each operation, as `module:name`."""
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 if TYPE_CHECKING:
     from throughtime.gpu import driver
@@ -85,6 +86,48 @@ def gradients(given: ChainInputs, sums: ChainSums, outer: Tensor) -> ChainGradie
     _launch("chain_backward", given, sums, outer=outer.contiguous(), d_scores=scores, d_weights=weights)
     summed = weights.sum(0)
     return ChainGradients(scores, summed[:tags].t(), summed[tags:])
+
+
+def chain_surprisals(
+    scores: Tensor, tags: Tensor, lengths: Tensor, transitions: Tensor, first: Tensor, last: Tensor
+) -> Tensor | None:
+    """Return -ln P of the tags of each row with its gradients in our kernels; None if they do not fit."""
+    if not has_kernels(scores):
+        return None
+    precise = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    ends = torch.stack([first, last])
+    found: Tensor = ChainSurprisals.apply(precise, tags, lengths, transitions, ends)  # type: ignore[no-untyped-call]
+    return found
+
+
+def has_kernels(scores: Tensor) -> bool:
+    """Whether the kernels support these scores: neither float64 nor thousands of tags."""
+    if not scores.is_cuda or scores.dtype == torch.float64:
+        return False
+    return is_available(scores.get_device(), scores.shape[2])
+
+
+class ChainSurprisals(torch.autograd.Function):
+    """The surprisals of a chain by our own kernels, with first derivatives."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, scores: Tensor, tags: Tensor, lengths: Tensor, transitions: Tensor, ends: Tensor
+    ) -> Tensor:
+        """-ln P of the tags of each row; `ends` [2, S] are the scores of the first and the last tag."""
+        given = ChainInputs.prepare(scores, tags, lengths, transitions, ends)
+        found, sums = surprisals(given)
+        ctx.save_for_backward(*given, *sums)
+        return found
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradients of the scores, the transitions and the ends."""
+        saved = ctx.saved_tensors
+        own = len(ChainInputs._fields)
+        into = gradients(ChainInputs(*saved[:own]), ChainSums(*saved[own:]), outer)
+        return into.scores, None, None, into.transitions, into.ends
 
 
 @functools.cache

@@ -14,13 +14,12 @@ import torch
 from torch import Tensor
 
 from throughtime.gpu.elements import KINDS, ElementKind
+from throughtime.models.heads import IGNORED
 
 if TYPE_CHECKING:
     from throughtime.gpu import driver
 
 FILES = ("primitives.cuh", "elements.cuh", "vectors.cuh", "block.cuh", "softmax.cu")
-IGNORED = -100
-"""The target of rows without one, by torch's convention."""
 WARPS = (4, 8, 16, 32)
 """Possible numbers of warps per block; the smallest that holds a row is used."""
 MAX_VECTORS = 9

@@ -8,31 +8,21 @@ copied for its rows.
 from __future__ import annotations
 
 import threading
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from throughtime.accelerate import attend_rows
 from throughtime.cells.base import GraphState, Ops, no_graph
-from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning
-from throughtime.gpu import decoder
+from throughtime.errors import InputError
 from throughtime.registry import Registry
 from throughtime.search.generate import Memory
 
 COMPARED_AT_ONCE = 2**18
 """Number of query-key values that fit into the cache of a CPU; more take up to four times as long."""
-
-
-class Asked(NamedTuple):
-    """What a kernel computes scores from: e' sigmoid(q + key), or q' key without an energy e."""
-
-    query: Tensor  # [rows, D], q less its factor
-    energy: Tensor | None  # [D], e less its factor
-    factors: tuple[float, float]  # of both
 
 
 class Attention(nn.Module, ABC):
@@ -73,13 +63,6 @@ class Attention(nn.Module, ABC):
             kept.append(scores)
         weights = masked_softmax(scores, padding[:, None])
         return torch.bmm(weights.to(values.dtype), values), weights
-
-    def ask(self, query: Tensor) -> Asked | None:
-        """What a kernel computes scores from, if there is one for this attention.
-
-        They may differ from `scores` by a number that is the same for all keys.
-        """
-        return None
 
     def graph_keys(self, ops: Ops, outputs: str) -> str:
         """`keys` in a graph."""
@@ -156,12 +139,6 @@ class Additive(Attention):
             sums = [torch.matmul(one, 2 * energy) for one in seen]
             return (sums[0] if len(sums) == 1 else torch.cat(sums)) - energy.sum()
 
-    def ask(self, query: Tensor) -> Asked | None:
-        """See `Attention`."""
-        if type(self) is not Additive:
-            return None
-        return Asked(self.query(query), self.energy.float(), (2.0, 2 * self.scale))
-
     def graph_keys(self, ops: Ops, outputs: str) -> str:
         """2 (U h + b)."""
         return ops.op("Mul", ops.constant(2.0), ops.linear(outputs, self.key.weight, self.key.bias))
@@ -186,12 +163,6 @@ class ProductAttention(Attention):
     def scores(self, query: Tensor, keys: Tensor) -> Tensor:
         """q' key."""
         return torch.bmm(query, keys.transpose(1, 2))
-
-    def ask(self, query: Tensor) -> Asked | None:
-        """See `Attention`."""
-        if type(self) not in (Dot, General):
-            return None
-        return Asked(query, None, (self.scale if self.scaled else 1.0, 1.0))
 
     def graph_scores(self, ops: Ops, query: str, keys: str) -> str:
         """q' key."""
@@ -293,9 +264,10 @@ def attend(
     The context is added to the `addend` [rows, H], if there is one, which may be overwritten. With `show`,
     tanh of the sum is returned instead of it.
     """
-    found = _attend_in_kernel(attention, query, memory, addend, show)
-    if found is not None:
-        return found
+    if _kept_scores() is None:  # kernels do not return them
+        answer = attend_rows(attention, query, memory, addend, show)
+        if answer is not None:
+            return answer
     context, weights = _attend(attention, query, memory)
     mixed = context if addend is None else addend + context
     return torch.tanh(mixed) if show else mixed, weights
@@ -319,37 +291,3 @@ def _sort_kept(by_row: Callable[[Tensor], Tensor]) -> None:
     """Turn the scores that were kept last, [S, n, T], into those of the rows."""
     if kept := _kept_scores():
         kept[-1] = by_row(kept[-1])
-
-
-_WITHOUT_KERNEL: set[torch.device] = set()
-"""GPUs on which the kernel did not compile."""
-
-
-def _attend_in_kernel(
-    attention: Attention, query: Tensor, memory: Memory, addend: Tensor | None, show: bool
-) -> tuple[Tensor, Tensor] | None:
-    """`attend` in one kernel, without gradients; None if it does not fit."""
-    device = query.device
-    if _kept_scores() is not None:  # the kernel does not return them
-        return None
-    if torch.is_grad_enabled() or not decoder.is_available(device) or device in _WITHOUT_KERNEL:
-        return None
-    keys, values, padding = memory.kept
-    sizes = keys.shape[2], values.shape[2]
-    known = decoder.supports(values.dtype, *sizes) and decoder.fits(keys.shape[1], *sizes)
-    dense = keys.dtype == torch.float32 and keys.is_contiguous() and values.is_contiguous()
-    asked = attention.ask(query) if known and dense and not attention._forward_hooks else None
-    if asked is None:
-        return None
-    begun = values.new_zeros(len(query), values.shape[2]) if addend is None else addend
-    context = begun.to(values.dtype).contiguous()
-    weights = keys.new_empty(len(query), keys.shape[1])
-    shown = torch.empty_like(context) if show else None
-    parts = asked.query.to(values.dtype), keys, values, asked.energy, padding.contiguous()
-    try:
-        decoder.attend(*parts, weights, context, shown, memory.owner, asked.factors)
-    except ThroughtimeError as error:
-        _WITHOUT_KERNEL.add(device)
-        warnings.warn(f"attention runs without its kernel: {error}", ThroughtimeWarning, stacklevel=2)
-        return None
-    return context if shown is None else shown, weights

@@ -6,13 +6,12 @@ r"""Distributions over the tags of a sentence, from scores for each tag and word
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
-from throughtime.gpu import chain
+from throughtime.accelerate import chain_surprisals
 from throughtime.search.exact import viterbi
 
 FORBIDDEN = -1e4
@@ -120,13 +119,10 @@ class LinearChain(TagHead):
         return ChainWeights(*(one + other for one, other in zip(self._learned, forbidden, strict=True)))
 
     def surprisals(self, scores: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
-        """ln Z less the score of the tags; on an NVIDIA GPU in one launch."""
-        if _has_kernels(scores):
-            ends = torch.stack([self.first, self.last])
-            found: Tensor = ChainSurprisals.apply(  # type: ignore[no-untyped-call]
-                _precise(scores), tags, lengths, self.transitions, ends
-            )
-            return found
+        """ln Z less the score of the tags."""
+        faster = chain_surprisals(scores, tags, lengths, self.transitions, self.first, self.last)
+        if faster is not None:
+            return faster
         found = self.log_partition(scores, lengths) - self.score(scores, tags, lengths)
         return torch.where(lengths > 0, found, 0.0)
 
@@ -143,29 +139,6 @@ class LinearChain(TagHead):
         return _forward(scored, lengths, self.transitions)[-1].logsumexp(-1)
 
 
-class ChainSurprisals(torch.autograd.Function):
-    """The surprisals of a chain by our own kernels, with first derivatives."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, scores: Tensor, tags: Tensor, lengths: Tensor, transitions: Tensor, ends: Tensor
-    ) -> Tensor:
-        """-ln P of the tags of each row; `ends` [2, S] are the scores of the first and the last tag."""
-        given = chain.ChainInputs.prepare(scores, tags, lengths, transitions, ends)
-        found, sums = chain.surprisals(given)
-        ctx.save_for_backward(*given, *sums)
-        return found
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor | None, ...]:
-        """The gradients of the scores, the transitions and the ends."""
-        saved = ctx.saved_tensors
-        own = len(chain.ChainInputs._fields)
-        into = chain.gradients(chain.ChainInputs(*saved[:own]), chain.ChainSums(*saved[own:]), outer)
-        return into.scores, None, None, into.transitions, into.ends
-
-
 def _forward(scored: Tensor, lengths: Tensor, transitions: Tensor) -> list[Tensor]:
     """For each step the log-sum over all sequences that end there in each tag; frozen past the end."""
     reached = [scored[0]]  # [B, S]
@@ -180,13 +153,6 @@ def _add_ends(scores: Tensor, lengths: Tensor, chain: ChainWeights) -> Tensor:
     steps = torch.arange(len(scores), device=scores.device)[:, None, None]
     ends = torch.where(steps == (lengths - 1)[None, :, None], chain.last, 0.0)
     return _precise(scores) + ends + torch.where(steps == 0, chain.first, 0.0)
-
-
-def _has_kernels(scores: Tensor) -> bool:
-    """Whether our own kernels support these scores: neither float64 nor thousands of tags."""
-    if not scores.is_cuda or scores.dtype == torch.float64:
-        return False
-    return chain.is_available(scores.get_device(), scores.shape[2])
 
 
 def _precise(scores: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
 """The attention of a decoder, one step after another: forward, and backward from the last step to the first.
 
-`TorchAttention` computes it with torch, on any device; `KernelAttention` with a kernel for each step, on an
-NVIDIA GPU. Scores are e' sigmoid(q + k) for projected queries or, without an energy e, products q' k. The
-sum of the values, weighted by the softmax of the scores, is added to `sums`, and its tanh is shown.
+`TorchAttention` computes it with torch, on any device. Scores are e' sigmoid(q + k) for projected queries or,
+without an energy e, products q' k. The sum of the values, weighted by the softmax of the scores, is added to
+`sums`, and its tanh is shown.
 
 Backward, `into_sums` holds the slopes of what is shown, and becomes the gradient of the sums; without
 `given`, it is that gradient already. Keys, values and weights are [B, T, ...]; those of all steps come with
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from throughtime.gpu import decoder
+from throughtime.accelerate import find_attention_kernels
 from throughtime.layers.attention import Additive, Attention, Dot, General
 from throughtime.recurrence.layout import scratch
 
@@ -77,6 +77,8 @@ class TorchAttention:
     """The attention of all steps of a target, from the first to the last."""
 
     gradients = TorchAttentionGradients
+    narrow_values = False
+    """Whether values have the precision of products even where keys are compared in float32."""
 
     def __init__(
         self,
@@ -106,64 +108,6 @@ class TorchAttention:
             torch.tanh(sums, out=shown)
 
 
-class KernelAttentionGradients:
-    """See `TorchAttentionGradients`."""
-
-    def __init__(self, saved: SavedAttention, queries: Tensor) -> None:
-        keys, _, energy, weights, _ = self._saved = saved
-        self._queries, self._into_scores = queries, scratch(tuple(weights.shape), like=keys)
-        self._into_keys = None if energy is None else torch.zeros_like(keys)
-        self._into_energy = None if energy is None else keys.new_zeros(len(keys), len(energy))
-
-    def retreat(
-        self,
-        t: int,
-        into_sums: Tensor,
-        given: ShownGradients | None,
-        from_weights: Tensor | None,
-        into_query: Tensor,
-        into_state: Tensor,
-    ) -> None:
-        """See `TorchAttentionGradients`."""
-        keys, values, energy, weights, _ = self._saved
-        asked = (self._queries[t], keys, values, energy, weights[t])
-        into_query = into_state if energy is None else into_query
-        results = (into_query, self._into_scores[t], self._into_keys, self._into_energy)
-        decoder.attend_backward(*asked, given, from_weights, into_sums, *results)
-
-    def result(self, into_sums: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """See `TorchAttentionGradients`."""
-        energy, into_values = self._saved.energy, value_gradients(self._saved.weights, into_sums)
-        if energy is None or self._into_keys is None or self._into_energy is None:
-            return key_gradients(self._into_scores, self._queries), into_values, None
-        return self._into_keys * energy, into_values, self._into_energy.sum(0)
-
-
-class KernelAttention:
-    """The same as `TorchAttention`, with one launch for each step; only the weights are kept."""
-
-    gradients = KernelAttentionGradients
-
-    def __init__(
-        self,
-        keys: Tensor,
-        values: Tensor,
-        energy: Tensor | None,
-        hidden: Tensor,
-        steps: int,
-        differentiable: bool,
-    ) -> None:
-        self._hidden = hidden.contiguous()
-        weights = scratch((steps, *keys.shape[:2]), like=keys)
-        nothing = scratch((0,), like=keys)
-        self.saved = SavedAttention(keys.contiguous(), values.contiguous(), energy, weights, nothing)
-
-    def advance(self, t: int, query: Tensor, sums: Tensor, shown: Tensor | None) -> None:
-        """See `TorchAttention`."""
-        keys, values, energy, weights, _ = self.saved
-        decoder.attend(query, keys, values, energy, self._hidden, weights[t], sums, shown)
-
-
 class Scores(NamedTuple):
     """The keys, and what additive attention multiplies; without a query and an energy, scores are q' k."""
 
@@ -185,11 +129,9 @@ def prepare_scores(attention: Attention, keys: Tensor, dtype: torch.dtype) -> Sc
     return Scores(keys * attention.scale if attention.scaled else keys, None, None)
 
 
-def find_attention(dtype: torch.dtype, keys: Tensor, width: int) -> type[TorchAttention | KernelAttention]:
+def find_attention(dtype: torch.dtype, keys: Tensor, width: int) -> type[TorchAttention]:
     """The fastest implementation for keys [B, T, D], values of this width and queries of this type."""
-    _, places, size = keys.shape
-    kernels = decoder.is_available(keys.device) and decoder.supports(dtype, size, width)
-    return KernelAttention if kernels and decoder.fits(places, size, width) else TorchAttention
+    return find_attention_kernels(dtype, keys, width) or TorchAttention
 
 
 def value_gradients(weights: Tensor, into_sums: Tensor) -> Tensor:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from throughtime.accelerate import find_softmax_kernel
 from throughtime.models.heads import IGNORED, check_labels, logits, sum_dtype
 from throughtime.models.softmax_loss import (
     Gradients,
@@ -24,7 +25,6 @@ from throughtime.models.softmax_loss import (
     check_states,
     default_chunk,
     even_chunk,
-    has_kernel,
     pass_on_gradients,
 )
 
@@ -71,7 +71,7 @@ def smoothed_surprisal(
     [0.0949, 0.2949]
     """
     few = log_shares is None and len(hidden) * len(head.weight) <= FEW_LOGITS
-    if few and hidden.device.type != "cpu" and not has_kernel(head.weight):
+    if few and hidden.device.type != "cpu" and find_softmax_kernel(head.weight) is None:
         return surprisal_at_once(head, hidden, labels, smoothing)
     inputs = (hidden, log_shares, head.weight, head.bias)
     if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs):

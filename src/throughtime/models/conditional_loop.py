@@ -18,7 +18,6 @@ from throughtime.cells.base import Cell, State
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.layers.attention import Attention
 from throughtime.models.attention_steps import (
-    KernelAttention,
     SavedAttention,
     TorchAttention,
     find_attention,
@@ -53,7 +52,7 @@ class ConditionalLoop(torch.autograd.Function):
     def forward(
         ctx: Any,
         gates: Gates,
-        attention_type: type[TorchAttention | KernelAttention],
+        attention_type: type[TorchAttention],
         differentiable: bool,
         hidden: Tensor,
         projected: Tensor,
@@ -232,7 +231,7 @@ def run_conditional(
             torch.is_grad_enabled(),
             padding.to(wide) * torch.finfo(wide).min,
             *(None if part is None else part.to(narrow) for part in (projected, *state, None)[:3]),
-            *(keys.to(wide), values.to(narrow if attention_type is KernelAttention else wide)),
+            *(keys.to(wide), values.to(narrow if attention_type.narrow_values else wide)),
             *(part if part is None or part is energy else part.to(narrow) for part in weights),
         )
     return states, looks, tuple(part.to(own) for part in last if part is not None)

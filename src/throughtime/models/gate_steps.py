@@ -16,8 +16,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from throughtime.accelerate import find_gate_kernels
 from throughtime.cells.base import Cell, State
-from throughtime.gpu import decoder
 
 
 class GRUGates:
@@ -97,43 +97,13 @@ class LSTMGates:
         h.zero_()
 
 
-class _KernelGates:
-    """The same on an NVIDIA GPU, one launch for each step; slopes are computed where they are used."""
-
-    @staticmethod
-    def advance(gates: Tensor, before: State, after: State) -> None:
-        """See `GRUGates` and `LSTMGates`."""
-        decoder.advance_gates(gates, before, after)
-
-    @staticmethod
-    def slopes(gates: Tensor, before: State, after: State, into: Tensor) -> State:
-        """What `retreat` computes the slopes from: the gates, and the states before and after."""
-        return gates, *before, *after
-
-    @staticmethod
-    def retreat(slopes: Tensor, rest: State, gradient: State, more: Tensor | None = None) -> None:
-        """Write the gradients of the sums to `slopes`."""
-        gates, *states = rest
-        parts = len(gradient)
-        decoder.retreat_gates(gates, tuple(states[:parts]), tuple(states[parts:]), slopes, gradient, more)
-
-
-class KernelGRUGates(_KernelGates, GRUGates):
-    """See `GRUGates`."""
-
-
-class KernelLSTMGates(_KernelGates, LSTMGates):
-    """See `LSTMGates`."""
-
-
 Gates = type[GRUGates] | type[LSTMGates]
 
 
 def find_gates(cell: Cell, device: torch.device, dtype: torch.dtype) -> Gates | None:
     """The fastest implementation of the equations of this cell, or None if they are not supported."""
-    kernels = decoder.is_available(device) and decoder.supports(dtype, cell.hidden_size)
+    if (kernels := find_gate_kernels(cell, device, dtype)) is not None:
+        return kernels
     if cell.equations == "gru" and getattr(cell, "reset", "") == "after":
-        return KernelGRUGates if kernels else GRUGates
-    if cell.equations == "lstm":
-        return KernelLSTMGates if kernels else LSTMGates
-    return None
+        return GRUGates
+    return LSTMGates if cell.equations == "lstm" else None

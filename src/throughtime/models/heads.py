@@ -12,12 +12,13 @@ from torch.nn import functional
 
 from throughtime.cells.base import Ops, no_graph
 from throughtime.errors import InputError, check_whole
-from throughtime.gpu.softmax import IGNORED as IGNORED
 from throughtime.registry import Registry
 
 if TYPE_CHECKING:
     from throughtime.models.chunked_loss import SurprisalSums
 
+IGNORED = -100
+"""The label of rows without one, by torch's convention."""
 SOFTMAX_ROWS = 32  # fit into the cache of a CPU
 # Words of one product on a CPU: in such pieces the logits of 33,278 words take 0.7 of one product's time.
 CPU_WORDS = 2048

@@ -18,7 +18,6 @@ from throughtime.layers.attention import Attention
 from throughtime.layers.layer import Layer
 from throughtime.layers.stack import Stack
 from throughtime.models.attention_steps import (
-    KernelAttention,
     SavedAttention,
     TorchAttention,
     find_attention,
@@ -77,7 +76,7 @@ class InputFeedingLoop(torch.autograd.Function):
     def forward(
         ctx: Any,
         gates: Gates,
-        attention_type: type[TorchAttention | KernelAttention],
+        attention_type: type[TorchAttention],
         differentiable: bool,
         hidden: Tensor,
         x: Tensor,
@@ -274,7 +273,7 @@ def run_input_feeding(
             torch.is_grad_enabled(),
             padding.to(wide) * torch.finfo(wide).min,
             *(None if part is None else part.to(narrow) for part in inputs),
-            *(keys.to(wide), values.to(narrow if attention_type is KernelAttention else wide)),
+            *(keys.to(wide), values.to(narrow if attention_type.narrow_values else wide)),
             *(part if part is None or part is energy else part.to(narrow) for part in weights),
         )
     return outputs, looks, (*(part.to(own) for part in last if part is not None), outputs[-1])

@@ -1,6 +1,6 @@
 """The softmax over many words for a chunk of rows: the surprisals of its labels, and their gradients.
 
-There are three implementations: for a CPU, for an NVIDIA GPU and for other devices.
+There are two implementations here, for a CPU and for other devices; one for NVIDIA GPUs is asked for.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from throughtime.accelerate import find_softmax_kernel
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.gpu import factors, softmax
 from throughtime.models.heads import logits_into, product_dtype, split_words, sum_dtype
 
 # Number of logits of one chunk. On a CPU it should be small compared with the model, but large enough that
@@ -181,63 +181,10 @@ class TorchSoftmax(ChunkSoftmax):
         _add_gradients(errors, share, scores.states, self.words, gradients, rows)
 
 
-class CudaSoftmax(ChunkSoftmax):
-    """On an NVIDIA GPU one kernel computes surprisals and the gradients of the logits, each row in registers.
-
-    Its factors are padded, and the bias is two more weights of each word; see `gpu.factors`.
-    """
-
-    skips_ignored = True
-
-    def __init__(self, weight: Tensor, bias: Tensor | None, smoothing: float, learns: bool) -> None:
-        many, size = weight.shape
-        self._padded = factors.pad_weights(weight, bias, product_dtype(weight))
-        super().__init__(self._padded[:many, :size], bias, smoothing, learns)
-
-    def __call__(self, states: Tensor, targets: Tensor) -> ChunkScores:
-        """Score a chunk; if `learns`, the odds are the gradients of the logits."""
-        padded = factors.pad_states(states, self.bias is not None, self._padded.shape[1])
-        scores = padded @ self._padded.t()
-        result = softmax.softmax_(scores, targets, len(self.words), self.smoothing, self.learns)
-        return ChunkScores(padded, targets, result.surprisals[:, None], result.at_target[:, None], scores)
-
-    def add_gradients(
-        self, scores: ChunkScores, share: Tensor | None, gradients: Gradients, rows: slice
-    ) -> None:
-        """Add the gradients of a chunk."""
-        many, size = self.words.shape
-        errors, states = scores.odds, scores.states
-        if gradients.hidden is not None:
-            into = gradients.hidden[rows]
-            if share is None and into.dtype == errors.dtype and factors.is_whole(into):
-                torch.mm(errors, self._padded[:, :size], out=into)
-            else:
-                own = (errors @ self._padded)[:, :size]
-                into.copy_(own if share is None else own * share)
-        if gradients.weight is None and gradients.bias is None:
-            return
-        sums = (errors.t() @ (states if share is None else (states * share).to(errors.dtype)))[:many]
-        if gradients.weight is not None:
-            _add(gradients.weight, sums[:, :size], rows)
-        if gradients.bias is not None:
-            _add(gradients.bias, sums[:, size], rows)
-
-
 def build_softmax(weight: Tensor, bias: Tensor | None, smoothing: float, learns: bool) -> ChunkSoftmax:
     """The softmax for the device of these weights."""
-    if weight.device.type == "cpu":
-        return CpuSoftmax(weight, bias, smoothing, learns)
-    kind: type[ChunkSoftmax] = CudaSoftmax if has_kernel(weight) else TorchSoftmax
-    return kind(weight, bias, smoothing, learns)
-
-
-def has_kernel(weight: Tensor) -> bool:
-    """Whether the softmax with these weights is one kernel: on an NVIDIA GPU, if it is not too wide."""
-    if not (weight.is_cuda and softmax.fits(len(weight), product_dtype(weight))):
-        return False
-    from throughtime.gpu import driver
-
-    return driver.unavailable(weight.get_device()) is None
+    plain = CpuSoftmax if weight.device.type == "cpu" else TorchSoftmax
+    return (find_softmax_kernel(weight) or plain)(weight, bias, smoothing, learns)
 
 
 def _add_gradients(
@@ -252,7 +199,7 @@ def _add_gradients(
         if errors.dtype == gradients.bias.dtype:
             gradients.bias.addmv_(errors.t(), share[:, 0].to(errors.dtype), beta=kept)
         else:
-            _add(gradients.bias, (share.t().to(errors.dtype) @ errors)[0], rows)
+            add_chunk(gradients.bias, (share.t().to(errors.dtype) @ errors)[0], rows)
     if gradients.hidden is not None:
         gradients.hidden[rows] = (factor @ words) * share
     if gradients.weight is not None:
@@ -261,10 +208,10 @@ def _add_gradients(
             if words.dtype == gradients.weight.dtype:
                 gradients.weight[some].addmm_(factor[:, some].t(), shared, beta=kept)
             else:
-                _add(gradients.weight[some], factor[:, some].t() @ shared, rows)
+                add_chunk(gradients.weight[some], factor[:, some].t() @ shared, rows)
 
 
-def _add(into: Tensor, part: Tensor, rows: slice) -> None:
+def add_chunk(into: Tensor, part: Tensor, rows: slice) -> None:
     """Add what a chunk contributes; the first chunk overwrites what was there."""
     if rows.start:
         into.add_(part)
