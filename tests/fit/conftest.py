@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import torch
 from tests.plain import PLAIN
+from tests.windows import SeriesWindows
 from torch import nn
 
 from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.buckets import ShuffledWindows
-from throughtime.data.batching.series import SeriesWindows
 from throughtime.data.datasets import open_dataset
 from throughtime.fit.objective import Loss
 from throughtime.fit.progress import Reporter

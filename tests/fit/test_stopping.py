@@ -13,8 +13,8 @@ import torch
 from safetensors.torch import load_file
 from tests.refusals import lacks, refuses
 from tests.tiny import tiny_data, training
+from tests.windows import SeriesWindows
 
-from throughtime.data.batching.series import SeriesWindows
 from throughtime.errors import ThroughtimeError
 from throughtime.fit.config import TrainingConfig
 from throughtime.fit.divergence import LossLimits, validation_loss

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 from tests.refusals import lacks, refuses
+from tests.windows import SeriesWindows
 from torch import nn
 
 import throughtime as tt
-from throughtime.data.batching.series import SeriesWindows
 from throughtime.errors import ThroughtimeError
 from throughtime.fit.config import TrainingConfig
 from throughtime.fit.divergence import MAX_SKIPS
