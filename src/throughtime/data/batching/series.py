@@ -31,65 +31,19 @@ def windows(values: ArrayLike, tau: int) -> tuple[Values, Values]:
     >>> targets.T
     array([[0.2, 0.3, 0.4]])
     """
-    series = _as_series(values)
-    if series.shape[1] != 1:
-        raise InputError("values", f"have {series.shape[1]} channels; use SeriesWindows for more than one")
-    cut = SeriesWindows(series, lookback=tau, horizon=1)
-    return cut.inputs[:, :, 0], cut.targets[:, :, 0]
-
-
-class SeriesWindows:
-    """All windows of a series, [T] or [T, C], as views: `inputs` [n, lookback, C], `targets` [n, horizon, C].
-
-    `times` selects the windows whose targets all lie in that part of the series. Their inputs may lie before
-    it, so that each part of a split is forecast from its first value on.
-
-    >>> cut = SeriesWindows(range(10), lookback=3, horizon=2, times=range(6, 10))
-    >>> cut.inputs[:, :, 0].astype(int).tolist(), cut.targets[:, :, 0].astype(int).tolist()
-    ([[3, 4, 5], [4, 5, 6], [5, 6, 7]], [[6, 7], [7, 8], [8, 9]])
-    """
-
-    def __init__(
-        self, values: ArrayLike, lookback: int, horizon: int, stride: int = 1, times: range | None = None
-    ) -> None:
-        _check_sizes(lookback, horizon, stride)
-        series = _as_series(values)
-        times = range(len(series)) if times is None else times
-        if times.step != 1 or times.start < 0 or times.stop > len(series):
-            raise InputError("times", f"are {times}, but the series has steps 0 to {len(series) - 1}")
-        first, last = max(times.start, lookback), times.stop - horizon
-        if last < first:
-            problem = f"{len(series)} values in all, {len(times)} to forecast"
-            raise InputError(
-                "series", f"is too short for lookback {lookback} and horizon {horizon}: {problem}"
-            )
-        past = sliding_window_view(series, lookback, axis=0).swapaxes(1, 2)
-        future = sliding_window_view(series, horizon, axis=0).swapaxes(1, 2)
-        self.inputs: Values = past[first - lookback : last - lookback + 1 : stride]
-        self.targets: Values = future[first : last + 1 : stride]
-
-    def __len__(self) -> int:
-        """The number of windows."""
-        return len(self.inputs)
-
-
-def _check_sizes(lookback: int, horizon: int, stride: int) -> None:
-    for name, value in (("lookback", lookback), ("horizon", horizon), ("stride", stride)):
-        check_whole(name, value)
-
-
-def _as_series(values: ArrayLike) -> Values:
-    """Return finite numbers as [T, channels], without copying an array of floats."""
+    check_whole("tau", tau)
     series = np.asarray(values)
-    if series.dtype.kind not in "fiu" or series.ndim not in (1, 2) or not series.size:
-        problem = f"must be numbers, [time] or [time, channels], got {series.dtype} of shape {series.shape}"
+    if series.dtype.kind not in "fiu" or series.ndim != 1 or not series.size:
+        problem = f"must be numbers, [time], got {series.dtype} of shape {list(series.shape)}"
         raise InputError("values", problem)
     series = series.astype(np.float64) if series.dtype.kind != "f" else series
-    series = series[:, None] if series.ndim == 1 else series
-    bad = np.flatnonzero(~np.isfinite(series).all(axis=1))
+    bad = np.flatnonzero(~np.isfinite(series))
     if len(bad):
         raise InputError("values", f"at step {bad[0]} are missing or infinite; fill or remove them")
-    return series
+    if len(series) <= tau:
+        raise InputError("series", f"is too short for tau {tau}: {len(series)} values in all")
+    cut = sliding_window_view(series, tau + 1)
+    return cut[:, :-1], cut[:, -1:]
 
 
 Floats = NDArray[np.float32]
@@ -126,7 +80,8 @@ class PanelWindows:
         stride: int = 1,
         counted: int | None = None,
     ) -> None:
-        _check_sizes(lookback, horizon, stride)
+        for name, value in (("lookback", lookback), ("horizon", horizon), ("stride", stride)):
+            check_whole(name, value)
         self.arrays, self.lookback, self.horizon, self.stride = arrays, lookback, horizon, stride
         self.counted = horizon if counted is None else counted
         starts = [
