@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,7 +14,6 @@ from tests.refusals import refuses
 
 from throughtime.cli.inspect import graph
 from throughtime.cli.inspect_gradients import gradients, truncation
-from throughtime.inspection.graph import STEPS
 
 Inspected = Callable[..., dict[str, Any]]
 
@@ -128,8 +125,3 @@ def test_all_is_a_name_only_where_cells_are_compared() -> None:
     assert "nown: gru," in str(told.value)
     with refuses("cell", "'al'", "'all'"):
         gradients(cell="al")
-
-
-def test_help_names_every_cell_with_a_drawn_graph() -> None:
-    (cell,) = inspect.get_annotations(graph, eval_str=True)["cell"].__metadata__
-    assert set(re.split(r", | or ", cell.help.removesuffix("."))) == set(STEPS)

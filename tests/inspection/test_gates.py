@@ -108,7 +108,7 @@ def test_the_graph_depends_on_what_the_cell_depends_on(name: str) -> None:
     torch.manual_seed(0)
     cell = CELLS[name](2, 3).double()
     x = torch.randn(1, 2, dtype=torch.float64, requires_grad=True)
-    state = tuple(torch.randn(1, 3, dtype=torch.float64, requires_grad=True) for _ in cell.state_sizes)
+    state = tuple(torch.randn(1, size, dtype=torch.float64, requires_grad=True) for size in cell.state_sizes)
     values = dict(zip(("h", "c"), cell.step(cell.project(x[None])[0], state), strict=False))
     sources = {"x": x} | {f"{letter}-": part for letter, part in zip(("h", "c"), state, strict=False)}
     for letter, value in values.items():
@@ -118,8 +118,13 @@ def test_the_graph_depends_on_what_the_cell_depends_on(name: str) -> None:
 
 
 def ancestors(name: str, letter: str) -> set[str]:
-    direct = STEPS[name].get(letter, ())
-    return set(direct).union(*(ancestors(name, source) for source in direct))
+    """What a value of the first step depends on, by way of any others; `h-` is the first state."""
+    edges, reached, left = unroll(name, 1).edges, set[UnrolledNode](), [UnrolledNode(letter, 1, "state")]
+    while left:
+        node = left.pop()
+        left += [source for source, target in edges if target == node and source not in reached]
+        reached.add(node)
+    return {f"{node.letter}-" if node.step == 0 else node.letter for node in reached}
 
 
 def test_weights_are_one_node_and_the_way_back_grows_with_the_steps() -> None:
