@@ -8,7 +8,7 @@ from tests.refusals import refuses
 
 from throughtime.cells import CELLS, MogrifierLSTM
 from throughtime.inspection.gates import gates
-from throughtime.inspection.graph import STEPS, UnrolledNode, unroll
+from throughtime.inspection.graph import UnrolledNode, unroll
 from throughtime.recurrence import scan
 
 
@@ -102,7 +102,7 @@ def test_the_gate_that_keeps_is_the_factor_of_the_old_state() -> None:
     assert CELLS["rnn"](3, 4).keeping_gate is None
 
 
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("name", CELLS)
 def test_the_graph_depends_on_what_the_cell_depends_on(name: str) -> None:
     # R54: state by state, an arrow path exists exactly where autograd finds a gradient.
     torch.manual_seed(0)

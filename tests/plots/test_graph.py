@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from throughtime import plots
-from throughtime.inspection.graph import STEPS, unroll
+from throughtime.cells import CELLS
+from throughtime.inspection.graph import unroll
 
 
-@pytest.mark.parametrize("cell", STEPS)
+@pytest.mark.parametrize("cell", CELLS)
 def test_no_two_values_of_a_graph_overlap(cell: str) -> None:
     # R54
     graph = unroll(cell, 3)

@@ -35,7 +35,7 @@ class RunOrCommand(Group):
 
 @as_command
 def graph(
-    cell: Annotated[str, option("rnn, gru, gru-before, lstm, lstm-coupled or mingru.")] = "gru",
+    cell: Annotated[str, option("{throughtime.cells:CELLS}.")] = "gru",
     steps: Annotated[int, option("Number of steps to unroll.", min=1, max=8)] = 3,
     plot: Plot = None,
 ) -> Outcome:

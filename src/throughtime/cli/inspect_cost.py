@@ -13,7 +13,8 @@ from throughtime.errors import InputError
 @as_command
 def cells(
     cell: Annotated[
-        list[str] | None, option("Cell to compare; repeatable. By default lstm, gru and gru-before.")
+        list[str] | None,
+        option("Cell to compare; repeatable. By default lstm, gru, gru-before and those of other packages."),
     ] = None,
     steps: Annotated[int, option("Number of steps of a sequence.", min=1)] = 35,
     batch_size: Annotated[int, option("Number of sequences of a batch.", min=1)] = 32,
@@ -32,11 +33,10 @@ def cells(
 
       throughtime inspect cells --cell lstm --cell mingru --hidden-size 512
     """
-    from throughtime.inspection.cost import COMPARED_CELLS, compare_cells
+    from throughtime.inspection.cost import compare_cells
 
-    names = list(dict.fromkeys(cell or COMPARED_CELLS))
     shape = {"steps": steps, "batch_size": batch_size, "hidden_size": hidden_size, "lag": lag}
-    comparison = compare_cells(names, **shape, repetitions=repetitions)
+    comparison = compare_cells(list(dict.fromkeys(cell or ())), **shape, repetitions=repetitions)
     lagged = f">left at lag {lag}"
     table = build_table("cell", ">weights", ">biases", ">ms per step", lagged, ">keeping 0.98", **BOLD)
     for name, one in comparison.items():

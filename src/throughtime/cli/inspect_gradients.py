@@ -17,14 +17,15 @@ if TYPE_CHECKING:
     from throughtime.inspection.truncation import Problem, StrategyComparison
     from throughtime.recurrence.backpropagation import Strategy
 
-COMPARED = ("rnn", "gru", "lstm")
 KEEP, KEEP_TRUNCATED = 0.98, 0.9
 SENTENCE = "back through time the gradient walks until something cuts its way short"
 
 
 @as_command
 def gradients(
-    cell: Annotated[str, option("all (rnn, gru and lstm), or {throughtime.cells:CELLS}.")] = "all",
+    cell: Annotated[
+        str, option("all (rnn, gru, lstm and those of other packages), or {throughtime.cells:CELLS}.")
+    ] = "all",
     steps: Annotated[int, option("Number of steps to follow the gradient back.", min=2, max=1000)] = 200,
     hidden: Annotated[int, option("Number of hidden units.", min=1, max=10_000)] = 64,
     scale: Annotated[
@@ -52,14 +53,14 @@ def gradients(
       throughtime inspect gradients --cell all --steps 200 --plot g.png
     """
     from throughtime.cells import CELLS
-    from throughtime.inspection.gradients import keeps, lag_curve
+    from throughtime.inspection.gradients import keeps, lag_curve, with_outside
 
     check_pictures(plot)
     if not clip > 0:
         raise InputError("--clip", f"is {clip}, expected more than 0")
     if cell not in (*CELLS, "all"):
         raise unknown("cell", cell, (*CELLS, "all"))
-    cells = COMPARED if cell == "all" else (cell,)
+    cells = with_outside("rnn", "gru", "lstm") if cell == "all" else (cell,)
     set_to = KEEP if keep is None else _check_keep(keep, cells)
     curves = [
         lag_curve(name, gain, steps=steps, hidden=hidden, keep=gates, clip=clip, seeds=seeds)

@@ -20,13 +20,13 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 
 from throughtime.cells import CELLS, RNN, MinGRU
 from throughtime.errors import InputError
-from throughtime.inspection.gradients import keeps, lag_curve, one_thread
+from throughtime.inspection.gradients import keeps, lag_curve, one_thread, with_outside
 from throughtime.inspection.truncation import SavedBytes
 from throughtime.recurrence.associative import CHUNK, Associative
 from throughtime.recurrence.scan import scan
 
-LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192)
 COMPARED_CELLS = ("lstm", "gru", "gru-before")
+LENGTHS = (128, 256, 512, 1024, 2048, 4096, 8192)
 FITTED = 4
 """Growth is fitted to this number of the longest lengths."""
 KEEP = 0.98
@@ -208,7 +208,7 @@ class CellCost:
 
 
 def compare_cells(
-    names: Sequence[str] = COMPARED_CELLS,
+    names: Sequence[str] = (),
     *,
     steps: int = 35,
     batch_size: int = 32,
@@ -219,9 +219,12 @@ def compare_cells(
 ) -> Mapping[str, CellCost]:
     """Compare cells by number of weights, time of a training step, and gradient left after `lag` steps.
 
+    By default, they are LSTM, both forms of the GRU, and the cells of other packages.
+
     The cells take turns, and the median time counts. The gradient is that of random cells of `lag_units`
     units, as in `throughtime inspect gradients`; what training makes of it differs from task to task.
     """
+    names = names or with_outside(*COMPARED_CELLS)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         cells = {name: CELLS[name](hidden_size, hidden_size) for name in names}

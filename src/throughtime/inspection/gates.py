@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -37,19 +38,25 @@ _ACTIVATIONS = (
 
 
 class _Recorder(TorchFunctionMode):
-    """Records the results of sigmoid, tanh and relu in a step, so that equations are written only once."""
+    """Records the results of sigmoid, tanh and relu in a step, so that equations are written only once.
 
-    def __init__(self) -> None:
+    The step goes on with `held` values in place of the results, where they are not None.
+    """
+
+    def __init__(self, held: Sequence[Tensor | None]) -> None:
         super().__init__()
         self.values: list[Tensor] = []
+        self.held = iter(held)
 
     def __torch_function__(
         self, function: Callable[..., Any], types: Any, args: Any = (), options: Any = None
     ) -> Any:
         value = function(*args, **(options or {}))
-        if function in _ACTIVATIONS:
-            self.values.append(value)
-        return value
+        if function not in _ACTIVATIONS:
+            return value
+        self.values.append(value)
+        held = next(self.held, None)
+        return value if held is None else held
 
 
 def gates(cell: Cell, x: Tensor) -> dict[str, Tensor]:
@@ -67,15 +74,59 @@ def gates(cell: Cell, x: Tensor) -> dict[str, Tensor]:
     return {name: torch.cat([row[name] for row in rows]) for name in rows[0]}
 
 
-def step_gates(cell: Cell, projected: Tensor, state: State) -> tuple[State, dict[str, Tensor]]:
+def name_states(cell: Cell) -> tuple[str, ...]:
+    """Return the letters of the tensors of a state: h for the output, c for a memory, then s_3, s_4, ..."""
+    count = len(cell.initial_state(1))
+    return ("h", "c", *(f"s_{number}" for number in range(3, count + 1)))[:count]
+
+
+def step_gates(
+    cell: Cell, projected: Tensor, state: State, *, held: Mapping[str, Tensor] = MappingProxyType({})
+) -> tuple[State, dict[str, Tensor]]:
     """Compute the next state, and the values of the step by their letters: each [B, H].
 
-    For a cell that declares no `activations`, the values are only its states.
+    For a cell that declares no `activations`, the values are only its states. With `held`, the step goes on
+    with these values in place of those that it computes.
     """
-    with _Recorder() as recorder:
+    names = cell.activations if held else ()
+    with _Recorder(
+        [torch.cat([held[name] for name in one], -1) if one else None for one in names]
+    ) as recorder:
         reached = type(cell).step(cell, projected, state)
     values = _name_values(cell, recorder.values, len(projected)) if cell.activations else {}
-    return reached, values | dict(zip(("h", "c"), reached, strict=False))
+    return reached, values | dict(zip(name_states(cell), reached, strict=True))
+
+
+def random_step(cell: Cell) -> tuple[Tensor, State]:
+    """Draw the input of one step, [1, 1, I], and a state for it."""
+    generator, zeros = torch.Generator().manual_seed(0), cell.initial_state(1)
+    x = zeros[0].new_zeros(1, 1, cell.input_size)
+    drawn = [torch.randn(like.shape, generator=generator).to(like) for like in (x, *zeros)]
+    return drawn[0], tuple(drawn[1:])
+
+
+@torch.no_grad()
+def check_keeping_gate(cell: Cell) -> None:
+    """Raise if a cell declares a keeping gate that is not the exact share of the old state that is kept.
+
+    If a tensor of the state grows by 1 and all gates are held, the next state grows by this share.
+    """
+    gate = cell.keeping_gate
+    if gate is None:
+        return
+    x, state = random_step(cell)
+    projected = cell.project(x)[0]
+    reached, values = step_gates(cell, projected, state)
+    for number, tensor in enumerate(state):
+        moved = (*state[:number], tensor + 1, *state[number + 1 :])
+        share = step_gates(cell, projected, moved, held=values)[0][number] - reached[number]
+        if share.shape == values[gate].shape and torch.allclose(share, values[gate], atol=1e-3):
+            return
+    raise InputError(
+        type(cell).__name__,
+        f"declares {gate!r} as its keeping gate, but keeps another share of its state than the value of this "
+        "gate; name the gate that multiplies the old state, or None",
+    )
 
 
 def _name_values(cell: Cell, values: list[Tensor], batch: int) -> dict[str, Tensor]:
@@ -274,6 +325,7 @@ def _layers(module: nn.Module, seen: Seen, part: str, tokens: Sequence[str]) -> 
     layers = []
     for (name, cell), title in zip(cells, title_cells([name for name, _ in cells], part), strict=True):
         assert isinstance(cell, Cell)
+        check_keeping_gate(cell)
         rows = seen[name][::-1] if name.endswith("from_right") else seen[name]
         values = {
             letter: torch.cat([row[letter] for row in rows]).float().cpu().numpy() for letter in rows[0]

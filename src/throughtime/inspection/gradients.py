@@ -25,7 +25,7 @@ from torch.nn.utils import clip_grad_norm_
 from throughtime.cells import CELLS
 from throughtime.cells.base import Cell
 from throughtime.errors import InputError, unknown
-from throughtime.inspection.gates import step_gates
+from throughtime.inspection.gates import check_keeping_gate, step_gates
 from throughtime.recurrence import scan
 
 GAINS = {"small": 0.5, "large": 2.5}
@@ -194,6 +194,11 @@ def lag_curve(
     return Curve(name, gain, keep, norms.tolist(), added.tolist(), gradient.item(), clipped.item())
 
 
+def with_outside(*names: str) -> tuple[str, ...]:
+    """The names of some of our cells, and of all those that other packages have added."""
+    return (*names, *(name for name in CELLS.available() if name not in CELLS.own))
+
+
 def keeps(name: str) -> bool:
     """Whether the cell has a gate that decides how much of its state is kept.
 
@@ -220,6 +225,11 @@ def random_cell(name: str, gain: float, hidden: int, keep: float | None, seed: i
             if keep is not None and (sign := _keeping_bias(cell)) is not None:
                 gate = sign != 0
                 weights["bias"][gate] = sign[gate] * math.log(keep / (1 - keep))
+                kept = _keeping_values(cell)
+                if not torch.allclose(kept, torch.full_like(kept, keep)):
+                    raise InputError(
+                        "keep", f"cannot be set: the keeping gate of {name} is not the sigmoid of a bias"
+                    )
     return cell
 
 
@@ -229,10 +239,17 @@ def _keeping_bias(cell: Cell) -> Tensor | None:
     bias = cell.weights().get("bias")
     if cell.keeping_gate is None or bias is None:
         return None
-    x = torch.zeros(1, 1, cell.input_size, dtype=bias.dtype)
-    gates = step_gates(cell, cell.project(x)[0], cell.initial_state(1))[1]
-    (slope,) = torch.autograd.grad(gates[cell.keeping_gate].sum(), bias)
+    check_keeping_gate(cell)
+    (slope,) = torch.autograd.grad(_keeping_values(cell).sum(), bias)
     return slope.sign()
+
+
+def _keeping_values(cell: Cell) -> Tensor:
+    """The values of the keeping gate at the first step, if the input is zero."""
+    state = cell.initial_state(1)
+    x = state[0].new_zeros(1, 1, cell.input_size)
+    assert cell.keeping_gate is not None
+    return step_gates(cell, cell.project(x)[0], state)[1][cell.keeping_gate]
 
 
 def _follow_gradient(

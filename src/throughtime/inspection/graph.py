@@ -5,29 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from throughtime.errors import check_whole, unknown
+import torch
 
-Parts = dict[str, tuple[str, ...]]
+from throughtime.cells import CELLS
+from throughtime.cells.base import Cell
+from throughtime.errors import check_whole
+from throughtime.inspection.gates import name_states, random_step, step_gates
 
-_GRU: Parts = {"r": ("x", "h-"), "n": ("x", "h-", "r"), "z": ("x", "h-"), "h": ("h-", "n", "z")}
-_LSTM: Parts = {
-    "f": ("x", "h-"), "i": ("x", "h-"), "g": ("x", "h-"), "o": ("x", "h-"),
-    "c": ("c-", "f", "i", "g"), "h": ("c", "o"),
-}  # fmt: skip
-
-STEPS: dict[str, Parts] = {
-    "rnn": {"h": ("x", "h-")},
-    "gru": _GRU,
-    "gru-before": _GRU,
-    "lstm": _LSTM,
-    "lstm-coupled": {
-        "f": ("x", "h-"), "g": ("x", "h-"), "o": ("x", "h-"), "c": ("c-", "f", "g"), "h": ("c", "o")
-    },
-    "mingru": {"z": ("x",), r"\tilde h": ("x",), "h": ("h-", "z", r"\tilde h")},
-}  # fmt: skip
-"""The values of one step, each with the values it is computed from; `h-` is the h of the step before."""
-
-STATES = ("h", "c")
+Sources = dict[str, tuple[str, ...]]
+"""The values of one step, each with the values that it is computed from; `h-` is the h of the step before."""
 
 
 @dataclass(frozen=True)
@@ -67,24 +53,62 @@ def unroll(cell: str, steps: int) -> UnrolledGraph:
     >>> graph.uses(UnrolledNode("w_h", None, "weight")), graph.depth()
     (3, 6)
     """
-    if cell not in STEPS:
-        raise unknown("cell for a graph", cell, STEPS)
     check_whole("steps", steps)
-    edges = tuple(_edges(STEPS[cell], steps))
+    with torch.random.fork_rng(devices=[]):
+        built = CELLS[cell](2, 4).double()
+    edges = tuple(_edges(find_sources(built), name_states(built), steps))
     nodes = tuple(dict.fromkeys(node for edge in edges for node in edge))
     return UnrolledGraph(cell, steps, nodes, edges)
 
 
-def _edges(parts: Parts, steps: int) -> Iterator[tuple[UnrolledNode, UnrolledNode]]:
+@torch.no_grad()
+def find_sources(cell: Cell) -> Sources:
+    """Find what each value of a step is computed from: it changes with them while the other values are held.
+
+    >>> from throughtime.cells import GRU
+    >>> find_sources(GRU(2, 3))
+    {'r': ('x', 'h-'), 'n': ('x', 'h-', 'r'), 'z': ('x', 'h-'), 'h': ('h-', 'z', 'n')}
+    """
+    states = name_states(cell)
+    x, state = random_step(cell)
+    inputs = {"x": x} | {f"{letter}-": tensor for letter, tensor in zip(states, state, strict=True)}
+    values = step_gates(cell, cell.project(x)[0], state)[1]
+    gates = [letter for letter in values if letter not in states]
+    sources: dict[str, list[str]] = {letter: [] for letter in values}
+    for source in (*inputs, *gates):
+        held = {**inputs, **values}
+        held[source] = held[source] + 1
+        old_state = tuple(held[f"{letter}-"] for letter in states)
+        now = step_gates(cell, cell.project(held["x"])[0], old_state, held=held)[1]
+        for letter in values.keys() - {source}:
+            if not torch.equal(now[letter], values[letter]):
+                sources[letter].append(_drawn_as(source))
+
+    def rank(gate: str) -> int:
+        """A gate comes directly after those that it is computed from."""
+        return max((rank(source) for source in sources[gate] if source in gates), default=gates.index(gate))
+
+    drawn = sorted((gate for gate in gates if gate == _drawn_as(gate)), key=rank)
+    return {letter: tuple(dict.fromkeys(sources[letter])) for letter in (*drawn, *reversed(states))}
+
+
+def _drawn_as(letter: str) -> str:
+    """The value that is drawn in place of the tanh of a state, or of 1 - a gate."""
+    return letter.removeprefix("tanh ").removeprefix("1 - ")
+
+
+def _edges(
+    sources: Sources, states: tuple[str, ...], steps: int
+) -> Iterator[tuple[UnrolledNode, UnrolledNode]]:
     recurrent, out = UnrolledNode("w_h", None, "weight"), UnrolledNode("w_y", None, "weight")
     total = UnrolledNode("L", None, "loss")
     for step in range(1, steps + 1):
         nodes = {
-            letter: UnrolledNode(letter, step, "state" if letter in STATES else "gate") for letter in parts
+            letter: UnrolledNode(letter, step, "state" if letter in states else "gate") for letter in sources
         }
         nodes["x"] = UnrolledNode("x", step, "input")
-        nodes |= {f"{letter}-": UnrolledNode(letter, step - 1, "state") for letter in STATES}
-        for letter, needed in parts.items():
+        nodes |= {f"{letter}-": UnrolledNode(letter, step - 1, "state") for letter in states}
+        for letter, needed in sources.items():
             # Weights are used where the input is; h and c of gated cells only combine other values.
             if "x" in needed:
                 yield recurrent, nodes[letter]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import cycle, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ _DRAWN, _CLIPPED = (0, (1, 1.2)), (0, (4, 1.6))
 def gradients(curves: Sequence[Curve], clip: float, *, path: Path | str | None = None) -> Figure:
     """Draw norms against the lag, one column for each gain of the weights, and the effect of clipping."""
     gains = sorted({curve.gain for curve in curves})
-    colours = dict(zip(dict.fromkeys(curve.cell for curve in curves), COLOURS, strict=False))
+    colours = dict(zip(dict.fromkeys(curve.cell for curve in curves), cycle(COLOURS), strict=False))
     with figure(3.9 * len(gains) if len(gains) > 1 else 5.5, 6.4, path=path) as drawing:
         rows = drawing.subplots(2, len(gains), sharex=True, sharey="row", squeeze=False)
         for gain, column in zip(gains, rows.T, strict=True):

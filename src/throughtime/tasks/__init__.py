@@ -17,7 +17,7 @@ COMMON_OPTIONS: dict[str, tuple[Any, str]] = {
     "minutes": (float, "Train for this number of minutes: plan the size of the model and the schedule."),
     "batch_size": (int, "Number of rows in a batch."),
     "lr": (float, "Learning rate; --find-lr suggests one."),
-    "cell": (str, "Recurrent cell: lstm, gru, rnn, mingru, ...; see `throughtime doctor`."),
+    "cell": (str, "Recurrent cell: {throughtime.cells:CELLS}."),
     "hidden_size": (int, "Number of units in each layer."),
     "num_layers": (int, "Number of layers."),
     "seed": (int, "Seed of all random numbers."),
