@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from tests.refusals import refuses
 
-from throughtime.cells import CELLS, MogrifierLSTM
-from throughtime.inspection.gates import gates
+from throughtime.cells import CELLS, GRU, Cell, MogrifierLSTM
+from throughtime.inspection.gates import check_keeping_gate, gates
 from throughtime.inspection.graph import UnrolledNode, unroll
 from throughtime.recurrence import scan
 
@@ -139,3 +141,52 @@ def test_weights_are_one_node_and_the_way_back_grows_with_the_steps() -> None:
         unroll("gur", 3)
     with refuses("steps", "0"):
         unroll("gru", 0)
+
+
+class Shouting(GRU):
+    """A GRU that calls its reset gate the keeping one."""
+
+    keeping_gate = "r"
+
+
+class Doubled(GRU):
+    """A GRU that keeps twice as much as its gate says."""
+
+    def step(self, projected: torch.Tensor, state: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        (h,) = state
+        return (super().step(projected, state)[0] + super().step(projected, (2 * h,))[0],)
+
+    activations = (*GRU.activations, (), ())
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_the_keeping_gate_of_every_cell_is_the_share_that_it_keeps(name: str) -> None:
+    check_keeping_gate(CELLS[name](3, 4))
+
+
+@pytest.mark.parametrize("kind", [Shouting, Doubled])
+def test_a_wrong_keeping_gate_is_refused(kind: Any) -> None:
+    with refuses(kind.__name__, repr(kind.keeping_gate)):
+        check_keeping_gate(kind(3, 4))
+
+
+class Threefold(Cell):
+    """A cell with three tensors of state, each the exponential mean of the one before."""
+
+    def __init__(self, input_size: int, hidden_size: int) -> None:
+        super().__init__(input_size, hidden_size, state_sizes=(hidden_size,) * 3)
+        self.gates = ("h",)
+        self.add_weights(recurrent=False)
+        self.reset_parameters()
+
+    def step(self, projected: torch.Tensor, state: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+        first, second, third = state
+        return 0.5 * first + second, 0.5 * second + third, 0.5 * third + projected
+
+
+def test_every_tensor_of_a_state_has_a_letter_and_a_place_in_the_graph(monkeypatch) -> None:
+    monkeypatch.setitem(CELLS._added, "threefold", Threefold)
+    assert set(gates(Threefold(3, 4), torch.randn(5, 3))) == {"h", "c", "s_3"}
+    edges = {(str(source.letter), target.letter) for source, target in unroll("threefold", 2).edges}
+    assert {("h", "h"), ("c", "h"), ("c", "c"), ("s_3", "c"), ("s_3", "s_3"), ("x", "s_3")} <= edges
+    assert ("x", "h") not in edges
