@@ -13,7 +13,7 @@ from tests.refusals import refuses
 
 from throughtime.data.batching.batches import draws
 from throughtime.data.batching.buckets import Buckets, RaggedIds
-from throughtime.data.batching.pairs import PairBatch, PairBatches, TruncationCounts, pad_or_truncate
+from throughtime.data.batching.pairs import PairBatch, PairBatches, TruncationCounts
 from throughtime.data.records import Specials
 
 SOURCE, TARGET = Specials(pad_id=0, eos_id=3), Specials(pad_id=7, bos_id=8, eos_id=9)
@@ -24,28 +24,6 @@ corpus = st.lists(st.tuples(sentences, sentences), min_size=1, max_size=60)
 def batches_of(pairs: Iterable[tuple[list[int], list[int]]], **own: object) -> PairBatches:
     sources, targets = zip(*pairs, strict=True)
     return PairBatches(sources, targets, SOURCE, TARGET, **own)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("ids", "expected"),
-    [([4, 12, 7], [4, 12, 7, 0, 0]), ([9], [9, 0, 0, 0, 0]), ([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5])],
-)
-def test_padded_or_truncated_to_five(ids: list[int], expected: list[int]) -> None:
-    # R72
-    assert pad_or_truncate(ids, 5) == expected
-
-
-@pytest.mark.parametrize(
-    ("ids", "expected"),
-    [
-        ([4, 12, 7], [4, 12, 7, 3, 0]),
-        ([4, 12, 7, 5], [4, 12, 7, 5, 3]),
-        ([4, 12, 7, 5, 6, 8], [4, 12, 7, 5, 3]),
-    ],
-)
-def test_the_end_token_is_kept(ids: list[int], expected: list[int]) -> None:
-    # R72
-    assert pad_or_truncate(ids, 5, eos_id=3) == expected
 
 
 def rows_of(batch: PairBatch) -> dict[int, tuple[list[int], list[int], list[int]]]:

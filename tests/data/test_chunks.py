@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -84,23 +83,6 @@ def test_chunks_hold_the_batches_of_an_epoch(kind, most, monkeypatch):
         for own, batch in zip(found, wanted, strict=True):
             assert_same(own, batch)
     assert together.state() == one_by_one.state()
-
-
-class Shouted(PairBatches):
-    """Batches of one's own, whose sources all begin with the same word."""
-
-    def _collate(self, plan, index):
-        batch = super()._collate(plan, index)
-        return replace(batch, source=batch.source.index_fill(0, torch.tensor([0]), 9))
-
-
-def test_a_subclass_that_collates_otherwise_does_so_in_chunks():
-    one_by_one, together = (
-        Shouted(ragged(2, rows=60), ragged(5, rows=60), MARKS, MARKS, batch_size=7) for _ in range(2)
-    )
-    for own, batch in zip(together.pack_epoch(), one_by_one, strict=True):
-        assert (own.source[0] == 9).all()
-        assert_same(own, batch.pack())
 
 
 @pytest.mark.parametrize("kind", SOURCES)
