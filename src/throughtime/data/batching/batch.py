@@ -78,6 +78,8 @@ class Batch:
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
         """Return the same batch on another device."""
         if (memory := self.memory) is not None:
+            if memory.device.type == torch.device(device).type == "cpu":
+                return self
             return self.lay_out(memory.to(device, non_blocking=non_blocking))
         return self._map(lambda value: value.to(device, non_blocking=non_blocking))
 

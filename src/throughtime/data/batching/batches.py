@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -127,14 +126,10 @@ class Batches(ABC, Generic[Plan, BatchType]):
 
     def pack_epoch(self, shapes: PaddedShapes | None = None, *, pin: bool = False) -> Iterator[BatchType]:
         """Yield the rest of the current epoch padded to `shapes` and packed; see `Batch.pack`."""
-        # A subclass with its own `_collate` has not changed the `_pack_chunk` of its base class.
-        kind = next(one for one in type(self).__mro__ if {"_collate", "_pack_chunk"} & vars(one).keys())
-        own = "_pack_chunk" in vars(kind)
-        pack = self._pack_chunk if own else functools.partial(Batches._pack_chunk, self)
         while self._position < len(self):
             plan = self.plan()
             indices = range(self._position, min(self._position + CHUNK, len(plan)))
-            for batch in pack(plan, indices, shapes, pin):
+            for batch in self._pack_chunk(plan, indices, shapes, pin):
                 self._position += 1
                 yield batch
         self.epoch += 1
@@ -143,7 +138,7 @@ class Batches(ABC, Generic[Plan, BatchType]):
     def _pack_chunk(
         self, plan: Plan, indices: range, shapes: PaddedShapes | None, pin: bool
     ) -> Iterable[BatchType]:
-        """Return some batches padded and packed; a subclass may prepare them together (see `chunks.py`)."""
+        """Return some batches padded and packed; see `PackedBatches` for those that are written at once."""
         for index in indices:
             batch = self._collate(plan, index)
             yield batch.pack(None if shapes is None else shapes.find(batch), pin=pin)
@@ -186,3 +181,20 @@ class Batches(ABC, Generic[Plan, BatchType]):
     def _mine(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return a copy of the rows that belong to this rank."""
         return rows[self.rank :: self.world_size].copy()
+
+
+class PackedBatches(Batches[Plan, BatchType]):
+    """Batches that are written straight into packed memory, several at a time (see `chunks.py`)."""
+
+    @abstractmethod
+    def _pack_chunk(
+        self, plan: Plan, indices: range, shapes: PaddedShapes | None, pin: bool
+    ) -> Iterable[BatchType]:
+        """Return this rank's rows of some adjacent batches, padded and packed."""
+
+    def _collate(self, plan: Plan, index: int) -> BatchType:
+        return next(iter(self._pack_chunk(plan, range(index, index + 1), None, False)))
+
+    def __iter__(self) -> Iterator[BatchType]:
+        """Yield the rest of the current epoch."""
+        return self.pack_epoch()

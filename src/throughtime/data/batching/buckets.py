@@ -9,11 +9,16 @@ from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
-from throughtime.data.batching.batches import Batches, BatchType, draws, permutation, uniform
+from throughtime.data.batching.batches import (
+    Batches,
+    BatchType,
+    PackedBatches,
+    draws,
+    permutation,
+    uniform,
+)
 from throughtime.errors import InputError, check_number, check_whole
 
 
@@ -101,34 +106,6 @@ class RaggedIds:
         """
         flat = np.insert(self.flat, self.offsets[1:], eos_id)
         return RaggedIds(flat, self.offsets + np.arange(len(self.offsets)))
-
-    def pad_rows(self, rows: NDArray[np.int64], pad_id: int = 0) -> tuple[Tensor, Tensor]:
-        """Return some rows side by side, [time, batch], padded with `pad_id`, and their lengths, [batch].
-
-        >>> ids, lengths = RaggedIds.of([[5, 6, 7], [8], [9, 4]]).pad_rows(np.array([0, 1]))
-        >>> ids
-        tensor([[5, 8],
-                [6, 0],
-                [7, 0]])
-        """
-        (ids,), lengths = self.pad_alike([self], rows, pad_id)
-        return ids, lengths
-
-    def pad_alike(
-        self, several: Sequence[RaggedIds], rows: NDArray[np.int64], pad_id: int = 0
-    ) -> tuple[list[Tensor], Tensor]:
-        """Do the same for several arrays whose rows are as long as these."""
-        starts = self.offsets[rows]
-        lengths = self.select_lengths(rows)
-        time = np.arange(lengths.max(initial=0))[:, None]
-        real = time < lengths
-        places = (starts + time)[real]
-        padded = []
-        for one in several:
-            ids = np.full(real.shape, pad_id, dtype=np.int64)
-            ids[real] = one.flat[places]
-            padded.append(torch.from_numpy(ids))
-        return padded, torch.from_numpy(lengths)
 
 
 Lengths = NDArray[np.int64]
@@ -290,7 +267,7 @@ class BucketOptions(WindowOptions, total=False):
     jitter: float
 
 
-class BucketedBatches(Batches[RaggedIds, BatchType]):
+class BucketedBatches(PackedBatches[RaggedIds, BatchType]):
     """Rows of similar lengths together, each once per epoch; without `shuffle`, always the same, short first.
 
     `unit` is the word for the rows. A saved position is restored only if `about` is the same.

@@ -1,7 +1,8 @@
 """Several batches prepared at once, each padded and packed as `Batch.pack` does it.
 
 Most of the time that it takes to prepare a small batch goes into starting operations, which a GPU that trains
-a small model has to wait for. Here each operation of numpy serves all batches of a chunk.
+a small model has to wait for. Here each operation of numpy serves all batches of a chunk. A process may have
+no row of a batch.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from throughtime.data.batching.batch import HEADER, Batch, Layout
+from throughtime.data.batching.batch import HEADER, Batch, Layout, TensorKind
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.shapes import PaddedShapes
 
@@ -25,10 +26,10 @@ WORD = 8
 
 
 class BatchColumns(NamedTuple):
-    """Columns of several batches, one after another: the batch of each, and its place there."""
+    """Columns of several batches, one after another: the batch of each, and its number there."""
 
     batch: Numbers
-    place: Numbers
+    column: Numbers
 
     @classmethod
     def number(cls, counts: Numbers) -> BatchColumns:
@@ -62,20 +63,50 @@ def find_starts(sizes: Numbers) -> Numbers:
     return np.asarray(np.cumsum(sizes) - sizes)
 
 
+class BatchRows(NamedTuple):
+    """Rows of several batches, one after another, and how many of them each batch has."""
+
+    rows: Numbers
+    counts: Numbers
+
+    @classmethod
+    def select(cls, plan: RaggedIds, indices: range) -> BatchRows:
+        """Select the rows of some adjacent batches of a plan."""
+        ends = plan.offsets[indices.start : indices.stop + 1]
+        return cls(plan.flat[ends[0] : ends[-1]].astype(np.int64), np.diff(ends))
+
+    def share(self, rank: int, world_size: int) -> BatchRows:
+        """Return the rows of one process."""
+        if world_size == 1:
+            return self
+        mine = self.find_shared(rank, world_size)
+        batches = BatchColumns.number(self.counts).batch[mine]
+        return BatchRows(self.rows[mine], np.bincount(batches, minlength=len(self.counts)))
+
+    def find_shared(self, rank: int, world_size: int) -> NDArray[np.bool_]:
+        """Return which rows belong to one process: row i of a batch to that of rank i mod world_size."""
+        return np.asarray(BatchColumns.number(self.counts).column % world_size == rank)
+
+
 class BatchChunk:
     """The memory of several batches of one kind, into which their tensors are written.
 
     `sizes` has the size of each axis of each batch; they are padded to `shapes`. What is not written is the
-    filling.
+    filling. `vectors` are the tensors that are not int64 or have further axes, with the sizes of these.
     """
 
     def __init__(
-        self, kind: type[Batch], sizes: Mapping[str, Numbers], shapes: PaddedShapes | None, pin: bool
+        self,
+        kind: type[Batch],
+        sizes: Mapping[str, Numbers],
+        shapes: PaddedShapes | None,
+        pin: bool,
+        vectors: tuple[TensorKind, ...] = (),
     ) -> None:
-        axes = tuple(dict.fromkeys(axis for own in kind.axes.values() for axis in own))
-        given = [*zip(*(sizes[axis].tolist() for axis in axes), strict=True)]
-        padded = given if shapes is None else [shapes.find_sizes(one) or one for one in given]
-        self._layouts = [_lay_out(cast(Any, kind), axes, one) for one in padded]
+        axes = tuple(dict.fromkeys(axis for names in kind.axes.values() for axis in names))
+        exact = [*zip(*(sizes[axis].tolist() for axis in axes), strict=True)]
+        padded = exact if shapes is None else [shapes.find_sizes(size) or size for size in exact]
+        self._layouts = [_lay_out(cast(Any, kind), axes, size, vectors) for size in padded]
         self._kind, self._bytes = kind, [layout.size for layout in self._layouts]
         starts = find_starts(np.array(self._bytes))
         self._memory = torch.empty(sum(self._bytes), dtype=torch.uint8, pin_memory=pin)
@@ -96,18 +127,32 @@ class BatchChunk:
     def write(self, columns: BatchColumns, **tensors: NDArray[Any]) -> None:
         """Write one number of each column into tensors [columns], or [1, columns]."""
         for name, values in tensors.items():
-            self.words[self._begin[name][columns.batch] + columns.place] = values
+            self.words[self._begin[name][columns.batch] + columns.column] = values
 
-    def write_steps(self, columns: BatchColumns, at: Positions, **tensors: Numbers) -> None:
-        """Write the numbers of all positions of each column into tensors [steps, columns]."""
+    def write_steps(
+        self, columns: BatchColumns, at: Positions, tensors: Mapping[str, Numbers], layer: int = 0
+    ) -> None:
+        """Write the numbers of all positions of each column into tensors [steps, columns].
+
+        Tensors [layers, steps, columns] are written one layer at a time.
+        """
         for name, values in tensors.items():
-            self.words[self.locate(name, columns, at)] = values
+            self.words[self.locate(name, columns, at, layer)] = values
 
-    def locate(self, name: str, columns: BatchColumns, at: Positions) -> Numbers:
-        """Return the places among the `words` of all positions of each column of tensors [steps, columns]."""
-        width = self._padded[self._kind.axes[name][1]]
-        top = self._begin[name][columns.batch] + columns.place
-        return np.asarray(at.spread(top) + at.step * at.spread(width[columns.batch]))
+    def write_vectors(self, columns: BatchColumns, name: str, values: NDArray[Any]) -> None:
+        """Write one vector for each column into tensors [1, columns, width]."""
+        whole, begins = self._memory.numpy(), self._begin[name] * WORD
+        ends = np.searchsorted(columns.batch, np.arange(1, len(begins)))
+        for begin, vectors in zip(begins.tolist(), np.split(values, ends), strict=True):
+            np.ndarray(vectors.shape, values.dtype, whole, begin)[:] = vectors
+
+    def locate(self, name: str, columns: BatchColumns, at: Positions, layer: int = 0) -> Numbers:
+        """Return where among the `words` all positions of each column of tensors [steps, columns] are."""
+        *_, steps, rows = self._kind.axes[name]
+        width = self._padded[rows][columns.batch]
+        top = self._begin[name][columns.batch] + columns.column
+        top += layer * self._padded[steps][columns.batch] * width
+        return np.asarray(at.spread(top) + at.step * at.spread(width))
 
     def find_begin(self, name: str) -> Numbers:
         """Return the first of the `words` of a tensor of each batch."""
@@ -117,34 +162,43 @@ class BatchChunk:
         """Return the batches, which have these counts."""
         self.words[self._first // WORD] = counts  # `write_header` fills in the rest
         memory = self._memory.numpy().data
-        pieces = zip(
-            self._layouts,
-            self._memory.split(self._bytes),
-            counts.tolist(),
-            [memory[begin : begin + HEADER] for begin in self._first.tolist()],
-            strict=True,
-        )
+        headers = [memory[begin : begin + HEADER] for begin in self._first.tolist()]
+        pieces = zip(self._layouts, self._memory.split(self._bytes), counts.tolist(), headers, strict=True)
         return [self._kind.in_memory(*piece) for piece in pieces]
 
 
 @functools.lru_cache(maxsize=4096)
-def _lay_out(kind: type[Batch], axes: tuple[str, ...], sizes: tuple[int, ...]) -> Layout:
+def _lay_out(
+    kind: type[Batch],
+    axes: tuple[str, ...],
+    sizes: tuple[int, ...],
+    vectors: tuple[TensorKind, ...],
+) -> Layout:
     """Return where the tensors of a batch of these sizes lie in its memory."""
     size = dict(zip(axes, sizes, strict=True))
-    return Layout.place(
-        (name, tuple(size[axis] for axis in own), torch.int64) for name, own in kind.axes.items()
-    )
+    special = {name: (inner, dtype) for name, inner, dtype in vectors}
+    tensors: list[TensorKind] = []
+    for name, names in kind.axes.items():
+        inner, dtype = special.get(name, ((), torch.int64))
+        tensors.append((name, (*(size[axis] for axis in names), *inner), dtype))
+    return Layout.place(tensors)
 
 
-def select_rows(plan: RaggedIds, indices: range) -> tuple[Numbers, Numbers]:
-    """Return the rows of some adjacent batches of a plan, one after another, and their number in each."""
-    ends = plan.offsets[indices.start : indices.stop + 1]
-    return plan.flat[ends[0] : ends[-1]].astype(np.int64), np.diff(ends)
+def sum_each(values: NDArray[Any], counts: Numbers) -> Numbers:
+    """Return the sum of the values of each batch, which has `counts` of them.
+
+    >>> sum_each(np.array([3, 1, 4]), np.array([2, 0, 1]))
+    array([4, 0, 4])
+    """
+    sums, ends = np.append(0, np.cumsum(values)), np.cumsum(counts)
+    return np.asarray(sums[ends] - sums[ends - counts])
 
 
 def find_longest(lengths: Numbers, counts: Numbers) -> Numbers:
-    """Return the largest length of each batch; no batch is empty."""
-    return np.asarray(np.maximum.reduceat(lengths, find_starts(counts)))
+    """Return the largest length of each batch; 0 for a batch without any."""
+    longest, full = np.zeros_like(counts), counts > 0
+    longest[full] = np.maximum.reduceat(lengths, find_starts(counts)[full]) if full.any() else 0
+    return longest
 
 
 def take(ragged: RaggedIds, rows: Numbers, at: Positions) -> Numbers:

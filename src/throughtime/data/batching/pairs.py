@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Unpack
 
 import numpy as np
@@ -11,36 +11,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from throughtime.data.batching.batches import Batch, Batches
+from throughtime.data.batching.batch import TensorKind
+from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.buckets import BucketedBatches, BucketOptions, RaggedIds
 from throughtime.data.batching.chunks import (
     BatchChunk,
     BatchColumns,
+    BatchRows,
     Positions,
     find_longest,
-    find_starts,
-    select_rows,
+    sum_each,
     take,
 )
 from throughtime.data.batching.shapes import PaddedShapes
 from throughtime.data.records import Specials
 from throughtime.errors import InputError, check_whole
-
-
-def pad_or_truncate(ids: Sequence[int], length: int, pad_id: int = 0, eos_id: int | None = None) -> list[int]:
-    """Pad or truncate `ids` to exactly `length`; an end token, if given, replaces the last id kept.
-
-    >>> pad_or_truncate([4, 12, 7], 5)
-    [4, 12, 7, 0, 0]
-    >>> pad_or_truncate([4, 12, 7, 5, 6, 8], 5)
-    [4, 12, 7, 5, 6]
-    >>> pad_or_truncate([4, 12, 7, 5, 6, 8], 5, eos_id=3)
-    [4, 12, 7, 5, 3]
-    """
-    check_whole("length", length)
-    end = [] if eos_id is None else [eos_id]
-    row = [*ids[: length - len(end)], *end]
-    return row + [pad_id] * (length - len(row))
 
 
 class TruncationCounts(NamedTuple):
@@ -100,6 +85,10 @@ class PairBatches(BucketedBatches[PairBatch]):
     """
 
     unit = "pairs"
+    _vectors: tuple[TensorKind, ...] = ()
+    """The further axes and the type of sources that are not ids."""
+    _min_source_steps = 0
+    """Steps of the sources of a process that has no row of a batch."""
 
     def __init__(
         self,
@@ -130,50 +119,36 @@ class PairBatches(BucketedBatches[PairBatch]):
         """The share of padding in all positions of the current epoch, source and target together."""
         return self._buckets.padding(self.plan())
 
-    def _collate(self, plan: RaggedIds, index: int) -> PairBatch:
-        pairs = plan[index]
-        mine = self._mine(pairs)
-        source_pad, target_pad = self._pad_ids
-        source, source_lengths = self._sources.pad_rows(mine, source_pad)
-        labels, target_lengths = self._targets.pad_rows(mine, target_pad)
-        return PairBatch(
-            count=int(self._targets.select_lengths(pairs).sum()),
-            source=source,
-            source_lengths=source_lengths,
-            inputs=torch.from_numpy(self._shift(labels.numpy(), target_lengths.numpy())),
-            labels=labels,
-            target_lengths=target_lengths,
-            indices=torch.from_numpy(mine),
-        )
-
     def _pack_chunk(
         self, plan: RaggedIds, indices: range, shapes: PaddedShapes | None, pin: bool
     ) -> Iterable[PairBatch]:
-        if self.world_size > 1 or self._pad_ids != (0, 0):
-            return super()._pack_chunk(plan, indices, shapes, pin)
-        pairs, counts = select_rows(plan, indices)
+        whole = BatchRows.select(plan, indices)
+        targets = sum_each(self._targets.select_lengths(whole.rows), whole.counts)
+        pairs, counts = whole.share(self.rank, self.world_size)
         columns = BatchColumns.number(counts)
         lengths = [side.select_lengths(pairs) for side in (self._sources, self._targets)]
-        source, target = (find_longest(own, counts) for own in lengths)
-        chunk = BatchChunk(PairBatch, {"source": source, "target": target, "rows": counts}, shapes, pin)
+        source, target = (find_longest(side, counts) for side in lengths)
+        source = source.clip(min=self._min_source_steps)
+        sizes = {"source": source, "target": target, "rows": counts}
+        chunk = BatchChunk(PairBatch, sizes, shapes, pin, self._vectors)
+        for names, length, pad_id in (
+            (("source",), source, self._pad_ids[0]),
+            (("inputs", "labels"), target, self._pad_ids[1]),
+        ):
+            if pad_id:
+                at = Positions.number(np.repeat(length, counts))
+                chunk.write_steps(columns, at, dict.fromkeys(names, np.full(len(at.step), pad_id)))
         self._write_sources(chunk, pairs, columns)
         at = Positions.number(lengths[1])
         labels = take(self._targets, pairs, at)
         inputs = np.where(at.step == 0, self._bos_id, np.roll(labels, 1))
-        chunk.write_steps(columns, at, inputs=inputs, labels=labels)
+        chunk.write_steps(columns, at, {"inputs": inputs, "labels": labels})
         chunk.write(columns, source_lengths=lengths[0], target_lengths=lengths[1], indices=pairs)
-        return chunk.finish(np.add.reduceat(lengths[1], find_starts(counts)))
+        return chunk.finish(targets)
 
     def _write_sources(self, chunk: BatchChunk, pairs: NDArray[np.int64], columns: BatchColumns) -> None:
         at = Positions.number(self._sources.select_lengths(pairs))
-        chunk.write_steps(columns, at, source=take(self._sources, pairs, at))
-
-    def _shift(self, labels: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return what the decoder reads; with numpy, as torch takes longer for small arrays."""
-        inputs = np.empty_like(labels)
-        inputs[:1], inputs[1:] = self._bos_id, labels[:-1]
-        inputs[np.arange(len(labels))[:, None] >= lengths] = self._pad_ids[1]
-        return inputs
+        chunk.write_steps(columns, at, {"source": take(self._sources, pairs, at)})
 
     def _check_sides(self) -> None:
         if len(self._sources) != len(self._targets):
@@ -207,6 +182,8 @@ class ConditionedBatches(PairBatches):
     ([[4, 3]], [[5, 6, 2], [7, 2, 0]])
     """
 
+    _min_source_steps = 1
+
     def __init__(
         self,
         texts: RaggedIds,
@@ -219,20 +196,15 @@ class ConditionedBatches(PairBatches):
         if len(conditions) != len(texts):
             raise InputError("conditions", f"are {len(conditions)} for {len(texts)} texts; give one for each")
         self._conditions = conditions
-        # A condition has no length: sources of one step, replaced below, leave all sorting to the texts.
-        places = RaggedIds.of([[0]] * len(texts))
-        super().__init__(places, texts, Specials(), specials, max_length=max_length, **options)
-
-    def _collate(self, plan: RaggedIds, index: int) -> PairBatch:
-        batch = super()._collate(plan, index)
-        return replace(batch, source=self._conditions.index_select(0, batch.indices)[None])
-
-    def _pack_chunk(
-        self, plan: RaggedIds, indices: range, shapes: PaddedShapes | None, pin: bool
-    ) -> Iterable[PairBatch]:
-        if self._conditions.dim() > 1 or self._conditions.dtype != torch.int64:
-            return Batches._pack_chunk(self, plan, indices, shapes, pin)
-        return super()._pack_chunk(plan, indices, shapes, pin)
+        if conditions.dim() > 1 or conditions.dtype != torch.int64:
+            self._vectors = (("source", tuple(conditions.shape[1:]), conditions.dtype),)
+        # A condition has no length: sources of one step, written below, leave all sorting to the texts.
+        sources = RaggedIds.of([[0]] * len(texts))
+        super().__init__(sources, texts, Specials(), specials, max_length=max_length, **options)
 
     def _write_sources(self, chunk: BatchChunk, pairs: NDArray[np.int64], columns: BatchColumns) -> None:
-        chunk.write(columns, source=self._conditions.numpy()[pairs])
+        conditions = self._conditions.numpy()[pairs]
+        if self._vectors:
+            chunk.write_vectors(columns, "source", conditions)
+        else:
+            chunk.write(columns, source=conditions)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, Self, Unpack
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -17,10 +16,11 @@ from throughtime.data.batching.buckets import BucketedBatches, BucketOptions, Ra
 from throughtime.data.batching.chunks import (
     BatchChunk,
     BatchColumns,
+    BatchRows,
     Positions,
     find_longest,
     find_starts,
-    select_rows,
+    sum_each,
     take,
 )
 from throughtime.data.batching.shapes import PaddedShapes
@@ -74,30 +74,18 @@ class LabelledBatches(BucketedBatches[LabelledBatch]):
         self._rows, self._labels = rows, np.asarray(labels, dtype=np.int64)
         super().__init__(rows.lengths, rows.lengths, {"tokens": len(rows.flat)}, **options)
 
-    def _collate(self, plan: RaggedIds, index: int) -> LabelledBatch:
-        mine = self._mine(plan[index])
-        ids, lengths = self._rows.pad_rows(mine)
-        return LabelledBatch(
-            count=len(plan[index]),
-            ids=ids,
-            lengths=lengths,
-            labels=torch.from_numpy(self._labels[mine]),
-            indices=torch.from_numpy(mine),
-        )
-
     def _pack_chunk(
         self, plan: RaggedIds, indices: range, shapes: PaddedShapes | None, pin: bool
     ) -> Iterable[LabelledBatch]:
-        if self.world_size > 1:
-            return super()._pack_chunk(plan, indices, shapes, pin)
-        rows, counts = select_rows(plan, indices)
+        whole = BatchRows.select(plan, indices)
+        rows, counts = whole.share(self.rank, self.world_size)
         lengths = self._rows.select_lengths(rows)
         columns, at = BatchColumns.number(counts), Positions.number(lengths)
         sizes = {"steps": find_longest(lengths, counts), "rows": counts}
         chunk = BatchChunk(LabelledBatch, sizes, shapes, pin)
-        chunk.write_steps(columns, at, ids=take(self._rows, rows, at))
+        chunk.write_steps(columns, at, {"ids": take(self._rows, rows, at)})
         chunk.write(columns, lengths=lengths, labels=self._labels[rows], indices=rows)
-        return chunk.finish(counts)
+        return chunk.finish(whole.counts)
 
 
 @dataclass(frozen=True)
@@ -166,35 +154,22 @@ class MaskedBatches(BucketedBatches[MaskedBatch]):
         self._rows, self._share, self._ask_all = rows, share, ask_all
         super().__init__(rows.lengths, rows.lengths, {"tokens": len(rows.flat), "share": share}, **options)
 
-    def _collate(self, plan: RaggedIds, index: int) -> MaskedBatch:
-        drawn = self._draw(plan[index])
-        ids, lengths = self._rows.pad_rows(self._mine(plan[index]))
-        mine = drawn[: len(ids), self.rank :: self.world_size]
-        share = 1.0 if self._ask_all else self._share
-        places = asked = torch.from_numpy(np.flatnonzero(mine < self._share))
-        if share > self._share:
-            asked = torch.from_numpy(np.flatnonzero(mine < share))
-        count = int((drawn < share).sum()) if self.world_size > 1 else len(asked)
-        labels = ids.flatten()[asked]
-        return MaskedBatch(count=count, ids=ids, lengths=lengths, places=places, asked=asked, labels=labels)
-
     def _pack_chunk(
         self, plan: RaggedIds, indices: range, shapes: PaddedShapes | None, pin: bool
     ) -> Iterable[MaskedBatch]:
+        whole = BatchRows.select(plan, indices)
+        drawn = self._draw(whole)
+        share = 1.0 if self._ask_all else self._share
+        count = sum_each(drawn < share, sum_each(self._rows.select_lengths(whole.rows), whole.counts))
+        rows, counts = whole.share(self.rank, self.world_size)
         if self.world_size > 1:
-            return super()._pack_chunk(plan, indices, shapes, pin)
-        rows, counts = select_rows(plan, indices)
+            mine = whole.find_shared(self.rank, self.world_size)
+            drawn = drawn[np.repeat(mine, self._rows.select_lengths(whole.rows))]
         lengths = self._rows.select_lengths(rows)
         columns, at = BatchColumns.number(counts), Positions.number(lengths)
-        places = at.spread(self._rows.offsets[rows]) + at.step
-        drawn = hash_to_unit(self._seed, self.epoch, places)
-        words = np.add.reduceat(lengths, find_starts(counts))
-        # Each sentence has a mask, or each batch: see `_draw`.
-        group = words if self._ask_all else lengths
-        lowest = np.minimum.reduceat(drawn, find_starts(group))
-        drawn[drawn == np.repeat(lowest, group)] = 0
-        hidden = np.flatnonzero(drawn < self._share)
-        masks = np.diff(np.searchsorted(hidden, np.cumsum(words)), prepend=0)
+        words = sum_each(lengths, counts)
+        hidden = drawn < self._share
+        masks = sum_each(hidden, words)
         targets = words if self._ask_all else masks
         sizes = {"steps": find_longest(lengths, counts), "rows": counts, "masks": masks, "targets": targets}
         chunk = BatchChunk(MaskedBatch, sizes, shapes, pin)
@@ -206,24 +181,27 @@ class MaskedBatches(BucketedBatches[MaskedBatch]):
         if self._ask_all:
             asked = np.sort(located)
         chunk.write(BatchColumns.number(targets), labels=chunk.words[asked])
-        for name, one, number in (("places", masked, masks), ("asked", asked, targets)):
-            numbers = one - np.repeat(chunk.find_begin("ids"), number)
-            chunk.fill(name, numbers[find_starts(number)].tolist())
+        for name, positions, number in (("places", masked, masks), ("asked", asked, targets)):
+            numbers = positions - np.repeat(chunk.find_begin("ids"), number)
+            if len(numbers):
+                first = find_starts(number).clip(max=len(numbers) - 1)
+                chunk.fill(name, np.where(number > 0, numbers[first], 0).tolist())
             chunk.write(BatchColumns.number(number), **{name: numbers})
-        return chunk.finish(targets)
+        return chunk.finish(count)
 
-    def _draw(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """A number in [0, 1) for each token [time, batch] of these rows, 0 for the lowest of its row.
+    def _draw(self, batches: BatchRows) -> NDArray[np.float64]:
+        """Return a number in [0, 1) for each token of these rows, 0 for the lowest of its row.
 
         A token is masked if its number is below the share, so that each sentence has a mask. If all tokens
         are asked for, only the lowest number of the batch becomes 0: the others would see too many masks.
         """
-        lengths = self._rows.select_lengths(rows)
-        time = np.arange(lengths.max(initial=0))[:, None]
-        drawn = hash_to_unit(self._seed, self.epoch, self._rows.offsets[rows] + time)
-        drawn = np.where(time < lengths, drawn, np.inf)
-        lowest = drawn == drawn.min() if self._ask_all else time == drawn.argmin(axis=0)
-        return np.where(lowest, 0.0, drawn)
+        lengths = self._rows.select_lengths(batches.rows)
+        at = Positions.number(lengths)
+        drawn = hash_to_unit(self._seed, self.epoch, at.spread(self._rows.offsets[batches.rows]) + at.step)
+        group = sum_each(lengths, batches.counts) if self._ask_all else lengths
+        lowest = np.minimum.reduceat(drawn, find_starts(group))
+        drawn[drawn == np.repeat(lowest, group)] = 0
+        return drawn
 
 
 def hash_to_unit(seed: int, epoch: int, numbers: NDArray[np.int64]) -> NDArray[np.float64]:

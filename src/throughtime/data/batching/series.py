@@ -12,7 +12,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from throughtime.data.batching.batch import HEADER, Batch, Layout
+from throughtime.data.batching.batch import HEADER, Batch, Layout, TensorKind
+from throughtime.data.batching.batches import PackedBatches
 from throughtime.data.batching.buckets import RaggedIds, ShuffledWindows, WindowOptions
 from throughtime.data.batching.shapes import PaddedShapes
 from throughtime.errors import InputError, check_whole
@@ -117,7 +118,7 @@ class PanelBatch(Batch):
     indices: Tensor  # [B]: the numbers of the windows
 
 
-class PanelBatches(ShuffledWindows[PanelBatch]):
+class PanelBatches(ShuffledWindows[PanelBatch], PackedBatches[RaggedIds, PanelBatch]):
     """Batches of windows, each once per epoch: in random order, or in order of series and time.
 
     >>> flat = np.arange(6, dtype=np.float32)
@@ -138,67 +139,49 @@ class PanelBatches(ShuffledWindows[PanelBatch]):
     def _windows(self, generator: np.random.Generator) -> NDArray[np.int64]:
         return np.arange(len(self._panel))
 
-    def _collate(self, plan: RaggedIds, index: int) -> PanelBatch:
-        windows, arrays = self._panel, self._panel.arrays
-        rows = plan[index]
-        mine = self._mine(rows)
-        steps = np.arange(windows.length)[:, None]
-        last = steps[-windows.counted :]
-        places = windows.starts[mine] + steps  # [T, B]
-        weights = np.zeros(places.shape, dtype=np.float32)
-        # `take` needs a third of the time of an index.
-        weights[-windows.counted :] = arrays.observed.take(places[-windows.counted :])
-        counted = weights if self.world_size == 1 else arrays.observed.take(windows.starts[rows] + last)
-        return PanelBatch(
-            count=int(np.count_nonzero(counted)),
-            values=torch.from_numpy(arrays.values.take(places)),
-            weights=torch.from_numpy(weights),
-            known=torch.from_numpy(_take_rows(arrays.known, places)),
-            past=torch.from_numpy(_take_rows(arrays.past, places)),
-            numbers=torch.from_numpy(arrays.numbers[windows.series[mine]]),
-            indices=torch.from_numpy(mine),
-        )
-
     def _pack_chunk(
         self, plan: RaggedIds, indices: range, shapes: PaddedShapes | None, pin: bool
     ) -> Iterable[PanelBatch]:
         """Windows are long: each is read straight into the memory of its batch."""
         windows, arrays = self._panel, self._panel.arrays
-        if self.world_size > 1 or arrays.known.shape[1] or arrays.past.shape[1]:
-            yield from super()._pack_chunk(plan, indices, shapes, pin)
-            return
-        cut = sliding_window_view(arrays.values, windows.length)
-        counted_steps = np.arange(windows.counted)[:, None]
-        layouts = [self._lay_out(plan, index) for index in indices]
+        columns = {"values": arrays.values, "known": arrays.known, "past": arrays.past}
+        views = {name: sliding_window_view(values, windows.length, 0) for name, values in columns.items()}
+        steps = np.arange(-windows.counted, 0)[:, None] + windows.length
+        rows = [self._mine(plan[index]) for index in indices]
+        layouts = [self._lay_out(len(mine)) for mine in rows]
         sizes = [layout.size for layout in layouts]
         memory = torch.empty(sum(sizes), dtype=torch.uint8, pin_memory=pin)
-        for index, layout, piece in zip(indices, layouts, memory.split(sizes), strict=True):
-            rows, whole = plan[index], piece.numpy()
-            values, weights = (
-                np.ndarray((windows.length, len(rows)), np.float32, whole, layout.starts[name])
-                for name in ("values", "weights")
-            )
-            numbers, own = (
-                np.ndarray(len(rows), np.int64, whole, layout.starts[name]) for name in ("numbers", "indices")
-            )
-            starts = windows.starts[rows]
-            values[:] = cut[starts].T
-            weights[: -windows.counted] = 0
-            ends = starts + windows.length - windows.counted
-            weights[-windows.counted :] = self._complete or arrays.observed[ends + counted_steps]
-            numbers[:], own[:] = arrays.numbers[windows.series[rows]], rows
-            counted = windows.counted * len(rows) if self._complete else int(np.count_nonzero(weights))
-            batch = PanelBatch.in_memory(layout, piece, counted, whole[:HEADER].data)
-            batch.write_header(counted, 0.0)
+        for index, mine, layout, piece in zip(indices, rows, layouts, memory.split(sizes), strict=True):
+            whole, starts = piece.numpy(), windows.starts[mine]
+            tensors: dict[str, NDArray[Any]] = {
+                name: np.ndarray(shape, np.float32 if dtype.is_floating_point else np.int64, whole, begin)
+                for (name, shape, dtype), begin in zip(layout.tensors, layout.starts.values(), strict=True)
+            }
+            for name, view in views.items():
+                tensors[name][:] = np.moveaxis(view[starts], -1, 0)
+            tensors["weights"][: -windows.counted] = 0
+            tensors["weights"][-windows.counted :] = self._complete or arrays.observed[starts + steps]
+            tensors["numbers"][:], tensors["indices"][:] = arrays.numbers[windows.series[mine]], mine
+            count = windows.counted * len(plan[index])
+            if not self._complete:
+                count = int(np.count_nonzero(arrays.observed[windows.starts[plan[index]] + steps]))
+            batch = PanelBatch.in_memory(layout, piece, count, whole[:HEADER].data)
+            batch.write_header(count, 0.0)
             yield batch
 
-    def _lay_out(self, plan: RaggedIds, index: int) -> Layout:
-        rows = int(plan.offsets[index + 1] - plan.offsets[index])
+    def _lay_out(self, rows: int) -> Layout:
+        """Return where the tensors of a batch of this number of rows lie."""
         if rows not in self._layouts:
-            self._layouts[rows] = Layout.place(self._collate(plan, index).describe_tensors())
+            arrays = self._panel.arrays
+            widths = {
+                "values": (),
+                "weights": (),
+                "known": arrays.known.shape[1:],
+                "past": arrays.past.shape[1:],
+            }
+            tensors: list[TensorKind] = [
+                (name, (self._panel.length, rows, *width), torch.float32) for name, width in widths.items()
+            ]
+            tensors += [(name, (rows,), torch.int64) for name in ("numbers", "indices")]
+            self._layouts[rows] = Layout.place(tensors)
         return self._layouts[rows]
-
-
-def _take_rows(table: Floats, places: NDArray[np.int64]) -> Floats:
-    """Return the rows of a table, [T, B, columns]; without columns, numpy would still look at each row."""
-    return table.take(places, axis=0) if table.shape[1] else np.empty((*places.shape, 0), table.dtype)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Unpack
+from typing import Any, ClassVar, NamedTuple, Unpack
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -16,10 +15,11 @@ from throughtime.data.batching.buckets import BucketedBatches, BucketOptions, Ra
 from throughtime.data.batching.chunks import (
     BatchChunk,
     BatchColumns,
+    BatchRows,
     Positions,
     find_longest,
     find_starts,
-    select_rows,
+    sum_each,
     take,
 )
 from throughtime.data.batching.shapes import PaddedShapes
@@ -99,65 +99,43 @@ class TaggedBatches(BucketedBatches[TaggedBatch]):
         lengths = rows.words.lengths
         super().__init__(lengths, lengths, {"words": len(rows.words.flat)}, **options)
 
-    def _collate(self, plan: RaggedIds, index: int) -> TaggedBatch:
-        rows, mine = self._rows, self._mine(plan[index])
-        (words, forms, tags), lengths = rows.words.pad_alike([rows.words, rows.forms, rows.tags], mine)
-        distinct, spelled = np.unique(forms.numpy(), return_inverse=True)
-        characters, character_lengths = rows.spellings.pad_rows(distinct)
-        return TaggedBatch(
-            count=int(rows.words.select_lengths(plan[index]).sum()),
-            words=words,
-            lengths=lengths,
-            tags=tags,
-            labels=torch.from_numpy(rows.labels[mine]),
-            characters=characters,
-            character_lengths=character_lengths,
-            spelled=torch.from_numpy(spelled).view(forms.shape),
-            read=_stack([reading.ids.pad_rows(mine)[0] for reading in rows.readings], len(mine)),
-            read_places=_stack([reading.places.pad_rows(mine)[0] for reading in rows.readings], len(mine)),
-            indices=torch.from_numpy(mine),
-        )
-
     def _pack_chunk(
         self, plan: RaggedIds, indices: range, shapes: PaddedShapes | None, pin: bool
     ) -> Iterable[TaggedBatch]:
-        own = self._rows
-        if self.world_size > 1 or own.readings:
-            return super()._pack_chunk(plan, indices, shapes, pin)
-        rows, counts = select_rows(plan, indices)
-        lengths = own.words.select_lengths(rows)
-        columns, at, longest = (
-            BatchColumns.number(counts),
-            Positions.number(lengths),
-            find_longest(lengths, counts),
-        )
-        words = np.add.reduceat(lengths, find_starts(counts))
+        data, whole = self._rows, BatchRows.select(plan, indices)
+        rows, counts = whole.share(self.rank, self.world_size)
+        lengths = data.words.select_lengths(rows)
+        columns, at = BatchColumns.number(counts), Positions.number(lengths)
+        longest = find_longest(lengths, counts)
         # The first form stands where a shorter sentence has no word.
-        padded, many = np.flatnonzero(words < longest * counts), len(own.spellings)
+        padded, many = np.flatnonzero(sum_each(lengths, counts) < longest * counts), len(data.spellings)
         batch = at.spread(columns.batch)
-        forms = batch * many + take(own.forms, rows, at)
+        forms = batch * many + take(data.forms, rows, at)
         distinct, spelled = np.unique(np.concatenate([forms, padded * many]), return_inverse=True)
         owner, form = np.divmod(distinct, many)
         of_batch = np.bincount(owner, minlength=len(counts))
         spelled = spelled[: len(forms)] - find_starts(of_batch)[batch]
-        characters = own.spellings.select_lengths(form)
-        none = np.zeros_like(counts)
-        sizes = {"words": longest, "rows": counts, "forms": of_batch, "readers": none, "read": none}
-        sizes |= {"placed": none, "characters": find_longest(characters, of_batch)}
+        characters = data.spellings.select_lengths(form)
+        sizes = {"words": longest, "rows": counts, "forms": of_batch}
+        sizes |= {"characters": find_longest(characters, of_batch), **self._size_readings(rows, counts)}
         chunk = BatchChunk(TaggedBatch, sizes, shapes, pin)
-        texts = {"words": take(own.words, rows, at), "tags": take(own.tags, rows, at)}
-        chunk.write_steps(columns, at, **texts, spelled=spelled)
+        words, tags = take(data.words, rows, at), take(data.tags, rows, at)
+        chunk.write_steps(columns, at, {"words": words, "tags": tags, "spelled": spelled})
         letters, spelling = Positions.number(characters), BatchColumns.number(of_batch)
-        chunk.write_steps(spelling, letters, characters=take(own.spellings, form, letters))
+        chunk.write_steps(spelling, letters, {"characters": take(data.spellings, form, letters)})
         chunk.write(spelling, character_lengths=characters)
-        chunk.write(columns, lengths=lengths, labels=own.labels[rows], indices=rows)
-        return chunk.finish(words)
+        chunk.write(columns, lengths=lengths, labels=data.labels[rows], indices=rows)
+        for number, reading in enumerate(data.readings):
+            for name, ids in (("read", reading.ids), ("read_places", reading.places)):
+                at = Positions.number(ids.select_lengths(rows))
+                chunk.write_steps(columns, at, {name: take(ids, rows, at)}, number)
+        return chunk.finish(sum_each(data.words.select_lengths(whole.rows), whole.counts))
 
-
-def _stack(parts: list[Tensor], rows: int) -> Tensor:
-    """Stack matrices [steps, rows] with different numbers of steps; shorter ones are padded with zeros."""
-    steps = max((len(part) for part in parts), default=0)
-    whole = torch.zeros(len(parts), steps, rows, dtype=torch.int64)
-    for number, part in enumerate(parts):
-        whole[number, : len(part)] = part
-    return whole
+    def _size_readings(self, rows: NDArray[np.int64], counts: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+        """Return the sizes of the sentences of each batch as language models read them."""
+        none = np.zeros_like(counts)
+        sizes = {"readers": none + len(self._rows.readings), "read": none, "placed": none}
+        for reading in self._rows.readings:
+            for axis, ids in (("read", reading.ids), ("placed", reading.places)):
+                sizes[axis] = np.maximum(sizes[axis], find_longest(ids.select_lengths(rows), counts))
+        return sizes
