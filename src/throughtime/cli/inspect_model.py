@@ -16,7 +16,7 @@ from throughtime.cli.options import Device, Plot, Run, check_pictures, option, r
 from throughtime.cli.output import BOLD, Outcome, as_command, build_table, draw_figure, warn
 from throughtime.cli.usage import RunFirst, is_run
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.runtime import MAX_SEED
+from throughtime.runtime.keywords import MAX_SEED
 from throughtime.tasks import TASKS
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypedDict
 import typer
 
 from throughtime.errors import InputError
-from throughtime.runtime import MAX_SEED
+from throughtime.runtime.keywords import MAX_SEED
 
 DATA, OUTPUT, SEARCH, RULES, TRANSLATION = "Data", "Output", "Search", "Constraints", "Translation"
 INTERPOLATION = "Interpolation of language models"

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from throughtime.config import Config, Effect, architecture, one_of, only_with
 from throughtime.registry import Registry
-from throughtime.runtime import MAX_SEED
+from throughtime.runtime.keywords import MAX_SEED
 
 SCHEDULES = Registry[Callable[..., float]](
     "schedule",

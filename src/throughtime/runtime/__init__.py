@@ -13,9 +13,6 @@ if TYPE_CHECKING:
 
     from throughtime.runtime.forecast import History as History
 
-MAX_SEED = 2**63 - 1
-"""The largest seed that torch and numpy both take."""
-
 
 def load(path: Path | str, *, threads: int | None = None, trust_changed: bool = False) -> Any:
     """Open a folder that `throughtime export` wrote: a model with the methods of the trained one.

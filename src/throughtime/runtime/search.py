@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.errors import DamagedModelError, InputError, check_number, check_whole, suggest
+from throughtime.runtime.keywords import WritingOptions
 
 Array = NDArray[Any]
 
@@ -209,20 +210,6 @@ def check_sampling(
     if top_p is not None:
         check_number("top_p", top_p, 0, 1, above=True)
     check_whole("num_return_sequences", num_return_sequences, 1, MAX_TEXTS)
-
-
-class WritingOptions(TypedDict, total=False):
-    """The keywords of models that generate texts, trained or exported; see `choose_search`."""
-
-    search: str | None
-    greedy: bool | None
-    num_beams: int | None
-    length_penalty: float | None
-    temperature: float | None
-    top_k: int | None
-    top_p: float | None
-    num_return_sequences: int | None
-    seed: int | None
 
 
 def choose_search(

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, NotRequired, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.errors import InputError, check_whole, suggest
+from throughtime.results import Progress
 from throughtime.runtime.checks import Size
 from throughtime.runtime.draws import Draws
-from throughtime.runtime.search import MAX_TEXTS, ArraySampling, Finished, WritingOptions, choose_search
+from throughtime.runtime.keywords import PrefixRules, WritingOptions, split_options
+from throughtime.runtime.search import MAX_TEXTS, ArraySampling, Finished, choose_search
 
 Array = NDArray[Any]
+Prompt = TypeVar("Prompt")
 Step = Callable[[Array | None], Array]
 """Called with the token that each row took [rows], None before the first; returns ln P [rows, V]."""
 
@@ -38,18 +41,16 @@ class Writing(NamedTuple):
 
     @classmethod
     def choose(
-        cls,
-        defaults: Mapping[str, Any],
-        max_new_tokens: int | None,
-        options: Mapping[str, Any],
-        needs_training: Mapping[str, Any],
+        cls, defaults: Mapping[str, Any], options: Mapping[str, Any], **needs_training: Any
     ) -> Writing:
-        """Check the keywords of a runner; those in `needs_training` are refused unless they are empty."""
-        for keyword, value in needs_training.items():
+        """Check the keywords of a runner; constraints and others that need training must be empty."""
+        rules, options = split_options(options, PrefixRules)
+        for keyword, value in {**rules, **needs_training}.items():
             if value:
                 raise InputError(
                     keyword, "needs the trained model; an export has greedy search and sampling only"
                 )
+        cap = options.pop("max_new_tokens", None)
         name, chosen = choose_search(defaults, **options)
         if name not in ("greedy", "sampling"):
             raise InputError(
@@ -57,7 +58,7 @@ class Writing(NamedTuple):
                 f"asks for {name} search, which needs the trained model; an export has greedy search and "
                 "sampling only",
             )
-        cap = int(defaults.get("max_new_tokens", 100)) if max_new_tokens is None else max_new_tokens
+        cap = int(defaults.get("max_new_tokens", 100)) if cap is None else cap
         each, seed = chosen.pop("num_return_sequences", 1), chosen.pop("seed", None)
         check_whole("max_new_tokens", cap)
         check_whole("num_return_sequences", each, 1, MAX_TEXTS)
@@ -65,6 +66,21 @@ class Writing(NamedTuple):
             takes = "is not an option of sampling, which takes temperature, top_k, top_p"
             raise InputError(keyword, takes + suggest(keyword, WritingOptions.__annotations__))
         return cls(cap, each, seed, ArraySampling(**chosen) if name == "sampling" else None)
+
+    def write_all(
+        self,
+        prompts: Sequence[Prompt],
+        begin: Callable[[Prompt], Step],
+        end_id: int | None,
+        progress: Progress | None = None,
+    ) -> list[list[Finished]]:
+        """Write the texts of each prompt; `begin` reads one and returns the step that continues it."""
+        results: list[list[Finished]] = []
+        for number, prompt in enumerate(prompts):
+            results.append(self.write(begin(prompt), number, end_id))
+            if progress is not None:
+                progress(len(results), len(prompts))
+        return results
 
     def write(self, step: Step, number: int, end_id: int | None) -> list[Finished]:
         """The texts of the prompt of this number, the most likely first; `step` runs all rows at once."""

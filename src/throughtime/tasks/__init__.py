@@ -57,6 +57,8 @@ class Task:
     """The class of its training objectives; the predictor may build them itself in `build_objective`."""
     exporter: ClassVar[str | None] = None
     """A function that takes a trained model and returns the graphs of its export."""
+    prediction: ClassVar[Any] = None
+    """The keyword options of its predictions: a `TypedDict` whose types have a `Keyword`; None for none."""
     formats: ClassVar[tuple[str, ...]] = ()
     """The formats that its models are exported to by themselves, without graphs."""
     runner: ClassVar[str | None] = None

@@ -1,6 +1,17 @@
 """The task `classify`: one label for a whole text."""
 
+from typing import Annotated, TypedDict
+
+from throughtime.runtime.keywords import Keyword
 from throughtime.tasks import Task
+
+
+class ClassifyOptions(TypedDict, total=False):
+    """The options of `classify`."""
+
+    k: Annotated[
+        int | None, Keyword("Number of most likely labels to return for each text; by default all.", min=1)
+    ]
 
 
 class ClassifyTask(Task):
@@ -20,6 +31,7 @@ class ClassifyTask(Task):
         "train classify --data snips-slots --set pooling=attention --out runs/intents",
     )
     data = "labelled"
+    prediction = ClassifyOptions
     config = "throughtime.tasks.classify.config:ClassifyConfig"
     predictor = "throughtime.tasks.classify.predictor:Classifier"
     objective = "throughtime.tasks.classify.training:ClassifyObjective"

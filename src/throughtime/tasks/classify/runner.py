@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.errors import check_whole
 from throughtime.interrupt import check_interrupt
 from throughtime.results import Classified, Progress
 from throughtime.runtime.checks import Size
+from throughtime.runtime.keywords import complete_options
 from throughtime.runtime.runner import Ids, TextRunner, batches, normalise, pad
 from throughtime.runtime.session import ExportFolder
+from throughtime.tasks.classify import ClassifyOptions
 from throughtime.text.codec import Codec
 from throughtime.text.texts import check_texts
 
@@ -34,14 +35,17 @@ class TextClassifier(ABC):
         """ln P of every label, [B, labels], for ids [T, B] of these lengths [B]."""
 
     def classify(
-        self, texts: str | Sequence[str], *, k: int | None = None, progress: Progress | None = None
+        self,
+        texts: str | Sequence[str],
+        *,
+        progress: Progress | None = None,
+        **options: Unpack[ClassifyOptions],
     ) -> list[Classified]:
         """Classify each text: its `k` most likely labels, by default all of them, with their probabilities.
 
         For an empty text, these are the probabilities that the model gives without knowing the text.
         """
-        if k is not None:
-            check_whole("k", k)
+        k = complete_options(ClassifyOptions, options)["k"]
         texts, names, answers = check_texts(texts), self.label_names, []
         for text, own in zip(texts, self.log_probs(texts, progress), strict=True):
             order = np.argsort(-own, kind="stable")[:k].tolist()

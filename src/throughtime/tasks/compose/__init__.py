@@ -1,6 +1,11 @@
 """The task `compose`: a text from a label or from a vector of numbers."""
 
+from throughtime.runtime.keywords import PrefixRules, WritingOptions
 from throughtime.tasks import Task
+
+
+class ComposeOptions(WritingOptions, PrefixRules):
+    """The options of `compose`."""
 
 
 class ComposeTask(Task):
@@ -20,6 +25,7 @@ class ComposeTask(Task):
         "train compose --data weather.jsonl --set tokens=bpe --out runs/reports",
     )
     data = "described"
+    prediction = ComposeOptions
     config = "throughtime.tasks.compose.config:ComposeConfig"
     predictor = "throughtime.tasks.compose.predictor:Composer"
     objective = "throughtime.tasks.compose.training:ComposeObjective"

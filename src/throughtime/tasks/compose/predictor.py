@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from shlex import quote
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 
@@ -13,10 +13,11 @@ from throughtime.data.records import Specials
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
-from throughtime.results import Composed, Evaluation, with_alternatives
-from throughtime.runtime.search import WritingOptions
+from throughtime.results import Evaluation
+from throughtime.runtime.keywords import PrefixRules, split_options
 from throughtime.search.constraints import no_token
 from throughtime.tasks.base import Progress
+from throughtime.tasks.compose import ComposeOptions
 from throughtime.tasks.compose.config import ComposeConfig, read_texts
 from throughtime.tasks.compose.network import (
     ConditionedLanguageModel,
@@ -24,7 +25,7 @@ from throughtime.tasks.compose.network import (
     VectorCondition,
     build_composer,
 )
-from throughtime.tasks.compose.runner import Condition, list_conditions, read_condition
+from throughtime.tasks.compose.runner import Condition, TextComposer
 from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.labels import Labels, labelled_texts
 from throughtime.tasks.text_config import WritingDefaults
@@ -33,10 +34,11 @@ from throughtime.text.texts import format_count
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
+    from throughtime.search.generate import Finished
     from throughtime.tasks.compose.training import ConditionedTexts
 
 
-class Composer(TextWriter):
+class Composer(TextComposer, TextWriter):
     """Writes texts from labels or vectors: `tt.load("RUN").compose("good")[0].text`."""
 
     task = "compose"
@@ -49,8 +51,8 @@ class Composer(TextWriter):
 
     def __init__(self, model: ConditionedLanguageModel, assets: TextAssets, config: ComposeConfig) -> None:
         super().__init__(model, assets, config)
-        self.labels = assets.labels  # None if it writes from vectors
-        self.width = config.vector_size or 0  # the length of the vectors
+        self.labels, self.width = assets.labels, config.vector_size or 0
+        self.label_names = None if assets.labels is None else assets.labels.names
 
     @classmethod
     def prepare(cls, config: ComposeConfig, dataset: Dataset) -> tuple[ComposeConfig, TextAssets]:
@@ -100,50 +102,31 @@ class Composer(TextWriter):
         marks = {words.unk_id, words.pad_id, words.bos_id, words.mask_id} - {None, self.end_id}
         return sorted(cast(set[int], marks))
 
-    def compose(
-        self,
-        conditions: Condition | Sequence[Condition],
-        *,
-        max_new_tokens: int | None = None,
-        prefix: str = "",
-        forbid: Sequence[str] = (),
-        require: Sequence[str] = (),
-        no_repeat_ngram: int | None = None,
-        progress: Progress | None = None,
-        **options: Unpack[WritingOptions],
-    ) -> list[Composed]:
-        """Write a text for each label or vector, with `num_return_sequences` - 1 alternatives.
-
-        Texts are drawn by `temperature`, `top_k`, `top_p` and `seed`; `greedy=True` takes the most likely
-        token at each step, `num_beams` asks for beam search, and `search` names any other strategy. Options
-        that are not given come from generation_config.json. Texts begin with `prefix`, contain the words of
-        `require` and none of `forbid`, and repeat no n-gram of length `no_repeat_ngram`.
-        """
-        prompts = [self.condition(one) for one in list_conditions(conditions)]
-        rules = DecodingConstraints(prefix, forbid, require, no_repeat_ngram)
+    def _write(
+        self, prompts: Sequence[list[float]], options: ComposeOptions, progress: Progress | None
+    ) -> list[list[Finished]]:
+        given, writing = split_options(options, PrefixRules)
+        rules = DecodingConstraints(
+            given.get("prefix", ""),
+            given.get("forbid", ()),
+            given.get("require", ()),
+            given.get("no_repeat_ngram"),
+        )
         rules.check(self.codec)
-        length, end, no_marks = self._length(max_new_tokens), self.end_id, no_token(*self.barred)
+        length, end, no_marks = (
+            self._length(writing.pop("max_new_tokens", None)),
+            self.end_id,
+            no_token(*self.barred),
+        )
         assert end is not None
         self.model.eval()
-        results = self.write(
+        return self.write(
             prompts,
-            self.strategy(max_new_tokens=length, **options),
+            self.strategy(max_new_tokens=length, **writing),
             length,
             constraints=lambda rows: [no_marks, *rules.build(rows, self.codec, end, length)],
             progress=progress,
         )
-        nothing = Composed("", -math.inf, -math.inf, False)  # if no text satisfies all constraints
-        return [
-            with_alternatives(
-                [Composed(self.codec.decode(one.tokens), one.score, one.log_prob, one.ended) for one in own]
-                or [nothing]
-            )
-            for own in results
-        ]
-
-    def condition(self, given: Condition) -> list[float]:
-        """A label or a vector as input of the network."""
-        return read_condition(given, None if self.labels is None else self.labels.names, self.width)
 
     def texts(self, dataset: Dataset, split: str) -> ConditionedTexts:
         """The texts of a split with their conditions, without those whose labels training did not know."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, TypedDict, Unpack, cast
 
 import numpy as np
@@ -12,9 +13,10 @@ from numpy.typing import NDArray
 from throughtime.errors import InputError, unknown
 from throughtime.results import Composed, Progress, with_alternatives
 from throughtime.runtime.checks import Size
-from throughtime.runtime.search import WritingOptions
+from throughtime.runtime.search import Finished
 from throughtime.runtime.session import ExportedModel, ExportFolder
-from throughtime.runtime.writing import GenerationSettings, Writing
+from throughtime.runtime.writing import GenerationSettings, Step, Writing
+from throughtime.tasks.compose import ComposeOptions
 from throughtime.text.codec import Codec
 from throughtime.text.texts import format_count
 
@@ -56,7 +58,51 @@ class ComposerSettings(TypedDict):
     generation: GenerationSettings
 
 
-class ComposerRunner(ExportedModel):
+class TextComposer:
+    """A model that writes texts from labels or vectors, trained or exported."""
+
+    codec: Codec
+    label_names: Sequence[str] | None  # None if it writes from vectors
+    width: int  # the length of the vectors
+
+    def compose(
+        self,
+        conditions: Condition | Sequence[Condition],
+        *,
+        progress: Progress | None = None,
+        **options: Unpack[ComposeOptions],
+    ) -> list[Composed]:
+        """Write a text for each label or vector, with `num_return_sequences` - 1 alternatives.
+
+        Texts are drawn by `temperature`, `top_k`, `top_p` and `seed`; `greedy=True` takes the most likely
+        token at each step, `num_beams` asks for beam search, and `search` names any other strategy. Options
+        that are not given come from generation_config.json. Texts begin with `prefix`, contain the words of
+        `require` and none of `forbid`, and repeat no n-gram of length `no_repeat_ngram`.
+
+        An exported model has the same keywords and, with the same seed, draws the same texts; other
+        strategies than greedy search and sampling, and constraints, need the trained one.
+        """
+        prompts = [
+            read_condition(condition, self.label_names, self.width)
+            for condition in list_conditions(conditions)
+        ]
+        nothing = Composed("", -math.inf, -math.inf, False)  # if no text satisfies all constraints
+        return [
+            with_alternatives(
+                [Composed(self.codec.decode(one.tokens), one.score, one.log_prob, one.ended) for one in texts]
+                or [nothing]
+            )
+            for texts in self._write(prompts, options, progress)
+        ]
+
+    def _write(
+        self, prompts: Sequence[list[float]], options: ComposeOptions, progress: Progress | None
+    ) -> list[list[Finished]]:
+        """Write the texts of each condition, the best first."""
+        raise NotImplementedError
+
+
+class ComposerRunner(TextComposer, ExportedModel):
     """An exported composer: a graph that reads the condition, and one step of the decoder."""
 
     settings_type = ComposerSettings
@@ -64,44 +110,24 @@ class ComposerRunner(ExportedModel):
     def __init__(self, folder: ExportFolder) -> None:
         super().__init__(folder)
         self.codec, self.generation = Codec.load(folder.path), self.settings["generation"]
+        self.label_names, self.width = self.settings["labels"], self.settings["width"]
         self.encoder, self.decoder = folder.session("encoder"), folder.session("decoder")
         self._kept = self.decoder.sort_numbered("kept", self.decoder.inputs)
         self._states = self.decoder.sort_numbered("state", self.decoder.inputs)
         self._next = self.decoder.sort_numbered("next", self.decoder.outputs)
 
-    def compose(
-        self,
-        conditions: Condition | Sequence[Condition],
-        *,
-        max_new_tokens: int | None = None,
-        prefix: str = "",
-        forbid: Sequence[str] = (),
-        require: Sequence[str] = (),
-        no_repeat_ngram: int | None = None,
-        progress: Progress | None = None,
-        **options: Unpack[WritingOptions],
-    ) -> list[Composed]:
-        """Write a text for each label or vector, with `num_return_sequences` - 1 alternatives.
+    def _write(
+        self, prompts: Sequence[list[float]], options: ComposeOptions, progress: Progress | None
+    ) -> list[list[Finished]]:
+        writing = Writing.choose(self.generation, options)
+        return writing.write_all(
+            prompts, partial(self._begin, writing.each), self.settings["end_id"], progress
+        )
 
-        The keywords are those of the trained model, which draws the same texts with the same seed; other
-        strategies than greedy search and sampling, and constraints, need it.
-        """
-        labels, width = self.settings["labels"], self.settings["width"]
-        prompts = [read_condition(one, labels, width) for one in list_conditions(conditions)]
-        needed = {"prefix": prefix, "forbid": forbid, "require": require, "no_repeat_ngram": no_repeat_ngram}
-        writing = Writing.choose(self.generation, max_new_tokens, options, needed)
-        answers = []
-        for number, prompt in enumerate(prompts):
-            answers.append(self._compose(prompt, number, writing))
-            if progress is not None:
-                progress(len(answers), len(prompts))
-        return answers
-
-    def _compose(self, prompt: list[float], number: int, writing: Writing) -> Composed:
-        """The texts for one condition, the most likely first."""
-        rows, barred = writing.each, self.settings["barred"]
+    def _begin(self, rows: int, prompt: list[float]) -> Step:
+        """Read a condition; the step writes a number of rows from it."""
         # A label is one number per sentence, [1, 1]; a vector is a row of numbers, [1, 1, width].
-        by_label = self.settings["labels"] is not None
+        by_label = self.label_names is not None
         source = np.array([prompt], np.int64) if by_label else np.array([[prompt]], np.float32)
         begun = dict(
             zip(self.encoder.outputs, self.encoder.run(self.encoder.outputs, {"source": source}), strict=True)
@@ -111,14 +137,11 @@ class ComposerRunner(ExportedModel):
 
         def step(last: Array | None) -> Array:
             nonlocal state
-            given = np.full(rows, self.settings["begin_id"]) if last is None else last
-            inputs = {"last": given, **kept, **dict(zip(self._states, state, strict=True))}
+            read = np.full(rows, self.settings["begin_id"]) if last is None else last
+            inputs = {"last": read, **kept, **dict(zip(self._states, state, strict=True))}
             log_probs, *state = self.decoder.run(["log_probs", *self._next], inputs)
             allowed: Array = log_probs.copy()
-            allowed[:, barred] = -np.inf
+            allowed[:, self.settings["barred"]] = -np.inf
             return allowed
 
-        results = writing.write(step, number, self.settings["end_id"])
-        return with_alternatives(
-            [Composed(self.codec.decode(one.tokens), one.score, one.log_prob, one.ended) for one in results]
-        )
+        return step

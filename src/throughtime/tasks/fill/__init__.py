@@ -1,6 +1,18 @@
 """The task `fill`: hidden words, predicted from the words on both sides."""
 
+from typing import Annotated, TypedDict
+
+from throughtime.runtime.keywords import Keyword
 from throughtime.tasks import COMMON_OPTIONS, Task
+
+
+class FillOptions(TypedDict, total=False):
+    """The options of `fill`."""
+
+    k: Annotated[int, Keyword("Number of fillings to return for each text.", 5, min=1)]
+    num_beams: Annotated[
+        int, Keyword("Number of partial fillings to keep if there are several blanks.", 10, min=1)
+    ]
 
 
 class FillTask(Task):
@@ -22,6 +34,7 @@ class FillTask(Task):
     )
     data = "pairs"
     options = COMMON_OPTIONS | {"text": (str, "Column of the texts in a table, instead of pairs.")}
+    prediction = FillOptions
     config = "throughtime.tasks.fill.config:FillConfig"
     predictor = "throughtime.tasks.fill.predictor:Filler"
     objective = "throughtime.tasks.fill.training:FillObjective"

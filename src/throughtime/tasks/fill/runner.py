@@ -8,15 +8,16 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple, TypedDict, Unpack
 
 import numpy as np
 
-from throughtime.errors import check_whole
 from throughtime.interrupt import check_interrupt
 from throughtime.results import Filling, Progress, with_alternatives
 from throughtime.runtime.checks import Size
+from throughtime.runtime.keywords import complete_options
 from throughtime.runtime.runner import TextRunner, normalise, pad
+from throughtime.tasks.fill import FillOptions
 from throughtime.text.blanks import BLANK, Blanks, token_text
 from throughtime.text.codec import Codec
 from throughtime.text.texts import check_texts
@@ -47,19 +48,17 @@ class BlankFiller(ABC):
         self,
         texts: str | Sequence[str],
         *,
-        k: int = 5,
-        num_beams: int = 10,
         progress: Progress | None = None,
+        **options: Unpack[FillOptions],
     ) -> list[Filling]:
-        """Fill the blanks of each text, written `___` or `[MASK]`: the best way and k - 1 alternatives.
+        """Fill the blanks of each text, written `___` or `[MASK]`: the best way and `k` - 1 alternatives.
 
         The blanks of a text are filled together, the most certain one first (see `best_first`), with a beam
-        of `num_beams` partial fillings, or k if that is more. An empty text stays empty; any other text
-        without a blank is refused.
+        of `num_beams` partial fillings (10 by default), or `k` (5 by default) if that is more. An empty text
+        stays empty; any other text without a blank is refused.
         """
-        for name, value in (("k", k), ("num_beams", num_beams)):
-            check_whole(name, value)
-        texts = check_texts(texts)
+        chosen = complete_options(FillOptions, options)
+        k, num_beams, texts = chosen["k"], chosen["num_beams"], check_texts(texts)
         blanks = [self._read(text) for text in texts if text.strip()]
         answers: list[Filling] = []
         for first in range(0, len(blanks), self.sentences_per_batch):

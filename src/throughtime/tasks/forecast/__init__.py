@@ -1,6 +1,26 @@
 """Forecasts of one or many time series."""
 
+from collections.abc import Sequence
+from typing import Annotated, TypedDict
+
+from throughtime.runtime.keywords import MAX_SEED, Keyword
 from throughtime.tasks import Task
+
+
+class ForecastOptions(TypedDict, total=False):
+    """The options of `forecast`."""
+
+    h: Annotated[int | None, Keyword("Number of rows to forecast; by default as in training.", min=1)]
+    level: Annotated[
+        Sequence[float], Keyword("Level of an interval to report, in per cent, such as 80; repeatable.", ())
+    ]
+    paths: Annotated[int, Keyword("Number of sample paths to draw.", 0, min=0)]
+    seed: Annotated[
+        int | None, Keyword("Seed of the paths; by default that of training.", min=0, max=MAX_SEED)
+    ]
+    date_format: Annotated[
+        str | None, Keyword("Format of dates, such as %d.%m.%Y; by default detected.", group="Data")
+    ]
 
 
 class ForecastTask(Task):
@@ -22,6 +42,7 @@ class ForecastTask(Task):
         "train forecast --data embedded/sine --set strategy=recursive --out runs/sine",
     )
     data = "series"
+    prediction = ForecastOptions
     config = "throughtime.tasks.forecast.config:ForecastConfig"
     predictor = "throughtime.tasks.forecast.predictor:SeriesForecaster"
     exporter = "throughtime.tasks.forecast.export:build_export"

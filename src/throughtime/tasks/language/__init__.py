@@ -1,6 +1,11 @@
 """The task `language`: recurrent language models."""
 
+from throughtime.runtime.keywords import WritingOptions, WritingRules
 from throughtime.tasks import Task
+
+
+class ContinuationOptions(WritingOptions, WritingRules):
+    """The options of `generate`."""
 
 
 class LanguageTask(Task):
@@ -17,6 +22,7 @@ class LanguageTask(Task):
         "train language --show-config > my.yaml",
     )
     data = "text"
+    prediction = ContinuationOptions
     config = "throughtime.tasks.language.config:LanguageConfig"
     predictor = "throughtime.tasks.language.predictor:RecurrentLanguage"
     exporter = "throughtime.tasks.language.export:build_export"

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, Unpack
+from typing import TYPE_CHECKING, NamedTuple
 
 from throughtime.data.seen import Hashes, hash_texts
 from throughtime.errors import InputError
-from throughtime.results import Evaluation, Generated, Scored, with_alternatives
-from throughtime.runtime.search import WritingOptions
+from throughtime.results import Evaluation, Scored
+from throughtime.runtime.keywords import WritingRules, split_options
 from throughtime.tasks.base import Progress
+from throughtime.tasks.language import ContinuationOptions
+from throughtime.tasks.language.runner import LanguageWriter, WritePrompts
 from throughtime.tasks.text_config import WritingDefaults
 from throughtime.tasks.texts import DecodingConstraints, TextWriter
-from throughtime.text.texts import check_text, check_texts
+from throughtime.text.texts import check_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +39,7 @@ class TokenScores(NamedTuple):
     log_probs: npt.NDArray[np.float64]
 
 
-class LanguageModel(TextWriter):
+class LanguageModel(TextWriter, LanguageWriter):
     """A model that scores and writes texts; its assets are its framing."""
 
     generation_defaults = {"do_sample": True, "max_new_tokens": 100}  # noqa: RUF012 - never changed
@@ -124,45 +126,24 @@ class LanguageModel(TextWriter):
         codec = self.codec
         return f"layout:{dataset.layout}|tokens:{codec.tokenizer.name}|vocabulary:{codec.hash[:12]}"
 
-    def generate(
+    def _choose_writing(self, options: ContinuationOptions, strategy: Strategy | None) -> WritePrompts:
+        rules, writing = split_options(options, WritingRules)
+        length = self._length(writing.get("max_new_tokens"))
+        if strategy is None:
+            strategy = self.strategy(**writing)
+        elif names := writing.keys() - {"max_new_tokens"}:
+            raise InputError(min(names), "cannot be given together with strategy; leave one of them out")
+        constraints = self._constraints(length, **rules)
+        return lambda prompts, progress: self.write(
+            prompts, strategy, length, constraints=constraints, progress=progress
+        )
+
+    def _constraints(
         self,
-        prompts: str | Sequence[str] = "",
-        *,
-        max_new_tokens: int | None = None,
+        length: int,
         forbid: Sequence[str] = (),
         require: Sequence[str] = (),
         no_repeat_ngram: int | None = None,
-        strategy: Strategy | None = None,
-        progress: Progress | None = None,
-        **options: Unpack[WritingOptions],
-    ) -> list[Generated]:
-        """Continue each prompt, with `num_return_sequences` - 1 alternatives.
-
-        Texts are drawn by `temperature`, `top_k`, `top_p` and `seed`; `greedy=True` takes the most likely
-        token at each step, `num_beams` asks for beam search, and `search` names any other strategy.
-        Options that are not given come from generation_config.json. `strategy` replaces all these options. An
-        exported model has the same keywords and, with the same seed, draws the same texts.
-
-        The text after a prompt contains the words of `require` and none of `forbid`, and repeats no n-gram
-        of length `no_repeat_ngram`.
-        """
-        if strategy is None:
-            strategy = self.strategy(max_new_tokens=max_new_tokens, **options)
-        else:
-            for name in options:
-                raise InputError(name, "cannot be given together with strategy; leave one of them out")
-        constraints = self._constraints(forbid, require, no_repeat_ngram, self._length(max_new_tokens))
-        ids = [self.framing.ids(prompt, end=False) for prompt in check_texts(prompts, "prompts")]
-        results = self.write(ids, strategy, max_new_tokens, constraints=constraints, progress=progress)
-        return [
-            with_alternatives(
-                [Generated(self.framing.text([*own, *one.tokens]), one.log_prob, one.ended) for one in result]
-            )
-            for own, result in zip(ids, results, strict=True)
-        ]
-
-    def _constraints(
-        self, forbid: Sequence[str], require: Sequence[str], no_repeat_ngram: int | None, length: int
     ) -> Callable[[int], list[Constraint]]:
         """Return a function that builds the constraints of a batch of prompts."""
         if require and self.end_id is None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -11,9 +13,10 @@ from numpy.typing import NDArray
 from throughtime.results import Generated, Progress, Scored, with_alternatives
 from throughtime.runtime.checks import Size
 from throughtime.runtime.runner import TextRunner, batches, pad
-from throughtime.runtime.search import WritingOptions
+from throughtime.runtime.search import Finished
 from throughtime.runtime.session import ExportFolder
-from throughtime.runtime.writing import GenerationSettings, Writing
+from throughtime.runtime.writing import GenerationSettings, Step, Writing
+from throughtime.tasks.language import ContinuationOptions
 from throughtime.tasks.language.framing import NOTHING, Framing
 from throughtime.text.texts import check_texts
 
@@ -21,6 +24,8 @@ STEPS_PER_BATCH = 128
 TEXTS_PER_BATCH = 32
 
 Array = NDArray[Any]
+WritePrompts = Callable[[Sequence[Sequence[int]], Progress | None], list[list[Finished]]]
+"""Writes the texts of each prompt, given as ids."""
 
 
 class LanguageSettings(TypedDict):
@@ -33,7 +38,49 @@ class LanguageSettings(TypedDict):
     generation: GenerationSettings
 
 
-class LanguageModelRunner(TextRunner):
+class LanguageWriter(ABC):
+    """A language model, trained or exported, that continues texts."""
+
+    @property
+    @abstractmethod
+    def framing(self) -> Framing:
+        """How texts become ids."""
+
+    def generate(
+        self,
+        prompts: str | Sequence[str] = "",
+        *,
+        strategy: Any = None,
+        progress: Progress | None = None,
+        **options: Unpack[ContinuationOptions],
+    ) -> list[Generated]:
+        """Continue each prompt, with `num_return_sequences` - 1 alternatives.
+
+        Texts are drawn by `temperature`, `top_k`, `top_p` and `seed`; `greedy=True` takes the most likely
+        token at each step, `num_beams` asks for beam search, and `search` names any other strategy.
+        Options that are not given come from generation_config.json. `strategy` replaces all these options.
+
+        The text after a prompt contains the words of `require` and none of `forbid`, and repeats no n-gram
+        of length `no_repeat_ngram`.
+
+        An exported model has the same keywords and, with the same seed, draws the same texts; other
+        strategies than greedy search and sampling, and constraints, need the trained one.
+        """
+        write = self._choose_writing(options, strategy)
+        ids = [self.framing.ids(prompt, end=False) for prompt in check_texts(prompts, "prompts")]
+        return [
+            with_alternatives(
+                [Generated(self.framing.text([*own, *one.tokens]), one.log_prob, one.ended) for one in texts]
+            )
+            for own, texts in zip(ids, write(ids, progress), strict=True)
+        ]
+
+    @abstractmethod
+    def _choose_writing(self, options: ContinuationOptions, strategy: Any) -> WritePrompts:
+        """Check the options, and return what writes the texts of some prompts."""
+
+
+class LanguageModelRunner(LanguageWriter, TextRunner):
     """An exported language model: one graph that reads any number of tokens, starting from a state."""
 
     settings_type = LanguageSettings
@@ -42,58 +89,37 @@ class LanguageModelRunner(TextRunner):
     def __init__(self, folder: ExportFolder) -> None:
         super().__init__(folder)
         self.generation: dict[str, Any] = self.settings["generation"]
-        marked, backward = self.settings["begin_id"] is not None, self.settings["backward"]
-        self.framing = Framing(self.codec, marked, backward, running=True)
         self._states = self.session.sort_numbered("state", self.session.inputs)
         self._next = self.session.sort_numbered("next", self.session.outputs)
+
+    @cached_property
+    def framing(self) -> Framing:
+        """How texts become ids."""
+        marked, backward = self.settings["begin_id"] is not None, self.settings["backward"]
+        return Framing(self.codec, marked, backward, running=True)
 
     def score(self, texts: str | Sequence[str], *, prompt: str = "") -> list[Scored]:
         """Score each text: the log-probability of each of its tokens, after the prompt if there is one."""
         return self.framing.score(texts, prompt, self._log_probs)
 
-    def generate(
-        self,
-        prompts: str | Sequence[str] = "",
-        *,
-        max_new_tokens: int | None = None,
-        forbid: Sequence[str] = (),
-        require: Sequence[str] = (),
-        no_repeat_ngram: int | None = None,
-        strategy: None = None,
-        progress: Progress | None = None,
-        **options: Unpack[WritingOptions],
-    ) -> list[Generated]:
-        """Continue each prompt, with `num_return_sequences` - 1 alternatives.
+    def _choose_writing(self, options: ContinuationOptions, strategy: Any) -> WritePrompts:
+        writing = Writing.choose(self.generation, options, strategy=strategy)
+        begin = partial(self._begin, writing.each)
+        return lambda prompts, progress: writing.write_all(prompts, begin, self.settings["end_id"], progress)
 
-        The keywords are those of the trained model, which draws the same texts with the same seed; strategies
-        other than greedy search and sampling need it.
-        """
-        needed = {"forbid": forbid, "require": require, "no_repeat_ngram": no_repeat_ngram}
-        writing = Writing.choose(self.generation, max_new_tokens, options, {**needed, "strategy": strategy})
-        prompts, answers = check_texts(prompts, "prompts"), []
-        for number, prompt in enumerate(prompts):
-            answers.append(self._continue(self.framing.ids(prompt, end=False), number, writing))
-            if progress is not None:
-                progress(len(answers), len(prompts))
-        return answers
-
-    def _continue(self, ids: list[int], number: int, writing: Writing) -> Generated:
-        """The continuations of a prompt, the most likely first."""
-        rows = writing.each
-        state = [np.repeat(part, rows, axis=0) for part in self._read_ids(ids[:-1])]
+    def _begin(self, rows: int, ids: Sequence[int]) -> Step:
+        """Read a prompt; the step continues it in a number of rows."""
+        state = [np.repeat(tensor, rows, axis=0) for tensor in self._read_ids(ids[:-1])]
 
         def step(last: Array | None) -> Array:
             nonlocal state
-            given = np.full(rows, ids[-1] if ids else NOTHING) if last is None else last
-            log_probs, reached = self._read(given[None], np.ones(rows, dtype=np.int64), state)
-            state = state if given[0] == NOTHING else reached
-            found: Array = log_probs[0]
-            return found
+            read = np.full(rows, ids[-1] if ids else NOTHING) if last is None else last
+            log_probs, reached = self._read(read[None], np.ones(rows, dtype=np.int64), state)
+            state = state if read[0] == NOTHING else reached
+            newest: Array = log_probs[0]
+            return newest
 
-        results = writing.write(step, number, self.settings["end_id"])
-        return with_alternatives(
-            [Generated(self.framing.text([*ids, *one.tokens]), one.log_prob, one.ended) for one in results]
-        )
+        return step
 
     def _first(self, rows: int) -> list[Array]:
         return [

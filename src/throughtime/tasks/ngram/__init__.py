@@ -1,6 +1,7 @@
 """The task `ngram`: counted language models."""
 
 from throughtime.tasks import Task
+from throughtime.tasks.language import ContinuationOptions
 
 
 class NgramTask(Task):
@@ -42,6 +43,7 @@ class NgramTask(Task):
         "backward": (bool, "Count from right to left."),
     }
     data = "text"
+    prediction = ContinuationOptions
     config = "throughtime.tasks.ngram.config:NgramConfig"
     predictor = "throughtime.tasks.ngram.predictor:NgramLanguageModel"
     route = "throughtime.serve.completions:router"

@@ -1,6 +1,18 @@
 """The task `tag`: a tag for each word, and a label for the sentence if the data have one."""
 
+from typing import Annotated, TypedDict
+
+from throughtime.runtime.keywords import Keyword
 from throughtime.tasks import Task
+
+
+class TagOptions(TypedDict, total=False):
+    """The options of `tag`."""
+
+    tokenize: Annotated[
+        str,
+        Keyword("How to split a line into words: space, or for raw text unicode, word, ...", "space"),
+    ]
 
 
 class TagTask(Task):
@@ -20,6 +32,7 @@ class TagTask(Task):
         "train tag --data train.conll --set language_models=[runs/left,runs/right] --out runs/with",
     )
     data = "tags"
+    prediction = TagOptions
     config = "throughtime.tasks.tag.config:TagConfig"
     predictor = "throughtime.tasks.tag.predictor:Tagger"
     objective = "throughtime.tasks.tag.training:TagObjective"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, TypedDict
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,10 @@ from throughtime.metrics.classification import chunks, is_chunked
 from throughtime.results import Progress, Tagged, TaggedWord
 from throughtime.runtime.chain import Chain
 from throughtime.runtime.checks import Size
+from throughtime.runtime.keywords import complete_options
 from throughtime.runtime.runner import TextRunner, batches, pad
 from throughtime.runtime.session import ExportedModel, ExportFolder
+from throughtime.tasks.tag import TagOptions
 from throughtime.tasks.tag.reading import LanguageReader, WordReader, number_forms
 from throughtime.text.codec import Codec
 from throughtime.text.input_warnings import InputWarnings, ReadsTexts
@@ -46,13 +48,18 @@ class SentenceTagger(ReadsTexts, ABC):
         """Tag sentences that are split into words already."""
 
     def tag(
-        self, texts: str | Sequence[str], *, tokenize: str = "space", progress: Progress | None = None
+        self,
+        texts: str | Sequence[str],
+        *,
+        progress: Progress | None = None,
+        **options: Unpack[TagOptions],
     ) -> list[Tagged]:
         """Tag the words of each text; an empty text has none.
 
-        `tokenize` names the tokenizer that splits a text into words: `space`, as in tagged data, or `unicode`
-        for raw text.
+        `tokenize` names the tokenizer that splits a text into words: `space`, as in tagged data and by
+        default, or `unicode` for raw text.
         """
+        tokenize = complete_options(TagOptions, options)["tokenize"]
         if tokenize not in WORD_TOKENIZERS:
             raise InputError("tokenize", str(unknown("tokenizer", tokenize, WORD_TOKENIZERS)))
         split = tokenizer(tokenize).tokenize
