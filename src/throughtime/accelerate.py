@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from throughtime.models.gate_steps import Gates
     from throughtime.models.softmax_loss import ChunkSoftmax
     from throughtime.recurrence.steps import AlikeRows
-    from throughtime.search.generate import Memory
+    from throughtime.search.generate import Constraint, Finished, Memory, StepModel, Strategy
 
 P = ParamSpec("P")
 Answer = TypeVar("Answer")
@@ -112,3 +112,8 @@ find_softmax_kernel: Operation[[Tensor], type[ChunkSoftmax]] = Operation()
 
 chain_surprisals: Operation[[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor], Tensor] = Operation()
 """-ln P of tags [T, B] in a chain: scores [T, B, S], tags, lengths, transitions, and scores of both ends."""
+
+run_search: Operation[
+    [StepModel, Sequence[Sequence[int]], Strategy, int, Sequence[Constraint]], list[list[Finished]]
+] = Operation()
+"""Run a whole search of at most this number of new tokens: what `search.generate.generate` returns."""

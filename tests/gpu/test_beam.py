@@ -9,12 +9,13 @@ import torch
 
 from throughtime.errors import ThroughtimeError, ThroughtimeWarning
 from throughtime.gpu import beam as kernels
-from throughtime.gpu import driver, fused_choice
+from throughtime.gpu import driver, fixed_strategies
 from throughtime.gpu.fixed_search import FixedSearch
+from throughtime.gpu.fixed_strategies import FixedGreedy, append_fixed, fixed_form
 from throughtime.search.beam import Beam
 from throughtime.search.constraints import minimum_length, no_token
 from throughtime.search.generate import Memory
-from throughtime.search.sampling import Greedy, append_fixed
+from throughtime.search.sampling import Greedy
 
 END, STEPS = 2, 6
 
@@ -42,14 +43,15 @@ def emulated_beam(monkeypatch, emulated):
     """The kernels run on a GPU that is none, with few threads."""
     monkeypatch.setattr(kernels, "LIKELIEST_WARPS", 2)
     monkeypatch.setattr(kernels, "BEAM_WARPS", 1)
-    monkeypatch.setattr(fused_choice, "fits", lambda *given: True)
+    monkeypatch.setattr(fixed_strategies, "fits", lambda *given: True)
 
 
-def begin(strategy, constraints, sentences, device):
-    rows = strategy.begin_fixed(sentences, STEPS)
+def begin(strategy, constraints, sentences, device, form=fixed_form):
+    form = form(strategy)
+    rows = form.begin(sentences, STEPS)
     last = torch.zeros(sentences, dtype=torch.long, device=device)
     started = last, (), Memory.empty(sentences, device)
-    search = FixedSearch(strategy, constraints, strategy.end_id, rows, started, STEPS)
+    search = FixedSearch(form, constraints, strategy.end_id, rows, started, STEPS)
     search.begin(rows, started)
     return search
 
@@ -192,8 +194,8 @@ def test_rows_take_over_the_states_of_those_that_they_continue(emulated_beam):
     assert int(search.rows.length) == 3
 
 
-class Unlikeliest(Greedy):
-    """A strategy of another package, which decides otherwise."""
+class Unlikeliest(FixedGreedy):
+    """A fixed form of another package, which decides otherwise."""
 
     def decide(self, log_probs, rows):
         return append_fixed(rows, log_probs, log_probs.argmin(dim=1), self.end_id)
@@ -207,11 +209,11 @@ class WithKernels(Unlikeliest):
 
 
 def test_a_subclass_that_decides_otherwise_is_not_replaced_by_the_kernels(emulated_beam):
-    search, log_probs = begin(Unlikeliest(None), [], 1, "cpu"), torch.tensor([[-1.0, -2.0, -9.0]])
+    search, log_probs = begin(Greedy(None), [], 1, "cpu", Unlikeliest), torch.tensor([[-1.0, -2.0, -9.0]])
     search._fused = search._fuse(log_probs)
     search._choose(log_probs)
     assert search.tokens[0].tolist() == [2]
-    assert begin(WithKernels(None), [], 1, "cpu")._fuse(log_probs) is not None
+    assert begin(Greedy(None), [], 1, "cpu", WithKernels)._fuse(log_probs) is not None
 
 
 def test_kernels_that_do_not_compile_are_done_without(emulated_beam, monkeypatch):

@@ -13,9 +13,10 @@ from tests.search.tables import Pairs
 
 from throughtime.errors import ThroughtimeError, ThroughtimeWarning
 from throughtime.gpu import beam as kernels
-from throughtime.gpu import fused_choice, search_store
+from throughtime.gpu import fixed_strategies, search_store
 from throughtime.gpu import search as recording
-from throughtime.gpu.fixed_search import FixedSearch, leaves_softmax, recording_key, stands_for
+from throughtime.gpu.fixed_search import FixedSearch, leaves_softmax, stands_for
+from throughtime.gpu.fixed_strategies import FORMS, FixedGreedy, fixed_form, recording_key
 from throughtime.gpu.search import (
     STEPS_AT_ONCE,
     RecordedSearch,
@@ -45,24 +46,19 @@ class Hasty(Greedy):
 
 
 class Own(Hasty):
-    """A strategy that says what it does in fixed steps, too."""
-
-    def decide(self, log_probs, rows):
-        return super().decide(log_probs, rows)
+    """A strategy that has a fixed form, too."""
 
 
-def test_strategies_that_choose_otherwise_use_the_plain_loop():
+def test_strategies_that_choose_otherwise_use_the_plain_loop(monkeypatch):
+    monkeypatch.setitem(FORMS, Own, FixedGreedy)
     assert recording_key(Greedy(END)) != recording_key(Greedy(None))
     assert recording_key(Own(END)) not in (recording_key(Greedy(END)), None)
     assert recording_key(Beam(END, 3)) != recording_key(Beam(END, 3, eager=True))
     changed = Beam(END, 3)
     changed.ceiling = lambda rank, length: rank
-    decided = Greedy(END)
-    decided.decide = lambda log_probs, rows: None
     others = (
         Hasty(END),
         changed,
-        decided,
         Beam(END, 3, limit=0.2),
         Beam(END, 3, prune=prune_by_token(0.2)),
         DiverseBeam(END, 6),
@@ -105,8 +101,8 @@ def test_a_gpu_that_is_ahead_of_the_host_ends_no_search_too_early(seed, monkeypa
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: None)
     model, prompts = Pairs(9, 4, seed=2, sharpness=0.5), [[n] for n in range(9)]
     strategy = Sampling(END, seed=seed)
-    rows, started = strategy.begin_fixed(9, 90), model.start(prompts)
-    search = RecordedSearch(FixedSearch(strategy, [], END, rows, started, 90))
+    rows, started = fixed_form(strategy).begin(9, 90), model.start(prompts)
+    search = RecordedSearch(FixedSearch(fixed_form(strategy), [], END, rows, started, 90))
     search._events.extend([DoneAtOnce(), DoneAtOnce()])
     search.search.begin(rows, started)
     found = read_results(search.search, strategy, rows.live.numpy(), 9, search.run(model, 90))
@@ -155,9 +151,9 @@ def test_a_search_is_recorded_after_some_steps(replaying):
         prompts = [[3 + number, 4, 5], [6, 4], [7, 8, 3]]
         with torch.inference_mode():
             started = model.start(prompts)
-            rows = beam().begin_fixed(3, CAP)
+            rows = fixed_form(beam()).begin(3, CAP)
             if search is None:
-                search = RecordedSearch(FixedSearch(beam(), [], END, rows, started, CAP))
+                search = RecordedSearch(FixedSearch(fixed_form(beam()), [], END, rows, started, CAP))
                 search.failed = False
             search.search.begin(rows, started)
             steps = search.run(model, CAP)
@@ -178,9 +174,9 @@ def test_several_steps_are_replayed_at_once_up_to_the_length_of_recent_searches(
     started, search = model.start(prompts), None
     for seed in range(8):
         strategy = Sampling(END, seed=seed)
-        rows = strategy.begin_fixed(9, 16)
+        rows = fixed_form(strategy).begin(9, 16)
         if search is None:
-            search = RecordedSearch(FixedSearch(strategy, [], END, rows, started, 16))
+            search = RecordedSearch(FixedSearch(fixed_form(strategy), [], END, rows, started, 16))
             search.failed = False
         search.search.begin(rows, started)
         done = search.run(model, cap)
@@ -198,7 +194,7 @@ def test_several_steps_are_replayed_at_once_up_to_the_length_of_recent_searches(
 def test_a_kernel_computes_the_softmax_of_the_models_scores(wrap, emulated, monkeypatch):
     for name in ("LIKELIEST_WARPS", "BEAM_WARPS"):
         monkeypatch.setattr(kernels, name, 1)
-    monkeypatch.setattr(fused_choice, "fits", lambda *given: True)
+    monkeypatch.setattr(fixed_strategies, "fits", lambda *given: True)
     scores, asked = SoftmaxHead.scores, []
     monkeypatch.setattr(SoftmaxHead, "scores", lambda *given: asked.append(0) or scores(*given))
     plain, barred = network(seed=3).float(), [no_token(0, 5), minimum_length(4, END)]
@@ -250,8 +246,8 @@ def test_what_cannot_be_recorded_runs_step_by_step(error, monkeypatch):
     with torch.inference_mode():
         for _ in range(3):
             started = reading(model, source, lengths)
-        rows = beam().begin_fixed(2, CAP)
-        search = RecordedSearch(FixedSearch(beam(), [], END, rows, started, CAP))
+        rows = fixed_form(beam()).begin(2, CAP)
+        search = RecordedSearch(FixedSearch(fixed_form(beam()), [], END, rows, started, CAP))
         search.failed = False
         search.search.begin(rows, started)
         with pytest.warns(ThroughtimeWarning, match="cannot be recorded"):

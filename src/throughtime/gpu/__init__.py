@@ -18,6 +18,7 @@ from throughtime.accelerate import (
     find_attention_kernels,
     find_gate_kernels,
     find_softmax_kernel,
+    run_search,
 )
 
 ANSWERS: dict[Operation[..., Any], str] = {
@@ -27,6 +28,7 @@ ANSWERS: dict[Operation[..., Any], str] = {
     find_attention_kernels: "decoder_steps:find_attention",
     find_gate_kernels: "decoder_steps:find_gates",
     find_softmax_kernel: "softmax_loss:find_softmax",
+    run_search: "search:replay_search",
 }
 """The function for each operation, as `module:name`."""
 

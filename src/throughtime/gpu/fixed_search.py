@@ -6,15 +6,15 @@ that has ended is dead, and what happens to it is ignored. Tokens, and the row t
 written to a history on the device, which the host reads once, at the end. The plain loop defines what a
 search finds: the results are the same, with the same scores, order and paths.
 
-A strategy takes part if it has the methods of `FixedStrategy`, and a constraint if it is a `BarredTokens`.
-The plain loop remains for all others (diverse, stochastic, exhaustive and exact search, pruning, constraints
-that look at tokens), and for searches that are watched or streamed.
+A strategy takes part if it has a fixed form (see `fixed_strategies`), and a constraint if it is a
+`BarredTokens`, which looks at nothing but the length. The plain loop remains for all others, and for searches
+that are watched or streamed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from torch import Tensor
 from throughtime.gpu.beam import BeamStep
 from throughtime.gpu.packing import Packed, carve, measure
 from throughtime.search.constraints import BarredTokens
-from throughtime.search.generate import Hypotheses, Memory, State, StepModel, apply_constraints
+from throughtime.search.generate import Hypotheses, Memory, State, StepModel, release_stuck
 
 Array = NDArray[Any]
 
@@ -62,17 +62,19 @@ class Decision(NamedTuple):
 
 
 class FixedStrategy(Protocol):
-    """What a strategy needs for steps of fixed shape, besides `begin` and `finish`."""
+    """A strategy in steps of fixed shape; its plain form begins and finishes a search."""
 
-    n_best: int | None
-    """`finish` returns the results of this number of best scores for each sentence; None: all results."""
+    @property
+    def n_best(self) -> int | None:
+        """`finish` returns the results of this number of best scores for each sentence; None: all results."""
+        ...
 
     @property
     def recording_key(self) -> Hashable | None:
         """All options that `decide` depends on; None if these options need the plain loop."""
         ...
 
-    def begin_fixed(self, sentences: int, steps: int) -> FixedRows:
+    def begin(self, sentences: int, steps: int) -> FixedRows:
         """The rows before the first of at most this number of steps, on the host."""
         ...
 
@@ -80,26 +82,9 @@ class FixedStrategy(Protocol):
         """Like `advance`, but a function of tensors alone, which waits for none of them."""
         ...
 
-    def score(self, log_prob: Tensor, rank: Tensor, length: int | Tensor) -> Tensor:
-        """The score of results of this number of tokens, or of these numbers, including the end token."""
+    def score(self, log_prob: Tensor, lengths: Tensor) -> Tensor:
+        """The scores of results [results] of these numbers of tokens, the end token included, on the host."""
         ...
-
-
-def recording_key(strategy: object) -> Hashable | None:
-    """The class and the `recording_key` of a strategy; None if it needs the plain loop.
-
-    A subclass that changes how `advance` chooses, but not `decide`, also needs the plain loop.
-    """
-    if getattr(strategy, "__dict__", {}).keys() & {*CHOOSING, "decide"}:
-        return None
-    for kind in type(strategy).__mro__:
-        if "decide" in vars(kind):
-            own: Hashable | None = getattr(strategy, "recording_key", None)
-            complete = all(hasattr(strategy, name) for name in ("begin_fixed", "score", "n_best"))
-            return (type(strategy), own) if complete and own is not None else None
-        if vars(kind).keys() & CHOOSING:
-            break
-    return None
 
 
 def leaves_softmax(model: StepModel) -> bool:
@@ -113,10 +98,6 @@ def stands_for(owner: object, fast: str, plain: str) -> bool:
         return False
     kind = next(one for one in type(owner).__mro__ if {fast, plain} & vars(one).keys())
     return fast in vars(kind)
-
-
-CHOOSING = {"advance", "candidates", "score", "ceiling", "alone", "choose", "probabilities", "finish"}
-"""The attributes of a strategy that decide what it finds."""
 
 
 class FixedSearch:
@@ -234,8 +215,7 @@ class FixedSearch:
             else:
                 self._fused(log_probs)
             return self.came_from
-        hypotheses = cast(Any, self.rows)  # barred tokens need only the length
-        log_probs = apply_constraints(log_probs, hypotheses, self.constraints, self.end_id)
+        log_probs = bar_tokens(log_probs, self.rows.length, self.constraints, self.end_id)
         decision, rows = self.strategy.decide(log_probs, self.rows), self.rows
         self.follows = decision.row is not None
         kept = (self.tokens, self.log_probs, self.ended, self.live)
@@ -249,3 +229,19 @@ class FixedSearch:
         if decision.best is not rows.best:
             rows.best.copy_(decision.best)
         return decision.row
+
+
+def bar_tokens(
+    log_probs: Tensor, length: Tensor, constraints: Sequence[BarredTokens], end_id: int | None
+) -> Tensor:
+    """Apply constraints to log-probabilities [rows, V], which are overwritten; wait for no tensor."""
+    if not constraints:
+        return log_probs
+    before = log_probs.clone() if end_id is None else log_probs[:, end_id].clone()
+    for constraint in constraints:
+        for token in constraint.tokens:
+            if constraint.until is None:
+                log_probs[:, token] = -torch.inf
+            else:
+                log_probs[:, token].masked_fill_(length < constraint.until, -torch.inf)
+    return release_stuck(log_probs, before, end_id)

@@ -12,7 +12,6 @@ import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -23,9 +22,9 @@ from throughtime.gpu.fixed_search import (
     FixedSearch,
     FixedStrategy,
     SearchStart,
-    recording_key,
     stands_for,
 )
+from throughtime.gpu.fixed_strategies import fixed_form, recording_key
 from throughtime.gpu.packing import Packed
 from throughtime.gpu.recording import FAILURES
 from throughtime.gpu.search_history import read_results
@@ -194,6 +193,19 @@ class RecordedSearch:
             return None
 
 
+def replay_search(
+    model: StepModel,
+    prompts: Sequence[Sequence[int]],
+    strategy: Strategy,
+    max_new_tokens: int,
+    constraints: Sequence[Constraint],
+) -> list[list[Finished]] | None:
+    """Run a search from a recording where that is possible; see `throughtime.accelerate.run_search`."""
+    if not suits(model, strategy, constraints, len(prompts), max_new_tokens):
+        return None
+    return search_fixed(model, prompts, strategy, max_new_tokens=max_new_tokens, constraints=constraints)
+
+
 @torch.inference_mode()
 def search_fixed(
     model: StepModel,
@@ -203,16 +215,18 @@ def search_fixed(
     max_new_tokens: int,
     constraints: Sequence[Constraint] = (),
 ) -> list[list[Finished]]:
-    """Like `generate`, in fixed shapes, with a `FixedStrategy`; on a GPU from a recording."""
+    """Like `generate`, in fixed shapes, with a strategy that has a fixed form; on a GPU from a recording."""
     count = round_up_sentences(len(prompts))
     most = min(max_new_tokens, getattr(strategy, "max_length", None) or max_new_tokens)
     steps = -(-most // LENGTH_STEP) * LENGTH_STEP
     with RECORDINGS:
         started = _start(model, [*prompts, *[prompts[-1]] * (count - len(prompts))])
-        rows = cast(FixedStrategy, strategy).begin_fixed(count, steps)  # while a GPU reads the prompts
+        form = fixed_form(strategy)
+        assert form is not None
+        rows = form.begin(count, steps)  # while a GPU reads the prompts
         real = len(rows.sentence) // count * len(prompts)
         rows.live[real:], rows.log_prob[real:] = False, -torch.inf
-        recording = _find_recording(model, strategy, constraints, rows, started, steps)
+        recording = _find_recording(model, strategy, form, constraints, rows, started, steps)
         recording.search.begin(rows, started)
         try:
             run = recording.run(model, most)
@@ -243,6 +257,7 @@ def _start(model: StepModel, prompts: Sequence[Sequence[int]]) -> SearchStart:
 def _find_recording(
     model: StepModel,
     strategy: Strategy,
+    form: FixedStrategy,
     constraints: Sequence[Constraint],
     rows: FixedRows,
     started: SearchStart,
@@ -260,8 +275,7 @@ def _find_recording(
         if isinstance(found, RecordedSearch):
             return found
     barred = _select(constraints)
-    fixed = cast(FixedStrategy, strategy)
-    recording = RecordedSearch(FixedSearch(fixed, barred, strategy.end_id, rows, started, steps))
+    recording = RecordedSearch(FixedSearch(form, barred, strategy.end_id, rows, started, steps))
     if key:
         RECORDINGS.keep(model, key, recording)
     return recording

@@ -86,8 +86,7 @@ class SearchHistory:
         step, row = (np.concatenate(parts) for parts in zip(*places, strict=True))
         by_end = np.repeat([False, True, False], [len(steps) for steps, _ in places])
         log_prob = np.where(step < 0, 0.0, self.log_probs[step, row])
-        totals = torch.from_numpy(log_prob)
-        score = self.strategy.score(totals, totals, torch.from_numpy(step + 1)).numpy()
+        score = self.strategy.score(torch.from_numpy(log_prob), torch.from_numpy(step + 1)).numpy()
         return Ends(step, row, by_end, log_prob, score)
 
     def _find_stuck(self) -> tuple[Array, Array]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,17 +9,13 @@ import torch
 from torch import Tensor
 
 from throughtime.errors import check_whole
-from throughtime.gpu.beam import BeamOptions, BeamStep, Reach
-from throughtime.gpu.fixed_search import Decision, FixedRows, FixedSearch
-from throughtime.gpu.fused_choice import fuse_choice
 from throughtime.runtime.search import check_beam
 from throughtime.search.candidates import BeamRows, Candidates, Pruning, best_candidates, prune_by_hypothesis
 from throughtime.search.generate import Finished, Hypotheses
 from throughtime.search.strategies import Eager, LengthPenalty, Limit, NumBeams, NumReturnSequences
 
 Length = int | Tensor
-"""A number of tokens; a tensor [] where it changes from one replay of a recorded step to the next, or
-[results] where they have different numbers."""
+"""A number of tokens; also as a tensor []."""
 
 
 def normalise_score(log_prob: Tensor, length: Length, length_penalty: float) -> Tensor:
@@ -29,11 +24,6 @@ def normalise_score(log_prob: Tensor, length: Length, length_penalty: float) -> 
     >>> normalise_score(torch.tensor([-4.0]), 4, 0.5)
     tensor([-2.])
     """
-    if isinstance(length, Tensor) and length.dim():  # of several results, on the host
-        divisors = (
-            [max(one, 1) ** length_penalty for one in range(int(length.max()) + 1)] if len(length) else []
-        )
-        return log_prob / torch.tensor(divisors, dtype=log_prob.dtype)[length]
     if isinstance(length, Tensor):
         return log_prob / length.to(log_prob.dtype).clamp(min=1) ** length_penalty
     divisor: float = max(length, 1) ** length_penalty
@@ -108,7 +98,7 @@ class Beam:
         """Continue every row with every token; keep the best."""
         assert isinstance(hypotheses, BeamRows)
         rows, length = hypotheses, hypotheses.length + 1
-        chosen = self._choose(log_probs, rows, rows.best[rows.alive], length)
+        chosen = self.judge(self.candidates(log_probs, rows), rows.best[rows.alive], length)
         found, best = chosen.found, chosen.best
         rows = self._answer_stuck(
             rows, ~chosen.possible.flatten(1).any(dim=1) & torch.isinf(best[..., 0]).all(dim=1)
@@ -122,11 +112,7 @@ class Beam:
             return self._cut(longer), came_from[:0]
         return longer, came_from
 
-    def _choose(self, log_probs: Tensor, rows: BeamRows, best: Tensor, length: Length) -> Choice:
-        """The best continuations, and what becomes of each; `best` are the scores of the sentences so far."""
-        return self._judge(self.candidates(log_probs, rows), best, length)
-
-    def _judge(self, found: Candidates, best: Tensor, length: Length) -> Choice:
+    def judge(self, found: Candidates, best: Tensor, length: Length) -> Choice:
         """What becomes of candidates; `best` are the scores of the results of their groups so far."""
         possible = found.rank > -torch.inf
         over = possible & (found.token == (-1 if self.end_id is None else self.end_id))
@@ -139,42 +125,6 @@ class Beam:
             reach = reach.masked_fill(~going_on, -torch.inf).amax(dim=2, keepdim=True)
         going_on &= reach > best[..., -1:]
         return Choice(found, score, possible, over & (score >= best[..., -1:]), going_on, best)
-
-    @property
-    def recording_key(self) -> Hashable | None:
-        """See `FixedStrategy`."""
-        if self.prune is not None or self.groups > 1:
-            return None
-        return "beam", self.end_id, self.width, self.n_best, self.length_penalty, self.max_length, self.eager
-
-    def begin_fixed(self, sentences: int, steps: int) -> FixedRows:
-        """One row for each sentence lives, the first of its cells."""
-        rows = FixedRows.begin(sentences, self.width)
-        rows.live.view(sentences, -1)[:, 1:] = False
-        rows.log_prob.masked_fill_(~rows.live, -torch.inf)
-        return rows._replace(best=rows.log_prob.new_full((sentences, self.groups, self.n_best), -torch.inf))
-
-    def decide(self, log_probs: Tensor, rows: FixedRows) -> Decision:
-        """See `FixedStrategy`: every cell of the table has a row, which may be dead."""
-        alive = rows.sentence.view(len(rows.best), -1)[:, 0]
-        table = BeamRows(
-            rows.sentence, rows.log_prob, width=self.width, rank=rows.log_prob, best=rows.best, alive=alive
-        )
-        chosen = self._choose(log_probs, table, rows.best, rows.length + 1)
-        row, token, log_prob, _ = (x.flatten() for x in chosen.found)
-        return Decision(row, token, log_prob, chosen.ended.flatten(), chosen.going_on.flatten(), chosen.best)
-
-    def fuse(self, search: FixedSearch, log_probs: Tensor) -> BeamStep | None:
-        """Return kernels that `decide` and write the history of a search; None if they do not fit it."""
-        reach, bound = Reach.NEXT if self.eager else Reach.BOUND, 1.0
-        if self.max_length is not None:
-            bound = self.max_length**self.length_penalty
-        elif not self.eager:
-            reach = Reach.ANY if self.length_penalty else Reach.ITSELF
-        options = BeamOptions(
-            self.end_id, self.width, self.n_best, self.length_penalty, reach, bound, self.alone
-        )
-        return fuse_choice(options, search, log_probs)
 
     def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
         """The best results of each sentence, including those cut at the maximum length."""

@@ -104,7 +104,7 @@ class DiverseBeam(Beam):
                     whole[:, group] = part[:, group]
                 this, length = slice(group, group + 1), rows.length + 1
                 found = Candidates(*(whole[:, this] for whole in chosen))
-                choice = self._judge(found, rows.best[rows.alive][:, this], length)
+                choice = self.judge(found, rows.best[rows.alive][:, this], length)
                 over = choice.ended | choice.going_on if length == self.max_length else choice.ended
                 if bool(over.any()):
                     if not results:
@@ -148,7 +148,6 @@ class StochasticBeam(Beam):
     """
 
     first_sentence = 0
-    recording_key = None  # its noise is computed on the host
 
     def __init__(
         self, end_id: int | None, num_beams: NumBeams = 5, *, seed: Seed = None, max_length: int | None = None

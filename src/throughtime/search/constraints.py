@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -17,31 +16,20 @@ from torch import Tensor
 from throughtime.errors import InputError, check_whole
 from throughtime.search.generate import Constraint, Hypotheses
 
-if TYPE_CHECKING:
-    from throughtime.gpu.fixed_search import FixedRows
-
 NO_TOKEN = -1  # fills up short sequences; no model has a token of this id
 
 
 @dataclass(frozen=True)
 class BarredTokens:
-    """Bars tokens, always or only before a result has some number of tokens.
-
-    It looks at nothing but the length, so a step that is recorded may contain it (see `gpu.fixed_search`).
-    """
+    """Bars tokens, always or only before a result has some number of tokens."""
 
     tokens: tuple[int, ...]
     until: int | None = None
 
-    def __call__(self, log_probs: Tensor, hypotheses: Hypotheses | FixedRows) -> Tensor:
+    def __call__(self, log_probs: Tensor, hypotheses: Hypotheses) -> Tensor:
         """Overwrite the log-probabilities of the tokens."""
-        length = hypotheses.length
-        if self.until is not None and not isinstance(length, Tensor) and length >= self.until:
-            return log_probs
-        for token in self.tokens:
-            if self.until is not None and isinstance(length, Tensor):
-                log_probs[:, token].masked_fill_(length < self.until, -torch.inf)
-            else:
+        if self.until is None or hypotheses.length < self.until:
+            for token in self.tokens:
                 log_probs[:, token] = -torch.inf
         return log_probs
 

@@ -15,6 +15,7 @@ from typing import NamedTuple, Protocol, Self
 import torch
 from torch import Tensor
 
+from throughtime.accelerate import run_search
 from throughtime.errors import DamagedModelError, check_whole
 from throughtime.interrupt import check_interrupt
 from throughtime.runtime.search import Finished as Finished
@@ -209,11 +210,17 @@ def apply_constraints(
     left = log_probs
     for constraint in constraints:
         left = constraint(left, hypotheses)
-    # Most rows have something left among the first tokens: all tokens are checked only for the others, or if
-    # the step must not wait for an answer, as in `throughtime.gpu.fixed_search`.
-    waits = not isinstance(hypotheses.length, Tensor)
-    if waits and not bool((left[:, :FEW].amax(dim=1) == -torch.inf).any()):
+    # Most rows have something left among the first tokens: all tokens are checked only for the others.
+    if not bool((left[:, :FEW].amax(dim=1) == -torch.inf).any()):
         return left
+    return release_stuck(left, before, end_id)
+
+
+def release_stuck(left: Tensor, before: Tensor, end_id: int | None) -> Tensor:
+    """Let rows for which constraints have left no token end, or take any token if nothing ends.
+
+    `before` are the log-probabilities before the constraints: of the end token [rows], or of all [rows, V].
+    """
     stuck = left.amax(dim=1) == -torch.inf
     if end_id is None:
         return torch.where(stuck[:, None], before, left)
@@ -283,19 +290,16 @@ def generate(
 ) -> list[list[Finished]]:
     """Search with a strategy; return the results of each prompt, best first, without the prompt itself.
 
-    `watch` is called after every step; an error that it raises stops the search. Without `watch`, a GPU
-    replays the steps from a recording where that is possible (see `throughtime.gpu.fixed_search`).
+    `watch` is called after every step; an error that it raises stops the search. Without `watch`, code for
+    the device of the model may run the search instead of the loop here.
     """
     search: Callable[..., list[list[Finished]]] | None = getattr(strategy, "search", None)
     if search is not None:
         return search(model, prompts, max_new_tokens=max_new_tokens, constraints=constraints, watch=watch)
     if watch is None and prompts and max_new_tokens > 0:
-        from throughtime.gpu.search import search_fixed, suits
-
-        if suits(model, strategy, constraints, len(prompts), max_new_tokens):
-            return search_fixed(
-                model, prompts, strategy, max_new_tokens=max_new_tokens, constraints=constraints
-            )
+        results = run_search(model, prompts, strategy, max_new_tokens, constraints)
+        if results is not None:
+            return results
     moment = None
     for moment in moments(model, prompts, strategy, max_new_tokens=max_new_tokens, constraints=constraints):
         if watch is not None:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
 import numpy as np
 import torch
 from torch import Tensor
 
-from throughtime.gpu.beam import BeamOptions, BeamStep, Reach
-from throughtime.gpu.fixed_search import Decision, FixedRows, FixedSearch
-from throughtime.gpu.fused_choice import fuse_choice
 from throughtime.runtime.draws import Draws
 from throughtime.runtime.search import COLDEST, check_sampling
 from throughtime.search.generate import Finished, Hypotheses
@@ -22,8 +17,6 @@ class Greedy:
 
     `end_id` is the token that ends a sequence; None if sequences have no end.
     """
-
-    n_best = None
 
     def __init__(self, end_id: int | None) -> None:
         self.end_id = end_id
@@ -40,29 +33,6 @@ class Greedy:
         """The one result of each sentence."""
         return close(hypotheses)
 
-    @property
-    def recording_key(self) -> Hashable | None:
-        """See `FixedStrategy`."""
-        return "greedy", self.end_id
-
-    def begin_fixed(self, sentences: int, steps: int) -> FixedRows:
-        """One row for each sentence, which has no result yet."""
-        rows = FixedRows.begin(sentences, 1)
-        return rows._replace(best=rows.log_prob.new_full((sentences, 1, 1), -torch.inf))
-
-    def decide(self, log_probs: Tensor, rows: FixedRows) -> Decision:
-        """Every row takes its likeliest token."""
-        return append_fixed(rows, log_probs, log_probs.argmax(dim=1), self.end_id)
-
-    def fuse(self, search: FixedSearch, log_probs: Tensor) -> BeamStep | None:
-        """Return the kernels of a beam search with one row, which chooses the same tokens."""
-        options = BeamOptions(self.end_id, 1, 1, 0.0, Reach.ITSELF, 1.0, alone=True)
-        return fuse_choice(options, search, log_probs)
-
-    def score(self, log_prob: Tensor, rank: Tensor, length: int | Tensor) -> Tensor:
-        """The log-probability itself."""
-        return log_prob
-
 
 class Sampling:
     """Draw from P^(1/temperature), from the `top_k` likeliest tokens and the smallest set of mass `top_p`.
@@ -73,7 +43,6 @@ class Sampling:
     """
 
     first_sentence = 0
-    n_best = None
 
     def __init__(
         self,
@@ -91,11 +60,12 @@ class Sampling:
 
     def begin(self, batch: int, device: torch.device) -> Hypotheses:
         """`num_return_sequences` rows for every sentence; random numbers start again."""
-        self._draws = self._begin_draws(batch)
+        self._draws = self.begin_draws(batch)
         self._step, self._rows = 0, torch.arange(batch * self.num_return_sequences, device=device)
         return Hypotheses.begin(batch, self.num_return_sequences, device)
 
-    def _begin_draws(self, batch: int) -> Draws:
+    def begin_draws(self, batch: int) -> Draws:
+        """The random numbers of a batch of sentences."""
         rows, each = np.arange(batch * self.num_return_sequences), self.num_return_sequences
         return Draws(self.seed, self.first_sentence + rows // each, rows % each)
 
@@ -116,28 +86,6 @@ class Sampling:
     def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
         """All draws of each sentence, the likeliest first."""
         return close(hypotheses)
-
-    @property
-    def recording_key(self) -> Hashable | None:
-        """See `FixedStrategy`; the seed is not part of it, since the numbers are an input of the step."""
-        options = self.temperature, self.top_k, self.top_p, self.num_return_sequences
-        return "sampling", self.end_id, *options
-
-    def begin_fixed(self, sentences: int, steps: int) -> FixedRows:
-        """As many rows for each sentence as texts are drawn, with the random numbers of all steps."""
-        draws = self._begin_draws(sentences)
-        points = np.concatenate([draws.block(step) for step in range(0, steps, draws.size)])[:steps]
-        rows = FixedRows.begin(sentences, self.num_return_sequences)
-        return rows._replace(points=torch.from_numpy(points))
-
-    def decide(self, log_probs: Tensor, rows: FixedRows) -> Decision:
-        """Every row draws a token; log-probabilities stay those of the model."""
-        points = rows.points.index_select(0, rows.length[None])[0]
-        return append_fixed(rows, log_probs, self.choose(log_probs, points), self.end_id)
-
-    def score(self, log_prob: Tensor, rank: Tensor, length: int | Tensor) -> Tensor:
-        """The log-probability itself."""
-        return log_prob
 
     def probabilities(self, log_probs: Tensor) -> Tensor:
         """The distribution that is drawn from, in float64. [rows, V]"""
@@ -182,16 +130,6 @@ def append(
         return longer, rows
     over = token == end_id
     return longer.retire(over, total), rows[~over]
-
-
-def append_fixed(rows: FixedRows, log_probs: Tensor, token: Tensor, end_id: int | None) -> Decision:
-    """`append` with rows that stay where they are when they end."""
-    gained = log_probs.gather(1, token[:, None]).squeeze(1)
-    total = rows.log_prob + gained.to(rows.log_prob.dtype)
-    if end_id is None:
-        return Decision(None, token, total, torch.zeros_like(rows.live), rows.live, rows.best)
-    over = token == end_id
-    return Decision(None, token, total, rows.live & over, rows.live & ~over, rows.best)
 
 
 def close(hypotheses: Hypotheses) -> list[list[Finished]]:
