@@ -5,10 +5,10 @@ from __future__ import annotations
 import shlex
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from throughtime.cli.command_line import command_name
-from throughtime.cli.options import Out, Run, option
+from throughtime.cli.options import OptionalCount, Out, Run
 from throughtime.cli.output import Outcome, as_command, flags
 from throughtime.errors import InputError
 
@@ -27,9 +27,7 @@ PARTS = {"source", "target", "language-models"}  # vocabularies of a translator,
 def average(
     run: Run,
     out: Out,
-    last: Annotated[
-        int | None, option("Number of last checkpoints to average; all by default.", min=1)
-    ] = None,
+    last: OptionalCount = None,
 ) -> Outcome:
     """Average the weights of a run's last checkpoints into a new model.
 
@@ -40,6 +38,9 @@ def average(
       throughtime average runs/ptb --last 5 --out runs/ptb-averaged
 
       throughtime evaluate runs/ptb-averaged --split valid
+
+    Args:
+        last: Number of last checkpoints to average; all by default.
     """
     from throughtime.files import check_new
     from throughtime.fit.checkpoint import Checkpoints

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
+import typer
+
 from throughtime.cli.forecast import open_series
-from throughtime.cli.options import Device, Run, SeriesOptions, check_pictures, option
+from throughtime.cli.options import Device, OptionalCount, Run, SeriesOptions, check_pictures
 from throughtime.cli.output import Outcome, as_command, build_table, draw_figure, progress_bar, say
 from throughtime.text.texts import format_count
 
@@ -22,49 +24,31 @@ CONFORMAL = "Conformal intervals"
 
 
 class BacktestOptions(SeriesOptions):
-    """The windows to forecast, and their intervals."""
+    """The windows to forecast, and their intervals.
 
-    step_size: Annotated[
-        int | None, option("Number of rows between two origins; by default the horizon.", min=1)
-    ]
-    season: Annotated[
-        int | None, option("Number of rows in a season; by default derived from the dates.", min=1)
-    ]
-    intervals: Annotated[
-        str | None,
-        option(
-            "own: intervals of the model; conformal, or a variant (absolute, scaled, quantiles): intervals "
-            "from past errors. By default as set in training.",
-            panel=CONFORMAL,
-        ),
-    ]
-    earlier_windows: Annotated[
-        int | None,
-        option(
-            "Number of earlier windows to compute intervals from; by default up to 100.",
-            min=1,
-            panel=CONFORMAL,
-        ),
-    ]
+    Args:
+        step_size: Number of rows between two origins; by default the horizon.
+        season: Number of rows in a season; by default derived from the dates.
+
+    Conformal intervals:
+        intervals: own: intervals of the model; conformal, or a variant (absolute, scaled, quantiles):
+            intervals from past errors. By default as set in training.
+        earlier_windows: Number of earlier windows to compute intervals from; by default up to 100.
+    """
+
+    step_size: OptionalCount
+    season: OptionalCount
+    intervals: str | None
+    earlier_windows: OptionalCount
 
 
 @as_command
 def backtest(
     run: Run,
-    n_windows: Annotated[
-        int | None,
-        option("Number of origins to forecast from; by default up to 8.", min=1, max=10_000),
-    ] = None,
-    save_intervals: Annotated[
-        bool,
-        option(
-            "Save conformal intervals of the last windows for `forecast --level`.",
-            "--save-intervals",
-            panel=CONFORMAL,
-        ),
-    ] = False,
-    plot: Annotated[Path | None, option("Draw the windows: .png, .svg or .pdf.")] = None,
-    plot_steps: Annotated[Path | None, option("Draw the error by steps ahead: .png, .svg or .pdf.")] = None,
+    n_windows: Annotated[int | None, typer.Option(min=1, max=10_000)] = None,
+    save_intervals: bool = False,
+    plot: Path | None = None,
+    plot_steps: Path | None = None,
     device: Device = "auto",
     **options: Unpack[BacktestOptions],
 ) -> Outcome:
@@ -84,6 +68,14 @@ def backtest(
       throughtime backtest runs/load --plot windows.png --plot-steps errors.png
 
       throughtime backtest runs/load --intervals conformal --save-intervals
+
+    Args:
+        n_windows: Number of origins to forecast from; by default up to 8.
+        plot: Draw the windows: .png, .svg or .pdf.
+        plot_steps: Draw the error by steps ahead: .png, .svg or .pdf.
+
+    Conformal intervals:
+        save_intervals: Save conformal intervals of the last windows for `forecast --level`.
     """
     from throughtime.version import __version__
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from throughtime.cli.inputs import open_data, report_skipped
 from throughtime.cli.options import (
+    Count,
     DataName,
     MinFreq,
+    OptionalCount,
     Seed,
     SkipBad,
     Source,
     Split,
     Target,
     Tokens,
-    option,
     refuse,
 )
 from throughtime.cli.output import Outcome, as_command, build_table
@@ -30,17 +33,10 @@ NUM_STEPS = 35
 @as_command
 def batches(
     data: DataName,
-    batch_size: Annotated[int, option("Number of rows in a batch.", min=1)] = 32,
-    num_steps: Annotated[
-        int | None, option("For running text: number of tokens in a row; 35 by default.", min=1)
-    ] = None,
-    sampling: Annotated[
-        str | None,
-        option("For running text: {throughtime.data.batching.text:SAMPLINGS}; random by default."),
-    ] = None,
-    max_length: Annotated[
-        int | None, option("For pairs: maximum length of a sentence, with its end token.", min=2)
-    ] = None,
+    batch_size: Count = 32,
+    num_steps: OptionalCount = None,
+    sampling: str | None = None,
+    max_length: Annotated[int | None, typer.Option(min=2)] = None,
     tokens: Tokens = None,
     min_freq: MinFreq = None,
     split: Split = "train",
@@ -61,6 +57,12 @@ def batches(
       throughtime data batches timemachine --batch-size 1024 --num-steps 32 --sampling sequential
 
       throughtime data batches multi30k/tok --batch-size 64 --max-length 40
+
+    Args:
+        batch_size: Number of rows in a batch.
+        num_steps: For running text: number of tokens in a row; 35 by default.
+        sampling: For running text: {throughtime.data.batching.text:SAMPLINGS}; random by default.
+        max_length: For pairs: maximum length of a sentence, with its end token.
     """
     from throughtime.data.batching.text import SAMPLINGS
     from throughtime.data.idcache import token_ids

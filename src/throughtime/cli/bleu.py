@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.options import Lowercase, Tokenize, option
+from throughtime.cli.options import Count, Lowercase, OptionalCount, Tokenize
 from throughtime.cli.output import Outcome, as_command, build_table
 from throughtime.errors import InputError
 from throughtime.text.texts import format_count
@@ -66,18 +66,9 @@ def bleu(
             metavar="REF...",
         ),
     ],
-    sentence: Annotated[int, option("Number of the line to show step by step.", min=1)] = 1,
-    k: Annotated[
-        int | None,
-        option(
-            "Maximum n of n-grams in the sentence BLEU; by default the length of the longest match.",
-            "--k",
-            min=1,
-        ),
-    ] = None,
-    language: Annotated[
-        str | None, option("Language, such as zh or mandarin; by default from the script.")
-    ] = None,
+    sentence: Count = 1,
+    k: OptionalCount = None,
+    language: str | None = None,
     tokenize: Tokenize = None,
     lowercase: Lowercase = False,
 ) -> Outcome:
@@ -94,6 +85,11 @@ def bleu(
       throughtime bleu translations.txt first.txt second.txt --sentence 7 --json
 
       throughtime bleu chinese.txt references.txt --language zh
+
+    Args:
+        sentence: Number of the line to show step by step.
+        k: Maximum n of n-grams in the sentence BLEU; by default the length of the longest match.
+        language: Language, such as zh or mandarin; by default from the script.
     """
     from throughtime.metrics.bleu import choose_tokenizer, corpus_bleu, corpus_chrf
 

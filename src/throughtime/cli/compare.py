@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Unpack
 import typer
 
 from throughtime.cli.inputs import load_model, open_data, report_skipped, skips_bad
-from throughtime.cli.options import Data, Device, ScoringOptions, SkipBad, Split, option
+from throughtime.cli.options import Data, Device, ScoringOptions, SkipBad, Split
 from throughtime.cli.output import Outcome, as_command, build_table, progress_bar
 from throughtime.errors import InputError
 
@@ -28,13 +28,10 @@ def compare(
     ],
     split: Split = "test",
     data: Data = None,
-    samples: Annotated[int, option("Number of times the test set is resampled.", min=10)] = 1000,
+    samples: Annotated[int, typer.Option(min=10)] = 1000,
     device: Device = "auto",
     skip_bad: SkipBad = False,
-    anyway: Annotated[
-        bool,
-        option("State p-values even if a model was trained on sentences of the test set.", "--anyway"),
-    ] = False,
+    anyway: bool = False,
     **options: Unpack[ScoringOptions],
 ) -> Outcome:
     """Translate a split with several models, and compare their scores by paired bootstrap.
@@ -45,6 +42,10 @@ def compare(
     [bold]Example[/bold]
 
       throughtime compare runs/plain runs/attention --split test
+
+    Args:
+        samples: Number of times the test set is resampled.
+        anyway: State p-values even if a model was trained on sentences of the test set.
     """
     from rich.text import Text
 

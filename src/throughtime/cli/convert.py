@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
 import typer
 
-from throughtime.cli.options import SkipBad, Split, option, read_pairs
+from throughtime.cli.options import OptionalCount, SkipBad, Split, read_pairs
 from throughtime.cli.output import Outcome, as_command, say
 from throughtime.errors import InputError
 from throughtime.text.texts import format_count
@@ -22,21 +22,23 @@ FILTERS = "Filters for pairs"
 
 
 class FilterOptions(TypedDict):
-    """Which pairs to drop: the fields of `PairFilters`."""
+    """Which pairs to drop: the fields of `PairFilters`.
 
-    max_length: Annotated[int | None, option("Drop pairs with a side longer than N.", min=1, panel=FILTERS)]
-    max_ratio: Annotated[
-        float | None,
-        option(
-            "Drop pairs in which one side is more than X times as long as the other.", min=1, panel=FILTERS
-        ),
-    ]
-    empty: Annotated[bool, option("Drop pairs with an empty side.", "--drop-empty", panel=FILTERS)]
-    identical: Annotated[bool, option("Drop pairs whose sides are equal.", "--drop-identical", panel=FILTERS)]
-    duplicates: Annotated[bool, option("Drop repeated pairs.", "--drop-duplicates", panel=FILTERS)]
-    same_source: Annotated[
-        bool, option("Keep only the first translation of each source.", "--drop-same-source", panel=FILTERS)
-    ]
+    Filters for pairs:
+        max_length: Drop pairs with a side longer than N.
+        max_ratio: Drop pairs in which one side is more than X times as long as the other.
+        empty: Drop pairs with an empty side.
+        identical: Drop pairs whose sides are equal.
+        duplicates: Drop repeated pairs.
+        same_source: Keep only the first translation of each source.
+    """
+
+    max_length: OptionalCount
+    max_ratio: Annotated[float | None, typer.Option(min=1)]
+    empty: Annotated[bool, typer.Option("--drop-empty")]
+    identical: Annotated[bool, typer.Option("--drop-identical")]
+    duplicates: Annotated[bool, typer.Option("--drop-duplicates")]
+    same_source: Annotated[bool, typer.Option("--drop-same-source")]
 
 
 @as_command
@@ -49,19 +51,13 @@ def convert(
             "`hsk-en-zh`. Files may be .gz, .xz or .zip (`pairs.zip!fra.txt` names a file of an archive).",
         ),
     ],
-    out: Annotated[Path, option("File to write: .csv, .tsv or .jsonl.", "--out", "-o")],
-    reader: Annotated[
-        str | None,
-        option("How to read the input: {throughtime.data.readers:READERS}; by default detected."),
-    ] = None,
-    reader_option: Annotated[
-        list[str] | None,
-        option("Option of the reader, such as source=en; repeatable.", "--option", metavar="NAME=VALUE"),
-    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o")],
+    reader: str | None = None,
+    reader_option: Annotated[list[str] | None, typer.Option("--option", metavar="NAME=VALUE")] = None,
     split: Split = "all",
     skip_bad: SkipBad = False,
-    force: Annotated[bool, option("Overwrite the output if it exists.", "--force")] = False,
-    length: Annotated[str, option("Unit of lengths: words or characters.", panel=FILTERS)] = "words",
+    force: bool = False,
+    length: str = "words",
     **filtering: Unpack[FilterOptions],
 ) -> Outcome:
     """Convert a corpus to CSV, TSV or JSON lines, one record per row.
@@ -75,6 +71,15 @@ def convert(
       throughtime data convert hsk-en-zh.txt --out hsk.csv
 
       throughtime data convert train.en train.fr --out train.tsv --max-ratio 2 --drop-duplicates
+
+    Args:
+        out: File to write: .csv, .tsv or .jsonl.
+        reader: How to read the input: {throughtime.data.readers:READERS}; by default detected.
+        reader_option: Option of the reader, such as source=en; repeatable.
+        force: Overwrite the output if it exists.
+
+    Filters for pairs:
+        length: Unit of lengths: words or characters.
     """
     from throughtime.data.convert import LENGTHS, PairFilters, check_output, write_records
     from throughtime.errors import unknown

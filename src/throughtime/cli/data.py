@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.options import option
 from throughtime.cli.output import Outcome, as_command, download_bars
 from throughtime.cli.usage import Command, Group
 
@@ -99,7 +98,7 @@ def show(name: Name) -> Outcome:
 @as_command
 def fetch(
     name: Name,
-    force: Annotated[bool, option("Download again, even if the files are right.", "--force")] = False,
+    force: bool = False,
 ) -> Outcome:
     """Check the SHA-256 of a corpus's files, and fetch those that are missing or wrong.
 
@@ -108,6 +107,9 @@ def fetch(
     [bold]Example[/bold]
 
       throughtime data fetch ptb
+
+    Args:
+        force: Download again, even if the files are right.
     """
     from throughtime.data import catalogue
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from throughtime.cli.command_line import command_name
-from throughtime.cli.options import option
 from throughtime.cli.output import Outcome, as_command, build_table, say, suggested_commands
 from throughtime.errors import ThroughtimeError
 
@@ -43,7 +42,7 @@ NEW = (
 
 @as_command
 def demo(
-    out: Annotated[Path, option("Folder for the model and the figure.")] = Path("runs/demo"),
+    out: Path = Path("runs/demo"),
 ) -> Outcome:
     """Train a translator on the English-French sentences of this package, evaluate it, and translate with it.
 
@@ -52,6 +51,9 @@ def demo(
     [bold]Example[/bold]
 
       throughtime demo --out runs/demo
+
+    Args:
+        out: Folder for the model and the figure.
     """
     return run_demo(out, SETTINGS)
 

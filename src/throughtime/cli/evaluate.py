@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, TypedDict, Unpack
+from typing import Annotated, Any, Unpack
+
+import typer
 
 from throughtime.cli.inputs import load_language_model, load_model, read_task_name, report_skipped
 from throughtime.cli.options import (
-    TRANSLATION,
     Data,
     DateFormat,
     Device,
+    OptionalCount,
     Run,
     ScoringOptions,
     SkipBad,
     Split,
     Weights,
     check_pictures,
-    option,
     select_given,
 )
 from throughtime.cli.output import Outcome, as_command, download_bars, draw_figure, progress_bar
@@ -26,68 +27,42 @@ from throughtime.errors import InputError
 LANGUAGE = "Recurrent language models"
 
 
-class LanguageOptions(TypedDict):
-    """How a recurrent language model reads the text."""
+class EvaluationOptions(ScoringOptions):
+    """The options that are for models of some tasks only.
 
-    cache: Annotated[
-        int | None,
-        option("Add a neural cache of the last N tokens.", min=0, max=1_000_000, panel=LANGUAGE),
-    ]
-    cache_theta: Annotated[
-        float | None, option("Cache: how strongly to prefer similar states; 0.3 by default.", panel=LANGUAGE)
-    ]
-    cache_share: Annotated[
-        float | None, option("Cache: its share of the probability; 0.1 by default.", panel=LANGUAGE)
-    ]
-    dynamic: Annotated[
-        float | None, option("Dynamic evaluation: learn from the text at this rate.", panel=LANGUAGE)
-    ]
-    dynamic_decay: Annotated[
-        float | None, option("How fast the model forgets what it learned; 0.001 by default.", panel=LANGUAGE)
-    ]
-    dynamic_steps: Annotated[
-        int | None, option("Number of tokens to score before each update; 5 by default.", panel=LANGUAGE)
-    ]
-    dynamic_scaled: Annotated[
-        bool,
-        option(
-            "Scale updates by the size of each weight's gradients in training.",
-            "--dynamic-scaled",
-            panel=LANGUAGE,
-        ),
-    ]
-    window: Annotated[
-        int | None,
-        option("Read the text in windows of N tokens, each from a new state.", min=1, panel=LANGUAGE),
-    ]
-    warm_up: Annotated[
-        int | None,
-        option("Read the first N tokens of each window without scoring them.", min=0, panel=LANGUAGE),
-    ]
+    Args:
+        others: Evaluate together with this run: translators as an ensemble, language models interpolated;
+            repeatable.
+        measures: Additional measure, such as chrf++ or ter; repeatable.
 
+    Translation:
+        search_errors: Count how often the beam misses the most likely sentence.
 
-class EvaluationOptions(LanguageOptions, ScoringOptions):
-    """The options that are for models of some tasks only."""
+    Recurrent language models:
+        cache: Add a neural cache of the last N tokens.
+        cache_theta: Cache: how strongly to prefer similar states; 0.3 by default.
+        cache_share: Cache: its share of the probability; 0.1 by default.
+        dynamic: Dynamic evaluation: learn from the text at this rate.
+        dynamic_decay: How fast the model forgets what it learned; 0.001 by default.
+        dynamic_steps: Number of tokens to score before each update; 5 by default.
+        dynamic_scaled: Scale updates by the size of each weight's gradients in training.
+        window: Read the text in windows of N tokens, each from a new state.
+        warm_up: Read the first N tokens of each window without scoring them.
+    """
 
-    search_errors: Annotated[
-        bool,
-        option(
-            "Count how often the beam misses the most likely sentence.", "--search-errors", panel=TRANSLATION
-        ),
-    ]
-    others: Annotated[
-        list[Path] | None,
-        option(
-            "Evaluate together with this run: translators as an ensemble, language models interpolated; "
-            "repeatable.",
-            "--with",
-            metavar="RUN",
-        ),
-    ]
+    cache: Annotated[int | None, typer.Option(min=0, max=1_000_000)]
+    cache_theta: float | None
+    cache_share: float | None
+    dynamic: float | None
+    dynamic_decay: float | None
+    dynamic_steps: int | None
+    dynamic_scaled: bool
+    window: OptionalCount
+    warm_up: Annotated[int | None, typer.Option(min=0)]
+    search_errors: bool
+    others: Annotated[list[Path] | None, typer.Option("--with", metavar="RUN")]
     weights: Weights
-    measures: Annotated[
-        list[str] | None, option("Additional measure, such as chrf++ or ter; repeatable.", "--measure")
-    ]
+    measures: Annotated[list[str] | None, typer.Option("--measure")]
 
 
 @as_command
@@ -98,10 +73,7 @@ def evaluate(
     date_format: DateFormat = None,
     skip_bad: SkipBad = False,
     device: Device = "auto",
-    plot: Annotated[
-        Path | None,
-        option("With --window: draw perplexity by position (.png, .svg or .pdf).", panel=LANGUAGE),
-    ] = None,
+    plot: Path | None = None,
     **options: Unpack[EvaluationOptions],
 ) -> Outcome:
     """Measure a model on a split of its data, or of other data.
@@ -131,6 +103,9 @@ def evaluate(
       throughtime evaluate runs/ett --split test --json
 
       throughtime evaluate runs/tagger --data other.conll --split all
+
+    Recurrent language models:
+        plot: With --window: draw perplexity by position (.png, .svg or .pdf).
     """
     from rich.text import Text
 

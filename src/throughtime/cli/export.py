@@ -13,21 +13,10 @@ from throughtime.errors import InputError, import_optional
 @as_command
 def export(
     run: Runs,
-    out: Annotated[Path, option("Folder to write, or a file for html and arpa; it must not exist.", "--out")],
-    format: Annotated[  # noqa: A002
-        str | None,
-        option(
-            "Format: onnx, html (one file for a browser), or arpa for n-grams; by default what the ending "
-            "of --out tells (.html, .arpa), otherwise onnx.",
-            "--format",
-        ),
-    ] = None,
-    int8: Annotated[
-        bool, option("For onnx: 8-bit weights; smaller, faster, less precise.", "--int8")
-    ] = False,
-    weights: Annotated[
-        str | None, option("For html: weights in int8 (the default), float16 or float32.", "--weights")
-    ] = None,
+    out: Path,
+    format: str | None = None,  # noqa: A002
+    int8: bool = False,
+    weights: str | None = None,
     sample: Annotated[
         bool,
         option("For html: with a few texts or rows of the data, to try the model.", "--sample/--no-sample"),
@@ -52,6 +41,13 @@ def export(
       throughtime export runs/en-fr runs/fr-en --out translator.html
 
       throughtime export runs/ptb-5gram --format arpa --out ptb.arpa.gz
+
+    Args:
+        out: Folder to write, or a file for html and arpa; it must not exist.
+        format: Format: onnx, html (one file for a browser), or arpa for n-grams; by default what the ending
+            of --out tells (.html, .arpa), otherwise onnx.
+        int8: For onnx: 8-bit weights; smaller, faster, less precise.
+        weights: For html: weights in int8 (the default), float16 or float32.
     """
     from throughtime.graphs.formats import check_options, choose_format
 

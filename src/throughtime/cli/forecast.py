@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
+import typer
+
 from throughtime.cli.inputs import load_model, open_data, report_skipped, skips_bad
-from throughtime.cli.options import Device, Plot, Run, SeriesOptions, check_pictures, option, refuse
+from throughtime.cli.options import Device, Plot, Run, SeriesOptions, check_pictures, refuse
 from throughtime.cli.output import Outcome, as_command, build_table, progress_bar, say
 from throughtime.errors import InputError
 from throughtime.files import check_file
@@ -25,17 +27,10 @@ ROWS_SHOWN = 12
 @as_command
 def forecast(
     run: Run,
-    future: Annotated[
-        Path | None, option("CSV file with the known columns for the rows to forecast.")
-    ] = None,
-    paths: Annotated[
-        int, option("Number of sample paths to draw, as columns of --out and --json.", min=0, max=100_000)
-    ] = 0,
-    k_steps: Annotated[
-        str | None,
-        option("Predict each row of the data from the rows up to k before it, for k such as 1,4,16."),
-    ] = None,
-    out: Annotated[Path | None, option("CSV file to write.")] = None,
+    future: Path | None = None,
+    paths: Annotated[int, typer.Option(min=0, max=100_000)] = 0,
+    k_steps: str | None = None,
+    out: Path | None = None,
     plot: Plot = None,
     device: Device = "auto",
     **options: Unpack[SeriesOptions],
@@ -58,6 +53,12 @@ def forecast(
       throughtime forecast runs/load --data today.csv --future weather.csv --json
 
       throughtime forecast runs/sine --k-steps 1,4,16,64 --plot steps.png
+
+    Args:
+        future: CSV file with the known columns for the rows to forecast.
+        paths: Number of sample paths to draw, as columns of --out and --json.
+        k_steps: Predict each row of the data from the rows up to k before it, for k such as 1,4,16.
+        out: CSV file to write.
     """
     check_pictures(plot)
     steps = None if k_steps is None else read_steps(k_steps)

@@ -18,7 +18,6 @@ from throughtime.cli.options import (
     MaxNewTokens,
     NumReturnSequences,
     Run,
-    option,
     search_arguments,
 )
 from throughtime.cli.output import Outcome, as_command, flags, warn
@@ -35,7 +34,7 @@ def generate(
     text: Annotated[
         str | None, typer.Argument(help="Beginning of the text.", metavar="PROMPT", show_default=False)
     ] = None,
-    prompt: Annotated[str | None, option("Beginning of the text, given as an option.")] = None,
+    prompt: str | None = None,
     max_new_tokens: MaxNewTokens = None,
     num_return_sequences: NumReturnSequences = 1,
     device: Device = "auto",
@@ -55,6 +54,9 @@ def generate(
       throughtime generate runs/timemachine "time traveller" --with runs/6gram --weights 0.7,0.3
 
       throughtime generate runs/ptb-lstm "the" --search diverse --num-return-sequences 3 --forbid unk
+
+    Args:
+        prompt: Beginning of the text, given as an option.
     """
     if text is not None and prompt is not None and text != prompt:
         raise InputError("--prompt", "differs from the prompt given as an argument; give one of them")

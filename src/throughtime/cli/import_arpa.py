@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from throughtime.cli.command_line import command_name
-from throughtime.cli.options import Out, option
+from throughtime.cli.options import Out
 from throughtime.cli.output import Outcome, as_command, say
 
 
@@ -17,9 +17,7 @@ from throughtime.cli.output import Outcome, as_command, say
 def import_arpa(
     file: Annotated[Path, typer.Argument(help="ARPA file, plain or packed (.gz, .xz).", metavar="FILE")],
     out: Out,
-    tokens: Annotated[
-        str, option("Tokenizer that splits text into the words of the file: space, word, ...")
-    ] = "space",
+    tokens: str = "space",
 ) -> Outcome:
     """Turn the ARPA file of another program, such as KenLM or SRILM, into the folder of an n-gram model.
 
@@ -30,6 +28,9 @@ def import_arpa(
       throughtime import kenlm.arpa --out runs/kenlm
 
       throughtime score runs/kenlm "dog bites man" "man bites dog"
+
+    Args:
+        tokens: Tokenizer that splits text into the words of the file: space, word, ...
     """
     from throughtime import api
     from throughtime.files import check_new

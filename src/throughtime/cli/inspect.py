@@ -11,7 +11,7 @@ from throughtime.cli.inspect_cost import cells, cost
 from throughtime.cli.inspect_gradients import gradients, truncation
 from throughtime.cli.inspect_markov import markov
 from throughtime.cli.inspect_model import InspectsRun, inspect_model
-from throughtime.cli.options import Plot, check_pictures, option
+from throughtime.cli.options import Plot, check_pictures
 from throughtime.cli.output import Outcome, as_command, draw_figure
 from throughtime.cli.usage import Command, Group, RunFirst
 from throughtime.files import path_exists
@@ -35,8 +35,8 @@ class RunOrCommand(Group):
 
 @as_command
 def graph(
-    cell: Annotated[str, option("{throughtime.cells:CELLS}.")] = "gru",
-    steps: Annotated[int, option("Number of steps to unroll.", min=1, max=8)] = 3,
+    cell: str = "gru",
+    steps: Annotated[int, typer.Option(min=1, max=8)] = 3,
     plot: Plot = None,
 ) -> Outcome:
     """Draw the computation graph of a recurrence, unrolled through time, with a loss at every step.
@@ -44,6 +44,10 @@ def graph(
     [bold]Example[/bold]
 
       throughtime inspect graph --cell gru --steps 3 --plot graph.png
+
+    Args:
+        cell: {throughtime.cells:CELLS}.
+        steps: Number of steps to unroll.
     """
     from throughtime.inspection.graph import UnrolledNode, unroll
     from throughtime.text.texts import format_count

@@ -5,22 +5,21 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated
 
-from throughtime.cli.options import Plot, check_pictures, option
+import typer
+
+from throughtime.cli.options import Count, Plot, check_pictures
 from throughtime.cli.output import BOLD, Outcome, as_command, build_table, draw_figure
 from throughtime.errors import InputError
 
 
 @as_command
 def cells(
-    cell: Annotated[
-        list[str] | None,
-        option("Cell to compare; repeatable. By default lstm, gru, gru-before and those of other packages."),
-    ] = None,
-    steps: Annotated[int, option("Number of steps of a sequence.", min=1)] = 35,
-    batch_size: Annotated[int, option("Number of sequences of a batch.", min=1)] = 32,
-    hidden_size: Annotated[int, option("Number of inputs and of units.", min=1)] = 256,
-    lag: Annotated[int, option("Number of steps to follow the gradient back.", min=2)] = 200,
-    repetitions: Annotated[int, option("Number of timed training steps.", min=1)] = 15,
+    cell: list[str] | None = None,
+    steps: Count = 35,
+    batch_size: Count = 32,
+    hidden_size: Count = 256,
+    lag: Annotated[int, typer.Option(min=2)] = 200,
+    repetitions: Count = 15,
 ) -> Outcome:
     """Compare cells: number of weights, time of a training step, and how long a gradient lasts.
 
@@ -32,6 +31,14 @@ def cells(
       throughtime inspect cells
 
       throughtime inspect cells --cell lstm --cell mingru --hidden-size 512
+
+    Args:
+        cell: Cell to compare; repeatable. By default lstm, gru, gru-before and those of other packages.
+        steps: Number of steps of a sequence.
+        batch_size: Number of sequences of a batch.
+        hidden_size: Number of inputs and of units.
+        lag: Number of steps to follow the gradient back.
+        repetitions: Number of timed training steps.
     """
     from throughtime.inspection.cost import compare_cells
 
@@ -54,9 +61,9 @@ def cells(
 
 @as_command
 def cost(
-    longest: Annotated[int, option("Longest sequence to measure; lengths double from 128.", min=1)] = 8192,
-    width: Annotated[int, option("Width d of the layers.", min=1, max=4096)] = 64,
-    kernel: Annotated[int, option("Kernel k of the convolution.", min=2, max=99)] = 3,
+    longest: Count = 8192,
+    width: Annotated[int, typer.Option(min=1, max=4096)] = 64,
+    kernel: Annotated[int, typer.Option(min=2, max=99)] = 3,
     plot: Plot = None,
 ) -> Outcome:
     """Compare what convolution, recurrence and self-attention cost as sequences grow.
@@ -67,6 +74,11 @@ def cost(
     [bold]Example[/bold]
 
       throughtime inspect cost --longest 2048 --plot cost.png
+
+    Args:
+        longest: Longest sequence to measure; lengths double from 128.
+        width: Width d of the layers.
+        kernel: Kernel k of the convolution.
     """
     from throughtime.inspection.cost import LENGTHS, ORDERS, measure_layers, theory
 

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from throughtime.cli.options import Plot, check_pictures, option, refuse
+import typer
+
+from throughtime.cli.options import Plot, check_pictures, refuse
 from throughtime.cli.output import BOLD, Outcome, as_command, build_table, draw_figure
 from throughtime.errors import InputError, unknown
 
@@ -23,23 +25,13 @@ SENTENCE = "back through time the gradient walks until something cuts its way sh
 
 @as_command
 def gradients(
-    cell: Annotated[
-        str, option("all (rnn, gru, lstm and those of other packages), or {throughtime.cells:CELLS}.")
-    ] = "all",
-    steps: Annotated[int, option("Number of steps to follow the gradient back.", min=2, max=1000)] = 200,
-    hidden: Annotated[int, option("Number of hidden units.", min=1, max=10_000)] = 64,
-    scale: Annotated[
-        str | None,
-        option(
-            "Size of the recurrent weights: small, large, or a gain such as 1.2; by default small and large."
-        ),
-    ] = None,
-    keep: Annotated[
-        float | None,
-        option("Value of the gates that keep the state, from 0 to 1; 0.98 by default."),
-    ] = None,
-    clip: Annotated[float, option("Norm to clip the gradient of the weights to.")] = 1.0,
-    seeds: Annotated[int, option("Number of random networks to average over.", min=1, max=1_000)] = 3,
+    cell: str = "all",
+    steps: Annotated[int, typer.Option(min=2, max=1000)] = 200,
+    hidden: Annotated[int, typer.Option(min=1, max=10_000)] = 64,
+    scale: str | None = None,
+    keep: float | None = None,
+    clip: float = 1.0,
+    seeds: Annotated[int, typer.Option(min=1, max=1_000)] = 3,
     plot: Plot = None,
 ) -> Outcome:
     """Follow the gradient back through time: where it vanishes, where it explodes, what clipping changes.
@@ -51,6 +43,15 @@ def gradients(
     [bold]Example[/bold]
 
       throughtime inspect gradients --cell all --steps 200 --plot g.png
+
+    Args:
+        cell: all (rnn, gru, lstm and those of other packages), or {throughtime.cells:CELLS}.
+        steps: Number of steps to follow the gradient back.
+        hidden: Number of hidden units.
+        scale: Size of the recurrent weights: small, large, or a gain such as 1.2; by default small and large.
+        keep: Value of the gates that keep the state, from 0 to 1; 0.98 by default.
+        clip: Norm to clip the gradient of the weights to.
+        seeds: Number of random networks to average over.
     """
     from throughtime.cells import CELLS
     from throughtime.inspection.gradients import keeps, lag_curve, with_outside
@@ -135,21 +136,14 @@ def _render_curves(curves: list[Curve], steps: int, clip: float) -> list[Rendera
 
 @as_command
 def truncation(
-    cell: Annotated[str, option("{throughtime.cells:CELLS}.")] = "gru",
-    steps: Annotated[int, option("Length of the sequences.", min=8, max=4096)] = 256,
-    tau: Annotated[
-        int, option("Truncated: number of steps after which the gradient is cut.", min=1, max=1_000_000)
-    ] = 32,
-    pi: Annotated[float, option("Randomised: probability of continuing, at each step.")] = 0.9,
-    hidden: Annotated[int, option("Number of hidden units.", min=1, max=10_000)] = 32,
-    keep: Annotated[
-        float | None,
-        option("Value of the gates that keep the state, from 0 to 1; 0.9 by default."),
-    ] = None,
-    draws: Annotated[int, option("Number of draws of the randomised gradient.", min=64)] = 1024,
-    text: Annotated[
-        str | None, option("With --plot: text to show the cuts on; at most 72 characters.")
-    ] = None,
+    cell: str = "gru",
+    steps: Annotated[int, typer.Option(min=8, max=4096)] = 256,
+    tau: Annotated[int, typer.Option(min=1, max=1_000_000)] = 32,
+    pi: float = 0.9,
+    hidden: Annotated[int, typer.Option(min=1, max=10_000)] = 32,
+    keep: float | None = None,
+    draws: Annotated[int, typer.Option(min=64)] = 1024,
+    text: str | None = None,
     plot: Plot = None,
 ) -> Outcome:
     """Compare full, truncated and randomised back-propagation: bias, variance, time and memory.
@@ -161,6 +155,16 @@ def truncation(
     [bold]Example[/bold]
 
       throughtime inspect truncation --steps 256 --tau 32 --pi 0.9 --plot t.png
+
+    Args:
+        cell: {throughtime.cells:CELLS}.
+        steps: Length of the sequences.
+        tau: Truncated: number of steps after which the gradient is cut.
+        pi: Randomised: probability of continuing, at each step.
+        hidden: Number of hidden units.
+        keep: Value of the gates that keep the state, from 0 to 1; 0.9 by default.
+        draws: Number of draws of the randomised gradient.
+        text: With --plot: text to show the cuts on; at most 72 characters.
     """
     from throughtime.cells import CELLS
     from throughtime.inspection.truncation import compare_strategies, random_problem

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from throughtime.cli.inputs import load_model
-from throughtime.cli.options import Run, option, refuse
+from throughtime.cli.options import OptionalCount, Run, refuse
 from throughtime.cli.output import BOLD, Outcome, as_command, build_table, warn
 from throughtime.errors import InputError
 
@@ -20,16 +22,10 @@ SHOWN = 10
 @as_command
 def markov(
     run: Run,
-    after: Annotated[
-        str | None, option("Words that come before; by default the beginning of a text.")
-    ] = None,
-    steps: Annotated[
-        int | None, option("Show which words are likely this many steps later.", min=1, max=10_000)
-    ] = None,
-    most_likely: Annotated[
-        int | None, option("Show the most likely sequence of this many tokens.", min=1)
-    ] = None,
-    top: Annotated[int | None, option("With --steps: number of words to show; 10 by default.", min=1)] = None,
+    after: str | None = None,
+    steps: Annotated[int | None, typer.Option(min=1, max=10_000)] = None,
+    most_likely: OptionalCount = None,
+    top: OptionalCount = None,
 ) -> Outcome:
     """Look beyond the next word of an n-gram model, as a Markov chain over its last words.
 
@@ -42,6 +38,12 @@ def markov(
       throughtime inspect markov runs/words --after time --steps 3
 
       throughtime inspect markov runs/words --after "the time" --most-likely 8
+
+    Args:
+        after: Words that come before; by default the beginning of a text.
+        steps: Show which words are likely this many steps later.
+        most_likely: Show the most likely sequence of this many tokens.
+        top: With --steps: number of words to show; 10 by default.
     """
     from throughtime.ngram.markov import MarkovChain
 

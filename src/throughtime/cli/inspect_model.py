@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.inputs import load_model, one_line, read_task_name
-from throughtime.cli.options import Device, Plot, Run, check_pictures, option, refuse
+from throughtime.cli.options import Device, OptionalCount, Plot, Run, check_pictures, refuse
 from throughtime.cli.output import BOLD, Outcome, as_command, build_table, draw_figure, warn
 from throughtime.cli.usage import RunFirst, is_run
 from throughtime.errors import InputError, ThroughtimeError
@@ -74,41 +74,17 @@ def inspect_model(
     sentence: Annotated[
         str | None, typer.Argument(help="Text to read.", metavar="SENTENCE", show_default=False)
     ] = None,
-    attention: Annotated[
-        bool, option("Translators: source words that each word attended to.", "--attention", panel=VIEW)
-    ] = False,
-    beam: Annotated[
-        bool, option("Translators: what the beam search kept and cut, and why.", "--beam", panel=VIEW)
-    ] = False,
-    searches: Annotated[
-        bool, option("Translators, language models: all searches side by side.", "--searches", panel=VIEW)
-    ] = False,
-    gates: Annotated[
-        bool, option("Gates of every unit through time: which units remember.", "--gates", panel=VIEW)
-    ] = False,
-    embedding: Annotated[
-        bool, option("Nearest neighbours of the words, and a map of them.", "--embedding", panel=VIEW)
-    ] = False,
-    num_beams: Annotated[
-        int | None, option("With --searches, --beam: number of beams.", min=1, max=50)
-    ] = None,
-    max_length: Annotated[
-        int | None,
-        option(
-            "With --searches: maximum number of tokens; by default 20 for language models.", min=1, max=1000
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        option("With --searches: seed of the random numbers; 0 by default.", min=0, max=MAX_SEED),
-    ] = None,
-    layer: Annotated[
-        int | None, option("With --gates: show all gates of this layer; 1 is the first.", min=1)
-    ] = None,
-    neighbours: Annotated[
-        int | None, option("With --embedding: number of neighbours; 4 by default.", min=1)
-    ] = None,
-    side: Annotated[str | None, option("With --embedding: side of a translator, source or target.")] = None,
+    attention: bool = False,
+    beam: bool = False,
+    searches: bool = False,
+    gates: bool = False,
+    embedding: bool = False,
+    num_beams: Annotated[int | None, typer.Option(min=1, max=50)] = None,
+    max_length: Annotated[int | None, typer.Option(min=1, max=1000)] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=MAX_SEED)] = None,
+    layer: OptionalCount = None,
+    neighbours: OptionalCount = None,
+    side: str | None = None,
     plot: Plot = None,
     device: Device = "auto",
 ) -> Outcome:
@@ -127,6 +103,21 @@ def inspect_model(
       throughtime inspect runs/english "she reads a letter" --gates --plot gates.png
 
       throughtime inspect runs/english "mother garden red" --embedding --plot words.png
+
+    Args:
+        num_beams: With --searches, --beam: number of beams.
+        max_length: With --searches: maximum number of tokens; by default 20 for language models.
+        seed: With --searches: seed of the random numbers; 0 by default.
+        layer: With --gates: show all gates of this layer; 1 is the first.
+        neighbours: With --embedding: number of neighbours; 4 by default.
+        side: With --embedding: side of a translator, source or target.
+
+    What to show:
+        attention: Translators: source words that each word attended to.
+        beam: Translators: what the beam search kept and cut, and why.
+        searches: Translators, language models: all searches side by side.
+        gates: Gates of every unit through time: which units remember.
+        embedding: Nearest neighbours of the words, and a map of them.
     """
     views = {"attention": attention, "beam": beam, "searches": searches, "gates": gates}
     views["embedding"] = embedding

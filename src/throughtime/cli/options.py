@@ -19,11 +19,14 @@ INTERPOLATION = "Interpolation of language models"
 """Titles of groups of options in the help."""
 
 
-def option(text: str, *names: str, panel: str | None = None, **more: Any) -> Any:
+def option(text: str | None, *names: str, panel: str | None = None, **more: Any) -> Any:
     """An option with its help; `names` are needed for switches and where a name is not the parameter's."""
     return typer.Option(*names, help=text, rich_help_panel=panel, **more)
 
 
+Count = Annotated[int, typer.Option(min=1)]
+OptionalCount = Annotated[int | None, typer.Option(min=1)]
+"""Numbers from 1 on, whose help is in the docstring of the command."""
 RUN_HELP = "Folder of a trained model."
 Run = Annotated[Path, typer.Argument(help=RUN_HELP, metavar="RUN")]
 Runs = Annotated[list[Path], typer.Argument(help="Folders of trained models.", metavar="RUN...")]

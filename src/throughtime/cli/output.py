@@ -7,18 +7,20 @@ import functools
 import inspect
 import json
 import os
+import re
 import shlex
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 from typer.models import OptionInfo
 
 from throughtime.cli.command_line import command_name, command_with
 from throughtime.cli.console import readable, stderr, stdout
-from throughtime.cli.options import Debug, Json, TrustChanged
+from throughtime.cli.options import Debug, Json, TrustChanged, option
 from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning
 from throughtime.text.texts import escape_controls, finite
 
@@ -62,6 +64,7 @@ class InterruptedCommandError(ThroughtimeError):
 def as_command(command: Callable[..., Outcome]) -> Callable[..., None]:
     """Make a command print its outcome: one JSON object with `--json`, else what people read.
 
+    The help of its options is in its docstring, in the section `Args` or one with the title of their panel.
     The options `--json` and `--debug` are added, `--trust-changed` if it loads a model, and those of a group
     that the command takes as `**options: Unpack[Group]`; the command reads `flags.json`.
     """
@@ -84,7 +87,7 @@ def as_command(command: Callable[..., Outcome]) -> Callable[..., None]:
             for renderable in outcome.shown:
                 console.print(renderable)
 
-    run.__doc__ = join_paragraphs(command.__doc__ or "")
+    run.__doc__ = join_paragraphs(read_help(command)[0])
     parameters = {one.name: one for one in _parameters(command)}
     run.__signature__ = inspect.Signature([*parameters.values()])  # type: ignore[attr-defined]
     run.__annotations__ = {name: one.annotation for name, one in parameters.items()}
@@ -93,15 +96,19 @@ def as_command(command: Callable[..., Outcome]) -> Callable[..., None]:
 
 def _parameters(command: Callable[..., Outcome]) -> Iterator[inspect.Parameter]:
     """The parameters of a command with those of its group written out, and the options that all have."""
-    hints = get_type_hints(command, include_extras=True)
-    for one in inspect.signature(command).parameters.values():
-        group = get_args(hints.get(one.name)) if one.kind is one.VAR_KEYWORD else ()
+    hints, helps = get_type_hints(command, include_extras=True), read_help(command)[1]
+    for parameter in inspect.signature(command).parameters.values():
+        name = parameter.name
+        group = get_args(hints.get(name)) if parameter.kind is parameter.VAR_KEYWORD else ()
         if not group:
-            yield one.replace(kind=one.KEYWORD_ONLY, annotation=hints[one.name])
+            hint = add_help(name, hints[name], *helps[name]) if name in helps else hints[name]
+            yield parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=hint)
             continue
-        for name, hint in get_type_hints(group[0], include_extras=True).items():
-            default = False if get_args(hint)[0] is bool else None
-            yield inspect.Parameter(name, one.KEYWORD_ONLY, default=default, annotation=hint)
+        helps |= read_help(group[0])[1]
+        for key, hint in get_type_hints(group[0], include_extras=True).items():
+            annotation = add_help(key, hint, *helps[key]) if key in helps else hint
+            default = False if get_args(annotation)[0] is bool else None
+            yield inspect.Parameter(key, parameter.KEYWORD_ONLY, default=default, annotation=annotation)
     for name, hint in COMMON_OPTIONS.items():
         if hint is TrustChanged and not {"run", "runs", "words", "resume"} & hints.keys():
             continue
@@ -153,6 +160,29 @@ def name_switches(problem: str, names: Collection[str]) -> str:
     for name in {"resume", "overwrite", "trust_changed"}.intersection(names):
         problem = problem.replace(f"set {name}", f"add --{name.replace('_', '-')}")
     return problem
+
+
+def read_help(command: Callable[..., Any]) -> tuple[str, dict[str, tuple[str | None, str]]]:
+    """Read a docstring: its text without the sections of options, and the panel and help of each option."""
+    paragraphs, helps = [], {}
+    for paragraph in inspect.cleandoc(command.__doc__ or "").split("\n\n"):
+        title, _, section = paragraph.partition(":\n    ")
+        if not section or "\n" in title:
+            paragraphs.append(paragraph)
+            continue
+        panel = None if title == "Args" else title
+        for described in re.split(r"\n {4}(?! )", section):
+            name, _, text = described.partition(": ")
+            helps[name] = (panel, " ".join(text.split()))
+    return "\n\n".join(paragraphs), helps
+
+
+def add_help(name: str, hint: Any, panel: str | None, text: str) -> Any:
+    """The annotation of a parameter as an option with this help; a switch has no `--no-...`."""
+    kind, *metadata = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    info = copy(metadata[0]) if metadata else option(None, *[f"--{name.replace('_', '-')}"] * (kind is bool))
+    info.help, info.rich_help_panel = text, panel
+    return Annotated[kind, info]
 
 
 def option_names(command: Callable[..., None]) -> dict[str, str]:

@@ -49,17 +49,10 @@ def score(
         list[str] | None,
         typer.Argument(help="Sentences to rank; without them, --file or stdin is read.", metavar="SENTENCE"),
     ] = None,
-    file: Annotated[Path | None, typer.Option(help="Read the sentences from a file, one per line.")] = None,
-    pairs: Annotated[
-        str | None,
-        typer.Option(help="For a translator: a file of sentence pairs, in any format that can be read."),
-    ] = None,
-    prompt: Annotated[
-        str, typer.Option(help="Text to read before each sentence; it is not scored itself.")
-    ] = "",
-    numbers: Annotated[
-        bool, typer.Option("--numbers", help="Show the surprisal of each token as a number, too.")
-    ] = False,
+    file: Path | None = None,
+    pairs: str | None = None,
+    prompt: str = "",
+    numbers: bool = False,
     device: Device = "auto",
     skip_bad: SkipBad = False,
     **mixing: Unpack[InterpolationOptions],
@@ -79,6 +72,12 @@ def score(
       cat candidates.txt | throughtime score runs/ptb-5gram --json
 
       throughtime score runs/en-fr --pairs translations.tsv
+
+    Args:
+        file: Read the sentences from a file, one per line.
+        pairs: For a translator: a file of sentence pairs, in any format that can be read.
+        prompt: Text to read before each sentence; it is not scored itself.
+        numbers: Show the surprisal of each token as a number, too.
     """
     if pairs is not None:
         if sentences or file is not None:

@@ -9,7 +9,9 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
-from throughtime.cli.options import OUTPUT, Device, Runs, option
+import typer
+
+from throughtime.cli.options import Count, Device, OptionalCount, Runs
 from throughtime.cli.output import Outcome, as_command, flags, name_switches, say
 from throughtime.errors import InputError, import_optional
 
@@ -30,84 +32,29 @@ COMPLETION = ("/v1/completions", '{{"model": "{name}", "prompt": "the", "max_tok
 @as_command
 def serve(
     runs: Runs,
-    host: Annotated[str, option("Address to listen on; 0.0.0.0 means all.")] = "127.0.0.1",
-    port: Annotated[int, option("Port to listen on; 0 chooses a free one.", min=0, max=65535)] = 8000,
-    unix_socket: Annotated[
-        Path | None, option("Listen on this Unix socket instead of an address and port.")
-    ] = None,
-    tls_cert: Annotated[
-        Path | None, option("Use HTTPS with this certificate (PEM, with its chain).", panel=ACCESS)
-    ] = None,
-    tls_key: Annotated[
-        Path | None, option("Key of the certificate (PEM), if it has its own file.", panel=ACCESS)
-    ] = None,
-    api_key: Annotated[
-        str | None, option("Require this key from clients.", envvar="THROUGHTIME_API_KEY", panel=ACCESS)
-    ] = None,
-    key_file: Annotated[
-        Path | None,
-        option("Require one of the keys in this file: a name and a key in each line.", panel=ACCESS),
-    ] = None,
-    protect_metrics: Annotated[
-        bool, option("Require a key for /metrics too.", "--protect-metrics", panel=ACCESS)
-    ] = False,
-    allow_host: Annotated[
-        list[str] | None,
-        option(
-            "Accept requests for this host name too, such as models.example.org; repeatable. * accepts all.",
-            metavar="NAME",
-            panel=ACCESS,
-        ),
-    ] = None,
-    cors: Annotated[
-        list[str] | None,
-        option(
-            "Accept requests from pages of this origin, such as https://example.org; repeatable.",
-            metavar="ORIGIN",
-            panel=ACCESS,
-        ),
-    ] = None,
-    rate_limit: Annotated[
-        int | None, option("Maximum number of requests per client and minute.", min=1, panel=ACCESS)
-    ] = None,
-    timeout: Annotated[
-        float, option("Maximum number of seconds to answer a request.", min=0.1, max=86_400, panel=AMOUNTS)
-    ] = 30.0,
-    max_characters: Annotated[
-        int, option("Maximum number of characters of a request.", min=1, panel=AMOUNTS)
-    ] = 20_000,
-    max_steps: Annotated[
-        int,
-        option(
-            "Maximum number of steps of a model for a request: tokens or rows, for each hypothesis.",
-            min=1,
-            panel=AMOUNTS,
-        ),
-    ] = 5_000_000,
-    max_answer: Annotated[
-        int, option("Maximum number of bytes of an answer.", min=1_000, panel=AMOUNTS)
-    ] = 16_000_000,
-    batch: Annotated[int, option("Maximum number of texts in a batch.", min=1, panel=AMOUNTS)] = 64,
-    batch_wait: Annotated[
-        float, option("Milliseconds to wait for more texts of a batch.", min=0, max=10_000, panel=AMOUNTS)
-    ] = 4.0,
-    queue: Annotated[
-        int, option("Maximum number of texts that wait for a model.", min=1, panel=AMOUNTS)
-    ] = 256,
-    max_connections: Annotated[
-        int, option("Maximum number of open connections.", min=1, max=100_000, panel=AMOUNTS)
-    ] = 1_000,
-    max_connections_per_client: Annotated[
-        int, option("Maximum number of open connections from one address.", min=1, panel=AMOUNTS)
-    ] = 256,
-    header_timeout: Annotated[
-        float, option("Maximum number of seconds for a header to arrive.", min=0.1, max=600, panel=AMOUNTS)
-    ] = 10.0,
-    idle_timeout: Annotated[
-        float,
-        option("Seconds after which an idle connection is closed.", min=0.1, max=3_600, panel=AMOUNTS),
-    ] = 5.0,
-    log_json: Annotated[bool, option("Write the log as JSON lines.", "--log-json", panel=OUTPUT)] = False,
+    host: str = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 8000,
+    unix_socket: Path | None = None,
+    tls_cert: Path | None = None,
+    tls_key: Path | None = None,
+    api_key: Annotated[str | None, typer.Option(envvar="THROUGHTIME_API_KEY")] = None,
+    key_file: Path | None = None,
+    protect_metrics: bool = False,
+    allow_host: Annotated[list[str] | None, typer.Option(metavar="NAME")] = None,
+    cors: Annotated[list[str] | None, typer.Option(metavar="ORIGIN")] = None,
+    rate_limit: OptionalCount = None,
+    timeout: Annotated[float, typer.Option(min=0.1, max=86_400)] = 30.0,
+    max_characters: Count = 20_000,
+    max_steps: Count = 5_000_000,
+    max_answer: Annotated[int, typer.Option(min=1_000)] = 16_000_000,
+    batch: Count = 64,
+    batch_wait: Annotated[float, typer.Option(min=0, max=10_000)] = 4.0,
+    queue: Count = 256,
+    max_connections: Annotated[int, typer.Option(min=1, max=100_000)] = 1_000,
+    max_connections_per_client: Count = 256,
+    header_timeout: Annotated[float, typer.Option(min=0.1, max=600)] = 10.0,
+    idle_timeout: Annotated[float, typer.Option(min=0.1, max=3_600)] = 5.0,
+    log_json: bool = False,
     device: Device = "auto",
 ) -> Outcome:
     """Serve models over HTTP until Ctrl-C.
@@ -125,6 +72,38 @@ def serve(
       throughtime serve runs/en-fr runs/fr-en runs/letters --port 8080 --rate-limit 60
 
       throughtime serve runs/en-fr --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem --key-file keys.txt
+
+    Args:
+        host: Address to listen on; 0.0.0.0 means all.
+        port: Port to listen on; 0 chooses a free one.
+        unix_socket: Listen on this Unix socket instead of an address and port.
+
+    Access:
+        tls_cert: Use HTTPS with this certificate (PEM, with its chain).
+        tls_key: Key of the certificate (PEM), if it has its own file.
+        api_key: Require this key from clients.
+        key_file: Require one of the keys in this file: a name and a key in each line.
+        protect_metrics: Require a key for /metrics too.
+        allow_host: Accept requests for this host name too, such as models.example.org; repeatable. * accepts
+            all.
+        cors: Accept requests from pages of this origin, such as https://example.org; repeatable.
+        rate_limit: Maximum number of requests per client and minute.
+
+    Limits:
+        timeout: Maximum number of seconds to answer a request.
+        max_characters: Maximum number of characters of a request.
+        max_steps: Maximum number of steps of a model for a request: tokens or rows, for each hypothesis.
+        max_answer: Maximum number of bytes of an answer.
+        batch: Maximum number of texts in a batch.
+        batch_wait: Milliseconds to wait for more texts of a batch.
+        queue: Maximum number of texts that wait for a model.
+        max_connections: Maximum number of open connections.
+        max_connections_per_client: Maximum number of open connections from one address.
+        header_timeout: Maximum number of seconds for a header to arrive.
+        idle_timeout: Seconds after which an idle connection is closed.
+
+    Output:
+        log_json: Write the log as JSON lines.
     """
     # Batches have ever new shapes; oneDNN and torch's wrapper of it keep compiled code for each, by default
     # of the last 1,024: memory would grow for tens of thousands of requests.

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from throughtime.cli.inputs import open_data, report_skipped
 from throughtime.cli.options import (
-    DATA,
     DataName,
     DateFormat,
     MinFreq,
@@ -17,7 +18,6 @@ from throughtime.cli.options import (
     Target,
     Tokens,
     check_pictures,
-    option,
     refuse,
 )
 from throughtime.cli.output import Outcome, as_command, build_table, draw_figure, say
@@ -39,25 +39,14 @@ TASK_OF = {"pairs": "translate", "cards": "translate", "labelled": "classify", "
 def stats(
     data: DataName,
     tokens: Tokens = None,
-    normaliser: Annotated[
-        str | None,
-        option(
-            "With --tokens char: normaliser of the text: none, nfc, lower (case) or letters (a to z only)."
-        ),
-    ] = None,
+    normaliser: str | None = None,
     split: Split = "all",
-    side: Annotated[str | None, option("For pairs: count only this side, source or target.")] = None,
+    side: str | None = None,
     min_freq: MinFreq = None,
-    ngrams: Annotated[
-        int | None, option("Maximum n of n-grams to count; 3 by default.", min=1, max=10)
-    ] = None,
-    top: Annotated[
-        int | None, option("Number of most frequent n-grams to show; 10 by default.", min=0)
-    ] = None,
-    plot: Annotated[
-        Path | None, option("Draw Zipf's law, or the drift of a series: .png, .svg or .pdf.")
-    ] = None,
-    text: Annotated[str | None, option("Column of the texts in a table.", panel=DATA)] = None,
+    ngrams: Annotated[int | None, typer.Option(min=1, max=10)] = None,
+    top: Annotated[int | None, typer.Option(min=0)] = None,
+    plot: Path | None = None,
+    text: str | None = None,
     source: Source = None,
     target: Target = None,
     date_format: DateFormat = None,
@@ -72,6 +61,17 @@ def stats(
       throughtime stats my-novel.txt --ngrams 2 --plot zipf.png
 
       throughtime stats series/airline-passengers --plot drift.png
+
+    Args:
+        normaliser: With --tokens char: normaliser of the text: none, nfc, lower (case) or letters (a to z
+            only).
+        side: For pairs: count only this side, source or target.
+        ngrams: Maximum n of n-grams to count; 3 by default.
+        top: Number of most frequent n-grams to show; 10 by default.
+        plot: Draw Zipf's law, or the drift of a series: .png, .svg or .pdf.
+
+    Data:
+        text: Column of the texts in a table.
     """
     from throughtime.text.input_warnings import TokenizerCoverage
     from throughtime.text.statistics import Running, ngram_counts

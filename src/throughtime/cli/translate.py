@@ -10,7 +10,14 @@ import typer
 
 from throughtime.cli.console import print_text
 from throughtime.cli.inputs import answer_texts, load_model, one_line, read_texts
-from throughtime.cli.options import RULES, Device, File, TranslatingOptions, option, search_arguments
+from throughtime.cli.options import (
+    Count,
+    Device,
+    File,
+    OptionalCount,
+    TranslatingOptions,
+    search_arguments,
+)
 from throughtime.cli.output import Outcome, as_command, flags, warn
 from throughtime.cli.usage import is_run
 
@@ -33,20 +40,9 @@ def translate(
         ),
     ],
     file: File = None,
-    num_return_sequences: Annotated[
-        int,
-        option("Number of translations per sentence; above 1, lines are `number ||| text ||| score`.", min=1),
-    ] = 1,
-    max_length: Annotated[
-        int | None,
-        option("Maximum number of tokens of a translation; by default it depends on the source.", min=1),
-    ] = None,
-    copy_unknown: Annotated[
-        bool,
-        option(
-            "For models of whole words: copy unknown words from the source.", "--copy-unknown", panel=RULES
-        ),
-    ] = False,
+    num_return_sequences: Count = 1,
+    max_length: OptionalCount = None,
+    copy_unknown: bool = False,
     device: Device = "auto",
     **options: Unpack[TranslatingOptions],
 ) -> Outcome:
@@ -70,6 +66,14 @@ def translate(
       throughtime translate runs/en-fr --require chat --json "I have a cat."
 
       throughtime translate runs/en-fr "Hello!" --search exact --search-option budget=50000
+
+    Args:
+        num_return_sequences: Number of translations per sentence; above 1, lines are `number ||| text |||
+            score`.
+        max_length: Maximum number of tokens of a translation; by default it depends on the source.
+
+    Constraints:
+        copy_unknown: For models of whole words: copy unknown words from the source.
     """
     runs, sentences = split_words(words)
     blocks = read_texts(sentences, file)
