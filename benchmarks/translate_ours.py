@@ -219,7 +219,7 @@ def translated(
     found = translator.translate(
         sources,
         max_length=max_length,
-        search=lambda most: Beam(end_id, beams, length_penalty=alpha, max_length=most, eager=eager),
+        search=Beam(end_id, beams, length_penalty=alpha, max_length=max_length, eager=eager),
         shortlist=shortlist,
     )
     return [one.text for one in found]

@@ -7,7 +7,6 @@ and how often it is less than that of the most likely sentence, which exact sear
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 from throughtime.config import Config, build_config
@@ -57,17 +56,15 @@ def table(translator: SentenceTranslator, pairs: SentencePairs, asked: Searches)
     end = translator.codecs.end_id
     prompts = [translator.codecs.prompt(text) for text in pairs.sources]
     pruned = prune_by_hypothesis(asked.limit)
-    strategies: dict[str, Callable[[int], Strategy]] = {
-        "greedy": lambda most: Greedy(end),
-        f"beam of {WIDTH}, alpha 0.75": lambda most: Beam(end, WIDTH, max_length=most),
-        f"beam of {WIDTH}, alpha 0": lambda most: Beam(end, WIDTH, length_penalty=0.0, max_length=most),
-        f"diverse, {GROUPS} groups of 2": lambda most: DiverseBeam(
-            end, 2 * GROUPS, groups=GROUPS, diversity_penalty=0.5, max_length=most
+    strategies: dict[str, Strategy] = {
+        "greedy": Greedy(end),
+        f"beam of {WIDTH}, alpha 0.75": Beam(end, WIDTH, max_length=1),
+        f"beam of {WIDTH}, alpha 0": Beam(end, WIDTH, length_penalty=0.0, max_length=1),
+        f"diverse, {GROUPS} groups of 2": DiverseBeam(
+            end, 2 * GROUPS, groups=GROUPS, diversity_penalty=0.5, max_length=1
         ),
-        f"beam of {WIDTH} within {asked.limit:g} of the best": lambda most: Beam(
-            end, WIDTH, max_length=most, prune=pruned
-        ),
-    }
+        f"beam of {WIDTH} within {asked.limit:g} of the best": Beam(end, WIDTH, max_length=1, prune=pruned),
+    }  # each search sets its own maximum length
     found, seconds = {}, {}
     for name, strategy in strategies.items():
         began = time.perf_counter()

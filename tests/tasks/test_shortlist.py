@@ -19,8 +19,9 @@ from throughtime.graphs.onnx import to_onnx
 from throughtime.runtime import shortlist as rules
 from throughtime.runtime.shortlist import Shortlist
 from throughtime.tasks.translate.config import TranslateConfig
-from throughtime.tasks.translate.predictor import Translator, combine_translators
+from throughtime.tasks.translate.predictor import Translator
 from throughtime.tasks.translate.shortlist import choose_pairs, estimate_lexicon
+from throughtime.tasks.translate.translation import combine_translators
 
 WORDS = {f"{one}{two}": f"{two}{one}" for one in "abcdef" for two in "uvwxyz"}
 SETTINGS = {

@@ -77,7 +77,7 @@ def translate(
     """
     runs, sentences = split_words(words)
     blocks = read_texts(sentences, file)
-    from throughtime.tasks.translate.predictor import combine_translators
+    from throughtime.tasks.translate.translation import combine_translators
 
     models = [load_model(run, device, "translate") for run in runs]
     translator = combine_translators(models)

@@ -13,7 +13,7 @@ from throughtime.errors import InputError
 from throughtime.interrupt import check_interrupt
 from throughtime.results import Answer
 from throughtime.search.beam import Beam
-from throughtime.search.generate import Finished, Moment, Strategy
+from throughtime.search.generate import Finished, Moment
 from throughtime.search.trace import Trace, TraceNode
 from throughtime.text.codec import label, piece, pieces
 from throughtime.text.texts import format_signed
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from throughtime.results import Alignment, Translation
     from throughtime.tasks.translate.texts import Codecs
-    from throughtime.tasks.translate.translation import Part, SentenceTranslator
+    from throughtime.tasks.translate.translation import SentenceTranslator, TranslatedPart
     from throughtime.text.codec import Codec
 
 DIGITS = 5  # of scores and weights of single tokens
@@ -108,7 +108,7 @@ def attention_view(
             "prefix", f"is for one sentence, but this text is translated in {count} parts; give one of them"
         )
 
-    def watch(part: Part) -> None:
+    def watch(part: TranslatedPart) -> None:
         check_interrupt()
         parts.append(_describe_part(codecs, part))
 
@@ -121,17 +121,17 @@ def attention_view(
     return AttentionView(text, tuple(found), tuple(parts))
 
 
-def _describe_part(codecs: Codecs, part: Part) -> TextPart:
+def _describe_part(codecs: Codecs, part: TranslatedPart) -> TextPart:
     translations = []
-    for rank, (own, one) in enumerate(zip(part.translations, part.found.results, strict=True)):
+    for rank, (own, one) in enumerate(zip(part.translations, part.searched.results, strict=True)):
         alignment = steps = None
-        if part.found.attention:
+        if part.searched.attention:
             words = codecs.source.tokenizer.tokenize(part.source)
             tokens = codecs.target.vocabulary.tokens(one.tokens)
-            alignment = codecs.align_words(part.found.attention[rank].cpu().numpy(), words, tokens)
-        if part.found.scores:
+            alignment = codecs.align_words(part.searched.attention[rank].cpu().numpy(), words, tokens)
+        if part.searched.scores:
             end = [codecs.end_id] if one.ended else []
-            tables = (part.found.scores[rank], part.found.attention[rank])
+            tables = (part.searched.scores[rank], part.searched.attention[rank])
             scores, weights = (_round_rows(table[:, : len(part.prompt)]) for table in tables)
             target = pieces(codecs.target, [*one.tokens, *end])
             steps = AttentionSteps(tuple(pieces(codecs.source, part.prompt)), tuple(target), scores, weights)
@@ -232,26 +232,17 @@ def beam_tree(
     constraints, candidates = translator.constrain(prefix, forbid), translator.choose_shortlist()
     alpha = translator.generation.length_penalty
     num_beams = num_beams or max(translator.generation.num_beams, num_return_sequences)
-    watchers: list[_Reasons] = []
-
-    def search(most: int) -> Strategy:
-        beam = Beam(
-            translator.codecs.end_id,
-            num_beams,
-            length_penalty=alpha,
-            num_return_sequences=num_return_sequences,
-            max_length=most,
-        )
-        watchers.append(_Reasons(beam, cut))
-        return beam
-
-    def watch(moment: Moment) -> None:
-        watchers[-1](moment)  # the others were only asked for their width
-
-    [finished] = translator.run_search(
-        [prompt], search, constraints=constraints, watch=watch, shortlist=candidates
+    beam = Beam(
+        translator.codecs.end_id,
+        num_beams,
+        length_penalty=alpha,
+        num_return_sequences=num_return_sequences,
+        max_length=1,  # each search sets its own
     )
-    watcher = watchers[-1]
+    watcher = _Reasons(beam, cut)
+    [finished] = translator.run_search(
+        [prompt], beam, constraints=constraints, watch=watcher, shortlist=candidates
+    )
     target = translator.codecs.target
     paths = [_path(watcher.nodes, one, watcher.end_id) for one in finished.results]
     results = [

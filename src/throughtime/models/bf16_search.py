@@ -126,6 +126,11 @@ class Bf16Model(StepModel):
         return (*self.model.reading_modules, *(() if self._twin is None else self._twin.recorded_modules))
 
     @property
+    def attends(self) -> bool:
+        """Whether the model has attention."""
+        return self.model.attends
+
+    @property
     def head(self) -> Head:
         """The output layer, in bf16 once a search has started."""
         return (self._twin or self.model).head

@@ -35,6 +35,8 @@ class ConditionalDecoder(Decoder):
     `layer_norm` normalises the sum inside o_t. Dropout applies to the embedded tokens and the outputs.
     """
 
+    attends = True
+
     def __init__(
         self,
         embedding: nn.Embedding,

@@ -185,6 +185,8 @@ class AttentionDecoder(Decoder):
     16
     """
 
+    attends = True
+
     def __init__(
         self,
         embedding: nn.Embedding,

@@ -87,6 +87,8 @@ class Decoder(nn.Module, ABC):
     """
 
     output_size: int
+    attends = False
+    """Whether each step has attention, as `extras["attention"]`."""
     recordable = True
     """Whether `step` is a function of its arguments and the weights alone. On a GPU a search then records it
     once and replays it; a decoder that counts its steps or reads other values must set this to False."""
@@ -125,6 +127,11 @@ class EncoderDecoder(nn.Module, StepModel):
     def __init__(self, encoder: Encoder, decoder: Decoder, head: Head, *, bos_id: int) -> None:
         super().__init__()
         self.encoder, self.decoder, self.head, self.bos_id = encoder, decoder, head, bos_id
+
+    @property
+    def attends(self) -> bool:
+        """Whether the decoder has attention."""
+        return self.decoder.attends
 
     def encode(self, source: Tensor, lengths: Tensor) -> tuple[State, Memory]:
         """Read sources [T, B]: the state that the decoder begins with, and the memory of each sentence."""

@@ -66,6 +66,11 @@ class Ensemble(StepModel):
         return Step(torch.stack(weighted).logsumexp(dim=0), reached, self._extras(steps))
 
     @property
+    def attends(self) -> bool:
+        """Whether the models have attention; that of all is their mean."""
+        return self.models[0].attends
+
+    @property
     def recorded_modules(self) -> Sequence[nn.Module]:
         """The modules of all models, if all steps can be recorded."""
         own = [getattr(model, "recorded_modules", ()) for model in self.models]

@@ -44,6 +44,11 @@ class StepModel:
         return self.step(last, state, memory)
 
     @property
+    def attends(self) -> bool:
+        """Whether the extras of each step have attention."""
+        return False
+
+    @property
     def recorded_modules(self) -> Sequence[nn.Module]:
         """The modules whose weights, with its arguments, decide what `step` returns; none: not recorded."""
         return ()

@@ -1,8 +1,8 @@
 """Search strategies by name, with the options that the command line, Python and the server offer.
 
-A strategy's constructor takes the id of the end token, `max_length` if it can use it, and its options: every
-keyword that is annotated `Annotated[type, "help"]`. Another package adds one with an entry point of the group
-`throughtime.strategies`.
+A strategy's constructor takes the id of the end token, `max_length` if it can use it (an attribute, which may
+change between searches), and its options: every keyword that is annotated `Annotated[type, "help"]`. Another
+package adds one with an entry point of the group `throughtime.strategies`.
 """
 
 from __future__ import annotations
@@ -144,6 +144,12 @@ def build_strategy(
     if count > (most := getattr(strategy, "num_beams", 1) if "num_beams" in known else 1):
         raise InputError(COUNT, f"is {count}, but {name} search finds {most}")
     return strategy
+
+
+def set_max_length(strategy: Any, max_length: int) -> None:
+    """Set the maximum number of tokens of a result, if the strategy uses it, for its next search."""
+    if hasattr(strategy, "max_length"):
+        strategy.max_length = max_length
 
 
 def describe_options(option: str, known: Iterable[str]) -> str:

@@ -30,15 +30,15 @@ from throughtime.search.exhaustive import search_errors as compare_results
 from throughtime.search.generate import Finished
 from throughtime.tasks.description import refuse_options
 from throughtime.tasks.objective import likelihood, surprisals
-from throughtime.tasks.translate.predictor import Translator, combine_translators
 from throughtime.tasks.translate.training import batch_to_score
-from throughtime.tasks.translate.translation import SentenceTranslator
+from throughtime.tasks.translate.translation import SentenceTranslator, combine_translators
 from throughtime.text.texts import format_count
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
     from throughtime.metrics.likelihood import Likelihood
     from throughtime.results import Progress
+    from throughtime.tasks.translate.predictor import Translator
 
 SCORING_BATCH = 64
 OPTIONS = frozenset(
@@ -222,7 +222,7 @@ def search_errors(
     prompts = [translator.codecs.prompt(text) for text in sources]
     # Both searches may write <unk>: otherwise it would count as an error that the beam may not.
     found = translator.run_search(
-        prompts, lambda most: Beam(end_id, num_beams, length_penalty=0.0, max_length=most), allow_unknown=True
+        prompts, Beam(end_id, num_beams, length_penalty=0.0, max_length=1), allow_unknown=True
     )
     beams = [one.results[0] for one in found]
     return compare_results(beams, find_most_likely(translator, prompts, beams, budget))

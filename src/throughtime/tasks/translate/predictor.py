@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from throughtime.config import build_config
-from throughtime.errors import InputError
 from throughtime.layers.devices import choose_precision
 from throughtime.models.bf16_search import Bf16Model
 from throughtime.runtime.shortlist import MIN_VOCABULARY
@@ -211,19 +210,3 @@ class Translator(SentenceTranslator, Predictor):
         """Source and target language, such as "en to fr"; empty if they are not known."""
         config = self.config
         return f"{config.source} to {config.target}" if config.source and config.target else ""
-
-
-def combine_translators(translators: Sequence[Translator]) -> SentenceTranslator:
-    """Combine models with the same vocabularies into an ensemble that averages their probabilities."""
-    first, *others = translators
-    if not others:
-        return first
-    if any(other.codecs.hash != first.codecs.hash for other in others):
-        raise InputError(
-            "others", "must have the same vocabularies as the first model: train them with init_from"
-        )
-    from throughtime.search.ensemble import Ensemble
-
-    return SentenceTranslator(
-        Ensemble([one.step_model for one in translators]), first.codecs, first.generation, first.shortlist
-    )

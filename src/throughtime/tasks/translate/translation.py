@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -17,7 +18,7 @@ from throughtime.runtime.search import batches_by_length
 from throughtime.runtime.shortlist import Shortlist, choose_count
 from throughtime.search.constraints import no_token
 from throughtime.search.generate import generate
-from throughtime.search.strategies import build_strategy, strategy_options
+from throughtime.search.strategies import build_strategy, set_max_length, strategy_options
 from throughtime.tasks.texts import DecodingConstraints
 from throughtime.tasks.translate.config import Generation
 from throughtime.tasks.translate.texts import Codecs
@@ -30,27 +31,23 @@ if TYPE_CHECKING:
 
 MAX_SENTENCES, MAX_ROWS = 128, 2_048
 """Limits of one batch: sentences, and hypotheses of all its sentences together."""
-
-Search = Callable[[int], "Strategy"]
-"""A function that takes the maximum number of tokens of a result, and returns a strategy.
-
-With a shortlist, a strategy sees other ids than those of the vocabulary, except for special tokens."""
+NO_CONSTRAINTS = DecodingConstraints()
 
 
-class Found(NamedTuple):
+class SearchedPart(NamedTuple):
     """The results of a search for one part of a text, best first."""
 
     results: list[Finished]
     attention: list[Tensor]  # [tokens, source] for each result; empty if the model has none or none was kept
-    scores: Sequence[Tensor] = ()  # of the attention before its softmax; empty as above, or of several models
+    scores: list[Tensor]  # of the attention before its softmax; empty as above, or of several models
 
 
-class Part(NamedTuple):
+class TranslatedPart(NamedTuple):
     """A part of a text, what the search found for it, and the translations made of that."""
 
     source: str
     prompt: list[int]
-    found: Found
+    searched: SearchedPart
     translations: list[Translation]
 
 
@@ -80,10 +77,8 @@ class SentenceTranslator(ReadsTexts):
 
     @property
     def attends(self) -> bool:
-        """Whether the model has attention. A step is run to find out, since custom decoders do not say."""
-        model = self.step_model
-        with torch.inference_mode(), matmul_precision("float32"):
-            return "attention" in model.step(*model.start([self.codecs.prompt("")])).extras
+        """Whether the model has attention."""
+        return bool(getattr(self.step_model, "attends", False))
 
     def translate(
         self,
@@ -93,7 +88,7 @@ class SentenceTranslator(ReadsTexts):
         length_penalty: float | None = None,
         num_return_sequences: int = 1,
         max_length: int | None = None,
-        search: str | Search = "beam",
+        search: str | Strategy | Callable[[int], Strategy] = "beam",
         prefix: str = "",
         forbid: Sequence[str] = (),
         require: Sequence[str] = (),
@@ -103,71 +98,96 @@ class SentenceTranslator(ReadsTexts):
         align: bool = False,
         shortlist: int | None = None,
         progress: Progress | None = None,
-        watch: Callable[[Part], None] | None = None,
+        watch: Callable[[TranslatedPart], None] | None = None,
         **search_options: Any,
     ) -> list[Translation]:
         """Translate one text or several; returns one answer per text, with other translations inside it.
 
         A text of more than `max_source_tokens` tokens is translated sentence by sentence. `search` names a
         strategy of `throughtime.search.strategies.STRATEGIES`, whose options are further keywords, as in
-        `search="diverse", groups=3`. Translations begin with `prefix`, contain the words of `require` and
-        none of `forbid`, repeat no n-gram of length `no_repeat_ngram` and have at least `min_length` tokens.
-        `copy_unknown` replaces each `<unk>` by the source word with the most attention; `align` adds the
-        attention between words. `shortlist` is the number of candidates per source token that translations
-        may use; 0 allows the whole vocabulary. See `choose_shortlist` for the default. `watch` is called with
-        each part of the texts, which has its attention.
+        `search="diverse", groups=3`; or it is a strategy. Translations begin with `prefix`, contain the words
+        of `require` and none of `forbid`, repeat no n-gram of length `no_repeat_ngram` and have at least
+        `min_length` tokens. `copy_unknown` replaces each `<unk>` by the source word with the most attention;
+        `align` adds the attention between words. `shortlist` is the number of candidates per source token
+        that translations may use; 0 allows the whole vocabulary. See `choose_shortlist` for the default.
+        `watch` is called with each part of the texts, which has its attention.
         """
-        target = self.codecs.target
         constraints = self.constrain(prefix, forbid, require, no_repeat_ngram, min_length)
-        # At the beginning of a sentence a required word may bring the space before it.
-        strip = constraints != DecodingConstraints()
         if copy_unknown:
             self._check_copying()
-        candidates = self.choose_shortlist(shortlist)
+        if callable(search):
+            search = search(1)
         if isinstance(search, str):
             given = {"num_beams": num_beams, "length_penalty": length_penalty, **search_options}
             search = self.build_search(search, num_return_sequences, **given)
 
-        def to_translation(part: str, one: Finished, attention: Tensor | None) -> Translation:
-            tokens, text = target.vocabulary.tokens(one.tokens), target.decode(one.tokens)
-            alignment = None
-            if attention is not None:
-                weights, words = attention.cpu().numpy(), self.codecs.source.tokenizer.tokenize(part)
+        translate_parts = partial(
+            self._translate_parts,
+            search=search,
+            align=align,
+            copy_unknown=copy_unknown,
+            watch=watch,
+            constraints=constraints,
+            max_length=max_length,
+            shortlist=self.choose_shortlist(shortlist),
+            progress=progress,
+        )
+        return self.codecs.translate_in_parts(texts, self.generation.max_source_tokens, translate_parts)
+
+    def _translate_parts(
+        self,
+        parts: list[str],
+        *,
+        search: Strategy,
+        align: bool,
+        copy_unknown: bool,
+        watch: Callable[[TranslatedPart], None] | None,
+        constraints: DecodingConstraints,
+        **options: Any,
+    ) -> list[list[Translation]]:
+        """Translate the parts of texts; the other options are those of `run_search`."""
+        prompts = [self.codecs.prompt(part) for part in parts]
+        searched = self.run_search(
+            prompts,
+            search,
+            constraints=constraints,
+            allow_unknown=copy_unknown,
+            keep_attention=align or copy_unknown or watch is not None,
+            keep_attention_scores=watch is not None,
+            **options,
+        )
+        # At the beginning of a sentence a required word may bring the space before it.
+        strip = constraints != NO_CONSTRAINTS
+        translations = [
+            self._describe_results(part, results, align=align, copy_unknown=copy_unknown, strip=strip)
+            for part, results in zip(parts, searched, strict=True)
+        ]
+        if watch is not None:
+            for part in zip(parts, prompts, searched, translations, strict=True):
+                watch(TranslatedPart(*part))
+        return translations
+
+    def _describe_results(
+        self, part: str, searched: SearchedPart, *, align: bool, copy_unknown: bool, strip: bool
+    ) -> list[Translation]:
+        """Turn the results for a part of a text into translations, by their attention if that was kept."""
+        target, translations = self.codecs.target, []
+        for rank, result in enumerate(searched.results):
+            text, alignment = target.decode(result.tokens), None
+            if searched.attention:
+                weights = searched.attention[rank].cpu().numpy()
+                words = self.codecs.source.tokenizer.tokenize(part)
+                tokens = target.vocabulary.tokens(result.tokens)
                 if copy_unknown:
-                    for place, number in enumerate(one.tokens):
+                    for position, number in enumerate(result.tokens):
                         if number == target.vocabulary.unk_id:
-                            row, token = weights[place : place + 1], tokens[place]
-                            tokens[place] = self.codecs.align_words(row, words, [token]).best(0)
+                            row, token = weights[position : position + 1], tokens[position]
+                            tokens[position] = self.codecs.align_words(row, words, [token]).best(0)
                     text = target.tokenizer.detokenize(tokens)
                 alignment = self.codecs.align_words(weights, words, tokens) if align else None
-            return Translation(text.strip() if strip else text, one.score, one.log_prob, one.ended, alignment)
-
-        def translate_parts(parts: list[str]) -> list[list[Translation]]:
-            prompts = [self.codecs.prompt(part) for part in parts]
-            found = self.run_search(
-                prompts,
-                search,
-                max_length=max_length,
-                constraints=constraints,
-                allow_unknown=copy_unknown,
-                keep_attention=align or copy_unknown or watch is not None,
-                keep_attention_scores=watch is not None,
-                shortlist=candidates,
-                progress=progress,
-            )
-            translations = [
-                [
-                    to_translation(part, one, own.attention[rank] if own.attention else None)
-                    for rank, one in enumerate(own.results)
-                ]
-                for part, own in zip(parts, found, strict=True)
-            ]
-            if watch is not None:
-                for part in zip(parts, prompts, found, translations, strict=True):
-                    watch(Part(*part))
-            return translations
-
-        return self.codecs.translate_in_parts(texts, self.generation.max_source_tokens, translate_parts)
+            text = text.strip() if strip else text
+            translations.append(Translation(text, result.score, result.log_prob, result.ended, alignment))
+        return translations
 
     @property
     def _warnings(self) -> InputWarnings:
@@ -197,8 +217,8 @@ class SentenceTranslator(ReadsTexts):
         size = len(self.codecs.target.vocabulary)
         return choose_count(asked, available, size, worthwhile=device == torch.device("cpu"))
 
-    def build_search(self, name: str, num_return_sequences: int = 1, **options: Any) -> Search:
-        """Return the named strategy with its options; the model's defaults replace those that are None.
+    def build_search(self, name: str, num_return_sequences: int = 1, **options: Any) -> Strategy:
+        """Build the named strategy with its options; the model's defaults replace those that are None.
 
         Without `num_beams`, beam search has at least `num_return_sequences` hypotheses.
         """
@@ -210,15 +230,11 @@ class SentenceTranslator(ReadsTexts):
             count = check_whole("num_return_sequences", num_return_sequences)
             options.setdefault("num_beams", max(self.generation.num_beams, count))
         options["num_return_sequences"] = num_return_sequences
-
-        def search(most: int) -> Strategy:
-            return build_strategy(name, self.codecs.end_id, max_length=most, **options)
-
-        search(1)  # refuse bad options before any sentence is read
-        return search
+        # Each batch of sentences sets its own maximum length.
+        return build_strategy(name, self.codecs.end_id, max_length=1, **options)
 
     def constrain(self, *rules: Any) -> DecodingConstraints:
-        """The rules of a search, in the order of `DecodingConstraints`, checked with the vocabulary."""
+        """Check the rules of a search, in the order of `DecodingConstraints`, with the vocabulary."""
         constraints = DecodingConstraints(*rules)
         constraints.check(self.codecs.target)
         return constraints
@@ -227,10 +243,10 @@ class SentenceTranslator(ReadsTexts):
     def run_search(
         self,
         prompts: Sequence[Sequence[int]],
-        search: Search,
+        search: Strategy,
         *,
         max_length: int | None = None,
-        constraints: DecodingConstraints = DecodingConstraints(),  # noqa: B008 - frozen
+        constraints: DecodingConstraints = NO_CONSTRAINTS,
         allow_unknown: bool = False,
         keep_attention: bool = False,
         keep_attention_scores: bool = False,
@@ -238,67 +254,53 @@ class SentenceTranslator(ReadsTexts):
         watch: Callable[[Moment], None] | None = None,
         model: StepModel | None = None,
         shortlist: int = 0,
-    ) -> list[Found]:
+    ) -> list[SearchedPart]:
         """Search for translations of source ids in batches of similar length; returns them in input order.
 
         `model` is run in place of `step_model`. With a `shortlist`, results have only this number of
         candidates for each source token, the most frequent tokens, and those that constraints ask for.
         """
-        found: dict[int, Found] = {}
+        searched: dict[int, SearchedPart] = {}
         codec, end_id = self.codecs.target, self.codecs.end_id
         # Prefix and required words come on top of the length that follows from the source.
         extra = constraints.count_tokens(codec) if max_length is None else 0
         # Memory grows with the number of hypotheses.
-        sentences = max(1, min(MAX_SENTENCES, MAX_ROWS // getattr(search(1), "num_beams", 1)))
-        excluded = [] if allow_unknown else [no_token(one) for one in self.codecs.excluded_ids]
-        steps: list[Tensor] = []  # the attention of each step, [rows, source]
-        raw: list[Tensor] = []  # its scores before the softmax
-
-        def watch_step(moment: Moment) -> None:
-            if watch is not None:
-                watch(moment)
-            if keep_attention and "attention" in moment.extras:
-                steps.append(moment.extras["attention"].float())
-                if len(latest) == 1:  # the attention of several models is a mean, and has no scores
-                    raw.append(latest[0].float())
-                latest.clear()
-
+        sentences = max(1, min(MAX_SENTENCES, MAX_ROWS // getattr(search, "num_beams", 1)))
+        excluded = [] if allow_unknown else [no_token(token) for token in self.codecs.excluded_ids]
         with matmul_precision("float32"), keep_scores(keep_attention_scores) as latest:
             for usual, batch in batches_by_length(prompts, max_length, sentences):
                 most = usual + extra
-                steps.clear()
-                raw.clear()
                 chosen = [prompts[number] for number in batch]
-                searched, renumber = model or self.step_model, False
+                restricted, renumber = model or self.step_model, False
                 lists: Candidates = ()
                 if shortlist:
                     lists = self._list_candidates(chosen, shortlist, constraints)
                     renumber = watch is None and self._may_renumber(constraints)
-                    searched = restrict_model(searched, lists, renumber=renumber)
+                    restricted = restrict_model(restricted, lists, renumber=renumber)
+                log = AttentionLog(latest, watch) if keep_attention else None
+                set_max_length(search, most)
                 results = generate(
-                    searched,
+                    restricted,
                     chosen,
-                    search(most),
+                    search,
                     max_new_tokens=most,
                     constraints=[*excluded, *constraints.build(len(batch), codec, end_id, most)],
-                    watch=watch_step if watch is not None or keep_attention else None,
+                    watch=log or watch,
                 )
                 if renumber:
                     results = to_vocabulary(results, lists)
-                for number, own in zip(batch, results, strict=True):
-                    paths = [one.path for one in own] if steps else []  # the row of a result at each step
-                    kept = (steps, raw if len(raw) == len(steps) else [])
-                    found[number] = Found(own, *(_follow(paths, one) if one else [] for one in kept))
+                for number, best in zip(batch, results, strict=True):
+                    searched[number] = SearchedPart(best, [], []) if log is None else log.follow(best)
                 if progress is not None:
-                    progress(len(found), len(prompts))
-        return [found[number] for number in range(len(prompts))]
+                    progress(len(searched), len(prompts))
+        return [searched[number] for number in range(len(prompts))]
 
     def _list_candidates(
         self, prompts: Sequence[Sequence[int]], count: int, constraints: DecodingConstraints
     ) -> Candidates:
         assert self.shortlist is not None
-        own = constraints.list_tokens(self.codecs.target)
-        return [self.shortlist.candidates(prompt, count, own) for prompt in prompts]
+        needed = constraints.list_tokens(self.codecs.target)
+        return [self.shortlist.candidates(prompt, count, needed) for prompt in prompts]
 
     def _may_renumber(self, constraints: DecodingConstraints) -> bool:
         """Whether search may number the candidates of a sentence from 0, which is faster.
@@ -307,9 +309,49 @@ class SentenceTranslator(ReadsTexts):
         """
         assert self.shortlist is not None
         marks = [self.codecs.begin_id, self.codecs.end_id, *self.codecs.excluded_ids]
-        return constraints == DecodingConstraints() and all(map(self.shortlist.keeps, marks))
+        return constraints == NO_CONSTRAINTS and all(map(self.shortlist.keeps, marks))
 
 
-def _follow(paths: Sequence[Sequence[int]], steps: Sequence[Tensor]) -> list[Tensor]:
-    """For each path, the values of its row at each step: [tokens, source]."""
-    return [torch.stack([steps[t][row] for t, row in enumerate(path)]) for path in paths]
+class AttentionLog:
+    """Keeps the attention of each step of a search, [rows, source], and its scores before the softmax."""
+
+    def __init__(self, latest: list[Tensor], watch: Callable[[Moment], None] | None) -> None:
+        self._latest, self._watch = latest, watch
+        self._weights: list[Tensor] = []
+        self._scores: list[Tensor] = []
+
+    def __call__(self, moment: Moment) -> None:
+        """Add a step; `latest` are the scores that its models have computed."""
+        if self._watch is not None:
+            self._watch(moment)
+        if "attention" in moment.extras:
+            self._weights.append(moment.extras["attention"].float())
+            if len(self._latest) == 1:  # the attention of several models is a mean, and has no scores
+                self._scores.append(self._latest[0].float())
+            self._latest.clear()
+
+    def follow(self, results: list[Finished]) -> SearchedPart:
+        """Add to some results the values of their rows at each step, [tokens, source]."""
+        scores = self._scores if len(self._scores) == len(self._weights) else []
+        weights, scores = (
+            [torch.stack([steps[t][row] for t, row in enumerate(result.path)]) for result in results]
+            if steps
+            else []
+            for steps in (self._weights, scores)
+        )
+        return SearchedPart(results, weights, scores)
+
+
+def combine_translators(translators: Sequence[SentenceTranslator]) -> SentenceTranslator:
+    """Combine models with the same vocabularies into an ensemble that averages their probabilities."""
+    first, *others = translators
+    if not others:
+        return first
+    if any(other.codecs.hash != first.codecs.hash for other in others):
+        raise InputError(
+            "others", "must have the same vocabularies as the first model: train them with init_from"
+        )
+    from throughtime.search.ensemble import Ensemble
+
+    ensemble = Ensemble([translator.step_model for translator in translators])
+    return SentenceTranslator(ensemble, first.codecs, first.generation, first.shortlist)
