@@ -450,7 +450,7 @@ def test_a_strategy_is_chosen_by_its_name(translator):
 
 def test_one_beam_is_greedy_search(translator):
     sources = ["one three .", "seven seven two .", "four"]
-    greedy = translator.translate(sources, search=lambda most: Greedy(translator.codecs.end_id))
+    greedy = translator.translate(sources, search=Greedy(translator.codecs.end_id))
     assert texts(translator.translate(sources, num_beams=1)) == texts(greedy)
 
 
