@@ -88,7 +88,7 @@ class SentenceTranslator(ReadsTexts):
         length_penalty: float | None = None,
         num_return_sequences: int = 1,
         max_length: int | None = None,
-        search: str | Strategy | Callable[[int], Strategy] = "beam",
+        search: str | Strategy = "beam",
         prefix: str = "",
         forbid: Sequence[str] = (),
         require: Sequence[str] = (),
@@ -115,8 +115,6 @@ class SentenceTranslator(ReadsTexts):
         constraints = self.constrain(prefix, forbid, require, no_repeat_ngram, min_length)
         if copy_unknown:
             self._check_copying()
-        if callable(search):
-            search = search(1)
         if isinstance(search, str):
             given = {"num_beams": num_beams, "length_penalty": length_penalty, **search_options}
             search = self.build_search(search, num_return_sequences, **given)
