@@ -30,9 +30,8 @@ from typing import Any
 import torch
 
 from benchmarks.linear_scan_gpu import over_bytes
-from throughtime.layers.stack import Stack
-from throughtime.recurrence.choice import choose_for_layers, expecting_graphs
-from throughtime.recurrence.measuring import (
+from throughtime.gpu.choice import expecting_graphs
+from throughtime.gpu.measuring import (
     MAKERS,
     TimingCase,
     call_microseconds,
@@ -40,6 +39,8 @@ from throughtime.recurrence.measuring import (
     microseconds,
     record_graph,
 )
+from throughtime.layers.stack import Stack
+from throughtime.recurrence.choice import choose_for_layers
 
 CELLS = ("lstm", "gru", "rnn")
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}

@@ -21,11 +21,11 @@ from torch import Tensor
 from throughtime.cells import Cell
 from throughtime.gpu import driver
 from throughtime.gpu.elements import ElementKind, round_up_units
+from throughtime.gpu.measuring import MAKERS, compile_ahead
+from throughtime.gpu.persistent import find_form, forget_programs, run_layers
+from throughtime.gpu.persistent_choice import best, candidates, microseconds
+from throughtime.gpu.persistent_plan import KernelTask, Plan
 from throughtime.recurrence import scan
-from throughtime.recurrence.measuring import MAKERS, compile_ahead
-from throughtime.recurrence.persistent import find_form, forget_programs, run_layers
-from throughtime.recurrence.persistent_choice import best, candidates, microseconds
-from throughtime.recurrence.persistent_plan import KernelTask, Plan
 
 TOLERANCE = {"float32": 2e-5, "tf32": 5e-3, "bfloat16": 4e-2, "float16": 6e-3}
 """Of the norm of the difference, relative to float64, where numbers are not near zero altogether; the half

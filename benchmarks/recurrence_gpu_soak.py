@@ -22,10 +22,10 @@ from benchmarks.recurrence_gpu_check import TOLERANCE, Plans, everything, lost, 
 from throughtime.cells import GRU, LSTM, RNN, Cell
 from throughtime.gpu import driver
 from throughtime.gpu.elements import ElementKind, round_up_units
-from throughtime.recurrence.persistent import find_form
-from throughtime.recurrence.persistent_call import FILES
-from throughtime.recurrence.persistent_choice import candidates
-from throughtime.recurrence.persistent_plan import KernelTask
+from throughtime.gpu.persistent import find_form
+from throughtime.gpu.persistent_call import FILES
+from throughtime.gpu.persistent_choice import candidates
+from throughtime.gpu.persistent_plan import KernelTask
 
 CELLS: dict[str, Callable[[int, int], Cell]] = {
     "rnn": RNN,

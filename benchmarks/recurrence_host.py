@@ -21,14 +21,14 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
+from throughtime.gpu import persistent, persistent_replay
 from throughtime.gpu.elements import ElementKind, round_up_units
+from throughtime.gpu.measuring import MAKERS, MODULES, compile_ahead, microseconds, record_graph
+from throughtime.gpu.persistent import find_form
+from throughtime.gpu.persistent_plan import KernelTask
 from throughtime.layers.stack import Stack
-from throughtime.recurrence import persistent, persistent_replay
 from throughtime.recurrence.backend import Backend
 from throughtime.recurrence.choice import BACKENDS
-from throughtime.recurrence.measuring import MAKERS, MODULES, compile_ahead, microseconds, record_graph
-from throughtime.recurrence.persistent import find_form
-from throughtime.recurrence.persistent_plan import KernelTask
 
 Call = Callable[[], Any]
 T, B, H = 35, 20, 200

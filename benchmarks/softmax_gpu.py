@@ -20,9 +20,9 @@ from torch.nn import functional
 
 from benchmarks.linear_scan_gpu import BANDWIDTH
 from benchmarks.recurrence_gpu import PEAK, TF32_PEAK
+from throughtime.gpu.measuring import call_microseconds, microseconds, record_graph
 from throughtime.models.heads import Head, SoftmaxHead, log_softmax
 from throughtime.models.mixture import MixtureHead
-from throughtime.recurrence.measuring import call_microseconds, microseconds, record_graph
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,8 @@ from benchmarks.tasks_plain import PlainTraining, build_plain
 from throughtime.fit.prefetch import own_stream
 from throughtime.fit.progress import Reporter
 from throughtime.fit.trainer import Trainer
+from throughtime.gpu import calibration
 from throughtime.layers.devices import matmul_precision
-from throughtime.recurrence import calibration
 
 SPEED, IDLE, MEMORY = 3.0, 0.15, 1.25
 """The aims: times the speed of the plain loop, at most this idle, and at most this much more memory."""

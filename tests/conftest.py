@@ -48,8 +48,8 @@ if importlib.util.find_spec("torch") is None:
 
 
 EMULATED = (
-    *(f"tests/gpu/test_{name}" for name in "beam cell chain decoder factors softmax tally upload".split()),
-    *(f"tests/recurrence/test_{name}" for name in ("linear", "persistent", "weight")),
+    *(f"tests/gpu/test_{name}" for name in "beam cell chain decoder factors linear".split()),
+    *(f"tests/gpu/test_{name}" for name in "persistent softmax tally upload weight".split()),
 )
 """The tests whose kernels a C++ compiler builds for the CPU, one for each variant of a test."""
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from throughtime.models.attention_steps import TorchAttention
     from throughtime.models.gate_steps import Gates
     from throughtime.models.softmax_loss import ChunkSoftmax
+    from throughtime.recurrence.backend import Backend
     from throughtime.recurrence.steps import AlikeRows
     from throughtime.search.generate import Constraint, Finished, Memory, StepModel, Strategy
 
@@ -117,3 +119,15 @@ run_search: Operation[
     [StepModel, Sequence[Sequence[int]], Strategy, int, Sequence[Constraint]], list[list[Finished]]
 ] = Operation()
 """Run a whole search of at most this number of new tokens: what `search.generate.generate` returns."""
+
+choose_gpu_backend: Operation[[Cell, Tensor, Tensor | None, Tensor | None, int, int], Backend] = Operation()
+"""The backend of a call on a GPU: from cell, x, lengths, carry, and the numbers of layers and directions."""
+
+expect_graphs: Operation[[], AbstractContextManager[None]] = Operation()
+"""A block whose work may be recorded later, so that backends are chosen as while a graph is recorded."""
+
+lay_out_weights: Operation[[Sequence[Sequence[Cell]], bool], None] = Operation()
+"""Put the weights of the cells of all layers, which may run together, into memory as kernels want them."""
+
+find_second_biases: Operation[[Cell, Sequence[dict[str, Tensor]]], Sequence[Tensor]] = Operation()
+"""The second biases of torch for cells whose weights were laid out: from the first cell and all weights."""

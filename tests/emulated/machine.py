@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 from throughtime.gpu import driver
-from throughtime.recurrence.persistent_plan import Plan
+from throughtime.gpu.persistent_plan import Plan
 
 COMPILER = shutil.which("g++")
 HERE = Path(__file__).parent

@@ -16,7 +16,7 @@ from throughtime.data.batching.text import RandomWindows
 from throughtime.fit.cuda_graphs import SEEN_BEFORE, WARM_UP, CudaGraphs, _key
 from throughtime.fit.learner import Learner
 from throughtime.fit.processes import Processes
-from throughtime.recurrence import choice
+from throughtime.gpu import choice
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
 

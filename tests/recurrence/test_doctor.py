@@ -107,7 +107,7 @@ def test_a_gpu_that_cannot_be_measured_has_no_predictions(capsys, monkeypatch, e
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr("throughtime.gpu.driver.unavailable", lambda device: None)
-    monkeypatch.setattr("throughtime.recurrence.probes.compare_predictions", fail)
+    monkeypatch.setattr("throughtime.gpu.probes.compare_predictions", fail)
     assert _predictions() == []
     assert (str(error) or "RuntimeError") in capsys.readouterr().err
 
@@ -117,6 +117,6 @@ def test_measuring_measures_every_gpu(monkeypatch, capsys):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda number: f"GPU {number}")
-    monkeypatch.setattr("throughtime.recurrence.calibration.measure_again", measured.append)
+    monkeypatch.setattr("throughtime.gpu.calibration.measure_again", measured.append)
     _measure()
     assert measured == [0, 1]

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from tests.refusals import refuses
 
 from throughtime.cells import GRU, LSTM, RNN, ProjectedLSTM
+from throughtime.gpu import choice, comparison
+from throughtime.gpu.persistent import Persistent
 from throughtime.layers import stack as stack_module
 from throughtime.layers.stack import Stack
-from throughtime.recurrence import choice, comparison, native
+from throughtime.recurrence import native
 from throughtime.recurrence.choice import BACKENDS, are_alike, choose_for_layers
 from throughtime.recurrence.native import run_layers
-from throughtime.recurrence.persistent import Persistent
 from throughtime.recurrence.scan import scan_layers
 
 scan_module = importlib.import_module("throughtime.recurrence.scan")  # the package's name is the function's
@@ -166,7 +167,7 @@ def asked(monkeypatch):
         return calls.answer and trains
 
     monkeypatch.setattr(comparison, "is_faster", is_faster)
-    monkeypatch.setattr("throughtime.recurrence.choice._works", lambda *_: True)
+    monkeypatch.setattr("throughtime.gpu.choice._works", lambda *_: True)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     choice.forget()
     yield calls

@@ -78,7 +78,7 @@ def _measure() -> None:
 
     if not torch.cuda.is_available():
         raise InputError("measure", "there is no GPU on this machine to measure")
-    from throughtime.recurrence.calibration import measure_again
+    from throughtime.gpu.calibration import measure_again
 
     for number in range(torch.cuda.device_count()):
         say(f"measuring GPU {number} ({torch.cuda.get_device_name(number)}) ...")
@@ -96,7 +96,7 @@ def _predictions() -> list[dict[str, Any]]:
     if driver.unavailable(torch.cuda.current_device()) is not None:
         return []
     from throughtime.errors import ThroughtimeError, first_line
-    from throughtime.recurrence.probes import compare_predictions
+    from throughtime.gpu.probes import compare_predictions
 
     say("comparing predictions with measurements ...")
     try:

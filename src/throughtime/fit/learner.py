@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+from throughtime.accelerate import expect_graphs
 from throughtime.data.batching.batch import Header
 from throughtime.data.batching.batches import Batch, Batches
 from throughtime.data.batching.shapes import PaddedShapes
@@ -27,7 +28,6 @@ from throughtime.fit.tally import Tally
 from throughtime.gpu import tally as tally_kernel
 from throughtime.layers.devices import autocast, choose_precision, trim_memory
 from throughtime.models.weights import load_weights, named_weights
-from throughtime.recurrence.choice import expecting_graphs
 
 if TYPE_CHECKING:
     from throughtime.fit.cuda_graphs import CudaGraphs
@@ -92,7 +92,8 @@ class Learner:
 
     def update(self, batches: Sequence[Batch], count: int) -> None:
         """Take one step of the optimiser, on batches with `count` targets over all processes."""
-        with expecting_graphs():  # also without graphs, so that `capture` changes results by rounding only
+        # Also where nothing is recorded, so that `capture` changes results by rounding only.
+        with expect_graphs() or contextlib.nullcontext():
             if self.cuda_graphs is not None:
                 (batch,) = batches
                 batch.write_header(count, self._rate)

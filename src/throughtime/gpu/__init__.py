@@ -15,9 +15,13 @@ from throughtime.accelerate import (
     advance_cell,
     attend_rows,
     chain_surprisals,
+    choose_gpu_backend,
+    expect_graphs,
     find_attention_kernels,
     find_gate_kernels,
+    find_second_biases,
     find_softmax_kernel,
+    lay_out_weights,
     run_search,
 )
 
@@ -25,8 +29,12 @@ ANSWERS: dict[Operation[..., Any], str] = {
     advance_cell: "cell:advance_cell",
     attend_rows: "decoder_steps:attend_rows",
     chain_surprisals: "chain:chain_surprisals",
+    choose_gpu_backend: "choice:choose_backend",
+    expect_graphs: "choice:expecting_graphs",
     find_attention_kernels: "decoder_steps:find_attention",
     find_gate_kernels: "decoder_steps:find_gates",
+    find_second_biases: "flat_weights:find_second_biases",
+    lay_out_weights: "flat_weights:flatten",
     find_softmax_kernel: "softmax_loss:find_softmax",
     run_search: "search:replay_search",
 }

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout
 
+from throughtime.accelerate import lay_out_weights
 from throughtime.cells.base import Cell, GraphState, Ops, State
 from throughtime.errors import InputError, check_whole
 from throughtime.layers.layer import (
@@ -22,7 +23,6 @@ from throughtime.layers.layer import (
 )
 from throughtime.recurrence.backend import Result
 from throughtime.recurrence.choice import are_alike, prefers_one_call
-from throughtime.recurrence.flat_weights import flatten
 from throughtime.recurrence.scan import run_single, scan, scan_layers
 from throughtime.recurrence.steps import AlikeRows
 
@@ -301,7 +301,7 @@ class Stack(nn.Module):
         """On a GPU, put the weights into memory as torch's kernels want them."""
         layers, together = self._layers(), not (self.dropout or self.residual or self.norms)
         if all(isinstance(layer, Layer) for layer in layers):  # a user may have replaced one
-            flatten([layer.cells for layer in layers], together)
+            lay_out_weights([layer.cells for layer in layers], together)
 
     def _layers(self) -> list[Layer]:
         # Without the lookups of `nn.Module`, which are slow for a short scan.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeGuard
 
 import torch
 from torch import Tensor
@@ -34,6 +34,35 @@ class Backend(Protocol):
     ) -> Result:
         """Run all steps of x [T, B, I] from left to right."""
         ...
+
+
+class LayersBackend(Backend, Protocol):
+    """A backend that runs several layers in one call, from either end, and converts types under autocast."""
+
+    def run_layers(
+        self,
+        layers: Sequence[Sequence[Cell]],
+        x: Tensor,
+        state: State | None,
+        lengths: Tensor | None,
+        carry: Tensor | None = None,
+        *,
+        dtype: torch.dtype | None = None,
+        reverse: bool = False,
+        weights: Sequence[Mapping[str, Tensor]] | None = None,
+    ) -> Result:
+        """Run layers that `choice.are_alike` accepts, and compute in `dtype`, if it is given.
+
+        A layer is a cell that reads from the left, with or without a second one that reads from the right;
+        `reverse` is for a single cell that reads from the right. The state is flat, cell after cell; None
+        means zeros. `weights` are those of all cells, if the caller has listed them.
+        """
+        ...
+
+
+def runs_layers(backend: Backend) -> TypeGuard[LayersBackend]:
+    """Whether a backend is a `LayersBackend`."""
+    return hasattr(backend, "run_layers")
 
 
 Gradients = tuple[Tensor | None, ...]

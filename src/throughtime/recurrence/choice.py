@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+from throughtime.accelerate import choose_gpu_backend
 from throughtime.cells.base import Cell
 from throughtime.recurrence.backend import Backend
 from throughtime.registry import Registry
@@ -16,8 +16,8 @@ BACKENDS = Registry[Backend](
     "backend",
     "throughtime.backends",
     {
-        "persistent": "throughtime.recurrence.persistent:BACKEND",
-        "linear": "throughtime.recurrence.linear_scan:BACKEND",
+        "persistent": "throughtime.gpu.persistent:BACKEND",
+        "linear": "throughtime.gpu.linear_scan:BACKEND",
         "native": "throughtime.recurrence.native:BACKEND",
         "fused": "throughtime.recurrence.fused:BACKEND",
         "associative": "throughtime.recurrence.associative:BACKEND",
@@ -51,11 +51,6 @@ FEW = 4
 ASSOCIATIVE_FROM = 8
 """With fewer steps, `reference` is faster than `associative` (measured on a CPU)."""
 
-MAX_CHOICES = 4096
-"""Maximum number of choices that are remembered."""
-_chosen: dict[Hashable, Backend] = {}
-"""The choices made for GPUs: to make one takes the host longer than to launch a kernel."""
-
 
 def choose_backend(
     cell: Cell,
@@ -67,87 +62,23 @@ def choose_backend(
 ) -> Backend:
     """Return the fastest backend that can run this call and whose fixed costs pay off for its steps.
 
-    `layers` and `directions` say how many such cells run in one call. A kernel of ours that does not compile
-    or start is passed over, with a warning.
+    `layers` and `directions` say how many such cells run in one call.
     """
-    if not x.is_cuda:
-        # On a CPU nothing but `rank_backends` depends on training, and it asks itself.
-        return _choose(cell, x, lengths, carry, False, layers, directions)[0]
-    trains = _trains(cell, x)
-    if lengths is not None:  # whether torch can pack a ragged batch depends on more than the shape
-        return _choose(cell, x, lengths, carry, trains, layers, directions)[0]
-    own = vars(cell)  # without the lookups of `nn.Module`, which are slow for what is not there
-    key = (
-        type(cell),
-        own.get("activation"),
-        own.get("reset"),
-        cell.hidden_size,
-        x.shape,
-        x.dtype,
-        torch._C._get_cudnn_allow_tf32(),  # `torch.backends.cudnn.allow_tf32` takes four times as long
-        x.get_device(),
-        carry is None,
-        trains,
-        is_recorded(),
-        layers,
-        directions,
-    )
-    found = _chosen.get(key)
-    if found is None:
-        found, settled = _choose(cell, x, lengths, carry, trains, layers, directions)
-        if settled and not torch.cuda.is_current_stream_capturing():
-            if len(_chosen) >= MAX_CHOICES:
-                _chosen.clear()
-            _chosen[key] = found
-    return found
+    if x.is_cuda:
+        chosen = choose_gpu_backend(cell, x, lengths, carry, layers, directions)
+        if chosen is not None:
+            return chosen
+    return choose_portable_backend(cell, x, lengths, carry)
 
 
-def forget() -> None:
-    """Make every choice again, as after a new measurement."""
-    _chosen.clear()
-
-
-_expecting: list[None] = []
-"""One entry for each block that expects graphs. All threads share it: a backward pass, which may run layers
-again, has a thread of its own."""
-
-
-@contextlib.contextmanager
-def expecting_graphs() -> Iterator[None]:
-    """Choose inside this block as while a CUDA graph is recorded, so that recording changes no result."""
-    _expecting.append(None)
-    try:
-        yield
-    finally:
-        _expecting.pop()
-
-
-def is_recorded() -> bool:
-    """Whether what runs on the GPU now is recorded in a CUDA graph, or will be when it recurs."""
-    return bool(_expecting) or torch.cuda.is_current_stream_capturing()
-
-
-def _choose(
-    cell: Cell,
-    x: Tensor,
-    lengths: Tensor | None,
-    carry: Tensor | None,
-    trains: bool,
-    layers: int,
-    directions: int,
-) -> tuple[Backend, bool]:
-    """Return a backend, and whether the choice is settled: a kernel of ours has been tried."""
+def choose_portable_backend(cell: Cell, x: Tensor, lengths: Tensor | None, carry: Tensor | None) -> Backend:
+    """Return the fastest backend of those that do not need an NVIDIA GPU."""
     for name in rank_backends(cell, x, lengths):
-        if not _pays(name, cell, x, lengths, carry, trains, layers, directions):
+        if name in GPU_ONLY or not _pays(name, cell, x):
             continue
         backend = BACKENDS[name]
-        if backend.refuses(cell, x, lengths, carry) is not None:
-            continue
-        if name not in GPU_ONLY or not x.is_cuda:
-            return backend, True
-        works = _works(backend, cell, x, carry, trains)
-        if works is not False:
-            return backend, works is True
+        if backend.refuses(cell, x, lengths, carry) is None:
+            return backend
     raise AssertionError("the reference refuses nothing")
 
 
@@ -193,42 +124,20 @@ def rank_backends(cell: Cell, x: Tensor, lengths: Tensor | None) -> Sequence[str
     speed = SPEED.get(cell.equations) if x.device.type == "cpu" else None
     if speed is None:
         return BACKENDS.own
-    column = 4 * (not _trains(cell, x)) + 2 * (x.shape[1] == 1) + (lengths is not None)
+    column = 4 * (not needs_gradient(cell, x)) + 2 * (x.shape[1] == 1) + (lengths is not None)
     return sorted(BACKENDS.own, key=lambda name: speed[name][column] if name in speed else 0.0, reverse=True)
 
 
-def _pays(
-    name: str,
-    cell: Cell,
-    x: Tensor,
-    lengths: Tensor | None,
-    carry: Tensor | None,
-    trains: bool,
-    layers: int,
-    directions: int,
-) -> bool:
-    """Whether a backend repays its fixed costs: as predicted on a GPU, as measured on a CPU."""
-    device = x.device.type
-    if name in GPU_ONLY:
-        if device != "cuda":
-            return False
-        from throughtime.recurrence import comparison
-
-        return comparison.is_faster(cell, x, lengths, carry, trains, layers, directions)
-    if device != "cpu":
+def _pays(name: str, cell: Cell, x: Tensor) -> bool:
+    """Whether a backend repays its fixed costs, as measured on a CPU."""
+    if x.device.type != "cpu":
         return True
     if name == "associative":
         return x.shape[0] >= ASSOCIATIVE_FROM
     return x.shape[0] >= FEW or not (name == "fused" or (name == "native" and cell.equations == "lstm"))
 
 
-def _works(backend: Backend, cell: Cell, x: Tensor, carry: Tensor | None, trains: bool) -> bool | None:
-    from throughtime.recurrence import trials
-
-    return trials.works(backend, cell, x, carry, trains)
-
-
-def _trains(cell: Cell, x: Tensor) -> bool:
+def needs_gradient(cell: Cell, x: Tensor) -> bool:
     """Whether a gradient will be needed."""
     if not torch.is_grad_enabled():
         return False

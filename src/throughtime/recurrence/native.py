@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from throughtime.accelerate import find_second_biases
 from throughtime.cells.base import Cell, State
 from throughtime.recurrence.backend import Result
-from throughtime.recurrence.flat_weights import list_weights
 
 FAR = 1e4
 """A sum at which every sigmoid is exactly 0 or 1, in every floating type, and which float16 still holds."""
@@ -63,24 +63,62 @@ def run_layers(
     x: Tensor,
     state: State | None,
     lengths: Tensor | None,
-    own: Sequence[dict[str, Tensor]] | None = None,
+    weights: CellWeights | None = None,
 ) -> Result:
     """Run a stack of layers that `are_alike` accepts in one call of torch's kernel.
 
     A layer is a cell that reads from the left, with or without a second one that reads from the right. The
-    state is flat, cell after cell; None means zeros. `own` are the weights of all cells, if the caller has
+    state is flat, cell after cell; None means zeros. `weights` are those of all cells, if the caller has
     asked for them.
     """
     cells = [cell for layer in layers for cell in layer]
     kernel = _kernel(cells[0], len(layers), len(layers[0]) > 1)
     entering = _zeros(cells, x) if state is None else _stack_state(cells, state)
-    weights = list_weights(cells, own)
+    listed = list_weights(cells, weights)
     if lengths is None:
-        outputs, *last = kernel(x, entering, weights)
+        outputs, *last = kernel(x, entering, listed)
         return Result(outputs, _flat(last))
     if x.device.type == "cpu" and len(cells) == 1 and FUNCTIONS[cells[0].equations] is torch.lstm:
-        return _frozen(kernel, weights, x, entering, lengths)
-    return _run_packed(kernel, weights, x, entering, lengths)
+        return _frozen(kernel, listed, x, entering, lengths)
+    return _run_packed(kernel, listed, x, entering, lengths)
+
+
+CellWeights = Sequence[dict[str, Tensor]]
+"""The weights of each cell by name."""
+
+
+def list_weights(cells: Sequence[Cell], weights: CellWeights | None = None) -> list[Tensor]:
+    """List the weights in torch's order: ih, hh, both biases, the projection; cell after cell.
+
+    `weights` are those of all cells, if the caller has asked for them.
+    """
+    if weights is None:
+        weights = [cell.weights() for cell in cells]
+    return order_weights(weights, find_second_biases(cells[0], weights) or make_second_biases(weights))
+
+
+def order_weights(weights: CellWeights, second_biases: Sequence[Tensor]) -> list[Tensor]:
+    """List the weights in torch's order, with these second biases."""
+    listed: list[Tensor] = []
+    for w, second in zip(weights, second_biases, strict=True):
+        listed += (w["weight_ih"], w["weight_hh"], w["bias"], second)
+        if "weight_hr" in w:
+            listed.append(w["weight_hr"])
+    return listed
+
+
+def make_second_biases(weights: CellWeights) -> Sequence[Tensor]:
+    """Make the second bias of torch, where ours is one: zero, except for the part that a GRU resets.
+
+    The zeros are made in each call, once for all cells. Cached ones must not come from inference mode, from a
+    CUDA graph's memory, from another stream or from a transform: too much to check for one small tensor.
+    """
+    bias = weights[0]["bias"]
+    if "bias_hn" not in weights[0]:
+        return [torch.zeros_like(bias)] * len(weights)
+    zeros = bias.new_zeros(bias.shape[0] - weights[0]["bias_hn"].shape[0])
+    joined = torch.cat([part for w in weights for part in (zeros, w["bias_hn"])])
+    return joined.view(len(weights), -1).unbind() if len(weights) > 1 else [joined]
 
 
 Stacked = list[Tensor]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,7 +13,7 @@ from torch.nn.functional import pad
 from throughtime.cells.base import Cell, State
 from throughtime.errors import InputError, unknown
 from throughtime.recurrence import native
-from throughtime.recurrence.backend import Backend, Result
+from throughtime.recurrence.backend import Backend, Result, runs_layers
 from throughtime.recurrence.choice import BACKENDS, choose_backend, choose_for_layers
 
 
@@ -66,10 +64,8 @@ def scan(
     steps = x.shape[0]
     x, lengths, carry = _trim(x, check_lengths(x, lengths), check_carry(x, carry))
     chosen = get_backend(backend, cell, _stand_in(x, narrow), lengths, carry)
-    if chosen.name == "persistent" and _is_convertible([cell], x, narrow):
-        outputs, last = _load_persistent().run_layers(
-            [[cell]], x, state, lengths, carry, dtype=narrow, reverse=reverse
-        )
+    if runs_layers(chosen) and _is_convertible([cell], x, narrow):
+        outputs, last = chosen.run_layers([[cell]], x, state, lengths, carry, dtype=narrow, reverse=reverse)
         return Result(_append_zeros(outputs, steps), last)
     entering = cell.initial_state(x.shape[1]) if state is None else state
     if narrow is None and not reverse:
@@ -143,8 +139,8 @@ def scan_layers(
     if not x.numel():
         return None
     narrow = find_autocast_dtype(x)
-    name = choose_for_layers(layers, x if narrow is None else _stand_in(x, narrow), lengths, carry).name
-    if name not in ("persistent", "native"):
+    chosen = choose_for_layers(layers, x if narrow is None else _stand_in(x, narrow), lengths, carry)
+    if not runs_layers(chosen) and chosen.name != "native":
         return None
     cells = [cell for layer in layers for cell in layer]
     if state is None:
@@ -159,25 +155,15 @@ def scan_layers(
     inside, rows, factors = x, lengths, carry
     if lengths is not None or carry is not None:
         inside, rows, factors = _trim(x, check_lengths(x, lengths), check_carry(x, carry))
-    if name == "persistent" and (narrow is None or _is_convertible(cells, x, narrow)):
-        found: Result = _load_persistent().run_layers(
-            layers, inside, state, rows, factors, dtype=narrow, weights=weights
-        )
+    if runs_layers(chosen) and _is_convertible(cells, x, narrow):
+        result = chosen.run_layers(layers, inside, state, rows, factors, dtype=narrow, weights=weights)
     elif carry is not None:
         return None
     elif narrow is None:
-        found = native.run_layers(layers, inside, state, rows, weights)
+        result = native.run_layers(layers, inside, state, rows, weights)
     else:
-        found = _autocast(cells, inside, state, narrow, partial(native.run_layers, layers, lengths=rows))
-    return found if inside is x else Result(_append_zeros(found.outputs, x.shape[0]), found.state)
-
-
-@functools.cache
-def _load_persistent() -> Any:
-    """Import the persistent kernels, which only GPUs need; once, as an import takes time in each call."""
-    from throughtime.recurrence import persistent
-
-    return persistent
+        result = _autocast(cells, inside, state, narrow, partial(native.run_layers, layers, lengths=rows))
+    return result if inside is x else Result(_append_zeros(result.outputs, x.shape[0]), result.state)
 
 
 def find_autocast_dtype(x: Tensor) -> torch.dtype | None:
@@ -194,7 +180,7 @@ def _stand_in(x: Tensor, dtype: torch.dtype | None) -> Tensor:
 
 
 def _is_convertible(cells: Sequence[Cell], x: Tensor, dtype: torch.dtype | None) -> bool:
-    """Whether the persistent kernels convert these tensors themselves, from float32 if at all."""
+    """Whether a backend for layers converts these tensors itself: from float32, if at all."""
     return dtype is None or all(
         one.dtype in (dtype, torch.float32) for one in (x, *cells[0]._parameters.values()) if one is not None
     )
