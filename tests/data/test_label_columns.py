@@ -10,7 +10,7 @@ from tests.refusals import refuses
 
 from throughtime.data.datasets import open_dataset
 from throughtime.data.readers.columns import choose_columns
-from throughtime.data.readers.formats import DataTable
+from throughtime.data.readers.tables import DataTable
 
 
 def find_label_columns(path: Path, text: str | None, label: str | None) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from tests.refusals import refuses
 from throughtime.data.datasets import open_dataset
 from throughtime.data.memory import RECORDS
 from throughtime.data.readers import READERS, guess_reader, reader_for
-from throughtime.data.readers.texts import PlainText
+from throughtime.data.readers.lines import PlainText
 from throughtime.data.records import Line, Observation
 from throughtime.data.source import BadRecords
 from throughtime.errors import InputError
@@ -185,7 +185,7 @@ def test_another_package_adds_a_reader(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 def test_no_reader_is_imported_before_it_is_used() -> None:
-    code = "import sys, throughtime.data.datasets; print('throughtime.data.readers.tags' in sys.modules)"
+    code = "import sys, throughtime.data.datasets; print('throughtime.data.readers.lines' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from throughtime.data.readers.columns import has_header
-from throughtime.data.readers.formats import FORMATS, DataTable
 from throughtime.data.readers.guessing import guess_kind
+from throughtime.data.readers.tables import FORMATS, DataTable
 from throughtime.data.records import Kind
 from throughtime.data.source import BadRecords, lines_or_errors, text_suffix
 from throughtime.errors import InputError, unknown
@@ -47,17 +47,17 @@ READERS = Registry[type[Reader]](
     "reader",
     "throughtime.readers",
     {
-        "text": "throughtime.data.readers.texts:PlainText",
+        "text": "throughtime.data.readers.lines:PlainText",
         "tsv": "throughtime.data.readers.tabular:TsvPairs",
         "csv": "throughtime.data.readers.tabular:CsvPairs",
         "jsonl": "throughtime.data.readers.tabular:JsonlPairs",
         "parquet": "throughtime.data.readers.tabular:ParquetPairs",
-        "moses": "throughtime.data.readers.pairs:MosesPairs",
-        "hsk": "throughtime.data.readers.pairs:HskCards",
-        "hsk-pairs": "throughtime.data.readers.pairs:HskPairs",
-        "columns": "throughtime.data.readers.tags:ColumnTags",
-        "conllu": "throughtime.data.readers.tags:ConlluTags",
-        "slots": "throughtime.data.readers.tags:SlotFiles",
+        "moses": "throughtime.data.readers.lines:MosesPairs",
+        "hsk": "throughtime.data.readers.lines:HskCards",
+        "hsk-pairs": "throughtime.data.readers.lines:HskPairs",
+        "columns": "throughtime.data.readers.lines:ColumnTags",
+        "conllu": "throughtime.data.readers.lines:ConlluTags",
+        "slots": "throughtime.data.readers.lines:SlotFiles",
         "series": "throughtime.data.readers.series:SeriesTable",
         "texts": "throughtime.data.readers.tabular:Texts",
         "labelled": "throughtime.data.readers.tabular:LabelledTexts",

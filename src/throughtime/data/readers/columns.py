@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, TypedDict
 
-from throughtime.data.readers.formats import DataTable
 from throughtime.data.readers.layout import like_number
-from throughtime.data.readers.tables import LABELS, PAIRS, TEXTS, shown_names
+from throughtime.data.readers.tables import LABELS, PAIRS, TEXTS, DataTable, shown_names
 from throughtime.errors import InputError, unknown
 from throughtime.text.languages import find_language
 

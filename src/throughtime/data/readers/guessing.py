@@ -8,10 +8,9 @@ from pathlib import Path
 
 from throughtime.data.readers.columns import ROLES, find_usual, is_language, names_pairs, width
 from throughtime.data.readers.dates import TIME_NAMES, compact_date, like_date, named_date, parse_date
-from throughtime.data.readers.formats import DataTable, number_rows
-from throughtime.data.readers.items import is_number
 from throughtime.data.readers.layout import MISSING, like_number, parse_number, unread_dates
-from throughtime.data.readers.tables import LABELS, PAIRS, TEXTS, tab_rows
+from throughtime.data.readers.tables import LABELS, PAIRS, TEXTS, DataTable, number_rows, tab_rows
+from throughtime.data.records import is_number
 from throughtime.data.source import MemoryFile
 
 

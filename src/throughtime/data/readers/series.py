@@ -20,9 +20,8 @@ from throughtime.data.readers.dates import (
     parse_date,
     settle_form,
 )
-from throughtime.data.readers.formats import number_rows
 from throughtime.data.readers.layout import WHOLE, Row, SeriesLayout, find_layout
-from throughtime.data.readers.tables import NumberedRow, read_first_row
+from throughtime.data.readers.tables import NumberedRow, number_rows, read_first_row
 from throughtime.data.records import Kind, Observation
 from throughtime.data.source import BadRecords, Place
 from throughtime.errors import InputError

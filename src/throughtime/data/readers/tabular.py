@@ -8,10 +8,8 @@ from inspect import Parameter, Signature
 from typing import Any, ClassVar
 
 from throughtime.data.readers.columns import OPTIONAL, ROLES, ChosenColumns, choose_columns
-from throughtime.data.readers.formats import DataTable
-from throughtime.data.readers.items import CellError, Records, shorten_repr
-from throughtime.data.readers.tables import read_first_row, width_error
-from throughtime.data.records import DescribedText, Kind, Pair
+from throughtime.data.readers.tables import DataTable, read_first_row, width_error
+from throughtime.data.records import CellError, DescribedText, Kind, Pair, Records, shorten_repr
 from throughtime.data.source import BadRecords, Place
 from throughtime.errors import InputError
 from throughtime.text.texts import format_count
