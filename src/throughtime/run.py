@@ -260,7 +260,7 @@ class Training:
     def _say_what_was_read(self, config: Any) -> None:
         """Say how many records the user's data have, and in which columns; corpora are known."""
         from throughtime.data.catalogue import CORPORA
-        from throughtime.data.describe import describe_data
+        from throughtime.data.datasets import describe_data
 
         assert self.dataset is not None
         if self.first and self.dataset.name.partition("/")[0] not in CORPORA:

@@ -14,12 +14,11 @@ from typing import Any, ClassVar
 import pytest
 from tests.refusals import refuses
 
-from throughtime.data.datasets import open_dataset
-from throughtime.data.describe import describe_data
+from throughtime.data.dataset import find_file_language
+from throughtime.data.datasets import describe_data, open_dataset
 from throughtime.data.readers import READERS, by_suffix, names_format
 from throughtime.data.readers.panel import Roles, read_series_panel
 from throughtime.data.records import Pair
-from throughtime.data.splits import find_file_language
 from throughtime.errors import MissingPackageError
 from throughtime.registry import Registry
 

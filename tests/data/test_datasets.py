@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.refusals import refuses
 
+from throughtime.data.dataset import bounds
 from throughtime.data.datasets import open_dataset
 from throughtime.data.records import Flashcard, Line, Pair, TaggedSentence, blocks
-from throughtime.data.splits import bounds
 from throughtime.files import sha256_of
 
 LINES = [f"line {number}" for number in range(40)]

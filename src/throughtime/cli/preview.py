@@ -56,8 +56,7 @@ def _read(data: str, kind: str | None, options: dict[str, Any]) -> dict[str, Any
 
     If columns have to be chosen, those that may be meant are read.
     """
-    from throughtime.data.datasets import open_dataset
-    from throughtime.data.describe import describe_data
+    from throughtime.data.datasets import describe_data, open_dataset
 
     try:
         dataset = open_dataset(data, kind=kind, **options)

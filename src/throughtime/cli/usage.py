@@ -231,7 +231,7 @@ class RunFirst(Command):
 
     def option_for(self, word: str) -> str | None:
         """The option that this extra argument was probably meant for."""
-        from throughtime.data.splits import SPLITS
+        from throughtime.data.dataset import SPLITS
 
         options = {one for param in self.params for one in param.opts}
         splits = ("--split",) if word in (*SPLITS, "heldout", "all") else ()

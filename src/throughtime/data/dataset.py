@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from throughtime.data.records import LabelledText, Observation, Pair, blocks
-from throughtime.data.source import BadRecords, MemoryFile, Place, file_of, naming_items
-from throughtime.data.splits import HELDOUT, SPLITS, bounds, hash_text, split_range
+from throughtime.data.source import BadRecords, MemoryFile, Place, file_of, naming_items, unpacked_name
 from throughtime.errors import InputError, unknown
 from throughtime.files import sha256_of
 
@@ -20,6 +20,113 @@ if TYPE_CHECKING:
     from throughtime.data.memory import MemoryReader
     from throughtime.data.panel import Panel
     from throughtime.data.readers import Reader
+
+SPLITS = ("train", "valid", "test")
+HELDOUT = ("valid", "test")
+_NAMES = {"train": "train training", "valid": "valid validation val dev", "test": "test"}
+ALIASES = {alias: split for split, aliases in _NAMES.items() for alias in aliases.split()}
+
+
+def bounds(split: str, count: int) -> tuple[int, int]:
+    """Return the range of a split as (start, stop): 90, 5 and 5 % of `count` records, without gaps.
+
+    >>> [bounds(split, 100) for split in ("train", "valid", "test", "heldout", "all")]
+    [(0, 90), (90, 95), (95, 100), (90, 100), (0, 100)]
+    >>> bounds("valid", 7)  # with three records or more, every split has one
+    (5, 6)
+    """
+    share = max(1, (count + 10) // 20) if count > 2 else 0
+    valid, test = count - 2 * share, count - share
+    return {
+        "train": (0, valid),
+        "valid": (valid, test),
+        "test": (test, count),
+        "heldout": (valid, count),
+        "all": (0, count),
+    }[split]
+
+
+def hash_text(text: str) -> int:
+    """Hash a text to a 64-bit number, the same on every machine."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8])
+
+
+def split_lots(lots: Iterable[int]) -> dict[str, range]:
+    """Return the range of hashes that belong to each split: 90, 5 and 5 % of the distinct ones.
+
+    Files of sentence pairs are often sorted by length, so that their last part would hold the longest; and
+    all translations of a sentence must be in the same split, else the model would train on test sentences.
+    So the hash of its source (see `hash_text`) decides on the split of a pair.
+
+    >>> ranges = split_lots(range(40))
+    >>> [len([lot for lot in range(40) if lot in ranges[split]]) for split in SPLITS]
+    [36, 2, 2]
+    """
+    edges = [0, *sorted(set(lots)), 1 << 64]
+    parts = {split: bounds(split, len(edges) - 2) for split in (*SPLITS, "heldout")}
+    return {
+        split: range(edges[first + 1] if first else 0, edges[after + 1])
+        for split, (first, after) in parts.items()
+    }
+
+
+def find_split(name: str) -> str | None:
+    """Return the split that the name of a file or folder stands for, or None.
+
+    >>> [find_split(name) for name in ("ptb.valid.txt", "dev.en", "test_2016_flickr.de", "readme.txt")]
+    ['valid', 'valid', 'test', None]
+    """
+    pieces = [piece for word in name.lower().split(".") for piece in (word, word.split("_")[0])]
+    return next((ALIASES[piece] for piece in pieces if piece in ALIASES), None)
+
+
+def find_file_language(name: str) -> str | None:
+    """Return the language in the last suffix of a file's name; None if that is a format.
+
+    >>> [find_file_language(name) for name in ("train.lc.norm.tok.en", "train.fr.gz", "train.tsv")]
+    ['en', 'fr', None]
+    """
+    from throughtime.data.readers import names_format  # here, as asking it imports all readers
+
+    suffix = unpacked_name(name).suffix[1:]
+    return suffix if suffix and not names_format(suffix) else None
+
+
+def find_opus_sides(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the two parallel files of an OPUS download among these files; none if there are no or several.
+
+    >>> find_opus_sides(["README", "Tatoeba.en-fr.fr", "Tatoeba.en-fr.en", "Tatoeba.en-fr.xml"])
+    ('Tatoeba.en-fr.en', 'Tatoeba.en-fr.fr')
+    """
+    present, pairs = set(names), list[tuple[str, ...]]()
+    for name in sorted(present):
+        corpus, _, language = name.rpartition(".")
+        languages = corpus.rpartition(".")[2].split("-")
+        sides = tuple(f"{corpus}.{each}" for each in languages)
+        if len(sides) == 2 and language == languages[0] and sides[1] in present:
+            pairs.append(sides)
+    return pairs[0] if len(pairs) == 1 else ()
+
+
+def folder_splits(folder: Path) -> dict[str, dict[str, Path]]:
+    """Return the files (or folders) of each split in a folder, by language, which may be empty."""
+    splits: dict[str, dict[str, Path]] = {}
+    for path in sorted(folder.iterdir()):
+        split = None if path.name.startswith(".") else find_split(path.name)
+        if split is None:
+            continue
+        language = "" if path.is_dir() else find_file_language(path.name) or ""
+        files = splits.setdefault(split, {})
+        if language in files:
+            raise InputError(
+                str(folder),
+                f"has both {files[language].name} and {path.name} for {split}; move one away or name a file",
+            )
+        files[language] = path
+    if not splits:
+        problem = "holds no files named train, valid or test (such as train.tsv); name a file"
+        raise InputError(str(folder), problem)
+    return {split: splits[split] for split in SPLITS if split in splits}
 
 
 SIDES = ("source", "target")
@@ -51,7 +158,9 @@ class Dataset:
     def __post_init__(self) -> None:
         """Take the kind of the records from the reader."""
         self.kind = str(self.reader.kind)
-        self._lots: dict[str, range] = {}
+        self._sizes: dict[str, int] = {}  # of the parts that were read to their end
+        self.series_sizes: dict[str, int] = {}
+        """The number of rows of each series, once they were read."""
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -110,9 +219,6 @@ class Dataset:
             return self._cut_along_time(split)
         if self.kind in ("pairs", "cards", "labelled", "described"):
             # The side that comes first in a file decides, so that both directions have the same splits.
-            if split not in self._lots:
-                known = self._stored_records("all", BadRecords(self.bad.skip))
-                self._lots[split] = split_range(split, (hash_text(record[0]) for record in known))
             wanted = self._lots[split]
             stored = self._stored_records("all", self.bad)
             return (self._direct(record) for record in stored if hash_text(record[0]) in wanted)
@@ -185,8 +291,11 @@ class Dataset:
 
     def _stored_records(self, split: str, bad: BadRecords) -> Iterator[Any]:
         """Yield the records of a split that is a key of `stored`, in the direction of the files."""
+        number = 0
         with naming_items(self.stored[split][0]):
-            yield from self.reader.read(self.stored[split], bad)
+            for number, record in enumerate(self.reader.read(self.stored[split], bad), start=1):  # noqa: B007
+                yield record
+        self._sizes[split] = number
 
     def _read(self, part: str, bad: BadRecords) -> Iterator[Any]:
         return map(self._direct, self._stored_records(part, bad))
@@ -194,6 +303,18 @@ class Dataset:
     def _direct(self, record: Any) -> Any:
         """Return a stored record in the direction that was asked for."""
         return Pair(record.target, record.source) if self.reverse and self.kind == "pairs" else record
+
+    def count_records(self) -> int:
+        """Return the number of records; only what was not yet read to its end is read for that."""
+        for split in self.stored.keys() - self._sizes.keys():
+            deque(self._stored_records(split, BadRecords(self.bad.skip)), maxlen=0)
+        return sum(self._sizes.values())
+
+    @cached_property
+    def _lots(self) -> dict[str, range]:
+        """The hashes of the records of each split of the one file; this reads the file once more."""
+        known = self._stored_records("all", BadRecords(self.bad.skip))
+        return split_lots(hash_text(record[0]) for record in known)
 
     @cached_property
     def _counts(self) -> Counter[str]:

@@ -1,20 +1,23 @@
-"""Open data: a corpus of the catalogue, the user's own files, or Python objects."""
+"""Open data: a corpus of the catalogue, the user's own files, or Python objects; say what was read."""
 
 from __future__ import annotations
 
 import itertools
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from throughtime.data import catalogue, embedded
 from throughtime.data.catalogue import CORPORA
-from throughtime.data.dataset import SIDES, Dataset
+from throughtime.data.dataset import SIDES, Dataset, find_file_language, find_opus_sides, folder_splits
 from throughtime.data.memory import KINDS, MEMORY, MemoryReader, open_objects
 from throughtime.data.readers import READERS, Reader, build_reader, guess_reader, takes
 from throughtime.data.readers.columns import ColumnRoles, kind_of, languages_of
+from throughtime.data.readers.panel import Roles, choose_series
+from throughtime.data.readers.series import SeriesTable
 from throughtime.data.readers.tabular import TableReader
 from throughtime.data.source import (
     BadRecords,
@@ -25,9 +28,12 @@ from throughtime.data.source import (
     nearest_file,
     text_suffix,
 )
-from throughtime.data.splits import find_file_language, find_opus_sides, folder_splits
 from throughtime.errors import InputError, unknown
 from throughtime.files import path_exists
+from throughtime.text.texts import format_count
+
+if TYPE_CHECKING:
+    from throughtime.data.dataset import Dataset
 
 __all__ = ["Dataset", "open_dataset"]
 
@@ -270,3 +276,52 @@ def _folder_files(folder: Path, source: str | None, target: str | None) -> dict[
             raise InputError(str(folder), problem)
         chosen[split] = tuple(files[language] for language in pair) if pair else tuple(files.values())
     return chosen
+
+
+UNITS = {
+    "text": "line",
+    "pairs": "pair",
+    "cards": "card",
+    "labelled": "labelled text",
+    "described": "described text",
+    "tags": "tagged sentence",
+}
+
+
+def describe_data(dataset: Dataset, roles: Roles | None = None) -> str:
+    """Describe the records of a data set; `roles` are the columns of its series.
+
+    >>> describe_data(open_dataset({"Deutsch": ["Hallo."], "English": ["Hello."]}, kind="pairs"))
+    'data: 1 pair, column Deutsch -> column English'
+    """
+    name = "data" if dataset.name.startswith(MEMORY) else dataset.name
+    if dataset.kind == "series":
+        return f"{name}: {_describe_series(dataset, roles or Roles())}"
+    count = dataset.count_records()
+    columns = [f"column {column}" for column in dataset.columns.values()]
+    if not columns and isinstance(dataset.reader, TableReader):
+        columns = [f"column {place}" for place in dataset.reader.open(dataset.tables[0])[1].places]
+    languages = " -> ".join(dataset.languages)
+    read = " -> ".join(columns[:2]) + "".join(f", {column}" for column in columns[2:])
+    if languages and [*dataset.columns.values()] != [*dataset.languages]:
+        read = f"{read} ({languages})" if read else languages
+    return ", ".join([f"{name}: {format_count(count, UNITS[dataset.kind])}", *([read] if read else [])])
+
+
+def _describe_series(dataset: Dataset, roles: Roles) -> str:
+    if not isinstance(dataset.reader, SeriesTable):
+        return "one series"
+    roles = roles._replace(target=roles.target or dataset.reader.values)
+    sizes = Counter(dataset.series_sizes)
+    for table in dataset.tables:
+        reader, layout, target, _ = choose_series(table, roles, dataset.reader)
+        if not dataset.series_sizes:
+            rows = reader.any_rows(table, BadRecords(dataset.bad.skip))
+            sizes.update(row.unique_id for _, row in rows)
+    columns = {"series": layout.identifier, "times": layout.time}
+    read = [f"{what} in column {layout.names[each]}" for what, each in columns.items() if each is not None]
+    read.append(f"values in column{'s' * (len(target) > 1)} {' and '.join(target)}")
+    read += [f"known: {one}" for one in roles.known] + [f"past: {one}" for one in roles.past]
+    return ", ".join(
+        [f"{format_count(sizes.total(), 'row')} of {len(sizes):,} series", *(read if layout.header else ())]
+    )

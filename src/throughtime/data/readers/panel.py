@@ -56,7 +56,7 @@ def read_series_panel(dataset: Dataset, roles: Roles = Roles()) -> Panel:  # noq
     table = dataset.tables[0]
     assert isinstance(dataset.reader, SeriesTable)
     with naming_items(table):
-        return _panel(table, roles, dataset.bad, dataset.reader)
+        return _panel(table, roles, dataset.bad, dataset.reader, sizes=dataset.series_sizes)
 
 
 def read_panel(
@@ -107,7 +107,16 @@ def choose_series(
     return chosen, layout, target, note
 
 
-def _panel(path: Place, roles: Roles, bad: BadRecords, reader: SeriesTable, future: bool = False) -> Panel:
+def _panel(
+    path: Place,
+    roles: Roles,
+    bad: BadRecords,
+    reader: SeriesTable,
+    *,
+    future: bool = False,
+    sizes: dict[str, int] | None = None,
+) -> Panel:
+    """Read a panel; `sizes` receives the number of rows of each series."""
     chosen, layout, target, note = choose_series(path, roles, reader, future)
     rows: dict[str, list[Row]] = {}
     for found_layout, row in chosen.any_rows(path, bad):
@@ -115,6 +124,8 @@ def _panel(path: Place, roles: Roles, bad: BadRecords, reader: SeriesTable, futu
         rows.setdefault(row.unique_id, []).append(row)
     if not rows:
         raise InputError(str(path), "has no row that can be read")
+    if sizes is not None:
+        sizes |= {name: len(own) for name, own in rows.items()}
     late = sum(_sort(path, own, bad) for own in rows.values())
     sorted_note = [f"{path.name}: rows out of order in time were sorted, {late:,} of them."] if late else []
     series = [one for name, own in rows.items() for one in _series(name, layout, own, len(target), roles)]

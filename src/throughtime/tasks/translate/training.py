@@ -13,8 +13,8 @@ from torch import Tensor
 from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.pairs import PairBatch, PairBatches, TruncationCounts
+from throughtime.data.dataset import find_file_language
 from throughtime.data.records import Pair, Specials
-from throughtime.data.splits import find_file_language
 from throughtime.fit.objective import Loss, State
 from throughtime.metrics.bleu import BleuSums
 from throughtime.metrics.likelihood import Likelihood
