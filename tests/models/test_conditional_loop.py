@@ -8,7 +8,7 @@ from tests.refusals import refuses as is_refused
 
 from throughtime.errors import ThroughtimeError
 from throughtime.gpu import decoder
-from throughtime.models import attention_steps, conditional_loop, input_feeding
+from throughtime.models import attention_steps, conditional_loop, decoder_loop
 from throughtime.models.conditional_loop import refuses
 from throughtime.tasks.translate.network import build
 
@@ -62,7 +62,7 @@ def test_fused_is_plain(cell, attention, scaled, steps, monkeypatch):  # law 1, 
     def poisoned(shape, like):
         return torch.full(shape, torch.nan, dtype=like.dtype)
 
-    for module in (conditional_loop, input_feeding, attention_steps):
+    for module in (conditional_loop, decoder_loop, attention_steps):
         monkeypatch.setattr(module, "scratch", poisoned)
     model = built(cell, attention, scaled, tied=steps == 7, layer_norm=steps == 1)
     assert_same(everything(model, True, steps), everything(model, False, steps), 1e-9, 1e-10)
