@@ -173,7 +173,7 @@ class Worker:
 def work(side: str, words: int, ids: Path, dropout: float) -> None:
     """What a worker does: import all, then train step by step as its standard input says."""
     # The same for both; torch's optimisers would import torch._dynamo late, as if training needed its memory.
-    for name in ("torch._dynamo", "throughtime.tasks.language.predictor", "throughtime.fit.trainer"):
+    for name in ("torch._dynamo", "throughtime.tasks.language.model", "throughtime.fit.trainer"):
         importlib.import_module(name)
     before = resident_megabytes("VmRSS")
     with tempfile.TemporaryDirectory() as folder:
@@ -246,7 +246,7 @@ def ours(words: int, path: Path, dropout: float, folder: Path) -> Iterator[Any]:
     from throughtime.fit.trainer import Trainer
     from throughtime.models.language import RecurrentLanguageModel
     from throughtime.tasks.language.config import LanguageConfig
-    from throughtime.tasks.language.predictor import RecurrentLanguage
+    from throughtime.tasks.language.model import RecurrentLanguage
     from throughtime.tasks.language.training import LanguageObjective
     from throughtime.text.codec import Codec
 

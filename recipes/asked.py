@@ -10,7 +10,7 @@ from throughtime.data.datasets import Dataset, open_dataset
 from throughtime.tasks.base import load
 
 if TYPE_CHECKING:
-    from throughtime.tasks.fill.predictor import Filler
+    from throughtime.tasks.fill.model import Filler
     from throughtime.tasks.translate.predictor import Translator
 
 

@@ -11,8 +11,8 @@ from typing import Any, assert_type
 import throughtime as tt
 from throughtime.api import Model
 from throughtime.results import Classified, Evaluation, Forecast, Generated, Tagged, Translation
-from throughtime.tasks.classify.predictor import Classifier
-from throughtime.tasks.language.interpolation import InterpolatedLanguageModel
+from throughtime.tasks.classify.model import Classifier
+from throughtime.tasks.interpolation import InterpolatedLanguageModel
 from throughtime.tasks.translate.predictor import Translator
 
 

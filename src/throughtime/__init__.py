@@ -30,7 +30,7 @@ _HOME = {
         "ngram.model": "NgramModel",
         "recurrence": "scan",
         "search.generate": "generate",
-        "tasks.language.interpolation": "interpolate",
+        "tasks.interpolation": "interpolate",
         "text.codec": "Codec",
         "text.tokenizer": "tokenizer",
         "text.vocabulary": "Vocabulary",
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from throughtime.ngram.model import NgramModel as NgramModel
     from throughtime.recurrence.scan import scan as scan
     from throughtime.search.generate import generate as generate
-    from throughtime.tasks.language.interpolation import interpolate as interpolate
+    from throughtime.tasks.interpolation import interpolate as interpolate
     from throughtime.text.codec import Codec as Codec
     from throughtime.text.tokenizer import tokenizer as tokenizer
     from throughtime.text.vocabulary import Vocabulary as Vocabulary

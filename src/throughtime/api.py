@@ -17,16 +17,16 @@ from throughtime.tasks.base import load as open_model
 
 if TYPE_CHECKING:
     from throughtime.results import Scored
-    from throughtime.tasks.classify.predictor import Classifier
+    from throughtime.tasks.classify.model import Classifier
     from throughtime.tasks.classify.runner import TextClassifier
-    from throughtime.tasks.compose.predictor import Composer
-    from throughtime.tasks.fill.predictor import Filler
+    from throughtime.tasks.compose.model import Composer
+    from throughtime.tasks.fill.model import Filler
     from throughtime.tasks.fill.runner import BlankFiller
     from throughtime.tasks.forecast.predictor import SeriesForecaster
-    from throughtime.tasks.language.model import LanguageModel
-    from throughtime.tasks.language.predictor import RecurrentLanguage
-    from throughtime.tasks.ngram.predictor import NgramLanguageModel
-    from throughtime.tasks.tag.predictor import Tagger
+    from throughtime.tasks.language.model import RecurrentLanguage
+    from throughtime.tasks.language_model import LanguageModel
+    from throughtime.tasks.ngram.model import NgramLanguageModel
+    from throughtime.tasks.tag.model import Tagger
     from throughtime.tasks.tag.runner import SentenceTagger
     from throughtime.tasks.translate.predictor import Translator
     from throughtime.tasks.translate.translation import SentenceTranslator
@@ -274,6 +274,6 @@ def import_arpa(path: Path | str, *, tokens: str = "space") -> NgramLanguageMode
 
     `tokens` names the tokenizer that splits text into the words of the file.
     """
-    from throughtime.tasks.ngram.predictor import NgramLanguageModel
+    from throughtime.tasks.ngram.model import NgramLanguageModel
 
     return NgramLanguageModel.read_arpa(path, tokens=tokens)

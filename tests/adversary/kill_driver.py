@@ -17,7 +17,7 @@ import rich.progress  # noqa: F401 - imported before the forks
 import torch._dynamo  # noqa: F401
 
 import throughtime.fit.run
-import throughtime.tasks.language.predictor
+import throughtime.tasks.language.model
 from throughtime.cli.main import main
 from throughtime.fit.trainer import Trainer
 

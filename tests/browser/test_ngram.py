@@ -13,7 +13,7 @@ from tests.graphs import untrained
 import throughtime as tt
 from throughtime.data.datasets import open_dataset
 from throughtime.tasks.ngram.config import NgramConfig
-from throughtime.tasks.ngram.predictor import NgramLanguageModel
+from throughtime.tasks.ngram.model import NgramLanguageModel
 
 KINDS = {
     "singles": {"order": 1},

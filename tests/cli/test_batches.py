@@ -10,7 +10,7 @@ from tests.refusals import lacks
 from throughtime.cli.inputs import open_data
 from throughtime.data.datasets import open_dataset
 from throughtime.tasks.language.config import LanguageConfig
-from throughtime.tasks.language.predictor import RecurrentLanguage
+from throughtime.tasks.language.model import RecurrentLanguage
 from throughtime.tasks.translate.config import TranslateConfig
 from throughtime.tasks.translate.predictor import Translator
 

@@ -11,9 +11,9 @@ from throughtime.cells import CELLS
 from throughtime.data.datasets import open_dataset
 from throughtime.search.strategies import STRATEGIES
 from throughtime.tasks.language.config import LanguageConfig
-from throughtime.tasks.language.predictor import RecurrentLanguage
+from throughtime.tasks.language.model import RecurrentLanguage
 from throughtime.tasks.ngram.config import NgramConfig
-from throughtime.tasks.ngram.predictor import NgramLanguageModel
+from throughtime.tasks.ngram.model import NgramLanguageModel
 from throughtime.tasks.translate.config import TranslateConfig
 from throughtime.tasks.translate.predictor import Translator
 from throughtime.text.codec import Codec

@@ -17,7 +17,7 @@ from throughtime.cli import score as score_command
 from throughtime.data.datasets import open_dataset
 from throughtime.tasks.language import dynamic_evaluation as readers
 from throughtime.tasks.language.config import LanguageConfig
-from throughtime.tasks.language.predictor import RecurrentLanguage
+from throughtime.tasks.language.model import RecurrentLanguage
 
 LINES = ["the cat sat on the mat .", "the dog bites the man .", "a man sat , and the dog sat ."] * 12
 PAIRS = [

@@ -18,7 +18,7 @@ from tests.refusals import lacks
 from throughtime.data.datasets import open_dataset
 from throughtime.serve.server import listen
 from throughtime.tasks.ngram.config import NgramConfig
-from throughtime.tasks.ngram.predictor import NgramLanguageModel
+from throughtime.tasks.ngram.model import NgramLanguageModel
 
 ENDLESS = """
 import torch

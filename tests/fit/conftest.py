@@ -20,7 +20,7 @@ from throughtime.fit.objective import Loss
 from throughtime.fit.progress import Reporter
 from throughtime.fit.trainer import Trainer
 from throughtime.tasks.language.config import LanguageConfig
-from throughtime.tasks.language.predictor import RecurrentLanguage
+from throughtime.tasks.language.model import RecurrentLanguage
 
 SUBJECTS = ("the cat", "the dog", "a man", "the old woman", "my friend")
 VERBS = ("sees", "bites", "likes", "follows", "hears")

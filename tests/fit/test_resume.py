@@ -21,7 +21,7 @@ DRIVER = r"""
 import json, os, random, shutil, signal, sys, time
 from pathlib import Path
 import rich.progress, torch._dynamo
-import throughtime.tasks.language.predictor, throughtime.fit.run
+import throughtime.tasks.language.model, throughtime.fit.run
 from throughtime.cli.main import main
 
 sys.modules["torch.utils.tensorboard"] = None

@@ -13,7 +13,7 @@ from throughtime.api import export
 from throughtime.data.datasets import open_dataset
 from throughtime.metrics.bleu import corpus_bleu
 from throughtime.tasks.language.config import LanguageConfig
-from throughtime.tasks.language.predictor import RecurrentLanguage
+from throughtime.tasks.language.model import RecurrentLanguage
 from throughtime.tasks.translate.config import TranslateConfig
 from throughtime.tasks.translate.predictor import Translator
 

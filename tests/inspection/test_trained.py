@@ -21,13 +21,13 @@ from throughtime.inspection.gates import LayerGates, gates, unit_gates
 from throughtime.inspection.next_tokens import next_tokens
 from throughtime.inspection.translation import attention, beam_tree
 from throughtime.tasks.classify.config import ClassifyConfig
-from throughtime.tasks.classify.predictor import Classifier
+from throughtime.tasks.classify.model import Classifier
 from throughtime.tasks.language.config import LanguageConfig
-from throughtime.tasks.language.predictor import RecurrentLanguage
+from throughtime.tasks.language.model import RecurrentLanguage
 from throughtime.tasks.ngram.config import NgramConfig
-from throughtime.tasks.ngram.predictor import NgramLanguageModel
+from throughtime.tasks.ngram.model import NgramLanguageModel
 from throughtime.tasks.tag.config import TagConfig
-from throughtime.tasks.tag.predictor import Tagger
+from throughtime.tasks.tag.model import Tagger
 from throughtime.tasks.translate.config import TranslateConfig
 from throughtime.tasks.translate.predictor import Translator
 from throughtime.text.codec import BEGIN, END, Codec

@@ -19,7 +19,7 @@ from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.markov import MarkovChain
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.smoothing import build_smoothing
-from throughtime.tasks.ngram.predictor import NgramLanguageModel
+from throughtime.tasks.ngram.model import NgramLanguageModel
 
 GOLDEN = Path(__file__).parent / "kenlm.arpa"
 """Written by lmplz of KenLM 0.3.0 (`lmplz -o 3 --discount_fallback`) from eight sentences about animals."""

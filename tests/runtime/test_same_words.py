@@ -16,7 +16,7 @@ import throughtime as tt
 from throughtime.api import export
 from throughtime.runtime.forecast import History
 from throughtime.tasks import TASKS
-from throughtime.tasks.ngram.predictor import NgramLanguageModel
+from throughtime.tasks.ngram.model import NgramLanguageModel
 
 
 def both(run, out):

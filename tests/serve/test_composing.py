@@ -20,7 +20,7 @@ from throughtime.serve.models import Models, Served
 from throughtime.serve.prediction import MAX_CHOICES
 from throughtime.serve.requests import Options
 from throughtime.tasks.compose.config import ComposeConfig
-from throughtime.tasks.compose.predictor import Composer
+from throughtime.tasks.compose.model import Composer
 
 
 def asked(client, **body):

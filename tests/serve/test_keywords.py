@@ -14,11 +14,11 @@ from throughtime.serve.models import Models
 from throughtime.serve.prediction import ClassifyRequest, ComposeRequest, FillRequest, TagRequest
 from throughtime.serve.translation import TranslateRequest
 from throughtime.tasks import TASKS, Task
-from throughtime.tasks.classify.predictor import Classifier
-from throughtime.tasks.compose.predictor import Composer
-from throughtime.tasks.fill.predictor import Filler
+from throughtime.tasks.classify.model import Classifier
+from throughtime.tasks.compose.model import Composer
+from throughtime.tasks.fill.model import Filler
 from throughtime.tasks.forecast.predictor import SeriesForecaster
-from throughtime.tasks.tag.predictor import Tagger
+from throughtime.tasks.tag.model import Tagger
 from throughtime.tasks.translate.predictor import Translator
 
 INPUTS = {"q", "label", "vector", "series", "model"}

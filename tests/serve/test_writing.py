@@ -15,8 +15,8 @@ import throughtime as tt
 from throughtime.runtime.draws import uniform
 from throughtime.serve.requests import RefusalError
 from throughtime.serve.writing import Draft, SamplingOptions, Spelling, Stops, Writer, draw_tokens
-from throughtime.tasks.language.framing import Framing
 from throughtime.text.codec import Codec
+from throughtime.text.framing import Framing
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from throughtime.data.catalogue import find
 from throughtime.data.datasets import open_dataset
 from throughtime.metrics.measures import MEASURES
 from throughtime.tasks.classify.config import ClassifyConfig
-from throughtime.tasks.classify.predictor import Classifier
+from throughtime.tasks.classify.model import Classifier
 from throughtime.tasks.labels import Labels
 
 TOPICS = {

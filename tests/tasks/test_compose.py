@@ -13,7 +13,7 @@ from torch.nn import functional
 import throughtime as tt
 from throughtime.data.datasets import open_dataset
 from throughtime.tasks.compose.config import ComposeConfig
-from throughtime.tasks.compose.predictor import Composer
+from throughtime.tasks.compose.model import Composer
 
 WORDS = {"animals": "cat dog horse cow".split(), "colours": "red blue green black".split()}
 SMALL = {

@@ -16,11 +16,11 @@ import throughtime as tt
 from throughtime.data import dataset as dataset_module
 from throughtime.data.records import blocks
 from throughtime.tasks.language.config import LanguageConfig
-from throughtime.tasks.language.framing import Framing
-from throughtime.tasks.language.predictor import RecurrentLanguage
+from throughtime.tasks.language.model import RecurrentLanguage
 from throughtime.tasks.ngram.config import NgramConfig
-from throughtime.tasks.ngram.predictor import NgramLanguageModel
+from throughtime.tasks.ngram.model import NgramLanguageModel
 from throughtime.text.codec import Codec
+from throughtime.text.framing import Framing
 
 LINES = ["abba", "baab a", "a bbb", "bab", "aab"]
 TEXT = "\n".join(LINES)

@@ -14,7 +14,7 @@ import throughtime as tt
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.datasets import open_dataset
 from throughtime.tasks.fill.config import FillConfig
-from throughtime.tasks.fill.predictor import Filler
+from throughtime.tasks.fill.model import Filler
 from throughtime.text.blanks import Blanks
 
 SMALL = {

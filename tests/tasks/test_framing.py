@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from throughtime.tasks.language.framing import Framing
 from throughtime.text.codec import Codec
+from throughtime.text.framing import Framing
 
 
 def test_a_torn_character_is_told_once_it_is_whole():

@@ -12,12 +12,12 @@ import torch
 from tests.refusals import lacks, refuses
 
 import throughtime as tt
+from throughtime.metrics.mixing import choose_weights, maximise_likelihood
+from throughtime.tasks.interpolation import VALIDATION_TOKENS
 from throughtime.tasks.language.config import LanguageConfig
-from throughtime.tasks.language.interpolation import VALIDATION_TOKENS
-from throughtime.tasks.language.predictor import RecurrentLanguage
-from throughtime.tasks.language.weights import choose_weights, maximise_likelihood
+from throughtime.tasks.language.model import RecurrentLanguage
 from throughtime.tasks.ngram.config import NgramConfig
-from throughtime.tasks.ngram.predictor import NgramLanguageModel
+from throughtime.tasks.ngram.model import NgramLanguageModel
 
 WORDS = "the cat dog man sat bites sees a red old .".split()
 TEXTS = ["the cat sat .", "a man sees the old dog .", "red", "the zebra sat ."]

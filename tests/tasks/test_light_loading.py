@@ -58,7 +58,7 @@ def test_settings_of_training_need_no_torch():
 def test_importing_a_model_imports_no_batches_measures_or_objectives(task):
     parts = ("data.batching", "metrics", "export", "train.objective", f"tasks.{task}.training")
     script = f"""
-import sys, throughtime.tasks.{task}.predictor
+import sys, {TASKS[task].predictor.partition(":")[0]}
 print([name for name in sys.modules if name.startswith({tuple(f"throughtime.{part}" for part in parts)!r})])
 """
     ran = run_forked(script)

@@ -11,7 +11,7 @@ import throughtime as tt
 from throughtime.config import build_config
 from throughtime.run import Training
 from throughtime.tasks.ngram.config import NgramConfig
-from throughtime.tasks.ngram.predictor import NgramLanguageModel
+from throughtime.tasks.ngram.model import NgramLanguageModel
 
 LINES = ["the cat sat on the mat .", "the dog sat on the cat .", "a dog bites a man .", "the man ran ."] * 5
 

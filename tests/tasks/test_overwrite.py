@@ -158,7 +158,7 @@ def test_killed_while_it_replaces_a_run(train, tmp_path):
 
 
 def test_quiet_still_warns(train, throughtime, data, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("throughtime.tasks.language.predictor.RecurrentLanguage.notes", ("odd texts",))
+    monkeypatch.setattr("throughtime.tasks.language.model.RecurrentLanguage.notes", ("odd texts",))
     with pytest.warns(ThroughtimeWarning, match="odd texts"):
         train(quiet=True)
     assert capsys.readouterr() == ("", "")

@@ -15,9 +15,9 @@ import throughtime as tt
 from throughtime.data.datasets import open_dataset
 from throughtime.tasks.language import training as module
 from throughtime.tasks.language.config import LanguageConfig
-from throughtime.tasks.language.predictor import RecurrentLanguage
+from throughtime.tasks.language.model import RecurrentLanguage
 from throughtime.tasks.ngram.config import NgramConfig
-from throughtime.tasks.ngram.predictor import NgramLanguageModel
+from throughtime.tasks.ngram.model import NgramLanguageModel
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from throughtime.fit.trainer import Trainer
 from throughtime.folder import ModelFolder
 from throughtime.run import MAY_CHANGE, continue_config
 from throughtime.tasks.language.config import LanguageConfig
-from throughtime.tasks.language.predictor import RecurrentLanguage
+from throughtime.tasks.language.model import RecurrentLanguage
 
 SMALL = {
     "embedding_size": 6,

@@ -17,10 +17,10 @@ from throughtime.data.datasets import open_dataset
 from throughtime.data.records import TaggedSentence
 from throughtime.tasks import TASKS
 from throughtime.tasks.language.config import LanguageConfig
-from throughtime.tasks.language.predictor import RecurrentLanguage
+from throughtime.tasks.language.model import RecurrentLanguage
 from throughtime.tasks.tag.codec import load_languages
 from throughtime.tasks.tag.config import TagConfig
-from throughtime.tasks.tag.predictor import Tagger
+from throughtime.tasks.tag.model import Tagger
 
 SMALL = {
     "word_size": 16,

@@ -19,7 +19,7 @@ from throughtime.cli.output import Outcome, as_command, progress_bar
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
-    from throughtime.tasks.compose.predictor import Composer
+    from throughtime.tasks.compose.model import Composer
     from throughtime.tasks.compose.runner import Condition
 
 

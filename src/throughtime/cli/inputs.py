@@ -59,7 +59,7 @@ def load_language_model(
     if weights is None and not choose:
         problem = "is missing; `throughtime evaluate RUN --with OTHER --split valid` shows the best weights"
         raise InputError("--weights", problem)
-    from throughtime.tasks.language.interpolation import interpolate
+    from throughtime.tasks.interpolation import interpolate
 
     runs = [run, *others]
     # A counted model beside recurrent ones takes no part in the choice of a device.

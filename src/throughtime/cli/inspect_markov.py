@@ -14,7 +14,7 @@ from throughtime.errors import InputError
 
 if TYPE_CHECKING:
     from throughtime.ngram.markov import MarkovChain
-    from throughtime.tasks.language.framing import Framing
+    from throughtime.text.framing import Framing
 
 SHOWN = 10
 

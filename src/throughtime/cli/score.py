@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from throughtime.results import Scored
-    from throughtime.tasks.language.framing import Framing
+    from throughtime.text.framing import Framing
 
 SHADES = (
     (1, ""),
@@ -123,8 +123,8 @@ def score(
 def score_pairs(run: Path, pairs: str, device: str, numbers: bool, skip_bad: bool) -> Outcome:
     """How likely a translator finds the translations of a file, in the file's order."""
     from throughtime.metrics.likelihood import Likelihood
-    from throughtime.tasks.language.framing import Framing
     from throughtime.tasks.translate.texts import SIDES
+    from throughtime.text.framing import Framing
 
     model = load_model(run, device, "translate")
     skip_bad = skips_bad(skip_bad, run, pairs, model.config.data)

@@ -13,7 +13,7 @@ from throughtime.results import Answer
 from throughtime.text.codec import END, WINDOW
 
 if TYPE_CHECKING:
-    from throughtime.tasks.language.model import LanguageModel
+    from throughtime.tasks.language_model import LanguageModel
 
 TOP = 10
 

@@ -17,7 +17,7 @@ from throughtime.search.step_model import StepModel, WrappedModel
 from throughtime.search.strategies import STRATEGIES, strategy_options
 
 if TYPE_CHECKING:
-    from throughtime.tasks.language.model import LanguageModel
+    from throughtime.tasks.language_model import LanguageModel
     from throughtime.tasks.translate.translation import SentenceTranslator
 
     SearchableModel = SentenceTranslator | LanguageModel

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.errors import InputError
+from throughtime.text.texts import align_columns
 
 
 @dataclass
@@ -268,3 +269,62 @@ class Tagging:
         for (true, predicted), count in sorted(self.pairs.items()):
             rows.setdefault(true, {})[predicted] = count
         return rows
+
+
+MAX_CONFUSIONS = 10
+"""The number of confusions that a report lists."""
+
+
+@dataclass
+class TagCounts:
+    """Counts over sentences whose tags are known."""
+
+    tags: Tagging = field(default_factory=Tagging)
+    sentences: int = 0
+    unknown: int = 0  # number of words that are not in the training data
+    unknown_right: int = 0
+    labelled: int = 0
+    labels_right: int = 0
+
+    def measures(self, *, chunked: bool) -> dict[str, Any]:
+        """Accuracy, the F1 of chunks if tags mark some, and the numbers of words and sentences."""
+        chunks = self.tags.chunks
+        values: dict[str, Any] = {"accuracy": self.tags.accuracy}
+        if chunked:
+            values |= {"f1": chunks.f1, "precision": chunks.precision, "recall": chunks.recall}
+            values["types"] = {name: self.tags.types[name].values() for name in sorted(self.tags.types)}
+        if self.labelled:
+            values["intent_accuracy"] = self.labels_right / self.labelled
+        values["unknown_word_accuracy"] = self.unknown_right / self.unknown if self.unknown else None
+        counts = {"words": self.tags.words, "unknown_words": self.unknown, "sentences": self.sentences}
+        return {**values, **counts, "confusion": self.tags.table()}
+
+    def report(self, *, chunked: bool) -> str:
+        """The measures for people, with those of each type of chunk and the most frequent confusions."""
+        values = self.measures(chunked=chunked)
+        parts = [f"F1 {values['f1']:.2%}"] if chunked else []
+        parts.append(f"accuracy {values['accuracy']:.2%}")
+        if chunked:
+            parts.append(f"precision {values['precision']:.2%}, recall {values['recall']:.2%}")
+        if self.labelled:
+            parts.append(f"intents {values['intent_accuracy']:.2%}")
+        lines = [", ".join(parts), f"over {values['words']:,} words of {values['sentences']:,} sentences"]
+        if self.unknown:
+            right = f"{values['unknown_word_accuracy']:.2%} are right"
+            lines[-1] += f"; of {self.unknown:,} words not seen in training {right}"
+        if chunked:
+            shares = ("precision", "recall", "f1")
+            rows = [
+                (name, *(f"{one[share]:.1%}" for share in shares), f"{one['given']:,}")
+                for name, one in values["types"].items()
+            ]
+            table = align_columns([("type", "precision", "recall", "F1", "chunks"), *rows])
+            lines += [f"  {line}" for line in table]
+            lines.append(
+                "Chunks are counted as conlleval counts them: I- after O or another type begins one."
+            )
+        if confused := self.tags.confusions[:MAX_CONFUSIONS]:
+            counted = [(true, predicted, f"{count:,}") for true, predicted, count in confused]
+            table = align_columns([("true tag", "predicted", "times"), *counted], left=2)
+            lines += ["Most frequent errors:", *(f"  {line}" for line in table)]
+        return "\n".join(lines)

@@ -31,7 +31,7 @@ from throughtime.text.blanks import BLANK
 from throughtime.text.tokenizer import tokenizer
 
 if TYPE_CHECKING:
-    from throughtime.tasks.compose.predictor import Composer
+    from throughtime.tasks.compose.model import Composer
     from throughtime.tasks.compose.runner import Condition
 
 MAX_RESULTS = 100

@@ -18,8 +18,8 @@ from throughtime.serve.batching import Worker, as_failure
 from throughtime.text.codec import WINDOW
 
 if TYPE_CHECKING:
-    from throughtime.tasks.language.framing import Framing
-    from throughtime.tasks.language.model import LanguageModel
+    from throughtime.tasks.language_model import LanguageModel
+    from throughtime.text.framing import Framing
 
 TORN = "\ufffd"  # what the first bytes of a character decode to
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
     from throughtime.fit.objective import Objective as TrainingTask
     from throughtime.tasks.description import Description
-    from throughtime.tasks.ngram.predictor import NgramLanguageModel
+    from throughtime.tasks.ngram.model import NgramLanguageModel
 
 CUSTOM = "custom"
 """The name in a configuration for a network that the user passed as an object."""

@@ -33,8 +33,8 @@ class ClassifyTask(Task):
     data = "labelled"
     prediction = ClassifyOptions
     config = "throughtime.tasks.classify.config:ClassifyConfig"
-    predictor = "throughtime.tasks.classify.predictor:Classifier"
+    predictor = "throughtime.tasks.classify.model:Classifier"
     objective = "throughtime.tasks.classify.training:ClassifyObjective"
-    exporter = "throughtime.tasks.classify.export:build_export"
+    exporter = "throughtime.tasks.classify.network:build_export"
     runner = "throughtime.tasks.classify.runner:ClassifierRunner"
     route = "throughtime.serve.prediction:router"

@@ -1,6 +1,9 @@
-"""The network of a classifier: embedding, recurrent layers, pooling, and a softmax over the labels."""
+"""The network of a classifier and its graph: embedding, recurrent layers, pooling, a softmax over labels."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +14,11 @@ from throughtime.layers.pooling import POOLINGS, Pooling
 from throughtime.models.heads import SoftmaxHead
 from throughtime.models.seq2seq import RecurrentEncoder
 from throughtime.tasks.classify.config import ClassifyConfig
+
+if TYPE_CHECKING:
+    from throughtime.graphs.graph import Graph
+    from throughtime.graphs.write import Case, ModelExport
+    from throughtime.tasks.classify.model import Classifier
 
 
 class SequenceClassifier(nn.Module):
@@ -76,3 +84,46 @@ def build_classifier(
     return initialise_network_(
         SequenceClassifier(encoder, pooling, labels, unknown_id=unknown_id, **dropouts)
     )
+
+
+SHAPES = ((1, 1), (1, 50), (3, 7), (3, 40))
+
+
+def build_export(classifier: Classifier) -> ModelExport:
+    """The graph of a classifier, and the settings and files that its runner needs."""
+    from throughtime.graphs.write import ModelExport
+
+    model = classifier.model
+    return ModelExport(
+        lambda int8: {"model": build_classifier_graph(model, int8)},
+        {"labels": list(classifier.labels.names), "max_length": classifier.config.max_length},
+        classifier.codec.save,
+        lambda: _cases(model),
+        'classify(["a text"])[0].label',
+    )
+
+
+def build_classifier_graph(model: SequenceClassifier, int8: bool) -> Graph:
+    """Ids [T, B] and their lengths [B], to ln P [B, labels]."""
+    from throughtime.graphs.graph import Graph
+
+    graph = Graph("classifier", int8=int8)
+    ids = graph.input("ids", "int64", ["time", "batch"])
+    lengths = graph.input("lengths", "int64", ["batch"])
+    encoded = model.encoder.graph(graph, ids, lengths)
+    vector = model.pooling.graph(graph, encoded.outputs, encoded.final, lengths)
+    labels = model.head.weight.shape[0]
+    graph.output(model.head.graph_log_probs(graph, vector), "log_probs", "float32", ["batch", labels])
+    return graph
+
+
+@torch.inference_mode()
+def _cases(model: SequenceClassifier) -> Iterator[Case]:
+    from throughtime.graphs.write import Case, draw_ragged
+
+    draws = torch.Generator().manual_seed(0)
+    words = model.encoder.embedding.num_embeddings
+    for batch, longest in SHAPES:
+        ids, lengths = draw_ragged(0, words, longest, batch, draws)
+        expected = {"log_probs": model.log_probs(ids, lengths)}
+        yield Case.of("model", f"{batch} x {longest}", {"ids": ids, "lengths": lengths}, expected)

@@ -24,8 +24,8 @@ from throughtime.tasks.texts import spread
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
     from throughtime.tasks.classify.config import ClassifyConfig
+    from throughtime.tasks.classify.model import Classifier
     from throughtime.tasks.classify.network import SequenceClassifier
-    from throughtime.tasks.classify.predictor import Classifier
 
 VALIDATION_BATCH = 256
 SAMPLES = 3

@@ -27,8 +27,8 @@ class ComposeTask(Task):
     data = "described"
     prediction = ComposeOptions
     config = "throughtime.tasks.compose.config:ComposeConfig"
-    predictor = "throughtime.tasks.compose.predictor:Composer"
+    predictor = "throughtime.tasks.compose.model:Composer"
     objective = "throughtime.tasks.compose.training:ComposeObjective"
-    exporter = "throughtime.tasks.compose.export:build_export"
+    exporter = "throughtime.tasks.compose.network:build_export"
     runner = "throughtime.tasks.compose.runner:ComposerRunner"
     route = "throughtime.serve.prediction:router"

@@ -21,8 +21,8 @@ from throughtime.text.texts import one_line
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
     from throughtime.tasks.compose.config import ComposeConfig
+    from throughtime.tasks.compose.model import Composer
     from throughtime.tasks.compose.network import ConditionedLanguageModel
-    from throughtime.tasks.compose.predictor import Composer
 
 VALIDATION_BATCH = 128
 SAMPLES = 3

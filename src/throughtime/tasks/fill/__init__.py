@@ -36,8 +36,8 @@ class FillTask(Task):
     options = COMMON_OPTIONS | {"text": (str, "Column of the texts in a table, instead of pairs.")}
     prediction = FillOptions
     config = "throughtime.tasks.fill.config:FillConfig"
-    predictor = "throughtime.tasks.fill.predictor:Filler"
+    predictor = "throughtime.tasks.fill.model:Filler"
     objective = "throughtime.tasks.fill.training:FillObjective"
-    exporter = "throughtime.tasks.fill.export:build_export"
+    exporter = "throughtime.tasks.fill.network:build_export"
     runner = "throughtime.tasks.fill.runner:FillerRunner"
     route = "throughtime.serve.prediction:router"

@@ -23,8 +23,8 @@ from throughtime.text.blanks import draw_blank
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
     from throughtime.tasks.fill.config import FillConfig
+    from throughtime.tasks.fill.model import Filler
     from throughtime.tasks.fill.network import MaskedTokens
-    from throughtime.tasks.fill.predictor import Filler
 
 SAMPLES = 3
 WORDS_PER_SAMPLE = 3

@@ -24,7 +24,7 @@ class LanguageTask(Task):
     data = "text"
     prediction = ContinuationOptions
     config = "throughtime.tasks.language.config:LanguageConfig"
-    predictor = "throughtime.tasks.language.predictor:RecurrentLanguage"
-    exporter = "throughtime.tasks.language.export:build_export"
+    predictor = "throughtime.tasks.language.model:RecurrentLanguage"
+    exporter = "throughtime.tasks.language.model:build_export"
     runner = "throughtime.tasks.language.runner:LanguageModelRunner"
     route = "throughtime.serve.completions:router"

@@ -12,7 +12,7 @@ from throughtime.config import Effect, architecture, initialisation, one_of, onl
 from throughtime.fit.config import MIN_BATCHES, BatchSize, LearningRate, OutputBias, Precision, Share
 from throughtime.models.widths import layer_widths, tied_widths
 from throughtime.tasks import text_config as shared
-from throughtime.tasks.language.framing import Framing
+from throughtime.text.framing import Framing
 
 if TYPE_CHECKING:
     from throughtime.text.codec import Codec

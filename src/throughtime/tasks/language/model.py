@@ -1,197 +1,273 @@
-"""What all language models do, recurrent or counted: they score texts and write them."""
+"""A recurrent language model: it scores texts, writes them, is measured and exported."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+import shlex
+from collections import Counter
+from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from throughtime.data.seen import Hashes, hash_texts
-from throughtime.errors import InputError
-from throughtime.results import Evaluation, Scored
-from throughtime.runtime.keywords import WritingRules, split_options
+import numpy as np
+import torch
+from torch import Tensor
+
+from throughtime.cells import LSTM
+from throughtime.cells.initial import scratch_, xavier_
+from throughtime.folder import ModelFolder
+from throughtime.layers.devices import matmul_precision
+from throughtime.models.language import NOTHING, RecurrentLanguageModel
+from throughtime.models.readers import StreamScorer, surprisals
+from throughtime.results import Evaluation
 from throughtime.tasks.base import Progress
-from throughtime.tasks.language import ContinuationOptions
-from throughtime.tasks.language.runner import LanguageWriter, WritePrompts
-from throughtime.tasks.text_config import WritingDefaults
-from throughtime.tasks.texts import DecodingConstraints, TextWriter
-from throughtime.text.texts import check_text
+from throughtime.tasks.description import Description, suggest_evaluation
+from throughtime.tasks.language.config import LanguageConfig
+from throughtime.tasks.language_model import LanguageModel, TokenScores, no_tokens
+from throughtime.tasks.texts import build_codec
+from throughtime.text.codec import Codec, choose_reserved
+from throughtime.text.framing import Framing
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from throughtime.data.datasets import Dataset
+    from throughtime.graphs.graph import Graph
+    from throughtime.graphs.write import Case, ModelExport
     from throughtime.metrics.likelihood import Likelihood
-    from throughtime.search.generate import Constraint, Strategy
-    from throughtime.search.step_model import ScoringModel
-    from throughtime.tasks.language.framing import Framing
+    from throughtime.tasks.language.training import LanguageObjective
+
+LINES_READ = 1000
+"""Maximum number of lines of the training text that are read to choose a prompt."""
+WORDS, CHARACTERS = 2, 20  # maximum length of a prompt; words of a script without spaces are long
 
 
-TEXTS_PER_BATCH = 4_096
+class RecurrentLanguage(LanguageModel):
+    """A recurrent language model: `tt.load("RUN").generate("the time")[0].text`."""
 
+    task = "language"
+    config_type = LanguageConfig
+    network_parts = ("log_probs", "start", "step", "initial_state", "head", "embedding", "stack")
+    model: RecurrentLanguageModel
+    config: LanguageConfig
 
-class TokenScores(NamedTuple):
-    """The ids of tokens in the order in which a model reads them, and ln P of each."""
+    @classmethod
+    def prepare(cls, config: LanguageConfig, dataset: Dataset) -> tuple[LanguageConfig, Framing]:
+        """Build the vocabulary of the training text, whose length completes the configuration."""
+        from throughtime.data.idcache import token_ids
 
-    ids: npt.NDArray[np.int64]
-    log_probs: npt.NDArray[np.float64]
+        config = config.complete(dataset)
+        how = {"reserved": choose_reserved(config.layout), "normaliser": config.normaliser or "none"}
+        codec = build_codec(dataset.texts("train"), config, dataset.name, **how)
+        framing = config.frame(codec)
+        return config.suit(len(token_ids(dataset, "train", codec, eos=framing.marked))), framing
 
+    @classmethod
+    def load_assets(cls, folder: ModelFolder, config: LanguageConfig) -> Framing:
+        """Read the vocabulary."""
+        return config.frame(Codec.load(folder.path))
 
-class LanguageModel(TextWriter, LanguageWriter):
-    """A model that scores and writes texts; its assets are its framing."""
+    @classmethod
+    def build_network(cls, config: LanguageConfig, assets: Framing) -> RecurrentLanguageModel:
+        """Build the network that a configuration describes."""
+        return RecurrentLanguageModel(
+            len(assets.codec.vocabulary), **config.arguments_for(RecurrentLanguageModel)
+        )
 
-    generation_defaults = {"do_sample": True, "max_new_tokens": 100}  # noqa: RUF012 - never changed
-    generation_type = WritingDefaults
-    reports_dropped = True
-    model: ScoringModel
-    assets: Framing
+    @torch.no_grad()
+    def initialise_weights(self) -> None:
+        """Draw the weights from the distribution that the configuration names."""
+        config, model = self.config, self.model
+        if config.init == "xavier":
+            xavier_(model)
+        elif config.init == "scratch":
+            scratch_(model)
+        elif config.init == "uniform":
+            for weight in model.parameters():
+                weight.uniform_(-config.init_range, config.init_range)
+        else:
+            # torch draws embeddings from N(0, 1), far too large for an output that shares them.
+            if config.embedding == "learned":
+                model.embedding.weight.uniform_(-0.1, 0.1)
+        for part in model.modules():
+            if isinstance(part, LSTM):
+                part.bias[part.hidden_size : 2 * part.hidden_size] += config.forget_bias or 0.0
 
-    @property
-    def framing(self) -> Framing:
-        """How texts become ids."""
-        return self.assets
+    def adapt_to(self, dataset: Dataset) -> None:
+        """Set the bias of the softmax to the frequencies of tokens in the training text."""
+        config = self.config
+        if config.output_bias != "frequencies":
+            return
+        ids = self.ids(dataset, "train")[: config.max_tokens]
+        if config.train_windows is not None:  # the rest may be for validation
+            ids = ids[: config.train_windows + config.num_steps]
+        counts = np.bincount(ids, minlength=len(self.codec.vocabulary))
+        self.model.head.begin_with(torch.from_numpy(counts))
 
-    @property
-    def has_data(self) -> bool:
-        """Whether the model knows the data that it was trained on."""
-        return True
+    def build_objective(self, dataset: Dataset) -> LanguageObjective:
+        """Batches, loss and validation on these data."""
+        from throughtime.tasks.language.training import LanguageObjective
 
-    @property
-    def end_id(self) -> int | None:
-        """The token that ends a text; None for a model of a stream."""
-        return self.framing.end_id
+        train = self.ids(dataset, "train")[: self.config.max_tokens]
+        valid = self.ids(dataset, "valid") if "valid" in dataset.splits else None
+        return LanguageObjective(self, train, valid)
 
-    def score(self, texts: str | Sequence[str], *, prompt: str = "") -> list[Scored]:
-        """Score each text: the log-probability of each of its tokens.
+    def count_rows(self, dataset: Dataset) -> int:
+        """Count the tokens of the training text, which the number of steps divides into rows."""
+        return len(self.ids(dataset, "train")[: self.config.max_tokens])
 
-        With a `prompt`, each text is scored as what follows it: the model reads the prompt first, and its
-        tokens are not counted. A model of a stream has no token for the end of a text, so an empty text has
-        no tokens to score.
-        """
-        return self.framing.score(texts, prompt, self.model.log_probs)
+    def ids(self, dataset: Dataset, split: str) -> np.ndarray[Any, Any]:
+        """The ids of a split as one long text, cached on disk."""
+        from throughtime.data.idcache import token_ids
 
-    def hash_split(self, dataset: Dataset, split: str) -> Iterator[Hashes]:
-        """Yield the hashes of the lines of a split, many at a time."""
-        return hash_texts(line for text in dataset.texts(split) for line in text.splitlines())
+        ids = token_ids(dataset, split, self.codec, eos=self.framing.marked).ids
+        if not self.framing.backward:
+            return ids
+        # A reversed line begins with its end mark; shifted by one, each line ends with a mark again.
+        return np.roll(ids[::-1], -1) if self.framing.marked else ids[::-1].copy()
 
-    def likelihood(self, dataset: Dataset, split: str) -> Likelihood:
-        """The likelihood of a split; a stream is scored as one sequence."""
-        import numpy as np
-
+    def likelihood(
+        self,
+        dataset: Dataset,
+        split: str,
+        *,
+        reader: StreamScorer | None = None,
+        progress: Progress | None = None,
+    ) -> Likelihood:
+        """The likelihood of a split; the state is carried from its first token to its last."""
         from throughtime.metrics.likelihood import Likelihood
 
-        total, unk, given = Likelihood(), self.codec.vocabulary.unk_id, self.framing.num_given
-        for texts, sequences in self._read_batches(dataset, split):
-            scores = np.concatenate([log_probs[given:] for log_probs in self.model.log_probs(sequences)])
-            total += Likelihood.of(scores.tolist(), self.framing.characters(texts))
-            if unk is not None:
-                total += Likelihood(unknown=sum(ids.count(unk) for ids in sequences))
-        if not total.tokens:
+        ids = self.ids(dataset, split)
+        if not len(ids):
             raise no_tokens(dataset, split)
-        return total
+        nats = torch.zeros((), dtype=torch.float64, device=self.device)
+        for piece in self._read(ids, reader, progress):
+            nats += piece.double().sum()
+        unk = self.codec.vocabulary.unk_id
+        unknown = int((ids == unk).sum()) if unk is not None else 0
+        return Likelihood(float(nats), len(ids), self.framing.characters(dataset.texts(split)), unknown)
 
     def score_split(
         self, dataset: Dataset, split: str, *, limit: int | None = None, progress: Progress | None = None
     ) -> TokenScores:
-        """Score each token of a split as `evaluate` reads it; with `limit`, only this number of first tokens.
-
-        Models of the same texts, direction and vocabulary score the same tokens in the same order.
-        """
-        import numpy as np
-
-        pieces, count = [TokenScores(np.zeros(0, dtype=np.int64), np.zeros(0))], 0
-        for _, sequences in self._read_batches(dataset, split):
-            if limit is not None and count >= limit:
-                break
-            given = self.framing.num_given
-            for ids, log_probs in zip(sequences, self.model.log_probs(sequences), strict=True):
-                pieces.append(TokenScores(np.asarray(ids[given:], dtype=np.int64), log_probs[given:]))
-                count += len(ids) - given
-        if not count:
+        """See `LanguageModel`; the state is carried from the first token to the last."""
+        ids = self.ids(dataset, split)[:limit]
+        if not len(ids):
             raise no_tokens(dataset, split)
-        return TokenScores(*(np.concatenate(parts)[:limit] for parts in zip(*pieces, strict=True)))
+        nats = torch.cat([*self._read(ids, None, progress)])
+        return TokenScores(ids.astype(np.int64), -nats.double().cpu().numpy())
 
-    def _read_batches(self, dataset: Dataset, split: str) -> Iterator[tuple[list[str], list[list[int]]]]:
-        """Some texts of a split and their sequences at a time; of a stream, all."""
-        texts = iter(dataset.texts(split))
-        if self.framing.marked and self.framing.backward:  # the last line comes first, as in a stream
-            texts = reversed([*texts])
-        while batch := list(islice(texts, TEXTS_PER_BATCH) if self.framing.marked else texts):
-            yield batch, self.framing.sequences(batch)
-
-    def signature(self, dataset: Dataset) -> str:
-        """How text is read, for the signature of an evaluation."""
-        codec = self.codec
-        return f"layout:{dataset.layout}|tokens:{codec.tokenizer.name}|vocabulary:{codec.hash[:12]}"
-
-    def _choose_writing(self, options: ContinuationOptions, strategy: Strategy | None) -> WritePrompts:
-        rules, writing = split_options(options, WritingRules)
-        length = self._length(writing.get("max_new_tokens"))
-        if strategy is None:
-            strategy = self.strategy(**writing)
-        elif names := writing.keys() - {"max_new_tokens"}:
-            raise InputError(min(names), "cannot be given together with strategy; leave one of them out")
-        constraints = self._constraints(length, **rules)
-        return lambda prompts, progress: self.write(
-            prompts, strategy, length, constraints=constraints, progress=progress
-        )
-
-    def _constraints(
-        self,
-        length: int,
-        forbid: Sequence[str] = (),
-        require: Sequence[str] = (),
-        no_repeat_ngram: int | None = None,
-    ) -> Callable[[int], list[Constraint]]:
-        """Return a function that builds the constraints of a batch of prompts."""
-        if require and self.end_id is None:
-            raise InputError("require", "needs a model of lines; this one writes a stream without an end")
-        if (forbid or require) and self.framing.backward:
-            raise InputError("forbid" if forbid else "require", "needs a model that writes left to right")
-        constraints = DecodingConstraints("", forbid, require, no_repeat_ngram)
-        constraints.check(self.codec)
-        return lambda prompts: constraints.build(prompts, self.codec, self.end_id, length)
-
-    def stream(
-        self, prompt: str = "", *, max_new_tokens: int | None = None, strategy: Strategy | None = None
-    ) -> Iterator[str]:
-        """Yield the prompt and then its continuation, token by token; memory does not grow."""
-        import torch
-
-        from throughtime.search.generate import moments
-        from throughtime.text.codec import WINDOW
-
-        if self.framing.backward:
-            raise InputError(
-                "prompt", "cannot be streamed by a right-to-left model, whose first word comes last"
+    def _read(
+        self, ids: np.ndarray[Any, Any], reader: StreamScorer | None, progress: Progress | None
+    ) -> Iterator[Tensor]:
+        """The surprisals of a text, piece by piece."""
+        begin = self.framing.begin_id
+        advance = None if progress is None else lambda done: progress(done, len(ids))
+        self.model.eval()
+        with matmul_precision("float32"):
+            yield from surprisals(
+                self.model, ids, NOTHING if begin is None else begin, reader=reader, progress=advance
             )
-        ids = self.framing.ids(check_text(prompt, "prompt"), end=False)
-        window = deque(ids, maxlen=WINDOW)
-        yield self.framing.text(ids)
-        length = self._length(max_new_tokens)
-        steps = moments(
-            self.model, [ids], strategy or self.strategy(), max_new_tokens=length, newest_only=True
+
+    def evaluate_split(
+        self, dataset: Dataset, split: str, *, progress: Progress | None = None, **options: Any
+    ) -> Evaluation:
+        """Measure the perplexity of a split; see `throughtime.tasks.language.evaluation.evaluate`."""
+        from throughtime.tasks.language.evaluation import evaluate
+
+        return evaluate(self, dataset, split, progress=progress, **options)
+
+    def describe(self) -> Description:
+        """The model in words."""
+        config = self.config
+        return Description(
+            f"Recurrent language model of {config.data}",
+            config.network or self._layers,
+            f"{self._vocabulary}, layout {config.layout}",
+            self._tokens,
+            ['score FOLDER "dog bites man" "man bites dog"', "generate FOLDER --seed 1"],
+            "generate()[0].text",
         )
-        with torch.inference_mode():
-            for moment in steps:
-                for token in moment.hypotheses.last.tolist():
-                    yield self.framing.addition(list(window), token)
-                    window.append(token)
+
+    @property
+    def _layers(self) -> str:
+        """The layers and their sizes; the last layer of a tied model has the size of the embedding."""
+        sizes = [layer.output_size for layer in self.model.stack.layers]
+        if len(set(sizes)) > 1:
+            return f"{self.config.cell} of {', '.join(map(str, sizes))}"
+        return f"{len(sizes)} x " * (len(sizes) > 1) + f"{self.config.cell} of {sizes[0]}"
+
+    def suggestions(self, dataset: Dataset) -> list[str]:
+        """Commands that evaluate the model and continue a prompt of known words."""
+        prompt = f" --prompt {shlex.quote(words)}" if (words := self._choose_prompt(dataset)) else ""
+        command = f"generate {{run}}{prompt} --max-new-tokens 200 --temperature 0.8"
+        return [*suggest_evaluation(dataset), command]
+
+    def _choose_prompt(self, dataset: Dataset) -> str:
+        """Find known words with which lines of the training text often begin; "" if there are none."""
+        codec = self.codec
+        lines = (line for text in dataset.texts("train") for line in text.splitlines())
+        starts = (" ".join(line.split(maxsplit=WORDS)[:WORDS]) for line in islice(lines, LINES_READ))
+        # A line that begins with a sign may be an option, an item of a list or a dialogue.
+        frequent = Counter(words[:CHARACTERS] for words in starts if words[:1].isalnum())
+        for words, _ in frequent.most_common():
+            if (ids := codec.encode(words)) and codec.vocabulary.unk_id not in ids:
+                return words
+        return ""
 
 
-def no_tokens(dataset: Dataset, split: str) -> InputError:
-    """The error of a split without text."""
-    return InputError(f"{dataset.name}, split {split}", "holds no token to score")
+SHAPES = ((1, 1), (1, 50), (3, 7), (3, 40))
+"""The numbers of texts and of tokens at which an export is checked."""
 
 
-def report_likelihood(likelihood: Likelihood, signature: str) -> Evaluation:
-    """Turn a likelihood into the result of an evaluation."""
-    known = 1 - likelihood.unknown / likelihood.tokens
-    text = (
-        f"perplexity {likelihood.perplexity:.2f}, {likelihood.bits_per_token:.3f} bits per token, "
-        f"{likelihood.bits_per_character:.3f} bits per character\n"
-        f"over {likelihood.tokens:,} tokens, {known:.1%} of them known to the vocabulary"
+def build_export(language: RecurrentLanguage) -> ModelExport:
+    """The graph of a language model, and the settings and files that its runner needs."""
+    from throughtime.graphs.graph import to_array
+    from throughtime.graphs.write import ModelExport
+
+    model, framing = language.model, language.framing
+    return ModelExport(
+        lambda int8: {"model": build_language_graph(model, int8)},
+        {
+            "begin_id": framing.begin_id,
+            "end_id": framing.end_id,
+            "backward": framing.backward,
+            "initial_state": [to_array(part)[0].tolist() for part in model.initial_state(1)],
+            "generation": dict(language.generation),
+        },
+        framing.codec.save,
+        lambda: _cases(model),
+        'generate("the", max_new_tokens=50)[0].text',
     )
-    return Evaluation(likelihood.values(), signature, text)
+
+
+def build_language_graph(model: RecurrentLanguageModel, int8: bool) -> Graph:
+    """Ids [T, B] (-1 before the first one), their lengths [B] and the state, to ln P [T, B, V]."""
+    from throughtime.graphs.graph import Graph
+
+    graph = Graph("language", int8=int8)
+    ids = graph.input("ids", "int64", ["time", "batch"])
+    lengths = graph.input("lengths", "int64", ["batch"])
+    sizes = model.stack.state_sizes
+    state = graph.state_inputs("state", sizes)
+    outputs, reached = model.stack.graph(graph, model.graph_embed(graph, ids), state, lengths)
+    graph.output(
+        model.head.graph_log_probs(graph, outputs),
+        "log_probs",
+        "float32",
+        ["time", "batch", model.vocabulary_size],
+    )
+    graph.state_outputs("next", reached, sizes)
+    return graph
+
+
+@torch.inference_mode()
+def _cases(model: RecurrentLanguageModel) -> Iterator[Case]:
+    from throughtime.graphs.write import Case, draw_ragged, number_names
+
+    draws = torch.Generator().manual_seed(0)
+    for batch, longest in SHAPES:
+        ids, lengths = draw_ragged(NOTHING, model.vocabulary_size, longest, batch, draws)
+        state = tuple(torch.randn(batch, size, generator=draws) / 2 for size in model.stack.state_sizes)
+        outputs, reached = model.stack(model.embed(ids), state, lengths)
+        log_probs = model.head.log_probs(outputs.flatten(0, 1)).view(longest, batch, -1)
+        given = {"ids": ids, "lengths": lengths, **number_names("state", state)}
+        expected = {"log_probs": log_probs, **number_names("next", reached)}
+        yield Case.of("model", f"{batch} x {longest}", given, expected)

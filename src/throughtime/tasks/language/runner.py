@@ -17,7 +17,7 @@ from throughtime.runtime.search import Finished
 from throughtime.runtime.session import ExportFolder
 from throughtime.runtime.writing import GenerationSettings, Step, Writing
 from throughtime.tasks.language import ContinuationOptions
-from throughtime.tasks.language.framing import NOTHING, Framing
+from throughtime.text.framing import NOTHING, Framing
 from throughtime.text.texts import check_texts
 
 STEPS_PER_BATCH = 128

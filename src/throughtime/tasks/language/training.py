@@ -20,7 +20,7 @@ from throughtime.tasks.objective import TextObjective
 if TYPE_CHECKING:
     from throughtime.models.language import RecurrentLanguageModel
     from throughtime.tasks.language.config import LanguageConfig
-    from throughtime.tasks.language.predictor import RecurrentLanguage
+    from throughtime.tasks.language.model import RecurrentLanguage
 
 VALIDATION_STEPS = 128
 SAMPLED_TOKENS = 60

@@ -45,5 +45,5 @@ class NgramTask(Task):
     data = "text"
     prediction = ContinuationOptions
     config = "throughtime.tasks.ngram.config:NgramConfig"
-    predictor = "throughtime.tasks.ngram.predictor:NgramLanguageModel"
+    predictor = "throughtime.tasks.ngram.model:NgramLanguageModel"
     route = "throughtime.serve.completions:router"

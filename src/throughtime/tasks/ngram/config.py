@@ -15,7 +15,7 @@ from throughtime.ngram.model import NgramModel
 from throughtime.ngram.pruning import check_pruning, prune
 from throughtime.ngram.smoothing import Fixed, Smoothing, build_smoothing
 from throughtime.tasks import text_config as shared
-from throughtime.tasks.language.framing import Framing
+from throughtime.text.framing import Framing
 
 if TYPE_CHECKING:
     from throughtime.text.codec import Codec

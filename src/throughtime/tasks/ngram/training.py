@@ -17,14 +17,14 @@ from throughtime.folder import ModelFolder, set_aside, settle_replacement
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.disk_counts import DiskCounts, count_on_disk
 from throughtime.tasks.examples import find_examples
-from throughtime.tasks.language.framing import Framing
 from throughtime.tasks.texts import build_codec
 from throughtime.text.codec import choose_reserved
+from throughtime.text.framing import Framing
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
     from throughtime.tasks.ngram.config import NgramConfig
-    from throughtime.tasks.ngram.predictor import NgramLanguageModel
+    from throughtime.tasks.ngram.model import NgramLanguageModel
 
 COUNTING = "counting"
 """The folder of the files with which a large text is counted, inside the new model folder."""

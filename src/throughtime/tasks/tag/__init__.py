@@ -34,8 +34,8 @@ class TagTask(Task):
     data = "tags"
     prediction = TagOptions
     config = "throughtime.tasks.tag.config:TagConfig"
-    predictor = "throughtime.tasks.tag.predictor:Tagger"
-    objective = "throughtime.tasks.tag.training:TagObjective"
-    exporter = "throughtime.tasks.tag.export:build_export"
+    predictor = "throughtime.tasks.tag.model:Tagger"
+    objective = "throughtime.tasks.tag.model:TagObjective"
+    exporter = "throughtime.tasks.tag.network:build_export"
     runner = "throughtime.tasks.tag.runner:TaggerRunner"
     route = "throughtime.serve.prediction:router"

@@ -19,7 +19,7 @@ from throughtime.manifest import write_manifest
 from throughtime.models.language import FrozenReader
 from throughtime.models.weights import save_weights
 from throughtime.tasks.base import load
-from throughtime.tasks.tag.reading import LanguageReader, WordReader, number_forms
+from throughtime.tasks.tag.runner import LanguageReader, WordReader, number_forms
 from throughtime.text.subword import SubwordTokenizer
 from throughtime.text.tokenizer import CharTokenizer
 from throughtime.text.vocabulary import Vocabulary

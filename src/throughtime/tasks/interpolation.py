@@ -13,15 +13,15 @@ from torch import Tensor
 
 from throughtime.errors import InputError
 from throughtime.metrics.likelihood import Likelihood
+from throughtime.metrics.mixing import Floats, check_weights, choose_weights, mix_log_probs
 from throughtime.results import Evaluation
 from throughtime.search.ensemble import Ensemble
 from throughtime.search.generate import Memory, State, Step
 from throughtime.search.step_model import ScoringModel
 from throughtime.tasks.base import Progress
 from throughtime.tasks.description import Description, refuse_options
-from throughtime.tasks.language.framing import NOTHING
-from throughtime.tasks.language.model import LanguageModel, TokenScores, report_likelihood
-from throughtime.tasks.language.weights import Floats, check_weights, choose_weights, mix_log_probs
+from throughtime.tasks.language_model import LanguageModel, TokenScores, report_likelihood
+from throughtime.text.framing import NOTHING
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset

@@ -16,7 +16,7 @@ from throughtime.ngram.smoothing import Fixed, count_predicted
 from throughtime.results import Evaluation
 from throughtime.tasks.base import Progress
 from throughtime.tasks.description import Description, refuse_options, suggest_evaluation
-from throughtime.tasks.language.model import LanguageModel, report_likelihood
+from throughtime.tasks.language_model import LanguageModel, report_likelihood
 from throughtime.tasks.ngram.config import NgramConfig
 from throughtime.text.codec import Codec
 
@@ -86,7 +86,7 @@ class NgramLanguageModel(LanguageModel):
     def read_arpa(cls, path: Path | str, *, tokens: str = "space") -> Self:
         """Read a model from an ARPA file; `tokens` names the tokenizer that splits text into its words."""
         from throughtime.ngram.arpa_reader import read_arpa
-        from throughtime.tasks.ngram.arpa import build_vocabulary
+        from throughtime.tasks.ngram.export import build_vocabulary
         from throughtime.text.tokenizer import tokenizer
 
         found = read_arpa(path)
@@ -146,7 +146,7 @@ class NgramLanguageModel(LanguageModel):
         """Write the model as an ARPA file, which KenLM and SRILM read; a name that ends in .gz is packed."""
         from throughtime.graphs.formats import check_new_file
         from throughtime.ngram.arpa import write_arpa
-        from throughtime.tasks.ngram.arpa import arpa_words
+        from throughtime.tasks.ngram.export import arpa_words
 
         if self.config.backward:
             raise InputError(

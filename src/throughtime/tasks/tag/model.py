@@ -1,92 +1,39 @@
-"""A trained tagger: sentences in, a tag for each word and its probability out."""
+"""A trained tagger: sentences in, a tag for each word and its probability out; and its training objective."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
+from throughtime.data.batching.batches import Batch
 from throughtime.data.records import TaggedSentence
 from throughtime.errors import InputError
+from throughtime.fit.objective import Loss, State
 from throughtime.folder import ModelFolder
 from throughtime.interrupt import check_interrupt
 from throughtime.layers.devices import matmul_precision
-from throughtime.metrics.classification import Tagging, impossible_pairs, is_chunked
+from throughtime.metrics.classification import ChunkCounts, TagCounts, impossible_pairs, is_chunked
 from throughtime.results import Evaluation, Tagged, TaggedWord
 from throughtime.tasks.base import Predictor, Progress
 from throughtime.tasks.description import Description, refuse_options
+from throughtime.tasks.objective import Direction, TextObjective
 from throughtime.tasks.tag.codec import TagCodec, TaggerAssets, load_languages
 from throughtime.tasks.tag.config import TagConfig
 from throughtime.tasks.tag.network import SequenceTagger
 from throughtime.tasks.tag.runner import LIKELY, SentenceTagger, build_answer
-from throughtime.text.texts import align_columns, check_sentences, format_count
+from throughtime.tasks.texts import spread
+from throughtime.text.texts import check_sentences, format_count
 
 if TYPE_CHECKING:
-    from throughtime.data.batching.tagged import TaggedBatch
+    from throughtime.data.batching.tagged import TaggedBatch, TaggedBatches
     from throughtime.data.datasets import Dataset
 
 SENTENCES_PER_BATCH = 64
 WORDS_PER_BATCH = 4_096
-CONFUSIONS = 10
-"""The number of confusions that a report lists."""
-
-
-@dataclass
-class TagCounts:
-    """Counts over sentences whose tags are known."""
-
-    tags: Tagging = field(default_factory=Tagging)
-    sentences: int = 0
-    unknown: int = 0  # number of words that are not in the training data
-    unknown_right: int = 0
-    labelled: int = 0
-    labels_right: int = 0
-
-    def measures(self, *, chunked: bool) -> dict[str, Any]:
-        """Accuracy, the F1 of chunks if tags mark some, and the numbers of words and sentences."""
-        chunks = self.tags.chunks
-        values: dict[str, Any] = {"accuracy": self.tags.accuracy}
-        if chunked:
-            values |= {"f1": chunks.f1, "precision": chunks.precision, "recall": chunks.recall}
-            values["types"] = {name: self.tags.types[name].values() for name in sorted(self.tags.types)}
-        if self.labelled:
-            values["intent_accuracy"] = self.labels_right / self.labelled
-        values["unknown_word_accuracy"] = self.unknown_right / self.unknown if self.unknown else None
-        counts = {"words": self.tags.words, "unknown_words": self.unknown, "sentences": self.sentences}
-        return {**values, **counts, "confusion": self.tags.table()}
-
-    def report(self, *, chunked: bool) -> str:
-        """The measures for people, with those of each type of chunk and the most frequent confusions."""
-        values = self.measures(chunked=chunked)
-        parts = [f"F1 {values['f1']:.2%}"] if chunked else []
-        parts.append(f"accuracy {values['accuracy']:.2%}")
-        if chunked:
-            parts.append(f"precision {values['precision']:.2%}, recall {values['recall']:.2%}")
-        if self.labelled:
-            parts.append(f"intents {values['intent_accuracy']:.2%}")
-        lines = [", ".join(parts), f"over {values['words']:,} words of {values['sentences']:,} sentences"]
-        if self.unknown:
-            right = f"{values['unknown_word_accuracy']:.2%} are right"
-            lines[-1] += f"; of {self.unknown:,} words not seen in training {right}"
-        if chunked:
-            shares = ("precision", "recall", "f1")
-            rows = [
-                (name, *(f"{one[share]:.1%}" for share in shares), f"{one['given']:,}")
-                for name, one in values["types"].items()
-            ]
-            table = align_columns([("type", "precision", "recall", "F1", "chunks"), *rows])
-            lines += [f"  {line}" for line in table]
-            lines.append(
-                "Chunks are counted as conlleval counts them: I- after O or another type begins one."
-            )
-        if confused := self.tags.confusions[:CONFUSIONS]:
-            counted = [(true, predicted, f"{count:,}") for true, predicted, count in confused]
-            table = align_columns([("true tag", "predicted", "times"), *counted], left=2)
-            lines += ["Most frequent errors:", *(f"  {line}" for line in table)]
-        return "\n".join(lines)
 
 
 class Tagger(SentenceTagger, Predictor):
@@ -254,3 +201,75 @@ def tagged_sentences(dataset: Dataset, split: str) -> list[TaggedSentence]:
             f"holds {dataset.kind} data; tagging needs tagged sentences, as in a .conll file",
         )
     return list(dataset.records(split))
+
+
+SAMPLES = 2
+
+
+class TagObjective(TextObjective):
+    """Predict the tag of each word, and the label of the sentence if the data have one."""
+
+    unit = "words"
+    better: Direction = "more"
+    predictor: Tagger
+    config: TagConfig
+    model: SequenceTagger
+
+    def __init__(self, tagger: Tagger, dataset: Dataset) -> None:
+        super().__init__(tagger)
+        records, labelled = tagged_sentences(dataset, "train"), bool(self.config.intents)
+        self.train = tagger.codec.tagged_rows(records, tagger.languages, labelled=labelled)
+        self.valid = tagged_sentences(dataset, "valid") if "valid" in dataset.splits else []
+        self.measure = self.config.choose_by or ("f1" if tagger.chunked else "accuracy")
+
+    def batches(self, rank: int, world_size: int) -> TaggedBatches:
+        """Sentences of similar lengths together."""
+        from throughtime.data.batching.tagged import TaggedBatches
+
+        return TaggedBatches(self.train, **self.batch_options(rank, world_size))
+
+    def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
+        """-ln P of the tags; that of the labels is minimised with it."""
+        from throughtime.data.batching.tagged import NO_LABEL, TaggedBatch
+
+        assert isinstance(batch, TaggedBatch)
+        tags, labels = self.model(batch)
+        nats = self.model.head.surprisals(tags, batch.tags, batch.lengths).sum()
+        if labels is None:
+            return Loss(nats), ()
+        of_labels = cross_entropy(labels.float(), batch.labels, ignore_index=NO_LABEL, reduction="sum")
+        return Loss(nats, self.config.intent_weight * of_labels), ()
+
+    def validate(self, rank: int, world_size: int) -> dict[str, float]:
+        """The counts over this process's share of the validation sentences."""
+        if not self.valid:
+            return {}
+        counts = self.predictor.count_tags(self.valid[rank::world_size])
+        chunks = counts.tags.chunks
+        return {
+            "words": counts.tags.words,
+            "right": counts.tags.right,
+            "chunks_given": chunks.given,
+            "chunks_found": chunks.found,
+            "chunks_right": chunks.right,
+            "labelled": counts.labelled,
+            "labels_right": counts.labels_right,
+        }
+
+    def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
+        """F1 if tags mark chunks, and accuracy; the measure that decides comes first."""
+        chunks = ChunkCounts(*(int(sums[f"chunks_{name}"]) for name in ("given", "found", "right")))
+        measures = {"f1": chunks.f1} if self.predictor.chunked or self.measure == "f1" else {}
+        measures["accuracy"] = sums["right"] / sums["words"]
+        if sums["labelled"]:
+            measures["intent_accuracy"] = sums["labels_right"] / sums["labelled"]
+        return {self.measure: measures[self.measure], **measures}
+
+    def training_measures(self, mean: float) -> dict[str, float]:
+        """The mean -ln P of a word's tag, measured with dropout."""
+        return {"nats_per_word": mean}
+
+    def sample(self) -> str | None:
+        """A few validation sentences with their predicted tags."""
+        answers = self.predictor.tag_words([record.words for record in spread(self.valid, SAMPLES)])
+        return "\n".join(one.text.replace("\t", " → ") for one in answers) or None
