@@ -161,6 +161,18 @@ def test_zip_with_many_members_wants_one_named(tmp_path: Path) -> None:
         texts(Path(f"{archive}!data/fr.txt"))
 
 
+def test_a_zip_with_damaged_names_is_damaged(tmp_path: Path) -> None:
+    archive = tmp_path / "named.zip"
+    with zipfile.ZipFile(archive, "w") as packed:
+        packed.writestr("content-é.txt", "a line\n")
+    whole = archive.read_bytes()
+    for header in (whole.index(b"PK\x03\x04"), whole.index(b"PK\x01\x02")):
+        at = whole.index("é".encode(), header)
+        archive.write_bytes(whole[:at] + b"\xcb\xcf" + whole[at + 2 :])
+        with refuses("named.zip", "damaged"):
+            texts(archive)
+
+
 def test_a_member_of_what_is_no_zip(tmp_path: Path) -> None:
     (tmp_path / "false.zip").write_text("plain\n")
     assert texts(tmp_path / "false.zip") == ["plain"]
