@@ -234,7 +234,10 @@ def _unpack(stack: contextlib.ExitStack, file: io.BufferedReader, archive: Path,
     if head.startswith(b"\xfd7zXZ\x00"):
         return limit_unpacked(stack.enter_context(lzma.open(file)), archive)
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return _zip_member(stack, stack.enter_context(zipfile.ZipFile(file)), archive, member)
+        try:
+            return _zip_member(stack, stack.enter_context(zipfile.ZipFile(file)), archive, member)
+        except UnicodeDecodeError as error:  # of a name in the archive, whose header says that it is UTF-8
+            raise zipfile.BadZipFile from error
     if member:
         raise InputError(str(archive), "is not a zip archive, so it has no members; name the file alone")
     return file
@@ -254,7 +257,7 @@ def _gzip_size(file: io.BufferedReader) -> int:
 def list_members(path: Path) -> list[str]:
     """Return the names of the files in a zip archive; none if it is not one, or cannot be read."""
     if path.suffix.lower() == ".zip" and path.is_file():
-        with contextlib.suppress(*_DAMAGE, OSError), zipfile.ZipFile(path) as packed:
+        with contextlib.suppress(*_DAMAGE, OSError, UnicodeDecodeError), zipfile.ZipFile(path) as packed:
             return packed.namelist()
     return []
 
