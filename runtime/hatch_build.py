@@ -10,6 +10,7 @@ import ast
 import re
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,7 @@ def path_of(module: str) -> Path | None:
 def imported(path: Path) -> list[str]:
     """All names that a module may import from throughtime, entries of registries and runners included."""
     found: list[str] = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in walk_module(path):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             found += [node.module, *(f"{node.module}.{one.name}" for one in node.names)]
         elif isinstance(node, ast.Import):
@@ -114,6 +115,15 @@ def imported(path: Path) -> list[str]:
     return [name for name in found if name.split(".")[0] == OLD]
 
 
+def walk_module(path: Path) -> Iterator[ast.AST]:
+    """Walk the syntax tree of a module, without what only type checkers read."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and getattr(node.test, "id", None) == "TYPE_CHECKING":
+            node.body = []
+    return ast.walk(tree)
+
+
 def entry_module(node: ast.expr | None) -> str | None:
     """The module of a `module:attribute`, as registries and declarations of tasks hold them."""
     text = node.value if isinstance(node, ast.Constant) else None
@@ -123,7 +133,7 @@ def entry_module(node: ast.expr | None) -> str | None:
 
 def check_imports(module: str, path: Path) -> None:
     """Stop the build where a module needs a package that this distribution does not bring."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in walk_module(path):
         names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
         names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         strange = {name.split(".")[0] for name in names} - {OLD, *REQUIRED} - set(sys.stdlib_module_names)

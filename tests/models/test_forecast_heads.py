@@ -12,12 +12,23 @@ from tests.refusals import refuses
 from torch.nn.functional import softplus
 
 from throughtime.metrics.forecast import pinball
-from throughtime.runtime.forecast import MIN_SCALE
-from throughtime.tasks.forecast.heads import GaussianHead, PointHead, QuantileHead, StudentHead
+from throughtime.runtime.forecast import OutputDistribution
+from throughtime.tasks.forecast.heads import MIN_SCALE, GaussianHead, PointHead, QuantileHead, StudentHead
 
 SAID = torch.randn(40, 2, generator=torch.Generator().manual_seed(0))
 TARGET = torch.randn(40, generator=torch.Generator().manual_seed(1))
 SCALE = MIN_SCALE + softplus(SAID[:, 1])
+
+
+def quantiles(head, outputs, probabilities):
+    """The quantiles that a trained or exported model reads from the outputs of a head."""
+    values = head.describe_values(outputs).detach().numpy()
+    return torch.from_numpy(OutputDistribution(head.settings()).quantiles(values, probabilities))
+
+
+def draw(head, outputs):
+    values, chances = head.describe_values(outputs).detach().numpy(), np.random.default_rng(0)
+    return torch.from_numpy(OutputDistribution(head.settings()).draw(values, chances.random(len(values))))
 
 
 def test_gaussian_loss_is_the_density():
@@ -39,11 +50,10 @@ def test_quantiles_of_distributions_are_scipys(p):
     student, outputs = StudentHead(), SAID[:3]
     centre, scale = outputs[:, 0].numpy(), SCALE[:3].numpy()
     degrees = student.degrees.item()
-    assert GaussianHead().quantiles(outputs, [p])[0].numpy() == pytest.approx(
+    assert quantiles(GaussianHead(), outputs, [p])[0].numpy() == pytest.approx(
         stats.norm.ppf(p, centre, scale), abs=1e-4
     )
-    with torch.no_grad():
-        found = student.quantiles(outputs, [p])[0].numpy()
+    found = quantiles(student, outputs, [p])[0].numpy()
     assert found == pytest.approx(stats.t.ppf(p, degrees, centre, scale), rel=2e-3, abs=1e-4)
 
 
@@ -51,7 +61,7 @@ def test_quantiles_of_distributions_are_scipys(p):
 @given(st.lists(st.floats(-30, 30), min_size=5, max_size=5))
 def test_quantiles_never_cross(numbers):
     head = QuantileHead((0.05, 0.3, 0.5, 0.6, 0.99))
-    found = head.quantiles(torch.tensor([numbers]), (0.05, 0.1, 0.3, 0.5, 0.55, 0.6, 0.8, 0.99)).ravel()
+    found = quantiles(head, torch.tensor([numbers]), (0.05, 0.1, 0.3, 0.5, 0.55, 0.6, 0.8, 0.99)).ravel()
     assert (found.diff() >= 0).all()
     assert head.mean(torch.tensor([numbers])) == found[3]
 
@@ -59,7 +69,7 @@ def test_quantiles_never_cross(numbers):
 def test_quantile_loss_is_the_pinball_loss():
     head = QuantileHead((0.1, 0.5))
     outputs = torch.tensor([[0.0, 1.0]])
-    low, middle = head.quantiles(outputs, (0.1, 0.5)).ravel().tolist()
+    low, middle = head.describe_values(outputs).ravel().tolist()
     above = 2 * (0.1 * (3 - low) + 0.5 * (3 - middle)) / 2
     below = 2 * (0.9 * (low + 5) + 0.5 * (middle + 5)) / 2
     assert head.loss(outputs, torch.tensor([3.0])).item() == pytest.approx(above)
@@ -69,8 +79,8 @@ def test_quantile_loss_is_the_pinball_loss():
 def test_what_is_called_pinball_is_the_pinball_loss():
     head, y = QuantileHead((0.1, 0.5, 0.8)), np.array([3.0, -5.0, 0.2])
     outputs = torch.randn(3, 3, generator=torch.Generator().manual_seed(0))
-    quantiles = head.quantiles(outputs, head.known).numpy()
-    mean = np.mean([pinball(y, each, p) for each, p in zip(quantiles, head.known, strict=True)])
+    found = quantiles(head, outputs, head.known).numpy()
+    mean = np.mean([pinball(y, each, p) for each, p in zip(found, head.known, strict=True)])
     loss = head.loss(outputs, torch.from_numpy(y).float()).mean().item()
     assert (head.measure, head.loss_measure(loss)) == ("pinball", pytest.approx(mean, rel=1e-6))
     assert GaussianHead().loss_measure(loss) == loss
@@ -79,7 +89,7 @@ def test_what_is_called_pinball_is_the_pinball_loss():
 @pytest.mark.parametrize("probabilities", [(0.5,), (0.1, 0.2), (0.6, 0.9), (0.05, 0.3, 0.5, 0.6, 0.99)])
 def test_quantiles_of_a_gpu_are_those_of_a_cpu(probabilities):
     head, outputs = QuantileHead(probabilities), torch.randn(3, 4, len(probabilities), requires_grad=True)
-    summed = torch.stack([head.quantiles(outputs, [one])[0] for one in probabilities], -1)
+    summed = head.describe_values(outputs)
     found = head.add_by_table(outputs)
     torch.testing.assert_close(found, summed)
     outer = torch.randn(summed.shape)
@@ -90,10 +100,9 @@ def test_quantiles_of_a_gpu_are_those_of_a_cpu(probabilities):
 def test_the_loss_and_its_gradient_are_those_of_the_equation_also_without_an_error():
     head = QuantileHead((0.05, 0.5, 0.9))
     outputs = torch.randn(5, 3, generator=torch.Generator().manual_seed(0), requires_grad=True)
-    target = head.quantiles(outputs, (0.05,))[0].detach().clone()  # at a quantile, to which it is no error
+    target = head.describe_values(outputs)[:, 0].detach().clone()  # at a quantile, to which it is no error
     target[1:3] += torch.tensor([2.0, -2.0])
-    quantiles = torch.stack([head.quantiles(outputs, [one])[0] for one in head.known], -1)
-    over, table = target.unsqueeze(-1) - quantiles, head.probabilities
+    over, table = target.unsqueeze(-1) - head.describe_values(outputs), head.probabilities
     wanted = 2 * torch.maximum(table * over, (table - 1) * over).mean(-1)
     found = head.loss(outputs, target)
     torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-6)
@@ -104,9 +113,8 @@ def test_the_loss_and_its_gradient_are_those_of_the_equation_also_without_an_err
 @pytest.mark.parametrize("head", [GaussianHead(), StudentHead(), QuantileHead((0.05, 0.25, 0.5, 0.75, 0.95))])
 def test_draws_have_the_quantiles(head):
     outputs = torch.zeros(20_000, head.width)
-    with torch.no_grad():
-        drawn = head.draw(outputs, torch.Generator().manual_seed(0))
-        expected = head.quantiles(outputs[:1], (0.25, 0.5, 0.9)).ravel()
+    drawn = draw(head, outputs)
+    expected = quantiles(head, outputs[:1], (0.25, 0.5, 0.9)).ravel()
     assert torch.quantile(drawn, torch.tensor([0.25, 0.5, 0.9])).tolist() == pytest.approx(
         expected.tolist(), abs=0.04
     )
@@ -115,16 +123,12 @@ def test_draws_have_the_quantiles(head):
 def test_point_losses_and_refusals():
     outputs, target = torch.tensor([[3.0]]), torch.tensor([0.0])
     assert [PointHead(loss).loss(outputs, target).item() for loss in ("mse", "mae", "huber")] == [9, 3, 2.5]
-    with refuses("head", "quantiles"):
-        PointHead().quantiles(outputs, [0.5])
-    with refuses("head"):
-        PointHead().draw(outputs)
     with refuses("loss", "'msse'", "'mse'"):
         PointHead("msse")
     with refuses("probabilities", "[0.5, 0.1]"):
         QuantileHead((0.5, 0.1))
     with refuses("probabilities", "0.025", "0.1", "0.9"):
-        QuantileHead((0.1, 0.9)).quantiles(torch.zeros(1, 2), [0.025])
+        quantiles(QuantileHead((0.1, 0.9)), torch.zeros(1, 2), [0.025])
 
 
 HEADS = [
@@ -153,12 +157,10 @@ def test_heads_are_finite_far_out(head, numbers):
     gradients = torch.autograd.grad(loss.sum(), weights)
     assert all(bool(each.isfinite().all()) for each in (loss, *gradients))
     if head.probabilistic:
-        with torch.no_grad():
-            drawn = head.draw(outputs, torch.Generator().manual_seed(0))
-            quantiles = head.quantiles(outputs, (0.1, 0.5, 0.9))
-        assert drawn.isfinite().all()
-        assert quantiles.isfinite().all()
-        assert (quantiles.diff(dim=0) >= 0).all()
+        found = quantiles(head, outputs, (0.1, 0.5, 0.9))
+        assert draw(head, outputs).isfinite().all()
+        assert found.isfinite().all()
+        assert (found.diff(dim=0) >= 0).all()
 
 
 @pytest.mark.parametrize("head", HEADS, ids=lambda head: f"{type(head).__name__} {head.measure}")
@@ -221,4 +223,4 @@ def test_losses_and_gradients_of_extreme_outputs_are_finite(name, dtype):
         assert all(each.grad.isfinite().all() for each in (outputs, *head.parameters()))
         assert head.mean(outputs).isfinite().all()
         if head.probabilistic:
-            assert head.quantiles(outputs.detach(), [0.5]).isfinite().all()
+            assert quantiles(head, outputs, [0.5]).isfinite().all()

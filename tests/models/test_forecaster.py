@@ -6,16 +6,17 @@ import pytest
 import torch
 from tests.refusals import refuses
 
+from throughtime.data.panel import Window
 from throughtime.layers.stack import Stack
 from throughtime.tasks.forecast import window_networks
-from throughtime.tasks.forecast.heads import GaussianHead, PointHead
+from throughtime.tasks.forecast.heads import PointHead
 from throughtime.tasks.forecast.network import (
     DirectForecaster,
     Forecaster,
     LatentAutoregression,
     RecursiveForecaster,
 )
-from throughtime.tasks.forecast.window_networks import RecurrentNetwork, SegmentNetwork, Window, WindowNetwork
+from throughtime.tasks.forecast.window_networks import RecurrentNetwork, SegmentNetwork, WindowNetwork
 
 LOOKBACK, HORIZON, BATCH = 12, 5, 3
 
@@ -165,14 +166,6 @@ def test_horizons_that_do_not_fit_are_refused():
         SegmentNetwork(4, 4, 1, segment=2, hidden_size=7)
     with refuses("normalise", "'first'"):
         forecaster("linear", "first")
-
-
-def test_repeated_windows_draw_paths_of_their_own():
-    model = forecaster("latent", head=GaussianHead())
-    generator = torch.Generator().manual_seed(0)
-    drawn = model.rollout(window().repeat(50), HORIZON, lambda said: model.head.draw(said, generator))
-    assert drawn.shape == (HORIZON, 50 * BATCH)
-    assert (drawn.view(HORIZON, BATCH, 50).std(dim=2) > 0.1).all()
 
 
 @pytest.mark.parametrize("few", [0, 100])

@@ -433,11 +433,9 @@ def test_drawn_paths_spread_as_the_models_do(tmp_path):
 def test_memory_does_not_grow_with_series_and_paths(tmp_path, asked, most, monkeypatch):
     run = untrained.forecaster(tmp_path, model="recurrent", strategy="recursive", head="gaussian", paths=10)
     _, runner = both(run, tmp_path / "exported")
-    monkeypatch.setattr("throughtime.tasks.forecast.runner.ROWS_AT_ONCE", most)
-    together, rollout = [], runner._rollout
-    monkeypatch.setattr(
-        runner, "_rollout", lambda window, *rest: together.append(window) or rollout(window, *rest)
-    )
+    monkeypatch.setattr("throughtime.tasks.forecast.pipeline.ROWS_AT_ONCE", most)
+    together, compute = [], runner.compute
+    monkeypatch.setattr(runner, "compute", lambda window: together.append(window) or compute(window))
     found = runner.forecast({f"{n}": np.sin(np.arange(40) + n) for n in range(33)}, h=2, **asked)
     assert [one.unique_id for one in found] == [f"{n}" for n in range(33)]
     assert max(window.values.shape[1] for window in together) == most

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -293,3 +293,44 @@ def _gaps(series: Series, rows: NDArray[np.int64], grid: Frequency) -> str:
     where = f"{format_count(gaps, 'gap')}, the first after {format_times(series.ds)[first]}"
     missing = f"{format_count(lacking, 'row')} {'is' if lacking == 1 else 'are'} missing"
     return f"{series.unique_id} has {where}: {missing} at a step of one {grid}."
+
+
+Floats = NDArray[np.float32]
+Numbers = TypeVar("Numbers")
+
+
+class Window(NamedTuple, Generic[Numbers]):
+    """What a forecaster reads of B series: their scaled values and additional columns, arrays or tensors.
+
+    In training, `values` and `past` also hold the rows to forecast, which serve as targets.
+    """
+
+    values: Numbers  # [T, B]
+    known: Numbers  # [T and the rows to forecast, B, K]
+    past: Numbers  # [T, B, P]
+    numbers: Numbers  # [B]: the number of the series, -1 for a series that was not in training
+
+
+@dataclass(frozen=True, eq=False)
+class PanelArrays:
+    """All series of a panel, scaled and concatenated; missing values are filled in and not `observed`."""
+
+    values: Floats  # [N]
+    observed: NDArray[np.bool_]  # [N]
+    known: Floats  # [N, K]
+    past: Floats  # [N, P]
+    offsets: NDArray[np.int64]  # [S + 1]: the start of each series
+    numbers: NDArray[np.int64]  # [S]: the number of a series in the model, or -1 if it is unknown
+    names: tuple[str, ...] = ()  # [S]
+
+    def window(
+        self, series: NDArray[np.int64], starts: NDArray[np.int64], lookback: int, ahead: int = 0
+    ) -> Window[NDArray[Any]]:
+        """Return `lookback` rows of each of these series from `starts` on, and known columns `ahead` of them.
+
+        Known columns after the end of a series repeat its last row.
+        """
+        rows = starts + np.arange(lookback + ahead)[:, None]
+        past = rows[:lookback]
+        known = np.minimum(rows, self.offsets[series + 1] - 1)
+        return Window(self.values[past], self.known[known], self.past[past], self.numbers[series])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import NormalDist
 from typing import Any
 
@@ -13,9 +14,9 @@ from numpy.typing import NDArray
 
 from throughtime.errors import InputError
 
-MIN_SCALE = 1e-4  # in units of a series' spread: without a minimum the likelihood is unbounded
 MIN_CHANCE = 2.0**-54  # a normal distribution has no quantile for 0
 GRID = 4_097  # number of angles at which Student's t distribution is tabulated
+ROUNDING, TINY = 1e-6, 1e-9  # what rounding changes in probabilities: as float32, and by sums of float64
 Array = NDArray[Any]
 
 
@@ -49,26 +50,32 @@ def read_histories(data: Mapping[str, Any] | Sequence[Any]) -> list[History]:
     >>> read_histories({"shop": [3.0, 1.0]})
     [History(unique_id='shop', y=[3.0, 1.0], known=(), past=())]
     """
-    histories = [History(*one) for one in data.items()] if isinstance(data, Mapping) else list(data)
+    histories = [History(*pair) for pair in data.items()] if isinstance(data, Mapping) else list(data)
     names = set()
-    for place, one in enumerate(histories):
-        if not isinstance(one, History):
-            problem = f"is of type {type(one).__name__}, expected a History"
+    for number, history in enumerate(histories):
+        if not isinstance(history, History):
+            problem = f"is of type {type(history).__name__}, expected a History"
             raise InputError(
-                f"data[{place}]", f'{problem}; give values by name, as in {{"sales": [3.0, 1.0]}}'
+                f"data[{number}]", f'{problem}; give values by name, as in {{"sales": [3.0, 1.0]}}'
             )
-        if one.unique_id in names:
-            raise InputError("data", f"has two series named {one.unique_id!r}; give each a different name")
-        names.add(one.unique_id)
+        name = history.unique_id
+        if name in names:
+            raise InputError("data", f"has two series named {name!r}; give each a different name")
+        names.add(name)
     return histories
 
 
 class OutputDistribution:
-    """Interprets the outputs of a graph, [..., width], as the distribution of one value."""
+    """Reads what a network says of a value, [..., width], as the distribution of that value.
+
+    The numbers are a point; the centre and the scale of a distribution; or quantiles, in order.
+    """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self.kind: str = settings["kind"]
-        self.settings = settings
+        self.centre: int = settings.get("centre", 0)
+        self.degrees: float = settings.get("degrees", 0.0)
+        self.known = np.array(settings.get("probabilities", ()))
 
     @property
     def probabilistic(self) -> bool:
@@ -76,80 +83,65 @@ class OutputDistribution:
         return self.kind != "point"
 
     def mean(self, outputs: Array) -> Array:
-        """The point forecast, [...]."""
-        found: Array = outputs[..., self.settings.get("centre", 0)]
-        return found
+        """Return the point forecast, [...]."""
+        return np.asarray(outputs[..., self.centre])
 
     def quantiles(self, outputs: Array, probabilities: Sequence[float]) -> Array:
-        """The quantiles for these probabilities, [probabilities, ...]."""
-        if self.kind == "quantiles":
-            ordered = self._sort_quantiles(outputs)
-            return np.stack([self._interpolate(ordered, each) for each in probabilities])
-        centre, scale = _centre_and_scale(outputs)
-        points = self._standard(np.array(probabilities))
-        return np.stack([centre + scale * point for point in points])
+        """Return the quantiles for these probabilities, [probabilities, ...]; some are interpolated."""
+        if self.kind != "quantiles":
+            points = self._standard(np.array(probabilities)).astype(np.float32)
+            return np.stack([outputs[..., 0] + outputs[..., 1] * point for point in points])
+        low, high = self.known[0], self.known[-1]
+        for probability in probabilities:
+            if not low - ROUNDING <= probability <= high + ROUNDING:
+                problem = f"{probability:g} is outside the learned range, {low:g} to {high:g}"
+                raise InputError(
+                    "probabilities", f"{problem}; train with other probabilities, or ask for another level"
+                )
+        single = (1,) * (outputs.ndim - 1)
+        return np.stack([self._interpolate(outputs, np.full(single, p)) for p in probabilities])
 
     def draw(self, outputs: Array, chances: Array) -> Array:
-        """Draw a value from the distribution, [...]: its quantile for a random number in [0, 1), [...]."""
+        """Draw a value from the distribution, [...]: its quantile for a random number in [0, 1), [...].
+
+        Draws beyond the outermost known quantiles are set to them.
+        """
         if self.kind == "quantiles":
-            return self._draw_between(self._sort_quantiles(outputs), chances)
-        centre, scale = _centre_and_scale(outputs)
+            return self._interpolate(outputs, chances)
         standard = self._standard(np.maximum(chances, MIN_CHANCE))
-        drawn: Array = (centre + scale * standard).astype(np.float32)
-        return drawn
+        return np.asarray(outputs[..., 0] + outputs[..., 1] * standard, dtype=np.float32)
+
+    def _interpolate(self, ordered: Array, probabilities: Array) -> Array:
+        """Return the quantiles [...] for probabilities [...], between the two known ones."""
+        if len(self.known) == 1:
+            return np.asarray(ordered[..., 0])
+        above = np.searchsorted(self.known, probabilities - TINY).clip(1, len(self.known) - 1)
+        low, high = self.known[above - 1], self.known[above]
+        share = ((probabilities - low) / (high - low)).clip(0, 1).astype(np.float32)
+        first, second = (np.take_along_axis(ordered, at[..., None], -1)[..., 0] for at in (above - 1, above))
+        distance = (second - first).astype(np.float64)
+        # From the nearer end, as `torch.lerp` does: a share of 1 is the second quantile itself.
+        between = np.where(share < 0.5, first + share * distance, second - (1 - share) * distance)
+        return np.asarray(between, dtype=np.float32)
 
     def _standard(self, probabilities: Array) -> Array:
-        """Quantiles of the distribution with centre 0 and scale 1."""
+        """Return quantiles of the distribution with centre 0 and scale 1."""
         if self.kind == "gaussian":
-            points = [NormalDist().inv_cdf(each) for each in probabilities.ravel().tolist()]
+            points = [NormalDist().inv_cdf(p) for p in probabilities.ravel().tolist()]
             return np.array(points).reshape(probabilities.shape)
-        # With t = sqrt(n) tan(a) the density becomes cos(a)^(n - 1).
-        degrees = self.settings["degrees"]
+        angles, below = self._student
+        return math.sqrt(self.degrees) * np.tan(np.interp(probabilities, below, angles))
+
+    @cached_property
+    def _student(self) -> tuple[Array, Array]:
+        """Angles a, and the probability below sqrt(n) tan(a) of Student's t distribution.
+
+        With t = sqrt(n) tan(a) the density becomes cos(a)^(n - 1), which is smooth on a finite range.
+        """
         angles = np.linspace(-math.pi / 2, math.pi / 2, GRID)
-        density = np.cos(angles).clip(min=0) ** (degrees - 1)
+        density = np.cos(angles).clip(min=0) ** (self.degrees - 1)
         below = np.append(0, np.cumsum((density[1:] + density[:-1]) / 2))
-        return math.sqrt(degrees) * np.tan(np.interp(probabilities, below / below[-1], angles))
-
-    def _sort_quantiles(self, outputs: Array) -> Array:
-        """The quantiles, from the middle one and the distances between them."""
-        middle = self.settings["centre"]
-        centre = outputs[..., middle : middle + 1]
-        above = centre + np.cumsum(_softplus(outputs[..., middle + 1 :]), axis=-1)
-        below = centre - np.cumsum(_softplus(outputs[..., :middle])[..., ::-1], axis=-1)[..., ::-1]
-        return np.concatenate([below, centre, above], axis=-1)
-
-    def _interpolate(self, ordered: Array, probability: float) -> Array:
-        known = self.settings["probabilities"]
-        if not known[0] - 1e-6 <= probability <= known[-1] + 1e-6:
-            raise InputError(
-                "level", f"needs the quantile {probability:g}, outside of {known[0]:g} to {known[-1]:g}"
-            )
-        above = int(np.searchsorted(known, probability - 1e-9).clip(0, len(known) - 1))
-        if above == 0 or abs(known[above] - probability) < 1e-9:
-            found: Array = ordered[..., above]
-            return found
-        share = (probability - known[above - 1]) / (known[above] - known[above - 1])
-        between: Array = ordered[..., above - 1] * (1 - share) + ordered[..., above] * share
-        return between
-
-    def _draw_between(self, ordered: Array, chances: Array) -> Array:
-        known = np.array(self.settings["probabilities"])
-        if len(known) == 1:
-            alone: Array = ordered[..., 0]
-            return alone
-        above = np.searchsorted(known, chances).clip(1, len(known) - 1)
-        share = ((chances - known[above - 1]) / (known[above] - known[above - 1])).clip(0, 1)
-        low, high = (np.take_along_axis(ordered, at[..., None], -1)[..., 0] for at in (above - 1, above))
-        between: Array = (low * (1 - share) + high * share).astype(np.float32)
-        return between
-
-
-def _centre_and_scale(outputs: Array) -> tuple[Array, Array]:
-    return outputs[..., 0], MIN_SCALE + _softplus(outputs[..., 1])
-
-
-def _softplus(values: Array) -> Array:
-    return np.logaddexp(values, 0)
+        return angles, below / below[-1]
 
 
 def check_levels(levels: Iterable[float]) -> None:

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.data.batching.series import PanelArrays
-from throughtime.data.panel import Frequency, Panel, Series, Times, calendar
+from throughtime.data.panel import Frequency, Panel, PanelArrays, Series, Times, calendar
 from throughtime.errors import InputError
-from throughtime.folder import ModelFolder
 from throughtime.series.scaling import Scale, Scaling, Transform, fill_gaps, fit_power, fit_scale
 
 if TYPE_CHECKING:
+    from throughtime.folder import ModelFolder
     from throughtime.series.lookback import RidgeChoice
 
 SERIES_FILE = "series.json"

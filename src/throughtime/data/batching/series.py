@@ -16,6 +16,7 @@ from throughtime.data.batching.batch import HEADER, Batch, Layout, TensorKind
 from throughtime.data.batching.batches import PackedBatches
 from throughtime.data.batching.buckets import RaggedIds, ShuffledWindows, WindowOptions
 from throughtime.data.batching.shapes import PaddedShapes
+from throughtime.data.panel import PanelArrays
 from throughtime.errors import InputError, check_whole
 
 Values = NDArray[np.floating[Any]]
@@ -45,22 +46,6 @@ def windows(values: ArrayLike, tau: int) -> tuple[Values, Values]:
         raise InputError("series", f"is too short for tau {tau}: {len(series)} values in all")
     cut = sliding_window_view(series, tau + 1)
     return cut[:, :-1], cut[:, -1:]
-
-
-Floats = NDArray[np.float32]
-
-
-@dataclass(frozen=True, eq=False)
-class PanelArrays:
-    """All series of a panel, scaled and concatenated; missing values are filled in and not `observed`."""
-
-    values: Floats  # [N]
-    observed: NDArray[np.bool_]  # [N]
-    known: Floats  # [N, K]
-    past: Floats  # [N, P]
-    offsets: NDArray[np.int64]  # [S + 1]: the start of each series
-    numbers: NDArray[np.int64]  # [S]: the number of a series in the model, or -1 if it is unknown
-    names: tuple[str, ...] = ()  # [S]
 
 
 class PanelWindows:

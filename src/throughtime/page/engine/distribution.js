@@ -1,12 +1,10 @@
-// The distribution of a future value, read from the outputs of a forecaster: a point, a normal distribution,
-// Student's t distribution, or quantiles.
+// The distribution of a future value, read from what a forecaster says: a point; the centre and the scale of a normal
+// distribution or of Student's t distribution; or quantiles, in order.
 
 import { Problem } from "./problem.js";
 
-const MIN_SCALE = 1e-4;
 const MIN_CHANCE = 2 ** -54;
 const GRID = 4097;
-const softplus = (value) => Math.max(value, 0) + Math.log1p(Math.exp(-Math.abs(value)));
 
 // P(X < x) of a standard normal variable, for x <= 0: a series near 0, a continued fraction far from it.
 function normalBelow(x) {
@@ -66,43 +64,32 @@ function studentTable(degrees) {
   };
 }
 
-// {probabilistic, mean, quantile, draw} for the settings of a head; the last three read `width` outputs at a place.
+// {probabilistic, mean, quantile, draw} for the settings of a distribution; the last three read `width` outputs at a place.
 export function openDistribution({ kind, degrees, probabilities, centre = 0 }) {
   const mean = (outputs, at) => outputs[at + centre];
   if (kind === "point") return { probabilistic: false, mean };
   if (kind === "quantiles") return quantileDistribution(probabilities, centre, mean);
   const standard = kind === "gaussian" ? normalQuantile : studentTable(degrees);
-  const quantile = (outputs, at, probability) =>
-    outputs[at] + (MIN_SCALE + softplus(outputs[at + 1])) * standard(probability);
+  const quantile = (outputs, at, probability) => outputs[at] + outputs[at + 1] * standard(probability);
   const draw = (outputs, at, chance) => quantile(outputs, at, Math.max(chance, MIN_CHANCE));
   return { probabilistic: true, mean, quantile, draw };
 }
 
 function quantileDistribution(known, centre, mean) {
-  // The quantile of this number, from the middle one and the distances between them.
-  const ordered = (outputs, at, place) => {
-    let value = outputs[at + centre];
-    for (let one = centre + 1; one <= place; one += 1) value += softplus(outputs[at + one]);
-    for (let one = centre - 1; one >= place; one -= 1) value -= softplus(outputs[at + one]);
-    return value;
-  };
-  const between = (outputs, at, above, share) =>
-    ordered(outputs, at, above - 1) * (1 - share) + ordered(outputs, at, above) * share;
   const last = known.length - 1;
+  const between = (outputs, at, probability) => {
+    if (!last) return outputs[at];
+    const above = Math.min(Math.max(firstNotBelow(known, probability - 1e-9), 1), last);
+    const [low, high] = [known[above - 1], known[above]];
+    const share = Math.min(Math.max((probability - low) / (high - low), 0), 1);
+    return outputs[at + above - 1] * (1 - share) + outputs[at + above] * share;
+  };
   const quantile = (outputs, at, probability) => {
     if (probability < known[0] - 1e-6 || probability > known[last] + 1e-6) {
       const range = `${known[0]} to ${known[last]}; ask for another level`;
       throw new Problem(`probabilities: ${probability} is outside the learned range, ${range}`);
     }
-    const above = Math.min(firstNotBelow(known, probability - 1e-9), last);
-    if (above === 0 || Math.abs(known[above] - probability) < 1e-9) return ordered(outputs, at, above);
-    return between(outputs, at, above, (probability - known[above - 1]) / (known[above] - known[above - 1]));
+    return between(outputs, at, probability);
   };
-  const draw = (outputs, at, chance) => {
-    if (!last) return ordered(outputs, at, 0);
-    const above = Math.min(Math.max(firstNotBelow(known, chance), 1), last);
-    const share = (chance - known[above - 1]) / (known[above] - known[above - 1]);
-    return between(outputs, at, above, Math.min(Math.max(share, 0), 1));
-  };
-  return { probabilistic: true, mean, quantile, draw };
+  return { probabilistic: true, mean, quantile, draw: between };
 }

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from throughtime.series.ridge import NAME as RIDGE
 from throughtime.series.ridge import RidgeBaseline
 from throughtime.series.scaling import Scale
 from throughtime.tasks.base import Progress
-from throughtime.tasks.forecast.prediction import WindowForecasts, forecast_windows
+from throughtime.tasks.forecast.pipeline import ForecastPipeline
 from throughtime.text.texts import align_columns, format_count
 
 if TYPE_CHECKING:
@@ -28,54 +28,87 @@ if TYPE_CHECKING:
     from throughtime.tasks.forecast.predictor import SeriesForecaster
 
 Array = NDArray[np.float64]
+WINDOWS_AT_ONCE = 1_024
 FIGURES = ("mse", "mae", "mse_original", "mae_original")
+
+
+class WindowForecasts(NamedTuple):
+    """The forecasts of some windows beside the true values, all scaled."""
+
+    series: NDArray[np.int64]  # [B]: the number of the series
+    starts: NDArray[np.int64]  # [B]
+    true: Array  # [h, B]
+    forecast: Array  # [h, B]
+    weights: Array  # [h, B]: 1 for an observed value, else 0
+
+    def by_series(self) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+        """Yield the number of each series, and which windows belong to it."""
+        return ((number, self.series == number) for number in np.unique(self.series).tolist())
+
+
+def forecast_windows(
+    forecaster: ForecastPipeline, windows: PanelWindows, progress: Progress | None = None
+) -> Iterator[WindowForecasts]:
+    """Yield the mean forecast of each window beside the true values, some at a time."""
+    arrays, lookback, h = windows.arrays, windows.lookback, windows.horizon
+    ahead = h if forecaster.recursive else forecaster.horizon
+    batches = -(-len(windows) // WINDOWS_AT_ONCE)
+    for number in range(batches):
+        chosen = slice(number * WINDOWS_AT_ONCE, (number + 1) * WINDOWS_AT_ONCE)
+        series, starts = windows.series[chosen], windows.starts[chosen]
+        window = arrays.window(series, starts, lookback, ahead)
+        mean = forecaster.forecast_means(window, h).astype(np.float64)
+        rows = starts + np.arange(lookback, lookback + h)[:, None]
+        true, weights = arrays.values[rows].astype(np.float64), arrays.observed[rows].astype(np.float64)
+        yield WindowForecasts(series, starts, true, mean, weights)
+        if progress is not None:
+            progress(number + 1, batches)
 
 
 def evaluate_windows(
     forecaster: SeriesForecaster, dataset: Dataset, split: str, progress: Progress | None = None
 ) -> Evaluation:
     """Average errors over all windows, rows and series, of scaled values and in original units."""
-    model, config = forecaster.model, forecaster.config
+    config, horizon = forecaster.config, forecaster.horizon
     panel = read_series_panel(dataset, config.roles)
-    windows, scales = _build_windows(forecaster, panel, split, model.horizon)
+    windows, scales = _build_windows(forecaster, panel, split)
     sums: dict[str, Array] = {}
     rules = {"naive": 1, **({"seasonal-naive": config.season} if config.season else {})}
     left_out: dict[str, str] = {}
     ridge: RidgeBaseline | None = None
     try:
-        ridge = RidgeBaseline.fit(panel, model.horizon, forecaster.select_training_rows(panel))
+        ridge = RidgeBaseline.fit(panel, horizon, forecaster.select_training_rows(panel))
     except InputError as error:
         left_out[RIDGE] = f"{error.where} {error.problem}"
-    for one in forecast_windows(forecaster, windows, progress):
-        baselines = {name: _repeat_season(windows, one, season) for name, season in rules.items()}
-        lacking = [name for name, forecast in baselines.items() if np.isnan(forecast[one.weights > 0]).any()]
+    for batch in forecast_windows(forecaster, windows, progress):
+        forecasts = {name: _repeat_season(windows, batch, season) for name, season in rules.items()}
+        lacking = [name for name, values in forecasts.items() if np.isnan(values[batch.weights > 0]).any()]
         left_out |= dict.fromkeys(lacking, "some windows have nothing observed to repeat")
         if ridge is not None:
-            baselines[ridge.name] = _ridge_forecasts(ridge, panel, windows, one, scales)
-        for name, forecast in {forecaster.name: one.forecast, **baselines}.items():
-            own = one.own_errors(forecast, scales)
-            sums[name] = sums.get(name, 0) + _sums(forecast - one.true, own, one.weights)
+            forecasts[ridge.name] = _ridge_forecasts(ridge, panel, windows, batch, scales)
+        for name, forecast in {forecaster.name: batch.forecast, **forecasts}.items():
+            sums[name] = sums.get(name, 0) + _sum_errors(batch, forecast, scales)
     figures = {
-        name: dict(zip(FIGURES, (found[:-1] / found[-1]).tolist(), strict=True))
-        for name, found in sums.items()
+        name: dict(zip(FIGURES, (errors[:-1] / errors[-1]).tolist(), strict=True))
+        for name, errors in sums.items()
         if name not in left_out
     }
     model_figures = figures[forecaster.name]
-    baseline_figures = {name: found for name, found in figures.items() if name != forecaster.name}
-    beaten = beaten_by(model_figures, baseline_figures, ("mse", "mae"))
+    baselines = {name: values for name, values in figures.items() if name != forecaster.name}
+    beaten = beaten_by(model_figures, baselines, ("mse", "mae"))
     values = {
         **model_figures,
-        "baselines": baseline_figures,
+        "baselines": baselines,
         "left_out": left_out,
         "beaten_by": beaten,
         "windows": len(windows),
         "series": len(panel.series),
-        "horizon": model.horizon,
+        "horizon": horizon,
     }
     signature = [
         f"model:{forecaster.name}",
-        f"lookback:{model.lookback}",
-        f"horizon:{model.horizon}",
+        f"lookback:{forecaster.lookback}",
+        f"horizon:{horizon}",
         *([] if config.transform == "none" else [f"transform:{config.transform}"]),
         f"scaling:{config.scaling}",
         f"device:{forecaster.device.type}",
@@ -83,75 +116,80 @@ def evaluate_windows(
     ]
     lines = [
         f"mse {values['mse']:.4f}, mae {values['mae']:.4f}, scaled,",
-        f"over {len(windows):,} windows of {model.horizon} rows after {model.lookback}",
-        *(_line(name, found) for name, found in figures.items()),
+        f"over {len(windows):,} windows of {horizon} rows after {forecaster.lookback}",
+        *(_line(name, errors) for name, errors in figures.items()),
         *(f"  {name:<16} none: {why}" for name, why in sorted(left_out.items())),
-        *loss_sentences(forecaster.name, model_figures, baseline_figures, beaten),
+        *loss_sentences(forecaster.name, model_figures, baselines, beaten),
     ]
     return Evaluation(values, "|".join(signature), "\n".join(lines))
 
 
 def _build_windows(
-    forecaster: SeriesForecaster, panel: Panel, split: str, horizon: int
+    forecaster: SeriesForecaster, panel: Panel, split: str
 ) -> tuple[PanelWindows, list[Scale]]:
     """Return all windows of a split, and the scale of each series."""
-    config, lookback = forecaster.config, forecaster.lookback
-    parts, training = (config.timeline.part_of_each(each, panel) for each in (split, "train"))
+    config, lookback, horizon = forecaster.config, forecaster.lookback, forecaster.horizon
+    parts, training = (config.timeline.part_of_each(name, panel) for name in (split, "train"))
     forecaster.scaling.adopt(panel, training)
     arrays, scales = forecaster.scaled_arrays(panel)
-    found = PanelWindows(arrays, parts, lookback, horizon)
-    if not len(found):
+    windows = PanelWindows(arrays, parts, lookback, horizon)
+    if not len(windows):
         longest = max(len(part) for part in parts)
         raise InputError(
             f"split {split}", f"has {longest:,} rows, too few for a horizon of {horizon} after {lookback}"
         )
-    return found, scales
+    return windows, scales
 
 
-def _repeat_season(windows: PanelWindows, one: WindowForecasts, season: int) -> Array:
-    """The last season, or the last value for a season of 1, [h, B]; NaN if nothing was observed.
+def _repeat_season(windows: PanelWindows, batch: WindowForecasts, season: int) -> Array:
+    """Return the last season, or the last value for a season of 1, [h, B]; NaN if nothing was observed.
 
     The arrays have filled gaps, for the model; only observed rows are repeated here.
     """
-    arrays, found = windows.arrays, np.full(one.true.shape, np.nan)
-    for number in np.unique(one.series):
+    arrays, forecast = windows.arrays, np.full(batch.true.shape, np.nan)
+    for number, mine in batch.by_series():
         begin, end = arrays.offsets[number : number + 2]
-        mine = one.series == number
-        origins = one.starts[mine] + windows.lookback - begin
+        origins = batch.starts[mine] + windows.lookback - begin
         rows = repeated_rows(arrays.observed[begin:end], origins, windows.horizon, season)
-        found[:, mine] = np.where(rows < 0, np.nan, arrays.values[begin:end][rows])
-    return found
+        forecast[:, mine] = np.where(rows < 0, np.nan, arrays.values[begin:end][rows])
+    return forecast
 
 
 def _ridge_forecasts(
     ridge: RidgeBaseline,
     panel: Panel,
     windows: PanelWindows,
-    one: WindowForecasts,
+    batch: WindowForecasts,
     scales: Sequence[Scale],
 ) -> Array:
-    """The forecasts of ridge regression for each window, [h, B], on the scale of the model."""
-    found = np.empty(one.true.shape)
-    for number in np.unique(one.series):
-        series, mine = panel.series[number], one.series == number
-        origins = one.starts[mine] + windows.lookback - windows.arrays.offsets[number]
-        standard, scale = ridge.scales[series.unique_id], scales[number]
-        forecast = ridge.forecast_from(series, origins).T
+    """Return the forecasts of ridge regression for each window, [h, B], on the scale of the model."""
+    forecast = np.empty(batch.true.shape)
+    for number, mine in batch.by_series():
+        series, scale = panel.series[number], scales[number]
+        origins = batch.starts[mine] + windows.lookback - windows.arrays.offsets[number]
+        standard, values = ridge.scales[series.unique_id], ridge.forecast_from(series, origins).T
         # Both scales have the same power, so one is a linear function of the other.
-        found[:, mine] = (forecast * standard.spread + standard.centre - scale.centre) / scale.spread
-    return found
+        forecast[:, mine] = (values * standard.spread + standard.centre - scale.centre) / scale.spread
+    return forecast
 
 
-def _sums(scaled: Array, own: Array, weights: Array) -> Array:
+def _sum_errors(batch: WindowForecasts, forecast: Array, scales: Sequence[Scale]) -> Array:
+    """Return the sums of squared and absolute errors, scaled and in original units, and of the weights."""
+    original = np.empty_like(forecast)
+    for number, mine in batch.by_series():
+        scale = scales[number]
+        original[:, mine] = scale.undo(forecast[:, mine]) - scale.undo(batch.true[:, mine])
     # Baselines may be NaN in rows that do not count.
-    scaled, own = (np.where(weights > 0, errors, 0.0) for errors in (scaled, own))
-    return np.array([(scaled**2).sum(), abs(scaled).sum(), (own**2).sum(), abs(own).sum(), weights.sum()])
+    counts = batch.weights > 0
+    scaled, original = (np.where(counts, errors, 0.0) for errors in (forecast - batch.true, original))
+    sums = [total for errors in (scaled, original) for total in ((errors**2).sum(), abs(errors).sum())]
+    return np.array([*sums, batch.weights.sum()])
 
 
-def _line(name: str, found: dict[str, float]) -> str:
-    scaled = f"mse {found['mse']:.4f}  mae {found['mae']:.4f}"
-    own = f"rmse {found['mse_original'] ** 0.5:.4g}, mae {found['mae_original']:.4g}"
-    return f"  {name:<16} {scaled}   in original units: {own}"
+def _line(name: str, errors: dict[str, float]) -> str:
+    scaled = f"mse {errors['mse']:.4f}  mae {errors['mae']:.4f}"
+    original = f"rmse {errors['mse_original'] ** 0.5:.4g}, mae {errors['mae_original']:.4g}"
+    return f"  {name:<16} {scaled}   in original units: {original}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,14 +223,14 @@ class KSteps:
             "rmse": {str(step): error for step, error in self.rmse.items()},
             "rows": self.rows,
             "by_series": {
-                one.series.unique_id: {str(step): error for step, error in one.rmse.items()}
-                for one in self.series
+                errors.series.unique_id: {str(step): error for step, error in errors.rmse.items()}
+                for errors in self.series
             },
         }
 
 
 def predict_k_steps(
-    forecaster: SeriesForecaster,
+    forecaster: ForecastPipeline,
     panel: Panel,
     steps: Sequence[int],
     tested: Sequence[range],
@@ -204,52 +242,51 @@ def predict_k_steps(
     that all k are compared on the same rows. Beyond one step a recursive model reads its own forecasts; a
     direct model can forecast no further than its horizon.
     """
-    chosen, lookback, model = tuple(sorted(set(steps))), forecaster.lookback, forecaster.model
+    chosen, lookback = tuple(sorted(set(steps))), forecaster.lookback
     if not chosen or chosen[0] < 1:
         raise InputError("k_steps", f"are {tuple(steps)}, expected numbers of 1 or more, such as 1, 4, 16")
-    if not model.recursive and chosen[-1] > model.horizon:
+    if not forecaster.recursive and chosen[-1] > forecaster.horizon:
         raise InputError(
             "k_steps",
-            f"has {chosen[-1]}, but the model was trained for the next {model.horizon} rows at once; ask "
-            f"for fewer, or train with horizon={chosen[-1]} or strategy=recursive",
+            f"has {chosen[-1]}, but the model was trained for the next {forecaster.horizon} rows at once; "
+            f"ask for fewer, or train with horizon={chosen[-1]} or strategy=recursive",
         )
-    found = [{step: np.full(len(one), np.nan) for step in chosen} for one in panel.series]
+    predictions = [{step: np.full(len(series), np.nan) for step in chosen} for series in panel.series]
     arrays, scales = forecaster.scaled_arrays(panel)
     for step in chosen:
-        windows = PanelWindows(arrays, [range(len(one)) for one in panel.series], lookback, step)
+        windows = PanelWindows(arrays, [range(len(series)) for series in panel.series], lookback, step)
         if not len(windows):
-            longest = max(len(one) for one in panel.series)
+            longest = max(map(len, panel.series))
             raise InputError(
                 "k_steps", f"has {step}, too many for {longest:,} rows and a look-back of {lookback}"
             )
-        for one in forecast_windows(forecaster, windows, progress):
-            rows = one.starts + lookback + step - 1
-            for number in np.unique(one.series):
-                mine = one.series == number
-                own = scales[number].undo(one.forecast[-1, mine])
-                found[number][step][rows[mine] - arrays.offsets[number]] = own
-    return _measure(chosen, panel, found, tested)
+        for batch in forecast_windows(forecaster, windows, progress):
+            rows = batch.starts + lookback + step - 1
+            for number, mine in batch.by_series():
+                values = scales[number].undo(batch.forecast[-1, mine])
+                predictions[number][step][rows[mine] - arrays.offsets[number]] = values
+    return _measure(chosen, panel, predictions, tested)
 
 
 def _measure(
-    steps: tuple[int, ...], panel: Panel, found: list[dict[int, Array]], tested: Sequence[range]
+    steps: tuple[int, ...], panel: Panel, predictions: list[dict[int, Array]], tested: Sequence[range]
 ) -> KSteps:
     """Measure the errors on the tested rows that have a prediction for every k."""
-    squared, rows = np.zeros(len(steps)), 0
-    series = []
-    for one, predictions, part in zip(panel.series, found, tested, strict=True):
+    total, rows = np.zeros(len(steps)), 0
+    measured = []
+    for series, by_step, part in zip(panel.series, predictions, tested, strict=True):
         kept = slice(part.start, part.stop)
-        errors = np.stack([predictions[step][kept] - one.y[kept] for step in steps])
+        errors = np.stack([by_step[step][kept] - series.y[kept] for step in steps])
         errors = errors[:, ~np.isnan(errors).any(axis=0)]
-        own, count = (errors**2).sum(axis=1), errors.shape[1]
-        series.append(SeriesKSteps(one, predictions, part, _roots(steps, own, count)))
-        squared += own
+        squared, count = (errors**2).sum(axis=1), errors.shape[1]
+        measured.append(SeriesKSteps(series, by_step, part, _roots(steps, squared, count)))
+        total += squared
         rows += count
     if not rows:
         raise InputError(
             "k_steps", f"has {steps[-1]}, but no tested row is that many rows after a look-back; choose fewer"
         )
-    return KSteps(steps, _roots(steps, squared, rows), rows, tuple(series))
+    return KSteps(steps, _roots(steps, total, rows), rows, tuple(measured))
 
 
 def _roots(steps: tuple[int, ...], squared: Array, rows: int) -> dict[int, float]:

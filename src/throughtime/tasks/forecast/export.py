@@ -10,23 +10,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from throughtime.data.panel import Window
 from throughtime.errors import InputError
 from throughtime.graphs.graph import Graph
 from throughtime.graphs.write import Case, ModelExport, number_names
 from throughtime.series.conformal import load_intervals
 from throughtime.series.history import last_rows
-from throughtime.tasks.forecast import heads as forecast_heads
 from throughtime.tasks.forecast.network import (
     MIN_SPREAD,
     DirectForecaster,
     Forecaster,
     LatentAutoregression,
     NetworkForecaster,
-    WindowLevel,
 )
+from throughtime.tasks.forecast.pipeline import WindowLevel
 from throughtime.tasks.forecast.predictor import SeriesForecaster
 from throughtime.tasks.forecast.window_graphs import GraphWindow, columns, graph_network
-from throughtime.tasks.forecast.window_networks import SegmentNetwork, Window
+from throughtime.tasks.forecast.window_networks import SegmentNetwork
 
 BATCHES = (1, 3, 17)
 PAGE_ROWS = 200
@@ -58,13 +58,14 @@ def build_export(forecaster: SeriesForecaster) -> ModelExport:
             "rows": model.trained_rows if isinstance(model, NetworkForecaster) else 1,
             "recursive": model.recursive,
             "stateful": isinstance(model, LatentAutoregression),
-            "head": _head(model.head),
+            "distribution": model.head.settings(),
             "paths": config.paths,
             "seed": config.seed,
             "scaling": config.scaling,
             **({} if config.transform == "none" else {"transform": config.transform}),
             "scales": {name: list(scale[:size]) for name, scale in scaling.series.items()},
             "numbered": scaling.numbered,
+            "names": {"known": list(config.known), "past": list(config.past)},
             "known": [list(scale[:2]) for scale in scaling.known],
             "past": [list(scale[:2]) for scale in scaling.past],
         },
@@ -84,7 +85,6 @@ def describe_for_page(forecaster: SeriesForecaster, sample: bool) -> dict[str, A
         "calendar": scaling.calendar,
         "series": list(scaling.series)[: scaling.numbered],  # objects of JavaScript put names like "10" first
         "seed": str(config.seed),  # numbers of JavaScript have 53 bits
-        "names": {"known": list(config.known), "past": list(config.past)},
         "own_intervals": forecaster.has_own_intervals,
         "intervals": None,
         "history": None,
@@ -128,6 +128,7 @@ def _model_graph(model: Forecaster, known: int, past: int, int8: bool) -> Graph:
         found, state = latent.stack.graph(graph, columns(graph, window, lookback))
         last = graph.op("Gather", found, graph.constant(-1, "int64"), axis=0)
         outputs = graph.linear(last, latent.readout.weight, latent.readout.bias)
+        outputs = model.head.graph_values(graph, outputs)
         graph.output(outputs, "outputs", "float32", ["batch", width])
         graph.state_outputs("state", state, latent.stack.state_sizes)
     else:
@@ -143,6 +144,7 @@ def _model_graph(model: Forecaster, known: int, past: int, int8: bool) -> Graph:
                 shares[model.head.centre] = float(model.trust)
                 outputs = graph.op("Mul", outputs, graph.constant(shares))
             outputs = graph.op("Add", outputs, centre)
+        outputs = model.head.graph_values(graph, outputs)
         graph.output(outputs, "outputs", "float32", [ahead, "batch", width])
     graph.output(offset, "offset", "float32", ["batch"])
     graph.output(spread, "spread", "float32", ["batch"])
@@ -181,6 +183,7 @@ def _step_graph(model: LatentAutoregression, known: int, int8: bool) -> Graph:
     state = graph.state_inputs("state", sizes)
     last, reached = model.stack.graph_step(graph, graph.concat(parts), state)
     outputs = graph.linear(last, model.readout.weight, model.readout.bias)
+    outputs = model.head.graph_values(graph, outputs)
     graph.output(outputs, "outputs", "float32", ["batch", model.head.width])
     graph.state_outputs("next", reached, sizes)
     return graph
@@ -208,19 +211,6 @@ def _numbers_series(model: Forecaster) -> bool:
     return embeds or getattr(model, "own", None) is not None
 
 
-def _head(head: forecast_heads.ForecastHead) -> dict[str, Any]:
-    """The settings that a runner needs to read the outputs."""
-    if isinstance(head, forecast_heads.PointHead):
-        return {"kind": "point"}
-    if isinstance(head, forecast_heads.GaussianHead):
-        return {"kind": "gaussian"}
-    if isinstance(head, forecast_heads.StudentHead):
-        return {"kind": "student", "degrees": float(head.degrees.detach())}
-    if isinstance(head, forecast_heads.QuantileHead):
-        return {"kind": "quantiles", "probabilities": list(head.known), "centre": head.centre}
-    raise InputError("export", f"knows no way to write the head {type(head).__name__}")
-
-
 @torch.inference_mode()
 def _cases(model: Forecaster, known: int, past: int, numbered: int) -> Iterator[Case]:
     draws = torch.Generator().manual_seed(0)
@@ -233,27 +223,32 @@ def _cases(model: Forecaster, known: int, past: int, numbered: int) -> Iterator[
         inputs = {name: value for name, value in given.items() if used.get(name, True)}
         return Case.of(part, f"{batch} x {rows}", inputs, expected)
 
-    rows = model.lookback
+    rows, head = model.lookback, model.head
     for batch in BATCHES:
         values = draw_tensor(rows, batch)
-        columns_known = draw_tensor(rows + model.horizon, batch, known)
+        columns_known = draw_tensor(rows + model.horizon + 1, batch, known)
         numbers = torch.randint(-1, numbered, (batch,), generator=draws)
         window = Window(values, columns_known, draw_tensor(rows, batch, past), numbers)
         given = window._asdict()
         if not isinstance(model, LatentAutoregression):
             _, outputs, level = model(window)
             given["known"] = columns_known[: rows + model.trained_rows]
-            yield case("model", given, {"outputs": outputs, **_fill_level(level, values[0])})
+            expected = {"outputs": head.describe_values(outputs), **_fill_level(level, values[0])}
+            yield case("model", given, expected)
             continue
-        level = model.level(values[: model.warm_up])
-        read, state = model.stack(model._inputs(level.remove(values), columns_known[1 : rows + 1]))
-        expected = {"outputs": model.readout(read[-1]), **_fill_level(level, values[0])}
-        expected |= number_names("state", state)
-        yield case("model", {"values": values, "known": columns_known[1 : rows + 1]}, expected)
-        value = draw_tensor(batch)
-        last, reached = model.stack.step(model._inputs(value, columns_known[-1]), state)
-        given = {"value": value, "known": columns_known[-1], **number_names("state", state)}
-        yield case("step", given, {"outputs": model.readout(last), **number_names("next", reached)})
+        reading = model.compute(window)
+        state, _ = reading.memory
+        expected = {"outputs": head.describe_values(reading.outputs), **number_names("state", state)}
+        given["known"] = columns_known[1 : rows + 1]
+        yield case("model", given, expected | _fill_level(reading.level, values[0]))
+        given = {
+            "value": draw_tensor(batch),
+            "known": columns_known[rows + 1],
+            **number_names("state", state),
+        }
+        reading = model.advance(reading, given["value"])
+        reached = number_names("next", reading.memory[0])
+        yield case("step", given, {"outputs": head.describe_values(reading.outputs), **reached})
 
 
 def _fill_level(level: WindowLevel, like: Tensor) -> dict[str, Tensor]:

@@ -10,17 +10,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout, pad
 
+from throughtime.data.panel import Window
 from throughtime.errors import InputError, unknown
-from throughtime.interrupt import check_interrupt
 from throughtime.layers.layer import check_probability
 from throughtime.layers.stack import Stack
 from throughtime.series.panels import PanelScaling
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.heads import ForecastHead, GaussianHead, PointHead, QuantileHead, StudentHead
+from throughtime.tasks.forecast.pipeline import Reading, WindowLevel, check_horizon, roll_out
 from throughtime.tasks.forecast.window_networks import (
     RecurrentNetwork,
     SegmentNetwork,
-    Window,
     WindowNetwork,
     apply_own_maps,
     join_columns,
@@ -34,34 +34,12 @@ MIN_SPREAD = 0.01
 """Minimum spread, in units of the whole series, so that a nearly constant window does not amplify noise."""
 
 
-class WindowLevel(NamedTuple):
-    """What is subtracted from the values of each window, and what they are then divided by; None: nothing."""
-
-    offset: Tensor | None  # [B]
-    spread: Tensor | None  # [B]
-
-    def remove(self, values: Tensor) -> Tensor:
-        """Normalise values [..., B]."""
-        values = values if self.offset is None else values - self.offset
-        return values if self.spread is None else values / self.spread
-
-    def restore(self, values: Tensor) -> Tensor:
-        """Undo the normalisation of values [..., B]; the result is at least float32."""
-        values = values if values.dtype.itemsize > 2 else values.float()
-        values = values if self.spread is None else values * self.spread
-        return values if self.offset is None else values + self.offset
-
-
 class HeadOutputs(NamedTuple):
     """The outputs for the rows from `first` on, [rows, B, head.width], for normalised values."""
 
     first: int
     values: Tensor
     level: WindowLevel
-
-
-Choose = Callable[[Tensor], Tensor]
-"""A function from the outputs of a head to one value: its mean, or a draw."""
 
 
 class Forecaster(nn.Module):
@@ -83,12 +61,25 @@ class Forecaster(nn.Module):
         self.loss_rows = horizon  # rows at the end of a training window that have a loss
 
     @abstractmethod
-    def forward(self, window: Window) -> HeadOutputs:
+    def forward(self, window: Window[Tensor]) -> HeadOutputs:
         """Return the outputs for rows of the window, each predicted from the true values before it."""
 
     @abstractmethod
-    def rollout(self, window: Window, h: int, choose: Choose) -> Tensor:
-        """Forecast the next `h` values [h, B] after a window of `lookback` rows."""
+    def compute(self, window: Window[Tensor]) -> Reading:
+        """Read a window of `lookback` rows: the outputs for the next row, or for all rows of the horizon."""
+
+    def advance(self, reading: Reading, value: Tensor) -> Reading:
+        """Read the value [B], normalised, that was chosen for the next row."""
+        raise NotImplementedError(f"{type(self).__name__} forecasts the whole horizon at once")
+
+    def rollout(self, window: Window[Tensor], h: int, choose: Callable[[Tensor], Tensor]) -> Tensor:
+        """Forecast the next `h` values [h, B]; `choose` gives one for the outputs of each."""
+        check_horizon(self, h)
+        if self.recursive:
+            return torch.stack(roll_out(self, window, h, lambda outputs, step: choose(outputs)))
+        reading = self.compute(window)
+        values: Tensor = reading.level.restore(choose(reading.outputs))
+        return values[:h]
 
     def level(self, values: Tensor) -> WindowLevel:
         """Measure the level of each series on past values [T, B]."""
@@ -111,7 +102,7 @@ class NetworkForecaster(Forecaster):
         if self.recursive:
             self.trained_rows = self.loss_rows = 1
 
-    def forward(self, window: Window) -> HeadOutputs:
+    def forward(self, window: Window[Tensor]) -> HeadOutputs:
         """Return the outputs of the rows after the look-back."""
         values = window.values[: self.lookback]
         level = self.level(values)
@@ -163,7 +154,7 @@ class DirectForecaster(NetworkForecaster):
         own = torch.zeros(own_maps, horizon, lookback) if own_maps and self.corrects else None
         self.register_buffer("own", own)
 
-    def forward(self, window: Window) -> HeadOutputs:
+    def forward(self, window: Window[Tensor]) -> HeadOutputs:
         """Return the outputs of the horizon."""
         outputs, centre = self.split_outputs(window)
         if centre is None:
@@ -171,7 +162,7 @@ class DirectForecaster(NetworkForecaster):
         trust = self.trust if self.corrects and not self.training else None
         return outputs._replace(values=self.join_outputs(outputs.values, centre, trust))
 
-    def split_outputs(self, window: Window) -> tuple[HeadOutputs, Tensor | None]:
+    def split_outputs(self, window: Window[Tensor]) -> tuple[HeadOutputs, Tensor | None]:
         """Return the outputs of the network, and the linear map [horizon, B] if there is one."""
         outputs = super().forward(window)
         if self.highway is None:
@@ -230,16 +221,10 @@ class DirectForecaster(NetworkForecaster):
             wider = (squares / known.square().mean(1).clamp(min=1e-12)).clamp(min=1).sqrt()
             self.margin.copy_(self.head.outputs_of(known * wider[:, None]) - self.spread)
 
-    def rollout(self, window: Window, h: int, choose: Choose) -> Tensor:
-        """Return the first `h` rows of the horizon; draws are independent for each row."""
-        if h > self.horizon:
-            raise InputError(
-                "h",
-                f"is {h}, but the model was trained for the next {self.horizon} rows at once; "
-                f"train it with horizon={h} or strategy=recursive",
-            )
+    def compute(self, window: Window[Tensor]) -> Reading:
+        """Read a window: the outputs for all rows of the horizon."""
         outputs = self.forward(window)
-        return outputs.level.restore(choose(outputs.values))[:h]
+        return Reading(outputs.values, outputs.level)
 
 
 class RecursiveForecaster(NetworkForecaster):
@@ -250,17 +235,17 @@ class RecursiveForecaster(NetworkForecaster):
 
     recursive = True
 
-    def rollout(self, window: Window, h: int, choose: Choose) -> Tensor:
-        """Forecast row by row; each value enters the window of the next."""
-        values, chosen = window.values[: self.lookback], []
-        for step in range(h):
-            check_interrupt()
-            known = window.known[step : step + self.lookback + 1]
-            outputs = self.forward(Window(values, known, window.past, window.numbers))
-            value = outputs.level.restore(choose(outputs.values)[0])
-            chosen.append(value)
-            values = torch.cat([values[1:], value.unsqueeze(0)])
-        return torch.stack(chosen)
+    def compute(self, window: Window[Tensor]) -> Reading:
+        """Read a window: the outputs for the next row."""
+        window = window._replace(values=window.values[: self.lookback])
+        outputs = self.forward(window)
+        return Reading(outputs.values[0], outputs.level, (window, outputs.level))
+
+    def advance(self, reading: Reading, value: Tensor) -> Reading:
+        """Move the window on by a row, which has this value."""
+        window, level = reading.memory
+        values = torch.cat([window.values[1:], level.restore(value).unsqueeze(0)])
+        return self.compute(window._replace(values=values, known=window.known[1:]))
 
 
 class LatentAutoregression(Forecaster):
@@ -296,7 +281,7 @@ class LatentAutoregression(Forecaster):
         self.readout = nn.Linear(stack.output_size, head.width)
         self.loss_rows = lookback + horizon - self.warm_up
 
-    def forward(self, window: Window) -> HeadOutputs:
+    def forward(self, window: Window[Tensor]) -> HeadOutputs:
         """Return the outputs of each row after the warm-up."""
         skipped = self.warm_up - 1
         level = self.level(window.values[: self.warm_up])
@@ -305,20 +290,18 @@ class LatentAutoregression(Forecaster):
         dropped = dropout(outputs, self.output_dropout, self.training)
         return HeadOutputs(self.warm_up, self.readout(dropped), level)
 
-    def rollout(self, window: Window, h: int, choose: Choose) -> Tensor:
-        """Forecast row by row; the state is updated with each value."""
-        values = window.values[: self.lookback]
+    def compute(self, window: Window[Tensor]) -> Reading:
+        """Read a window: the outputs for the next row, the state, and the columns of the rows after it."""
+        values, known = window.values[: self.lookback], window.known
         level = self.level(values[: self.warm_up])
-        known = window.known
         outputs, state = self.stack(self._inputs(level.remove(values), known[1 : len(values) + 1]))
-        last, chosen = outputs[-1], []
-        for step in range(h):
-            check_interrupt()
-            value = choose(self.readout(last))
-            chosen.append(level.restore(value))
-            if step < h - 1:
-                last, state = self.stack.step(self._inputs(value, known[len(values) + step + 1]), state)
-        return torch.stack(chosen)
+        return Reading(self.readout(outputs[-1]), level, (state, known[len(values) + 1 :]))
+
+    def advance(self, reading: Reading, value: Tensor) -> Reading:
+        """Update the state with a value."""
+        state, known = reading.memory
+        last, state = self.stack.step(self._inputs(value, known[0]), state)
+        return Reading(self.readout(last), reading.level, (state, known[1:]))
 
     def _inputs(self, values: Tensor, known: Tensor) -> Tensor:
         """Join a value with the known columns of the next row."""

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from throughtime.data.batching.series import PanelArrays
+import numpy as np
+import torch
+
 from throughtime.data.dataset import Dataset
 from throughtime.data.datasets import DataLike
-from throughtime.data.panel import Panel, Series
+from throughtime.data.panel import Panel, Window
 from throughtime.data.readers.panel import read_future, read_series_panel
 from throughtime.data.readers.series import SeriesTable
 from throughtime.data.seen import Hashes, hash_panel
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
+from throughtime.layers.devices import matmul_precision
 from throughtime.results import Evaluation, Forecast
-from throughtime.runtime.forecast import interval_ends
+from throughtime.runtime.forecast import OutputDistribution, interval_ends
 from throughtime.series.backtest import (
     AUTO,
     CONFORMAL,
@@ -29,19 +32,20 @@ from throughtime.series.backtest import (
 from throughtime.series.conformal import add_saved_intervals, load_intervals, save_intervals
 from throughtime.series.history import load_history, save_history
 from throughtime.series.panels import SERIES_FILE, PanelScaling
-from throughtime.series.protocol import ForecastModel, ForecastQuery
+from throughtime.series.protocol import ForecastModel
 from throughtime.series.ridge import Fitting
-from throughtime.series.scaling import Scale
 from throughtime.tasks.base import Predictor, Progress
 from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.evaluation import KSteps, evaluate_windows, predict_k_steps
 from throughtime.tasks.forecast.network import DirectForecaster, Forecaster, build_forecaster
-from throughtime.tasks.forecast.prediction import (
+from throughtime.tasks.forecast.pipeline import (
+    Array,
+    ForecastPipeline,
     PlainSeries,
+    Reading,
+    WindowLevel,
     build_panels,
-    describe_unusual_series,
-    predict_panel,
 )
 from throughtime.tasks.forecast.ridge_start import choose_window, start_from_ridge
 
@@ -49,7 +53,7 @@ if TYPE_CHECKING:
     from throughtime.tasks.forecast.training import ForecastObjective
 
 
-class SeriesForecaster(Predictor, ForecastModel):
+class SeriesForecaster(Predictor, ForecastPipeline):
     """Forecasts time series: `tt.load("RUN").forecast(h=24, level=[80])`."""
 
     task = "forecast"
@@ -61,7 +65,9 @@ class SeriesForecaster(Predictor, ForecastModel):
     def __init__(self, model: Forecaster, assets: PanelScaling, config: ForecastConfig) -> None:
         super().__init__(model, assets, config)
         self.scaling, self.name = assets, str(config.model)
-        self.lookback, self.reach = model.lookback, model.head.reach
+        self.lookback, self.horizon, self.recursive = model.lookback, model.horizon, model.recursive
+        self.reach, self.known, self.past = model.head.reach, config.known, config.past
+        self.paths, self.seed = config.paths, config.seed
         self.data_notes: tuple[str, ...] = ()
         self._history: Panel | None = None
 
@@ -172,8 +178,7 @@ class SeriesForecaster(Predictor, ForecastModel):
                 conformal intervals saved in the model folder are used.
             future: a table of the columns that are known in the future, if the model reads any.
             paths: number of sample paths to draw.
-            seed: seed of the paths, by default that of training. An exported model draws different paths from
-                the same distribution.
+            seed: seed of the paths, by default that of training. An exported model draws the same paths.
             date_format: format of the dates in `data` and `future`, in the notation of `strptime`.
         """
         if isinstance(data, Mapping | Sequence) and not isinstance(data, str):
@@ -298,32 +303,36 @@ class SeriesForecaster(Predictor, ForecastModel):
         """Return the training and validation rows of the model, for baselines."""
         return Fitting.of(panel, self.config.timeline, [self.power(one) for one in panel.series])
 
-    def answer(self, query: ForecastQuery) -> list[Forecast]:
-        """Forecast the next rows of each series; a point head has no quantiles, even if they are asked for.
+    @property
+    def distribution(self) -> OutputDistribution:
+        """How the outputs of the network are read."""
+        return OutputDistribution(self.model.head.settings())
 
-        A recursive model draws whole paths, and its quantiles are those of the paths. The head of a direct
-        model knows the distribution of each row but not how rows depend on each other: its paths are drawn
-        row by row, so that sums and extremes over them vary too little.
-        """
-        return predict_panel(self, query)
+    def compute(self, window: Window[Array]) -> Reading:
+        """Run the network on a window of scaled values."""
+        tensors = Window(*(self._to_tensor(table) for table in window))
+        return self._read(lambda: self.model.eval().compute(tensors))
 
-    def power(self, series: Series) -> float:
-        """Return the Box-Cox power of the scale of a series."""
-        return self.scaling.scale(series).power
+    def advance(self, reading: Reading, value: Array) -> Reading:
+        """Run the network on the value that was chosen for the next row."""
+        return self._read(lambda: self.model.advance(reading.memory, self._to_tensor(value)))
+
+    @torch.no_grad()
+    def _read(self, run: Callable[[], Reading]) -> Reading:
+        """Return in arrays what the network says, with the tensors as memory."""
+        with matmul_precision("float32"):
+            reading = run()
+            values = self.model.head.describe_values(reading.outputs.float()).cpu().numpy()
+        offset, spread = (None if each is None else each.cpu().numpy() for each in reading.level)
+        return Reading(values, WindowLevel(offset, spread), reading)
+
+    def _to_tensor(self, values: Array) -> torch.Tensor:
+        return torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
 
     @property
     def has_own_intervals(self) -> bool:
         """Whether the intervals of forecasts come from the head and are not conformal."""
         return self.model.head.probabilistic and self.config.intervals == "head"
-
-    def scaled_arrays(self, panel: Panel) -> tuple[PanelArrays, list[Scale]]:
-        """Return the scaled series and the scale of each; the columns must be those of training."""
-        self.scaling.check(panel)
-        found, expected = (panel.known_names, panel.past_names), (self.config.known, self.config.past)
-        if found != expected:
-            raise InputError("data", f"has the columns {found[0]} and {found[1]}, not {expected}")
-        scales = [self.scaling.scale(one) for one in panel.series]
-        return self.scaling.arrays(panel, scales), scales
 
     def evaluate_split(
         self, dataset: Dataset, split: str, *, progress: Progress | None = None, **options: Any
@@ -368,3 +377,29 @@ class SeriesForecaster(Predictor, ForecastModel):
         if isinstance(data, Panel):
             return data
         return read_series_panel(self.open_data(data, date_format=date_format), self.config.roles)
+
+
+def describe_unusual_series(config: ForecastConfig, panel: Panel) -> list[str]:
+    """Return sentences about series that are too short to be split, and about constant ones."""
+    training = config.timeline.part_of_each("train", panel)
+    short = [series.unique_id for series in panel.series if not config.timeline.cuts(len(series))]
+    constant = [
+        series.unique_id
+        for series, rows in zip(panel.series, training, strict=True)
+        if _is_constant(series.y[: rows.stop])
+    ]
+    notes = []
+    if short:
+        notes.append(f"Too short for valid_size and test_size, used for training only: {_join_names(short)}.")
+    if constant:
+        notes.append(f"Constant in the training rows, so not scaled: {_join_names(constant)}.")
+    return notes
+
+
+def _join_names(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
+
+
+def _is_constant(values: Array) -> bool:
+    present = values[~np.isnan(values)]
+    return bool(len(present) and (present == present[0]).all())

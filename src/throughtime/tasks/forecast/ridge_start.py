@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import torch
 
-from throughtime.data.batching.series import PanelArrays, PanelWindows
-from throughtime.data.panel import Panel
+from throughtime.data.batching.series import PanelWindows
+from throughtime.data.panel import Panel, PanelArrays
 from throughtime.errors import InputError
 from throughtime.series.lookback import OFFSETS, SECONDS, RidgeChoice, choose_ridge, lookbacks_to_try
 from throughtime.series.panels import PanelScaling

@@ -10,12 +10,11 @@ import torch
 
 from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.series import PanelBatch, PanelBatches, PanelWindows
-from throughtime.data.panel import Panel
+from throughtime.data.panel import Panel, Window
 from throughtime.errors import InputError
 from throughtime.fit.objective import Loss, State
 from throughtime.series.combination import MIN_BLOCKS
 from throughtime.tasks.forecast.network import DirectForecaster, Forecaster
-from throughtime.tasks.forecast.prediction import build_window, to_array
 
 if TYPE_CHECKING:
     from throughtime.tasks.forecast.predictor import SeriesForecaster
@@ -145,12 +144,11 @@ class ForecastObjective:
         if self.valid is None:
             return None
         arrays, start, number = self.valid.arrays, int(self.valid.starts[0]), int(self.valid.series[0])
-        batch = next(iter(PanelBatches(self.valid, 1, shuffle=False)))
-        window = build_window(batch.to(next(self.model.parameters()).device))
-        with torch.no_grad():
-            mean = self.model.rollout(window, self.valid.horizon, self.model.head.mean)[:SHOWN, 0]
-        name, forecast = arrays.names[number], to_array(mean)
-        true = arrays.values[start + self.valid.lookback :][: len(forecast)]
+        lookback, horizon = self.valid.lookback, self.valid.horizon
+        window = arrays.window(np.array([number]), np.array([start]), lookback, horizon)
+        forecast = self.forecaster.forecast_means(window, horizon)[:SHOWN, 0]
+        true = arrays.values[start + lookback :][: len(forecast)]
+        name = arrays.names[number]
         scale = self.forecaster.scaling.series[name]
         shown = (" ".join(f"{value:.4g}" for value in scale.undo(each)) for each in (true, forecast))
         return "{}: true {}, forecast {}".format(name, *shown)
@@ -161,6 +159,11 @@ class ForecastObjective:
         rows = slice(first, first + len(outputs))
         weights = batch.weights[rows]
         return self.model.head.loss(outputs.float(), level.remove(batch.values[rows])), weights
+
+
+def build_window(batch: PanelBatch) -> Window[torch.Tensor]:
+    """Return what a forecaster reads of a batch."""
+    return Window(batch.values, batch.known, batch.past, batch.numbers)
 
 
 def _divide_windows(windows: PanelWindows | None) -> torch.Tensor:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout, linear, pad
 
 from throughtime.cells.base import State
+from throughtime.data.panel import Window
 from throughtime.errors import InputError
 from throughtime.layers.layer import check_probability
 from throughtime.layers.stack import Stack
@@ -17,22 +16,6 @@ FEW_SERIES = 32
 """Up to this number of series, applying all maps to a window is faster than copying the one that it needs."""
 MAP_BLOCK = 2**22
 """Number of values that are computed or copied at once to apply the maps of series: 16 MiB."""
-
-
-class Window(NamedTuple):
-    """The input of a forecaster for B series: their scaled values and additional columns.
-
-    In training, `values` and `past` also hold the rows to forecast, which serve as targets.
-    """
-
-    values: Tensor  # [T, B]
-    known: Tensor  # [T and the rows to forecast, B, K]
-    past: Tensor  # [T, B, P]
-    numbers: Tensor  # [B]: the number of the series, -1 for a series that was not in training
-
-    def repeat(self, times: int) -> Window:
-        """Repeat each series this many times, with copies next to each other."""
-        return Window(*(each.repeat_interleave(times, dim=min(1, each.dim() - 1)) for each in self))
 
 
 class WindowNetwork(nn.Module):
@@ -71,7 +54,7 @@ class WindowNetwork(nn.Module):
         assert isinstance(last, nn.Linear)
         return last
 
-    def forward(self, window: Window) -> Tensor:
+    def forward(self, window: Window[Tensor]) -> Tensor:
         """[horizon, B, width]."""
         flat = [window.values, *(_flat(each) for each in (window.known, window.past) if each.shape[-1])]
         outputs: Tensor = self.layers(torch.cat(flat).T)
@@ -106,7 +89,7 @@ class RecurrentNetwork(nn.Module):
         """The last layer."""
         return self.readout
 
-    def forward(self, window: Window) -> Tensor:
+    def forward(self, window: Window[Tensor]) -> Tensor:
         """[horizon, B, width]."""
         rows = len(window.values)
         inputs = join_columns(window.values.unsqueeze(-1), window.known[:rows], window.past)
@@ -216,7 +199,7 @@ class SegmentNetwork(nn.Module):
         """The last layer."""
         return self.write
 
-    def forward(self, window: Window) -> Tensor:
+    def forward(self, window: Window[Tensor]) -> Tensor:
         """[horizon, B, width]."""
         rows, batch = window.values.shape
         columns = [window.values.unsqueeze(-1), window.known[:rows], window.past]
@@ -227,7 +210,7 @@ class SegmentNetwork(nn.Module):
         outputs = outputs.view(self.places, batch, self.segment, self.width).transpose(1, 2)
         return outputs.flatten(0, 1)[: self.horizon]
 
-    def _segment_inputs(self, window: Window, rows: int) -> Tensor:
+    def _segment_inputs(self, window: Window[Tensor], rows: int) -> Tensor:
         """The input of the step for each segment of the horizon, [places, B, H]."""
         batch = window.values.shape[1]
         asked = self.place.unsqueeze(1).expand(-1, batch, -1)

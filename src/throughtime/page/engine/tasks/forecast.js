@@ -30,7 +30,7 @@ function lastRows(model, { rows = 200 }) {
 class Forecaster {
   constructor(model) {
     Object.assign(this, { model, settings: model.settings });
-    this.head = openDistribution(model.settings.head);
+    this.head = openDistribution(model.settings.distribution);
   }
 
   async answer(body, context) {
