@@ -417,18 +417,6 @@ def test_values_without_dates_are_for_models_that_read_none(tmp_path):
             assert plain.mean == pytest.approx(own.mean, rel=1e-5)
 
 
-def test_drawn_paths_spread_as_the_models_do(tmp_path):
-    run = untrained.forecaster(tmp_path, model="recurrent", strategy="recursive", head="gaussian", paths=400)
-    model, runner = both(run, tmp_path / "exported")
-    times = np.arange(120)
-    values = {"north": np.sin(times / 3) + times / 50}
-    ours, told = runner.forecast(values, h=9, level=[80], paths=3)[0], model.forecast(h=9, level=[80])[0]
-    assert ours.samples is not None
-    assert ours.samples.shape == (3, 9)
-    widths = [one.quantiles[0.9] - one.quantiles[0.1] for one in (ours, told)]
-    assert widths[0] == pytest.approx(widths[1], rel=0.5)
-
-
 @pytest.mark.parametrize(("asked", "most"), [({"level": [80]}, 20), ({"paths": 5}, 40), ({}, 30)])
 def test_memory_does_not_grow_with_series_and_paths(tmp_path, asked, most, monkeypatch):
     run = untrained.forecaster(tmp_path, model="recurrent", strategy="recursive", head="gaussian", paths=10)
