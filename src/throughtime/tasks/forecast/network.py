@@ -17,7 +17,7 @@ from throughtime.layers.stack import Stack
 from throughtime.series.panels import PanelScaling
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.heads import ForecastHead, GaussianHead, PointHead, QuantileHead, StudentHead
-from throughtime.tasks.forecast.pipeline import Reading, WindowLevel, check_horizon, roll_out
+from throughtime.tasks.forecast.pipeline import WindowLevel, WindowReading, check_horizon, roll_out
 from throughtime.tasks.forecast.window_networks import (
     RecurrentNetwork,
     SegmentNetwork,
@@ -65,10 +65,10 @@ class Forecaster(nn.Module):
         """Return the outputs for rows of the window, each predicted from the true values before it."""
 
     @abstractmethod
-    def compute(self, window: Window[Tensor]) -> Reading:
+    def compute(self, window: Window[Tensor]) -> WindowReading:
         """Read a window of `lookback` rows: the outputs for the next row, or for all rows of the horizon."""
 
-    def advance(self, reading: Reading, value: Tensor) -> Reading:
+    def advance(self, reading: WindowReading, value: Tensor) -> WindowReading:
         """Read the value [B], normalised, that was chosen for the next row."""
         raise NotImplementedError(f"{type(self).__name__} forecasts the whole horizon at once")
 
@@ -221,10 +221,10 @@ class DirectForecaster(NetworkForecaster):
             wider = (squares / known.square().mean(1).clamp(min=1e-12)).clamp(min=1).sqrt()
             self.margin.copy_(self.head.outputs_of(known * wider[:, None]) - self.spread)
 
-    def compute(self, window: Window[Tensor]) -> Reading:
+    def compute(self, window: Window[Tensor]) -> WindowReading:
         """Read a window: the outputs for all rows of the horizon."""
         outputs = self.forward(window)
-        return Reading(outputs.values, outputs.level)
+        return WindowReading(outputs.values, outputs.level)
 
 
 class RecursiveForecaster(NetworkForecaster):
@@ -235,13 +235,13 @@ class RecursiveForecaster(NetworkForecaster):
 
     recursive = True
 
-    def compute(self, window: Window[Tensor]) -> Reading:
+    def compute(self, window: Window[Tensor]) -> WindowReading:
         """Read a window: the outputs for the next row."""
         window = window._replace(values=window.values[: self.lookback])
         outputs = self.forward(window)
-        return Reading(outputs.values[0], outputs.level, (window, outputs.level))
+        return WindowReading(outputs.values[0], outputs.level, (window, outputs.level))
 
-    def advance(self, reading: Reading, value: Tensor) -> Reading:
+    def advance(self, reading: WindowReading, value: Tensor) -> WindowReading:
         """Move the window on by a row, which has this value."""
         window, level = reading.memory
         values = torch.cat([window.values[1:], level.restore(value).unsqueeze(0)])
@@ -290,18 +290,18 @@ class LatentAutoregression(Forecaster):
         dropped = dropout(outputs, self.output_dropout, self.training)
         return HeadOutputs(self.warm_up, self.readout(dropped), level)
 
-    def compute(self, window: Window[Tensor]) -> Reading:
+    def compute(self, window: Window[Tensor]) -> WindowReading:
         """Read a window: the outputs for the next row, the state, and the columns of the rows after it."""
         values, known = window.values[: self.lookback], window.known
         level = self.level(values[: self.warm_up])
         outputs, state = self.stack(self._inputs(level.remove(values), known[1 : len(values) + 1]))
-        return Reading(self.readout(outputs[-1]), level, (state, known[len(values) + 1 :]))
+        return WindowReading(self.readout(outputs[-1]), level, (state, known[len(values) + 1 :]))
 
-    def advance(self, reading: Reading, value: Tensor) -> Reading:
+    def advance(self, reading: WindowReading, value: Tensor) -> WindowReading:
         """Update the state with a value."""
         state, known = reading.memory
         last, state = self.stack.step(self._inputs(value, known[0]), state)
-        return Reading(self.readout(last), reading.level, (state, known[1:]))
+        return WindowReading(self.readout(last), reading.level, (state, known[1:]))
 
     def _inputs(self, values: Tensor, known: Tensor) -> Tensor:
         """Join a value with the known columns of the next row."""

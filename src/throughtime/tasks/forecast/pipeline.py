@@ -49,7 +49,7 @@ class WindowLevel(NamedTuple):
         return values if self.offset is None else values + self.offset
 
 
-class Reading(NamedTuple):
+class WindowReading(NamedTuple):
     """What a network says after it has read a window, in arrays or tensors."""
 
     outputs: Any  # [B, width] for the next row, or [rows, B, width] for the whole horizon
@@ -58,21 +58,21 @@ class Reading(NamedTuple):
     """What it needs to read the next value."""
 
 
-class WindowNetwork(Protocol):
+class WindowReader(Protocol):
     """A network with a window as its input: a trained one, or the graphs of its export."""
 
     recursive: bool
     horizon: int
 
-    def compute(self, window: Window[Any]) -> Reading:
+    def compute(self, window: Window[Any]) -> WindowReading:
         """Read a window."""
 
-    def advance(self, reading: Reading, value: Any) -> Reading:
+    def advance(self, reading: WindowReading, value: Any) -> WindowReading:
         """Read the normalised value [B] that was chosen for the next row."""
 
 
 def roll_out(
-    network: WindowNetwork, window: Window[Any], h: int, choose: Callable[[Any, int], Any]
+    network: WindowReader, window: Window[Any], h: int, choose: Callable[[Any, int], Any]
 ) -> list[Any]:
     """Forecast `h` rows [B], one by one; `choose` gives a value for the outputs of each step."""
     reading, rows = network.compute(window), []
@@ -85,7 +85,7 @@ def roll_out(
     return rows
 
 
-def check_horizon(network: WindowNetwork, h: int) -> None:
+def check_horizon(network: WindowReader, h: int) -> None:
     """Refuse more rows than a network forecasts that does so at once."""
     if not network.recursive and h > network.horizon:
         raise InputError(
@@ -114,11 +114,11 @@ class ForecastPipeline(ForecastModel):
         """How outputs are read."""
 
     @abstractmethod
-    def compute(self, window: Window[Array]) -> Reading:
+    def compute(self, window: Window[Array]) -> WindowReading:
         """Run the network on a window; the outputs are those that `distribution` reads."""
 
     @abstractmethod
-    def advance(self, reading: Reading, value: Array) -> Reading:
+    def advance(self, reading: WindowReading, value: Array) -> WindowReading:
         """Run the network on the value that was chosen for the next row."""
 
     def answer(self, query: ForecastQuery) -> list[Forecast]:

@@ -43,8 +43,8 @@ from throughtime.tasks.forecast.pipeline import (
     Array,
     ForecastPipeline,
     PlainSeries,
-    Reading,
     WindowLevel,
+    WindowReading,
     build_panels,
 )
 from throughtime.tasks.forecast.ridge_start import choose_window, start_from_ridge
@@ -308,23 +308,23 @@ class SeriesForecaster(Predictor, ForecastPipeline):
         """How the outputs of the network are read."""
         return OutputDistribution(self.model.head.settings())
 
-    def compute(self, window: Window[Array]) -> Reading:
+    def compute(self, window: Window[Array]) -> WindowReading:
         """Run the network on a window of scaled values."""
         tensors = Window(*(self._to_tensor(table) for table in window))
         return self._read(lambda: self.model.eval().compute(tensors))
 
-    def advance(self, reading: Reading, value: Array) -> Reading:
+    def advance(self, reading: WindowReading, value: Array) -> WindowReading:
         """Run the network on the value that was chosen for the next row."""
         return self._read(lambda: self.model.advance(reading.memory, self._to_tensor(value)))
 
     @torch.no_grad()
-    def _read(self, run: Callable[[], Reading]) -> Reading:
+    def _read(self, run: Callable[[], WindowReading]) -> WindowReading:
         """Return in arrays what the network says, with the tensors as memory."""
         with matmul_precision("float32"):
             reading = run()
             values = self.model.head.describe_values(reading.outputs.float()).cpu().numpy()
         offset, spread = (None if each is None else each.cpu().numpy() for each in reading.level)
-        return Reading(values, WindowLevel(offset, spread), reading)
+        return WindowReading(values, WindowLevel(offset, spread), reading)
 
     def _to_tensor(self, values: Array) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(values)).to(self.device)

@@ -19,8 +19,8 @@ from throughtime.series.scaling import Scale
 from throughtime.tasks.forecast.pipeline import (
     ForecastPipeline,
     PlainSeries,
-    Reading,
     WindowLevel,
+    WindowReading,
     build_panels,
 )
 
@@ -122,7 +122,7 @@ class SeriesForecasterRunner(ForecastPipeline, ExportedModel):
         rows = self.horizon if h is None else h
         return self.predict(panel, rows, probabilities, paths=paths, future=known, seed=seed)
 
-    def compute(self, window: Window[Array]) -> Reading:
+    def compute(self, window: Window[Array]) -> WindowReading:
         """Run the graph on a window of scaled values."""
         ahead = self.lookback + self.rows
         values = window._asdict()
@@ -131,12 +131,12 @@ class SeriesForecasterRunner(ForecastPipeline, ExportedModel):
         outputs, offset, spread, *state = _run(self.session, ["outputs", "offset", "spread", *states], values)
         level = WindowLevel(offset, spread)
         if self.step:
-            return Reading(
+            return WindowReading(
                 outputs, level, (dict(zip(states, state, strict=True)), window.known[self.lookback + 1 :])
             )
-        return Reading(outputs[0] if self.recursive else outputs, level, (window, level))
+        return WindowReading(outputs[0] if self.recursive else outputs, level, (window, level))
 
-    def advance(self, reading: Reading, value: Array) -> Reading:
+    def advance(self, reading: WindowReading, value: Array) -> WindowReading:
         """Run the graph on the value that was chosen for the next row."""
         if self.step is None:
             window, level = reading.memory
@@ -145,7 +145,7 @@ class SeriesForecasterRunner(ForecastPipeline, ExportedModel):
         state, known = reading.memory
         nexts = self.step.sort_numbered("next", self.step.outputs)
         outputs, *reached = _run(self.step, ["outputs", *nexts], {"value": value, "known": known[0], **state})
-        return Reading(outputs, reading.level, (dict(zip(state, reached, strict=True)), known[1:]))
+        return WindowReading(outputs, reading.level, (dict(zip(state, reached, strict=True)), known[1:]))
 
 
 def _run(session: Session, outputs: Sequence[str], values: dict[str, Array]) -> list[Array]:
