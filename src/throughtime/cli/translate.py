@@ -107,8 +107,7 @@ def translate(
 
 def _language_warning(texts: list[str], config: TranslateConfig) -> dict[str, str]:
     """A warning if texts seem to be in the target language already; only the first texts are looked at."""
-    from throughtime.ngram.detection import are_translated
-    from throughtime.text.languages import language_name
+    from throughtime.text.languages import are_translated, language_name
 
     if not config.source or not config.target:
         return {}

@@ -17,7 +17,6 @@ from starlette.requests import Request
 
 from throughtime.interrupt import interruptible
 from throughtime.layers.devices import trim_memory
-from throughtime.ngram.detection import SAMPLES, Detector
 from throughtime.serve.batching import Batcher, Compute, Worker, as_failure
 from throughtime.serve.keys import Keys
 from throughtime.serve.metrics import ServerMetrics
@@ -33,7 +32,7 @@ from throughtime.serve.requests import (
     check_texts,
 )
 from throughtime.serve.writing import Writer
-from throughtime.text.languages import plain_code
+from throughtime.text.languages import SAMPLES, Detector, plain_code
 
 Result = TypeVar("Result")
 WORDS = 3_000

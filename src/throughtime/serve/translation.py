@@ -12,7 +12,6 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
 
-from throughtime.ngram.detection import Guess
 from throughtime.runtime.shortlist import MAX_CANDIDATES
 from throughtime.serve.bodies import answer, body_schema, read_body
 from throughtime.serve.cost import MAX_BEAMS, Cost
@@ -29,7 +28,7 @@ from throughtime.serve.requests import (
 )
 from throughtime.serve.service import Service, admit, batch_key, get_service
 from throughtime.text.html_page import HtmlPage
-from throughtime.text.languages import language_name
+from throughtime.text.languages import Guess, language_name
 
 MAX_ALTERNATIVES = 10
 

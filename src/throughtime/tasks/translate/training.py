@@ -18,9 +18,8 @@ from throughtime.data.records import Pair, Specials
 from throughtime.fit.objective import Loss, State
 from throughtime.metrics.bleu import BleuSums
 from throughtime.metrics.likelihood import Likelihood
-from throughtime.ngram.detection import are_swapped
 from throughtime.tasks.objective import TextObjective, label_loss, likelihood, masked_labels
-from throughtime.text.languages import language_name
+from throughtime.text.languages import are_swapped, language_name
 from throughtime.text.texts import format_count, one_line
 
 if TYPE_CHECKING:

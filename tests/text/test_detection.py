@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from throughtime.data.datasets import open_dataset
-from throughtime.ngram.detection import SAMPLES, Detector, are_swapped, are_translated
+from throughtime.text.languages import SAMPLES, Detector, are_swapped, are_translated
 
 # Written for these tests; none of it is in the samples of the detector.
 TEXTS = {
