@@ -202,7 +202,7 @@ def file_targets(folder: Path) -> Iterator[Target]:
     from throughtime.data.source import BadRecords
     from throughtime.fit.metrics import read_metrics
     from throughtime.folder import ModelFolder
-    from throughtime.ngram.arpa_reader import read_arpa
+    from throughtime.ngram.arpa import read_arpa
     from throughtime.settings import format_settings, read_assignments, read_settings
     from throughtime.tasks import TASKS
     from throughtime.text.codec import Codec

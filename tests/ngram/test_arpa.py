@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from tests.refusals import refuses
 
-from throughtime.ngram.arpa import write_arpa
-from throughtime.ngram.arpa_reader import read_arpa
+from throughtime.ngram.arpa import read_arpa, write_arpa
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.markov import MarkovChain
 from throughtime.ngram.model import NgramModel

@@ -13,8 +13,7 @@ import pytest
 from tests.refusals import refuses
 
 import throughtime as tt
-from throughtime.ngram.arpa import write_arpa
-from throughtime.ngram.arpa_reader import read_arpa
+from throughtime.ngram.arpa import read_arpa, write_arpa
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.pruning import prune

@@ -18,13 +18,15 @@ import numpy as np
 import numpy.typing as npt
 
 from throughtime.errors import InputError, check_whole
-from throughtime.ngram.lookup import MISSING as MISSING
-from throughtime.ngram.lookup import Ints as Ints
-from throughtime.ngram.lookup import SortedKeys
 
+Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 Links = npt.NDArray[np.signedinteger[Any]]
 
+MISSING = -1
+"""The place of a number that an array does not hold."""
+FEW = 256
+"""Number of wanted numbers that are searched for as they come; more are sorted first."""
 SLICE = 1 << 18
 """Number of nodes that are worked on at once, so that large models need little memory besides their own."""
 
@@ -68,20 +70,12 @@ class NgramLevel:
             release(self.keys, self.count)
             start = end
 
-    @cached_property
-    def _finder(self) -> SortedKeys:
-        return SortedKeys(self.keys)
-
-    def find(self, context: Ints, word: Ints, *, once: bool = False) -> Ints:
-        """Find the nodes of these contexts continued by these words; MISSING if there are none.
-
-        `once` tells that little more will be looked up, so that no memory is used to do it faster.
-        """
+    def find(self, context: Ints, word: Ints) -> Ints:
+        """Find the nodes of these contexts continued by these words; MISSING if there are none."""
         known = np.flatnonzero((context >= 0) & (word >= 0))
-        found = np.full(context.shape, MISSING)
-        look_up = self._finder.search if once else self._finder.find
-        found[known] = look_up(context[known] * self.vocabulary_size + word[known])
-        return found
+        nodes = np.full(context.shape, MISSING)
+        nodes[known] = find_keys(self.keys, context[known] * self.vocabulary_size + word[known])
+        return nodes
 
     def fits(self, contexts: int) -> bool:
         """Return whether this can be a level above one of `contexts` nodes.
@@ -183,9 +177,8 @@ class NgramCounts:
         for below, level in itertools.pairwise(self.levels):
             longer: Links = np.empty(len(level.keys), np.int32 if len(below.keys) < 2**31 else np.int64)
             for part, context in level.slices():
-                longer[part] = below.find(
-                    links[context].astype(np.int64), level.keys[part] % self.vocabulary_size, once=True
-                )
+                words = level.keys[part] % self.vocabulary_size
+                longer[part] = below.find(links[context].astype(np.int64), words)
             links = longer
             yield links
 
@@ -203,6 +196,22 @@ class NgramCounts:
         for level, word in zip(self.levels[1:], ngram[1:], strict=False):
             node = level.find(node, np.array([word]))
         return int(self.levels[len(ngram) - 1].count[node[0]]) if node[0] >= 0 else 0
+
+
+def find_keys(keys: Ints, wanted: Ints) -> Ints:
+    """Return the place of each wanted number among sorted, distinct keys; MISSING if it is not there.
+
+    >>> find_keys(np.array([2, 3, 7]), np.array([7, 4, 2, -1])).tolist()
+    [2, -1, 0, -1]
+    """
+    if not len(keys):
+        return np.full(wanted.shape, MISSING)
+    # In their order, the keys are read from the beginning to the end.
+    order = np.argsort(wanted) if len(wanted) > FEW else slice(None)
+    places = np.searchsorted(keys, wanted[order]).clip(max=len(keys) - 1)
+    result = np.empty(wanted.shape, np.int64)
+    result[order] = np.where(keys[places] == wanted[order], places, MISSING)
+    return result
 
 
 def no_counts(size: int) -> Ints:

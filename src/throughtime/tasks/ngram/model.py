@@ -85,7 +85,7 @@ class NgramLanguageModel(LanguageModel):
     @classmethod
     def read_arpa(cls, path: Path | str, *, tokens: str = "space") -> Self:
         """Read a model from an ARPA file; `tokens` names the tokenizer that splits text into its words."""
-        from throughtime.ngram.arpa_reader import read_arpa
+        from throughtime.ngram.arpa import read_arpa
         from throughtime.tasks.ngram.export import build_vocabulary
         from throughtime.text.tokenizer import tokenizer
 
@@ -144,7 +144,7 @@ class NgramLanguageModel(LanguageModel):
 
     def write_arpa(self, out: Path | str) -> dict[str, Any]:
         """Write the model as an ARPA file, which KenLM and SRILM read; a name that ends in .gz is packed."""
-        from throughtime.graphs.formats import check_new_file
+        from throughtime.graphs import check_new_file
         from throughtime.ngram.arpa import write_arpa
         from throughtime.tasks.ngram.export import arpa_words
 
