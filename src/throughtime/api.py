@@ -225,7 +225,7 @@ def export(
     of their data unless `sample` is False. Without a format, a name that ends in .html or .arpa tells it.
     A run may also be a model that is loaded already.
     """
-    from throughtime.graphs.formats import check_options, choose_format
+    from throughtime.graphs import check_options, choose_format
 
     runs = list(run) if isinstance(run, list | tuple) else [run]
     for one in runs:

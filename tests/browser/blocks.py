@@ -43,7 +43,7 @@ def rounded(model, weights, folder):
     """The model in Python with the weights that a file holds: itself, or a runner with rounded weights."""
     from throughtime import runtime
     from throughtime.graphs.describe import build_graphs, round_weights
-    from throughtime.graphs.onnx import to_onnx
+    from throughtime.graphs.write import to_onnx
     from throughtime.tasks import TASKS
 
     if weights == "float32":

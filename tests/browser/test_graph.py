@@ -23,8 +23,7 @@ from throughtime.cells import CELLS
 from throughtime.files import PAGE
 from throughtime.graphs.describe import OPERATORS, Constants, build_graphs, describe, round_weights
 from throughtime.graphs.graph import Graph, for_page
-from throughtime.graphs.onnx import OPSET, to_onnx
-from throughtime.graphs.write import difference, number_names
+from throughtime.graphs.write import OPSET, difference, number_names, to_onnx
 from throughtime.inspection.gates import gates
 from throughtime.layers.attention import Attention
 from throughtime.layers.stack import Stack

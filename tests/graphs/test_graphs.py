@@ -13,8 +13,7 @@ from tests.refusals import refuses
 from throughtime.cells import CELLS, LSTM, RNN, LinearCell
 from throughtime.errors import ThroughtimeError
 from throughtime.graphs.graph import Graph, quantise
-from throughtime.graphs.onnx import to_onnx
-from throughtime.graphs.write import Case, number_names, verify
+from throughtime.graphs.write import Case, number_names, to_onnx, verify
 from throughtime.layers.attention import Attention
 from throughtime.layers.stack import Stack
 from throughtime.tasks.translate.export import _cases, build_decoder_graph, build_encoder_graph

@@ -15,7 +15,7 @@ import throughtime.runtime
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.datasets import open_dataset
 from throughtime.graphs.graph import Graph, quantise
-from throughtime.graphs.onnx import to_onnx
+from throughtime.graphs.write import to_onnx
 from throughtime.runtime import shortlist as rules
 from throughtime.runtime.shortlist import Shortlist
 from throughtime.tasks.translate.config import TranslateConfig

@@ -10,10 +10,15 @@ import pytest
 from tests.browser.text_samples import foreign_tokenizers
 
 from throughtime.errors import InputError
-from throughtime.text import patterns, portable, probes
-from throughtime.text.character_tables import all_characters, python_table, write_ranges
+from throughtime.text import characters, portable
+from throughtime.text.characters import (
+    CharacterSets,
+    all_characters,
+    python_table,
+    translate_pattern,
+    write_ranges,
+)
 from throughtime.text.codec import Codec, subword_vocabulary
-from throughtime.text.patterns import CharacterSets, translate_pattern
 from throughtime.text.portable import check_portable, describe_subword, portable_files
 from throughtime.text.subword import FileTokenizer
 from throughtime.text.tokenizer import CharTokenizer
@@ -39,9 +44,9 @@ JOINS = {
 def _few_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at few characters: all of them take a second for each set."""
     few = all_characters()[:0x500] + "ⅷ漢か\ufe00\u1100"
-    for module in (patterns, portable, probes):
+    for module in (characters, portable):
         monkeypatch.setattr(module, "all_characters", lambda: few)
-    patterns._find_matched.cache_clear()
+    characters._find_matched.cache_clear()
 
 
 def _read_ranges(written: str) -> set[int]:

@@ -49,7 +49,7 @@ def export(
         int8: For onnx: 8-bit weights; smaller, faster, less precise.
         weights: For html: weights in int8 (the default), float16 or float32.
     """
-    from throughtime.graphs.formats import check_options, choose_format
+    from throughtime.graphs import check_options, choose_format
 
     chosen = choose_format(format, out)
     check_options(chosen, int8, weights, sample)

@@ -1,4 +1,4 @@
-"""Write a model to a folder that needs no torch; it is checked against torch first."""
+"""Write a model to a folder that needs no torch, as ONNX; it is checked against torch first."""
 
 from __future__ import annotations
 
@@ -12,13 +12,66 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from throughtime.errors import InputError, ThroughtimeError
+from throughtime.errors import InputError, ThroughtimeError, import_optional
 from throughtime.files import check_new
 from throughtime.folder import ModelFolder
-from throughtime.graphs.graph import Array, Graph
-from throughtime.graphs.onnx import to_onnx
+from throughtime.graphs.graph import MICROSOFT, Array, Graph, Node, Value
 from throughtime.runtime.session import FORMAT, VERSION, import_onnxruntime
 from throughtime.version import __version__
+
+OPSET, IR_VERSION = 18, 9
+
+
+def to_onnx(graph: Graph) -> bytes:
+    """The bytes of the ONNX file, checked."""
+    onnx = import_onnx()
+    nodes = graph.program()
+    constants = [onnx.numpy_helper.from_array(array, name) for name, array in graph.constants.items()]
+    opsets = [onnx.helper.make_opsetid("", OPSET)]
+    if any(node.domain == MICROSOFT for node in nodes):
+        opsets.append(onnx.helper.make_opsetid(MICROSOFT, 1))
+    model = onnx.helper.make_model(
+        _graph(graph, nodes, constants),
+        opset_imports=opsets,
+        ir_version=IR_VERSION,
+        producer_name="throughtime",
+    )
+    onnx.checker.check_model(model)
+    serialised: bytes = model.SerializeToString()
+    return serialised
+
+
+def import_onnx() -> Any:
+    """Import onnx; if it is missing, the error names the extra."""
+    return import_optional("onnx", feature="exporting a model", extra="onnx")
+
+
+def _graph(graph: Graph, nodes: list[Node], constants: list[Any]) -> Any:
+    inputs, outputs = ([_value(one) for one in values] for values in (graph.inputs, graph.outputs))
+    return import_onnx().helper.make_graph(
+        [_node(node) for node in nodes], graph.name, inputs, outputs, initializer=constants
+    )
+
+
+def _node(node: Node) -> Any:
+    attributes = dict(node.attributes)
+    if node.kind == "Cast":
+        attributes["to"] = _type(attributes["to"])
+    if node.body is not None:
+        attributes["body"] = _graph(node.body, node.body.nodes, [])
+    return import_onnx().helper.make_node(
+        node.kind, node.inputs, node.outputs, domain=node.domain, **attributes
+    )
+
+
+def _value(value: Value) -> Any:
+    return import_onnx().helper.make_tensor_value_info(value.name, _type(value.dtype), value.shape)
+
+
+def _type(dtype: str) -> int:
+    kind: int = import_onnx().helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    return kind
+
 
 TOLERANCE = {"float32": 1e-4, "int8": 0.15}
 """Maximum relative error: see `difference`."""

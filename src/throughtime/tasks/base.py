@@ -348,7 +348,7 @@ class Predictor(TaskModel, KnowsRecords):
         the model in a browser and shows how it works; `weights` are "int8" (if it is not given), "float16" or
         "float32". The file also holds a few of the data, to try the model with, unless `sample` is False.
         """
-        from throughtime.graphs.formats import check_options, choose_format
+        from throughtime.graphs import check_options, choose_format
 
         declaration = TASKS[self.task]
         formats = (*(declaration.formats or ("onnx",)), "html")

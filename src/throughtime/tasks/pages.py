@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from throughtime.errors import InputError, unknown
+from throughtime.graphs import check_new_file
 from throughtime.graphs.describe import WEIGHTS, pack_model
-from throughtime.graphs.formats import check_new_file
 from throughtime.graphs.html import write_html
 from throughtime.graphs.write import copy_to_cpu
 from throughtime.models.cell_titles import find_titles

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from throughtime.errors import InputError, ThroughtimeError, first_line
-from throughtime.text.patterns import class_end
+from throughtime.text.characters import class_end
 
 LISTS = {"normalizer": "normalizers", "pre_tokenizer": "pretokenizers", "decoder": "decoders"}
 """The parts of a tokenizer that consist of steps, and the names under which sequences list steps."""

@@ -9,11 +9,23 @@ from pathlib import Path
 from typing import Any
 
 from throughtime.errors import InputError
-from throughtime.text.character_tables import all_characters, python_table, write_ranges
+from throughtime.text.characters import (
+    FORMS,
+    CharacterSets,
+    Pattern,
+    all_characters,
+    clusters,
+    digits,
+    find_surrounded,
+    inert,
+    python_table,
+    removed_by,
+    translate_pattern,
+    words_and_signs,
+    write_ranges,
+)
 from throughtime.text.codec import Codec
 from throughtime.text.definition import LISTS, list_steps
-from throughtime.text.patterns import CharacterSets, Pattern, removed_by, translate_pattern
-from throughtime.text.probes import FORMS, clusters, digits, find_surrounded, inert, words_and_signs
 from throughtime.text.subword import SUBWORDS, MarkedPieces, SubwordTokenizer, find_decoder, tokenizer_label
 
 RULES = ("char", "word", "space", "basic-english", "translation", "unicode")
