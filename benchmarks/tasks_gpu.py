@@ -29,10 +29,10 @@ import torch
 from benchmarks.device_time import profile_kernels
 from benchmarks.tasks_cases import CASES, Case, create
 from benchmarks.tasks_plain import PlainTraining, build_plain
-from throughtime.fit.prefetch import own_stream
 from throughtime.fit.progress import Reporter
 from throughtime.fit.trainer import Trainer
 from throughtime.gpu import calibration
+from throughtime.gpu.learner import own_stream
 from throughtime.layers.devices import matmul_precision
 
 SPEED, IDLE, MEMORY = 3.0, 0.15, 1.25
@@ -68,10 +68,14 @@ class OurTraining:
         self.groups = itertools.chain.from_iterable(self.trainer.groups() for _ in itertools.count())
 
     @property
+    def records(self) -> bool:
+        """Whether updates are recorded."""
+        return getattr(self.trainer.learner, "cuda_graphs", None) is not None
+
+    @property
     def graphs(self) -> int:
         """The number of recorded CUDA graphs."""
-        recorded = self.trainer.learner.cuda_graphs
-        return 0 if recorded is None else len(recorded)
+        return len(self.trainer.learner.cuda_graphs) if self.records else 0
 
     @property
     def warm_up_updates(self) -> int:
@@ -79,7 +83,7 @@ class OurTraining:
 
         Those that pass on a state are recorded when they recur, the first one of an epoch in the next epoch.
         """
-        return 0 if self.trainer.learner.cuda_graphs is None else 2 * self.trainer.steps_per_epoch
+        return 2 * self.trainer.steps_per_epoch if self.records else 0
 
     def update(self) -> int:
         """Take one step; returns the number of its targets."""

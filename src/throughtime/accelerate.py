@@ -11,14 +11,20 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
+    from typing import Any
+
     import torch
     from torch import Tensor
 
     from throughtime.cells.base import Cell, State
+    from throughtime.data.batching.batches import Batches
+    from throughtime.fit.config import TrainingConfig
+    from throughtime.fit.learner import Learner
+    from throughtime.fit.objective import Objective
+    from throughtime.fit.processes import Processes
     from throughtime.layers.attention import Attention
     from throughtime.models.attention_steps import TorchAttention
     from throughtime.models.gate_steps import Gates
@@ -123,11 +129,13 @@ run_search: Operation[
 choose_gpu_backend: Operation[[Cell, Tensor, Tensor | None, Tensor | None, int, int], Backend] = Operation()
 """The backend of a call on a GPU: from cell, x, lengths, carry, and the numbers of layers and directions."""
 
-expect_graphs: Operation[[], AbstractContextManager[None]] = Operation()
-"""A block whose work may be recorded later, so that backends are chosen as while a graph is recorded."""
-
 lay_out_weights: Operation[[Sequence[Sequence[Cell]], bool], None] = Operation()
 """Put the weights of the cells of all layers, which may run together, into memory as kernels want them."""
 
 find_second_biases: Operation[[Cell, Sequence[dict[str, Tensor]]], Sequence[Tensor]] = Operation()
 """The second biases of torch for cells whose weights were laid out: from the first cell and all weights."""
+
+find_learner: Operation[
+    [Objective, TrainingConfig, Processes, Batches[Any, Any], Callable[[str], None]], Learner
+] = Operation()
+"""What updates the weights of a model in a training on these batches; the last argument shows messages."""

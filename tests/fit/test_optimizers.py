@@ -39,9 +39,9 @@ def network(width: int = 5) -> nn.Module:
     return nn.Sequential(nn.Linear(3, width), nn.Tanh(), nn.Linear(width, 1))
 
 
-def optimizer_of(name: str, model: nn.Module, *, momentum: float = 0.9, device: str = "cpu"):
+def optimizer_of(name: str, model: nn.Module, *, momentum: float = 0.9):
     config = TrainingConfig(optimizer=name, lr=0.1, momentum=momentum, betas=(0.8, 0.99), weight_decay=0.01)
-    return build_optimizer(config, model.parameters(), torch.device(device))
+    return build_optimizer(config, model.parameters())
 
 
 def train(model: nn.Module, optimizer: torch.optim.Optimizer, updates: int, seed: int = 0) -> None:
@@ -88,20 +88,12 @@ def test_a_changed_rate_is_used(name):
     optimizer = optimizer_of(name, model)
     train(model, optimizer, 1)
     before = weights(model)
-    set_rate(optimizer, 0.0, torch.ones(()))
+    set_rate(optimizer, 0.0)
     train(model, optimizer, 1)
     assert torch.equal(weights(model), before)
-    set_rate(optimizer, 0.3, torch.ones(()))
+    set_rate(optimizer, 0.3)
     train(model, optimizer, 1)
     assert not torch.equal(weights(model), before)
-
-
-def test_a_rate_that_is_a_tensor_is_filled_in_place():
-    rate = torch.tensor(0.1)
-    optimizer = torch.optim.SGD(network().parameters(), lr=rate)
-    set_rate(optimizer, 0.25, torch.ones(()))
-    assert optimizer.param_groups[0]["lr"].item() == 0.25
-    assert optimizer.param_groups[0]["lr"].data_ptr() == rate.data_ptr()
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
@@ -166,31 +158,3 @@ def test_the_state_of_another_optimizer_is_refused():
     train(model, adam, 1)
     with refuses("checkpoint", "SGD"):
         restore_optimizer(optimizer_of("sgd", model), optimizer_tensors(adam))
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-@pytest.mark.parametrize("name", NAMES)
-def test_a_captured_step_sees_the_rate_change_and_the_state_restored(name):
-    model = network().cuda()
-    optimizer = optimizer_of(name, model, device="cuda")
-    for parameter in model.parameters():
-        parameter.grad = torch.ones_like(parameter)
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        optimizer.step()
-    torch.cuda.current_stream().wait_stream(stream)
-    saved = {key: value.clone() for key, value in optimizer_tensors(optimizer).items()}
-    before = weights(model).clone()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        optimizer.step()
-    set_rate(optimizer, 0.0, torch.ones((), device="cuda"))
-    graph.replay()
-    assert torch.equal(weights(model), before)
-    set_rate(optimizer, 0.1, torch.ones((), device="cuda"))
-    restore_optimizer(optimizer, saved)
-    graph.replay()
-    assert not torch.equal(weights(model), before)
-    if name.startswith("adam"):
-        assert optimizer_tensors(optimizer)["optimizer.0.step"].item() == 2

@@ -15,13 +15,10 @@ from throughtime.fit.divergence import MAX_SKIPS
 from throughtime.fit.lr_finder import find_learning_rate
 from throughtime.fit.objective import Loss
 from throughtime.fit.optimizers import (
-    OPTIMIZERS,
     Averaging,
     build_optimizer,
     clip_gradients,
-    create_momentum,
     optimizer_tensors,
-    step_if_finite,
 )
 from throughtime.fit.processes import Processes
 from throughtime.fit.progress import Reporter
@@ -88,7 +85,7 @@ def test_a_skipped_update_leaves_everything_as_it_was(bad, settings, kind, ramp,
 
     twin = ramp(config)
     own = list(twin.model.parameters())
-    optimizer = build_optimizer(config, own, torch.device("cpu"))
+    optimizer = build_optimizer(config, own)
     averaging = Averaging(
         own, "uniform" if config.optimizer == "nt-asgd" else config.average, config.ema_decay
     )
@@ -110,31 +107,6 @@ def test_a_skipped_update_leaves_everything_as_it_was(bad, settings, kind, ramp,
         assert torch.equal(found[name], value), name
     for one, other in zip(weights(task), own, strict=True):
         assert torch.equal(one, other)
-
-
-@pytest.mark.parametrize("name", OPTIMIZERS)
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_a_step_skipped_on_the_device_is_the_step_that_the_host_skips(name, momentum):
-    """As on a GPU: the first step is skipped too, before the optimiser has a state."""
-    config = TrainingConfig(optimizer=name, momentum=momentum, weight_decay=0.1, lr=0.1)
-    draws = torch.Generator().manual_seed(0)
-    start, gradients = torch.randn(7, generator=draws), torch.randn(4, 7, generator=draws)
-    pairs = []
-    for wait in (True, False):
-        weight = torch.nn.Parameter(start.clone())
-        optimizer = build_optimizer(config, [weight], torch.device("cpu"))
-        if not wait:
-            create_momentum(optimizer)
-        for number, gradient in enumerate(gradients):
-            finite = torch.tensor(number % 2 == 1)
-            weight.grad = gradient if finite else gradient * math.nan
-            step_if_finite(optimizer, finite, wait=wait)
-        pairs.append((weight.detach(), optimizer_tensors(optimizer)))
-    (first, state), (second, other) = pairs
-    assert torch.equal(first, second)
-    assert not torch.equal(first, start)
-    assert state.keys() == other.keys()
-    assert all(torch.equal(state[key], other[key]) for key in state)
 
 
 def test_skips_are_counted_and_reported(language_task, trainer_of):

@@ -1,14 +1,17 @@
-"""What tests of recurrences share: a GPU that is none."""
+"""What tests of a GPU share: one that is none, and the tasks and the trainer of `tests/fit`."""
 
 from __future__ import annotations
 
 import pytest
 import torch
 from tests.emulated import machine
+from tests.fit.conftest import language_task, text, trainer_of
 
 from throughtime.gpu import batched_copies, driver, persistent_call, weight_gradients
 from throughtime.gpu.persistent import forget_programs
 from throughtime.gpu.persistent_spans import Arrangement
+
+__all__ = ["language_task", "plan", "text", "trainer_of"]
 
 
 @pytest.fixture

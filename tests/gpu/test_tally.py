@@ -7,6 +7,7 @@ import torch
 
 from throughtime.fit.processes import Processes
 from throughtime.fit.tally import Tally
+from throughtime.gpu.tally import RecordedTally
 
 NAN, INFINITY = float("nan"), float("inf")
 UPDATES = [
@@ -22,7 +23,7 @@ UPDATES = [
 
 
 def compare(clip, device):
-    alone, plain, counted = Processes(), Tally(device, clip), Tally(device, clip)
+    alone, plain, counted = Processes(), Tally(device, clip), RecordedTally(device, clip)
     for number, (total, norm) in enumerate(UPDATES, 3):
         values = torch.tensor(total, device=device), torch.tensor(norm, device=device)
         finite = values[0].isfinite() & values[1].isfinite()
@@ -55,12 +56,12 @@ def test_one_kernel_counts_what_many_operations_do(clip, emulated):
 @pytest.mark.parametrize("many", [1, 2, 31, 32, 33, 100])
 def test_the_norm_is_that_of_all_gradients(many, emulated):
     norms = torch.rand(many, generator=torch.Generator().manual_seed(many))
-    tally = Tally(torch.device("cpu"), clip=0.5)
+    tally = RecordedTally(torch.device("cpu"), clip=0.5)
     zero, one = torch.zeros(()), torch.ones(())
     found = tally.add_at_once(zero, norms, torch.tensor(1), one, one.clone())
     norm = float(norms.double().norm())
     assert float(found.clipping) == pytest.approx(min(1.0, 0.5 / norm), rel=1e-6)
-    assert tally._gradients.tolist() == pytest.approx([norm, float(norm > 0.5)], rel=1e-6)
+    assert tally.counts.gradients.tolist() == pytest.approx([norm, float(norm > 0.5)], rel=1e-6)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU on this machine")

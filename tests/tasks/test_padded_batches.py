@@ -10,9 +10,9 @@ from tests.tiny import DROPPED, SMALL, tiny_data
 
 from throughtime.data.batching.shapes import PaddedShapes
 from throughtime.data.datasets import open_dataset
-from throughtime.fit.cuda_graphs import MAX_SHAPES
 from throughtime.fit.progress import Reporter
 from throughtime.fit.trainer import Trainer
+from throughtime.gpu.cuda_graphs import MAX_SHAPES
 from throughtime.tasks import TASKS
 
 TEXT_TASKS = ("translate", "tag", "fill", "classify", "compose")
@@ -87,10 +87,10 @@ def train(objective, folder, shapes=None):
     reporter.say = messages.append
     trainer = Trainer(objective, objective.config, folder, reporter, improved=lambda measures: None)
     assert (trainer.learner.cuda_graphs is None) == (shapes is not None)
-    trainer.shapes = shapes or trainer.shapes
+    trainer.learner.shapes = shapes or trainer.learner.shapes
     objective.model.train()
     groups = itertools.chain.from_iterable(trainer.groups() for _ in itertools.count())
-    with trainer.computing():
+    with trainer.learner.computing():
         for group in itertools.islice(groups, 60):
             trainer.update(group)
     lap = trainer.learner.tally.lap(trainer.processes)
@@ -109,7 +109,7 @@ def test_replayed_updates_are_those_that_python_calls(task, settings, data, tmp_
     if task in ("tag", "classify"):
         still["word_dropout"] = 0.2
     replayed = train(objective_of(task, data, **still, **settings), tmp_path)
-    shapes = replayed[0].shapes
+    shapes = replayed[0].learner.shapes
     called = train(objective_of(task, data, **{**still, "capture": False}, **settings), tmp_path, shapes)
     assert not replayed[1]  # nothing failed
     assert 1 < len(replayed[0].learner.cuda_graphs) <= MAX_SHAPES
@@ -137,7 +137,7 @@ def test_a_resumed_run_goes_on_as_if_it_had_not_stopped(task, data, tmp_path):
         trainer.fit()
         runs.append(trainer)
     whole, resumed = runs
-    assert (resumed.shapes.shapes == whole.shapes.shapes).all()
+    assert (resumed.learner.shapes.shapes == whole.learner.shapes.shapes).all()
     assert len(resumed.learner.cuda_graphs) > 1
     for name, weight in objective.model.named_parameters():
         wanted = dict(whole.objective.model.named_parameters())[name]

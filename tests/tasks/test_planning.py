@@ -10,10 +10,12 @@ import torch
 from tests.refusals import lacks, refuses
 
 import throughtime as tt
-from throughtime.fit import cuda_graphs, learner
+from throughtime.fit import learner
 from throughtime.fit.processes import Processes
 from throughtime.fit.time_plan import TimePlan
 from throughtime.fit.trainer import Trainer
+from throughtime.gpu.cuda_graphs import WARM_UP
+from throughtime.gpu.learner import RecordedLearner
 from throughtime.run import Training
 from throughtime.tasks import TASKS, planning, text_config
 from throughtime.tasks.classify.config import ClassifyConfig
@@ -225,7 +227,7 @@ def test_measuring_leaves_the_first_weights(monkeypatch, training):
 
 def test_the_update_that_records_graphs_is_not_measured(monkeypatch, training):
     monkeypatch.setattr(planning, "SECONDS", (0.05, 0.05))
-    monkeypatch.setitem(planning.WARM_UP, "cpu", planning.WARM_UP["cuda"])
+    monkeypatch.setattr(learner.Learner, "warm_up", RecordedLearner.warm_up)
     run, _ = training(minutes=1.0, hidden_size=8)
     run.create()
     done, update = [], planning.Trainer.update
@@ -233,7 +235,7 @@ def test_the_update_that_records_graphs_is_not_measured(monkeypatch, training):
     def record_third(trainer, group):
         update(trainer, group)
         done.append(group)
-        time.sleep(1.0 if len(done) == cuda_graphs.WARM_UP else 0.0)
+        time.sleep(1.0 if len(done) == WARM_UP else 0.0)
 
     monkeypatch.setattr(planning.Trainer, "update", record_third)
     assert measure_speed(run.model, run.dataset, 10.0, Processes()).per_update < 0.5

@@ -51,7 +51,7 @@ def find_learning_rate(
         trainer.rate_of = lambda standing: rates[standing.step]
         objective.model.train()
         groups = itertools.chain.from_iterable(trainer.groups() for _ in itertools.count())
-        with trainer.computing():
+        with trainer.learner.computing():
             for group in itertools.islice(groups, updates):
                 trainer.update(group)
                 lap = trainer.learner.tally.lap(trainer.processes)

@@ -31,58 +31,20 @@ OPTIMIZERS: dict[str, type[SGD | Adam]] = {
 
 
 def build_optimizer(
-    config: TrainingConfig, parameters: Iterable[Parameter], device: torch.device, *, sparse: bool = False
+    config: TrainingConfig, parameters: Iterable[Parameter], *, sparse: bool = False, **options: Any
 ) -> Optimizer:
-    """Build the configured optimiser over these parameters, which lie on `device`.
+    """Build the configured optimiser over these parameters.
 
-    `sparse` says that some gradients will be sparse rows; see `supports_sparse_rows`.
-
-    On a GPU the rate is a tensor on the device, so that a CUDA graph sees it change. Record a step only after
-    a first one, which creates the state of the optimiser.
+    `sparse` says that some gradients will be sparse rows; see `supports_sparse_rows`. `options` are those of
+    torch's class.
     """
-    kind, on_gpu = OPTIMIZERS[config.optimizer], device.type == "cuda"
+    kind = OPTIMIZERS[config.optimizer]
     # Fused is also the fastest on a CPU: a third of the time of foreach for Adam, three fifths for SGD with
     # momentum, the same for plain SGD. There it reads each gradient as if it lay in memory as its parameter
     # does, which `backward` sees to. Fused kernels take no rows; torch's loop is as fast without momentum.
-    options: dict[str, Any] = {"weight_decay": config.weight_decay, "fused": not sparse}
-    if kind is SGD:
-        options["momentum"] = config.momentum
-    else:
-        options |= {"betas": config.betas, "capturable": on_gpu}
-    lr = torch.tensor(config.lr, dtype=torch.float32, device=device) if on_gpu else config.lr
-    optimizer = kind(list(parameters), lr=lr, **options)
-    if on_gpu:
-        create_momentum(optimizer)
-    return optimizer
-
-
-def create_momentum(optimizer: Optimizer) -> None:
-    """Let SGD begin with a momentum of zero, which gives the same first step as none.
-
-    Otherwise torch takes unset memory for it in the first step, and leaves it unset if that is skipped.
-    """
-    if isinstance(optimizer, SGD) and optimizer.param_groups[0]["momentum"]:
-        for parameter in _parameters(optimizer):
-            optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
-
-
-def step_if_finite(optimizer: Optimizer, finite: Tensor, *, wait: bool) -> None:
-    """Take a step if `finite` is true; else change neither the weights nor the state of the optimiser.
-
-    With `wait` the host looks at `finite`, which costs nothing on a CPU. Otherwise the fused step looks at
-    it on the device.
-    """
-    if not wait:
-        step_unless(optimizer, (~finite).float())
-    elif finite:
-        optimizer.step()
-
-
-def step_unless(optimizer: Optimizer, stopped: Tensor) -> None:
-    """Take a fused step, which does nothing if the number `stopped` on the device is 1; otherwise it is 0."""
-    # The attribute that torch's gradient scaler sets.
-    optimizer.found_inf = stopped  # type: ignore[attr-defined]
-    optimizer.step()
+    given = {"momentum": config.momentum} if kind is SGD else {"betas": config.betas}
+    options = {"lr": config.lr, "weight_decay": config.weight_decay, "fused": not sparse, **given, **options}
+    return kind(list(parameters), **options)
 
 
 def supports_sparse_rows(config: TrainingConfig, device: torch.device) -> bool:
@@ -103,20 +65,17 @@ def use_sparse_rows(model: nn.Module, rows: bool) -> None:
             part.sparse = rows and uses[id(part.weight)] == 1
 
 
-def set_rate(optimizer: Optimizer, lr: float | Tensor, factor: Tensor) -> None:
-    """Change the learning rate to `lr * factor`, without waiting for the device."""
+def set_rate(optimizer: Optimizer, lr: float) -> None:
+    """Change the learning rate."""
     for group in optimizer.param_groups:
-        if isinstance(group["lr"], Tensor):
-            torch.mul(factor, lr, out=group["lr"])
-        else:
-            group["lr"] = lr * float(factor)
+        group["lr"] = lr
 
 
 def optimizer_tensors(optimizer: Optimizer) -> dict[str, Tensor]:
     """The optimiser's state for a checkpoint, the counts of its steps included.
 
     >>> weight = Parameter(torch.ones(2))
-    >>> optimizer = build_optimizer(TrainingConfig(optimizer="adam"), [weight], torch.device("cpu"))
+    >>> optimizer = build_optimizer(TrainingConfig(optimizer="adam"), [weight])
     >>> weight.sum().backward()
     >>> optimizer.step()
     >>> list(optimizer_tensors(optimizer))
@@ -156,7 +115,7 @@ def restore_optimizer(optimizer: Optimizer, tensors: Mapping[str, Tensor]) -> No
             del state[key]
         for key, value in saved.items():
             if key in state:
-                state[key].copy_(value)  # in place: a captured step goes on with this very memory
+                state[key].copy_(value)  # in place: others may refer to this very memory
             else:
                 state[key] = value.to(parameter.device, copy=True)
 
@@ -200,22 +159,6 @@ def clip_gradients(parameters: Iterable[Tensor], largest: float | None) -> Tenso
     if largest is not None and (norm.device.type != "cpu" or not norm <= largest):
         torch._foreach_mul_(gradients, (largest / norm).clamp(max=1))
     return norm
-
-
-@torch.no_grad()
-def gradient_norms(parameters: Iterable[Tensor]) -> Tensor:
-    """Return the norm of the gradient of each parameter that has one, [N]."""
-    return torch.stack(torch._foreach_norm(_gradients(parameters)))
-
-
-@torch.no_grad()
-def scale_gradients(parameters: Iterable[Tensor], factor: Tensor) -> None:
-    """Multiply all gradients by a number on the device."""
-    torch._foreach_mul_(_gradients(parameters), factor)
-
-
-def _gradients(parameters: Iterable[Tensor]) -> list[Tensor]:
-    return [parameter.grad for parameter in parameters if parameter.grad is not None]
 
 
 def first_trigger(scores: Sequence[float], nonmono: int) -> int | None:
@@ -272,14 +215,11 @@ class Averaging:
         return bool(self._averages)
 
     def begin(self) -> None:
-        """Average from the next update on; does nothing if averaging has begun.
-
-        A CUDA graph of `update` that was recorded before does not include it: record again.
-        """
+        """Average from the next update on; does nothing if averaging has begun."""
         if self.active or self._kind == "none":
             return
         self._averages = [parameter.detach().clone() for parameter in self._parameters]
-        # On the device, so that a captured update counts on by itself.
+        # On the device, so that the host need not wait to count on.
         self._count = torch.zeros((), dtype=torch.int64, device=self._parameters[0].device)
 
     def update(self, stepped: Tensor) -> None:
@@ -344,8 +284,8 @@ class Averaging:
 
     @torch.no_grad()
     def _swap(self) -> None:
-        # By value, one tensor at a time: references to the memory of a parameter (CUDA graph, optimiser,
-        # view) stay valid, and no second set of weights is needed.
+        # By value, one tensor at a time: references to the memory of a parameter (optimiser, view) stay
+        # valid, and no second set of weights is needed.
         for index, average in enumerate(self._averages):
             held = self._parameters[index].clone()
             self._parameters[index].copy_(average)

@@ -14,9 +14,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 
+from throughtime.accelerate import find_learner
+from throughtime.data.batching.batches import Batch
 from throughtime.errors import InterruptedRunError
 from throughtime.fit.checkpoint import Checkpoint, Checkpoints
 from throughtime.fit.config import TrainingConfig
@@ -25,15 +28,21 @@ from throughtime.fit.learner import Learner
 from throughtime.fit.metrics import Metrics, Record, Summary
 from throughtime.fit.objective import Objective
 from throughtime.fit.optimizers import first_trigger
-from throughtime.fit.prefetch import PreparedBatch, own_stream, prefetch
 from throughtime.fit.processes import Meetings, Processes, listen_for_interrupts
 from throughtime.fit.progress import Reporter
 from throughtime.fit.saved_run import restore_run, save_run
 from throughtime.fit.schedules import Standing, rate
 from throughtime.fit.seeds import UpdateSeeds
 from throughtime.fit.time_plan import TimePlan
-from throughtime.fit.timing import Clock, Report, format_minutes
-from throughtime.layers.devices import autocast, matmul_precision, seed_generators
+from throughtime.fit.timing import Report, format_minutes
+from throughtime.layers.devices import autocast, seed_generators
+
+
+class PreparedBatch(NamedTuple):
+    """A batch on its way to the model, and the position of the batches after it."""
+
+    batch: Batch
+    position: dict[str, Any]
 
 
 class Trainer:
@@ -53,11 +62,11 @@ class Trainer:
         self.begin_update: Callable[[float], None] | None = getattr(objective, "begin_update", None)
         self.processes = processes or Processes()
         self.run = run
-        self.learner = Learner(objective, config, self.processes, reporter.say)
-        self.device = self.learner.device
         self.batches = objective.batches(self.processes.rank, self.processes.world_size)
-        # Chosen from the first epoch, also by a run that is resumed later.
-        self.shapes = self.learner.prepare_graphs(self.batches)
+        # Code for the device sees the batches of the first epoch, also in a run that is resumed later.
+        learner = find_learner(objective, config, self.processes, self.batches, reporter.say)
+        self.learner = learner or Learner(objective, config, self.processes)
+        self.device = self.learner.device
         self.checkpoints = Checkpoints(run / "checkpoints", config.keep)
         self.metrics = Metrics(run / "metrics.jsonl") if self.processes.first else None
 
@@ -78,7 +87,7 @@ class Trainer:
         self.last_train: dict[str, float] = {}
         self.meetings = Meetings(self.processes)
         self.out_of_time = self.validates_early = False
-        self.clock = Clock(self.device)
+        self.clock = self.learner.clock
         self.clock_before = [0.0, 0.0]
         self.began = self.saved_at = time.monotonic()
         self.seconds_before = 0.0
@@ -91,7 +100,7 @@ class Trainer:
         self.clock.restore(self.clock_before)
         with contextlib.ExitStack() as stack:
             self.interrupts = stack.enter_context(listen_for_interrupts())
-            stack.enter_context(self.computing())
+            stack.enter_context(self.learner.computing())
             if self.metrics is not None:
                 stack.callback(self.metrics.close)
             while (why := self._stop_reason()) is None:
@@ -163,16 +172,12 @@ class Trainer:
             raise InterruptedRunError(self._save())
         return due
 
-    @contextlib.contextmanager
-    def computing(self) -> Iterator[None]:
-        """Run updates inside this block: in the precision of the run, on a stream that can be recorded."""
-        with matmul_precision(self.learner.precision), own_stream(self.device):
-            yield
-
     def groups(self) -> Iterator[list[PreparedBatch]]:
         """Yield the batches of one update after another, to the end of the epoch."""
-        ahead = prefetch(self.batches, self.device, self.shapes)
-        while group := list(itertools.islice(ahead, self.config.accumulate)):
+        prepared = (
+            PreparedBatch(batch, self.batches.state()) for batch in self.learner.prepare(self.batches)
+        )
+        while group := list(itertools.islice(prepared, self.config.accumulate)):
             yield group
 
     def update(self, group: Sequence[PreparedBatch]) -> None:

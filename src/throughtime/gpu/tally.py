@@ -10,68 +10,52 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from throughtime.fit.tally import Counts, Tally
+
 if TYPE_CHECKING:
     from throughtime.gpu import driver
 
 FILES = ("primitives.cuh", "tally.cu")
 
 
-class Counts(NamedTuple):
-    """The counts of all updates, on the device; `tally.cu` says what each number is."""
+class UpdateEnd(NamedTuple):
+    """What the last steps of an update need to know, on the device."""
 
-    totals: Tensor
-    gradients: Tensor
-    updates: Tensor
-    last_skip: Tensor
-    skipped: Tensor
-    rate_factor: Tensor
-    stepped: Tensor
-    stopped: Tensor
-    clipping: Tensor
+    finite: Tensor  # whether it is
+    stopped: Tensor  # whether it is not, as a number: 0 or 1
+    clipping: Tensor  # the factor of its gradient
 
-    @classmethod
-    def start(cls, device: torch.device) -> Counts:
-        """Count from zero."""
-        return cls(
-            totals=torch.zeros(2, dtype=torch.float64, device=device),
-            gradients=torch.zeros(2, dtype=torch.float64, device=device),
-            updates=torch.zeros((), dtype=torch.int64, device=device),
-            last_skip=torch.full((), -1, dtype=torch.int64, device=device),
-            skipped=torch.zeros(4, dtype=torch.int64, device=device),
-            rate_factor=torch.ones((), device=device),
-            stepped=torch.ones((), dtype=torch.bool, device=device),
-            stopped=torch.zeros((), device=device),
-            clipping=torch.ones((), device=device),
-        )
+
+class RecordedTally(Tally):
+    """Counts updates with many operations, as every tally does, or with one kernel."""
+
+    def __init__(self, device: torch.device, clip: float | None = None) -> None:
+        super().__init__(device, clip)
+        self._stopped, self._clipping = torch.zeros((), device=device), torch.ones((), device=device)
+
+    def add_at_once(
+        self, total: Tensor, norms: Tensor, targets: Tensor, rate: Tensor, stepping: Tensor
+    ) -> UpdateEnd:
+        """Do the same as `add` with one kernel, given the norms of all weights' gradients [N].
+
+        If the update is not finite, it is skipped. `rate` times `rate_factor` is written to `stepping`.
+        All are tensors on the device: numbers in float32, the targets in int64.
+        """
+        inputs = total.to(torch.float32), norms.to(torch.float32), targets, rate
+        outputs = *self.counts, self._stopped, self._clipping, stepping
+        addresses = [tensor.data_ptr() for tensor in (*inputs, *outputs)]
+        largest = math.inf if self.clip is None else self.clip
+        _prepare_kernel(total.get_device())(1, _Tally(*addresses, len(norms), largest))
+        return UpdateEnd(self.stepped, self._stopped, self._clipping)
 
 
 class _Tally(ctypes.Structure):
     _fields_ = [
         *((name, ctypes.c_void_p) for name in ("total", "norms", "count", "rate")),
-        *((name, ctypes.c_void_p) for name in (*Counts._fields, "stepping")),
+        *((name, ctypes.c_void_p) for name in (*Counts._fields, "stopped", "clipping", "stepping")),
         ("many", ctypes.c_longlong),
         ("clip", ctypes.c_float),
     ]
-
-
-def count_update(
-    counts: Counts,
-    total: Tensor,
-    norms: Tensor,
-    targets: Tensor,
-    clip: float | None,
-    rate: Tensor,
-    stepping: Tensor,
-) -> None:
-    """Add the loss of an update, the norm of its gradient and its number of targets; skip it if not finite.
-
-    `norms` are those of the gradients of each weight, [N]. `rate`, times the factor that skipped updates have
-    left, is written to `stepping`. All are tensors on the device: numbers in float32, the targets in int64.
-    """
-    given = total.to(torch.float32), norms.to(torch.float32), targets, rate
-    addresses = [tensor.data_ptr() for tensor in (*given, *counts, stepping)]
-    largest = math.inf if clip is None else clip
-    _prepare_kernel(total.get_device())(1, _Tally(*addresses, len(norms), largest))
 
 
 @functools.cache

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from throughtime.fit import cuda_graphs
 from throughtime.fit.progress import Reporter
 from throughtime.fit.time_plan import Speed
 from throughtime.fit.trainer import Trainer
@@ -28,9 +27,6 @@ MEASURING = 0.02
 SECONDS = (0.5, 5.0)
 GPU_PASSES = 20
 """Minimum number of epochs for which a GPU run with a limit of time uses the GPU's default sizes."""
-WARM_UP = {"cpu": 2, "cuda": cuda_graphs.WARM_UP + 1}
-"""Updates that are not measured: the first ones allocate memory, choose kernels and record CUDA graphs."""
-
 
 MORE_THREADS = 1.15
 """How much faster training must be with more threads for them to be used."""
@@ -139,7 +135,6 @@ def measure_speed(model: Predictor, dataset: Dataset, seconds: float, processes:
     objective = model.build_objective(dataset)
     device = next(objective.model.parameters()).device
     before = {name: value.clone() for name, value in objective.model.state_dict().items()}
-    warm_up = WARM_UP.get(device.type, WARM_UP["cpu"])
     done, began = 0, time.perf_counter()
 
     def read_clock() -> float:
@@ -153,9 +148,9 @@ def measure_speed(model: Predictor, dataset: Dataset, seconds: float, processes:
     with tempfile.TemporaryDirectory() as folder:
         options: dict[str, Any] = {"improved": lambda measured: None, "processes": processes}
         trainer = Trainer(objective, model.config, Path(folder), Reporter(), **options)
-        steps = trainer.steps_per_epoch
+        steps, warm_up = trainer.steps_per_epoch, trainer.learner.warm_up
         objective.model.train()
-        with trainer.computing():
+        with trainer.learner.computing():
             for group in itertools.chain.from_iterable(trainer.groups() for _ in itertools.count()):
                 trainer.update(group)
                 done += 1

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+from types import SimpleNamespace
+
 import pytest
-import torch
 
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.sequences import LabelledBatches
-from throughtime.fit.prefetch import prefetch
+from throughtime.fit.learner import Learner
+from throughtime.fit.trainer import Trainer
+from throughtime.gpu.learner import RecordedLearner
 
 
 class Numbered:
@@ -41,8 +45,15 @@ class Source:
         return {"given": self.given}
 
 
+def prefetch(batches, device, shapes=None):
+    learner = object.__new__(RecordedLearner if device == "cuda" else Learner)
+    learner.shapes = shapes
+    trainer = SimpleNamespace(learner=learner, batches=batches, config=SimpleNamespace(accumulate=1))
+    return itertools.chain.from_iterable(Trainer.groups(trainer))
+
+
 def prepare(count, failure=None, device="cuda", shapes=None):
-    return prefetch(Source(count, failure), torch.device(device), shapes)
+    return prefetch(Source(count, failure), device, shapes)
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -63,7 +74,7 @@ def test_the_position_is_that_of_the_last_batch_that_was_taken(monkeypatch):
     batches = LabelledBatches(RaggedIds.of([[5, 6]] * 90), [0] * 90, batch_size=2)
     pack = batches.pack_epoch
     monkeypatch.setattr(batches, "pack_epoch", lambda shapes, pin: pack(shapes))  # only a GPU pins memory
-    epoch = prefetch(batches, torch.device("cuda"))
+    epoch = prefetch(batches, "cuda")
     for number in range(1, 20):
         assert next(epoch).position["batch"] == batches.state()["batch"] == number
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from throughtime.fit.timing import Clock
+from throughtime.gpu.clock import DeviceClock
 
 
 class Device:
@@ -62,7 +62,7 @@ def update(clock, device, work):
 
 
 def test_time_inside_is_that_of_the_device_without_its_pauses(device):
-    clock = Clock(torch.device("cuda", 0))
+    clock = DeviceClock(torch.device("cuda", 0))
     for late in (0.0, 0.0, 7.0, 0.5, 0.0, 20.0, 1.0):  # of the host, before each update of 3 ms
         clock.count_unfinished()
         device.now += late
@@ -78,7 +78,7 @@ def test_time_inside_is_that_of_the_device_without_its_pauses(device):
 
 
 def test_updates_are_unfinished_until_the_device_is_there(device):
-    clock = Clock(torch.device("cuda", 0))
+    clock = DeviceClock(torch.device("cuda", 0))
     for _ in range(4):
         update(clock, device, 3.0)
     unfinished = []
@@ -88,7 +88,7 @@ def test_updates_are_unfinished_until_the_device_is_there(device):
 
 
 def test_a_busy_device_needs_one_event_per_update_and_few_in_all(device):
-    clock = Clock(torch.device("cuda", 0))
+    clock = DeviceClock(torch.device("cuda", 0))
     for _ in range(100):
         update(clock, device, 3.0)
         device.now = max(0.0, device.free_at - 10)
@@ -101,7 +101,7 @@ def test_a_busy_device_needs_one_event_per_update_and_few_in_all(device):
 
 
 def test_an_event_is_not_used_again_before_its_time_was_read(device):
-    clock = Clock(torch.device("cuda", 0))
+    clock = DeviceClock(torch.device("cuda", 0))
     for number in range(30):
         update(clock, device, 1.0 + number % 3)
         device.now += number % 5

@@ -13,10 +13,11 @@ from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.sequences import LabelledBatches
 from throughtime.data.batching.text import RandomWindows
-from throughtime.fit.cuda_graphs import SEEN_BEFORE, WARM_UP, CudaGraphs, _key
-from throughtime.fit.learner import Learner
+from throughtime.fit import trainer as trainers
 from throughtime.fit.processes import Processes
 from throughtime.gpu import choice
+from throughtime.gpu.cuda_graphs import SEEN_BEFORE, WARM_UP, CudaGraphs, _key
+from throughtime.gpu.learner import RecordedLearner
 
 GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
 
@@ -24,22 +25,38 @@ GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need
 def test_on_a_cpu_nothing_is_captured(language_task, trainer_of):
     trainer = trainer_of(language_task(capture=True, epochs=1))
     trainer.fit()
-    assert trainer.learner.cuda_graphs is None
+    assert not isinstance(trainer.learner, RecordedLearner)
 
 
-def test_updates_choose_backends_as_recorded_ones_do(language_task, trainer_of, monkeypatch):
+@pytest.fixture
+def learner_of(trainer_of, monkeypatch):
+    """The learner of a GPU for a task on a CPU."""
+
+    def build(task):
+        def find_learner(objective, config, processes, batches, say):
+            return RecordedLearner(objective, config, processes, say)
+
+        monkeypatch.setattr(trainers, "find_learner", find_learner)
+        return trainer_of(task).learner
+
+    return build
+
+
+def test_updates_choose_backends_as_recorded_ones_do(language_task, learner_of, monkeypatch):
     """Otherwise an update would round differently once it is recorded."""
-    learn, seen = Learner._learn, []
+    learn, seen = RecordedLearner._learn, []
 
     def watched(*given):
         seen.append(choice.is_recorded())
         return learn(*given)
 
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-    monkeypatch.setattr(Learner, "_learn", watched)
-    trainer = trainer_of(language_task(epochs=1))
-    trainer.fit()
-    assert seen == [True] * trainer.step
+    monkeypatch.setattr(RecordedLearner, "_learn", watched)
+    task = language_task()
+    learner, batches = learner_of(task), [*task.batches(0, 1)]
+    for batch in batches:
+        learner.update([batch], batch.count)
+    assert seen == [True] * len(batches)
     assert not choice.is_recorded()
 
 
@@ -125,18 +142,20 @@ def test_updates_that_pass_on_a_state_are_recorded_as_they_come(recorder):
     assert ("record", 41) not in recorder
 
 
-def test_one_batch_of_each_shape_is_expected(language_task, trainer_of):
+def test_one_batch_of_each_shape_is_expected(language_task, learner_of):
     rows = RaggedIds.of([[5] * (1 + number % 9) for number in range(90)])
     batches = LabelledBatches(rows, [0] * 90, batch_size=4)
-    learner = trainer_of(language_task()).learner
+    learner = learner_of(language_task())
     learner.cuda_graphs = graphs = CudaGraphs(lambda batch, carried: (), pytest.fail)
-    shapes = learner.prepare_graphs(batches)
+    learner.prepare_graphs(batches)
+    shapes = learner.shapes
     expected = [tuple(batch.sizes.values()) for batch in graphs._expected]
     assert sorted(expected) == sorted(map(tuple, shapes.shapes.tolist()))
     sizes = [steps * rows for steps, rows in expected]
     assert sizes[0] == max(sizes)
     windows = RandomWindows(range(100), 4, 7)  # of one shape, and the last batch is smaller
-    assert learner.prepare_graphs(windows) is None
+    learner.prepare_graphs(windows)
+    assert learner.shapes is None
     assert [batch.rows for batch in graphs._expected] == [4, len(windows.sample(99)[-1].lengths)]
 
 
@@ -144,21 +163,19 @@ def weights_of(task):
     return [weight.detach().clone() for weight in task.model.parameters()]
 
 
-def test_a_packed_batch_is_learned_with_its_count_and_its_rate(language_task, trainer_of):
+def test_a_packed_batch_is_learned_with_its_count_and_its_rate(language_task, learner_of):
     """As it is when it is recorded, but on a CPU."""
     found = []
     for packed in (False, True):
         task = language_task(seed=3, clip=None)
-        batch, learner = next(iter(task.batches(0, 1))), trainer_of(task).learner
-        (group,) = learner._optimizer.param_groups
+        batch, learner = next(iter(task.batches(0, 1))), learner_of(task)
         if packed:
-            group["lr"] = torch.tensor(1.0)  # a tensor, as on a GPU
             batch = batch.pack()
             batch.write_header(40, 0.01)
             learner._learn_packed(batch, ())
         else:
-            group["lr"] = 0.01
-            learner._learn([batch], (), 40)
+            learner.set_rate(0.01)
+            learner._learn([batch], (), 40, 1 / 40)
         found.append(weights_of(task))
     torch.testing.assert_close(*found, rtol=1e-6, atol=1e-7)
 
@@ -166,15 +183,14 @@ def test_a_packed_batch_is_learned_with_its_count_and_its_rate(language_task, tr
 @pytest.mark.parametrize("clip", [None, 0.05])
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_one_kernel_ends_an_update_as_many_operations_do(
-    optimizer, clip, language_task, trainer_of, emulated, monkeypatch
+    optimizer, clip, language_task, learner_of, emulated, monkeypatch
 ):
     """As on a GPU, but on a CPU; the third update is not finite."""
     found = []
     for at_once in (False, True):
-        monkeypatch.setattr(Learner, "_has_kernels", lambda self, at_once=at_once: at_once)
+        monkeypatch.setattr(RecordedLearner, "_has_kernels", lambda self, at_once=at_once: at_once)
         task = language_task(seed=3, clip=clip, optimizer=optimizer, momentum=0.9)
-        learner = trainer_of(task).learner
-        learner._optimizer.param_groups[0]["lr"] = torch.tensor(1.0)  # a tensor, as on a GPU
+        learner = learner_of(task)
         batch = next(iter(task.batches(0, 1))).pack()
         for number in range(5):
             batch.write_header(40, math.nan if number == 2 else 0.01 * (number + 1))
@@ -187,9 +203,9 @@ def test_one_kernel_ends_an_update_as_many_operations_do(
     assert float(found[0][2]) == 0.5
 
 
-def test_a_rehearsal_changes_no_weight(language_task, trainer_of):
+def test_a_rehearsal_changes_no_weight(language_task, learner_of):
     task = language_task()
-    before, learner = weights_of(task), trainer_of(task).learner
+    before, learner = weights_of(task), learner_of(task)
     learner._rehearse(next(iter(task.batches(0, 1))).pack())
     assert all(map(torch.equal, weights_of(task), before))
     assert all(weight.grad is None for weight in task.model.parameters())
