@@ -10,7 +10,7 @@ from rich.console import Console
 from tests.refusals import lacks
 
 from throughtime.cli.main import main
-from throughtime.cli.tag import print_tags
+from throughtime.cli.predict import print_tags
 from throughtime.results import Tagged, TaggedWord
 
 SMALL = [

@@ -10,21 +10,13 @@ import typer
 
 from throughtime.cli.console import print_text
 from throughtime.cli.inputs import load_language_model, load_model, read_task_name, report_weights
-from throughtime.cli.options import (
-    Constraints,
-    Device,
-    GenerateOptions,
-    InterpolationOptions,
-    MaxNewTokens,
-    NumReturnSequences,
-    Run,
-    search_arguments,
-)
+from throughtime.cli.options import Device, InterpolationOptions, Run, StrategyOptions, search_arguments
 from throughtime.cli.output import Outcome, as_command, flags, warn
 from throughtime.errors import InputError
+from throughtime.runtime.keywords import WritingOptions, WritingRules, split_options
 
 
-class InterpolatedWritingOptions(GenerateOptions, InterpolationOptions):
+class GenerateOptions(WritingOptions, StrategyOptions, WritingRules, InterpolationOptions):
     """Options of `generate`."""
 
 
@@ -35,10 +27,8 @@ def generate(
         str | None, typer.Argument(help="Beginning of the text.", metavar="PROMPT", show_default=False)
     ] = None,
     prompt: str | None = None,
-    max_new_tokens: MaxNewTokens = None,
-    num_return_sequences: NumReturnSequences = 1,
     device: Device = "auto",
-    **options: Unpack[InterpolatedWritingOptions],
+    **options: Unpack[GenerateOptions],
 ) -> Outcome:
     """Continue a prompt, one token at a time.
 
@@ -63,16 +53,15 @@ def generate(
     prompt = text or prompt or ""
     arguments = search_arguments(options)
     others, weights = arguments.pop("others", None), arguments.pop("weights", None)
-    rules = {name: arguments.pop(name) for name in Constraints.__annotations__ if name in arguments}
+    rules, arguments = split_options(arguments, WritingRules)
     model = load_writer(run, device, others, weights)
-    strategy = model.strategy(
-        max_new_tokens=max_new_tokens, num_return_sequences=num_return_sequences, **arguments
-    )
+    max_new_tokens, count = options["max_new_tokens"], arguments.pop("num_return_sequences", 1)
+    strategy = model.strategy(num_return_sequences=count, **arguments)
     mixed = report_weights(model)
     if prompt:
         warn(model.input_warnings([prompt]))
     steps = arguments.keys().isdisjoint({"search", "num_beams"}) or arguments.get("search") == "sampling"
-    alone = num_return_sequences == 1 and not rules and not model.framing.backward
+    alone = count == 1 and not rules and not model.framing.backward
     if sys.stdout.isatty() and not flags.json and steps and alone:
         for piece in model.stream(prompt, max_new_tokens=max_new_tokens, strategy=strategy):
             print_text(piece, end="")

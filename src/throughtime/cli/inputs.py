@@ -141,24 +141,27 @@ def read_texts(texts: list[str] | None, file: Path | None) -> Iterator[list[str]
 
 
 def answer_texts(
-    model: Any, blocks: Iterable[list[str]], predict: Callable[..., Sequence[Any]], *, lines: bool
-) -> Iterator[tuple[int, str, Any]]:
-    """The number, counted from 0, the text and the answer of each text, with warnings about the texts.
+    check: Callable[..., dict[str, str]] | None,
+    blocks: Iterable[list[Any]],
+    predict: Callable[..., Sequence[Any]],
+    *,
+    lines: bool,
+) -> Iterator[tuple[int, Any, Any]]:
+    """The number, counted from 0, the text and the answer of each text.
 
-    `lines` says that the texts are lines of a file or of stdin.
+    `check` returns warnings about texts; `lines` says that they are lines of a file or of stdin.
     """
     done = 0
     for block in blocks:
         with progress_bar(f"lines {done + 1:,} to {done + len(block):,}") as advance:
             answers = predict(block, progress=advance)
         # After the answers, so that an error is shown without warnings. Blank lines are not worth a warning.
-        if not lines:
-            warn(model.input_warnings(block))
-        elif not done or any(text.strip() for text in block):
-            numbers = range(done + 1, done + len(block) + 1)
-            warn(model.input_warnings(block, numbers=numbers, blank_lines=True))
-        for number, (text, one) in enumerate(zip(block, answers, strict=True), done):
-            yield number, text, one
+        if check is not None and not lines:
+            warn(check(block))
+        elif check is not None and (not done or any(text.strip() for text in block)):
+            warn(check(block, numbers=range(done + 1, done + len(block) + 1), blank_lines=True))
+        for number, (text, answer) in enumerate(zip(block, answers, strict=True), done):
+            yield number, text, answer
         done += len(block)
 
 

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,9 +19,7 @@ from throughtime.cli.average import average
 from throughtime.cli.backtest import backtest
 from throughtime.cli.batches import batches
 from throughtime.cli.bleu import bleu
-from throughtime.cli.classify import classify
 from throughtime.cli.compare import compare
-from throughtime.cli.compose import compose
 from throughtime.cli.console import print_message
 from throughtime.cli.convert import convert
 from throughtime.cli.data import data_app
@@ -29,25 +27,43 @@ from throughtime.cli.demo import demo
 from throughtime.cli.doctor import doctor
 from throughtime.cli.evaluate import evaluate
 from throughtime.cli.export import export
-from throughtime.cli.fill import fill
 from throughtime.cli.forecast import forecast
 from throughtime.cli.generate import generate
 from throughtime.cli.import_arpa import import_arpa
 from throughtime.cli.inspect import inspect_app
 from throughtime.cli.output import InterruptedCommandError, flags, print_json
+from throughtime.cli.predict import predict_command
 from throughtime.cli.preview import preview
 from throughtime.cli.score import score
 from throughtime.cli.serve import serve
 from throughtime.cli.stats import stats
-from throughtime.cli.tag import tag
 from throughtime.cli.train import train_app
 from throughtime.cli.translate import translate
-from throughtime.cli.usage import Command, Group, RunFirst
+from throughtime.cli.usage import Command, RunFirst, TaskGroup, single_command
 from throughtime.errors import ThroughtimeError, shorten
+from throughtime.tasks import TASKS, Task
+
+
+class Commands(TaskGroup):
+    """Our commands, and one for each task of another package whose models answer texts."""
+
+    def find_tasks(self) -> Iterable[str]:
+        """Return the commands of these tasks."""
+        return [task.command for task in self._outside_tasks()]
+
+    def build_command(self, name: str) -> typer.Typer | None:
+        """Build the command of such a task."""
+        task = next((task for task in self._outside_tasks() if task.command == name), None)
+        return None if task is None else single_command(name, RunFirst, predict_command(task))
+
+    def _outside_tasks(self) -> list[type[Task]]:
+        outside = (task for name, task in TASKS.available().items() if name not in TASKS.own)
+        return [task for task in outside if task.answers is not None]
+
 
 app = typer.Typer(
     name="throughtime",
-    cls=Group,
+    cls=Commands,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -86,10 +102,9 @@ app.command("backtest", cls=RunFirst)(backtest)
 app.command("compare", cls=Command)(compare)
 app.command("bleu", cls=Command)(bleu)
 app.command("translate", cls=RunFirst)(translate)
-app.command("tag", cls=RunFirst)(tag)
-app.command("fill", cls=RunFirst)(fill)
-app.command("classify", cls=RunFirst)(classify)
-app.command("compose", cls=RunFirst)(compose)
+for _task in (TASKS[name] for name in TASKS.own):
+    if _task.answers is not None:
+        app.command(_task.command, cls=RunFirst)(predict_command(_task))
 app.command("forecast", cls=RunFirst)(forecast)
 app.command("score", cls=RunFirst)(score)
 app.command("generate", cls=RunFirst)(generate)

@@ -1,20 +1,20 @@
 """Options that several commands share, each declared once, and groups of options that go together.
 
-A command takes a group as `**options: Unpack[SearchOptions]`; `as_command` writes its options out.
+A command takes a group as `**options: Unpack[StrategyOptions]`; `as_command` writes its options out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, TypedDict, get_args
 
 import typer
 
 from throughtime.errors import InputError
-from throughtime.runtime.keywords import MAX_SEED
+from throughtime.runtime.keywords import MAX_SEED, SEARCH, Keyword, PrefixRules, SearchOptions
 
-DATA, OUTPUT, SEARCH, RULES, TRANSLATION = "Data", "Output", "Search", "Constraints", "Translation"
+DATA, OUTPUT, TRANSLATION = "Data", "Output", "Translation"
 INTERPOLATION = "Interpolation of language models"
 """Titles of groups of options in the help."""
 
@@ -22,6 +22,15 @@ INTERPOLATION = "Interpolation of language models"
 def option(text: str | None, *names: str, panel: str | None = None, **more: Any) -> Any:
     """An option with its help; `names` are needed for switches and where a name is not the parameter's."""
     return typer.Option(*names, help=text, rich_help_panel=panel, **more)
+
+
+def keyword_option(name: str, hint: Any) -> Any:
+    """The option for a keyword of a prediction, from its type and its `Keyword`."""
+    kind, keyword = get_args(hint)
+    kinds = {bool | None: bool, Sequence[str]: list[str] | None}
+    names = [f"--{name.replace('_', '-')}"] * (kind in (bool, bool | None))
+    info = option(keyword.help, *names, panel=keyword.group, min=keyword.min, max=keyword.max)
+    return Annotated[kinds.get(kind, kind), info]
 
 
 Count = Annotated[int, typer.Option(min=1)]
@@ -62,19 +71,10 @@ SkipBad = Annotated[
 File = Annotated[Path | None, option("Read the texts from a file, one per line.")]
 Out = Annotated[Path, option("Folder to write; it must not exist yet.", "--out")]
 Plot = Annotated[Path | None, option("Draw a figure: .png, .svg or .pdf.")]
-NumReturnSequences = Annotated[int, option("Number of texts to return.", min=1, max=10_000)]
-MaxNewTokens = Annotated[
-    int | None,
-    option("Maximum number of tokens to write; by default 100, or the model's own setting.", min=1),
-]
 Seed = Annotated[
     int | None,
     # The largest seed that both torch and numpy accept.
     option("Seed of the random numbers; equal seeds give equal results.", min=0, max=MAX_SEED),
-]
-NumBeams = Annotated[int | None, option("Number of beams; 1 is greedy search.", min=1, panel=SEARCH)]
-LengthPenalty = Annotated[
-    float | None, option("Score texts by log P / length^X; 0 prefers short ones.", min=0, panel=SEARCH)
 ]
 Tokenize = Annotated[
     str | None,
@@ -118,70 +118,23 @@ class InterpolationOptions(TypedDict):
     weights: Weights
 
 
-class SearchOptions(TypedDict):
+class StrategyOptions(SearchOptions):
     """How to search for texts; each strategy takes some of the options."""
 
-    search: Annotated[
-        str | None, option("Strategy: {throughtime.search.strategies:STRATEGIES}.", panel=SEARCH)
-    ]
-    num_beams: NumBeams
-    length_penalty: LengthPenalty
     limit: Annotated[
         float | None,
-        option(
-            "beam: drop candidates whose probability is more than this below the best (0 to 1).", panel=SEARCH
+        Keyword(
+            "beam: drop candidates whose probability is more than this below the best (0 to 1).", group=SEARCH
         ),
     ]
-    groups: Annotated[int | None, option("diverse: number of groups of beams.", panel=SEARCH)]
+    groups: Annotated[int | None, Keyword("diverse: number of groups of beams.", group=SEARCH)]
     diversity_penalty: Annotated[
-        float | None, option("diverse: penalty on tokens that earlier groups chose.", panel=SEARCH)
-    ]
-    temperature: Annotated[
-        float | None,
-        option("sampling: below 1 for likelier texts, above 1 for more varied ones.", panel=SEARCH),
-    ]
-    top_k: Annotated[int | None, option("sampling: draw from the N most likely tokens.", panel=SEARCH)]
-    top_p: Annotated[
-        float | None,
-        option("sampling: draw from the fewest tokens with this total probability.", panel=SEARCH),
-    ]
-    seed: Annotated[
-        int | None,
-        option("sampling, stochastic: seed of the random numbers.", min=0, max=MAX_SEED, panel=SEARCH),
+        float | None, Keyword("diverse: penalty on tokens that earlier groups chose.", group=SEARCH)
     ]
     search_option: Annotated[
         list[str] | None,
         option("Any other option of the strategy; repeatable.", metavar="NAME=VALUE", panel=SEARCH),
     ]
-
-
-class Constraints(TypedDict):
-    """What texts must and must not contain."""
-
-    forbid: Annotated[list[str] | None, option("Words that must not appear; repeatable.", panel=RULES)]
-    require: Annotated[list[str] | None, option("Words that must appear; repeatable.", panel=RULES)]
-    no_repeat_ngram: Annotated[
-        int | None, option("Do not repeat any n-gram of this length.", min=1, panel=RULES)
-    ]
-
-
-class PrefixConstraints(Constraints):
-    """The same, for texts that do not continue a prompt."""
-
-    prefix: Annotated[str | None, option("Words that the text begins with.", panel=RULES)]
-
-
-class GenerateOptions(SearchOptions, Constraints):
-    """Options of `generate`."""
-
-    greedy: Annotated[
-        bool,
-        option("Same as --search greedy: take the most likely token each time.", "--greedy", panel=SEARCH),
-    ]
-
-
-class ComposingOptions(GenerateOptions, PrefixConstraints):
-    """Options of `compose`."""
 
 
 class ShortlistOptions(TypedDict):
@@ -198,7 +151,7 @@ class ShortlistOptions(TypedDict):
     ]
 
 
-class TranslatingOptions(SearchOptions, PrefixConstraints, ShortlistOptions):
+class TranslatingOptions(StrategyOptions, PrefixRules, ShortlistOptions):
     """Options of `translate`."""
 
 
@@ -251,7 +204,7 @@ def search_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
             raise InputError("--search-option", f"gives {name}, which is given as an option too; choose one")
         arguments[name] = value
     if "greedy" in (arguments.get("search"), *arguments) and "num_beams" not in arguments:
-        names = set(SearchOptions.__annotations__) - {"search"}
+        names = set(StrategyOptions.__annotations__) - {"search"}
         refuse(
             "has no effect on greedy search; leave it out",
             **{k: v for k, v in arguments.items() if k in names},

@@ -20,8 +20,9 @@ from typer.models import OptionInfo
 
 from throughtime.cli.command_line import command_name, command_with
 from throughtime.cli.console import readable, stderr, stdout
-from throughtime.cli.options import Debug, Json, TrustChanged, option
+from throughtime.cli.options import Debug, Json, TrustChanged, keyword_option, option
 from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning
+from throughtime.runtime.keywords import Keyword
 from throughtime.text.texts import escape_controls, finite
 
 if TYPE_CHECKING:
@@ -61,12 +62,15 @@ class InterruptedCommandError(ThroughtimeError):
     exit_code = 130
 
 
-def as_command(command: Callable[..., Outcome]) -> Callable[..., None]:
+def as_command(
+    command: Callable[..., Outcome], group: Mapping[str, Any] | None = None
+) -> Callable[..., None]:
     """Make a command print its outcome: one JSON object with `--json`, else what people read.
 
     The help of its options is in its docstring, in the section `Args` or one with the title of their panel.
     The options `--json` and `--debug` are added, `--trust-changed` if it loads a model, and those of a group
-    that the command takes as `**options: Unpack[Group]`; the command reads `flags.json`.
+    that the command takes as `**options: Unpack[Group]`, or of annotations by name that are passed here. The
+    command reads `flags.json`.
     """
 
     @functools.wraps(command)
@@ -88,31 +92,39 @@ def as_command(command: Callable[..., Outcome]) -> Callable[..., None]:
                 console.print(renderable)
 
     run.__doc__ = join_paragraphs(read_help(command)[0])
-    parameters = {one.name: one for one in _parameters(command)}
+    parameters = {parameter.name: parameter for parameter in _parameters(command, group)}
     run.__signature__ = inspect.Signature([*parameters.values()])  # type: ignore[attr-defined]
-    run.__annotations__ = {name: one.annotation for name, one in parameters.items()}
+    run.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
     return run
 
 
-def _parameters(command: Callable[..., Outcome]) -> Iterator[inspect.Parameter]:
-    """The parameters of a command with those of its group written out, and the options that all have."""
+def _parameters(
+    command: Callable[..., Outcome], group: Mapping[str, Any] | None
+) -> Iterator[inspect.Parameter]:
+    """The parameters of a command with those of its group written out, and the options that all have.
+
+    Those after `*` come after the group.
+    """
     hints, helps = get_type_hints(command, include_extras=True), read_help(command)[1]
-    for parameter in inspect.signature(command).parameters.values():
+    declared = inspect.signature(command).parameters
+    for parameter in sorted(
+        declared.values(), key=lambda parameter: parameter.kind is parameter.KEYWORD_ONLY
+    ):
         name = parameter.name
-        group = get_args(hints.get(name)) if parameter.kind is parameter.VAR_KEYWORD else ()
-        if not group:
+        if parameter.kind is not parameter.VAR_KEYWORD:
             hint = add_help(name, hints[name], *helps[name]) if name in helps else hints[name]
             yield parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=hint)
             continue
-        helps |= read_help(group[0])[1]
-        for key, hint in get_type_hints(group[0], include_extras=True).items():
-            annotation = add_help(key, hint, *helps[key]) if key in helps else hint
-            default = False if get_args(annotation)[0] is bool else None
-            yield inspect.Parameter(key, parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+        if group is None:
+            (kind,) = get_args(hints[name])
+            helps |= read_help(kind)[1]
+            group = get_type_hints(kind, include_extras=True)
+        for key, hint in group.items():
+            if key not in declared:  # the command may declare an option in its own way
+                yield build_parameter(key, add_help(key, hint, *helps[key]) if key in helps else hint)
     for name, hint in COMMON_OPTIONS.items():
-        if hint is TrustChanged and not {"run", "runs", "words", "resume"} & hints.keys():
-            continue
-        yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=hint)
+        if hint is not TrustChanged or {"run", "runs", "words", "resume"} & {*hints, *(group or ())}:
+            yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=hint)
 
 
 @contextlib.contextmanager
@@ -175,6 +187,16 @@ def read_help(command: Callable[..., Any]) -> tuple[str, dict[str, tuple[str | N
             name, _, text = described.partition(": ")
             helps[name] = (panel, " ".join(text.split()))
     return "\n\n".join(paragraphs), helps
+
+
+def build_parameter(name: str, hint: Any) -> inspect.Parameter:
+    """The parameter of an option of a group, or of a keyword of a prediction."""
+    default = None
+    if isinstance(keyword := get_args(hint)[1], Keyword):
+        hint, default = keyword_option(name, hint), keyword.default or None
+    if get_args(hint)[0] is bool:
+        default = False
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 
 def add_help(name: str, hint: Any, panel: str | None, text: str) -> Any:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from inspect import Parameter, Signature, cleandoc
+from collections.abc import Callable, Iterable, Mapping
+from inspect import cleandoc
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +20,7 @@ from throughtime.cli.output import (
     say,
     suggested_commands,
 )
-from throughtime.cli.usage import Group, TakesSettings
+from throughtime.cli.usage import TakesSettings, TaskGroup, single_command
 from throughtime.errors import InputError
 from throughtime.tasks import TASKS, Task
 
@@ -28,20 +28,16 @@ if TYPE_CHECKING:
     from throughtime.run import Training
 
 
-class TrainGroup(Group):
-    """The tasks of this package and of others, whose declarations are imported only when needed."""
+class TrainGroup(TaskGroup):
+    """A command for each task."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Our own tasks and those of other packages that can be imported."""
-        return [*TASKS.available()]
+    def find_tasks(self) -> Iterable[str]:
+        """Return the names of all tasks."""
+        return TASKS.available()
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of a task; one of another package is built here."""
-        if cmd_name not in self.commands and cmd_name in TASKS:
-            single = typer.Typer(rich_markup_mode="rich", add_completion=False)
-            single.command(cmd_name, cls=TakesSettings)(train_command(TASKS[cmd_name]))
-            self.commands[cmd_name] = typer.main.get_command(single)
-        return super().get_command(ctx, cmd_name)
+    def build_command(self, name: str) -> typer.Typer | None:
+        """Build the command of a task of another package."""
+        return single_command(name, TakesSettings, train_command(TASKS[name])) if name in TASKS else None
 
 
 train_app = typer.Typer(
@@ -131,37 +127,28 @@ def train_command(task: type[Task]) -> Callable[..., None]:
             return show_config(task, settings)
         return run_training(task, settings, arguments)
 
-    kinds = dict(_parameters(task))
-    optional = {name: False if kind in SWITCHES else None for name, kind in kinds.items()}
-    command.__signature__ = Signature(  # type: ignore[attr-defined]
-        [
-            Parameter(name, Parameter.KEYWORD_ONLY, default=optional[name], annotation=kind)
-            for name, kind in kinds.items()
-        ]
-    )
-    command.__annotations__ = kinds
     command.__doc__ = _help(task)
-    command.task = task  # type: ignore[attr-defined]  # for `TakesSettings`
-    return as_command(command)
+    built = as_command(command, declare_options(task))
+    built.task = task  # type: ignore[attr-defined]  # for `TakesSettings`
+    return built
 
 
 RUN_OPTIONS = ("resume", "overwrite", "checkpoint", "init_from", "skip_bad", "accept_changed_data")
-SWITCHES = (Resume, Overwrite, Quiet, AcceptChangedData, ShowConfig, FindRate, SkipBad)
 
 
-def _parameters(task: type[Task]) -> Iterator[tuple[str, Any]]:
-    """The options of a command by name, in the order of its help."""
-    yield "data", Data
-    yield from DATA_OPTIONS[task.data].items()
-    yield "skip_bad", SkipBad
-    for name, (kind, text) in task.options.items():
-        yield name, Annotated[kind | None, option(text, panel=SETTINGS)]
-    yield from (("set", Settings), ("config", ConfigFile), ("show_config", ShowConfig))
-    yield from (("out", Out), ("resume", Resume), ("overwrite", Overwrite))
+def declare_options(task: type[Task]) -> dict[str, Any]:
+    """Declare the options of a command, in the order of its help."""
+    settings = {
+        name: Annotated[kind | None, option(text, panel=SETTINGS)]
+        for name, (kind, text) in task.options.items()
+    }
+    options = {"data": Data, **DATA_OPTIONS[task.data], "skip_bad": SkipBad, **settings, "set": Settings}
+    options |= {"config": ConfigFile, "show_config": ShowConfig}
+    options |= {"out": Out, "resume": Resume, "overwrite": Overwrite}
     if task.uses_trainer:
-        yield from (("checkpoint", CheckpointName), ("accept_changed_data", AcceptChangedData))
-        yield from (("init_from", InitFrom), ("find_lr", FindRate))
-    yield "quiet", Quiet
+        options |= {"checkpoint": CheckpointName, "accept_changed_data": AcceptChangedData}
+        options |= {"init_from": InitFrom, "find_lr": FindRate}
+    return {**options, "quiet": Quiet}
 
 
 def _help(task: type[Task]) -> str:

@@ -96,7 +96,7 @@ def translate(
         warn(_language_warning(texts, models[0].config))
         return answers
 
-    results = answer_texts(translator, blocks, predict, lines=not sentences)
+    results = answer_texts(translator.input_warnings, blocks, predict, lines=not sentences)
     if flags.json:
         values = [{"source": text, **one.to_dict()} for _, text, one in results]
         return Outcome({"runs": [str(run) for run in runs], "translations": values})

@@ -6,6 +6,7 @@ import difflib
 import importlib
 import re
 import shlex
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, get_args
 
@@ -42,6 +43,35 @@ class Group(TyperGroup):
         for param in params:
             param.display_type_rich = _hide_type
         super().format_help(ctx, formatter)
+
+
+class TaskGroup(Group):
+    """A group with commands of tasks; those of other packages are built when they are asked for."""
+
+    def find_tasks(self) -> Iterable[str]:
+        """Return the names of the commands of all tasks that can be imported."""
+        return ()
+
+    def build_command(self, name: str) -> typer.Typer | None:
+        """Build the command of a task of another package; None if there is no such task."""
+        return None
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Our own commands, and those of other packages."""
+        return [*dict.fromkeys((*super().list_commands(ctx), *self.find_tasks()))]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of this name."""
+        if cmd_name not in self.commands and (built := self.build_command(cmd_name)) is not None:
+            self.commands[cmd_name] = typer.main.get_command(built)
+        return super().get_command(ctx, cmd_name)
+
+
+def single_command(name: str, kind: type[TyperCommand], function: Callable[..., None]) -> typer.Typer:
+    """A program of one command."""
+    single = typer.Typer(rich_markup_mode="rich", add_completion=False)
+    single.command(name, cls=kind)(function)
+    return single
 
 
 class Command(TyperCommand):

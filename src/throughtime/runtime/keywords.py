@@ -30,18 +30,11 @@ class Keyword(NamedTuple):
     group: str | None = None
 
 
-class WritingOptions(TypedDict, total=False):
-    """How a text is written, token by token; see `throughtime.runtime.search.choose_search`."""
+class SearchOptions(TypedDict, total=False):
+    """Which strategy searches for texts, and how; see `throughtime.runtime.search.choose_search`."""
 
-    max_new_tokens: Annotated[
-        int | None,
-        Keyword("Maximum number of tokens to write; by default 100, or the model's own setting.", min=1),
-    ]
     search: Annotated[
         str | None, Keyword("Strategy: {throughtime.search.strategies:STRATEGIES}.", group=SEARCH)
-    ]
-    greedy: Annotated[
-        bool | None, Keyword("Same as --search greedy: take the most likely token each time.", group=SEARCH)
     ]
     num_beams: Annotated[int | None, Keyword("Number of beams; 1 is greedy search.", min=1, group=SEARCH)]
     length_penalty: Annotated[
@@ -56,10 +49,24 @@ class WritingOptions(TypedDict, total=False):
         float | None,
         Keyword("sampling: draw from the fewest tokens with this total probability.", group=SEARCH),
     ]
-    num_return_sequences: Annotated[int | None, Keyword("Number of texts to return.", min=1, max=10_000)]
     seed: Annotated[
         int | None,
         Keyword("sampling, stochastic: seed of the random numbers.", min=0, max=MAX_SEED, group=SEARCH),
+    ]
+
+
+class WritingOptions(SearchOptions, total=False):
+    """How a text is written, token by token."""
+
+    max_new_tokens: Annotated[
+        int | None,
+        Keyword("Maximum number of tokens to write; by default 100, or the model's own setting.", min=1),
+    ]
+    num_return_sequences: Annotated[
+        int | None, Keyword("Number of texts to return; by default 1.", min=1, max=10_000)
+    ]
+    greedy: Annotated[
+        bool | None, Keyword("Same as --search greedy: take the most likely token each time.", group=SEARCH)
     ]
 
 

@@ -57,6 +57,8 @@ class Task:
     """The class of its training objectives; the predictor may build them itself in `build_objective`."""
     exporter: ClassVar[str | None] = None
     """A function that takes a trained model and returns the graphs of its export."""
+    answers: ClassVar[str | None] = None
+    """The method of its models that answers a list of texts; its command is built from it."""
     prediction: ClassVar[Any] = None
     """The keyword options of its predictions: a `TypedDict` whose types have a `Keyword`; None for none."""
     formats: ClassVar[tuple[str, ...]] = ()

@@ -31,6 +31,7 @@ class ClassifyTask(Task):
         "train classify --data snips-slots --set pooling=attention --out runs/intents",
     )
     data = "labelled"
+    answers = "classify"
     prediction = ClassifyOptions
     config = "throughtime.tasks.classify.config:ClassifyConfig"
     predictor = "throughtime.tasks.classify.model:Classifier"

@@ -25,6 +25,7 @@ class ComposeTask(Task):
         "train compose --data weather.jsonl --set tokens=bpe --out runs/reports",
     )
     data = "described"
+    answers = "compose"
     prediction = ComposeOptions
     config = "throughtime.tasks.compose.config:ComposeConfig"
     predictor = "throughtime.tasks.compose.model:Composer"

@@ -34,6 +34,7 @@ class FillTask(Task):
     )
     data = "pairs"
     options = COMMON_OPTIONS | {"text": (str, "Column of the texts in a table, instead of pairs.")}
+    answers = "fill"
     prediction = FillOptions
     config = "throughtime.tasks.fill.config:FillConfig"
     predictor = "throughtime.tasks.fill.model:Filler"

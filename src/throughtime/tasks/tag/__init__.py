@@ -32,6 +32,7 @@ class TagTask(Task):
         "train tag --data train.conll --set language_models=[runs/left,runs/right] --out runs/with",
     )
     data = "tags"
+    answers = "tag"
     prediction = TagOptions
     config = "throughtime.tasks.tag.config:TagConfig"
     predictor = "throughtime.tasks.tag.model:Tagger"
