@@ -179,6 +179,12 @@ def test_a_task_has_a_command_like_our_own(outside, data, tmp_path):
     words = ("--data", data["ngram"], "--hidden-size", "4", "--epochs", "1", "--set", "device=cpu")
     outside("train", "wordcount", *words, "--out", tmp_path / "run")
     assert outside("evaluate", tmp_path / "run", "--split", "test", "--json").json["mse"] >= 0
+    assert " count " in outside("--help").out
+    assert "--times" in outside("count", "--help").out
+    (once, twice) = outside("count", tmp_path / "run", "one two", "three", "--json").json["texts"]
+    assert once["text"] == "one two"
+    lines = outside("count", tmp_path / "run", "one two", "three", "--times", "2").out.splitlines()
+    assert [float(line) for line in lines] == [2 * once["answer"], 2 * twice["answer"]]
     code = f"""
 import throughtime as tt
 model = tt.load({str(tmp_path / "run")!r}, task="wordcount")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import torch
 
+from outside.wordcount import CountOptions
 from outside.wordcount.config import WordCountConfig
 from outside.wordcount.training import Counter, WordCountObjective
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.sequences import LabelledBatches
 from throughtime.folder import ModelFolder
 from throughtime.results import Evaluation
+from throughtime.runtime.keywords import complete_options
 from throughtime.tasks.base import Predictor, Progress
 from throughtime.tasks.description import Description, refuse_options
 from throughtime.text.codec import Codec
@@ -62,14 +64,16 @@ class WordCounter(Predictor):
         return RaggedIds.of(map(self.assets.codec.encode, texts)), [len(text.split()) for text in texts]
 
     @torch.inference_mode()
-    def count_words(self, texts: str | Sequence[str]) -> list[float]:
+    def count_words(
+        self, texts: str | Sequence[str], *, progress: Progress | None = None, **options: Unpack[CountOptions]
+    ) -> list[float]:
         """About how many words each text has."""
-        texts = check_texts(texts)
+        texts, times = check_texts(texts), complete_options(CountOptions, options)["times"]
         found = [0.0] * len(texts)
         for batch in LabelledBatches(*self.rows(texts), batch_size=64, shuffle=False):
             numbers = self.model(batch.ids.to(self.device), batch.lengths.to(self.device)).tolist()
             for place, number in zip(batch.indices.tolist(), numbers, strict=True):
-                found[place] = number
+                found[place] = number * times
         return found
 
     def evaluate_split(
