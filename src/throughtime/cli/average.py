@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from throughtime.cli.command_line import command_name
-from throughtime.cli.options import OptionalCount, Out, Run
+from throughtime.cli.options import OptionalCount, Run
 from throughtime.cli.output import Outcome, as_command, flags
 from throughtime.errors import InputError
 
@@ -26,7 +26,7 @@ PARTS = {"source", "target", "language-models"}  # vocabularies of a translator,
 @as_command
 def average(
     run: Run,
-    out: Out,
+    out: Path,
     last: OptionalCount = None,
 ) -> Outcome:
     """Average the weights of a run's last checkpoints into a new model.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 import typer
 
 from throughtime.cli.forecast import open_series
-from throughtime.cli.options import Device, OptionalCount, Run, SeriesOptions, check_pictures
+from throughtime.cli.options import OptionalCount, Run, SeriesOptions, check_pictures
 from throughtime.cli.output import Outcome, as_command, build_table, draw_figure, progress_bar, say
 from throughtime.text.texts import format_count
 
@@ -49,7 +49,7 @@ def backtest(
     save_intervals: bool = False,
     plot: Path | None = None,
     plot_steps: Path | None = None,
-    device: Device = "auto",
+    device: str = "auto",
     **options: Unpack[BacktestOptions],
 ) -> Outcome:
     """Forecast from several points in the past (origins), without using later rows, and measure the errors.

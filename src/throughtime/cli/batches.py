@@ -10,18 +10,12 @@ from throughtime.cli.inputs import open_data, report_skipped
 from throughtime.cli.options import (
     Count,
     DataName,
-    MinFreq,
     OptionalCount,
-    Seed,
-    SkipBad,
-    Source,
-    Split,
-    Target,
-    Tokens,
     refuse,
 )
 from throughtime.cli.output import Outcome, as_command, build_table
 from throughtime.errors import InputError, unknown
+from throughtime.runtime.keywords import MAX_SEED
 
 if TYPE_CHECKING:
     from throughtime.data.dataset import Dataset
@@ -37,13 +31,13 @@ def batches(
     num_steps: OptionalCount = None,
     sampling: str | None = None,
     max_length: Annotated[int | None, typer.Option(min=2)] = None,
-    tokens: Tokens = None,
-    min_freq: MinFreq = None,
-    split: Split = "train",
-    seed: Seed = 0,
-    source: Source = None,
-    target: Target = None,
-    skip_bad: SkipBad = False,
+    tokens: str | None = None,
+    min_freq: OptionalCount = None,
+    split: str = "train",
+    seed: Annotated[int | None, typer.Option(min=0, max=MAX_SEED)] = 0,
+    source: str | None = None,
+    target: str | None = None,
+    skip_bad: bool = False,
 ) -> Outcome:
     """Cut text or sentence pairs into batches, and report their number, shape, padding and truncation.
 
@@ -59,6 +53,7 @@ def batches(
       throughtime data batches multi30k/tok --batch-size 64 --max-length 40
 
     Args:
+        seed: Seed of the random numbers; equal seeds give equal results.
         batch_size: Number of rows in a batch.
         num_steps: For running text: number of tokens in a row; 35 by default.
         sampling: For running text: {throughtime.data.batching.text:SAMPLINGS}; random by default.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.options import Count, Lowercase, OptionalCount, Tokenize
+from throughtime.cli.options import Count, OptionalCount
 from throughtime.cli.output import Outcome, as_command, build_table
 from throughtime.errors import InputError
 from throughtime.text.texts import format_count
@@ -69,8 +69,8 @@ def bleu(
     sentence: Count = 1,
     k: OptionalCount = None,
     language: str | None = None,
-    tokenize: Tokenize = None,
-    lowercase: Lowercase = False,
+    tokenize: str | None = None,
+    lowercase: bool = False,
 ) -> Outcome:
     """Score translations in a file: sentence BLEU step by step, sacrebleu's corpus BLEU, and chrF.
 

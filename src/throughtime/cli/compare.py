@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Unpack
 import typer
 
 from throughtime.cli.inputs import load_model, open_data, report_skipped, skips_bad
-from throughtime.cli.options import Data, Device, ScoringOptions, SkipBad, Split
+from throughtime.cli.options import ScoringOptions
 from throughtime.cli.output import Outcome, as_command, build_table, progress_bar
 from throughtime.errors import InputError
 
@@ -26,11 +26,11 @@ def compare(
     runs: Annotated[
         list[Path], typer.Argument(help="Folders of two or more trained models.", metavar="RUN RUN...")
     ],
-    split: Split = "test",
-    data: Data = None,
+    split: str = "test",
+    data: str | None = None,
     samples: Annotated[int, typer.Option(min=10)] = 1000,
-    device: Device = "auto",
-    skip_bad: SkipBad = False,
+    device: str = "auto",
+    skip_bad: bool = False,
     anyway: bool = False,
     **options: Unpack[ScoringOptions],
 ) -> Outcome:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
 import typer
 
-from throughtime.cli.options import OptionalCount, SkipBad, Split, read_pairs
+from throughtime.cli.options import OptionalCount, read_pairs
 from throughtime.cli.output import Outcome, as_command, say
 from throughtime.errors import InputError
 from throughtime.text.texts import format_count
@@ -54,8 +54,8 @@ def convert(
     out: Annotated[Path, typer.Option("--out", "-o")],
     reader: str | None = None,
     reader_option: Annotated[list[str] | None, typer.Option("--option", metavar="NAME=VALUE")] = None,
-    split: Split = "all",
-    skip_bad: SkipBad = False,
+    split: str = "all",
+    skip_bad: bool = False,
     force: bool = False,
     length: str = "words",
     **filtering: Unpack[FilterOptions],

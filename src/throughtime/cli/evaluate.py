@@ -9,14 +9,9 @@ import typer
 
 from throughtime.cli.inputs import load_language_model, load_model, read_task_name, report_skipped
 from throughtime.cli.options import (
-    Data,
-    DateFormat,
-    Device,
     OptionalCount,
     Run,
     ScoringOptions,
-    SkipBad,
-    Split,
     Weights,
     check_pictures,
     select_given,
@@ -68,11 +63,11 @@ class EvaluationOptions(ScoringOptions):
 @as_command
 def evaluate(
     run: Run,
-    split: Split = "test",
-    data: Data = None,
-    date_format: DateFormat = None,
-    skip_bad: SkipBad = False,
-    device: Device = "auto",
+    split: str = "test",
+    data: str | None = None,
+    date_format: str | None = None,
+    skip_bad: bool = False,
+    device: str = "auto",
     plot: Path | None = None,
     **options: Unpack[EvaluationOptions],
 ) -> Outcome:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 import typer
 
 from throughtime.cli.inputs import load_model, open_data, report_skipped, skips_bad
-from throughtime.cli.options import Device, Plot, Run, SeriesOptions, check_pictures, refuse
+from throughtime.cli.options import Run, SeriesOptions, check_pictures, refuse
 from throughtime.cli.output import Outcome, as_command, build_table, progress_bar, say
 from throughtime.errors import InputError
 from throughtime.files import check_file
@@ -31,8 +31,8 @@ def forecast(
     paths: Annotated[int, typer.Option(min=0, max=100_000)] = 0,
     k_steps: str | None = None,
     out: Path | None = None,
-    plot: Plot = None,
-    device: Device = "auto",
+    plot: Path | None = None,
+    device: str = "auto",
     **options: Unpack[SeriesOptions],
 ) -> Outcome:
     """Forecast the rows after the last one of every series.

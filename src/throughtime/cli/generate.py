@@ -10,7 +10,7 @@ import typer
 
 from throughtime.cli.console import print_text
 from throughtime.cli.inputs import load_language_model, load_model, read_task_name, report_weights
-from throughtime.cli.options import Device, InterpolationOptions, Run, StrategyOptions, search_arguments
+from throughtime.cli.options import InterpolationOptions, Run, StrategyOptions, search_arguments
 from throughtime.cli.output import Outcome, as_command, flags, warn
 from throughtime.errors import InputError
 from throughtime.runtime.keywords import WritingOptions, WritingRules, split_options
@@ -27,7 +27,7 @@ def generate(
         str | None, typer.Argument(help="Beginning of the text.", metavar="PROMPT", show_default=False)
     ] = None,
     prompt: str | None = None,
-    device: Device = "auto",
+    device: str = "auto",
     **options: Unpack[GenerateOptions],
 ) -> Outcome:
     """Continue a prompt, one token at a time.

@@ -9,14 +9,13 @@ from typing import Annotated
 import typer
 
 from throughtime.cli.command_line import command_name
-from throughtime.cli.options import Out
 from throughtime.cli.output import Outcome, as_command, say
 
 
 @as_command
 def import_arpa(
     file: Annotated[Path, typer.Argument(help="ARPA file, plain or packed (.gz, .xz).", metavar="FILE")],
-    out: Out,
+    out: Path,
     tokens: str = "space",
 ) -> Outcome:
     """Turn the ARPA file of another program, such as KenLM or SRILM, into the folder of an n-gram model.

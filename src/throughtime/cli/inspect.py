@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +12,7 @@ from throughtime.cli.inspect_cost import cells, cost
 from throughtime.cli.inspect_gradients import gradients, truncation
 from throughtime.cli.inspect_markov import markov
 from throughtime.cli.inspect_model import InspectsRun, inspect_model
-from throughtime.cli.options import Plot, check_pictures
+from throughtime.cli.options import check_pictures
 from throughtime.cli.output import Outcome, as_command, draw_figure
 from throughtime.cli.usage import Command, Group, RunFirst
 from throughtime.files import path_exists
@@ -37,7 +38,7 @@ class RunOrCommand(Group):
 def graph(
     cell: str = "gru",
     steps: Annotated[int, typer.Option(min=1, max=8)] = 3,
-    plot: Plot = None,
+    plot: Path | None = None,
 ) -> Outcome:
     """Draw the computation graph of a recurrence, unrolled through time, with a loss at every step.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from throughtime.cli.options import Count, Plot, check_pictures
+from throughtime.cli.options import Count, check_pictures
 from throughtime.cli.output import BOLD, Outcome, as_command, build_table, draw_figure
 from throughtime.errors import InputError
 
@@ -64,7 +65,7 @@ def cost(
     longest: Count = 8192,
     width: Annotated[int, typer.Option(min=1, max=4096)] = 64,
     kernel: Annotated[int, typer.Option(min=2, max=99)] = 3,
-    plot: Plot = None,
+    plot: Path | None = None,
 ) -> Outcome:
     """Compare what convolution, recurrence and self-attention cost as sequences grow.
 

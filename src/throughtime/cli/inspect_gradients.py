@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from throughtime.cli.options import Plot, check_pictures, refuse
+from throughtime.cli.options import check_pictures, refuse
 from throughtime.cli.output import BOLD, Outcome, as_command, build_table, draw_figure
 from throughtime.errors import InputError, unknown
 
@@ -32,7 +32,7 @@ def gradients(
     keep: float | None = None,
     clip: float = 1.0,
     seeds: Annotated[int, typer.Option(min=1, max=1_000)] = 3,
-    plot: Plot = None,
+    plot: Path | None = None,
 ) -> Outcome:
     """Follow the gradient back through time: where it vanishes, where it explodes, what clipping changes.
 
@@ -144,7 +144,7 @@ def truncation(
     keep: float | None = None,
     draws: Annotated[int, typer.Option(min=64)] = 1024,
     text: str | None = None,
-    plot: Plot = None,
+    plot: Path | None = None,
 ) -> Outcome:
     """Compare full, truncated and randomised back-propagation: bias, variance, time and memory.
 

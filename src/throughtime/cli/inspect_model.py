@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.inputs import load_model, one_line, read_task_name
-from throughtime.cli.options import Device, OptionalCount, Plot, Run, check_pictures, refuse
+from throughtime.cli.options import OptionalCount, Run, check_pictures, refuse
 from throughtime.cli.output import BOLD, Outcome, as_command, build_table, draw_figure, warn
 from throughtime.cli.usage import RunFirst, is_run
 from throughtime.errors import InputError, ThroughtimeError
@@ -85,8 +85,8 @@ def inspect_model(
     layer: OptionalCount = None,
     neighbours: OptionalCount = None,
     side: str | None = None,
-    plot: Plot = None,
-    device: Device = "auto",
+    plot: Path | None = None,
+    device: str = "auto",
 ) -> Outcome:
     """Look at what a trained model does with a sentence; `model` may be left out.
 

@@ -12,11 +12,56 @@ from typing import Annotated, Any, TypedDict, get_args
 import typer
 
 from throughtime.errors import InputError
-from throughtime.runtime.keywords import MAX_SEED, SEARCH, Keyword, PrefixRules, SearchOptions
+from throughtime.runtime.keywords import PrefixRules, SearchOptions
 
-DATA, OUTPUT, TRANSLATION = "Data", "Output", "Translation"
-INTERPOLATION = "Interpolation of language models"
-"""Titles of groups of options in the help."""
+DATA = "Data"
+"""Title of a group of options in the help."""
+
+
+class Shared:
+    """The help of options that several commands share.
+
+    Args:
+        device: Device to compute on: auto, cpu, cuda, cuda:1, ...
+        tokens: Tokenizer: char, word, space, unicode, ..., or a tokenizer.json; by default the data's own.
+        min_freq: Minimum frequency of tokens in the vocabulary; 1 by default.
+        file: Read the texts from a file, one per line.
+        out: Folder to write; it must not exist yet.
+        plot: Draw a figure: .png, .svg or .pdf.
+        h: Number of rows to forecast; by default as in training.
+        level: Level of an interval to report, in per cent, such as 80; repeatable.
+
+    Data:
+        split: Split of the data: train, valid, test, heldout (valid and test) or all.
+        data: Data to use; by default the data that the model was trained on.
+        source: For pairs: source language, such as en, or its column in a table.
+        target: For pairs: target language, such as fr, or its column in a table.
+        date_format: For series: format of dates, such as %d.%m.%Y; by default detected.
+        skip_bad: Skip records that cannot be read, and count them.
+
+    Search:
+        limit: beam: drop candidates whose probability is more than this below the best (0 to 1).
+        groups: diverse: number of groups of beams.
+        diversity_penalty: diverse: penalty on tokens that earlier groups chose.
+        search_option: Any other option of the strategy; repeatable.
+
+    Translation:
+        shortlist: Candidates per source token; 0: all target tokens. By default 30 on a CPU.
+        num_beams: Number of beams; 1 is greedy search.
+        length_penalty: Score texts by log P / length^X; 0 prefers short ones.
+        tokenize: sacrebleu tokenizer: 13a, zh, char, none, ...; by default chosen by language.
+        lowercase: Ignore case.
+
+    Interpolation of language models:
+        others: Interpolate with this language model, n-gram or recurrent; repeatable.
+        weights: With --with: weight of each model, such as 0.7,0.3; by default chosen on the validation
+            split.
+
+    Output:
+        trust_changed: Load the model even if its files were changed after it was saved.
+        json: Print one JSON object on stdout; messages go to stderr.
+        debug: Show the traceback of an error.
+    """
 
 
 def option(text: str | None, *names: str, panel: str | None = None, **more: Any) -> Any:
@@ -35,120 +80,37 @@ def keyword_option(name: str, hint: Any) -> Any:
 
 Count = Annotated[int, typer.Option(min=1)]
 OptionalCount = Annotated[int | None, typer.Option(min=1)]
-"""Numbers from 1 on, whose help is in the docstring of the command."""
-RUN_HELP = "Folder of a trained model."
-Run = Annotated[Path, typer.Argument(help=RUN_HELP, metavar="RUN")]
+"""Numbers from 1 on."""
+Run = Annotated[Path, typer.Argument(help="Folder of a trained model.", metavar="RUN")]
 Runs = Annotated[list[Path], typer.Argument(help="Folders of trained models.", metavar="RUN...")]
 DataName = Annotated[
     str,
     typer.Argument(help="Name from `throughtime data list`, a file, or a folder of splits.", metavar="DATA"),
 ]
-Tokens = Annotated[
-    str | None,
-    option("Tokenizer: char, word, space, unicode, ..., or a tokenizer.json; by default the data's own."),
-]
-MinFreq = Annotated[int | None, option("Minimum frequency of tokens in the vocabulary; 1 by default.", min=1)]
-Device = Annotated[str, option("Device to compute on: auto, cpu, cuda, cuda:1, ...")]
-Split = Annotated[
-    str, option("Split of the data: train, valid, test, heldout (valid and test) or all.", panel=DATA)
-]
-Data = Annotated[
-    str | None, option("Data to use; by default the data that the model was trained on.", panel=DATA)
-]
-Source = Annotated[
-    str | None, option("For pairs: source language, such as en, or its column in a table.", panel=DATA)
-]
-Target = Annotated[
-    str | None, option("For pairs: target language, such as fr, or its column in a table.", panel=DATA)
-]
-DateFormat = Annotated[
-    str | None,
-    option("For series: format of dates, such as %d.%m.%Y; by default detected.", panel=DATA),
-]
-SkipBad = Annotated[
-    bool, option("Skip records that cannot be read, and count them.", "--skip-bad", panel=DATA)
-]
-File = Annotated[Path | None, option("Read the texts from a file, one per line.")]
-Out = Annotated[Path, option("Folder to write; it must not exist yet.", "--out")]
-Plot = Annotated[Path | None, option("Draw a figure: .png, .svg or .pdf.")]
-Seed = Annotated[
-    int | None,
-    # The largest seed that both torch and numpy accept.
-    option("Seed of the random numbers; equal seeds give equal results.", min=0, max=MAX_SEED),
-]
-Tokenize = Annotated[
-    str | None,
-    option(
-        "sacrebleu tokenizer: 13a, zh, char, none, ...; by default chosen by language.", panel=TRANSLATION
-    ),
-]
-Weights = Annotated[
-    str | None,
-    option(
-        "With --with: weight of each model, such as 0.7,0.3; by default chosen on the validation split.",
-        metavar="W,W",
-        panel=INTERPOLATION,
-    ),
-]
-Lowercase = Annotated[bool, option("Ignore case.", "--lowercase", panel=TRANSLATION)]
-Json = Annotated[
-    bool, option("Print one JSON object on stdout; messages go to stderr.", "--json", panel=OUTPUT)
-]
-TrustChanged = Annotated[
-    bool,
-    option(
-        "Load the model even if its files were changed after it was saved.", "--trust-changed", panel=OUTPUT
-    ),
-]
-Debug = Annotated[bool, option("Show the traceback of an error.", "--debug", panel=OUTPUT)]
+Others = Annotated[list[Path] | None, typer.Option("--with", metavar="RUN")]
+Weights = Annotated[str | None, typer.Option(metavar="W,W")]
 
 
 class InterpolationOptions(TypedDict):
     """Further language models, which the model is interpolated with."""
 
-    others: Annotated[
-        list[Path] | None,
-        option(
-            "Interpolate with this language model, n-gram or recurrent; repeatable.",
-            "--with",
-            metavar="RUN",
-            panel=INTERPOLATION,
-        ),
-    ]
+    others: Others
     weights: Weights
 
 
 class StrategyOptions(SearchOptions):
     """How to search for texts; each strategy takes some of the options."""
 
-    limit: Annotated[
-        float | None,
-        Keyword(
-            "beam: drop candidates whose probability is more than this below the best (0 to 1).", group=SEARCH
-        ),
-    ]
-    groups: Annotated[int | None, Keyword("diverse: number of groups of beams.", group=SEARCH)]
-    diversity_penalty: Annotated[
-        float | None, Keyword("diverse: penalty on tokens that earlier groups chose.", group=SEARCH)
-    ]
-    search_option: Annotated[
-        list[str] | None,
-        option("Any other option of the strategy; repeatable.", metavar="NAME=VALUE", panel=SEARCH),
-    ]
+    limit: float | None
+    groups: int | None
+    diversity_penalty: float | None
+    search_option: Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE")]
 
 
 class ShortlistOptions(TypedDict):
     """Which tokens translations may use."""
 
-    shortlist: Annotated[
-        int | None,
-        option(
-            "Candidates per source token; 0: all target tokens. By default 30 on a CPU.",
-            min=0,
-            metavar="N",
-            panel=TRANSLATION,
-        ),
-    ]
+    shortlist: Annotated[int | None, typer.Option(min=0, metavar="N")]
 
 
 class TranslatingOptions(StrategyOptions, PrefixRules, ShortlistOptions):
@@ -158,28 +120,20 @@ class TranslatingOptions(StrategyOptions, PrefixRules, ShortlistOptions):
 class ScoringOptions(ShortlistOptions):
     """How to search for translations and score them."""
 
-    num_beams: Annotated[int | None, option("Number of beams; 1 is greedy search.", min=1, panel=TRANSLATION)]
-    length_penalty: Annotated[
-        float | None,
-        option("Score texts by log P / length^X; 0 prefers short ones.", min=0, panel=TRANSLATION),
-    ]
-    tokenize: Tokenize
-    lowercase: Lowercase
+    num_beams: OptionalCount
+    length_penalty: Annotated[float | None, typer.Option(min=0)]
+    tokenize: str | None
+    lowercase: bool
 
 
 class SeriesOptions(TypedDict):
     """How the data of a forecaster are read, and what is forecast."""
 
-    h: Annotated[
-        int | None,
-        option("Number of rows to forecast; by default as in training.", "--h", min=1, max=100_000),
-    ]
-    level: Annotated[
-        list[float] | None, option("Level of an interval to report, in per cent, such as 80; repeatable.")
-    ]
-    data: Data
-    date_format: DateFormat
-    skip_bad: SkipBad
+    h: Annotated[int | None, typer.Option(min=1, max=100_000)]
+    level: list[float] | None
+    data: str | None
+    date_format: str | None
+    skip_bad: bool
 
 
 def select_given(options: Mapping[str, Any]) -> dict[str, Any]:

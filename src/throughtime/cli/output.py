@@ -20,7 +20,7 @@ from typer.models import OptionInfo
 
 from throughtime.cli.command_line import command_name, command_with
 from throughtime.cli.console import readable, stderr, stdout
-from throughtime.cli.options import Debug, Json, TrustChanged, keyword_option, option
+from throughtime.cli.options import Shared, keyword_option, option
 from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning
 from throughtime.runtime.keywords import Keyword
 from throughtime.text.texts import escape_controls, finite
@@ -52,7 +52,7 @@ class Flags:
 
 
 flags = Flags()
-COMMON_OPTIONS = {"trust_changed": TrustChanged, "json": Json, "debug": Debug}
+COMMON_OPTIONS = ("trust_changed", "json", "debug")
 """The options whose values are in `flags`."""
 
 
@@ -105,26 +105,27 @@ def _parameters(
 
     Those after `*` come after the group.
     """
-    hints, helps = get_type_hints(command, include_extras=True), read_help(command)[1]
+    hints, helps = get_type_hints(command, include_extras=True), read_help(Shared)[1] | read_help(command)[1]
     declared = inspect.signature(command).parameters
     for parameter in sorted(
         declared.values(), key=lambda parameter: parameter.kind is parameter.KEYWORD_ONLY
     ):
         name = parameter.name
         if parameter.kind is not parameter.VAR_KEYWORD:
-            hint = add_help(name, hints[name], *helps[name]) if name in helps else hints[name]
-            yield parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=hint)
+            yield parameter.replace(
+                kind=parameter.KEYWORD_ONLY, annotation=add_help(name, hints[name], helps)
+            )
             continue
         if group is None:
             (kind,) = get_args(hints[name])
-            helps |= read_help(kind)[1]
+            helps = read_help(Shared)[1] | read_help(kind)[1] | read_help(command)[1]
             group = get_type_hints(kind, include_extras=True)
         for key, hint in group.items():
             if key not in declared:  # the command may declare an option in its own way
-                yield build_parameter(key, add_help(key, hint, *helps[key]) if key in helps else hint)
-    for name, hint in COMMON_OPTIONS.items():
-        if hint is not TrustChanged or {"run", "runs", "words", "resume"} & {*hints, *(group or ())}:
-            yield inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=hint)
+                yield build_parameter(key, hint, helps)
+    for name in COMMON_OPTIONS:
+        if name != "trust_changed" or {"run", "runs", "words", "resume"} & {*hints, *(group or ())}:
+            yield build_parameter(name, bool, helps)
 
 
 @contextlib.contextmanager
@@ -189,21 +190,27 @@ def read_help(command: Callable[..., Any]) -> tuple[str, dict[str, tuple[str | N
     return "\n\n".join(paragraphs), helps
 
 
-def build_parameter(name: str, hint: Any) -> inspect.Parameter:
+Helps = Mapping[str, tuple[str | None, str]]
+"""The panel and the help of options, by name."""
+
+
+def build_parameter(name: str, hint: Any, helps: Helps) -> inspect.Parameter:
     """The parameter of an option of a group, or of a keyword of a prediction."""
     default = None
-    if isinstance(keyword := get_args(hint)[1], Keyword):
+    if isinstance(keyword := (*get_args(hint), None, None)[1], Keyword):
         hint, default = keyword_option(name, hint), keyword.default or None
+    hint = add_help(name, hint, helps)
     if get_args(hint)[0] is bool:
         default = False
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 
-def add_help(name: str, hint: Any, panel: str | None, text: str) -> Any:
-    """The annotation of a parameter as an option with this help; a switch has no `--no-...`."""
+def add_help(name: str, hint: Any, helps: Helps) -> Any:
+    """The annotation of a parameter as an option with help; a switch has no `--no-...`."""
     kind, *metadata = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     info = copy(metadata[0]) if metadata else option(None, *[f"--{name.replace('_', '-')}"] * (kind is bool))
-    info.help, info.rich_help_panel = text, panel
+    if info.help is None:
+        info.rich_help_panel, info.help = helps[name]
     return Annotated[kind, info]
 
 

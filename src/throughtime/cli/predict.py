@@ -16,7 +16,7 @@ import typer
 
 from throughtime.cli.console import print_text, stdout
 from throughtime.cli.inputs import answer_texts, load_model, one_line, read_blocks, read_texts
-from throughtime.cli.options import Device, File, Run, StrategyOptions, option, search_arguments
+from throughtime.cli.options import Run, StrategyOptions, option, search_arguments
 from throughtime.cli.output import Outcome, as_command, build_table, flags
 from throughtime.errors import InputError
 from throughtime.results import Answer
@@ -48,7 +48,7 @@ class PredictCommand:
             help=f"{self.about}; without them, --file or stdin is read.",
             metavar=self.noun.removesuffix("s").upper(),
         )
-        return {self.noun: Annotated[list[str] | None, argument], "file": File}
+        return {self.noun: Annotated[list[str] | None, argument], "file": Path | None}
 
     def read(self, options: dict[str, Any]) -> tuple[bool, Iterator[list[Any]]]:
         """Return whether there are inputs on the command line, and all inputs, many at a time."""
@@ -316,7 +316,7 @@ def predict_command(task: type[Task]) -> Callable[..., None]:
     """Build the command that answers inputs with a model of this task, from its declaration."""
     prediction = PREDICTIONS.get(task.name, PredictCommand)(task)
 
-    def command(run: Run, *, device: Device = "auto", **options: Any) -> Outcome:
+    def command(run: Run, *, device: str = "auto", **options: Any) -> Outcome:
         return prediction.run(run, device, options)
 
     command.__doc__ = inspect.cleandoc(prediction.__doc__ or "")

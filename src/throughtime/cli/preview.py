@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from throughtime.cli.data import format_record
-from throughtime.cli.options import DateFormat, SkipBad
 from throughtime.cli.output import Outcome, as_command
 from throughtime.errors import ThroughtimeError
 
@@ -24,8 +23,8 @@ def preview(
     data: Annotated[
         str, typer.Argument(help="A file, two parallel files, a folder or a corpus.", metavar="DATA")
     ],
-    date_format: DateFormat = None,
-    skip_bad: SkipBad = False,
+    date_format: str | None = None,
+    skip_bad: bool = False,
 ) -> Outcome:
     """Show five records of any file as each task would read it, or why a task cannot.
 

@@ -20,7 +20,7 @@ from throughtime.cli.inputs import (
     report_weights,
     skips_bad,
 )
-from throughtime.cli.options import Device, InterpolationOptions, Run, SkipBad, refuse
+from throughtime.cli.options import InterpolationOptions, Run, refuse
 from throughtime.cli.output import Outcome, as_command, build_table, flags, warn
 from throughtime.errors import InputError
 
@@ -53,8 +53,8 @@ def score(
     pairs: str | None = None,
     prompt: str = "",
     numbers: bool = False,
-    device: Device = "auto",
-    skip_bad: SkipBad = False,
+    device: str = "auto",
+    skip_bad: bool = False,
     **mixing: Unpack[InterpolationOptions],
 ) -> Outcome:
     """Rank sentences by their log-probability, in total and per token, and show how surprising each token is.

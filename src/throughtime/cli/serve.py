@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from throughtime.cli.options import Count, Device, OptionalCount, Runs
+from throughtime.cli.options import Count, OptionalCount, Runs
 from throughtime.cli.output import Outcome, as_command, flags, name_switches, say
 from throughtime.errors import InputError, import_optional
 
@@ -55,7 +55,7 @@ def serve(
     header_timeout: Annotated[float, typer.Option(min=0.1, max=600)] = 10.0,
     idle_timeout: Annotated[float, typer.Option(min=0.1, max=3_600)] = 5.0,
     log_json: bool = False,
-    device: Device = "auto",
+    device: str = "auto",
 ) -> Outcome:
     """Serve models over HTTP until Ctrl-C.
 

@@ -10,13 +10,7 @@ import typer
 from throughtime.cli.inputs import open_data, report_skipped
 from throughtime.cli.options import (
     DataName,
-    DateFormat,
-    MinFreq,
-    SkipBad,
-    Source,
-    Split,
-    Target,
-    Tokens,
+    OptionalCount,
     check_pictures,
     refuse,
 )
@@ -38,19 +32,19 @@ TASK_OF = {"pairs": "translate", "cards": "translate", "labelled": "classify", "
 @as_command
 def stats(
     data: DataName,
-    tokens: Tokens = None,
+    tokens: str | None = None,
     normaliser: str | None = None,
-    split: Split = "all",
+    split: str = "all",
     side: str | None = None,
-    min_freq: MinFreq = None,
+    min_freq: OptionalCount = None,
     ngrams: Annotated[int | None, typer.Option(min=1, max=10)] = None,
     top: Annotated[int | None, typer.Option(min=0)] = None,
     plot: Path | None = None,
     text: str | None = None,
-    source: Source = None,
-    target: Target = None,
-    date_format: DateFormat = None,
-    skip_bad: SkipBad = False,
+    source: str | None = None,
+    target: str | None = None,
+    date_format: str | None = None,
+    skip_bad: bool = False,
 ) -> Outcome:
     """Count the tokens, types and n-grams of a text and fit Zipf's law, or show the drift of a series.
 

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from inspect import cleandoc
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_type_hints
 
 import typer
 
 from throughtime.cli.inputs import open_data
-from throughtime.cli.options import DATA, OUTPUT, DateFormat, SkipBad, Source, Target, option
+from throughtime.cli.options import DATA, option
 from throughtime.cli.output import (
     InterruptedCommandError,
     Outcome,
@@ -44,44 +44,48 @@ train_app = typer.Typer(
     cls=TrainGroup, no_args_is_help=True, rich_markup_mode="rich", help="Train a model and save it."
 )
 
-SETTINGS, RUN = "Model and training", "Run"
+
+class TrainOptions(TypedDict):
+    """The options of all tasks.
+
+    Data:
+        data: Name from `throughtime data list`, a file, or a folder of splits.
+
+    Model and training:
+        set: Any setting, as KEY=VALUE; repeatable. --show-config lists all.
+        config: Read settings from a YAML or TOML file.
+        show_config: Print all settings with their meaning, and exit.
+
+    Run:
+        out: Folder to save the run in.
+        resume: Continue the run in --out, if there is one.
+        overwrite: Replace the run in --out, if there is one.
+        checkpoint: With --resume: continue from this checkpoint, not the last.
+        accept_changed_data: With --resume: continue even if the data files have changed.
+        init_from: Start from the weights and vocabulary of another run.
+        find_lr: Suggest a learning rate and exit; --out FILE.png draws the losses.
+
+    Output:
+        quiet: Print nothing but warnings and errors.
+    """
+
+    data: str | None
+    skip_bad: bool
+    set: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE")]
+    config: Path | None
+    show_config: bool
+    out: Path | None
+    resume: bool
+    overwrite: bool
+    checkpoint: str | None
+    accept_changed_data: bool
+    init_from: Path | None
+    find_lr: bool
+    quiet: bool
 
 
-Data = Annotated[
-    str | None, option("Name from `throughtime data list`, a file, or a folder of splits.", panel=DATA)
-]
-Settings = Annotated[
-    list[str] | None,
-    option(
-        "Any setting, as KEY=VALUE; repeatable. --show-config lists all.",
-        panel=SETTINGS,
-        metavar="KEY=VALUE",
-    ),
-]
-ConfigFile = Annotated[Path | None, option("Read settings from a YAML or TOML file.", panel=SETTINGS)]
-ShowConfig = Annotated[
-    bool, option("Print all settings with their meaning, and exit.", "--show-config", panel=SETTINGS)
-]
-Out = Annotated[Path | None, option("Folder to save the run in.", panel=RUN)]
-Resume = Annotated[bool, option("Continue the run in --out, if there is one.", "--resume", panel=RUN)]
-Overwrite = Annotated[bool, option("Replace the run in --out, if there is one.", "--overwrite", panel=RUN)]
-Quiet = Annotated[bool, option("Print nothing but warnings and errors.", "--quiet", panel=OUTPUT)]
-CheckpointName = Annotated[
-    str | None, option("With --resume: continue from this checkpoint, not the last.", panel=RUN)
-]
-AcceptChangedData = Annotated[
-    bool,
-    option(
-        "With --resume: continue even if the data files have changed.",
-        "--accept-changed-data",
-        panel=RUN,
-    ),
-]
-InitFrom = Annotated[Path | None, option("Start from the weights and vocabulary of another run.", panel=RUN)]
-FindRate = Annotated[
-    bool,
-    option("Suggest a learning rate and exit; --out FILE.png draws the losses.", "--find-lr", panel=RUN),
-]
+TRAINER_OPTIONS = ("checkpoint", "accept_changed_data", "init_from", "find_lr")
+"""Those of tasks that are trained step by step."""
 
 
 def _columns(**helps: str) -> dict[str, Any]:
@@ -97,7 +101,7 @@ TEXT = {"text": "Column of the texts; by default found by its usual name."}
 DATA_OPTIONS: dict[str, dict[str, Any]] = {
     "texts": {},
     "text": _columns(**TEXT),
-    "pairs": {"source": Source, "target": Target},
+    "pairs": {"source": str | None, "target": str | None},
     "labelled": _columns(**TEXT, label="Column of the labels; by default found by its usual name."),
     "described": _columns(condition="Column of the labels or vectors; by default found like that.", **TEXT),
     "tags": _columns(
@@ -110,7 +114,7 @@ DATA_OPTIONS: dict[str, dict[str, Any]] = {
         known="Column whose future values are known; repeatable.",
         past="Column that helps up to the last row; repeatable.",
     )
-    | {"date_format": DateFormat},
+    | {"date_format": str | None},
 }
 """The options that choose columns of a table, by what a task is trained on."""
 
@@ -127,7 +131,8 @@ def train_command(task: type[Task]) -> Callable[..., None]:
             return show_config(task, settings)
         return run_training(task, settings, arguments)
 
-    command.__doc__ = _help(task)
+    sections = cleandoc(TrainOptions.__doc__ or "").partition("\n\n")[2]
+    command.__doc__ = f"{_help(task)}\n\n{sections}"
     built = as_command(command, declare_options(task))
     built.task = task  # type: ignore[attr-defined]  # for `TakesSettings`
     return built
@@ -138,17 +143,13 @@ RUN_OPTIONS = ("resume", "overwrite", "checkpoint", "init_from", "skip_bad", "ac
 
 def declare_options(task: type[Task]) -> dict[str, Any]:
     """Declare the options of a command, in the order of its help."""
-    settings = {
-        name: Annotated[kind | None, option(text, panel=SETTINGS)]
-        for name, (kind, text) in task.options.items()
+    shared = get_type_hints(TrainOptions, include_extras=True)
+    options = {"data": shared.pop("data"), **DATA_OPTIONS[task.data], "skip_bad": shared.pop("skip_bad")}
+    for name, (kind, text) in task.options.items():
+        options[name] = Annotated[kind | None, option(text, panel="Model and training")]
+    return options | {
+        name: hint for name, hint in shared.items() if task.uses_trainer or name not in TRAINER_OPTIONS
     }
-    options = {"data": Data, **DATA_OPTIONS[task.data], "skip_bad": SkipBad, **settings, "set": Settings}
-    options |= {"config": ConfigFile, "show_config": ShowConfig}
-    options |= {"out": Out, "resume": Resume, "overwrite": Overwrite}
-    if task.uses_trainer:
-        options |= {"checkpoint": CheckpointName, "accept_changed_data": AcceptChangedData}
-        options |= {"init_from": InitFrom, "find_lr": FindRate}
-    return {**options, "quiet": Quiet}
 
 
 def _help(task: type[Task]) -> str:

@@ -12,8 +12,6 @@ from throughtime.cli.console import print_text
 from throughtime.cli.inputs import answer_texts, load_model, one_line, read_texts
 from throughtime.cli.options import (
     Count,
-    Device,
-    File,
     OptionalCount,
     TranslatingOptions,
     search_arguments,
@@ -39,11 +37,11 @@ def translate(
             metavar="RUN... [SENTENCE...]",
         ),
     ],
-    file: File = None,
+    file: Path | None = None,
     num_return_sequences: Count = 1,
     max_length: OptionalCount = None,
     copy_unknown: bool = False,
-    device: Device = "auto",
+    device: str = "auto",
     **options: Unpack[TranslatingOptions],
 ) -> Outcome:
     """Translate sentences, the lines of a file, or stdin; print one line for each input line.

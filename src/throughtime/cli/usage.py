@@ -13,7 +13,6 @@ from typing import Any, get_args
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from throughtime.cli.options import OUTPUT
 from throughtime.errors import InputError
 from throughtime.files import path_exists
 
@@ -107,8 +106,8 @@ class Command(TyperCommand):
             if param.param_type_name != "option":
                 param.display_type_rich = _hide_type
                 continue
-            if param.name == "help" and OUTPUT in panels:
-                param.rich_help_panel = OUTPUT
+            if param.name == "help" and "Output" in panels:
+                param.rich_help_panel = "Output"
             if param.metavar is None:
                 kind = param.type_descriptor.annotation
                 kind = (*get_args(kind), kind)[0]
