@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from throughtime.tasks.compose.model import Composer
     from throughtime.tasks.fill.model import Filler
     from throughtime.tasks.fill.runner import BlankFiller
-    from throughtime.tasks.forecast.predictor import SeriesForecaster
+    from throughtime.tasks.forecast.model import SeriesForecaster
     from throughtime.tasks.language.model import RecurrentLanguage
     from throughtime.tasks.language_model import LanguageModel
     from throughtime.tasks.ngram.model import NgramLanguageModel

@@ -12,8 +12,8 @@ from tests.refusals import refuses
 from torch.nn.functional import softplus
 
 from throughtime.metrics.forecast import pinball
+from throughtime.models.forecast_heads import MIN_SCALE, GaussianHead, PointHead, QuantileHead, StudentHead
 from throughtime.runtime.forecast import OutputDistribution
-from throughtime.tasks.forecast.heads import MIN_SCALE, GaussianHead, PointHead, QuantileHead, StudentHead
 
 SAID = torch.randn(40, 2, generator=torch.Generator().manual_seed(0))
 TARGET = torch.randn(40, generator=torch.Generator().manual_seed(1))

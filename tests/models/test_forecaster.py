@@ -8,15 +8,11 @@ from tests.refusals import refuses
 
 from throughtime.data.panel import Window
 from throughtime.layers.stack import Stack
-from throughtime.tasks.forecast import window_networks
-from throughtime.tasks.forecast.heads import PointHead
-from throughtime.tasks.forecast.network import (
-    DirectForecaster,
-    Forecaster,
-    LatentAutoregression,
-    RecursiveForecaster,
-)
-from throughtime.tasks.forecast.window_networks import RecurrentNetwork, SegmentNetwork, WindowNetwork
+from throughtime.models import window_networks
+from throughtime.models.forecast_heads import PointHead
+from throughtime.models.forecasters import DirectForecaster, Forecaster
+from throughtime.models.recursive_forecasters import LatentAutoregression, RecursiveForecaster
+from throughtime.models.window_networks import RecurrentNetwork, SegmentNetwork, WindowNetwork
 
 LOOKBACK, HORIZON, BATCH = 12, 5, 3
 

@@ -10,7 +10,7 @@ from tests.refusals import refuses
 from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import read_panel, read_series_panel
 from throughtime.tasks.forecast.config import ForecastConfig
-from throughtime.tasks.forecast.predictor import SeriesForecaster
+from throughtime.tasks.forecast.model import SeriesForecaster
 
 SETTINGS = {"model": "linear", "head": "point", "lookback": 2, "normalise": "none", "scaling": "none"}
 

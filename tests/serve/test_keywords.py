@@ -17,7 +17,7 @@ from throughtime.tasks import TASKS, Task
 from throughtime.tasks.classify.model import Classifier
 from throughtime.tasks.compose.model import Composer
 from throughtime.tasks.fill.model import Filler
-from throughtime.tasks.forecast.predictor import SeriesForecaster
+from throughtime.tasks.forecast.model import SeriesForecaster
 from throughtime.tasks.tag.model import Tagger
 from throughtime.tasks.translate.predictor import Translator
 

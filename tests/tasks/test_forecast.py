@@ -21,7 +21,7 @@ from throughtime.fit.trainer import Trainer
 from throughtime.folder import ModelFolder
 from throughtime.series.baselines import BASELINES
 from throughtime.tasks.forecast.config import ForecastConfig
-from throughtime.tasks.forecast.predictor import SeriesForecaster
+from throughtime.tasks.forecast.model import SeriesForecaster
 
 NOTES = {
     "model": "linear",

@@ -15,14 +15,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import throughtime as tt
 from throughtime.data.datasets import open_dataset
 from throughtime.data.readers.panel import read_series_panel
+from throughtime.models.forecast_heads import GaussianHead, PointHead, QuantileHead, StudentHead
 from throughtime.runtime import load as load_runner
 from throughtime.runtime.forecast import OutputDistribution
 from throughtime.series.lookback import choose_ridge, seconds_to_fit
 from throughtime.tasks.forecast.config import MAX_EPOCHS, ForecastConfig
-from throughtime.tasks.forecast.heads import GaussianHead, PointHead, QuantileHead, StudentHead
-from throughtime.tasks.forecast.predictor import SeriesForecaster
-from throughtime.tasks.forecast.ridge_start import NEEDED, TIME_SHARE
-from throughtime.tasks.forecast.training import PARTS, SHARES
+from throughtime.tasks.forecast.model import SeriesForecaster
+from throughtime.tasks.forecast.training import NEEDED, PARTS, SHARES, TIME_SHARE
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +133,7 @@ def test_maps_of_series_are_saved_and_exported(unlike, tmp_path):
 
 def test_maps_of_many_series_are_saved_and_exported(tmp_path, monkeypatch):
     """Beyond a few series, the network copies the map that a window needs, as an export always does."""
-    monkeypatch.setattr("throughtime.tasks.forecast.window_networks.FEW_SERIES", 1)
+    monkeypatch.setattr("throughtime.models.window_networks.FEW_SERIES", 1)
     test_maps_of_series_are_saved_and_exported(write_unlike(tmp_path), tmp_path)
 
 

@@ -16,7 +16,7 @@ from throughtime.results import Forecast
 from throughtime.series.backtest import backtest
 from throughtime.series.protocol import ForecastModel
 from throughtime.tasks.forecast.config import ForecastConfig
-from throughtime.tasks.forecast.predictor import SeriesForecaster
+from throughtime.tasks.forecast.model import SeriesForecaster
 
 SETTINGS = {
     "transform": "log",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from throughtime.data.panel import Panel
     from throughtime.series.backtest import Backtest
-    from throughtime.tasks.forecast.predictor import SeriesForecaster
+    from throughtime.tasks.forecast.model import SeriesForecaster
 
 SERIES_SHOWN = 12
 CONFORMAL = "Conformal intervals"

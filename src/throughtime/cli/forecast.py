@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from throughtime.data.dataset import Dataset
     from throughtime.data.panel import Panel
     from throughtime.results import Forecast
-    from throughtime.tasks.forecast.predictor import SeriesForecaster
+    from throughtime.tasks.forecast.model import SeriesForecaster
 
 ROWS_SHOWN = 12
 

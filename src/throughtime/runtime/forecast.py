@@ -1,18 +1,19 @@
-"""The inputs of a forecaster, the distribution of a future value, and the levels of intervals."""
+"""What every forecaster needs: inputs, the loop over rows, distributions of values, levels of intervals."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.errors import InputError
+from throughtime.interrupt import check_interrupt
 
 MIN_CHANCE = 2.0**-54  # a normal distribution has no quantile for 0
 GRID = 4_097  # number of angles at which Student's t distribution is tabulated
@@ -142,6 +143,68 @@ class OutputDistribution:
         density = np.cos(angles).clip(min=0) ** (self.degrees - 1)
         below = np.append(0, np.cumsum((density[1:] + density[:-1]) / 2))
         return angles, below / below[-1]
+
+
+class WindowLevel(NamedTuple):
+    """What is subtracted from the values of each window, and what they are then divided by; None: nothing."""
+
+    offset: Any  # an array or a tensor [B], or None
+    spread: Any
+
+    def remove(self, values: Any) -> Any:
+        """Normalise values [..., B]."""
+        values = values if self.offset is None else values - self.offset
+        return values if self.spread is None else values / self.spread
+
+    def restore(self, values: Any) -> Any:
+        """Undo the normalisation of values [..., B]; the result is at least float32."""
+        values = values if values.dtype.itemsize > 2 else values.float()
+        values = values if self.spread is None else values * self.spread
+        return values if self.offset is None else values + self.offset
+
+
+class WindowReading(NamedTuple):
+    """What a network says after it has read a window, in arrays or tensors."""
+
+    outputs: Any  # [B, width] for the next row, or [rows, B, width] for the whole horizon
+    level: WindowLevel
+    memory: Any = None
+    """What it needs to read the next value."""
+
+
+class WindowReader(Protocol):
+    """A network with a window as its input: a trained one, or the graphs of its export."""
+
+    recursive: bool
+    horizon: int
+
+    def compute(self, window: Any) -> WindowReading:
+        """Read a window."""
+
+    def advance(self, reading: WindowReading, value: Any) -> WindowReading:
+        """Read the normalised value [B] that was chosen for the next row."""
+
+
+def roll_out(network: WindowReader, window: Any, h: int, choose: Callable[[Any, int], Any]) -> list[Any]:
+    """Forecast `h` rows [B], one by one; `choose` gives a value for the outputs of each step."""
+    reading, rows = network.compute(window), []
+    for step in range(h):
+        check_interrupt()
+        value = choose(reading.outputs, step)
+        rows.append(reading.level.restore(value))
+        if step < h - 1:
+            reading = network.advance(reading, value)
+    return rows
+
+
+def check_horizon(network: WindowReader, h: int) -> None:
+    """Refuse more rows than a network forecasts that does so at once."""
+    if not network.recursive and h > network.horizon:
+        raise InputError(
+            "h",
+            f"is {h}, but the model was trained for the next {network.horizon} rows at once; "
+            f"train it with horizon={h} or strategy=recursive",
+        )
 
 
 def check_levels(levels: Iterable[float]) -> None:

@@ -125,3 +125,25 @@ def add_errors(sums: dict[int, Array], values: Array, part: range, first: Array,
         for products in np.stack([(e * e).sum(axis=1), (e * f).sum(axis=1), (f * f).sum(axis=1)], axis=1):
             sums[row // horizon] = sums.get(row // horizon, 0.0) + products
             row += stride
+
+
+def smallest_share(squares: list[list[float]]) -> int:
+    """Return the first row of squared errors by part whose mean is within a standard error of the lowest.
+
+    A few parts have no reliable standard error: they are too little evidence to prefer a row to the first.
+
+    >>> smallest_share([[4.0, 4.1, 4.0, 4.0], [3.0, 3.1, 3.1, 3.0], [2.9, 3.2, 3.0, 3.0]])
+    1
+    >>> smallest_share([[4.0, 4.1, 4.0], [3.0, 3.1, 3.1]])
+    0
+    """
+    table = np.array(squares)
+    table = table[:, table.any(axis=0)]
+    if table.shape[1] < MIN_BLOCKS:
+        return 0
+    lowest = int(table.sum(axis=1).argmin())
+    for place in range(lowest):
+        worse = table[place] - table[lowest]
+        if worse.mean() <= worse.std(ddof=1) / np.sqrt(len(worse)):
+            return place
+    return lowest

@@ -262,3 +262,29 @@ def _scale_columns(columns: Values, scales: tuple[Scale, ...]) -> Values:
     if not scales:
         return columns[:, :0]
     return np.stack([scale.apply(columns[:, place]) for place, scale in enumerate(scales)], axis=1)
+
+
+def describe_unusual_series(timeline: Timeline, panel: Panel) -> list[str]:
+    """Return sentences about series that are too short to be split, and about constant ones."""
+    training = timeline.part_of_each("train", panel)
+    short = [series.unique_id for series in panel.series if not timeline.cuts(len(series))]
+    constant = [
+        series.unique_id
+        for series, rows in zip(panel.series, training, strict=True)
+        if _is_constant(series.y[: rows.stop])
+    ]
+    notes = []
+    if short:
+        notes.append(f"Too short for valid_size and test_size, used for training only: {_join_names(short)}.")
+    if constant:
+        notes.append(f"Constant in the training rows, so not scaled: {_join_names(constant)}.")
+    return notes
+
+
+def _join_names(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
+
+
+def _is_constant(values: Values) -> bool:
+    present = values[~np.isnan(values)]
+    return bool(len(present) and (present == present[0]).all())

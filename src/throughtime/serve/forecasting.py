@@ -16,6 +16,7 @@ from starlette.responses import Response
 from throughtime.data.panel import YEARS, Panel, Series, Times, make_regular
 from throughtime.data.readers.dates import ISO, DateCell, DateForm, check_date_format, settle_form
 from throughtime.interrupt import check_interrupt
+from throughtime.models.recursive_forecasters import RecursiveForecaster
 from throughtime.results import Forecast
 from throughtime.runtime.forecast import ends, interval_ends
 from throughtime.series.conformal import Conformal
@@ -25,7 +26,6 @@ from throughtime.serve.cost import Cost
 from throughtime.serve.models import Served
 from throughtime.serve.requests import Fields, RefusalError, Text, check_cost, check_limit
 from throughtime.serve.service import admit
-from throughtime.tasks.forecast.network import RecursiveForecaster
 from throughtime.text.texts import MAX_NUMBER
 
 router = APIRouter(tags=["prediction"])

@@ -44,7 +44,7 @@ class ForecastTask(Task):
     data = "series"
     prediction = ForecastOptions
     config = "throughtime.tasks.forecast.config:ForecastConfig"
-    predictor = "throughtime.tasks.forecast.predictor:SeriesForecaster"
-    exporter = "throughtime.tasks.forecast.export:build_export"
+    predictor = "throughtime.tasks.forecast.model:SeriesForecaster"
+    exporter = "throughtime.tasks.forecast.network:build_export"
     runner = "throughtime.tasks.forecast.runner:SeriesForecasterRunner"
     route = "throughtime.serve.forecasting:router"

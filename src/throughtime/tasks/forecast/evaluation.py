@@ -25,7 +25,7 @@ from throughtime.text.texts import align_columns, format_count
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
-    from throughtime.tasks.forecast.predictor import SeriesForecaster
+    from throughtime.tasks.forecast.model import SeriesForecaster
 
 Array = NDArray[np.float64]
 WINDOWS_AT_ONCE = 1_024

@@ -1,311 +1,39 @@
-"""Forecasters: they read a window of the past and forecast the next values, all at once or one by one."""
+"""The network of a forecaster, and its graphs: one for a window, and one for a step of a recurrent state."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout, pad
 
 from throughtime.data.panel import Window
-from throughtime.errors import InputError, unknown
-from throughtime.layers.layer import check_probability
+from throughtime.errors import InputError
+from throughtime.graphs.graph import Graph
+from throughtime.graphs.write import Case, ModelExport, number_names
+from throughtime.layers.devices import matmul_precision
 from throughtime.layers.stack import Stack
+from throughtime.models.forecast_heads import ForecastHead, GaussianHead, PointHead, QuantileHead, StudentHead
+from throughtime.models.forecasters import DirectForecaster, Forecaster, NetworkForecaster
+from throughtime.models.recursive_forecasters import LatentAutoregression, RecursiveForecaster
+from throughtime.models.window_networks import RecurrentNetwork, SegmentNetwork, WindowNetwork
+from throughtime.runtime.forecast import OutputDistribution, WindowLevel, WindowReading
+from throughtime.series.conformal import load_intervals
+from throughtime.series.history import last_rows
 from throughtime.series.panels import PanelScaling
 from throughtime.tasks.forecast.config import ForecastConfig
-from throughtime.tasks.forecast.heads import ForecastHead, GaussianHead, PointHead, QuantileHead, StudentHead
-from throughtime.tasks.forecast.pipeline import WindowLevel, WindowReading, check_horizon, roll_out
-from throughtime.tasks.forecast.window_networks import (
-    RecurrentNetwork,
-    SegmentNetwork,
-    WindowNetwork,
-    apply_own_maps,
-    join_columns,
-    run_after_warm_up,
-)
+from throughtime.tasks.forecast.pipeline import Array, ForecastPipeline
+
+if TYPE_CHECKING:
+    from throughtime.tasks.forecast.model import SeriesForecaster
 
 Built = TypeVar("Built")
-NORMALISATIONS = ("none", "last", "mean", "standard")
-HIGHWAYS = ("ridge", "trained", "none")
-MIN_SPREAD = 0.01
-"""Minimum spread, in units of the whole series, so that a nearly constant window does not amplify noise."""
-
-
-class HeadOutputs(NamedTuple):
-    """The outputs for the rows from `first` on, [rows, B, head.width], for normalised values."""
-
-    first: int
-    values: Tensor
-    level: WindowLevel
-
-
-class Forecaster(nn.Module):
-    """The base class: `forward` is for training, `rollout` for forecasting.
-
-    `normalise` subtracts the last value of the past (`last`), or its mean (`mean`), from a window and adds it
-    to the forecast, so that levels not seen in training are no problem; `standard` also divides by the
-    deviation, for series whose variation grows with their level.
-    """
-
-    recursive: bool
-
-    def __init__(self, head: ForecastHead, lookback: int, horizon: int, normalise: str = "none") -> None:
-        super().__init__()
-        if normalise not in NORMALISATIONS:
-            raise InputError("normalise", f"is {normalise!r}, expected {', '.join(NORMALISATIONS)}")
-        self.head, self.lookback, self.horizon, self.normalise = head, lookback, horizon, normalise
-        self.trained_rows = horizon  # rows after the look-back in a training window
-        self.loss_rows = horizon  # rows at the end of a training window that have a loss
-
-    @abstractmethod
-    def forward(self, window: Window[Tensor]) -> HeadOutputs:
-        """Return the outputs for rows of the window, each predicted from the true values before it."""
-
-    @abstractmethod
-    def compute(self, window: Window[Tensor]) -> WindowReading:
-        """Read a window of `lookback` rows: the outputs for the next row, or for all rows of the horizon."""
-
-    def advance(self, reading: WindowReading, value: Tensor) -> WindowReading:
-        """Read the value [B], normalised, that was chosen for the next row."""
-        raise NotImplementedError(f"{type(self).__name__} forecasts the whole horizon at once")
-
-    def rollout(self, window: Window[Tensor], h: int, choose: Callable[[Tensor], Tensor]) -> Tensor:
-        """Forecast the next `h` values [h, B]; `choose` gives one for the outputs of each."""
-        check_horizon(self, h)
-        if self.recursive:
-            return torch.stack(roll_out(self, window, h, lambda outputs, step: choose(outputs)))
-        reading = self.compute(window)
-        values: Tensor = reading.level.restore(choose(reading.outputs))
-        return values[:h]
-
-    def level(self, values: Tensor) -> WindowLevel:
-        """Measure the level of each series on past values [T, B]."""
-        if self.normalise == "none":
-            return WindowLevel(None, None)
-        offset = values[-1] if self.normalise == "last" else values.mean(0)
-        if self.normalise != "standard":
-            return WindowLevel(offset, None)
-        return WindowLevel(offset, (values - offset).square().mean(0).sqrt().clamp(min=MIN_SPREAD))
-
-
-class NetworkForecaster(Forecaster):
-    """The base class of forecasters with a network from a look-back window to [rows, B, width]."""
-
-    def __init__(
-        self, network: nn.Module, head: ForecastHead, lookback: int, horizon: int, normalise: str = "none"
-    ) -> None:
-        super().__init__(head, lookback, horizon, normalise)
-        self.network = network
-        if self.recursive:
-            self.trained_rows = self.loss_rows = 1
-
-    def forward(self, window: Window[Tensor]) -> HeadOutputs:
-        """Return the outputs of the rows after the look-back."""
-        values = window.values[: self.lookback]
-        level = self.level(values)
-        known = window.known[: self.lookback + self.trained_rows]
-        seen = Window(level.remove(values), known, window.past[: self.lookback], window.numbers)
-        return HeadOutputs(self.lookback, self.network(seen), level)
-
-
-class DirectForecaster(NetworkForecaster):
-    """Forecasts all rows of the horizon at once.
-
-    With a `highway`, a linear map of the window is added, and the network learns the residual: on short
-    series a network alone learns the season late or never. The map is `trained` with the network, or is a
-    `ridge` regression, which `start_from` sets and training does not change. The network then begins at zero,
-    so that the first forecasts are those of the regression, with the spread of its errors. Out of training,
-    the centre of a forecast is moved by `trust` times the correction of the network; validation chooses that
-    share, from 0, the regression itself, to 1. Out of training, the spread also has a `margin`, as errors
-    of the windows that a map was fitted to are too small.
-
-    With `own_maps`, each of that many series has a map of its own, added to the one that all share. A new
-    series, with the number -1, has only the latter.
-    """
-
-    recursive = False
-    margin: Tensor
-    trust: Tensor
-    own: Tensor | None
-
-    def __init__(
-        self,
-        network: nn.Module,
-        head: ForecastHead,
-        lookback: int,
-        horizon: int,
-        normalise: str = "none",
-        highway: str = "none",
-        own_maps: int = 0,
-    ) -> None:
-        super().__init__(network, head, lookback, horizon, normalise)
-        if highway not in HIGHWAYS:
-            raise unknown("highway", highway, HIGHWAYS)
-        self.highway = None if highway == "none" else nn.Linear(lookback, horizon)
-        self.corrects = highway == "ridge"
-        if self.highway is not None and self.corrects:
-            self.highway.requires_grad_(False)
-            self.spread = nn.Parameter(torch.zeros(horizon, head.width))
-            self.register_buffer("margin", torch.zeros(horizon, head.width))
-            self.register_buffer("trust", torch.ones(()))
-        own = torch.zeros(own_maps, horizon, lookback) if own_maps and self.corrects else None
-        self.register_buffer("own", own)
-
-    def forward(self, window: Window[Tensor]) -> HeadOutputs:
-        """Return the outputs of the horizon."""
-        outputs, centre = self.split_outputs(window)
-        if centre is None:
-            return outputs
-        trust = self.trust if self.corrects and not self.training else None
-        return outputs._replace(values=self.join_outputs(outputs.values, centre, trust))
-
-    def split_outputs(self, window: Window[Tensor]) -> tuple[HeadOutputs, Tensor | None]:
-        """Return the outputs of the network, and the linear map [horizon, B] if there is one."""
-        outputs = super().forward(window)
-        if self.highway is None:
-            return outputs, None
-        if self.corrects:
-            spread = self.spread if self.training else self.spread + self.margin
-            outputs = outputs._replace(values=outputs.values + spread[:, None])
-        return outputs, self.map_linearly(
-            outputs.level.remove(window.values[: self.lookback]), window.numbers
-        )
-
-    def map_linearly(self, past: Tensor, numbers: Tensor) -> Tensor:
-        """Return the linear forecasts [horizon, B] of normalised values [lookback, B] of these series."""
-        assert self.highway is not None
-        centre: Tensor = self.highway(past.T)
-        return (centre if self.own is None else centre + apply_own_maps(self.own, past.T, numbers)).T
-
-    def join_outputs(self, outputs: Tensor, centre: Tensor, trust: Tensor | None) -> Tensor:
-        """Add the linear map to the outputs, whose centre counts with the weight `trust`; None: fully."""
-        before, after = self.head.centre, self.head.width - self.head.centre - 1
-        if trust is not None:
-            outputs = outputs * pad(trust.reshape(1), (before, after), value=1.0)
-        return outputs + pad(centre.unsqueeze(-1), (before, after))
-
-    @torch.no_grad()
-    def start_from(
-        self,
-        weights: Tensor,
-        blocks: Iterable[tuple[Tensor, Tensor]],
-        own: Tensor | None = None,
-        squares: Tensor | None = None,
-    ) -> None:
-        """Begin with a linear map [horizon, lookback] of normalised values, and the errors of these windows.
-
-        A block has scaled windows [lookback + horizon, n] and the numbers of their series; `own` is added to
-        the map of each series, [series, horizon, lookback]. The map was fitted to these windows, so their
-        errors are smaller than those of forecasts, whose mean squares are `squares` [horizon].
-        """
-        assert self.highway is not None
-        assert self.corrects
-        self.highway.weight.copy_(weights)
-        self.highway.bias.zero_()
-        if self.own is not None and own is not None:
-            self.own.copy_(own)
-        last: nn.Linear = self.network.output_layer  # type: ignore[assignment]
-        last.weight.zero_()
-        last.bias.zero_()
-        errors = []
-        for windows, numbers in blocks:
-            level = self.level(windows[: self.lookback])
-            past, true = level.remove(windows).split([self.lookback, self.horizon])
-            errors.append(true - self.map_linearly(past, numbers))
-        known = torch.cat(errors, dim=1)
-        self.spread.copy_(self.head.outputs_of(known))
-        if squares is not None:
-            wider = (squares / known.square().mean(1).clamp(min=1e-12)).clamp(min=1).sqrt()
-            self.margin.copy_(self.head.outputs_of(known * wider[:, None]) - self.spread)
-
-    def compute(self, window: Window[Tensor]) -> WindowReading:
-        """Read a window: the outputs for all rows of the horizon."""
-        outputs = self.forward(window)
-        return WindowReading(outputs.values, outputs.level)
-
-
-class RecursiveForecaster(NetworkForecaster):
-    """Forecasts one row at a time; each forecast enters the window of the next.
-
-    The network is trained to forecast the next row only.
-    """
-
-    recursive = True
-
-    def compute(self, window: Window[Tensor]) -> WindowReading:
-        """Read a window: the outputs for the next row."""
-        window = window._replace(values=window.values[: self.lookback])
-        outputs = self.forward(window)
-        return WindowReading(outputs.values[0], outputs.level, (window, outputs.level))
-
-    def advance(self, reading: WindowReading, value: Tensor) -> WindowReading:
-        """Move the window on by a row, which has this value."""
-        window, level = reading.memory
-        values = torch.cat([window.values[1:], level.restore(value).unsqueeze(0)])
-        return self.compute(window._replace(values=values, known=window.known[1:]))
-
-
-class LatentAutoregression(Forecaster):
-    r"""A recurrent state summarises the past, and forecasts one row at a time.
-
-    .. math:: h_t = g(h_{t-1}, x_{t-1}), \quad x_t \sim p(\cdot | h_t)
-
-    In training every row after the `warm_up` has a loss. The rows of the warm-up only prepare the state, and
-    gradients do not flow back through them unless `warm_up_gradient` is set. The level for `normalise` is
-    measured on the warm-up, so that no row depends on its future.
-    """
-
-    recursive = True
-
-    def __init__(
-        self,
-        stack: Stack,
-        head: ForecastHead,
-        lookback: int,
-        horizon: int,
-        normalise: str = "none",
-        *,
-        warm_up: int = 0,
-        warm_up_gradient: bool = False,
-        output_dropout: float = 0.0,
-    ) -> None:
-        super().__init__(head, lookback, horizon, normalise)
-        if warm_up > lookback:
-            raise InputError("warm_up", f"is {warm_up}, more than the look-back of {lookback}")
-        self.stack, self.warm_up = stack, max(1, warm_up)  # the first row has nothing before it
-        self.warm_up_gradient = warm_up_gradient
-        self.output_dropout = check_probability("output_dropout", output_dropout)
-        self.readout = nn.Linear(stack.output_size, head.width)
-        self.loss_rows = lookback + horizon - self.warm_up
-
-    def forward(self, window: Window[Tensor]) -> HeadOutputs:
-        """Return the outputs of each row after the warm-up."""
-        skipped = self.warm_up - 1
-        level = self.level(window.values[: self.warm_up])
-        inputs = self._inputs(level.remove(window.values[:-1]), window.known[1 : len(window.values)])
-        outputs, _ = run_after_warm_up(self.stack, inputs, skipped, self.warm_up_gradient)
-        dropped = dropout(outputs, self.output_dropout, self.training)
-        return HeadOutputs(self.warm_up, self.readout(dropped), level)
-
-    def compute(self, window: Window[Tensor]) -> WindowReading:
-        """Read a window: the outputs for the next row, the state, and the columns of the rows after it."""
-        values, known = window.values[: self.lookback], window.known
-        level = self.level(values[: self.warm_up])
-        outputs, state = self.stack(self._inputs(level.remove(values), known[1 : len(values) + 1]))
-        return WindowReading(self.readout(outputs[-1]), level, (state, known[len(values) + 1 :]))
-
-    def advance(self, reading: WindowReading, value: Tensor) -> WindowReading:
-        """Update the state with a value."""
-        state, known = reading.memory
-        last, state = self.stack.step(self._inputs(value, known[0]), state)
-        return WindowReading(self.readout(last), reading.level, (state, known[1:]))
-
-    def _inputs(self, values: Tensor, known: Tensor) -> Tensor:
-        """Join a value with the known columns of the next row."""
-        return join_columns(values.unsqueeze(-1), known)
+BATCHES = (1, 3, 17)
+PAGE_ROWS = 200
+"""Rows of the first series that a page holds, or more if a forecast needs more."""
 
 
 def build_forecaster(config: ForecastConfig, scaling: PanelScaling) -> Forecaster:
@@ -345,3 +73,207 @@ def _head(config: ForecastConfig) -> ForecastHead:
     if config.head == "quantiles":
         return QuantileHead(config.probabilities)
     return GaussianHead() if config.head == "gaussian" else StudentHead()
+
+
+class NetworkPipeline(ForecastPipeline):
+    """The pipeline of a trained network: arrays become tensors on its device, and its outputs arrays."""
+
+    model: Forecaster
+
+    @property
+    def distribution(self) -> OutputDistribution:
+        """How the outputs of the network are read."""
+        return OutputDistribution(self.model.head.settings())
+
+    def compute(self, window: Window[Array]) -> WindowReading:
+        """Run the network on a window of scaled values."""
+        tensors = Window(*(self._to_tensor(table) for table in window))
+        return self._read(lambda: self.model.eval().compute(tensors))
+
+    def advance(self, reading: WindowReading, value: Array) -> WindowReading:
+        """Run the network on the value that was chosen for the next row."""
+        return self._read(lambda: self.model.advance(reading.memory, self._to_tensor(value)))
+
+    @torch.no_grad()
+    def _read(self, run: Callable[[], WindowReading]) -> WindowReading:
+        """Return in arrays what the network says, with the tensors as memory."""
+        with matmul_precision("float32"):
+            reading = run()
+            values = self.model.head.describe_values(reading.outputs.float()).cpu().numpy()
+        offset, spread = (None if each is None else each.cpu().numpy() for each in reading.level)
+        return WindowReading(values, WindowLevel(offset, spread), reading)
+
+    def _to_tensor(self, values: Array) -> torch.Tensor:
+        return torch.from_numpy(np.ascontiguousarray(values)).to(next(self.model.parameters()).device)
+
+
+def build_export(forecaster: SeriesForecaster) -> ModelExport:
+    """Return the graphs and settings of a forecaster, with the scales of its series."""
+    model, config, scaling = forecaster.model, forecaster.config, forecaster.scaling
+    refusal = None
+    if scaling.calendar:
+        refusal = InputError(
+            "calendar",
+            "is on, and exports to ONNX read no dates; export to html, which reads them, or train "
+            "again with calendar columns in known",
+        )
+    known, past = scaling.known_columns, len(config.past)
+    size = 2 if config.transform == "none" else 3  # centre, spread, and the power of a transform
+
+    def graphs(int8: bool) -> dict[str, Graph]:
+        step = {"step": _step_graph(model, known, int8)} if isinstance(model, LatentAutoregression) else {}
+        return {"model": _model_graph(model, known, past, int8), **step}
+
+    return ModelExport(
+        graphs,
+        {
+            "lookback": model.lookback,
+            "horizon": model.horizon,
+            "rows": model.trained_rows if isinstance(model, NetworkForecaster) else 1,
+            "recursive": model.recursive,
+            "stateful": isinstance(model, LatentAutoregression),
+            "distribution": model.head.settings(),
+            "paths": config.paths,
+            "seed": config.seed,
+            "scaling": config.scaling,
+            **({} if config.transform == "none" else {"transform": config.transform}),
+            "scales": {name: list(scale[:size]) for name, scale in scaling.series.items()},
+            "numbered": scaling.numbered,
+            "names": {"known": list(config.known), "past": list(config.past)},
+            "known": [list(scale[:2]) for scale in scaling.known],
+            "past": [list(scale[:2]) for scale in scaling.past],
+        },
+        lambda folder: None,
+        lambda: _cases(model, known, past, scaling.numbered),
+        f'forecast({{"my series": [1.0, 2.0, ...]}}, h={model.horizon}, level=[80])[0].mean',
+        lambda sample: describe_for_page(forecaster, sample),
+        refusal,
+    )
+
+
+def describe_for_page(forecaster: SeriesForecaster, sample: bool) -> dict[str, Any]:
+    """Return what a page reads besides the settings: dates, saved intervals, the last rows of a series."""
+    scaling, config = forecaster.scaling, forecaster.config
+    found: dict[str, Any] = {
+        "frequency": None if scaling.frequency is None else asdict(scaling.frequency),
+        "calendar": scaling.calendar,
+        "series": list(scaling.series)[: scaling.numbered],  # objects of JavaScript put names like "10" first
+        "seed": str(config.seed),  # numbers of JavaScript have 53 bits
+        "own_intervals": forecaster.has_own_intervals,
+        "intervals": None,
+        "history": None,
+    }
+    intervals = None if forecaster.folder is None else load_intervals(forecaster.folder)
+    if intervals is not None and not forecaster.has_own_intervals:
+        scores = {name: _plain(values) for name, values in intervals.scores.items()}
+        about = {"kind": intervals.kind, "series": list(intervals.series), "season": intervals.season}
+        found["intervals"] = {**about, "scores": scores}
+    if sample and forecaster.history is not None:
+        rows = max(PAGE_ROWS, forecaster.lookback + forecaster.model.horizon)
+        found["history"] = last_rows(forecaster.history.series[0], rows)
+    return found
+
+
+def _plain(values: Any) -> Any:
+    """Numbers for JSON with seven digits, as many as float32 has; None where there is none."""
+    if values.ndim > 1:
+        return [_plain(each) for each in values]
+    return [float(f"{value:.7g}") if np.isfinite(value) else None for value in values.tolist()]
+
+
+def _model_graph(model: Forecaster, known: int, past: int, int8: bool) -> Graph:
+    """From windows to the outputs for normalised values, the level, and the state if there is one.
+
+    The outputs are [rows, B, width]; a model with a state has those of the next row, [B, width].
+    """
+    graph = Graph("forecaster", int8=int8)
+    lookback = model.lookback
+    values = graph.input("values", "float32", [lookback, "batch"])
+    if isinstance(model, LatentAutoregression):
+        ahead, measured = 0, graph.slice(values, 0, model.warm_up, 0)
+    else:
+        ahead, measured = model.trained_rows, values
+    offset, spread = model.graph_level(graph, measured)
+    window = Window(
+        graph.op("Div", graph.op("Sub", values, offset), spread),
+        graph.input("known", "float32", [lookback + ahead, "batch", known]) if known else "",
+        graph.input("past", "float32", [lookback, "batch", past]) if past else "",
+        graph.input("numbers", "int64", ["batch"]) if model.numbered else "",
+    )
+    if isinstance(model, LatentAutoregression):
+        outputs, state = model.graph(graph, window)
+        _add_outputs(graph, model, outputs, ["batch"])
+        graph.state_outputs("state", state, model.stack.state_sizes)
+    else:
+        assert isinstance(model, NetworkForecaster)
+        _add_outputs(graph, model, model.graph(graph, window), [ahead, "batch"])
+    graph.output(offset, "offset", "float32", ["batch"])
+    graph.output(spread, "spread", "float32", ["batch"])
+    return graph
+
+
+def _step_graph(model: LatentAutoregression, known: int, int8: bool) -> Graph:
+    """From a normalised value [B] and the state to the outputs [B, width] of the next row."""
+    graph = Graph("step", int8=int8)
+    columns = [graph.op("Unsqueeze", graph.input("value", "float32", ["batch"]), graph.axes(-1))]
+    if known:
+        columns.append(graph.input("known", "float32", ["batch", known]))
+    sizes = model.stack.state_sizes
+    state = graph.state_inputs("state", sizes)
+    outputs, reached = model.graph_step(graph, graph.concat(columns), state)
+    _add_outputs(graph, model, outputs, ["batch"])
+    graph.state_outputs("next", reached, sizes)
+    return graph
+
+
+def _add_outputs(graph: Graph, model: Forecaster, outputs: str, shape: list[int | str]) -> None:
+    """Make what the head says the outputs of a graph."""
+    graph.output(model.head.graph_values(graph, outputs), "outputs", "float32", [*shape, model.head.width])
+
+
+@torch.inference_mode()
+def _cases(model: Forecaster, known: int, past: int, numbered: int) -> Iterator[Case]:
+    draws = torch.Generator().manual_seed(0)
+
+    def draw_tensor(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=draws)
+
+    def case(part: str, given: dict[str, Tensor], expected: dict[str, Tensor]) -> Case:
+        used = {"known": known, "past": past, "numbers": model.numbered}
+        inputs = {name: value for name, value in given.items() if used.get(name, True)}
+        return Case.of(part, f"{batch} x {rows}", inputs, expected)
+
+    rows, head = model.lookback, model.head
+    for batch in BATCHES:
+        values = draw_tensor(rows, batch)
+        columns_known = draw_tensor(rows + model.horizon + 1, batch, known)
+        numbers = torch.randint(-1, numbered, (batch,), generator=draws)
+        window = Window(values, columns_known, draw_tensor(rows, batch, past), numbers)
+        given = window._asdict()
+        if not isinstance(model, LatentAutoregression):
+            _, outputs, level = model(window)
+            given["known"] = columns_known[: rows + model.trained_rows]
+            expected = {"outputs": head.describe_values(outputs), **_fill_level(level, values[0])}
+            yield case("model", given, expected)
+            continue
+        reading = model.compute(window)
+        state, _ = reading.memory
+        expected = {"outputs": head.describe_values(reading.outputs), **number_names("state", state)}
+        given["known"] = columns_known[1 : rows + 1]
+        yield case("model", given, expected | _fill_level(reading.level, values[0]))
+        given = {
+            "value": draw_tensor(batch),
+            "known": columns_known[rows + 1],
+            **number_names("state", state),
+        }
+        reading = model.advance(reading, given["value"])
+        reached = number_names("next", reading.memory[0])
+        yield case("step", given, {"outputs": head.describe_values(reading.outputs), **reached})
+
+
+def _fill_level(level: WindowLevel, like: Tensor) -> dict[str, Tensor]:
+    """The level of windows as a graph returns it: with 0 for no offset, and 1 for no spread."""
+    return {
+        "offset": torch.zeros_like(like) if level.offset is None else level.offset,
+        "spread": torch.ones_like(like) if level.spread is None else level.spread,
+    }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,14 @@ from throughtime.errors import InputError, check_whole
 from throughtime.interrupt import check_interrupt
 from throughtime.results import Forecast, format_times
 from throughtime.runtime.draws import uniform, whole_seed
-from throughtime.runtime.forecast import History, OutputDistribution, read_histories
+from throughtime.runtime.forecast import (
+    History,
+    OutputDistribution,
+    WindowReading,
+    check_horizon,
+    read_histories,
+    roll_out,
+)
 from throughtime.series.panels import PanelScaling
 from throughtime.series.protocol import ForecastModel, ForecastQuery
 from throughtime.series.scaling import Scale, unscale_forecasts
@@ -29,70 +36,6 @@ ROWS_AT_ONCE = 4_096
 """Number of series, or of paths of some series, that go through the model together."""
 PlainSeries = Mapping[str, Sequence[float]] | Sequence[History]
 """Values by series name, oldest first; or a list of `History`, which can hold further columns."""
-
-
-class WindowLevel(NamedTuple):
-    """What is subtracted from the values of each window, and what they are then divided by; None: nothing."""
-
-    offset: Any  # an array or a tensor [B], or None
-    spread: Any
-
-    def remove(self, values: Any) -> Any:
-        """Normalise values [..., B]."""
-        values = values if self.offset is None else values - self.offset
-        return values if self.spread is None else values / self.spread
-
-    def restore(self, values: Any) -> Any:
-        """Undo the normalisation of values [..., B]; the result is at least float32."""
-        values = values if values.dtype.itemsize > 2 else values.float()
-        values = values if self.spread is None else values * self.spread
-        return values if self.offset is None else values + self.offset
-
-
-class WindowReading(NamedTuple):
-    """What a network says after it has read a window, in arrays or tensors."""
-
-    outputs: Any  # [B, width] for the next row, or [rows, B, width] for the whole horizon
-    level: WindowLevel
-    memory: Any = None
-    """What it needs to read the next value."""
-
-
-class WindowReader(Protocol):
-    """A network with a window as its input: a trained one, or the graphs of its export."""
-
-    recursive: bool
-    horizon: int
-
-    def compute(self, window: Window[Any]) -> WindowReading:
-        """Read a window."""
-
-    def advance(self, reading: WindowReading, value: Any) -> WindowReading:
-        """Read the normalised value [B] that was chosen for the next row."""
-
-
-def roll_out(
-    network: WindowReader, window: Window[Any], h: int, choose: Callable[[Any, int], Any]
-) -> list[Any]:
-    """Forecast `h` rows [B], one by one; `choose` gives a value for the outputs of each step."""
-    reading, rows = network.compute(window), []
-    for step in range(h):
-        check_interrupt()
-        value = choose(reading.outputs, step)
-        rows.append(reading.level.restore(value))
-        if step < h - 1:
-            reading = network.advance(reading, value)
-    return rows
-
-
-def check_horizon(network: WindowReader, h: int) -> None:
-    """Refuse more rows than a network forecasts that does so at once."""
-    if not network.recursive and h > network.horizon:
-        raise InputError(
-            "h",
-            f"is {h}, but the model was trained for the next {network.horizon} rows at once; "
-            f"train it with horizon={h} or strategy=recursive",
-        )
 
 
 class ForecastPipeline(ForecastModel):

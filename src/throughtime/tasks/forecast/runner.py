@@ -12,15 +12,13 @@ from throughtime.data.panel import Window
 from throughtime.errors import InputError
 from throughtime.results import Forecast
 from throughtime.runtime.checks import Size
-from throughtime.runtime.forecast import OutputDistribution, interval_ends
+from throughtime.runtime.forecast import OutputDistribution, WindowLevel, WindowReading, interval_ends
 from throughtime.runtime.session import ExportedModel, ExportFolder, Session
 from throughtime.series.panels import PanelScaling
 from throughtime.series.scaling import Scale
 from throughtime.tasks.forecast.pipeline import (
     ForecastPipeline,
     PlainSeries,
-    WindowLevel,
-    WindowReading,
     build_panels,
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -10,14 +10,18 @@ import torch
 
 from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.series import PanelBatch, PanelBatches, PanelWindows
-from throughtime.data.panel import Panel, Window
+from throughtime.data.panel import Panel, PanelArrays, Window
 from throughtime.errors import InputError
 from throughtime.fit.objective import Loss, State
-from throughtime.series.combination import MIN_BLOCKS
-from throughtime.tasks.forecast.network import DirectForecaster, Forecaster
+from throughtime.models.forecasters import DirectForecaster, Forecaster
+from throughtime.series.combination import smallest_share
+from throughtime.series.lookback import OFFSETS, SECONDS, RidgeChoice, choose_ridge, lookbacks_to_try
+from throughtime.series.panels import PanelScaling
+from throughtime.series.trials import Offset
+from throughtime.tasks.forecast.config import ForecastConfig
 
 if TYPE_CHECKING:
-    from throughtime.tasks.forecast.predictor import SeriesForecaster
+    from throughtime.tasks.forecast.model import SeriesForecaster
 
 VALIDATION_BATCH = 1_024
 SUMS = ("loss", "taught", "squared", "absolute", "values")
@@ -26,6 +30,23 @@ PARTS = 30
 """Maximum number of parts of the validation rows whose errors are compared."""
 SHOWN = 4
 """Number of values of the first validation window to show after each epoch."""
+NEEDED: dict[str | None, Sequence[Offset]] = {
+    None: OFFSETS,
+    "last": ("last",),
+    "mean": ("mean",),
+    # Dividing a window by its deviation, and multiplying its forecast by it, does not change a linear map.
+    "standard": ("mean",),
+    "none": ("none",),
+}
+"""What a ridge regression subtracts from a window, by the setting `normalise`."""
+MAX_ERRORS = 2_000_000
+"""Number of errors from which the first spread of the forecasts is estimated."""
+BLOCK = 2**22
+"""Number of values of the windows that are forecast at once for that."""
+GIVEN_SECONDS = 60.0
+"""Time to fit regressions with a look-back that is set."""
+TIME_SHARE = 0.25
+"""The part of the `minutes` that may be spent on linear forecasts."""
 
 
 class ForecastObjective:
@@ -124,7 +145,7 @@ class ForecastObjective:
         """
         rows = {share: {name: sums[_sum_name(name, share)] for name in SUMS} for share in self.shares}
         by_part = [[sums[_sum_name(f"part {part}", share)] for part in range(PARTS)] for share in rows]
-        best = self.shares[_smallest_share(by_part)]
+        best = self.shares[smallest_share(by_part)]
         if isinstance(self.model, DirectForecaster) and self.model.corrects:
             self.model.trust.fill_(best)
         chosen = rows[best]
@@ -181,28 +202,6 @@ def _divide_windows(windows: PanelWindows | None) -> torch.Tensor:
     return torch.from_numpy(since * min(PARTS, max(1, rows // windows.horizon)) // rows)
 
 
-def _smallest_share(squares: list[list[float]]) -> int:
-    """Return the first row of squared errors by part whose mean is within a standard error of the lowest.
-
-    A few parts have no reliable standard error: they are too little evidence to prefer a row to the first.
-
-    >>> _smallest_share([[4.0, 4.1, 4.0, 4.0], [3.0, 3.1, 3.1, 3.0], [2.9, 3.2, 3.0, 3.0]])
-    1
-    >>> _smallest_share([[4.0, 4.1, 4.0], [3.0, 3.1, 3.1]])
-    0
-    """
-    table = np.array(squares)
-    table = table[:, table.any(axis=0)]
-    if table.shape[1] < MIN_BLOCKS:
-        return 0
-    lowest = int(table.sum(axis=1).argmin())
-    for place in range(lowest):
-        worse = table[place] - table[lowest]
-        if worse.mean() <= worse.std(ddof=1) / np.sqrt(len(worse)):
-            return place
-    return lowest
-
-
 def _sum_name(name: str, share: float) -> str:
     return name if share == 1 else f"{name} with {share:g}"
 
@@ -251,3 +250,81 @@ def training_windows(
             f"is {config.valid_size:g}, too few for a horizon of {model.horizon}; set 0 for no validation",
         )
     return train, valid if len(valid) else None
+
+
+def choose_window(
+    config: ForecastConfig, panel: Panel, scaling: PanelScaling
+) -> tuple[ForecastConfig, RidgeChoice | None]:
+    """Choose the look-back, the normalisation and the channels, where they are null, by ridge regressions.
+
+    Without enough rows for one, they are left as they are, and a highway is trained with the network.
+    """
+    if config.lookback is not None and config.normalise is not None and not config.corrects:
+        return config, None
+    assert config.horizon is not None
+    training, validation = (config.timeline.part_of_each(split, panel) for split in ("train", "valid"))
+    rows = [len(part) for part in training]
+    seconds = SECONDS if config.lookback is None else GIVEN_SECONDS
+    seconds = seconds if config.minutes is None else TIME_SHARE * 60 * config.minutes
+    lookbacks = [config.lookback] if config.lookback else []
+    lookbacks = lookbacks or lookbacks_to_try(config.season, config.horizon, rows, seconds)
+    choice = choose_ridge(
+        _scale_series(panel, scaling),
+        training,
+        validation,
+        lookbacks,
+        config.horizon,
+        NEEDED[config.normalise],
+        config.season,
+        config.channels if config.corrects else "shared",
+        seconds,
+    )
+    if choice is None:
+        if config.corrects and config.channels == "own":
+            raise InputError(
+                "channels",
+                f"is own, but {max(rows):,} training rows are too few, or the time too short, to fit maps of "
+                f"{max(lookbacks, default=0):,} rows back and {config.horizon:,} ahead; set shared",
+            )
+        highway = "trained" if config.highway == "ridge" else config.highway
+        return config.model_copy(update={"highway": highway, "channels": "shared"}), None
+    updates = {
+        "lookback": choice.lookback,
+        "normalise": config.normalise or choice.normalise,
+        "channels": "shared" if choice.changes is None else "own",
+    }
+    return config.model_copy(update=updates), choice
+
+
+def start_from_ridge(
+    model: DirectForecaster, scaling: PanelScaling, config: ForecastConfig, panel: Panel
+) -> None:
+    """Set the first weights of a model to the ridge regression, with the spread of its training errors."""
+    choice, arrays = scaling.ridge, _build_arrays(panel, scaling)
+    assert choice is not None
+    windows = PanelWindows(
+        arrays, config.timeline.part_of_each("train", panel), model.lookback, model.horizon
+    )
+    count = max(2, MAX_ERRORS // model.horizon)
+    chosen = np.unique(np.linspace(0, len(windows) - 1, min(count, len(windows))).astype(int))
+    weights = torch.from_numpy(choice.weights.T).float()
+    own = None if choice.changes is None else torch.from_numpy(choice.changes).float().transpose(1, 2)
+
+    def read_blocks() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        for part in np.array_split(chosen, -(-len(chosen) * windows.length // BLOCK)):
+            rows = windows.starts[part] + np.arange(windows.length)[:, None]
+            numbers = arrays.numbers[windows.series[part]]
+            yield torch.from_numpy(arrays.values[rows]), torch.from_numpy(numbers)
+
+    squares = None if choice.squares is None else torch.from_numpy(choice.squares).float()
+    model.start_from(weights, read_blocks(), own, squares)
+
+
+def _scale_series(panel: Panel, scaling: PanelScaling) -> list[np.ndarray]:
+    arrays = _build_arrays(panel, scaling)
+    cuts = zip(arrays.offsets[:-1], arrays.offsets[1:], strict=True)
+    return [arrays.values[first:last].astype(np.float64) for first, last in cuts]
+
+
+def _build_arrays(panel: Panel, scaling: PanelScaling) -> PanelArrays:
+    return scaling.arrays(panel, [scaling.series[one.unique_id] for one in panel.series])

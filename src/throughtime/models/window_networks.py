@@ -1,4 +1,4 @@
-"""Networks from a window of the past to the outputs for the rows after it."""
+"""Networks from a window of the past to the outputs for the rows after it, and the same as graphs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import dropout, linear, pad
 
-from throughtime.cells.base import State
+from throughtime.cells.base import Ops, State
 from throughtime.data.panel import Window
 from throughtime.errors import InputError
 from throughtime.layers.layer import check_probability
@@ -16,6 +16,10 @@ FEW_SERIES = 32
 """Up to this number of series, applying all maps to a window is faster than copying the one that it needs."""
 MAP_BLOCK = 2**22
 """Number of values that are computed or copied at once to apply the maps of series: 16 MiB."""
+
+
+GraphWindow = Window[str]
+"""The inputs as names in a graph; "" for columns that a model does not read."""
 
 
 class WindowNetwork(nn.Module):
@@ -60,6 +64,17 @@ class WindowNetwork(nn.Module):
         outputs: Tensor = self.layers(torch.cat(flat).T)
         return outputs.view(-1, self.horizon, self.width).transpose(0, 1)
 
+    def graph(self, ops: Ops, window: GraphWindow, rows: int) -> str:
+        """Return the outputs in a graph; `rows` is the look-back."""
+        columns = [window.values, *(_graph_flat(ops, each) for each in (window.known, window.past) if each)]
+        x = ops.op("Transpose", ops.concat(columns, 0))
+        for layer in self.layers:
+            if isinstance(layer, nn.Linear):
+                x = ops.linear(x, layer.weight, layer.bias)
+            elif isinstance(layer, nn.ReLU):
+                x = ops.op("Relu", x)
+        return _graph_horizon(ops, x, self.horizon, self.width)
+
 
 class RecurrentNetwork(nn.Module):
     """A stack of cells reads the look-back; a linear layer maps its last output to the whole horizon.
@@ -99,6 +114,16 @@ class RecurrentNetwork(nn.Module):
             read = torch.cat([read, _flat(window.known[rows:]).T], dim=-1)
         flat: Tensor = self.readout(read)
         return flat.view(-1, self.horizon, self.width).transpose(0, 1)
+
+    def graph(self, ops: Ops, window: GraphWindow, rows: int) -> str:
+        """Return the outputs in a graph; `rows` is the look-back."""
+        outputs, _ = self.stack.graph(ops, graph_columns(ops, window, rows))
+        read = ops.op("Gather", outputs, ops.constant(-1, "int64"), axis=0)
+        if window.known:
+            ahead = ops.op("Transpose", _graph_flat(ops, ops.slice(window.known, rows, 2**31, 0)))
+            read = ops.op("Concat", read, ahead, axis=-1)
+        outputs = ops.linear(read, self.readout.weight, self.readout.bias)
+        return _graph_horizon(ops, outputs, self.horizon, self.width)
 
 
 def join_columns(values: Tensor, *others: Tensor) -> Tensor:
@@ -230,3 +255,63 @@ class SegmentNetwork(nn.Module):
         lacking = self.lacking if before else -len(columns) % self.segment
         filled = pad(columns, (0, 0, 0, 0, lacking, 0) if before else (0, 0, 0, 0, 0, lacking))
         return filled.view(-1, self.segment, *filled.shape[1:]).transpose(1, 2).flatten(2)
+
+    def graph(self, ops: Ops, window: GraphWindow, rows: int) -> str:
+        """Return the outputs in a graph; `rows` is the look-back."""
+        read = self._graph_segments(ops, graph_columns(ops, window, rows), self.lacking, 0)
+        read = ops.op("Relu", ops.linear(read, self.read.weight, self.read.bias))
+        _, state = self.stack.graph(ops, read)
+        batch = ops.size(window.values, 1)
+        first_state = tuple(ops.op("Tile", part, ops.axes(self.places, 1)) for part in state)
+        asked = self._graph_segment_inputs(ops, window, rows, batch)
+        asked = ops.op("Reshape", asked, ops.axes(1, -1, self.stack.input_size))
+        written, _ = self.stack.graph(ops, asked, first_state)
+        outputs = ops.linear(ops.op("Squeeze", written, ops.axes(0)), self.write.weight, self.write.bias)
+        outputs = ops.op("Reshape", outputs, ops.sizes(self.places, batch, self.segment, self.width))
+        outputs = ops.op("Transpose", outputs, perm=[0, 2, 1, 3])
+        outputs = ops.op("Reshape", outputs, ops.sizes(self.places * self.segment, batch, self.width))
+        return ops.slice(outputs, 0, self.horizon, 0)
+
+    def _graph_segment_inputs(self, ops: Ops, window: GraphWindow, rows: int, batch: str) -> str:
+        place = ops.op("Unsqueeze", ops.weight(self.place), ops.axes(1))
+        asked = ops.op("Expand", place, ops.sizes(self.places, batch, self.place.shape[1]))
+        if self.series is not None:
+            zero = ops.constant(0, "int64")
+            series = ops.op("Gather", ops.weight(self.series), ops.op("Max", window.numbers, zero))
+            new = ops.op("Unsqueeze", ops.op("Less", window.numbers, zero), ops.axes(-1))
+            mean = ops.constant(self.series.detach().float().cpu().numpy().mean(0))
+            series = ops.op("Unsqueeze", ops.op("Where", new, mean, series), ops.axes(0))
+            series = ops.op("Expand", series, ops.sizes(self.places, batch, self.series.shape[1]))
+            asked = ops.op("Concat", asked, series, axis=-1)
+        if self.future is not None:
+            ahead = ops.slice(window.known, rows, rows + self.horizon, 0)
+            ahead = self._graph_segments(ops, ahead, 0, -self.horizon % self.segment)
+            asked = ops.op("Add", asked, ops.linear(ahead, self.future.weight, self.future.bias))
+        return asked
+
+    def _graph_segments(self, ops: Ops, rows: str, before: int, after: int) -> str:
+        filled = ops.op("Pad", rows, ops.axes(before, 0, 0, after, 0, 0)) if before or after else rows
+        batch, width = ops.size(rows, 1), ops.size(rows, 2)
+        cut = ops.op("Reshape", filled, ops.sizes(-1, self.segment, batch, width))
+        flat = ops.op("Mul", width, ops.axes(self.segment))
+        return ops.op("Reshape", ops.op("Transpose", cut, perm=[0, 2, 1, 3]), ops.sizes(-1, batch, flat))
+
+
+def graph_columns(ops: Ops, window: GraphWindow, rows: int) -> str:
+    """Join the values and columns of each row of the window: [T, B, 1 + K + P]."""
+    columns = [ops.op("Unsqueeze", window.values, ops.axes(-1))]
+    if window.known:
+        columns.append(ops.slice(window.known, 0, rows, 0))
+    if window.past:
+        columns.append(window.past)
+    return ops.concat(columns)
+
+
+def _graph_flat(ops: Ops, value: str) -> str:
+    """[T, B, K] as [T * K, B]."""
+    return ops.op("Reshape", ops.op("Transpose", value, perm=[0, 2, 1]), ops.sizes(-1, ops.size(value, 1)))
+
+
+def _graph_horizon(ops: Ops, outputs: str, horizon: int, width: int) -> str:
+    """[B, horizon * width] as [horizon, B, width]."""
+    return ops.op("Transpose", ops.op("Reshape", outputs, ops.axes(-1, horizon, width)), perm=[1, 0, 2])

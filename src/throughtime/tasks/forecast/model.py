@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
-
 from throughtime.data.dataset import Dataset
 from throughtime.data.datasets import DataLike
-from throughtime.data.panel import Panel, Window
+from throughtime.data.panel import Panel
 from throughtime.data.readers.panel import read_future, read_series_panel
 from throughtime.data.readers.series import SeriesTable
 from throughtime.data.seen import Hashes, hash_panel
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
-from throughtime.layers.devices import matmul_precision
+from throughtime.models.forecasters import DirectForecaster, Forecaster
 from throughtime.results import Evaluation, Forecast
-from throughtime.runtime.forecast import OutputDistribution, interval_ends
+from throughtime.runtime.forecast import interval_ends
 from throughtime.series.backtest import (
     AUTO,
     CONFORMAL,
@@ -31,29 +28,24 @@ from throughtime.series.backtest import (
 )
 from throughtime.series.conformal import add_saved_intervals, load_intervals, save_intervals
 from throughtime.series.history import load_history, save_history
-from throughtime.series.panels import SERIES_FILE, PanelScaling
+from throughtime.series.panels import SERIES_FILE, PanelScaling, describe_unusual_series
 from throughtime.series.protocol import ForecastModel
 from throughtime.series.ridge import Fitting
 from throughtime.tasks.base import Predictor, Progress
 from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.evaluation import KSteps, evaluate_windows, predict_k_steps
-from throughtime.tasks.forecast.network import DirectForecaster, Forecaster, build_forecaster
+from throughtime.tasks.forecast.network import NetworkPipeline, build_forecaster
 from throughtime.tasks.forecast.pipeline import (
-    Array,
-    ForecastPipeline,
     PlainSeries,
-    WindowLevel,
-    WindowReading,
     build_panels,
 )
-from throughtime.tasks.forecast.ridge_start import choose_window, start_from_ridge
 
 if TYPE_CHECKING:
     from throughtime.tasks.forecast.training import ForecastObjective
 
 
-class SeriesForecaster(Predictor, ForecastPipeline):
+class SeriesForecaster(Predictor, NetworkPipeline):
     """Forecasts time series: `tt.load("RUN").forecast(h=24, level=[80])`."""
 
     task = "forecast"
@@ -77,6 +69,8 @@ class SeriesForecaster(Predictor, ForecastPipeline):
 
         A model that forecasts directly reads as many rows as linear forecasts that it may begin with.
         """
+        from throughtime.tasks.forecast.training import choose_window
+
         panel = read_series_panel(dataset, config.roles)
         config = config.divide(panel)
         rows = config.timeline.part_of_each("train", panel)
@@ -101,8 +95,10 @@ class SeriesForecaster(Predictor, ForecastPipeline):
 
     def adapt_to(self, dataset: Dataset) -> None:
         """Note what is unusual about the series, and begin with a ridge regression if there is one."""
+        from throughtime.tasks.forecast.training import start_from_ridge
+
         panel = self._history = read_series_panel(dataset, self.config.roles)
-        self.data_notes = (*panel.notes, *describe_unusual_series(self.config, panel))
+        self.data_notes = (*panel.notes, *describe_unusual_series(self.config.timeline, panel))
         if (
             self.scaling.ridge is not None
             and isinstance(self.model, DirectForecaster)
@@ -190,7 +186,7 @@ class SeriesForecaster(Predictor, ForecastPipeline):
         model: ForecastModel = self
         if level and not self.has_own_intervals:
             model = add_saved_intervals(self, self.folder)
-        rows = self.model.horizon if h is None else h
+        rows = self.horizon if h is None else h
         panel = self._panel(data, date_format)
         return model.predict(panel, rows, probabilities, paths=paths, future=future, seed=seed)
 
@@ -217,13 +213,13 @@ class SeriesForecaster(Predictor, ForecastPipeline):
         """
         panel = self._panel(data, date_format)
         unseen = self.unseen(panel) if unseen is None else unseen
-        longest = max(len(one) for one in panel.series)
+        longest = max(map(len, panel.series))
         timeline = self.config.timeline
         same_split = timeline.cuts(longest) and timeline.unseen(panel) == unseen
         return backtest(
             self,
             panel,
-            self.model.horizon if h is None else h,
+            self.horizon if h is None else h,
             n_windows=n_windows,
             step_size=step_size,
             levels=sorted(set(level)),
@@ -252,18 +248,18 @@ class SeriesForecaster(Predictor, ForecastPipeline):
                 "save_intervals", "needs a model folder: load the model with throughtime.load(FOLDER)"
             )
         panel = self._panel(data)
-        found = calibrate_intervals(
+        calibration = calibrate_intervals(
             self,
             panel,
-            self.model.horizon if h is None else h,
+            self.horizon if h is None else h,
             levels=sorted(set(level)),
             intervals=CONFORMAL if intervals in (None, AUTO, OWN) else intervals,
             season=season or self.config.season,
             unseen=self.unseen(panel) if unseen is None else unseen,
             progress=progress,
         )
-        save_intervals(self.folder, found.intervals)
-        return found
+        save_intervals(self.folder, calibration.intervals)
+        return calibration
 
     def k_steps(
         self,
@@ -277,7 +273,7 @@ class SeriesForecaster(Predictor, ForecastPipeline):
         For other data than the training data, pass split="all".
         """
         panel = self._panel(data)
-        parts = [range(len(one)) for one in panel.series]
+        parts = [range(len(series)) for series in panel.series]
         if split != "all":
             parts = self.config.timeline.part_of_each(split, panel)
         return predict_k_steps(self, panel, steps, parts, progress)
@@ -291,7 +287,7 @@ class SeriesForecaster(Predictor, ForecastPipeline):
     def unseen(self, panel: Panel) -> int | None:
         """Return how many rows at the end of every series did not train the model; None if unknown."""
         seen = self.seen
-        return None if seen is None else min(seen.count_after(rows) for rows in hash_panel(panel))
+        return None if seen is None else min(map(seen.count_after, hash_panel(panel)))
 
     def save_measurements(self, folder: ModelFolder) -> None:
         """Write the conformal intervals that were saved with this model."""
@@ -302,32 +298,6 @@ class SeriesForecaster(Predictor, ForecastPipeline):
     def select_training_rows(self, panel: Panel) -> Fitting:
         """Return the training and validation rows of the model, for baselines."""
         return Fitting.of(panel, self.config.timeline, [self.power(one) for one in panel.series])
-
-    @property
-    def distribution(self) -> OutputDistribution:
-        """How the outputs of the network are read."""
-        return OutputDistribution(self.model.head.settings())
-
-    def compute(self, window: Window[Array]) -> WindowReading:
-        """Run the network on a window of scaled values."""
-        tensors = Window(*(self._to_tensor(table) for table in window))
-        return self._read(lambda: self.model.eval().compute(tensors))
-
-    def advance(self, reading: WindowReading, value: Array) -> WindowReading:
-        """Run the network on the value that was chosen for the next row."""
-        return self._read(lambda: self.model.advance(reading.memory, self._to_tensor(value)))
-
-    @torch.no_grad()
-    def _read(self, run: Callable[[], WindowReading]) -> WindowReading:
-        """Return in arrays what the network says, with the tensors as memory."""
-        with matmul_precision("float32"):
-            reading = run()
-            values = self.model.head.describe_values(reading.outputs.float()).cpu().numpy()
-        offset, spread = (None if each is None else each.cpu().numpy() for each in reading.level)
-        return WindowReading(values, WindowLevel(offset, spread), reading)
-
-    def _to_tensor(self, values: Array) -> torch.Tensor:
-        return torch.from_numpy(np.ascontiguousarray(values)).to(self.device)
 
     @property
     def has_own_intervals(self) -> bool:
@@ -377,29 +347,3 @@ class SeriesForecaster(Predictor, ForecastPipeline):
         if isinstance(data, Panel):
             return data
         return read_series_panel(self.open_data(data, date_format=date_format), self.config.roles)
-
-
-def describe_unusual_series(config: ForecastConfig, panel: Panel) -> list[str]:
-    """Return sentences about series that are too short to be split, and about constant ones."""
-    training = config.timeline.part_of_each("train", panel)
-    short = [series.unique_id for series in panel.series if not config.timeline.cuts(len(series))]
-    constant = [
-        series.unique_id
-        for series, rows in zip(panel.series, training, strict=True)
-        if _is_constant(series.y[: rows.stop])
-    ]
-    notes = []
-    if short:
-        notes.append(f"Too short for valid_size and test_size, used for training only: {_join_names(short)}.")
-    if constant:
-        notes.append(f"Constant in the training rows, so not scaled: {_join_names(constant)}.")
-    return notes
-
-
-def _join_names(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")
-
-
-def _is_constant(values: Array) -> bool:
-    present = values[~np.isnan(values)]
-    return bool(len(present) and (present == present[0]).all())
