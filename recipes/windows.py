@@ -10,7 +10,7 @@ from throughtime.config import Config, build_config
 from throughtime.data.batching.text import OverlappingWindows
 from throughtime.data.datasets import open_dataset
 from throughtime.data.idcache import token_ids
-from throughtime.metrics.likelihood import Likelihood
+from throughtime.metrics.measures import Likelihood
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.smoothing import build_smoothing

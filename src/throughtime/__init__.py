@@ -23,7 +23,7 @@ _HOME = {
         "errors": "InputError",
         "layers.stack": "Stack",
         "metrics.bleu": "corpus_bleu",
-        "metrics.likelihood": "Likelihood",
+        "metrics.measures": "Likelihood",
         "metrics.sentence_bleu": "notes_bleu",
         "ngram.counts": "NgramCounts",
         "ngram.markov": "MarkovChain",
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from throughtime.errors import InputError as InputError
     from throughtime.layers.stack import Stack as Stack
     from throughtime.metrics.bleu import corpus_bleu as corpus_bleu
-    from throughtime.metrics.likelihood import Likelihood as Likelihood
+    from throughtime.metrics.measures import Likelihood as Likelihood
     from throughtime.metrics.sentence_bleu import notes_bleu as notes_bleu
     from throughtime.ngram.counts import NgramCounts as NgramCounts
     from throughtime.ngram.markov import MarkovChain as MarkovChain

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 from sklearn.metrics import log_loss
 
-from throughtime.metrics.likelihood import Likelihood
+from throughtime.metrics.measures import Likelihood
 
 log_probs = st.lists(st.floats(-30, 0), min_size=1, max_size=30)
 

@@ -122,7 +122,7 @@ def score(
 
 def score_pairs(run: Path, pairs: str, device: str, numbers: bool, skip_bad: bool) -> Outcome:
     """How likely a translator finds the translations of a file, in the file's order."""
-    from throughtime.metrics.likelihood import Likelihood
+    from throughtime.metrics.measures import Likelihood
     from throughtime.tasks.translate.texts import SIDES
     from throughtime.text.framing import Framing
 

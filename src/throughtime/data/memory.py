@@ -10,9 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from throughtime.data.dataset import ALIASES, SIDES, SPLITS, Dataset
-from throughtime.data.readers import build_reader
+from throughtime.data.readers import build_reader, guess_kind
 from throughtime.data.readers.columns import Column, choose_columns, kind_of, languages_of
-from throughtime.data.readers.guessing import guess_kind
 from throughtime.data.readers.tables import DataTable, format_cells
 from throughtime.data.records import FORMS, RECORDS, Records, is_number, list_values, shorten_repr
 from throughtime.data.source import BadRecords, MemoryFile, naming_items

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
-from throughtime.metrics.likelihood import Likelihood
+from throughtime.metrics.measures import Likelihood
 from throughtime.metrics.mixing import Floats, check_weights, choose_weights, mix_log_probs
 from throughtime.results import Evaluation
 from throughtime.search.ensemble import Ensemble

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from throughtime.data.datasets import Dataset
-    from throughtime.metrics.likelihood import Likelihood
+    from throughtime.metrics.measures import Likelihood
     from throughtime.search.generate import Constraint, Strategy
     from throughtime.search.step_model import ScoringModel
     from throughtime.text.framing import Framing
@@ -80,7 +80,7 @@ class LanguageModel(TextWriter, LanguageWriter):
         """The likelihood of a split; a stream is scored as one sequence."""
         import numpy as np
 
-        from throughtime.metrics.likelihood import Likelihood
+        from throughtime.metrics.measures import Likelihood
 
         total, unk, given = Likelihood(), self.codec.vocabulary.unk_id, self.framing.num_given
         for texts, sequences in self._read_batches(dataset, split):

@@ -12,8 +12,7 @@ from throughtime.data.batching.batches import Batch, real_positions
 from throughtime.data.batching.buckets import BucketOptions
 from throughtime.data.batching.pairs import PairBatch
 from throughtime.fit.objective import Loss
-from throughtime.metrics.likelihood import Likelihood
-from throughtime.metrics.measures import Measure, find_measure
+from throughtime.metrics.measures import Likelihood, Measure, find_measure
 from throughtime.models.heads import IGNORED, Head
 from throughtime.models.seq2seq import EncoderDecoder
 

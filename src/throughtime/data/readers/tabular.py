@@ -19,7 +19,11 @@ class TableReader:
     """One record per row; the columns are chosen by name, or by number from 0 in a table without names.
 
     Its options are the roles of columns for its kind, and `header`, which says whether the first row holds
-    names. ColumnRoles that are not given are found by their usual names.
+    names. Columns that are not given are found by their usual names, and those of pairs also by the names of
+    two languages, or as the only two. With tabs, quotes have no special meaning: Tatoeba's sentences are full
+    of them. A JSON line may also be `{"translation": {"en": "Go.", "fr": "Va !"}}`. A text with a label may
+    be empty; a condition is a list of numbers, of which all have one length; words and their tags are lists,
+    or separated by spaces.
     """
 
     name: ClassVar[str]
@@ -102,69 +106,16 @@ def _too_few(where: str, number: int, row: list[str], needed: int) -> InputError
     return InputError(where, problem, line=number)
 
 
-class PairTable(TableReader):
-    """Pairs in a table of the format that a subclass is named after."""
-
-    kind = "pairs"
-
-    def __init_subclass__(cls) -> None:
-        """Declare the format and the suffix of the files."""
-        super().__init_subclass__()
-        cls.format = f".{cls.name}"
-        cls.suffixes = (cls.format,)
+def _define_reader(name: str, kind: Kind, format: str | None = None) -> type[TableReader]:  # noqa: A002
+    """Define the reader of tables of one kind; one of a format reads the files with its suffix."""
+    attributes = {"name": name, "kind": kind, "format": format, "suffixes": (format,) if format else ()}
+    return type(f"{name.title()}Reader", (TableReader,), attributes)
 
 
-class CsvPairs(PairTable):
-    """Pairs in a CSV file.
-
-    Without `source` and `target`, columns named like that (or src and tgt) or after two languages are read,
-    or the two columns of a table that has no others.
-    """
-
-    name = "csv"
-
-
-class TsvPairs(PairTable):
-    """Pairs in a table with tabs; quotes have no special meaning: Tatoeba's sentences are full of them."""
-
-    name = "tsv"
-
-
-class JsonlPairs(PairTable):
-    """Pairs in JSON lines, which may also be `{"translation": {"en": "Go.", "fr": "Va !"}}`."""
-
-    name = "jsonl"
-
-
-class ParquetPairs(PairTable):
-    """Pairs in a Parquet file."""
-
-    name = "parquet"
-
-
-class Texts(TableReader):
-    """Texts alone."""
-
-    name = "texts"
-    kind = "text"
-
-
-class LabelledTexts(TableReader):
-    """Texts with a label each; a text may be empty."""
-
-    name = "labelled"
-    kind = "labelled"
-
-
-class DescribedTexts(TableReader):
-    """Texts with a condition each: a list of numbers, of which all have one length."""
-
-    name = "described"
-    kind = "described"
-
-
-class TaggedSentences(TableReader):
-    """Sentences: words and their tags, each a list or separated by spaces, and perhaps a label."""
-
-    name = "tagged"
-    kind = "tags"
+CSV, TSV, JSONL, PARQUET = (
+    _define_reader(name, "pairs", f".{name}") for name in ("csv", "tsv", "jsonl", "parquet")
+)
+TEXTS = _define_reader("texts", "text")
+LABELLED = _define_reader("labelled", "labelled")
+DESCRIBED = _define_reader("described", "described")
+TAGGED = _define_reader("tagged", "tags")

@@ -13,7 +13,7 @@ from throughtime.data.batching.buckets import BucketOptions, RaggedIds
 from throughtime.data.batching.pairs import ConditionedBatches, PairBatch
 from throughtime.data.records import Specials
 from throughtime.fit.objective import Loss, State
-from throughtime.metrics.likelihood import Likelihood
+from throughtime.metrics.measures import Likelihood
 from throughtime.tasks.labels import labelled_texts
 from throughtime.tasks.objective import TextObjective, label_loss, likelihood, masked_labels
 from throughtime.text.texts import one_line

@@ -14,7 +14,7 @@ from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.sequences import MaskedBatch, MaskedBatches
 from throughtime.fit.objective import Loss, State
 from throughtime.layers.devices import choose_device
-from throughtime.metrics.likelihood import Likelihood
+from throughtime.metrics.measures import Likelihood
 from throughtime.models.sampled_loss import sampled_surprisal
 from throughtime.tasks.objective import TextObjective
 from throughtime.tasks.texts import spread

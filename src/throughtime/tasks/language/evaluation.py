@@ -14,7 +14,7 @@ from torch import Tensor
 
 from throughtime.errors import InputError, ThroughtimeError, check_whole
 from throughtime.layers.devices import matmul_precision
-from throughtime.metrics.likelihood import Likelihood
+from throughtime.metrics.measures import Likelihood
 from throughtime.models.readers import DynamicEvaluation, NeuralCache, gradient_scales, window_surprisals
 from throughtime.results import Evaluation
 from throughtime.tasks.base import Progress

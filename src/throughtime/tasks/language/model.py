@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
     from throughtime.graphs.graph import Graph
     from throughtime.graphs.write import Case, ModelExport
-    from throughtime.metrics.likelihood import Likelihood
+    from throughtime.metrics.measures import Likelihood
     from throughtime.tasks.language.training import LanguageObjective
 
 LINES_READ = 1000
@@ -132,7 +132,7 @@ class RecurrentLanguage(LanguageModel):
         progress: Progress | None = None,
     ) -> Likelihood:
         """The likelihood of a split; the state is carried from its first token to its last."""
-        from throughtime.metrics.likelihood import Likelihood
+        from throughtime.metrics.measures import Likelihood
 
         ids = self.ids(dataset, split)
         if not len(ids):

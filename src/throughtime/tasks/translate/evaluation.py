@@ -36,7 +36,7 @@ from throughtime.text.texts import format_count
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
-    from throughtime.metrics.likelihood import Likelihood
+    from throughtime.metrics.measures import Likelihood
     from throughtime.results import Progress
     from throughtime.tasks.translate.predictor import Translator
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from throughtime.data.batching.buckets import RaggedIds
     from throughtime.data.datasets import Dataset
     from throughtime.folder import ModelFolder
-    from throughtime.metrics.likelihood import Likelihood
+    from throughtime.metrics.measures import Likelihood
     from throughtime.models.seq2seq import EncoderDecoder
     from throughtime.results import Evaluation, Progress, Scored
     from throughtime.search.generate import StepModel

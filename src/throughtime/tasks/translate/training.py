@@ -17,7 +17,7 @@ from throughtime.data.dataset import find_file_language
 from throughtime.data.records import Pair, Specials
 from throughtime.fit.objective import Loss, State
 from throughtime.metrics.bleu import BleuSums
-from throughtime.metrics.likelihood import Likelihood
+from throughtime.metrics.measures import Likelihood
 from throughtime.tasks.objective import TextObjective, label_loss, likelihood, masked_labels
 from throughtime.text.languages import are_swapped, language_name
 from throughtime.text.texts import format_count, one_line
