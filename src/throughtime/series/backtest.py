@@ -27,7 +27,6 @@ from throughtime.series.figures import (
     probabilities,
 )
 from throughtime.series.protocol import ForecastModel
-from throughtime.series.ridge import NAME as RIDGE
 from throughtime.series.ridge import Fitting, RidgeBaseline
 from throughtime.series.rolling import (
     USUAL_LEVEL,
@@ -74,11 +73,11 @@ class Backtest:
     def __str__(self) -> str:
         """The heading, the measures of each model, and the notes, as text."""
         names = ("mae", "rmse", "smape", "mase", "crps")
-        rows = [["", "MAE", "RMSE", "sMAPE %", "MASE", "CRPS", *(f"in {one:g} %" for one in self.levels)]]
-        for one in self.figures:
-            covered = [one.total.get(f"coverage-{level:g}") for level in self.levels]
+        rows = [["", "MAE", "RMSE", "sMAPE %", "MASE", "CRPS", *(f"in {level:g} %" for level in self.levels)]]
+        for model in self.figures:
+            covered = [model.total.get(f"coverage-{level:g}") for level in self.levels]
             shares = ["-" if share is None else f"{share:.1f} %" for share in covered]
-            rows.append([one.name, *(f"{one.total[name]:,.4g}" for name in names), *shares])
+            rows.append([model.name, *(f"{model.total[name]:,.4g}" for name in names), *shares])
         return "\n".join([self.heading, *align_columns(rows), *self.notes])
 
     @property
@@ -106,7 +105,7 @@ class Backtest:
             "windows_trained_on": self.trained_on,
             "earlier_windows_trained_on": self.earlier_trained_on,
             "origins": self.origins,
-            "figures": {one.name: one.to_dict() for one in self.figures},
+            "figures": {model.name: model.to_dict() for model in self.figures},
             "left_out": self.left_out,
             "beaten_by": self.beaten_by,
             "notes": self.notes,
@@ -115,15 +114,15 @@ class Backtest:
     @property
     def beaten_by(self) -> dict[str, list[str]]:
         """The baselines with a lower error than the model, and in which measures."""
-        own, *others = ((one.name, one.total) for one in self.figures)
-        return beaten_by(own[1], dict(others), ("mae", "rmse"))
+        model, *baselines = self.figures
+        return beaten_by(model.total, {other.name: other.total for other in baselines}, ("mae", "rmse"))
 
     @property
     def notes(self) -> list[str]:
         """Sentences about baselines that are better or left out, and about levels with too few scores."""
-        own, size = self.figures[0], self.figures[0].windows.y.size
-        totals = {one.name: one.total for one in self.figures[1:]}
-        sentences = loss_sentences(own.name, own.total, totals, self.beaten_by)
+        model, *baselines = self.figures
+        size, totals = model.windows.y.size, {other.name: other.total for other in baselines}
+        sentences = loss_sentences(model.name, model.total, totals, self.beaten_by)
         sentences += [f"{name} is left out: {why}." for name, why in self.left_out.items()]
         for level, count in self.infinite.items():
             why = f"needs {scores_needed([level])} earlier windows in which its step was observed"
@@ -177,19 +176,12 @@ def backtest(
         raise unknown("kind of intervals", intervals, CHOICES)
     season = season or find_season(panel)
     history = max(model.lookback, season + 1)  # MASE and seasonal-naive need a season and a row
-    step_size = h if step_size is None else step_size
-    if n_windows is None:
-        room = min(map(len, panel.series)) - history - h
-        n_windows = max(1, min(MAX_WINDOWS, room // max(step_size, 1) + 1))
-    rolling = Rolling(n_windows, step_size, h)
-    rolling.check(panel, history)
+    rolling = _place_windows(panel, h, n_windows, step_size, history)
     grid = grid_within(*model.reach)
     tested = roll(model, panel, rolling, probabilities(levels, grid), season, progress)
-    kind = _kind(intervals, tested)
-    earlier, without = 0, None
+    kind, earlier, without = _kind(intervals, tested), 0, None
     if kind != OWN:
-        shared = kind == SCALED
-        grid = grid if kind == QUANTILES else GRID
+        grid, shared = grid if kind == QUANTILES else GRID, kind == SCALED
         try:
             earlier = windows_before(rolling, panel, history, unseen, levels, earlier_windows, shared)
         except InputError as error:
@@ -198,28 +190,14 @@ def backtest(
                 raise
             kind, without = NONE, str(error)
     if earlier:
-        # Without the last rows, the last windows are the ones just before the tested windows.
-        before = replace(rolling, n_windows=rolling.gap - 1 + earlier)
-        own = list(tested.quantiles)
-        past = roll(model, panel.drop_last(n_windows * rolling.step_size), before, own, season, progress)
-        grid = _finite_grid(grid, scores_before(rolling, panel, earlier, shared)[~np.isnan(tested.y)])
-        tested = _adjust_windows(
-            join_windows([past, tested]), n_windows, earlier, kind, probabilities(levels, grid)
-        )
+        counts = scores_before(rolling, panel, earlier, kind == SCALED)[~np.isnan(tested.y)]
+        grid = _finite_grid(grid, counts)
+        past = _roll_before(model, panel, rolling, earlier, tested, progress)
+        tested = _adjust_windows(past, tested, earlier, kind, probabilities(levels, grid))
     infinite = {level: infinite_intervals(tested, level) for level in levels if tested.quantiles}
-    lost = [level for level, found in infinite.items() if found.any() and found[~np.isnan(tested.y)].all()]
+    lost = [level for level, ends in infinite.items() if ends.any() and ends[~np.isnan(tested.y)].all()]
     kept = [level for level in levels if level not in lost]
-    scale = np.array([measures.seasonal_scale(one.y[: -rolling.cuts[0]], season) for one in panel.series])
-    figures = [measure_model(model.name, tested, kept, scale, grid)]
-    baselines: list[ForecastModel] = [Baseline(name, season) for name in BASELINES]
-    left_out = {}
-    try:
-        baselines.append(RidgeBaseline.fit(panel, h, fitting or Fitting.before(panel, rolling.cuts[0])))
-    except InputError as error:
-        left_out[RIDGE] = f"{error.where} {error.problem}"
-    for one in baselines:
-        rolled = roll(one, panel, rolling, probabilities(kept, grid), season)
-        figures.append(measure_model(one.name, rolled, kept, scale, grid))
+    figures, left_out = _measure_all(model.name, tested, panel, rolling, kept, grid, fitting)
     first, trained_on = panel.series[0], _count_trained_windows(rolling, unseen)
     return Backtest(
         rolling,
@@ -229,13 +207,60 @@ def backtest(
         earlier,
         without,
         grid,
-        {level: int(found.sum()) for level, found in infinite.items() if found.any()},
+        {level: int(ends.sum()) for level, ends in infinite.items() if ends.any()},
         format_times(first.ds[[len(first) - cut - 1 for cut in rolling.cuts]]),
         trained_on,
         _count_trained_windows(rolling.add_earlier(earlier), unseen) - trained_on,
         figures,
         left_out,
     )
+
+
+def _place_windows(
+    panel: Panel, h: int, n_windows: int | None, step_size: int | None, history: int
+) -> Rolling:
+    """Return the tested windows, which need `history` rows before them."""
+    step_size = h if step_size is None else step_size
+    if n_windows is None:
+        room = min(map(len, panel.series)) - history - h
+        n_windows = max(1, min(MAX_WINDOWS, room // max(step_size, 1) + 1))
+    rolling = Rolling(n_windows, step_size, h)
+    rolling.check(panel, history)
+    return rolling
+
+
+def _roll_before(
+    model: ForecastModel,
+    panel: Panel,
+    rolling: Rolling,
+    earlier: int,
+    tested: PastWindows,
+    progress: Progress | None,
+) -> PastWindows:
+    """Forecast from the origins before the tested ones: without the last rows, these are the last ones."""
+    before = replace(rolling, n_windows=rolling.gap - 1 + earlier)
+    rows = rolling.n_windows * rolling.step_size
+    return roll(model, panel.drop_last(rows), before, list(tested.quantiles), tested.season, progress)
+
+
+def _measure_all(
+    name: str,
+    tested: PastWindows,
+    panel: Panel,
+    rolling: Rolling,
+    levels: Sequence[float],
+    grid: Sequence[float],
+    fitting: Fitting | None,
+) -> tuple[list[ModelFigures], dict[str, str]]:
+    """Measure a model and the baselines on the same windows; also return why baselines are left out."""
+    first, season = rolling.cuts[0], tested.season
+    scale = np.array([measures.seasonal_scale(series.y[:-first], season) for series in panel.series])
+    figures = [measure_model(name, tested, levels, scale, grid)]
+    fitted, left_out = RidgeBaseline.try_to_fit(panel, rolling.h, fitting or Fitting.before(panel, first))
+    for model in (*(Baseline(rule, season) for rule in BASELINES), *fitted):
+        rolled = roll(model, panel, rolling, probabilities(levels, grid), season)
+        figures.append(measure_model(model.name, rolled, levels, scale, grid))
+    return figures, left_out
 
 
 def calibrate_intervals(
@@ -258,9 +283,9 @@ def calibrate_intervals(
     rolling = last_windows(panel, h, max(model.lookback, season + 1), unseen, levels, intervals == SCALED)
     asked = probabilities(levels, grid_within(*ends(max(levels, default=USUAL_LEVEL))))
     rolled = roll(model, panel, rolling, asked, season, progress)
-    found = KINDS[_kind(intervals, rolled)].of(rolled.to_power_scale())
+    measured = KINDS[_kind(intervals, rolled)].of(rolled.to_power_scale())
     infinite = int((count_scores(rolling, panel, intervals == SCALED) < scores_needed(levels)).sum())
-    return Calibration(found, rolling.n_windows, _count_trained_windows(rolling, unseen), infinite)
+    return Calibration(measured, rolling.n_windows, _count_trained_windows(rolling, unseen), infinite)
 
 
 def _kind(intervals: str, tested: PastWindows) -> str:
@@ -284,15 +309,14 @@ def _count_trained_windows(rolling: Rolling, unseen: int | None) -> int:
 
 
 def _adjust_windows(
-    everything: PastWindows, n_windows: int, earlier: int, kind: str, asked: Sequence[float]
+    past: PastWindows, tested: PastWindows, earlier: int, kind: str, asked: Sequence[float]
 ) -> PastWindows:
-    """The last windows, each with intervals from the `earlier` ones that ended before it."""
-    tested = everything.windows(slice(-n_windows, None))
-    even = everything.to_power_scale()
+    """Return the tested windows, each with intervals from the `earlier` ones that ended before it."""
+    even = join_windows([past, tested]).to_power_scale()
     adjusted = []
-    for place in range(n_windows):
-        past = KINDS[kind].of(even.windows(slice(place, place + earlier)))
-        last = len(even) - n_windows + place
-        adjusted.append(past.adjust(even.windows(slice(last, last + 1)), asked))
-    quantiles = {p: np.concatenate([one[p] for one in adjusted]) for p in asked}
+    for number in range(len(tested)):
+        intervals = KINDS[kind].of(even.windows(slice(number, number + earlier)))
+        window = len(past) + number
+        adjusted.append(intervals.adjust(even.windows(slice(window, window + 1)), asked))
+    quantiles = {p: np.concatenate([each[p] for each in adjusted]) for p in asked}
     return replace(tested, quantiles=tested.to_own_units(quantiles))

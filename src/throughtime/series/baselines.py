@@ -46,9 +46,7 @@ def naive(y: Array, h: int, season: int = 1) -> Gaussians:
     >>> naive(np.array([1.0, 2.0, 4.0]), h=4).mean.tolist()
     [4.0, 4.0, 4.0, 4.0]
     """
-    last = _find_observed(y)[-1]
-    ahead = len(y) - 1 - last + np.arange(1, h + 1)
-    return Gaussians(np.full(h, y[last]), _deviation(y[1:] - y[:-1]) * np.sqrt(ahead))
+    return seasonal_naive(y, h, 1)
 
 
 def seasonal_naive(y: Array, h: int, season: int) -> Gaussians:

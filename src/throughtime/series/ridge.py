@@ -61,8 +61,8 @@ def fit_ridge(
     training rows, and all training rows are used for the final fit.
 
     >>> wave = np.sin(np.arange(60.0))
-    >>> found = fit_ridge([wave], [range(40)], [range(40, 50)], lookback=8, horizon=2, penalties=[1e-6])
-    >>> error = found.forecasts(wave[None, 42:50])[0] - wave[50:52]     # a sine is a linear recurrence
+    >>> ridge = fit_ridge([wave], [range(40)], [range(40, 50)], lookback=8, horizon=2, penalties=[1e-6])
+    >>> error = ridge.forecasts(wave[None, 42:50])[0] - wave[50:52]     # a sine is a linear recurrence
     >>> bool(abs(error).max() < 1e-4)
     True
     """
@@ -177,7 +177,7 @@ class Fitting(NamedTuple):
     @classmethod
     def before(cls, panel: Panel, cut: int) -> Self:
         """Fit to all rows except the last `cut`."""
-        rows = [range(max(0, len(one) - cut)) for one in panel.series]
+        rows = [range(max(0, len(series) - cut)) for series in panel.series]
         return cls(rows, [range(0)] * len(rows), [PLAIN] * len(rows))
 
 
@@ -190,32 +190,42 @@ class RidgeBaseline(ForecastModel):
 
     name = NAME
 
-    def __init__(self, found: RidgeMap, scales: dict[str, Scale], deviations: dict[str, Array]) -> None:
-        self.found, self.scales, self.lookback = found, scales, len(found.weights)
+    def __init__(self, ridge: RidgeMap, scales: dict[str, Scale], deviations: dict[str, Array]) -> None:
+        self.ridge, self.scales, self.lookback = ridge, scales, len(ridge.weights)
         self.deviations = deviations  # by series: [h], standardised
 
     @classmethod
     def fit(cls, panel: Panel, h: int, fitting: Fitting) -> RidgeBaseline:
         """Fit for forecasts of `h` rows; raise an `InputError` if there are too few rows."""
         lookback = lookback_for([len(part) for part in fitting.training])
+        names = [series.unique_id for series in panel.series]
         scales = {
-            one.unique_id: fit_scale(one.unique_id, one.y[part.start : part.stop], "standard", power)
-            for one, part, power in zip(panel.series, fitting.training, fitting.powers, strict=True)
+            name: fit_scale(name, series.y[rows.start : rows.stop], "standard", power)
+            for name, series, rows, power in zip(
+                names, panel.series, fitting.training, fitting.powers, strict=True
+            )
         }
-        values = [fill_gaps(scales[one.unique_id].apply(one.y)) for one in panel.series]
-        found = fit_ridge(values, fitting.training, fitting.validation, lookback, h)
+        values = [fill_gaps(scales[series.unique_id].apply(series.y)) for series in panel.series]
+        ridge = fit_ridge(values, fitting.training, fitting.validation, lookback, h)
         squares, counts = np.zeros((len(values), h)), np.zeros(len(values))
         validated = any(len(part) >= h for part in fitting.validation)
         measured = fitting.validation if validated else fitting.training
-        for place, (own, part) in enumerate(zip(values, measured, strict=True)):
-            for block in windows_within(own, part, lookback, h):
-                errors = found.forecasts(block[:, :lookback]) - block[:, lookback:]
-                squares[place] += (errors**2).sum(axis=0)
-                counts[place] += len(block)
+        for number, rows in enumerate(measured):
+            for block in windows_within(values[number], rows, lookback, h):
+                errors = ridge.forecasts(block[:, :lookback]) - block[:, lookback:]
+                squares[number] += (errors**2).sum(axis=0)
+                counts[number] += len(block)
         shared = squares.sum(axis=0) / max(1, counts.sum())
         spreads = np.where(counts[:, None] > 0, squares / np.maximum(counts, 1)[:, None], shared)
-        deviations = {one.unique_id: np.sqrt(own) for one, own in zip(panel.series, spreads, strict=True)}
-        return cls(found, scales, deviations)
+        return cls(ridge, scales, dict(zip(names, np.sqrt(spreads), strict=True)))
+
+    @classmethod
+    def try_to_fit(cls, panel: Panel, h: int, fitting: Fitting) -> tuple[list[RidgeBaseline], dict[str, str]]:
+        """Fit it if there are enough rows; else return nothing, and why under its name."""
+        try:
+            return [cls.fit(panel, h, fitting)], {}
+        except InputError as error:
+            return [], {NAME: f"{error.where} {error.problem}"}
 
     def forecast_from(self, series: Series, origins: NDArray[np.int64]) -> Array:
         """Return the forecasts from each origin, [n, h], on the standardised scale of the series.
@@ -224,19 +234,18 @@ class RidgeBaseline(ForecastModel):
         """
         values = fill_gaps(self.scales[series.unique_id].apply(series.y))
         padded = np.concatenate([np.full(self.lookback, values[0]), values])
-        return self.found.forecasts(sliding_window_view(padded, self.lookback)[origins])
+        return self.ridge.forecasts(sliding_window_view(padded, self.lookback)[origins])
 
     def answer(self, query: ForecastQuery) -> list[Forecast]:
         """Return a forecast for each series, of the `h` rows that it was fitted for, without paths."""
         forecasts = []
-        for one in query.panel.series:
-            scale, deviation = self.scales[one.unique_id], self.deviations[one.unique_id]
-            mean = self.forecast_from(one, np.array([len(one)]))[0]
-            quantiles = {
-                p: scale.undo(mean + NormalDist().inv_cdf(p) * deviation) for p in query.probabilities
-            }
-            ds = query.panel.after(one, query.h)
-            forecasts.append(Forecast(one.unique_id, scale.undo(mean), quantiles, ds=ds))
+        for series in query.panel.series:
+            name, ds = series.unique_id, query.panel.after(series, query.h)
+            scale, deviation = self.scales[name], self.deviations[name]
+            mean = self.forecast_from(series, np.array([len(series)]))[0]
+            points = {p: mean + NormalDist().inv_cdf(p) * deviation for p in query.probabilities}
+            quantiles = {p: scale.undo(values) for p, values in points.items()}
+            forecasts.append(Forecast(name, scale.undo(mean), quantiles, ds=ds))
         return forecasts
 
     def power(self, series: Series) -> float:

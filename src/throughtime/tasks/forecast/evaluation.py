@@ -16,7 +16,6 @@ from throughtime.errors import InputError
 from throughtime.results import Evaluation
 from throughtime.series.baselines import repeated_rows
 from throughtime.series.figures import beaten_by, loss_sentences
-from throughtime.series.ridge import NAME as RIDGE
 from throughtime.series.ridge import RidgeBaseline
 from throughtime.series.scaling import Scale
 from throughtime.tasks.base import Progress
@@ -74,17 +73,12 @@ def evaluate_windows(
     windows, scales = _build_windows(forecaster, panel, split)
     sums: dict[str, Array] = {}
     rules = {"naive": 1, **({"seasonal-naive": config.season} if config.season else {})}
-    left_out: dict[str, str] = {}
-    ridge: RidgeBaseline | None = None
-    try:
-        ridge = RidgeBaseline.fit(panel, horizon, forecaster.select_training_rows(panel))
-    except InputError as error:
-        left_out[RIDGE] = f"{error.where} {error.problem}"
+    fitted, left_out = RidgeBaseline.try_to_fit(panel, horizon, forecaster.select_training_rows(panel))
     for batch in forecast_windows(forecaster, windows, progress):
         forecasts = {name: _repeat_season(windows, batch, season) for name, season in rules.items()}
         lacking = [name for name, values in forecasts.items() if np.isnan(values[batch.weights > 0]).any()]
         left_out |= dict.fromkeys(lacking, "some windows have nothing observed to repeat")
-        if ridge is not None:
+        for ridge in fitted:
             forecasts[ridge.name] = _ridge_forecasts(ridge, panel, windows, batch, scales)
         for name, forecast in {forecaster.name: batch.forecast, **forecasts}.items():
             sums[name] = sums.get(name, 0) + _sum_errors(batch, forecast, scales)
