@@ -14,7 +14,7 @@ from throughtime.cli.inspect_markov import markov
 from throughtime.cli.inspect_model import InspectsRun, inspect_model
 from throughtime.cli.options import check_pictures
 from throughtime.cli.output import Outcome, as_command, draw_figure
-from throughtime.cli.usage import Command, Group, RunFirst
+from throughtime.cli.usage import Group, add_commands
 from throughtime.files import path_exists
 
 
@@ -84,9 +84,4 @@ inspect_app = typer.Typer(
     "time, the unrolled graph, truncation.",
 )
 inspect_app.command("model", cls=InspectsRun)(inspect_model)
-inspect_app.command("gradients", cls=Command)(gradients)
-inspect_app.command("graph", cls=Command)(graph)
-inspect_app.command("truncation", cls=Command)(truncation)
-inspect_app.command("cells", cls=Command)(cells)
-inspect_app.command("cost", cls=Command)(cost)
-inspect_app.command("markov", cls=RunFirst)(markov)
+add_commands(inspect_app, gradients, graph, truncation, cells, cost, markov)

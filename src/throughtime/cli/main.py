@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -39,7 +39,7 @@ from throughtime.cli.serve import serve
 from throughtime.cli.stats import stats
 from throughtime.cli.train import train_app
 from throughtime.cli.translate import translate
-from throughtime.cli.usage import Command, RunFirst, TaskGroup, single_command
+from throughtime.cli.usage import Command, TaskGroup, add_commands
 from throughtime.errors import ThroughtimeError, shorten
 from throughtime.tasks import TASKS, Task
 
@@ -51,10 +51,10 @@ class Commands(TaskGroup):
         """Return the commands of these tasks."""
         return [task.command for task in self._outside_tasks()]
 
-    def build_command(self, name: str) -> typer.Typer | None:
+    def build_command(self, name: str) -> Callable[..., None] | None:
         """Build the command of such a task."""
         task = next((task for task in self._outside_tasks() if task.command == name), None)
-        return None if task is None else single_command(name, RunFirst, predict_command(task))
+        return None if task is None else predict_command(task)
 
     def _outside_tasks(self) -> list[type[Task]]:
         outside = (task for name, task in TASKS.available().items() if name not in TASKS.own)
@@ -89,30 +89,14 @@ def options(
     """Hold the options of the bare command."""
 
 
-app.command("demo", cls=Command)(demo)
-app.add_typer(data_app, name="data")
-data_app.command("convert", cls=Command)(convert)
-data_app.command("preview", cls=Command)(preview)
-data_app.command("batches", cls=Command)(batches)
-app.command("stats", cls=Command)(stats)
-app.add_typer(train_app, name="train")
-app.command("average", cls=RunFirst)(average)
-app.command("evaluate", cls=RunFirst)(evaluate)
-app.command("backtest", cls=RunFirst)(backtest)
-app.command("compare", cls=Command)(compare)
-app.command("bleu", cls=Command)(bleu)
-app.command("translate", cls=RunFirst)(translate)
-for _task in (TASKS[name] for name in TASKS.own):
-    if _task.answers is not None:
-        app.command(_task.command, cls=RunFirst)(predict_command(_task))
-app.command("forecast", cls=RunFirst)(forecast)
-app.command("score", cls=RunFirst)(score)
-app.command("generate", cls=RunFirst)(generate)
-app.command("serve", cls=Command)(serve)
-app.add_typer(inspect_app, name="inspect")
-app.command("export", cls=RunFirst)(export)
+predictions = [predict_command(TASKS[name]) for name in TASKS.own if TASKS[name].answers is not None]
+add_commands(app, demo, stats, average, evaluate, backtest, compare, bleu, translate, *predictions)
+add_commands(app, forecast, score, generate, serve, export)
 app.command("import", cls=Command)(import_arpa)
-app.command("doctor", cls=Command)(doctor)
+add_commands(app, doctor)
+add_commands(data_app, convert, preview, batches)
+for name, group in (("data", data_app), ("train", train_app), ("inspect", inspect_app)):
+    app.add_typer(group, name=name)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -319,6 +319,7 @@ def predict_command(task: type[Task]) -> Callable[..., None]:
     def command(run: Run, *, device: str = "auto", **options: Any) -> Outcome:
         return prediction.run(run, device, options)
 
+    command.__name__ = task.command
     command.__doc__ = inspect.cleandoc(prediction.__doc__ or "")
     if type(prediction) is PredictCommand:
         command.__doc__ += f'\n\n[bold]Example[/bold]\n\n  throughtime {task.command} RUN "a text"'

@@ -20,7 +20,7 @@ from throughtime.cli.output import (
     say,
     suggested_commands,
 )
-from throughtime.cli.usage import TakesSettings, TaskGroup, single_command
+from throughtime.cli.usage import TaskGroup, add_commands
 from throughtime.errors import InputError
 from throughtime.tasks import TASKS, Task
 
@@ -35,9 +35,9 @@ class TrainGroup(TaskGroup):
         """Return the names of all tasks."""
         return TASKS.available()
 
-    def build_command(self, name: str) -> typer.Typer | None:
+    def build_command(self, name: str) -> Callable[..., None] | None:
         """Build the command of a task of another package."""
-        return single_command(name, TakesSettings, train_command(TASKS[name])) if name in TASKS else None
+        return train_command(TASKS[name]) if name in TASKS else None
 
 
 train_app = typer.Typer(
@@ -132,6 +132,7 @@ def train_command(task: type[Task]) -> Callable[..., None]:
         return run_training(task, settings, arguments)
 
     sections = cleandoc(TrainOptions.__doc__ or "").partition("\n\n")[2]
+    command.__name__ = task.name
     command.__doc__ = f"{_help(task)}\n\n{sections}"
     built = as_command(command, declare_options(task))
     built.task = task  # type: ignore[attr-defined]  # for `TakesSettings`
@@ -260,5 +261,4 @@ def _longer(why: str) -> str:
     return f" To train longer, raise {'minutes' if ' minute' in why else option}."
 
 
-for _name in TASKS.own:
-    train_app.command(_name, cls=TakesSettings)(train_command(TASKS[_name]))
+add_commands(train_app, *(train_command(TASKS[name]) for name in TASKS.own))

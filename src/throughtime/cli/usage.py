@@ -51,7 +51,7 @@ class TaskGroup(Group):
         """Return the names of the commands of all tasks that can be imported."""
         return ()
 
-    def build_command(self, name: str) -> typer.Typer | None:
+    def build_command(self, name: str) -> Callable[..., None] | None:
         """Build the command of a task of another package; None if there is no such task."""
         return None
 
@@ -62,15 +62,9 @@ class TaskGroup(Group):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command of this name."""
         if cmd_name not in self.commands and (built := self.build_command(cmd_name)) is not None:
-            self.commands[cmd_name] = typer.main.get_command(built)
+            single = typer.Typer(rich_markup_mode="rich", add_completion=False)
+            self.commands[cmd_name] = typer.main.get_command(add_commands(single, built))
         return super().get_command(ctx, cmd_name)
-
-
-def single_command(name: str, kind: type[TyperCommand], function: Callable[..., None]) -> typer.Typer:
-    """A program of one command."""
-    single = typer.Typer(rich_markup_mode="rich", add_completion=False)
-    single.command(name, cls=kind)(function)
-    return single
 
 
 class Command(TyperCommand):
@@ -329,6 +323,15 @@ class RunFirst(Command):
             if len(self._positional(ctx, left) or []) == len(before) - 1:
                 return left
         return words
+
+
+def add_commands(app: typer.Typer, *commands: Callable[..., None]) -> typer.Typer:
+    """Add commands under the names of their functions, of the class that explains the mistakes with them."""
+    for command in commands:
+        first = next(iter(command.__annotations__))
+        kind = RunFirst if first in ("run", "words") else Command
+        app.command(command.__name__, cls=TakesSettings if hasattr(command, "task") else kind)(command)
+    return app
 
 
 def is_run(word: str) -> bool:
