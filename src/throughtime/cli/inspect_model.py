@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable
 from copy import copy
+from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
 import typer
 
@@ -16,6 +17,7 @@ from throughtime.cli.options import OptionalCount, Run, check_pictures, refuse
 from throughtime.cli.output import BOLD, Outcome, as_command, build_table, draw_figure, warn
 from throughtime.cli.usage import RunFirst, is_run
 from throughtime.errors import InputError, ThroughtimeError
+from throughtime.inspection import VIEWS
 from throughtime.runtime.keywords import MAX_SEED
 from throughtime.tasks import TASKS
 
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
     from throughtime.inspection.gates import LayerGates
     from throughtime.inspection.translation import BeamTree
 
-VIEW = "What to show"
+Draw = Callable[..., None]
+"""Draws the figure of this name, if there is a file to draw to."""
 NEIGHBOURS = 4
 SHOWN_UNITS = 4
 BELONGS = {
@@ -55,7 +58,7 @@ class InspectsRun(RunFirst):
         shown = copy(self)
         with contextlib.suppress(ThroughtimeError):
             if run is not None:
-                from throughtime.inspection import VIEWS, find_views
+                from throughtime.inspection import find_views
 
                 offered = find_views(load_model(Path(run), "cpu"))
                 params: list[Any] = [copy(param) for param in self.params]
@@ -68,41 +71,8 @@ class InspectsRun(RunFirst):
         super(InspectsRun, shown).format_help(ctx, formatter)
 
 
-@as_command
-def inspect_model(
-    run: Run,
-    sentence: Annotated[
-        str | None, typer.Argument(help="Text to read.", metavar="SENTENCE", show_default=False)
-    ] = None,
-    attention: bool = False,
-    beam: bool = False,
-    searches: bool = False,
-    gates: bool = False,
-    embedding: bool = False,
-    num_beams: Annotated[int | None, typer.Option(min=1, max=50)] = None,
-    max_length: Annotated[int | None, typer.Option(min=1, max=1000)] = None,
-    seed: Annotated[int | None, typer.Option(min=0, max=MAX_SEED)] = None,
-    layer: OptionalCount = None,
-    neighbours: OptionalCount = None,
-    side: str | None = None,
-    plot: Path | None = None,
-    device: str = "auto",
-) -> Outcome:
-    """Look at what a trained model does with a sentence; `model` may be left out.
-
-    `inspect RUN --help` shows the views that the model of this run has.
-
-    [bold]Examples[/bold]
-
-      throughtime inspect runs/en-fr "My mother is reading." --attention --plot attention.png
-
-      throughtime inspect model runs/en-fr "My mother is reading." --beam --plot beam.png
-
-      throughtime inspect runs/en-fr "My mother is reading." --searches
-
-      throughtime inspect runs/english "she reads a letter" --gates --plot gates.png
-
-      throughtime inspect runs/english "mother garden red" --embedding --plot words.png
+class ViewOptions(TypedDict):
+    """Which view to show, and its options.
 
     Args:
         num_beams: With --searches, --beam: number of beams.
@@ -119,15 +89,52 @@ def inspect_model(
         gates: Gates of every unit through time: which units remember.
         embedding: Nearest neighbours of the words, and a map of them.
     """
-    views = {"attention": attention, "beam": beam, "searches": searches, "gates": gates}
-    views["embedding"] = embedding
-    chosen = [view for view, is_chosen in views.items() if is_chosen]
-    others: dict[str, Any] = {"num_beams": num_beams, "max_length": max_length, "seed": seed, "layer": layer}
-    others |= {"neighbours": neighbours, "side": side, "plot": plot if searches else None}
-    for name, value in others.items():
-        if not any(views[view] for view in BELONGS[name]):
-            refuse(f"goes with {_offer([*BELONGS[name]], 'or')}; leave it out", **{name: value})
-    check_pictures(plot)
+
+    attention: bool
+    beam: bool
+    searches: bool
+    gates: bool
+    embedding: bool
+    num_beams: Annotated[int | None, typer.Option(min=1, max=50)]
+    max_length: Annotated[int | None, typer.Option(min=1, max=1000)]
+    seed: Annotated[int | None, typer.Option(min=0, max=MAX_SEED)]
+    layer: OptionalCount
+    neighbours: OptionalCount
+    side: str | None
+    plot: Path | None
+
+
+@as_command
+def inspect_model(
+    run: Run,
+    sentence: Annotated[
+        str | None, typer.Argument(help="Text to read.", metavar="SENTENCE", show_default=False)
+    ] = None,
+    *,
+    device: str = "auto",
+    **options: Unpack[ViewOptions],
+) -> Outcome:
+    """Look at what a trained model does with a sentence; `model` may be left out.
+
+    `inspect RUN --help` shows the views that the model of this run has.
+
+    [bold]Examples[/bold]
+
+      throughtime inspect runs/en-fr "My mother is reading." --attention --plot attention.png
+
+      throughtime inspect model runs/en-fr "My mother is reading." --beam --plot beam.png
+
+      throughtime inspect runs/en-fr "My mother is reading." --searches
+
+      throughtime inspect runs/english "she reads a letter" --gates --plot gates.png
+
+      throughtime inspect runs/english "mother garden red" --embedding --plot words.png
+    """
+    chosen = [view for view in VIEWS if options.get(view)]
+    for name, views in BELONGS.items():
+        if not {*views} & {*chosen} and (chosen or name != "plot"):
+            refuse(f"goes with {_offer([*views], 'or')}; leave it out", **{name: options.get(name)})
+    check_pictures(options["plot"])
     model = load_model(run, device)
     _check_view(run, model, chosen)
     if sentence is None:
@@ -135,17 +142,13 @@ def inspect_model(
             str(run),
             f'give a sentence, as in `throughtime inspect {quote(str(run))} "a sentence" --{chosen[0]}`',
         )
-    with _name_run_in_errors(run):
-        if attention:
-            outcome = _attention(model, sentence, plot)
-        elif beam:
-            outcome = _beam(model, sentence, num_beams, plot)
-        elif searches:
-            outcome = _searches(model, sentence, max_length, num_beams, seed or 0)
-        elif gates:
-            outcome = _gates(model, sentence, layer, plot)
-        else:
-            outcome = _embedding(model, sentence, neighbours or NEIGHBOURS, side, plot)
+    draw = partial(draw_figure, options["plot"])
+    try:
+        outcome = SHOW[chosen[0]](model, sentence, options, draw)
+    except InputError as error:
+        if error.where != "model":
+            raise
+        raise InputError(str(run), error.problem) from None
     if sentence:
         warn(model.input_warnings([sentence]))
     return Outcome({"run": str(run), "sentence": sentence, **outcome.values}, outcome.shown)
@@ -176,24 +179,13 @@ def _none(run: str, what: str) -> str:
     return f"{run} {what} that has none of these views: they are for recurrent models that read text"
 
 
-@contextlib.contextmanager
-def _name_run_in_errors(run: Path) -> Iterator[None]:
-    """In errors about the model, name its run."""
-    try:
-        yield
-    except InputError as error:
-        if error.where != "model":
-            raise
-        raise InputError(str(run), error.problem) from None
-
-
-def _attention(model: Any, sentence: str, plot: Path | None) -> Outcome:
+def _attention(model: Any, sentence: str, options: ViewOptions, draw: Draw) -> Outcome:
     from throughtime.inspection.translation import attention
 
     best = attention(model, sentence)
     alignment = best.alignment
     assert alignment is not None, "models without attention are refused"
-    draw_figure(plot, "attention", best)
+    draw("attention", best)
     table = build_table("word", "attended to", "weight", **BOLD)
     for word, row in zip(alignment.target, alignment.weights, strict=True):
         looks = sorted(zip(row, alignment.source, strict=True), reverse=True)[:3]
@@ -204,11 +196,11 @@ def _attention(model: Any, sentence: str, plot: Path | None) -> Outcome:
     return Outcome(best.to_dict(), [best.text, "", table])
 
 
-def _beam(model: Any, sentence: str, num_beams: int | None, plot: Path | None) -> Outcome:
+def _beam(model: Any, sentence: str, options: ViewOptions, draw: Draw) -> Outcome:
     from throughtime.inspection.translation import beam_tree
 
-    tree = beam_tree(model, sentence, num_beams)
-    draw_figure(plot, "beam", tree)
+    tree = beam_tree(model, sentence, options["num_beams"])
+    draw("beam", tree)
     return Outcome(tree.to_dict(), _render_tree(tree))
 
 
@@ -240,13 +232,14 @@ def _render_tree(tree: BeamTree) -> list[RenderableType]:
     ]
 
 
-def _searches(model: Any, sentence: str, max_length: int | None, num_beams: int | None, seed: int) -> Outcome:
+def _searches(model: Any, sentence: str, options: ViewOptions, draw: Draw) -> Outcome:
     from rich.text import Text
 
     from throughtime.inspection.searches import compare_searches
     from throughtime.text.texts import format_signed
 
-    comparison = compare_searches(model, sentence, max_length=max_length, num_beams=num_beams, seed=seed)
+    limits = {name: options[name] for name in ("max_length", "num_beams")}
+    comparison = compare_searches(model, sentence, **limits, seed=options["seed"] or 0)
     table = build_table("search", ">ln P", ">score", ">model steps", ">hypotheses", "text", **BOLD)
     for row in comparison.rows:
         numbers = [row.log_prob, row.score]
@@ -262,20 +255,19 @@ def _searches(model: Any, sentence: str, max_length: int | None, num_beams: int 
     return Outcome(comparison.to_dict(), [table, "", *notes, columns])
 
 
-def _gates(model: Any, sentence: str, layer: int | None, plot: Path | None) -> Outcome:
+def _gates(model: Any, sentence: str, options: ViewOptions, draw: Draw) -> Outcome:
     from throughtime.inspection.gates import unit_gates
 
-    layers = unit_gates(model, sentence)
-    if layer is not None:
-        if layer > len(layers):
-            names = ", ".join(f"{number} {one.name}" for number, one in enumerate(layers, 1))
-            raise InputError("--layer", f"is {layer}, but the model has {len(layers)} layers: {names}")
-        layers = [layers[layer - 1]]
-    if layer is not None:
-        draw_figure(plot, "layer_gates", layers[0], title=f"{layers[0].name}, “{sentence}”")
+    layers, number = unit_gates(model, sentence), options["layer"]
+    if number is None:
+        draw("keep_gates", layers, title=f"“{sentence}”")
+    elif number > len(layers):
+        names = ", ".join(f"{place} {layer.name}" for place, layer in enumerate(layers, 1))
+        raise InputError("--layer", f"is {number}, but the model has {len(layers)} layers: {names}")
     else:
-        draw_figure(plot, "keep_gates", layers, title=f"“{sentence}”")
-    values = {"layers": [one.to_dict(len(one.order)) for one in layers]}
+        layers = [layers[number - 1]]
+        draw("layer_gates", layers[0], title=f"{layers[0].name}, “{sentence}”")
+    values = {"layers": [layer.to_dict(len(layer.order)) for layer in layers]}
     return Outcome(values, [_render_gates(layers), "", _HALF_LIFE])
 
 
@@ -286,25 +278,34 @@ _HALF_LIFE = (
 
 
 def _render_gates(layers: list[LayerGates]) -> Table:
-    table = build_table("layer", "units", "longest half-life: unit (tokens)", "shortest", **BOLD)
-    for one in layers:
-        lives = one.half_lives
-        if lives is None:
-            columns = ["no gate keeps its state", ""]
-        else:
-            ends = (one.order[:SHOWN_UNITS], one.order[: -SHOWN_UNITS - 1 : -1])
+    rows = []
+    for layer in layers:
+        lives, columns = layer.half_lives, ["no gate keeps its state", ""]
+        if lives is not None:
+            ends = (layer.order[:SHOWN_UNITS], layer.order[: -SHOWN_UNITS - 1 : -1])
             columns = ["  ".join(f"{unit} ({lives[unit]:.1f})" for unit in end) for end in ends]
-        table.add_row(f"{one.name}, {one.cell}", str(len(one.order)), *columns)
-    return table
+        rows.append((f"{layer.name}, {layer.cell}", str(len(layer.order)), *columns))
+    return build_table("layer", "units", "longest half-life: unit (tokens)", "shortest", rows=rows, **BOLD)
 
 
-def _embedding(model: Any, sentence: str, k: int, side: str | None, plot: Path | None) -> Outcome:
+def _embedding(model: Any, sentence: str, options: ViewOptions, draw: Draw) -> Outcome:
     from throughtime.inspection.embeddings import embedding_map
 
+    k, side = options["neighbours"] or NEIGHBOURS, options["side"]
     neighbourhood = embedding_map(model, sentence, k=k, side=side)
-    draw_figure(plot, "embedding", neighbourhood)
+    draw("embedding", neighbourhood)
     rows = [
-        (one.token, "  ".join(f"{near.token} {near.similarity:.2f}" for near in one.nearest))
-        for one in neighbourhood.neighbours
+        (word.token, "  ".join(f"{near.token} {near.similarity:.2f}" for near in word.nearest))
+        for word in neighbourhood.neighbours
     ]
     return Outcome(neighbourhood.to_dict(), [build_table("word", "nearest (cosine)", rows=rows, **BOLD)])
+
+
+SHOW = {
+    "attention": _attention,
+    "beam": _beam,
+    "searches": _searches,
+    "gates": _gates,
+    "embedding": _embedding,
+}
+"""How each view is shown."""

@@ -25,7 +25,6 @@ from throughtime.cli.output import Outcome, as_command, build_table, flags, warn
 from throughtime.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.table import Table
     from rich.text import Text
 
     from throughtime.results import Scored
@@ -113,15 +112,19 @@ def score(
     }
     if flags.json or not scored:
         return Outcome(values)
-    console = stdout()
-    plain = console.no_color or console.color_system is None  # shades would be lost
-    lines = [draw_numbers(one) if numbers or plain else draw_shades(one, model.framing) for one in scored]
-    shown: list[Any] = [draw_ranking(scored, ranked, by_token, lines)]
-    return Outcome(values, shown if plain else [*shown, draw_legend()])
+    lines, legend = draw_tokens(scored, model.framing, numbers)
+    rows = [
+        (str(rank), *figures_shown(scored[i]), str(by_token.index(i) + 1), lines[i])
+        for rank, i in enumerate(ranked, start=1)
+    ]
+    about = "sentence, and the surprisal of each token in bits"
+    return Outcome(values, [build_table(">rank", ">ln P", ">per token", ">rank", about, rows=rows), *legend])
 
 
 def score_pairs(run: Path, pairs: str, device: str, numbers: bool, skip_bad: bool) -> Outcome:
     """How likely a translator finds the translations of a file, in the file's order."""
+    from rich.text import Text
+
     from throughtime.metrics.measures import Likelihood
     from throughtime.tasks.translate.texts import SIDES
     from throughtime.text.framing import Framing
@@ -146,12 +149,13 @@ def score_pairs(run: Path, pairs: str, device: str, numbers: bool, skip_bad: boo
             for pair, one in zip(given_pairs, scored, strict=True)
         ],
     }
-    framing = Framing(model.codecs.target, marked=True)
-    console = stdout()
-    plain = numbers or console.no_color or console.color_system is None
-    lines = [draw_numbers(one) if plain else draw_shades(one, framing) for one in scored]
-    shown: list[Any] = [draw_pairs([pair.source for pair in given_pairs], scored, lines)]
-    return Outcome(values, shown if plain else [*shown, draw_legend()])
+    lines, legend = draw_tokens(scored, Framing(model.codecs.target, marked=True), numbers)
+    rows = [
+        (*figures_shown(one), Text.assemble((pair.source, "dim"), "\n", line))
+        for one, pair, line in zip(scored, given_pairs, lines, strict=True)
+    ]
+    about = "source, and how surprising each token of its translation is"
+    return Outcome(values, [build_table(">ln P", ">per token", about, rows=rows), *legend])
 
 
 def figures(one: Scored) -> dict[str, Any]:
@@ -174,28 +178,17 @@ def shade(surprise: float) -> str:
     return next(style for below, style in SHADES if surprise < below or below == math.inf)
 
 
-def draw_ranking(scored: list[Scored], ranked: list[int], by_token: list[int], lines: list[Text]) -> Table:
-    """The sentences, best first."""
-    rows = [
-        (str(place), f"{one.total:.2f}", f"{one.per_token:.2f}", str(by_token.index(i) + 1), lines[i])
-        for place, i in enumerate(ranked, start=1)
-        for one in (scored[i],)
-    ]
-    about = "sentence, and the surprisal of each token in bits"
-    return build_table(">rank", ">ln P", ">per token", ">rank", about, rows=rows)
+def figures_shown(one: Scored) -> tuple[str, str]:
+    """The same for people."""
+    return f"{one.total:.2f}", f"{one.per_token:.2f}"
 
 
-def draw_pairs(sources: list[str], scored: list[Scored], lines: list[Text]) -> Table:
-    """Each source above its translation."""
-    from rich.text import Text
-
-    rows = [
-        (f"{one.total:.2f}", f"{one.per_token:.2f}", Text.assemble((source, "dim"), "\n", words))
-        for source, one, words in zip(sources, scored, lines, strict=True)
-    ]
-    return build_table(
-        ">ln P", ">per token", "source, and how surprising each token of its translation is", rows=rows
-    )
+def draw_tokens(scored: list[Scored], framing: Framing, numbers: bool) -> tuple[list[Text], list[Text]]:
+    """The tokens of each text, and what their shades mean; with numbers where shades would be lost."""
+    console = stdout()
+    plain = console.no_color or console.color_system is None
+    lines = [draw_numbers(one) if numbers or plain else draw_shades(one, framing) for one in scored]
+    return lines, [] if plain else [draw_legend()]
 
 
 def draw_shades(one: Scored, framing: Framing) -> Text:
