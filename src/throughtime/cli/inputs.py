@@ -28,20 +28,23 @@ def read_task_name(run: Path) -> str:
 
 def load_model(run: Path, device: str, *tasks: str) -> Any:
     """The model of a run; one of other tasks than `tasks` is refused, and the error says what it is."""
-    from throughtime.tasks.base import load
+    from throughtime.folder import ModelFolder
 
-    task = read_task_name(run)
+    folder = ModelFolder.at(run)
+    task, settings = folder.read_config()
     if tasks and task in TASKS and task not in tasks:
-        own, right = TASKS[task], [TASKS[name].title for name in tasks]
-        other = "an n-gram model" if tasks == ("ngram",) else " or ".join(dict.fromkeys(right))
+        title = TASKS[task].title
+        wanted = [TASKS[name].title for name in tasks]
+        other = "an n-gram model" if tasks == ("ngram",) else " or ".join(dict.fromkeys(wanted))
         raise InputError(
             str(run),
-            f"holds {own.title}, not {other}; use it with `throughtime {own.command}`, or train "
+            f"holds {title}, not {other}; use it with `throughtime {TASKS[task].command}`, or train "
             f"another model with `throughtime train {tasks[0]}`",
         )
     if task == "ngram":
         check_counting(device)
-    return load(run, device, trust_changed=flags.trust_changed)
+    folder.check(trust_changed=flags.trust_changed)
+    return TASKS[task].part("predictor").load(folder, settings, device)
 
 
 def load_language_model(

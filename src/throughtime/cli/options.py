@@ -14,9 +14,6 @@ import typer
 from throughtime.errors import InputError
 from throughtime.runtime.keywords import PrefixRules, SearchOptions
 
-DATA = "Data"
-"""Title of a group of options in the help."""
-
 
 class Shared:
     """The help of options that several commands share.
@@ -38,6 +35,15 @@ class Shared:
         target: For pairs: target language, such as fr, or its column in a table.
         date_format: For series: format of dates, such as %d.%m.%Y; by default detected.
         skip_bad: Skip records that cannot be read, and count them.
+        text: Column of the texts; by default found by its usual name.
+        label: Column of the labels; by default found by its usual name.
+        condition: Column of the labels or vectors; by default found like that.
+        words: Column of the words of each sentence.
+        tags: Column of the tags of these words.
+        id: Column of the names of series; by default the only one of text.
+        time: Column of the times; by default the one with dates.
+        known: Column whose future values are known; repeatable.
+        past: Column that helps up to the last row; repeatable.
 
     Search:
         limit: beam: drop candidates whose probability is more than this below the best (0 to 1).
@@ -157,12 +163,6 @@ def search_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
         if name in arguments:
             raise InputError("--search-option", f"gives {name}, which is given as an option too; choose one")
         arguments[name] = value
-    if "greedy" in (arguments.get("search"), *arguments) and "num_beams" not in arguments:
-        names = set(StrategyOptions.__annotations__) - {"search"}
-        refuse(
-            "has no effect on greedy search; leave it out",
-            **{k: v for k, v in arguments.items() if k in names},
-        )
     return arguments
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict, get_type_hints
 import typer
 
 from throughtime.cli.inputs import open_data
-from throughtime.cli.options import DATA, option
+from throughtime.cli.options import option
 from throughtime.cli.output import (
     InterruptedCommandError,
     Outcome,
@@ -88,33 +88,19 @@ TRAINER_OPTIONS = ("checkpoint", "accept_changed_data", "init_from", "find_lr")
 """Those of tasks that are trained step by step."""
 
 
-def _columns(**helps: str) -> dict[str, Any]:
-    """Options for the columns of a table; more than one column may be given where the help says so."""
-    kinds = {name: list[str] if "repeatable" in text else str for name, text in helps.items()}
-    return {
-        name: Annotated[kinds[name] | None, option(text, f"--{name}", panel=DATA)]
-        for name, text in helps.items()
-    }
-
-
-TEXT = {"text": "Column of the texts; by default found by its usual name."}
+COLUMN, COLUMNS = str | None, list[str] | None
+TARGETS = option("Column to forecast; repeatable. By default y, or all numbers.", panel="Data")
 DATA_OPTIONS: dict[str, dict[str, Any]] = {
     "texts": {},
-    "text": _columns(**TEXT),
-    "pairs": {"source": str | None, "target": str | None},
-    "labelled": _columns(**TEXT, label="Column of the labels; by default found by its usual name."),
-    "described": _columns(condition="Column of the labels or vectors; by default found like that.", **TEXT),
-    "tags": _columns(
-        words="Column of the words of each sentence.", tags="Column of the tags of these words."
-    ),
-    "series": _columns(
-        id="Column of the names of series; by default the only one of text.",
-        time="Column of the times; by default the one with dates.",
-        target="Column to forecast; repeatable. By default y, or all numbers.",
-        known="Column whose future values are known; repeatable.",
-        past="Column that helps up to the last row; repeatable.",
-    )
-    | {"date_format": str | None},
+    "text": {"text": COLUMN},
+    "pairs": {"source": COLUMN, "target": COLUMN},
+    "labelled": {"text": COLUMN, "label": COLUMN},
+    "described": {"condition": COLUMN, "text": COLUMN},
+    "tags": {"words": COLUMN, "tags": COLUMN},
+    "series": {
+        **{"id": COLUMN, "time": COLUMN, "target": Annotated[COLUMNS, TARGETS]},
+        **{"known": COLUMNS, "past": COLUMNS, "date_format": COLUMN},
+    },
 }
 """The options that choose columns of a table, by what a task is trained on."""
 
