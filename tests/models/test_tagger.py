@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -65,7 +67,7 @@ def test_a_spelling_is_read_from_both_ends():
 def test_words_are_lost_in_training_only():
     model = new(word_dropout=0.9999999)
     made = batch(rows())
-    unknown = type(made)(**{**made.__dict__, "words": torch.full_like(made.words, UNKNOWN)})
+    unknown = replace(made, words=torch.full_like(made.words, UNKNOWN))
     torch.testing.assert_close(model(made).tags, model(unknown).tags)
     model.eval()
     assert not torch.allclose(model(made).tags, model(unknown).tags)

@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 from contextlib import nullcontext
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import ClassVar
 
@@ -255,7 +256,7 @@ def test_own_words_are_read_where_teaching_stops(new, opened):  # R86
     batch = next(iter(taught.batches(0, 1)))
     changed = batch.inputs.clone()
     changed[1:] = changed[1:].flip(1)
-    other = type(batch)(**{**batch.__dict__, "inputs": changed})
+    other = replace(batch, inputs=changed)
     nats = [[task.loss(one, ())[0].total.item() for one in (batch, other)] for task in (taught, free)]
     assert nats[0][0] != pytest.approx(nats[0][1])
     assert nats[1][0] == pytest.approx(nats[1][1])
