@@ -39,7 +39,7 @@ OUT = Path("out/fuzz")
 MAX_SECONDS = 10.0
 """Seconds after which an input has taken too long."""
 MEMORY = 2 << 30
-"""Bytes that may be allocated beyond what is needed at the start."""
+"""Bytes that a turn may allocate beyond what is in use when it begins."""
 MAX_ERROR_LENGTH = 5_000
 MAX_FAILURES = 3
 """Failures of a target after which it is left alone."""
@@ -79,11 +79,11 @@ def main(words: Sequence[str] | None = None) -> int:
 def fuzz(targets: Sequence[Target], seconds: float, out: Path = OUT) -> int:
     """Try all targets in turn; return 1 if there was a failure."""
     until, turn = time.monotonic() + seconds, seconds / len(targets) / 3
-    limit_memory()
     signal.signal(signal.SIGALRM, _too_slow)
     while time.monotonic() < until and any(len(one.failures) < MAX_FAILURES for one in targets):
         for target in targets:
             if len(target.failures) < MAX_FAILURES and time.monotonic() < until:
+                limit_memory()
                 began = time.monotonic()
                 try_target(target, until, out)
                 rate = target.examples / (time.monotonic() - began)
