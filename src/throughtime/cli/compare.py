@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Unpack
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
 
@@ -52,79 +52,78 @@ def compare(
     from throughtime.metrics.significance import paired_bootstrap
     from throughtime.tasks.translate.evaluation import SentencePairs
 
-    if len(runs) < 2:
-        raise InputError("compare", "needs two runs or more")
-    if len(set(runs)) < len(runs):
-        raise InputError("compare", "was given one run twice; name different ones")
-    models = [load_model(run, device, "translate") for run in runs]
-    first = models[0].config
-    for run, model in zip(runs, models, strict=True):
-        if model.config.data_options != first.data_options:
-            raise InputError(
-                str(run),
-                f"translates {model.direction or 'in another direction'}, but the first run "
-                f"{models[0].direction}; compare models of one direction",
-            )
-    name = data or first.data
-    skip_bad = skips_bad(skip_bad, runs[0], name, first.data)
-    dataset = open_data(name, source=first.source, target=first.target, skip_bad=skip_bad)
+    models = load_translators(runs, device)
+    config = models[0].config
+    name = data or config.data
+    skip_bad = skips_bad(skip_bad, runs[0], name, config.data)
+    dataset = open_data(name, source=config.source, target=config.target, skip_bad=skip_bad)
     pairs = SentencePairs.of(dataset, split)
     report_skipped(dataset)
     seen = {str(run): model.count_seen(dataset, split) for run, model in zip(runs, models, strict=True)}
+    searching = {key: options[key] for key in ("num_beams", "length_penalty", "shortlist")}
     systems = {}
     for run, model in zip(runs, models, strict=True):
         with progress_bar(str(run)) as advance:
-            answers = model.translate(
-                pairs.sources,
-                num_beams=options["num_beams"],
-                length_penalty=options["length_penalty"],
-                shortlist=options["shortlist"],
-                progress=advance,
-            )
-        systems[str(run)] = [one.text for one in answers]
+            answers = model.translate(pairs.sources, progress=advance, **searching)
+        systems[str(run)] = [answer.text for answer in answers]
     measures = paired_bootstrap(
         systems,
         pairs.references,
         tokenize=options["tokenize"],
         lowercase=options["lowercase"] or any(model.lowercase for model in models),
-        language=first.target,
+        language=config.target,
         samples=samples,
     )
     notes = [f"{run}: {count or 'does not know its training records'}" for run, count in seen.items()]
     refused = not anyway and any(count is not None and count.is_certain for count in seen.values())
     if refused:
-        measures = [one.without_p_values() for one in measures]
-        notes.append(
-            "Differences on sentences of the training data may not hold for others, so there are no "
-        )
-        notes[-1] += "p-values: compare on other data, or set --anyway."
+        measures = [measure.without_p_values() for measure in measures]
+        notes.append(NO_P_VALUES)
     values = {
         "data": name,
         "split": split,
         "sentences": len(pairs.sources),
         "trained_on": {run: count and count.trained_on for run, count in seen.items()},
-        "measures": {one.measure.lower(): asdict(one) for one in measures},
+        "measures": {comparison.measure.lower(): asdict(comparison) for comparison in measures},
     }
     about = f"{name}, {split}: {len(pairs.sources):,} sentences"
     about += "" if refused else ", p against the first run"
-    signatures = "\n".join(f"{one.measure}|{one.signature}" for one in measures)
+    signatures = "\n".join(f"{comparison.measure}|{comparison.signature}" for comparison in measures)
     return Outcome(values, [about, draw_scores(measures), *map(Text, notes), f"[dim]{signatures}[/dim]"])
+
+
+NO_P_VALUES = (
+    "Differences on sentences of the training data may not hold for others, so there are no p-values: "
+    "compare on other data, or set --anyway."
+)
+
+
+def load_translators(runs: list[Path], device: str) -> list[Any]:
+    """Load two or more different translators of one direction."""
+    if len(runs) < 2:
+        raise InputError("compare", "needs two runs or more")
+    if len(set(runs)) < len(runs):
+        raise InputError("compare", "was given one run twice; name different ones")
+    models = [load_model(run, device, "translate") for run in runs]
+    for run, model in zip(runs, models, strict=True):
+        if model.config.data_options != models[0].config.data_options:
+            raise InputError(
+                str(run),
+                f"translates {model.direction or 'in another direction'}, but the first run "
+                f"{models[0].direction}; compare models of one direction",
+            )
+    return models
 
 
 def draw_scores(measures: list[Comparison]) -> Table:
     """One row for each system; a score in bold differs from the first by more than chance."""
-    shown = build_table(
-        "run", *(heading for one in measures for heading in (f">{one.measure}", ">95 %", ">p"))
-    )
+    headings = [heading for comparison in measures for heading in (f">{comparison.measure}", ">95 %", ">p")]
+    shown = build_table("run", *headings)
     for number, system in enumerate(measures[0].systems):
         cells = [system.name]
-        for one in measures:
-            own = one.systems[number]
-            sure = own.p_value is not None and own.p_value < SURE
-            cells += [
-                f"[bold]{own.value:.2f}[/bold]" if sure else f"{own.value:.2f}",
-                f"±{own.interval:.2f}",
-                "" if own.p_value is None else f"{own.p_value:.3f}",
-            ]
+        for score in (comparison.systems[number] for comparison in measures):
+            value, p = f"{score.value:.2f}", score.p_value
+            cells.append(f"[bold]{value}[/bold]" if p is not None and p < SURE else value)
+            cells += [f"±{score.interval:.2f}", "" if p is None else f"{p:.3f}"]
         shown.add_row(*cells)
     return shown

@@ -7,7 +7,7 @@ import os
 from json import dumps
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,9 +16,11 @@ from throughtime.cli.output import Outcome, as_command, flags, name_switches, sa
 from throughtime.errors import InputError, import_optional
 
 if TYPE_CHECKING:
-    from throughtime.serve.models import Models, Served
+    from socket import socket
 
-ACCESS, AMOUNTS = "Access", "Limits"
+    from throughtime.serve.models import Models, Served
+    from throughtime.serve.requests import Options
+
 CALLS = {
     "translate": ("/translate", '{{"q": "Hello!", "source": "{source}", "target": "{target}"}}'),
     "fill": ("/fill", '{{"q": "I am ___ ."}}'),
@@ -111,18 +113,13 @@ def serve(
         os.environ.setdefault(name, "16")
     for package in ("fastapi", "uvicorn", "python_multipart", "prometheus_client"):
         import_optional(package, feature="serving models", extra="serve")
-    from throughtime.serve.app import create_app
     from throughtime.serve.connections import fit_connections
-    from throughtime.serve.models import Models
-    from throughtime.serve.origins import is_loopback
     from throughtime.serve.requests import Options
-    from throughtime.serve.server import Server, format_address, listen, listen_unix, load_tls
-    from throughtime.serve.service import prepare_interpreter
+    from throughtime.serve.server import listen, listen_unix, load_tls
 
     if api_key is not None and not api_key.strip():
         raise InputError("--api-key", "is empty; give a key, or leave it out")
-    keyless = api_key is None and key_file is None
-    if protect_metrics and keyless:
+    if protect_metrics and api_key is None and key_file is None:
         raise InputError("--protect-metrics", "needs --api-key or --key-file")
     options = Options(
         api_key=api_key,
@@ -148,34 +145,43 @@ def serve(
         raise InputError("--tls-key", "needs --tls-cert")
     tls = None if tls_cert is None else load_tls(tls_cert, tls_key)
     with listen(host, port) if unix_socket is None else listen_unix(unix_socket) as listener:
-        models = Models.open(runs, device, trust_changed=flags.trust_changed)
-        for one in models.left_out:
-            say(f"warning: {one.run} is left out: {name_switches(one.reason, ['trust_changed'])}")
-        app = create_app(models, options)
-        address = format_address(listener, "http" if tls is None else "https")
-        if keyless and unix_socket is None and not is_loopback(host):
-            say(
-                "warning: anyone who can reach this machine can use the server; require keys with --key-file."
-            )
-        say(greeting(models, address, unix_socket))
-        prepare_interpreter()
-        server = Server(app, timeout, tls)
-        server.run(sockets=[listener])
+        return run_server(runs, device, options, listener, tls, unix_socket)
+
+
+def run_server(
+    runs: list[Path], device: str, options: Options, listener: socket, tls: Any, unix_socket: Path | None
+) -> Outcome:
+    """Load the models and serve them until the server is stopped."""
+    from throughtime.serve.app import create_app
+    from throughtime.serve.models import Models
+    from throughtime.serve.origins import is_loopback
+    from throughtime.serve.server import Server, format_address
+    from throughtime.serve.service import prepare_interpreter
+
+    models = Models.open(runs, device, trust_changed=flags.trust_changed)
+    for refused in models.left_out:
+        say(f"warning: {refused.run} is left out: {name_switches(refused.reason, ['trust_changed'])}")
+    app = create_app(models, options)
+    keyless = options.api_key is None and options.key_file is None
+    if keyless and unix_socket is None and not is_loopback(listener.getsockname()[0]):
+        say("warning: anyone who can reach this machine can use the server; require keys with --key-file.")
+    address = format_address(listener, "http" if tls is None else "https")
+    say(greeting(models, address, unix_socket))
+    prepare_interpreter()
+    Server(app, options.timeout, tls).run(sockets=[listener])
     service = app.state.service
     if service.ending.hurried:
         # A model may still compute in its thread; torch aborts if the interpreter ends before it.
         atexit.register(os._exit, 0)
     requests = service.metrics.request_count
     say(f"Stopped after {requests:,} requests.")
-    return Outcome(
-        {
-            "address": address,
-            **({} if unix_socket is None else {"unix_socket": str(unix_socket)}),
-            "models": [one.values() for one in models],
-            "left_out": [one.values() for one in models.left_out],
-            "requests": requests,
-        }
-    )
+    values: dict[str, Any] = {
+        "address": address,
+        **({} if unix_socket is None else {"unix_socket": str(unix_socket)}),
+    }
+    for name, listed in (("models", models), ("left_out", models.left_out)):
+        values[name] = [model.values() for model in listed]
+    return Outcome({**values, "requests": requests})
 
 
 def greeting(models: Models, address: str, unix_socket: Path | None = None) -> str:
@@ -184,22 +190,21 @@ def greeting(models: Models, address: str, unix_socket: Path | None = None) -> s
     lines = [f"Serving at {address}: open it in a browser to look inside; {address}/docs lists all endpoints"]
     if unix_socket is not None:
         lines = [f"Serving at {unix_socket}"]
-    for one in models:
-        direction = f", {one.source} to {one.target}" if one.task == "translate" else ""
-        lines.append(f"  {one.name}: {one.task}{direction}")
-    first = next((one for one in models if "generate" in one.abilities or one.task in CALLS), None)
-    if first is None:
+    for model in models:
+        direction = f", {model.source} to {model.target}" if model.task == "translate" else ""
+        lines.append(f"  {model.name}: {model.task}{direction}")
+    asked = next((model for model in models if "generate" in model.abilities or model.task in CALLS), None)
+    if asked is None:
         return "\n".join([*lines, f"Try: {curl} {address}/models"])
-    path, body = CALLS.get(first.task, COMPLETION)
-    names = {"name": first.name}
-    if first.task == "translate":
-        names |= {"source": first.source, "target": first.target}
-    if first.task == "compose":
-        names |= _condition(first)
+    path, body = CALLS.get(asked.task, COMPLETION)
+    names = {"name": asked.name}
+    if asked.task == "translate":
+        names |= {"source": asked.source, "target": asked.target}
+    if asked.task == "compose":
+        names |= _condition(asked)
     example = body.format(**names).replace("'", "'\\''")
-    return "\n".join(
-        [*lines, f"Try: {curl} {address}{path} -H 'Content-Type: application/json' -d '{example}'"]
-    )
+    lines.append(f"Try: {curl} {address}{path} -H 'Content-Type: application/json' -d '{example}'")
+    return "\n".join(lines)
 
 
 def _condition(served: Served) -> dict[str, str]:
