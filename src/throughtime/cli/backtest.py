@@ -82,7 +82,7 @@ def backtest(
     check_pictures(plot, plot_steps)
     model, _, panel = open_series(run, device, options)
     name = options["data"] or model.config.data
-    shared: dict[str, Any] = {one: options[one] for one in ("h", "season", "intervals")}
+    shared: dict[str, Any] = {name: options[name] for name in ("h", "season", "intervals")}
     shared["level"] = options["level"] or (80, 95)
     with progress_bar("windows") as advance:
         result = model.backtest(
@@ -104,7 +104,9 @@ def backtest(
     if save_intervals:
         _save_intervals(run, model, panel, shared)
     draw_figure(plot, "backtest", result, panel)
-    draw_figure(plot_steps, "forecast_error", {one.name: one.steps["rmse"] for one in result.figures})
+    draw_figure(
+        plot_steps, "forecast_error", {figures.name: figures.steps["rmse"] for figures in result.figures}
+    )
     windows = f"({result.earlier_windows})" if result.earlier_windows else ""
     how = {
         "data": name,
@@ -164,12 +166,12 @@ def _table(result: Backtest) -> Table:
     crps = f">CRPS {_grid_cut(result) or ''}".strip()
     levels = [heading for level in result.levels for heading in (f">{level:g} %", ">width")]
     table = build_table("", ">MAE", ">RMSE", ">sMAPE %", ">MASE", crps, *levels, padding=(0, 1, 0, 0))
-    for place, one in enumerate(result.figures):
-        cells = [f"{one.total[each]:,.4g}" for each in ("mae", "rmse", "smape", "mase", "crps")]
+    for row, figures in enumerate(result.figures):
+        cells = [f"{figures.total[each]:,.4g}" for each in ("mae", "rmse", "smape", "mase", "crps")]
         for level in result.levels:
-            covered, width = (one.total.get(f"{figure}-{level:g}") for figure in ("coverage", "width"))
+            covered, width = (figures.total.get(f"{figure}-{level:g}") for figure in ("coverage", "width"))
             cells += ["–" if covered is None else f"{covered:.1f}", "–" if width is None else f"{width:,.4g}"]
-        table.add_row(one.name, *cells, style="bold" if place == 0 else None)
+        table.add_row(figures.name, *cells, style="bold" if row == 0 else None)
     return table
 
 
@@ -183,7 +185,7 @@ def _grid_cut(result: Backtest) -> str | None:
 def _series_table(result: Backtest) -> Table:
     """MASE of each series, one column for each forecaster."""
     rows = [
-        (series, *(f"{one.series[series]['mase']:.3f}" for one in result.figures))
+        (series, *(f"{figures.series[series]['mase']:.3f}" for figures in result.figures))
         for series in result.figures[0].series
     ]
-    return build_table("MASE of", *(f">{one.name}" for one in result.figures), rows=rows)
+    return build_table("MASE of", *(f">{figures.name}" for figures in result.figures), rows=rows)

@@ -45,12 +45,12 @@ class Sentence:
             "brevity_penalty": self.steps.brevity_penalty,
             "ngrams": [
                 {
-                    **asdict(one),
-                    "precision": one.precision,
-                    "exponent": one.exponent,
-                    "counted": one.n <= self.steps.k,
+                    **asdict(ngram),
+                    "precision": ngram.precision,
+                    "exponent": ngram.exponent,
+                    "counted": ngram.n <= self.steps.k,
                 }
-                for one in self.steps.ngrams
+                for ngram in self.steps.ngrams
             ],
         }
 
@@ -121,7 +121,7 @@ def bleu(
         "chrf_signature": chrf.signature,
         "notes": {**average, "sentence": shown.values(sentence, references)},
     }
-    signatures = "\n".join(f"{one.name}|{one.signature}" for one in (corpus, chrf))
+    signatures = "\n".join(f"{score.name}|{score.signature}" for score in (corpus, chrf))
     return Outcome(
         values,
         [
@@ -180,7 +180,7 @@ def _score_sentences(
             for file, text in enumerate(row)
             if text
         ]
-        scored.append(max(scores, key=lambda one: one.steps.value))
+        scored.append(max(scores, key=lambda sentence: sentence.steps.value))
     return scored
 
 
@@ -190,12 +190,12 @@ def _mean_scores(scored: list[Sentence]) -> dict[str, Any]:
 
     precisions = []
     for n in range(1, SHOWN_ORDERS + 1):
-        long = [one for one in scored if len(one.hypothesis) >= n]
-        scores = [ngram_precision(one.hypothesis, one.reference, n) for one in long]
+        long = [sentence for sentence in scored if len(sentence.hypothesis) >= n]
+        scores = [ngram_precision(sentence.hypothesis, sentence.reference, n) for sentence in long]
         precisions.append(statistics.fmean(scores) if scores else 0.0)
     return {
-        "bleu": statistics.fmean(one.steps.value for one in scored),
-        "brevity_penalty": statistics.fmean(one.steps.brevity_penalty for one in scored),
+        "bleu": statistics.fmean(sentence.steps.value for sentence in scored),
+        "brevity_penalty": statistics.fmean(sentence.steps.brevity_penalty for sentence in scored),
         "precisions": precisions,
     }
 
@@ -206,19 +206,19 @@ def _step_table(shown: Sentence, references: Sequence[Path], k: int | None) -> l
 
     steps = shown.steps
     table = build_table(">n", ">clipped matches", ">p_n", ">exponent", ">factor")
-    for one in steps.ngrams:
-        counted = one.n <= steps.k
+    for ngram in steps.ngrams:
+        counted = ngram.n <= steps.k
         table.add_row(
-            str(one.n),
-            f"{one.matches} of {one.total}",
-            f"{one.precision:.4f}",
-            f"1/{2**one.n}" if counted else "-",
-            f"{one.factor:.4f}" if counted else "not counted",
+            str(ngram.n),
+            f"{ngram.matches} of {ngram.total}",
+            f"{ngram.precision:.4f}",
+            f"1/{2**ngram.n}" if counted else "-",
+            f"{ngram.factor:.4f}" if counted else "not counted",
         )
     why = "the longest match" if k is None else "as given" if steps.k == k else "the length of the hypothesis"
     lengths = f"1 - {steps.label_length}/{steps.prediction_length}"
     penalty = f"exp(min(0, {lengths}))" if steps.prediction_length else "of an empty hypothesis"
-    factors = [steps.brevity_penalty, *(one.factor for one in steps.ngrams[: steps.k])]
+    factors = [steps.brevity_penalty, *(ngram.factor for ngram in steps.ngrams[: steps.k])]
     product = " x ".join(f"{factor:.4f}" for factor in factors)
     result = f"BLEU {product} = {steps.value:.4f}" if steps.k else "BLEU 0: nothing matches"
     return [

@@ -47,11 +47,11 @@ def command_with(choices: Mapping[str, Any], options: Mapping[str, str], words: 
         chosen = [("--option", f"{name}={value}") for name, value in choices.items()]
     elif len(chosen) < len(choices):
         return ""
-    replaced, kept, given = {option for option, _ in chosen}, list[str](), iter(words)
-    for word in given:
+    replaced, kept, remaining = {option for option, _ in chosen}, list[str](), iter(words)
+    for word in remaining:
         option, equals, _ = word.partition("=")
         if option not in replaced:
             kept.append(word)
         elif not equals:
-            next(given, None)
+            next(remaining, None)
     return f"{command_name()} {shlex.join([*kept, *itertools.chain.from_iterable(chosen)])}"

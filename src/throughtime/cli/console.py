@@ -71,7 +71,7 @@ def _escape_controls(console: Console) -> Console:
 
     class Hook(RenderHook):
         def process_renderables(self, renderables: Iterable[Any]) -> list[Any]:
-            return [EscapedText(one) for one in renderables]
+            return [EscapedText(renderable) for renderable in renderables]
 
     console.push_render_hook(Hook())
     return console

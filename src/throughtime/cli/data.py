@@ -151,13 +151,13 @@ def _part(
 def _file(corpus: Corpus, file: CorpusFile) -> dict[str, Any]:
     from throughtime.data.catalogue import locate
 
-    place = locate(corpus, file)
+    path = locate(corpus, file)
     return {
         "path": file.path,
         "bytes": file.size,
         "sha256": file.sha256,
         "address": file.address or None,
-        "place": None if place is None else str(place),
+        "place": None if path is None else str(path),
     }
 
 

@@ -80,8 +80,8 @@ def run_demo(out: Path, settings: dict[str, Any]) -> Outcome:
         "data": settings["data"],
         **measured,
         "translations": [
-            {"source": source, "text": one.text, "score": one.score}
-            for source, one in zip(NEW, translated, strict=True)
+            {"source": source, "text": translation.text, "score": translation.score}
+            for source, translation in zip(NEW, translated, strict=True)
         ],
         "plot": draw_attention(translated[0].alignment, picture),
     }
@@ -106,7 +106,7 @@ def render(values: dict[str, Any], translated: list[Translation]) -> list[Any]:
     """The summary that the demo prints."""
     from rich.rule import Rule
 
-    rows = [(source, one.text) for source, one in zip(NEW, translated, strict=True)]
+    rows = [(source, translation.text) for source, translation in zip(NEW, translated, strict=True)]
     table = build_table("English, never seen in training", "French, as the model writes it", rows=rows)
     drawing = values["plot"]
     picture_note = f"The attention of the first translation is drawn in {drawing}.\n" if drawing else ""

@@ -87,8 +87,8 @@ def _export_html(runs: list[Path], out: Path, weights: str | None, sample: bool)
     values = api.export(
         runs, out, format="html", weights=weights, sample=sample, trust_changed=flags.trust_changed
     )
-    names = ", ".join(one["name"] for one in values["models"])
-    if any(TASKS[one["task"]].uses_trainer for one in values["models"]):
+    names = ", ".join(model["name"] for model in values["models"])
+    if any(TASKS[model["task"]].uses_trainer for model in values["models"]):
         names += f", weights in {values['weights']}"
     text = (
         f"[bold]{out}[/bold]: {values['bytes'] / 1e6:.2f} MB with {names}\n"

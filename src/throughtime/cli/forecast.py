@@ -70,8 +70,8 @@ def forecast(
         check_file(out)
     model, dataset, panel = open_series(run, device, options)
     if steps is not None:
-        own = options["data"] in (None, model.config.data)
-        return k_step_outcome(run, model, dataset.name, panel, steps, own, plot)
+        trained = options["data"] in (None, model.config.data)
+        return k_step_outcome(run, model, dataset.name, panel, steps, trained, plot)
     levels = sorted(set(level or ()))
     rows = h or model.model.horizon
     forecasts = model.forecast(
@@ -133,11 +133,11 @@ def _rows(
     columns = ["unique_id", "ds", name, *(column for column, _ in bounds)]
     columns += [f"{name}-path-{number}" for number in range(1, drawn + 1)]
     rows: list[list[Any]] = []
-    for one in forecasts:
-        numbers = [one.mean, *(one.quantiles[each] for _, each in bounds)]
-        numbers += [] if one.samples is None else list(one.samples)
-        for step, ds in enumerate([] if one.ds is None else format_times(one.ds)):
-            rows.append([one.unique_id, ds, *(float(each[step]) for each in numbers)])
+    for forecast in forecasts:
+        numbers = [forecast.mean, *(forecast.quantiles[each] for _, each in bounds)]
+        numbers += [] if forecast.samples is None else list(forecast.samples)
+        for step, ds in enumerate([] if forecast.ds is None else format_times(forecast.ds)):
+            rows.append([forecast.unique_id, ds, *(float(each[step]) for each in numbers)])
     return columns, rows
 
 
@@ -184,11 +184,11 @@ def k_step_outcome(
     name: str,
     panel: Panel,
     steps: Sequence[int],
-    own: bool,
+    trained: bool,
     plot: Path | None,
 ) -> Outcome:
     """The error for each k, and the figure; on rows not used for training, if there are any."""
-    held_out = own and model.config.timeline.unseen(panel) > 0
+    held_out = trained and model.config.timeline.unseen(panel) > 0
     with progress_bar("windows") as advance:
         result = model.k_steps(panel, steps, "heldout" if held_out else "all", advance)
     if plot is not None:
@@ -197,7 +197,7 @@ def k_step_outcome(
         plots.k_steps(result, trained=held_out, path=plot)
     which = "that were not used for training"
     if not held_out:
-        which = "which trained the model" if own else "of these data"
+        which = "which trained the model" if trained else "of these data"
     about = (
         f"{name}: RMSE over {format_count(result.rows, 'row')} {which}, each predicted from k rows before it"
     )

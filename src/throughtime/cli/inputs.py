@@ -66,10 +66,10 @@ def load_language_model(
 
     runs = [run, *others]
     # A counted model beside recurrent ones takes no part in the choice of a device.
-    devices = ["auto" if read_task_name(one) == "ngram" else device for one in runs]
+    devices = ["auto" if read_task_name(path) == "ngram" else device for path in runs]
     if "language" not in map(read_task_name, runs):
         check_counting(device)
-    models = [load_model(one, place, *wanted) for one, place in zip(runs, devices, strict=True)]
+    models = [load_model(path, chosen, *wanted) for path, chosen in zip(runs, devices, strict=True)]
     return interpolate(*models, weights=None if weights is None else read_numbers(weights, "--weights"))
 
 
@@ -119,11 +119,11 @@ def open_data(data: str, **options: Any) -> Dataset:
         return open_dataset(data, progress=advance, **options)
 
 
-def skips_bad(asked: bool, run: Path, data: str, own: str) -> bool:
+def skips_bad(asked: bool, run: Path, data: str, trained_on: str) -> bool:
     """Whether to skip bad records: if the option is set, or if the training on the same data skipped them."""
     from throughtime.folder import ModelFolder
 
-    return asked or (data == own and ModelFolder.at(run).skips_bad)
+    return asked or (data == trained_on and ModelFolder.at(run).skips_bad)
 
 
 def report_skipped(dataset: Dataset) -> None:

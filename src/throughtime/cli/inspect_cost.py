@@ -47,16 +47,22 @@ def cells(
     comparison = compare_cells(list(dict.fromkeys(cell or ())), **shape, repetitions=repetitions)
     lagged = f">left at lag {lag}"
     table = build_table("cell", ">weights", ">biases", ">ms per step", lagged, ">keeping 0.98", **BOLD)
-    for name, one in comparison.items():
-        left = "-" if one.left_when_kept is None else f"{one.left_when_kept:.1e}"
+    for name, measured in comparison.items():
+        left = "-" if measured.left_when_kept is None else f"{measured.left_when_kept:.1e}"
         table.add_row(
-            name, f"{one.weights:,}", f"{one.biases:,}", f"{one.milliseconds:.2f}", f"{one.left:.1e}", left
+            name,
+            f"{measured.weights:,}",
+            f"{measured.biases:,}",
+            f"{measured.milliseconds:.2f}",
+            f"{measured.left:.1e}",
+            left,
         )
     note = (
         f"A training step: forward and backward, {steps} steps, batch of {batch_size}, {hidden_size} units."
     )
     return Outcome(
-        {**shape, "cells": {name: asdict(one) for name, one in comparison.items()}}, [table, "", note]
+        {**shape, "cells": {name: asdict(measured) for name, measured in comparison.items()}},
+        [table, "", note],
     )
 
 
@@ -90,18 +96,18 @@ def cost(
             "--longest", f"is {longest}, expected at least {LENGTHS[1]}: growth needs two lengths"
         )
     measurements = measure_layers(lengths, width=width, kernel=kernel)
-    rows = {name: asdict(one) for name, one in measurements.items()}
+    rows = {name: asdict(layer) for name, layer in measurements.items()}
     draw_figure(plot, "complexity", lengths, rows)
     headings = ("layer", "operations", "sequential", "path", ">ms", ">grows as", ">MB", ">grows as")
     table = build_table(*headings, **BOLD)
-    for name, one in measurements.items():
+    for name, layer in measurements.items():
         table.add_row(
             name,
             *ORDERS[name],
-            f"{one.milliseconds[-1]:,.1f}",
-            f"n^{one.milliseconds_exponent:.2f}",
-            f"{one.megabytes[-1]:,.1f}",
-            f"n^{one.megabytes_exponent:.2f}",
+            f"{layer.milliseconds[-1]:,.1f}",
+            f"n^{layer.milliseconds_exponent:.2f}",
+            f"{layer.megabytes[-1]:,.1f}",
+            f"n^{layer.megabytes_exponent:.2f}",
         )
     last = lengths[-1]
     note = f"Measured at n = {last:,} with d = {width}, k = {kernel}; growth fitted to the longest lengths."

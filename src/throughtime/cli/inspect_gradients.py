@@ -184,7 +184,7 @@ def truncation(
     rows = [
         {"strategy": row.name, **vars(row.error), "seconds": row.growth[-1].seconds,
          "saved_bytes": row.growth[-1].saved, "backend": _backend(problem, row.strategy),
-         "growth": [vars(part) for part in row.growth]}
+         "growth": [vars(cost) for cost in row.growth]}
         for row in comparisons
     ]  # fmt: skip
     values = {
@@ -213,9 +213,9 @@ def _draw_truncation(text: str, comparisons: list[StrategyComparison], plot: Pat
         measured[row.name] = StrategyCosts(
             row.error.bias,
             row.error.deviation,
-            [part.steps for part in row.growth],
-            [part.saved / 1e6 for part in row.growth],
-            [part.seconds * 1e3 for part in row.growth],
+            [cost.steps for cost in row.growth],
+            [cost.saved / 1e6 for cost in row.growth],
+            [cost.seconds * 1e3 for cost in row.growth],
         )
     draw_figure(plot, "truncation", text, dict(reversed(cuts.items())), measured)
 
@@ -226,10 +226,10 @@ def _render_strategies(values: dict[str, Any]) -> list[RenderableType]:
         errors = (f"{row[key]:.3f}" for key in ("bias", "chance", "deviation"))
         costs = (f"{row['seconds'] * 1e3:.1f}", f"{row['saved_bytes'] / 1e6:.2f}")
         rows.append((row["strategy"], *errors, *costs, row["backend"]))
-        parts = (f"{part['seconds'] * 1e3:.1f}  {part['saved'] / 1e6:.2f}" for part in row["growth"])
+        parts = (f"{cost['seconds'] * 1e3:.1f}  {cost['saved'] / 1e6:.2f}" for cost in row["growth"])
         growth.append((row["strategy"], *parts))
     headings = ("strategy", ">bias", ">by chance", ">deviation", ">ms", ">kept MB", ">backend")
-    lengths = (f">{part['steps']:,}" for part in values["strategies"][0]["growth"])
+    lengths = (f">{cost['steps']:,}" for cost in values["strategies"][0]["growth"])
     title: dict[str, Any] = {"title": "\nms and kept MB against steps", "title_justify": "left"}
     table = build_table(*headings, rows=rows, **BOLD)
     more = build_table("strategy", *lengths, rows=growth, **title, **BOLD)

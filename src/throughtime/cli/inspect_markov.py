@@ -87,7 +87,8 @@ def _steps_ahead(
         "steps": steps,
         "entropy_bits": entropy,
         "words": [
-            {"word": word, "probability": float(chances[one])} for word, one in zip(words, best, strict=True)
+            {"word": word, "probability": float(chances[number])}
+            for word, number in zip(words, best, strict=True)
         ],
     }
     note = f"Entropy of the word {steps} steps ahead: {entropy:.2f} bits; {chain.num_states:,} states."

@@ -214,10 +214,11 @@ def _render_tree(tree: BeamTree) -> list[RenderableType]:
         nodes = [node for node in tree.nodes if node.step == step]
         cells = []
         for wanted in (("kept", "ended"), ("cut",)):
-            own = [node for node in nodes if node.status in wanted]
+            shown_nodes = [node for node in nodes if node.status in wanted]
             cells.append(
                 "  ".join(
-                    f"[bold]*{escape(node.label)}[/bold]" if node.best else escape(node.label) for node in own
+                    f"[bold]*{escape(node.label)}[/bold]" if node.best else escape(node.label)
+                    for node in shown_nodes
                 )
             )
         table.add_row(str(step), *cells)

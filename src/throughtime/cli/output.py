@@ -134,11 +134,11 @@ def _print_warnings() -> Iterator[None]:
     with warnings.catch_warnings():
         before = warnings.showwarning
 
-        def show(message: Any, category: Any, *place: Any, **more: Any) -> None:
+        def show(message: Any, category: Any, *where: Any, **more: Any) -> None:
             if issubclass(category, ThroughtimeWarning):
                 warn({str(message): str(message)})
             else:
-                before(message, category, *place, **more)
+                before(message, category, *where, **more)
 
         warnings.simplefilter("always", ThroughtimeWarning)
         warnings.showwarning = show
@@ -240,7 +240,7 @@ def join_paragraphs(text: str) -> str:
     >>> join_paragraphs("One line of a paragraph,\n    and another.\n\n      an example")
     'One line of a paragraph, and another.\n\n  an example'
     """
-    return "\n\n".join(part.replace("\n", " ") for part in inspect.cleandoc(text).split("\n\n"))
+    return "\n\n".join(paragraph.replace("\n", " ") for paragraph in inspect.cleandoc(text).split("\n\n"))
 
 
 def print_json(values: dict[str, Any]) -> None:

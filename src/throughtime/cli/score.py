@@ -108,7 +108,7 @@ def score(
         **mixed,
         "ranking": ranked,
         "ranking_per_token": by_token,
-        "sentences": [{"text": one.text, **figures(one)} for one in scored],
+        "sentences": [{"text": score.text, **figures(score)} for score in scored],
     }
     if flags.json or not scored:
         return Outcome(values)
@@ -138,33 +138,33 @@ def score_pairs(run: Path, pairs: str, device: str, numbers: bool, skip_bad: boo
         warnings = codec.warnings.of([getattr(pair, side) for pair in given_pairs], dropped=True)
         warn({f"{side} {kind}": f"{side} side: {sentence}" for kind, sentence in warnings.items()})
     scored: list[Scored] = model.score(given_pairs)
-    total = Likelihood.of(p for one in scored for p in one.log_probs)
+    total = Likelihood.of(p for score in scored for p in score.log_probs)
     values = {
         "run": str(run),
         "log_prob": -total.nats,
         "loss": total.cross_entropy,
         "perplexity": total.perplexity,
         "pairs": [
-            {"source": pair.source, "target": pair.target, **figures(one)}
-            for pair, one in zip(given_pairs, scored, strict=True)
+            {"source": pair.source, "target": pair.target, **figures(score)}
+            for pair, score in zip(given_pairs, scored, strict=True)
         ],
     }
     lines, legend = draw_tokens(scored, Framing(model.codecs.target, marked=True), numbers)
     rows = [
-        (*figures_shown(one), Text.assemble((pair.source, "dim"), "\n", line))
-        for one, pair, line in zip(scored, given_pairs, lines, strict=True)
+        (*figures_shown(score), Text.assemble((pair.source, "dim"), "\n", line))
+        for score, pair, line in zip(scored, given_pairs, lines, strict=True)
     ]
     about = "source, and how surprising each token of its translation is"
     return Outcome(values, [build_table(">ln P", ">per token", about, rows=rows), *legend])
 
 
-def figures(one: Scored) -> dict[str, Any]:
+def figures(score: Scored) -> dict[str, Any]:
     """The figures of a scored text, ready for JSON."""
     return {
-        "log_prob": one.total,
-        "log_prob_per_token": one.per_token if one.tokens else None,
-        "tokens": list(one.tokens),
-        "surprisal_bits": [bits(p) for p in one.log_probs],
+        "log_prob": score.total,
+        "log_prob_per_token": score.per_token if score.tokens else None,
+        "tokens": list(score.tokens),
+        "surprisal_bits": [bits(p) for p in score.log_probs],
     }
 
 
@@ -178,25 +178,25 @@ def shade(surprise: float) -> str:
     return next(style for below, style in SHADES if surprise < below or below == math.inf)
 
 
-def figures_shown(one: Scored) -> tuple[str, str]:
+def figures_shown(score: Scored) -> tuple[str, str]:
     """The same for people."""
-    return f"{one.total:.2f}", f"{one.per_token:.2f}"
+    return f"{score.total:.2f}", f"{score.per_token:.2f}"
 
 
 def draw_tokens(scored: list[Scored], framing: Framing, numbers: bool) -> tuple[list[Text], list[Text]]:
     """The tokens of each text, and what their shades mean; with numbers where shades would be lost."""
     console = stdout()
     plain = console.no_color or console.color_system is None
-    lines = [draw_numbers(one) if numbers or plain else draw_shades(one, framing) for one in scored]
+    lines = [draw_numbers(score) if numbers or plain else draw_shades(score, framing) for score in scored]
     return lines, [] if plain else [draw_legend()]
 
 
-def draw_shades(one: Scored, framing: Framing) -> Text:
+def draw_shades(score: Scored, framing: Framing) -> Text:
     """The sentence as one reads it, each token on the shade of its surprisal; ⏎ is the end of a line."""
     from rich.text import Text
 
-    ids = framing.codec.vocabulary[one.tokens]
-    pieces = list(zip(framing.pieces(ids), one.log_probs, strict=True))
+    ids = framing.codec.vocabulary[score.tokens]
+    pieces = list(zip(framing.pieces(ids), score.log_probs, strict=True))
     shown = Text()
     for piece, log_prob in reversed(pieces) if framing.backward else pieces:
         visible = piece.replace("\n", "⏎") or "⏎"
@@ -205,12 +205,12 @@ def draw_shades(one: Scored, framing: Framing) -> Text:
     return shown
 
 
-def draw_numbers(one: Scored) -> Text:
+def draw_numbers(score: Scored) -> Text:
     """The tokens in the order in which the model reads them, each with its surprisal in bits."""
     from rich.text import Text
 
     shown = Text()
-    for token, log_prob in zip(one.tokens, one.log_probs, strict=True):
+    for token, log_prob in zip(score.tokens, score.log_probs, strict=True):
         surprise = bits(log_prob)
         shown.append(token.replace("\n", "⏎").replace(" ", "␣"), style=shade(surprise))
         shown.append(f" {surprise:.1f}  ", style="dim")

@@ -59,9 +59,9 @@ def _columns(dataset: Dataset, split: str) -> tuple[list[Column], list[str]]:
         columns += of_file
         notes += of_file_notes
     if not columns:  # made by the package
-        columns = [Column(one.unique_id, "y", one.y) for one in read_series_panel(dataset).series]
+        columns = [Column(series.unique_id, "y", series.y) for series in read_series_panel(dataset).series]
     cut = [column.values[dataset.stretch(split, len(column.values))] for column in columns]
-    return [column._replace(values=part) for column, part in zip(columns, cut, strict=True)], notes
+    return [column._replace(values=values) for column, values in zip(columns, cut, strict=True)], notes
 
 
 def _read_columns(path: Path, dataset: Dataset) -> tuple[list[Column], list[str]]:
@@ -79,12 +79,12 @@ def _read_columns(path: Path, dataset: Dataset) -> tuple[list[Column], list[str]
     roles = Roles(target=names) if layout.header else Roles()
     panel = read_panel(path, roles, dataset.bad, dataset.date_format)
     columns = []
-    for place, one in enumerate(panel.series):
-        name = names[place % len(names)]
-        series = one.unique_id
+    for number, entry in enumerate(panel.series):
+        name = names[number % len(names)]
+        series = entry.unique_id
         if len(names) > 1:  # a panel calls each by its column
             series = layout.name if layout.identifier is None else series.removesuffix(f"/{name}")
-        columns.append(Column(series, name, one.y))
+        columns.append(Column(series, name, entry.y))
     words = [f"{path.name}: {', '.join(left)} left out: not all values are numbers."] if left else []
     return columns, [*words, *panel.notes]
 

@@ -107,14 +107,19 @@ def stats(
 
 
 def _build_codecs(
-    name: str, given: str | None, dataset: Dataset, split: str, side: str | None, min_freq: int | None
+    name: str,
+    normaliser_name: str | None,
+    dataset: Dataset,
+    split: str,
+    side: str | None,
+    min_freq: int | None,
 ) -> dict[str, Codec]:
     """Build the vocabularies that a model of these data has, as its training does, by what they are of."""
     from throughtime.tasks.text_config import are_whole_words, choose_max_size, count_words
     from throughtime.text.codec import Codec, choose_reserved
     from throughtime.text.tokenizer import check_normaliser
 
-    normaliser = given or dataset.normaliser_for(name)
+    normaliser = normaliser_name or dataset.normaliser_for(name)
     check_normaliser(normaliser, name, "--normaliser")
     if not are_whole_words(name):
         refuse("has no effect with tokens that are parts of words; leave it out", min_freq=min_freq)
@@ -209,10 +214,10 @@ def _render(values: dict[str, Any]) -> list[RenderableType]:
         return [summary, costs]
     headings = [heading for row in values["ngrams"] for heading in (f"n = {row['n']}", ">")]
     frequent = build_table(*headings, title="\nmost frequent", **style)
-    for place in range(max(map(len, columns))):
+    for rank in range(max(map(len, columns))):
         cells: list[Text] = []
         for column in columns:
-            gram, number = column[place] if place < len(column) else ([], "")
+            gram, number = column[rank] if rank < len(column) else ([], "")
             # What cannot be seen (a space, a line break) is shown in quotes.
             words = [word if word.strip() and word.isprintable() else repr(word) for word in gram]
             cells += [Text(" ".join(words)), Text(f"{number:,}" if gram else "")]

@@ -140,7 +140,7 @@ def declare_options(task: type[Task]) -> dict[str, Any]:
 
 
 def _help(task: type[Task]) -> str:
-    examples = "\n\n".join("  throughtime " + one.replace("[", "\\[") for one in task.examples)
+    examples = "\n\n".join("  throughtime " + example.replace("[", "\\[") for example in task.examples)
     return f"{task.summary}\n\n{cleandoc(task.description)}\n\n[bold]Examples[/bold]\n\n{examples}"
 
 

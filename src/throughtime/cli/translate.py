@@ -96,10 +96,10 @@ def translate(
 
     results = answer_texts(translator.input_warnings, blocks, predict, lines=not sentences)
     if flags.json:
-        values = [{"source": text, **one.to_dict()} for _, text, one in results]
+        values = [{"source": text, **translation.to_dict()} for _, text, translation in results]
         return Outcome({"runs": [str(run) for run in runs], "translations": values})
-    for number, _, one in results:
-        print_translations(number, one, numbered=num_return_sequences > 1)
+    for number, _, translation in results:
+        print_translations(number, translation, numbered=num_return_sequences > 1)
     return Outcome({})
 
 
@@ -129,5 +129,5 @@ def print_translations(number: int, best: Translation, *, numbered: bool) -> Non
     if not numbered:
         print_text(one_line(best.text))
         return
-    for one in (best, *best.alternatives):
-        print_text(f"{number} ||| {one_line(one.text)} ||| {one.score:.4f}")
+    for translation in (best, *best.alternatives):
+        print_text(f"{number} ||| {one_line(translation.text)} ||| {translation.score:.4f}")

@@ -82,15 +82,20 @@ class Command(TyperCommand):
     def _suggest_options(self, wrong: str) -> list[str]:
         from throughtime.search.strategies import STRATEGIES, strategy_options
 
-        name, options = wrong.lstrip("-"), [one for param in self.params for one in param.opts]
-        known = {one.lstrip("-").replace("-", "_"): one for one in options if one.startswith("--")}
+        name, options = wrong.lstrip("-"), [option for param in self.params for option in param.opts]
+        known = {
+            option.lstrip("-").replace("-", "_"): option for option in options if option.startswith("--")
+        }
         if "search" in known and name in STRATEGIES:
             return [f"--search {name}"]
         near = difflib.get_close_matches(name.replace("-", "_"), known, cutoff=SIMILAR_OPTION)
         if near or "search" not in known:
-            return [known[one] for one in near]
-        searching = dict.fromkeys(one for kind in STRATEGIES.own for one in strategy_options(kind))
-        return [known.get(one, f"--search-option {one}=VALUE") for one in _near_settings(wrong, searching)]
+            return [known[option] for option in near]
+        searching = dict.fromkeys(option for kind in STRATEGIES.own for option in strategy_options(kind))
+        return [
+            known.get(option, f"--search-option {option}=VALUE")
+            for option in _near_settings(wrong, searching)
+        ]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Shorten what stands beside the help of each option, then print the page."""
@@ -156,7 +161,7 @@ class TakesSettings(Command):
     def _refuse(self, words: list[str], wrong: str) -> None:
         """Refuse settings that were given as options, if the option that is wrong is one or nearly one."""
         fields = getattr(self.callback, "task").part("config").model_fields  # noqa: B009
-        options = {one for param in self.params for one in param.opts}
+        options = {option for param in self.params for option in param.opts}
         meant: dict[str, str] = {}
         near: list[str] = []
         for place, word in enumerate(words):
@@ -256,9 +261,9 @@ class RunFirst(Command):
         """The option that this extra argument was probably meant for."""
         from throughtime.data.dataset import SPLITS
 
-        options = {one for param in self.params for one in param.opts}
+        options = {option for param in self.params for option in param.opts}
         splits = ("--split",) if word in (*SPLITS, "heldout", "all") else ()
-        return next((one for one in (*splits, *STRAY) if one in options), None)
+        return next((option for option in (*splits, *STRAY) if option in options), None)
 
     def _check_order(self, ctx: Any, words: list[str]) -> None:
         first, *others = self._positional(ctx, words) or [""]

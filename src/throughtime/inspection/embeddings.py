@@ -30,16 +30,20 @@ class Table:
             token_ids = self.vocabulary[text.split()]
         else:
             # Most words occur inside sentences, where a subword contains the space before it.
-            token_ids = min((self.codec.encode(one) for one in (f" {text}", text)), key=len)
+            token_ids = min((self.codec.encode(spelt) for spelt in (f" {text}", text)), key=len)
         unk = self.vocabulary.unk_id
-        return [one for one in dict.fromkeys(token_ids) if one != unk and one < len(self.vectors)]
+        return [
+            token_id
+            for token_id in dict.fromkeys(token_ids)
+            if token_id != unk and token_id < len(self.vectors)
+        ]
 
-    def spell(self, one: int) -> str:
+    def spell(self, token_id: int) -> str:
         """Return a token as people read it."""
-        token: str = self.vocabulary.token(one)
+        token: str = self.vocabulary.token(token_id)
         if self.codec is None or token in self.vocabulary.reserved:
             return token
-        return self.codec.decode([one]).strip() or "␣"
+        return self.codec.decode([token_id]).strip() or "␣"
 
 
 def tables(model: Any) -> list[Table]:
@@ -61,7 +65,7 @@ def tables(model: Any) -> list[Table]:
 
 def table(model: Any, name: str | None = None) -> Table:
     """Return the table of this name, or the first one."""
-    by_name = {one.name: one for one in tables(model)}
+    by_name = {table.name: table for table in tables(model)}
     if name is not None and name not in by_name:
         shared = "but all tokens of this model share one table; leave it out"
         problem = shared if len(by_name) == 1 else f"expected {' or '.join(by_name)}"
@@ -126,27 +130,33 @@ def embedding_map(model: Any, text: str, *, k: int = 6, side: str | None = None)
     """Find the tokens of a text and the `k` nearest tokens of each in the vocabulary of a model."""
     check_whole("k", k)
     chosen = table(model, side)
-    ids = [one for one in chosen.ids(text) if chosen.vocabulary.token(one) not in chosen.vocabulary.reserved]
+    ids = [
+        token_id
+        for token_id in chosen.ids(text)
+        if chosen.vocabulary.token(token_id) not in chosen.vocabulary.reserved
+    ]
     if not ids:
         raise InputError("sentence", "has no token that the model knows; give words of its language")
     nearest = _nearest(chosen.vectors.float().cpu(), ids, k, chosen.vocabulary)
-    shown = list(dict.fromkeys([*ids, *(one for own in nearest for one, _ in own)]))
-    places = {one: place for place, one in enumerate(shown)}
+    shown = list(dict.fromkeys([*ids, *(token_id for own in nearest for token_id, _ in own)]))
+    places = {token_id: place for place, token_id in enumerate(shown)}
     flat, explained = principal_axes(chosen.vectors[shown].float().cpu())
     near = dict(zip(ids, nearest, strict=True))
     points = [
         Point(
-            chosen.spell(one),
+            chosen.spell(token_id),
             float(flat[place, 0]),
             float(flat[place, 1]),
-            one in near,
-            tuple(places[other] for other, _ in near.get(one, ())),
+            token_id in near,
+            tuple(places[other] for other, _ in near.get(token_id, ())),
         )
-        for place, one in enumerate(shown)
+        for place, token_id in enumerate(shown)
     ]
     neighbours = [
-        Neighbourhood(chosen.spell(one), tuple(Neighbour(chosen.spell(other), like) for other, like in own))
-        for one, own in near.items()
+        Neighbourhood(
+            chosen.spell(token_id), tuple(Neighbour(chosen.spell(other), like) for other, like in own)
+        )
+        for token_id, own in near.items()
     ]
     return EmbeddingMap(chosen.name, tuple(neighbours), tuple(points), explained)
 
@@ -173,11 +183,11 @@ def _nearest(vectors: Tensor, ids: Sequence[int], k: int, vocabulary: Any) -> li
     """Find the nearest ids of each id with their cosines, without itself and reserved tokens."""
     unit = vectors / vectors.norm(dim=1, keepdim=True).clamp(min=torch.finfo(vectors.dtype).tiny)
     like = unit[list(ids)] @ unit.T  # [ids, V], cosines
-    marks = [one for one in vocabulary[sorted(vocabulary.reserved)] if one < like.shape[1]]
+    marks = [token_id for token_id in vocabulary[sorted(vocabulary.reserved)] if token_id < like.shape[1]]
     like[:, marks] = -2.0
     like[torch.arange(len(ids)), list(ids)] = -2.0
     best = like.topk(min(k, like.shape[1]))
     return [
-        [(one, value) for one, value in zip(own, values, strict=True) if value > -2.0]
+        [(token_id, value) for token_id, value in zip(own, values, strict=True) if value > -2.0]
         for own, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
     ]

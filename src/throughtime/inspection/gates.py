@@ -183,7 +183,7 @@ class LayerGates:
         if units >= len(order):
             return order
         places = np.linspace(0, len(order) - 1, units).round().astype(int)
-        return [order[place] for place in places]
+        return [order[position] for position in places]
 
     def to_dict(self, units: int) -> dict[str, Any]:
         """Return everything for this number of units, ready for JSON; values are [units][tokens]."""
@@ -281,8 +281,8 @@ def _watch_translator(model: Any, network: EncoderDecoder, text: str) -> list[La
     )
     watched, seen = _watch(network.decoder)
     state, memory = network.encode(source, torch.tensor([len(prompt)]))
-    for one in written:
-        state = watched.step(torch.tensor([one], device=device), state, memory).state
+    for token in written:
+        state = watched.step(torch.tensor([token], device=device), state, memory).state
     return layers + _layers(watched, seen, "decoder layer", labels(pieces(codecs.target, written)))
 
 

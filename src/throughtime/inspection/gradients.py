@@ -67,23 +67,23 @@ def local_derivatives(cell: Cell, x: Tensor, initial: Tensor | None = None) -> L
 
 def weight_derivatives(cell: Cell, x: Tensor, states: Tensor) -> Tensor:
     """Compute B of every step, for all weights in one vector in the order of `cell.weights()`: [T, S, W]."""
-    own = _detach_weights(cell)
+    weights = _detach_weights(cell)
     of_step = torch.func.jacrev(lambda weights, state, x_t: flat_step(cell, x_t, state, weights))
-    parts = torch.func.vmap(of_step, in_dims=(None, 0, 0))(own, states[:-1], x)
-    return torch.cat([parts[name].flatten(2) for name in own], dim=-1).detach()
+    parts = torch.func.vmap(of_step, in_dims=(None, 0, 0))(weights, states[:-1], x)
+    return torch.cat([parts[name].flatten(2) for name in weights], dim=-1).detach()
 
 
 def pull_back(cell: Cell, x: Tensor, states: Tensor, gradients: Tensor) -> Tensor:
     """Compute what each step adds to the gradient of the weights, from the gradient of its state: [T, W]."""
-    own = _detach_weights(cell)
+    weights = _detach_weights(cell)
 
     def of_step(gradient: Tensor, state: Tensor, x_t: Tensor) -> dict[str, Tensor]:
-        pull = torch.func.vjp(lambda weights: flat_step(cell, x_t, state, weights), own)[1]
+        pull = torch.func.vjp(lambda weights: flat_step(cell, x_t, state, weights), weights)[1]
         pulled: dict[str, Tensor] = pull(gradient)[0]
         return pulled
 
     parts = torch.func.vmap(of_step)(gradients, states[:-1], x)
-    return torch.cat([parts[name].flatten(1) for name in own], dim=-1)
+    return torch.cat([parts[name].flatten(1) for name in weights], dim=-1)
 
 
 def recursion(by_state: Tensor, by_weight: Tensor) -> Tensor:

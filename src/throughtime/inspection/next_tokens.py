@@ -56,8 +56,8 @@ def next_tokens(language: LanguageModel, text: str, k: int = TOP) -> NextTokens:
     pieces = framing.pieces(ids)
     log_probs = [float(one) for one in language.model.log_probs([ids])[0]] if ids else []
     read = [
-        ScoredToken(piece, None if place < framing.num_given else -log_p / math.log(2))
-        for place, (piece, log_p) in enumerate(zip(pieces, log_probs, strict=True))
+        ScoredToken(piece, None if position < framing.num_given else -log_p / math.log(2))
+        for position, (piece, log_p) in enumerate(zip(pieces, log_probs, strict=True))
     ]
     last, state, memory = language.model.start([ids])
     row = language.model.step(last, state, memory).log_probs[0].double()
@@ -68,11 +68,11 @@ def next_tokens(language: LanguageModel, text: str, k: int = TOP) -> NextTokens:
     vocabulary = framing.codec.vocabulary
     expected = [
         NextToken(
-            END if one == framing.end_id else vocabulary.token(one),
-            framing.addition(ids[-WINDOW:], one),
+            END if token_id == framing.end_id else vocabulary.token(token_id),
+            framing.addition(ids[-WINDOW:], token_id),
             chance,
         )
-        for chance, one in zip(best.values[:k].tolist(), best.indices[:k].tolist(), strict=True)
+        for chance, token_id in zip(best.values[:k].tolist(), best.indices[:k].tolist(), strict=True)
         if chance > 0
     ]
     entropy = -float((chances * row.clamp(min=-1e30)).sum()) / math.log(2)

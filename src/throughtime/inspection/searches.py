@@ -159,11 +159,11 @@ def _run_search(
         except ThroughtimeError as error:
             return None, str(error).removeprefix(f"{name} search: ")
     notes = []
-    for one in caught:
-        if issubclass(one.category, ThroughtimeWarning):
-            notes.append(str(one.message).removeprefix(f"{name} search "))
+    for warning in caught:
+        if issubclass(warning.category, ThroughtimeWarning):
+            notes.append(str(warning.message).removeprefix(f"{name} search "))
         else:
-            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     if not results:
         return None, "found nothing"
     return results[0], "; ".join(notes) or None

@@ -117,23 +117,26 @@ def attention_view(
     if len(parts) == 1:
         return AttentionView(text, parts[0].translations, tuple(parts))
     whole = (best, *best.alternatives)
-    found = [PartTranslation(one.text, one.score, one.log_prob, one.ended, None, None) for one in whole]
+    found = [
+        PartTranslation(result.text, result.score, result.log_prob, result.ended, None, None)
+        for result in whole
+    ]
     return AttentionView(text, tuple(found), tuple(parts))
 
 
 def _describe_part(codecs: Codecs, part: TranslatedPart) -> TextPart:
     translations = []
-    for rank, (own, one) in enumerate(zip(part.translations, part.searched.results, strict=True)):
+    for rank, (own, result) in enumerate(zip(part.translations, part.searched.results, strict=True)):
         alignment = steps = None
         if part.searched.attention:
             words = codecs.source.tokenizer.tokenize(part.source)
-            tokens = codecs.target.vocabulary.tokens(one.tokens)
+            tokens = codecs.target.vocabulary.tokens(result.tokens)
             alignment = codecs.align_words(part.searched.attention[rank].cpu().numpy(), words, tokens)
         if part.searched.scores:
-            end = [codecs.end_id] if one.ended else []
+            end = [codecs.end_id] if result.ended else []
             tables = (part.searched.scores[rank], part.searched.attention[rank])
             scores, weights = (_round_rows(table[:, : len(part.prompt)]) for table in tables)
-            target = pieces(codecs.target, [*one.tokens, *end])
+            target = pieces(codecs.target, [*result.tokens, *end])
             steps = AttentionSteps(tuple(pieces(codecs.source, part.prompt)), tuple(target), scores, weights)
         figures = (own.text, own.score, own.log_prob, own.ended)
         translations.append(PartTranslation(*figures, alignment, steps))
@@ -244,10 +247,10 @@ def beam_tree(
         [prompt], beam, constraints=constraints, watch=watcher, shortlist=candidates
     )
     target = translator.codecs.target
-    paths = [_path(watcher.nodes, one, watcher.end_id) for one in finished.results]
+    paths = [_path(watcher.nodes, result, watcher.end_id) for result in finished.results]
     results = [
-        TranslationResult(target.decode(one.tokens), one.score, one.log_prob, one.ended, path[-1])
-        for one, path in zip(finished.results, paths, strict=True)
+        TranslationResult(target.decode(result.tokens), result.score, result.log_prob, result.ended, path[-1])
+        for result, path in zip(finished.results, paths, strict=True)
     ]
     nodes = _candidates(watcher, target, set(paths[0]))
     return BeamTree(text, num_beams, alpha, tuple(nodes), tuple(results))
@@ -265,7 +268,7 @@ class _Reasons(Trace):
     def __call__(self, moment: Moment) -> None:
         total = (moment.before.log_prob[:, None] + moment.log_probs).flatten()
         self.bars.append(float(total.topk(min(self.beam.width, len(total))).values[-1]))
-        scores = sorted((one.score for one in moment.hypotheses.ended[0] if one.ended), reverse=True)
+        scores = sorted((result.score for result in moment.hypotheses.ended[0] if result.ended), reverse=True)
         self.found.append(scores[self.beam.n_best - 1] if len(scores) >= self.beam.n_best else -torch.inf)
         super().__call__(moment)
 
@@ -294,7 +297,7 @@ class _Reasons(Trace):
 def _candidates(watcher: _Reasons, codec: Codec, best: set[int]) -> list[Candidate]:
     nodes = watcher.nodes
     candidates: list[Candidate] = []
-    for place, node in enumerate(nodes):
+    for number, node in enumerate(nodes):
         check_interrupt()
         before = _tokens(nodes, node.parent)
         parent = None if node.parent is None else nodes[node.parent]
@@ -303,16 +306,16 @@ def _candidates(watcher: _Reasons, codec: Codec, best: set[int]) -> list[Candida
         gained = node.log_prob - (parent.log_prob if parent else 0.0)
         figures = (own, label(own, previous), min(1.0, math.exp(gained)), node.log_prob, node.score)
         candidates.append(
-            Candidate(node.step, node.parent, *figures, node.status, watcher.reason(node), place in best)
+            Candidate(node.step, node.parent, *figures, node.status, watcher.reason(node), number in best)
         )
     return candidates
 
 
-def _tokens(nodes: Sequence[TraceNode], place: int | None) -> list[int]:
+def _tokens(nodes: Sequence[TraceNode], number: int | None) -> list[int]:
     tokens: list[int] = []
-    while place is not None:
-        tokens.insert(0, nodes[place].token)
-        place = nodes[place].parent
+    while number is not None:
+        tokens.insert(0, nodes[number].token)
+        number = nodes[number].parent
     return tokens
 
 
@@ -324,8 +327,8 @@ def _path(nodes: Sequence[TraceNode], result: Finished, end_id: int | None) -> l
         parent = way[-1] if way else None
         way.append(
             next(
-                place
-                for place, node in enumerate(nodes)
+                number
+                for number, node in enumerate(nodes)
                 if node.parent == parent and node.token == token and node.status != "cut"
             )
         )

@@ -90,16 +90,16 @@ def gradient_in_chunks(problem: Problem, tau: int) -> tuple[Tensor, int]:
 
 def gradient_error(problem: Problem, strategy: Strategy, draws: int = 1024) -> Error:
     """Compare the gradient of the first sequence with the full one, over many draws if it is random."""
-    one = Problem(problem.cell, problem.x[:, :1], problem.target[:, :1])
-    full = gradient(one)
+    single = Problem(problem.cell, problem.x[:, :1], problem.target[:, :1])
+    full = gradient(single)
     if not isinstance(strategy, Randomised):
-        once = gradient(one, carries(strategy, one.steps, 1))
+        once = gradient(single, carries(strategy, single.steps, 1))
         return Error(float((once - full).norm() / full.norm()), 0.0, 0.0)
     check_whole("draws", draws, 2 * GROUP)
-    rows = Problem(one.cell, one.x.expand(-1, GROUP, -1), one.target.expand(-1, GROUP, -1))
+    rows = Problem(single.cell, single.x.expand(-1, GROUP, -1), single.target.expand(-1, GROUP, -1))
     generator = strategy.generator()
     means = torch.stack(
-        [gradient(rows, carries(strategy, one.steps, GROUP, generator)) for _ in range(draws // GROUP)]
+        [gradient(rows, carries(strategy, single.steps, GROUP, generator)) for _ in range(draws // GROUP)]
     )
     # A group's gradient is the mean of GROUP draws: its variance is that of one draw divided by GROUP.
     variance = means.var(0).sum() * GROUP

@@ -155,9 +155,9 @@ def _segments(axes: Any, text: str, cuts: Mapping[str, Sequence[int]]) -> None:
                     arrowprops={"arrowstyle": "->", "color": COLOURS[1], "linewidth": 1.1,
                                 "shrinkA": 0, "shrinkB": 0},
                 )  # fmt: skip
-        for place, character in enumerate(text):
+        for column, character in enumerate(text):
             axes.text(
-                place + 0.5, row, character, family="monospace", fontsize=9.5, ha="center",
+                column + 0.5, row, character, family="monospace", fontsize=9.5, ha="center",
                 va="center_baseline",
             )  # fmt: skip
     axes.set(xlim=(0, len(text)), ylim=(len(cuts) - 0.35, -0.55))
@@ -172,10 +172,10 @@ def _segments(axes: Any, text: str, cuts: Mapping[str, Sequence[int]]) -> None:
 
 def _errors(axes: Any, measured: Mapping[str, StrategyCosts], colours: Mapping[str, str]) -> None:
     """Draw two bars for each strategy: bias filled, deviation hatched."""
-    for place, (name, figures) in enumerate(measured.items()):
-        axes.bar(place - 0.2, figures.bias, 0.38, color=colours[name])
+    for column, (name, figures) in enumerate(measured.items()):
+        axes.bar(column - 0.2, figures.bias, 0.38, color=colours[name])
         axes.bar(
-            place + 0.2, figures.deviation, 0.38, facecolor="none", edgecolor=colours[name], hatch="////"
+            column + 0.2, figures.deviation, 0.38, facecolor="none", edgecolor=colours[name], hatch="////"
         )
     axes.set_title("error over |full gradient|", fontsize=10.5)
     axes.set_xticks(range(len(measured)), measured, fontsize=8.5)

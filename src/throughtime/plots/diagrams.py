@@ -26,8 +26,8 @@ def beam(tree: BeamTree, *, path: Path | str | None = None) -> Figure:
     deepest = max(rows) if rows else 0
     with figure(1.2 + 1.12 * max(tree.steps, 3), 1.5 + 0.36 * (deepest + 1), path=path) as drawing:
         axes = drawing.subplots()
-        for place, node in enumerate(tree.nodes):
-            _draw_node(axes, tree.nodes, rows, place, node)
+        for number, node in enumerate(tree.nodes):
+            _draw_node(axes, tree.nodes, rows, number, node)
         axes.set(xlim=(-0.3, tree.steps + 0.6), ylim=(deepest + 0.7, -0.7))
         axes.set_xticks(range(1, tree.steps + 1))
         axes.set_xlabel("step; below each token, ln P of the hypothesis")
@@ -46,16 +46,18 @@ def beam(tree: BeamTree, *, path: Path | str | None = None) -> Figure:
 def _rows(nodes: Sequence[Candidate]) -> list[int]:
     """The row of each node: in every step kept candidates first, best first, then rejected ones."""
     rows, used = [0] * len(nodes), Counter[int]()
-    for place, node in sorted(enumerate(nodes), key=lambda one: (one[1].status == "cut", -one[1].log_prob)):
-        rows[place] = used[node.step]
+    for number, node in sorted(
+        enumerate(nodes), key=lambda pair: (pair[1].status == "cut", -pair[1].log_prob)
+    ):
+        rows[number] = used[node.step]
         used[node.step] += 1
     return rows
 
 
-def _draw_node(axes: Any, nodes: Sequence[Candidate], rows: list[int], place: int, node: Candidate) -> None:
+def _draw_node(axes: Any, nodes: Sequence[Candidate], rows: list[int], number: int, node: Candidate) -> None:
     colour = _BEST if node.best else _CUT if node.status == "cut" else INK
     start = (0.0, 0.0) if node.parent is None else (nodes[node.parent].step + 0.3, rows[node.parent])
-    end = (node.step - 0.36, rows[place])
+    end = (node.step - 0.36, rows[number])
     dashed = node.status == "cut"
     axes.plot(
         [start[0], end[0]], [start[1], end[1]], color=colour, linewidth=2.2 if node.best else 0.9,
@@ -63,13 +65,13 @@ def _draw_node(axes: Any, nodes: Sequence[Candidate], rows: list[int], place: in
     )  # fmt: skip
     text = node.label if len(node.label) <= _MAX_LENGTH else f"{node.label[: _MAX_LENGTH - 1]}…"
     axes.text(
-        node.step, rows[place] - 0.1, f"{text} ✕" if dashed else text, ha="center", va="center",
+        node.step, rows[number] - 0.1, f"{text} ✕" if dashed else text, ha="center", va="center",
         color=colour, fontsize=9, fontweight="bold" if node.best else "normal", zorder=5,
         bbox={"boxstyle": "round,pad=0.18", "facecolor": "white", "linewidth": 1.2,
               "edgecolor": colour if node.status == "ended" else "none"},
     )  # fmt: skip
     axes.text(
-        node.step, rows[place] + 0.3, format_signed(node.log_prob), ha="center", va="center", color=colour,
+        node.step, rows[number] + 0.3, format_signed(node.log_prob), ha="center", va="center", color=colour,
         fontsize=6.5, zorder=5,
     )  # fmt: skip
 

@@ -54,8 +54,8 @@ def attention(
         axes.xaxis.tick_top()
         axes.set_yticks(range(len(target)), target)
         axes.spines[:].set_visible(False)
-        for row, own in enumerate(weights):
-            for column, weight in enumerate(own):
+        for row, row_weights in enumerate(weights):
+            for column, weight in enumerate(row_weights):
                 if weight >= _LABELLED:
                     ink = "white" if weight > 0.6 else INK
                     axes.text(column, row, f"{weight:.2f}", ha="center", va="center", color=ink, fontsize=8)
