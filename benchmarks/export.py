@@ -33,7 +33,7 @@ from throughtime.metrics.bleu import corpus_bleu
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.language.model import RecurrentLanguage
 from throughtime.tasks.translate.config import TranslateConfig
-from throughtime.tasks.translate.predictor import Translator
+from throughtime.tasks.translate.model import Translator
 
 THREADS, BEAMS = 2, 5
 TARGETS = {"int8 / our torch path": 2.0, "int8 / nn modules": 4.0}

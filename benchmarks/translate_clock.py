@@ -16,7 +16,7 @@ from throughtime.models.seq2seq import EncoderDecoder
 SOFTMAX = ("SummedSurprisal",)
 OPTIMISER = ("Optimizer.step", "linalg_vector_norm", "_foreach")
 ENCODER = ("ResetAfter", "ResetBefore", "gru", "mkldnn_rnn")
-LOOP = "InputFeedingLoop"
+LOOP = "_FusedLoop"
 PRODUCTS = ("mm", "addmm", "addmm_")
 COMPARISONS = ("bmm", "mv", "_softmax", "softmax")
 

@@ -29,14 +29,14 @@ from throughtime.data.batching.pairs import PairBatches
 from throughtime.fit.progress import Reporter
 from throughtime.fit.trainer import Trainer
 from throughtime.models.weights import named_weights
+from throughtime.ngram.lexicon import build_shortlist
 from throughtime.search.beam import Beam
 from throughtime.tasks.objective import likelihood
 from throughtime.tasks.translate.config import TranslateConfig
-from throughtime.tasks.translate.predictor import Translator
-from throughtime.tasks.translate.shortlist import build_shortlist
-from throughtime.tasks.translate.texts import Codecs
+from throughtime.tasks.translate.model import Translator
 from throughtime.tasks.translate.training import TranslateObjective, batch_pairs, special_ids
 from throughtime.text.codec import Codec
+from throughtime.text.parallel import Codecs
 
 CLOCKED_UPDATES = 10
 MISSING = ("decoder.attention.key.bias", "head.bias")

@@ -11,7 +11,7 @@ from throughtime.tasks.base import load
 
 if TYPE_CHECKING:
     from throughtime.tasks.fill.model import Filler
-    from throughtime.tasks.translate.predictor import Translator
+    from throughtime.tasks.translate.model import Translator
 
 
 def training_loss(run: Path) -> float:

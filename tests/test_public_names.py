@@ -29,7 +29,7 @@ def test_importing_the_package_imports_nothing_heavy():
 
 
 def test_a_translator_imports_no_counted_models_and_no_scores():
-    program = "import sys, throughtime.tasks.translate.predictor; print(*sys.modules)"
+    program = "import sys, throughtime.tasks.translate.model; print(*sys.modules)"
     done = run_forked(program)
     loaded = {name for name in done.stdout.split() if name.startswith("throughtime.")}
     assert "throughtime.tasks.translate.network" in loaded

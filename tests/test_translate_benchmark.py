@@ -20,9 +20,9 @@ from throughtime.search.generate import generate
 from throughtime.search.sampling import Greedy
 from throughtime.tasks.translate import network
 from throughtime.tasks.translate.config import TranslateConfig
-from throughtime.tasks.translate.predictor import Translator
-from throughtime.tasks.translate.texts import Codecs
+from throughtime.tasks.translate.model import Translator
 from throughtime.text.codec import Codec
+from throughtime.text.parallel import Codecs
 
 SOURCE, TARGET, EMBEDDING, HIDDEN = 11, 13, 6, 8
 

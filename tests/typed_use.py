@@ -13,7 +13,7 @@ from throughtime.api import Model
 from throughtime.results import Classified, Evaluation, Forecast, Generated, Tagged, Translation
 from throughtime.tasks.classify.model import Classifier
 from throughtime.tasks.interpolation import InterpolatedLanguageModel
-from throughtime.tasks.translate.predictor import Translator
+from throughtime.tasks.translate.model import Translator
 
 
 def training_by_task() -> None:

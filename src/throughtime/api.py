@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from throughtime.tasks.ngram.model import NgramLanguageModel
     from throughtime.tasks.tag.model import Tagger
     from throughtime.tasks.tag.runner import SentenceTagger
-    from throughtime.tasks.translate.predictor import Translator
+    from throughtime.tasks.translate.model import Translator
     from throughtime.tasks.translate.translation import SentenceTranslator
 
     class Model(  # type: ignore[misc]  # networks and settings differ by task

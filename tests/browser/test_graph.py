@@ -31,8 +31,13 @@ from throughtime.models.cell_titles import find_titles
 from throughtime.search.generate import Memory
 from throughtime.tasks import TASKS as DECLARED
 from throughtime.tasks.base import load
-from throughtime.tasks.translate.export import _cases, build_decoder_graph, build_encoder_graph
-from throughtime.tasks.translate.network import PRESETS, build
+from throughtime.tasks.translate.network import (
+    PRESETS,
+    _cases,
+    build,
+    build_decoder_graph,
+    build_encoder_graph,
+)
 
 NODE = """
 import { Graph } from "page/engine/graph.js";

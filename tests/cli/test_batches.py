@@ -12,7 +12,7 @@ from throughtime.data.datasets import open_dataset
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.language.model import RecurrentLanguage
 from throughtime.tasks.translate.config import TranslateConfig
-from throughtime.tasks.translate.predictor import Translator
+from throughtime.tasks.translate.model import Translator
 
 
 @pytest.mark.parametrize(("batch_size", "num_steps"), [(32, 35), (1024, 32)])

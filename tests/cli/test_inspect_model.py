@@ -15,7 +15,7 @@ from throughtime.tasks.language.model import RecurrentLanguage
 from throughtime.tasks.ngram.config import NgramConfig
 from throughtime.tasks.ngram.model import NgramLanguageModel
 from throughtime.tasks.translate.config import TranslateConfig
-from throughtime.tasks.translate.predictor import Translator
+from throughtime.tasks.translate.model import Translator
 from throughtime.text.codec import Codec
 
 PLAIN = {"device": "cpu", "precision": "float32"}

@@ -16,8 +16,13 @@ from throughtime.graphs.graph import Graph, quantise
 from throughtime.graphs.write import Case, number_names, to_onnx, verify
 from throughtime.layers.attention import Attention
 from throughtime.layers.stack import Stack
-from throughtime.tasks.translate.export import _cases, build_decoder_graph, build_encoder_graph
-from throughtime.tasks.translate.network import PRESETS, build
+from throughtime.tasks.translate.network import (
+    PRESETS,
+    _cases,
+    build,
+    build_decoder_graph,
+    build_encoder_graph,
+)
 
 
 def whole(stack, lengths=True):

@@ -15,7 +15,7 @@ from throughtime.metrics.bleu import corpus_bleu
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.language.model import RecurrentLanguage
 from throughtime.tasks.translate.config import TranslateConfig
-from throughtime.tasks.translate.predictor import Translator
+from throughtime.tasks.translate.model import Translator
 
 TWIN = {word: word[::-1] for word in untrained.WORDS}
 

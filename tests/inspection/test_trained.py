@@ -29,7 +29,7 @@ from throughtime.tasks.ngram.model import NgramLanguageModel
 from throughtime.tasks.tag.config import TagConfig
 from throughtime.tasks.tag.model import Tagger
 from throughtime.tasks.translate.config import TranslateConfig
-from throughtime.tasks.translate.predictor import Translator
+from throughtime.tasks.translate.model import Translator
 from throughtime.text.codec import BEGIN, END, Codec
 
 NUMBERS = dict(zip("one two three four".split(), "un deux trois quatre".split(), strict=True))

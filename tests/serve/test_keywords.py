@@ -19,7 +19,7 @@ from throughtime.tasks.compose.model import Composer
 from throughtime.tasks.fill.model import Filler
 from throughtime.tasks.forecast.model import SeriesForecaster
 from throughtime.tasks.tag.model import Tagger
-from throughtime.tasks.translate.predictor import Translator
+from throughtime.tasks.translate.model import Translator
 
 INPUTS = {"q", "label", "vector", "series", "model"}
 LIBRETRANSLATE = {"source", "target", "format", "alternatives", "api_key"}

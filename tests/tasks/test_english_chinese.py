@@ -10,7 +10,7 @@ import throughtime as tt
 from throughtime.data.datasets import open_dataset
 from throughtime.data.records import Pair
 from throughtime.tasks.translate.config import TranslateConfig
-from throughtime.tasks.translate.predictor import Translator
+from throughtime.tasks.translate.model import Translator
 
 SPACED = ("Anna said OK and left.", "安娜说 OK 就 走了。")
 

@@ -8,7 +8,7 @@ import pytest
 
 from throughtime.data.datasets import open_dataset
 from throughtime.tasks.translate.config import TranslateConfig
-from throughtime.tasks.translate.predictor import Translator
+from throughtime.tasks.translate.model import Translator
 from throughtime.text.codec import Codec
 
 SMALL = {"embedding_size": 8, "hidden_size": 8, "device": "cpu", "precision": "float32"}

@@ -16,13 +16,15 @@ from throughtime.fit.time_plan import TimePlan
 from throughtime.fit.trainer import Trainer
 from throughtime.gpu.cuda_graphs import WARM_UP
 from throughtime.gpu.learner import RecordedLearner
+from throughtime.ngram import lexicon
 from throughtime.run import Training
 from throughtime.tasks import TASKS, planning, text_config
 from throughtime.tasks.classify.config import ClassifyConfig
 from throughtime.tasks.compose.config import ComposeConfig
 from throughtime.tasks.fill.config import FillConfig
 from throughtime.tasks.planning import Speed, measure_speed
-from throughtime.tasks.translate import config, predictor
+from throughtime.tasks.translate import config
+from throughtime.tasks.translate import model as predictor
 from throughtime.tasks.translate import training as translating
 from throughtime.tasks.translate.config import TranslateConfig, suggest_epochs
 
@@ -109,7 +111,7 @@ def test_all_preparation_counts_as_time(preparation, updates, speed, clock, trai
         clock.now += preparation
 
     monkeypatch.setattr(predictor, "MIN_VOCABULARY", 1)
-    monkeypatch.setattr(predictor, "build_shortlist", wait)
+    monkeypatch.setattr(lexicon, "build_shortlist", wait)
     run, _ = training(minutes=0.1, hidden_size=8, early_stopping=1000)
     if updates is None:
         with refuses("minutes", "0.1", f"{preparation:.1f} s"):
@@ -245,8 +247,8 @@ def test_what_takes_seconds_is_done_once_and_not_to_measure_the_speed(monkeypatc
     counted, checked = [], []
     check = translating.warn_of_swapped_sides
     monkeypatch.setattr(translating, "warn_of_swapped_sides", lambda *of: checked.append(1) or check(*of))
-    build = predictor.build_shortlist
-    monkeypatch.setattr(predictor, "build_shortlist", lambda *of: counted.append(1) or build(*of))
+    build = lexicon.build_shortlist
+    monkeypatch.setattr(lexicon, "build_shortlist", lambda *of: counted.append(1) or build(*of))
     monkeypatch.setattr(predictor, "MIN_VOCABULARY", 1)
     run, _ = training(epochs=1, hidden_size=8)
     run.create()

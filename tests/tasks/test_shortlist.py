@@ -16,11 +16,11 @@ from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.datasets import open_dataset
 from throughtime.graphs.graph import Graph, quantise
 from throughtime.graphs.write import to_onnx
+from throughtime.ngram.lexicon import choose_pairs, estimate_lexicon
 from throughtime.runtime import shortlist as rules
 from throughtime.runtime.shortlist import Shortlist
 from throughtime.tasks.translate.config import TranslateConfig
-from throughtime.tasks.translate.predictor import Translator
-from throughtime.tasks.translate.shortlist import choose_pairs, estimate_lexicon
+from throughtime.tasks.translate.model import Translator
 from throughtime.tasks.translate.translation import combine_translators
 
 WORDS = {f"{one}{two}": f"{two}{one}" for one in "abcdef" for two in "uvwxyz"}
@@ -206,7 +206,7 @@ def test_what_cannot_be_is_refused(model):
 
 
 def test_training_counts_it_for_large_vocabularies(data, tmp_path, monkeypatch):
-    monkeypatch.setattr("throughtime.tasks.translate.predictor.MIN_VOCABULARY", 10)
+    monkeypatch.setattr("throughtime.tasks.translate.model.MIN_VOCABULARY", 10)
     settings = {**SETTINGS, "epochs": 1, "valid_sentences": 2}
     out = tmp_path / "run"
     tt.train("translate", data, out=out, progress="none", **settings)

@@ -32,12 +32,12 @@ from throughtime.tasks.objective import likelihood
 from throughtime.tasks.texts import DecodingConstraints
 from throughtime.tasks.translate.config import ATTENTIVE, TranslateConfig
 from throughtime.tasks.translate.evaluation import TranslationScorer, build_signature, search_errors
+from throughtime.tasks.translate.model import Translator
 from throughtime.tasks.translate.network import PRESETS
-from throughtime.tasks.translate.predictor import Translator
-from throughtime.tasks.translate.texts import Codecs
 from throughtime.tasks.translate.training import batch_pairs, batch_to_score
 from throughtime.tasks.translate.translation import combine_translators
 from throughtime.text.codec import Codec
+from throughtime.text.parallel import Codecs
 
 NUMBERS = dict(
     zip(

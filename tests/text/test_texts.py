@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from throughtime.tasks.texts import encode_inside
-from throughtime.tasks.translate.texts import Codecs, group_into_words
 from throughtime.text.codec import Codec
+from throughtime.text.parallel import Codecs, group_into_words
 from throughtime.text.texts import join_texts, split_text
 
 TEXTS = ["the cats sat on the mat .", "she doesn't like the cats !", "我喜欢猫。", "naïve cafés 😀"]

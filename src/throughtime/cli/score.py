@@ -126,8 +126,8 @@ def score_pairs(run: Path, pairs: str, device: str, numbers: bool, skip_bad: boo
     from rich.text import Text
 
     from throughtime.metrics.measures import Likelihood
-    from throughtime.tasks.translate.texts import SIDES
     from throughtime.text.framing import Framing
+    from throughtime.text.parallel import SIDES
 
     model = load_model(run, device, "translate")
     skip_bad = skips_bad(skip_bad, run, pairs, model.config.data)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from throughtime.results import Alignment, Translation
-    from throughtime.tasks.translate.texts import Codecs
     from throughtime.tasks.translate.translation import SentenceTranslator, TranslatedPart
     from throughtime.text.codec import Codec
+    from throughtime.text.parallel import Codecs
 
 DIGITS = 5  # of scores and weights of single tokens
 CUT = 3  # number of rejected candidates to show per step, the likeliest ones

@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from throughtime.interrupt import check_interrupt
-from throughtime.tasks.translate.texts import join_ranks
 from throughtime.text.codec import END
 from throughtime.text.html_page import HtmlPage
 from throughtime.text.html_tags import Link, word_links
+from throughtime.text.parallel import join_ranks
 from throughtime.text.texts import join_texts
 
 if TYPE_CHECKING:

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, cast
 import torch
 from torch import Tensor, nn
 
-from throughtime.cells.base import Ops, State
+from throughtime.cells.base import Ops
 from throughtime.layers.embedding import initialise_network_
 from throughtime.models.decoders import ContextDecoder
 from throughtime.models.heads import SoftmaxHead
 from throughtime.models.seq2seq import Bridge, Encoder, EncoderDecoder, EncoderOutput, GraphEncoded
-from throughtime.search.generate import Memory
 from throughtime.tasks.compose.config import ComposeConfig
 
 if TYPE_CHECKING:
     from throughtime.graphs.graph import Graph
     from throughtime.graphs.write import Case, ModelExport
     from throughtime.tasks.compose.model import Composer
+    from throughtime.tasks.decoder_graphs import MemoryShapes
 
 
 class LabelCondition(Encoder):
@@ -167,41 +167,34 @@ def build_export(composer: Composer) -> ModelExport:
 def build_condition_graph(model: ConditionedLanguageModel, int8: bool) -> Graph:
     """The numbers of labels [1, S], or vectors [1, S, width], to the first state and what is kept."""
     from throughtime.graphs.graph import Graph
+    from throughtime.tasks.decoder_graphs import add_start
 
     graph = Graph("encoder", int8=int8)
     if isinstance(model.encoder, VectorCondition):
         source = graph.input("source", "float32", [1, "sentences", len(model.encoder.mean)])
     else:
         source = graph.input("source", "int64", [1, "sentences"])
-    state, kept = model.decoder.graph_start(graph, model.encoder.graph(graph, source, ""))
-    like_state, like_kept = _example(model)
-    graph.state_outputs("state", state, [one.shape[1] for one in like_state], "sentences")
-    graph.state_outputs("kept", kept, [one.shape[1] for one in like_kept], "sentences")
+    add_start(graph, model, source, "", _describe_memory(model))
     return graph
 
 
 def build_step_graph(model: ConditionedLanguageModel, int8: bool) -> Graph:
     """The last tokens [rows], the state and what is kept, to ln P [rows, V] and the next state."""
     from throughtime.graphs.graph import Graph
+    from throughtime.tasks.decoder_graphs import add_step
 
-    graph = Graph("decoder", int8=int8)
-    last = graph.input("last", "int64", ["rows"])
-    like_state, like_kept = _example(model)
-    sizes = [one.shape[1] for one in like_state]
-    state = graph.state_inputs("state", sizes, "rows")
-    kept = graph.state_inputs("kept", [one.shape[1] for one in like_kept], "sentences")
-    stepped = model.decoder.graph_step(graph, last, state, kept)
+    graph, shapes = Graph("decoder", int8=int8), _describe_memory(model)
+    stepped = add_step(graph, model, shapes)
     log_probs = model.head.graph_log_probs(graph, stepped.output)
     graph.output(log_probs, "log_probs", "float32", ["rows", "vocabulary"])
-    graph.state_outputs("next", stepped.state, sizes, "rows")
+    graph.state_outputs("next", stepped.state, shapes.sizes, "rows")
     return graph
 
 
-@torch.inference_mode()
-def _example(model: ConditionedLanguageModel) -> tuple[State, State]:
-    """The state and what is kept of one condition, for their shapes."""
-    state, memory = model.encode(*model.prepare([_draw(model, torch.Generator())]))
-    return state, memory.kept
+def _describe_memory(model: ConditionedLanguageModel) -> MemoryShapes:
+    from throughtime.tasks.decoder_graphs import describe_memory
+
+    return describe_memory(model, *model.prepare([_draw(model, torch.Generator())]))
 
 
 def _draw(model: ConditionedLanguageModel, draws: torch.Generator) -> list[float]:
@@ -213,21 +206,15 @@ def _draw(model: ConditionedLanguageModel, draws: torch.Generator) -> list[float
     return [int(torch.randint(encoder.table.num_embeddings, (), generator=draws))]
 
 
-@torch.inference_mode()
 def _cases(model: ConditionedLanguageModel) -> Iterator[Case]:
-    from throughtime.graphs.write import Case, number_names
+    from throughtime.graphs.write import Case
+    from throughtime.tasks.decoder_graphs import check_start
 
     draws, words = torch.Generator().manual_seed(0), cast(ContextDecoder, model.decoder).embedding
     assert words is not None
     for count, each in SHAPES:
         source, lengths = model.prepare([_draw(model, draws) for _ in range(count)])
-        state, memory = model.encode(source, lengths)
-        expected = {**number_names("state", state), **number_names("kept", memory.kept)}
-        yield Case.of("encoder", f"{count} conditions", {"source": source}, expected)
-        owner = torch.arange(count).repeat_interleave(each)
-        rows = tuple(part[owner] for part in state)
-        last = torch.randint(words.num_embeddings, (len(owner),), generator=draws)
-        step = model.step(last, rows, Memory(memory.kept, owner, each))
-        given = {"last": last, **number_names("state", rows), **number_names("kept", memory.kept)}
-        expected = {"log_probs": step.log_probs, **number_names("next", step.state)}
-        yield Case.of("decoder", f"{count} conditions, {each} texts each", given, expected)
+        started, case = check_start(model, source, lengths, each, words.num_embeddings, draws)
+        yield Case.of("encoder", f"{count} conditions", {"source": source}, started)
+        expected = {"log_probs": case.step.log_probs, **case.reached}
+        yield Case.of("decoder", f"{count} conditions, {each} texts each", case.inputs, expected)

@@ -58,8 +58,8 @@ class TranslateTask(Task):
     data = "pairs"
     prediction = TranslateOptions
     config = "throughtime.tasks.translate.config:TranslateConfig"
-    predictor = "throughtime.tasks.translate.predictor:Translator"
+    predictor = "throughtime.tasks.translate.model:Translator"
     objective = "throughtime.tasks.translate.training:prepare_training"
-    exporter = "throughtime.tasks.translate.export:build_export"
+    exporter = "throughtime.tasks.translate.network:build_export"
     runner = "throughtime.tasks.translate.runner:TranslatorRunner"
     route = "throughtime.serve.translation:router"

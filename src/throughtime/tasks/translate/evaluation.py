@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
     from throughtime.metrics.measures import Likelihood
     from throughtime.results import Progress
-    from throughtime.tasks.translate.predictor import Translator
+    from throughtime.tasks.translate.model import Translator
 
 SCORING_BATCH = 64
 OPTIONS = frozenset(

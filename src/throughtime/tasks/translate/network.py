@@ -1,15 +1,20 @@
-"""The networks of translators, built from the settings of `throughtime train translate`."""
+"""The networks of translators, built from the settings of `throughtime train translate`, and their graphs.
+
+An exported translator is two graphs: the encoder, and one step of the decoder.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
+import torch
 from torch import nn
 
 from throughtime.config import build_config
 from throughtime.errors import InputError, unknown
+from throughtime.folder import ModelFolder
 from throughtime.layers.attention import ATTENTIONS
 from throughtime.layers.embedding import initialise_network_
 from throughtime.layers.layer import build_cell
@@ -17,7 +22,19 @@ from throughtime.layers.stack import Stack
 from throughtime.models.decoders import AttentionDecoder, ContextDecoder
 from throughtime.models.heads import SoftmaxHead
 from throughtime.models.seq2seq import Bridge, Decoder, EncoderDecoder, RecurrentEncoder
+from throughtime.runtime.shortlist import Shortlist
 from throughtime.tasks.translate.config import SWITCHES, TranslateConfig
+
+if TYPE_CHECKING:
+    from throughtime.graphs.graph import Graph
+    from throughtime.graphs.write import Case, ModelExport
+    from throughtime.tasks.decoder_graphs import MemoryShapes
+    from throughtime.tasks.translate.model import Translator
+
+SHAPES = ((1, 3, 1), (1, 40, 5), (3, 7, 2), (3, 60, 5))
+"""Number of sentences, maximum number of tokens and hypotheses per sentence at which an export is checked."""
+TOP_K, SHARE_ALLOWED = 5, 0.6
+"""Likeliest tokens, and the share of the candidates that a sentence allows, in these checks."""
 
 
 def _initial(config: TranslateConfig) -> str:
@@ -158,3 +175,126 @@ def build(
     return build_translator(
         config, source_vocabulary, target_vocabulary, bos_id=bos_id, shared_embedding=shared_embedding
     )
+
+
+def build_export(translator: Translator) -> ModelExport:
+    """Describe the export of a translator."""
+    from throughtime.graphs.write import ModelExport
+
+    model, codecs, shortlist = translator.model, translator.codecs, translator.shortlist
+    if not isinstance(model.head, SoftmaxHead):
+        shortlist = None
+
+    def build_graphs(int8: bool) -> dict[str, Graph]:
+        graphs = {
+            "encoder": build_encoder_graph(model, int8),
+            "decoder": build_decoder_graph(model, int8, shortlist=shortlist is not None),
+        }
+        return graphs if shortlist is None else {**graphs, "shortlist": build_shortlist_graph(shortlist)}
+
+    return ModelExport(
+        build_graphs,
+        {
+            "begin_id": codecs.begin_id,
+            "end_id": codecs.end_id,
+            "barred": codecs.excluded_ids,
+            "shared_vocabulary": codecs.shared,
+            "generation": translator.generation.model_dump(mode="json"),
+        },
+        lambda path: codecs.save(ModelFolder(path)),
+        lambda: _cases(model, len(codecs.source.vocabulary), len(codecs.target.vocabulary), shortlist),
+        'translate(["a sentence"], num_beams=5)[0].text',
+    )
+
+
+def build_encoder_graph(model: EncoderDecoder, int8: bool) -> Graph:
+    """Build the encoder: sources [T, S] and lengths [S] in, first state and memory of each sentence out."""
+    from throughtime.graphs.graph import Graph
+    from throughtime.tasks.decoder_graphs import add_start
+
+    graph = Graph("encoder", int8=int8)
+    source = graph.input("source", "int64", ["time", "sentences"])
+    lengths = graph.input("lengths", "int64", ["sentences"])
+    add_start(graph, model, source, lengths, _describe_memory(model))
+    return graph
+
+
+def build_shortlist_graph(shortlist: Shortlist) -> Graph:
+    """Build a graph without inputs, whose outputs are the tables of a shortlist."""
+    from throughtime.graphs.graph import Graph
+
+    graph = Graph("shortlist")
+    for name, array in vars(shortlist).items():
+        kind = str(array.dtype)
+        graph.output(graph.constant(array, kind), name, kind, [len(array)])
+    return graph
+
+
+def build_decoder_graph(model: EncoderDecoder, int8: bool, *, shortlist: bool = False) -> Graph:
+    """Build a decoder step: tokens and state in; ln P of all tokens, the `k` best and the next state out.
+
+    With `shortlist` it has the further inputs `candidates` and `allowed`. If there are candidates, the
+    outputs for all tokens have no rows and cost no time, and `candidate_log_probs` and `candidate_ids` are
+    the `k` best of those that are allowed for each sentence; without candidates it is the other way round.
+    """
+    from throughtime.graphs.graph import Graph
+    from throughtime.tasks.decoder_graphs import add_candidates, add_step
+
+    graph, shapes = Graph("decoder", int8=int8), _describe_memory(model)
+    stepped = add_step(graph, model, shapes)
+    count = graph.input("k", "int64", [1])
+    hidden = add_candidates(graph, model.head, stepped.output, count) if shortlist else stepped.output
+    log_probs = model.head.graph_log_probs(graph, hidden)
+    count = graph.op("Min", count, graph.size(log_probs, 1))
+    values, ids = graph.ops("TopK", [log_probs, count], 2, {"axis": -1})
+    graph.output(log_probs, "log_probs", "float32", ["rows", "vocabulary"])
+    graph.output(values, "top_log_probs", "float32", ["rows", "likeliest"])
+    graph.output(ids, "top_ids", "int64", ["rows", "likeliest"])
+    if stepped.attention is not None:
+        graph.output(stepped.attention, "attention", "float32", ["rows", "time"])
+    graph.state_outputs("next", stepped.state, shapes.sizes, "rows")
+    return graph
+
+
+def _describe_memory(model: EncoderDecoder) -> MemoryShapes:
+    from throughtime.tasks.decoder_graphs import describe_memory
+
+    source = torch.zeros(1, 1, dtype=torch.long, device=next(model.parameters()).device)
+    return describe_memory(model, source, torch.ones(1, dtype=torch.long))
+
+
+@torch.inference_mode()
+def _cases(
+    model: EncoderDecoder, source_size: int, target_size: int, shortlist: Shortlist | None
+) -> Iterator[Case]:
+    from throughtime.graphs.write import Case, draw_ragged
+    from throughtime.tasks.decoder_graphs import check_start
+
+    if shortlist is not None:
+        tables = {name: torch.from_numpy(array) for name, array in vars(shortlist).items()}
+        yield Case.of("shortlist", "its tables", {}, tables)
+    draws = torch.Generator().manual_seed(0)
+    for sentences, longest, each in SHAPES:
+        source, lengths = draw_ragged(0, source_size, longest, sentences, draws, least=1)
+        started, (step, owner, inputs, reached) = check_start(
+            model, source, lengths, each, target_size, draws
+        )
+        what = f"{sentences} x {longest}"
+        yield Case.of("encoder", what, {"source": source, "lengths": lengths}, started)
+        count = min(TOP_K, target_size)
+        inputs["k"] = torch.tensor([count])
+        expected = {"log_probs": step.log_probs, **reached, **step.extras}
+        expected["top_log_probs"] = step.log_probs.topk(count).values
+        if shortlist is not None:
+            no_ids, nothing = torch.zeros(0, dtype=torch.long), torch.zeros(sentences, 0, dtype=torch.bool)
+            inputs |= {"candidates": no_ids, "allowed": nothing}
+        yield Case.of("decoder", f"{what}, {each} each", inputs, expected)
+        if shortlist is not None:
+            candidates = torch.randperm(target_size, generator=draws)[: max(count, target_size // 3)]
+            allowed = torch.rand(sentences, len(candidates), generator=draws) < SHARE_ALLOWED
+            allowed[:, :count] = True
+            scores = step.log_probs[:, candidates.to(owner.device)]
+            scores = scores.masked_fill(~allowed.to(owner.device)[owner], -torch.inf).log_softmax(1)
+            inputs |= {"candidates": candidates, "allowed": allowed}
+            best = {"candidate_log_probs": scores.topk(count).values, **reached}
+            yield Case.of("decoder", f"{what}, {each} each, {len(candidates)} candidates", inputs, best)

@@ -15,7 +15,7 @@ from throughtime.runtime.runner import TextRunner, pad
 from throughtime.runtime.search import MAX_BEAMS, ArrayBeam, Finished, Likeliest, batches_by_length
 from throughtime.runtime.session import ExportedModel, ExportFolder
 from throughtime.runtime.shortlist import Shortlist, choose_count
-from throughtime.tasks.translate.texts import Codecs
+from throughtime.text.parallel import Codecs
 
 SENTENCES_AT_ONCE = 32
 

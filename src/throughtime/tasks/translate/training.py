@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
     from throughtime.models.seq2seq import EncoderDecoder
     from throughtime.tasks.translate.config import TranslateConfig
-    from throughtime.tasks.translate.predictor import Translator
-    from throughtime.tasks.translate.texts import Codecs
+    from throughtime.tasks.translate.model import Translator
+    from throughtime.text.parallel import Codecs
 
 VALIDATION_BATCH = 128
 SCORED_LENGTH = 100

@@ -21,8 +21,8 @@ from throughtime.search.generate import generate
 from throughtime.search.strategies import build_strategy, set_max_length, strategy_options
 from throughtime.tasks.texts import DecodingConstraints
 from throughtime.tasks.translate.config import Generation
-from throughtime.tasks.translate.texts import Codecs
 from throughtime.text.input_warnings import InputWarnings, ReadsTexts
+from throughtime.text.parallel import Codecs
 from throughtime.text.subword import SUBWORDS
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The shortlist of a translator: how it is counted from pairs of sentences, by IBM model 1, and its file.
+"""The shortlist of a translator: how it is counted from pairs of sentences, by IBM model 1.
 
 The attention of a trained model would answer this too, but many models have none, it often points to a
 neighbour of the right word, and it needs a pass of the model over all training data. Model 1 takes seconds.
@@ -18,10 +18,8 @@ from throughtime.runtime.shortlist import MAX_CANDIDATES, Shortlist
 
 if TYPE_CHECKING:
     from throughtime.data.batching.buckets import RaggedIds
-    from throughtime.folder import ModelFolder
-    from throughtime.tasks.translate.texts import Codecs
+    from throughtime.text.parallel import Codecs
 
-NAME = "shortlist.safetensors"
 ROUNDS = 5
 FREQUENT = 128
 """Number of most frequent target tokens that every sentence may use."""
@@ -132,18 +130,3 @@ def _find_same_spelling(codecs: Codecs) -> NDArray[np.int64]:
     """For each source token, the target token that is spelled alike; -1 where there is none."""
     places = {token: number for number, token in enumerate(codecs.target.vocabulary)}
     return np.array([places.get(token, -1) for token in codecs.source.vocabulary], dtype=np.int64)
-
-
-def write_shortlist(shortlist: Shortlist, folder: ModelFolder) -> None:
-    """Write a shortlist."""
-    folder.write_arrays(NAME, vars(shortlist), {"source_tokens": len(shortlist.starts) - 1})
-
-
-def read_shortlist(folder: ModelFolder, codecs: Codecs) -> Shortlist | None:
-    """Read a shortlist; None if the model has none. Tables that do not fit the vocabularies are refused."""
-    if not (folder.path / NAME).is_file():
-        return None
-    with folder.read_arrays(NAME, "remove the file, or train the model again") as (arrays, _):
-        shortlist = Shortlist(**{name: arrays[name] for name in ("starts", "ids", "always")})
-        shortlist.check(len(codecs.source.vocabulary), len(codecs.target.vocabulary))
-        return shortlist

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, Self
 from throughtime.config import build_config
 from throughtime.layers.devices import choose_precision
 from throughtime.models.bf16_search import Bf16Model
-from throughtime.runtime.shortlist import MIN_VOCABULARY
+from throughtime.runtime.shortlist import MIN_VOCABULARY, Shortlist
 from throughtime.tasks.base import Predictor
 from throughtime.tasks.translate.config import Generation, TranslateConfig
 from throughtime.tasks.translate.network import build_translator
-from throughtime.tasks.translate.shortlist import build_shortlist, read_shortlist, write_shortlist
-from throughtime.tasks.translate.texts import SIDES, Codecs
 from throughtime.tasks.translate.translation import SentenceTranslator
+from throughtime.text.parallel import SIDES, Codecs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,6 +28,9 @@ if TYPE_CHECKING:
     from throughtime.tasks.description import Description
     from throughtime.tasks.translate.evaluation import TranslationScorer
     from throughtime.text.codec import Codec
+
+SHORTLIST = "shortlist.safetensors"
+"""The file of a shortlist in a model folder."""
 
 
 class Translator(SentenceTranslator, Predictor):
@@ -92,14 +94,19 @@ class Translator(SentenceTranslator, Predictor):
     ) -> Self:
         """Load the best model of a run, with its shortlist if it has one."""
         translator = super().load(folder, settings, device, network=network)
-        translator.shortlist = read_shortlist(folder, translator.codecs)
+        if (folder.path / SHORTLIST).is_file():
+            damage = "remove the file, or train the model again"
+            with folder.read_arrays(SHORTLIST, damage) as (arrays, _):
+                translator.shortlist = Shortlist(*(arrays[name] for name in ("starts", "ids", "always")))
+                translator.shortlist.check(*(len(codec.vocabulary) for codec in translator.codecs))
         return translator
 
     def save_description(self, folder: ModelFolder) -> None:
         """Write all files of the model except its weights and its card."""
         super().save_description(folder)
         if self.shortlist is not None:
-            write_shortlist(self.shortlist, folder)
+            counts = {"source_tokens": len(self.shortlist.starts) - 1}
+            folder.write_arrays(SHORTLIST, vars(self.shortlist), counts)
 
     def fit(self, dataset: Dataset, out: Path, **options: Any) -> dict[str, Any]:
         """Check the languages, count a shortlist if the target vocabulary is large, and train."""
@@ -108,7 +115,7 @@ class Translator(SentenceTranslator, Predictor):
 
         self.data_notes = warn_of_swapped_sides(dataset, self.config.source, self.config.target)
         if len(self.codecs.target.vocabulary) >= MIN_VOCABULARY:
-            self.shortlist = build_shortlist(self.codecs, *self.ids(dataset, "train"))
+            self._count_shortlist(dataset)
         return super().fit(dataset, out, **options)
 
     def build_shortlist(self, data: Any = None) -> None:
@@ -116,7 +123,11 @@ class Translator(SentenceTranslator, Predictor):
 
         Training does this itself if the target vocabulary is large. `save` writes it with the model.
         """
-        dataset = self.open_data(data)
+        self._count_shortlist(self.open_data(data))
+
+    def _count_shortlist(self, dataset: Dataset) -> None:
+        from throughtime.ngram.lexicon import build_shortlist
+
         self.shortlist = build_shortlist(self.codecs, *self.ids(dataset, "train"))
 
     def adapt_to(self, dataset: Dataset) -> None:
