@@ -225,6 +225,11 @@ class Panel:
             raise InputError(f"series {series.unique_id!r}", problem)
         return (self.frequency or Frequency(1, "position")).after(series.ds[-1], h)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the series."""
+        return tuple(series.unique_id for series in self.series)
+
     def series_by_name(self) -> dict[str, Series]:
         """Return the series by name."""
         return {one.unique_id: one for one in self.series}

@@ -173,8 +173,8 @@ class DirectForecaster(NetworkForecaster):
             self.spread = nn.Parameter(torch.zeros(horizon, head.width))
             self.register_buffer("margin", torch.zeros(horizon, head.width))
             self.register_buffer("trust", torch.ones(()))
-        own = torch.zeros(own_maps, horizon, lookback) if own_maps and self.corrects else None
-        self.register_buffer("own", own)
+        changes = torch.zeros(own_maps, horizon, lookback) if own_maps and self.corrects else None
+        self.register_buffer("own", changes)
 
     def forward(self, window: Window[Tensor]) -> HeadOutputs:
         """Return the outputs of the horizon."""
@@ -214,7 +214,7 @@ class DirectForecaster(NetworkForecaster):
         self,
         weights: Tensor,
         blocks: Iterable[tuple[Tensor, Tensor]],
-        own: Tensor | None = None,
+        changes: Tensor | None = None,
         squares: Tensor | None = None,
     ) -> None:
         """Begin with a linear map [horizon, lookback] of normalised values, and the errors of these windows.
@@ -227,8 +227,8 @@ class DirectForecaster(NetworkForecaster):
         assert self.corrects
         self.highway.weight.copy_(weights)
         self.highway.bias.zero_()
-        if self.own is not None and own is not None:
-            self.own.copy_(own)
+        if self.own is not None and changes is not None:
+            self.own.copy_(changes)
         last: nn.Linear = self.network.output_layer  # type: ignore[assignment]
         last.weight.zero_()
         last.bias.zero_()

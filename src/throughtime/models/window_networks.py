@@ -128,7 +128,7 @@ class RecurrentNetwork(nn.Module):
 
 def join_columns(values: Tensor, *others: Tensor) -> Tensor:
     """Join columns [..., K] of all tables; if there is nothing to add to the first, it is not copied."""
-    return torch.cat([values, *others], dim=-1) if any(one.shape[-1] for one in others) else values
+    return torch.cat([values, *others], dim=-1) if any(table.shape[-1] for table in others) else values
 
 
 def _flat(columns: Tensor) -> Tensor:
@@ -136,7 +136,7 @@ def _flat(columns: Tensor) -> Tensor:
     return columns.transpose(1, 2).flatten(0, 1)
 
 
-def apply_own_maps(own: Tensor, past: Tensor, numbers: Tensor) -> Tensor:
+def apply_own_maps(maps: Tensor, past: Tensor, numbers: Tensor) -> Tensor:
     """Apply the map of its series [series, horizon, lookback] to each window [B, lookback]: [B, horizon].
 
     A series with the number -1 has none: zeros. Shapes depend on the number of windows only.
@@ -145,17 +145,17 @@ def apply_own_maps(own: Tensor, past: Tensor, numbers: Tensor) -> Tensor:
     >>> apply_own_maps(own, torch.tensor([[3.0, 4.0]] * 3), torch.tensor([1, -1, 0])).T
     tensor([[8., 0., 3.]])
     """
-    series, horizon, lookback = own.shape
+    series, horizon, lookback = maps.shape
     few = series <= FEW_SERIES
     size = max(1, MAP_BLOCK // (horizon * (series if few else lookback)))
     blocks = []
     for rows, which in zip(past.split(size), numbers.split(size), strict=True):
         if few:
-            every = linear(rows, own.flatten(0, 1)).view(-1, series, horizon)
+            every = linear(rows, maps.flatten(0, 1)).view(-1, series, horizon)
             mine = which[:, None] == torch.arange(series, device=which.device)
             blocks.append((every * mine.unsqueeze(-1)).sum(1))
         else:
-            chosen = torch.bmm(own[which.clamp(min=0)], rows.unsqueeze(-1)).squeeze(-1)
+            chosen = torch.bmm(maps[which.clamp(min=0)], rows.unsqueeze(-1)).squeeze(-1)
             blocks.append(chosen.masked_fill((which < 0).unsqueeze(-1), 0.0))
     return torch.cat(blocks)
 
@@ -229,7 +229,7 @@ class SegmentNetwork(nn.Module):
         rows, batch = window.values.shape
         columns = [window.values.unsqueeze(-1), window.known[:rows], window.past]
         _, state = self.stack(self.read(self._segments(torch.cat(columns, dim=-1), before=True)).relu())
-        first_state = tuple(part.repeat(self.places, 1) for part in state)  # [places * B, H]
+        first_state = tuple(tensor.repeat(self.places, 1) for tensor in state)  # [places * B, H]
         written, _ = self.stack(self._segment_inputs(window, rows).flatten(0, 1).unsqueeze(0), first_state)
         outputs: Tensor = self.write(dropout(written[0], self.output_dropout, self.training))
         outputs = outputs.view(self.places, batch, self.segment, self.width).transpose(1, 2)
@@ -241,9 +241,9 @@ class SegmentNetwork(nn.Module):
         asked = self.place.unsqueeze(1).expand(-1, batch, -1)
         if self.series is not None:
             # A new series gets the mean embedding.
-            own = self.series[window.numbers.clamp(min=0)]
-            own = torch.where((window.numbers < 0).unsqueeze(-1), self.series.mean(0), own)
-            asked = torch.cat([asked, own.expand(self.places, -1, -1)], dim=-1)
+            series = self.series[window.numbers.clamp(min=0)]
+            series = torch.where((window.numbers < 0).unsqueeze(-1), self.series.mean(0), series)
+            asked = torch.cat([asked, series.expand(self.places, -1, -1)], dim=-1)
         if self.future is not None:
             asked = asked + self.future(
                 self._segments(window.known[rows : rows + self.horizon], before=False)
@@ -262,7 +262,7 @@ class SegmentNetwork(nn.Module):
         read = ops.op("Relu", ops.linear(read, self.read.weight, self.read.bias))
         _, state = self.stack.graph(ops, read)
         batch = ops.size(window.values, 1)
-        first_state = tuple(ops.op("Tile", part, ops.axes(self.places, 1)) for part in state)
+        first_state = tuple(ops.op("Tile", value, ops.axes(self.places, 1)) for value in state)
         asked = self._graph_segment_inputs(ops, window, rows, batch)
         asked = ops.op("Reshape", asked, ops.axes(1, -1, self.stack.input_size))
         written, _ = self.stack.graph(ops, asked, first_state)

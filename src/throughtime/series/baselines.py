@@ -178,12 +178,13 @@ def find_season(panel: Panel) -> int:
 
 def _find_repetition(panel: Panel, back: int) -> int:
     """The season of the changes over `back` rows; 1 if there is none."""
-    shown = [one.y[back:] - one.y[:-back] for one in panel.series[:MAX_SERIES] if len(one) >= MIN_ROWS]
-    found = [_correlate(changes) for changes in shown]
-    lags = min(map(len, found), default=0)
+    values = [series.y for series in panel.series[:MAX_SERIES] if len(series) >= MIN_ROWS]
+    shown = [y[back:] - y[:-back] for y in values]
+    correlations = [_correlate(changes) for changes in shown]
+    lags = min(map(len, correlations), default=0)
     if lags < MIN_ROWS // 2:
         return 1
-    mean = np.mean([each[:lags] for each in found], axis=0)
+    mean = np.mean([each[:lags] for each in correlations], axis=0)
     chance = 1 / math.sqrt(min(map(len, shown)))
     once = np.arange(2, (lags - 1) // 2 + 1)
     highest = chance * 1.6 * math.sqrt(2 * math.log(2 * len(once)))  # of the changes of noise, at all lags

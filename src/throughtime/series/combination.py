@@ -54,11 +54,11 @@ def error_products(moments: Moments, maps: Sequence[Array]) -> Array:
     """Return the sum of (Y - X F) * (Y - X G) for each two of the maps, which may be of shorter windows."""
     products = np.empty((len(maps), len(maps)))
     fits = [float((each * moments.cross[-len(each) :]).sum()) for each in maps]
-    for one, first in enumerate(maps):
+    for row, first in enumerate(maps):
         passed = moments.inner[:, -len(first) :] @ first
-        for two, second in enumerate(maps[: one + 1]):
+        for column, second in enumerate(maps[: row + 1]):
             both = float((second * passed[-len(second) :]).sum())
-            products[one, two] = products[two, one] = both - fits[one] - fits[two] + moments.squares
+            products[row, column] = products[column, row] = both - fits[row] - fits[column] + moments.squares
     return products
 
 
@@ -104,22 +104,22 @@ def certain_share(trials: Sequence[Mapping[int, Array]], least: float = 0.0, cho
         return 0.0
     if len(trials) < 2:
         return least
-    own, both, other = np.array(sums).T
+    before, both, after = np.array(sums).T
     shares = np.linspace(0, 1, 21)[:, None]
-    gains = own - (1 - shares) ** 2 * own - 2 * shares * (1 - shares) * both - shares**2 * other
+    gains = before - (1 - shares) ** 2 * before - 2 * shares * (1 - shares) * both - shares**2 * after
     errors_off = -NormalDist().inv_cdf(NormalDist().cdf(-ERRORS_OFF) / choices)
     certain = gains.mean(axis=1) - errors_off * gains.std(axis=1, ddof=1) / np.sqrt(len(sums))
-    if certain.max() <= ROUNDING * own.mean():  # equal maps
+    if certain.max() <= ROUNDING * before.mean():  # equal maps
         return least
     return max(least, float(shares[certain.argmax(), 0]))
 
 
-def add_errors(sums: dict[int, Array], values: Array, part: range, first: Array, second: Array) -> None:
+def add_errors(sums: dict[int, Array], values: Array, rows: range, first: Array, second: Array) -> None:
     """Add the sums of e^2, e f and f^2, with the errors e and f of two maps, for each horizon of rows."""
     lookback, horizon = max(len(first), len(second)), first.shape[1]
     stride = max(1, horizon // WINDOWS_A_HORIZON)
-    row = max(part.start, lookback) - part.start
-    for windows in windows_within(values, part, lookback, horizon, stride):
+    row = max(rows.start, lookback) - rows.start
+    for windows in windows_within(values, rows, lookback, horizon, stride):
         past, true = windows[:, :lookback], windows[:, lookback:]
         e, f = (past[:, lookback - len(each) :] @ each - true for each in (first, second))
         for products in np.stack([(e * e).sum(axis=1), (e * f).sum(axis=1), (f * f).sum(axis=1)], axis=1):
@@ -142,8 +142,8 @@ def smallest_share(squares: list[list[float]]) -> int:
     if table.shape[1] < MIN_BLOCKS:
         return 0
     lowest = int(table.sum(axis=1).argmin())
-    for place in range(lowest):
-        worse = table[place] - table[lowest]
+    for row in range(lowest):
+        worse = table[row] - table[lowest]
         if worse.mean() <= worse.std(ddof=1) / np.sqrt(len(worse)):
-            return place
+            return row
     return lowest

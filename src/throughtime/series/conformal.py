@@ -127,18 +127,18 @@ class QuantileIntervals(Intervals):
         interval, so the interpolated score is no less than the true one.
         """
         measured = {float(p): scores for p, scores in self.scores.items()}
-        found = {}
+        moved = {}
         for p in probabilities:
-            one, other, share = self._neighbours(p)
-            found[p] = (1 - share) * forecasts.quantiles[one] + share * forecasts.quantiles[other]
+            near, far, share = self._neighbours(p)
+            moved[p] = (1 - share) * forecasts.quantiles[near] + share * forecasts.quantiles[far]
             if not math.isclose(p, 0.5):
-                low, high = (measured[_round_probability(min(each, 1 - each))] for each in (one, other))
+                low, high = (measured[_round_probability(min(each, 1 - each))] for each in (near, far))
                 scores = _scores_of_series((1 - share) * low + share * high, self.series, forecasts)
-                found[p] = found[p] + _offset(scores, p)
-        if not found:
-            return found
-        order = sorted(found)  # sorted at each step, so that quantiles do not cross
-        return dict(zip(order, np.sort(np.stack([found[p] for p in order]), axis=0), strict=True))
+                moved[p] = moved[p] + _offset(scores, p)
+        if not moved:
+            return moved
+        order = sorted(moved)  # sorted at each step, so that quantiles do not cross
+        return dict(zip(order, np.sort(np.stack([moved[p] for p in order]), axis=0), strict=True))
 
     def _neighbours(self, p: float) -> tuple[float, float, float]:
         """The two measured probabilities around p, on its side of the median, and where it lies between."""
@@ -153,13 +153,13 @@ class QuantileIntervals(Intervals):
                 f"is outside the saved intervals, which range from {narrowest} to {widest}; measure them "
                 f"again with `save_intervals(level=[{100 * _level(p):g}])`",
             )
-        above = next(place for place, each in enumerate(known) if each > low)
-        one, other = known[above - 1], known[above]
-        share = (low - one) / (other - one)
+        above = next(number for number, each in enumerate(known) if each > low)
+        near, far = known[above - 1], known[above]
+        share = (low - near) / (far - near)
         return (
-            (one, other, share)
+            (near, far, share)
             if p < 0.5
-            else (_round_probability(1 - one), _round_probability(1 - other), share)
+            else (_round_probability(1 - near), _round_probability(1 - far), share)
         )
 
 
@@ -182,20 +182,23 @@ class Conformal(ForecastModel):
         window = gather_window(self.model, query.panel, forecasts, missing, self.intervals.season)
         adjusted = self.intervals.adjust(window.to_power_scale(), query.probabilities)
         quantiles = window.to_own_units(adjusted)
-        for p, found in quantiles.items():
-            if np.isinf(found).any():
-                place, step = np.argwhere(np.isinf(found[0]))[0]
+        for p, values in quantiles.items():
+            if np.isinf(values).any():
+                number, step = np.argwhere(np.isinf(values[0]))[0]
                 ahead = format_count(int(step) + 1, "step")
                 raise InputError(
                     f"level {100 * _level(p):g}",
                     f"needs {windows_needed(_level(p))} windows, more than the saved intervals have for "
-                    f"series {window.series[place]!r} {ahead} ahead; measure them again "
+                    f"series {window.series[number]!r} {ahead} ahead; measure them again "
                     "with `save_intervals(level=...)`, or ask for a lower level",
                 )
-        places = {name: place for place, name in enumerate(window.series)}
+        numbers = {name: number for number, name in enumerate(window.series)}
         return [
-            replace(one, quantiles={p: found[0, places[one.unique_id]] for p, found in quantiles.items()})
-            for one in forecasts
+            replace(
+                forecast,
+                quantiles={p: values[0, numbers[forecast.unique_id]] for p, values in quantiles.items()},
+            )
+            for forecast in forecasts
         ]
 
     def power(self, series: Series) -> float:
@@ -212,9 +215,10 @@ def conformal_quantile(scores: Array, level: float) -> Array:
     ordered = np.sort(scores, axis=0)  # NaN, for values that were not observed, comes last
     count = (~np.isnan(ordered)).sum(axis=0)
     rank = np.ceil((count + 1) * level - ROUNDING).astype(np.int64)
-    place = np.clip(rank - 1, 0, max(len(ordered) - 1, 0))
-    found = np.take_along_axis(ordered, place[None], axis=0)[0] if len(ordered) else np.full(count.shape, 0.0)
-    return np.where(rank > count, np.inf, found)
+    index = np.clip(rank - 1, 0, len(ordered) - 1)
+    if not len(ordered):
+        return np.full(count.shape, np.inf)
+    return np.where(rank > count, np.inf, np.take_along_axis(ordered, index[None], axis=0)[0])
 
 
 def _level(p: float) -> float:
@@ -246,15 +250,15 @@ def _scores_of_steps(scores: Array, forecasts: PastWindows) -> Array:
 
 def _scores_of_series(scores: Array, series: tuple[str, ...], forecasts: PastWindows) -> Array:
     """The scores of the series and the steps that are forecast."""
-    places = {name: place for place, name in enumerate(series)}
+    numbers = {name: number for number, name in enumerate(series)}
     for name in forecasts.series:
-        if name not in places:
+        if name not in numbers:
             raise InputError(
                 f"series {name!r}",
                 "has no measured intervals; measure them again with its data by `save_intervals(data)`, or "
                 "with intervals=scaled",
             )
-    return _scores_of_steps(scores, forecasts)[:, [places[name] for name in forecasts.series]]
+    return _scores_of_steps(scores, forecasts)[:, [numbers[name] for name in forecasts.series]]
 
 
 FILE = "intervals.safetensors"

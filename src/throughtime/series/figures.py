@@ -65,8 +65,8 @@ def measure_model(
         {figure: float(value) for figure, value in total.items()},
         {figure: value.tolist() for figure, value in steps.items()},
         {
-            unique_id: {figure: float(value[place]) for figure, value in series.items()}
-            for place, unique_id in enumerate(windows.series)
+            unique_id: {figure: float(value[number]) for figure, value in series.items()}
+            for number, unique_id in enumerate(windows.series)
         },
         windows,
     )
@@ -113,24 +113,24 @@ def infinite_intervals(windows: PastWindows, level: float) -> NDArray[np.bool_]:
 
 
 def beaten_by(
-    own: Mapping[str, float], others: Mapping[str, Mapping[str, float]], figures: Sequence[str]
+    model: Mapping[str, float], others: Mapping[str, Mapping[str, float]], figures: Sequence[str]
 ) -> dict[str, list[str]]:
     """Return the baselines with a lower error than a model, compared by the four digits that are shown.
 
     >>> beaten_by({"mae": 3.0, "rmse": 4.0}, {"naive": {"mae": 9.0, "rmse": 3.5}}, ["mae", "rmse"])
     {'naive': ['rmse']}
     """
-    shown = {each: float(f"{own[each]:.4g}") for each in figures}
+    shown = {each: float(f"{model[each]:.4g}") for each in figures}
     less = {
         name: [each for each in figures if float(f"{total[each]:.4g}") < shown[each]]
         for name, total in others.items()
     }
-    return {name: found for name, found in less.items() if found}
+    return {name: lost for name, lost in less.items() if lost}
 
 
 def loss_sentences(
     name: str,
-    own: Mapping[str, float],
+    model: Mapping[str, float],
     others: Mapping[str, Mapping[str, float]],
     beaten: Mapping[str, Sequence[str]],
 ) -> list[str]:
@@ -141,6 +141,7 @@ def loss_sentences(
     """
     sentences = []
     for other, figures in beaten.items():
-        against = (f"{each.upper()} {own[each]:,.4g} against {others[other][each]:,.4g}" for each in figures)
+        values = others[other]
+        against = (f"{each.upper()} {model[each]:,.4g} against {values[each]:,.4g}" for each in figures)
         sentences.append(f"{name} loses to {other}: {', '.join(against)}.")
     return sentences

@@ -17,13 +17,14 @@ FILE, COLUMNS = "history.safetensors", ("ds", "y", "known", "past")
 def save_history(folder: ModelFolder, panel: Panel) -> None:
     """Write all series of a panel into a model folder."""
     arrays = {
-        name: np.concatenate([np.asarray(getattr(one, name)) for one in panel.series]) for name in COLUMNS
+        name: np.concatenate([np.asarray(getattr(series, name)) for series in panel.series])
+        for name in COLUMNS
     }
     dated = arrays["ds"].dtype.kind == "M"
     arrays["ds"] = arrays["ds"].astype("datetime64[ns]" if dated else np.int64).view(np.int64)
-    arrays["ends"] = np.cumsum([len(one) for one in panel.series])
+    arrays["ends"] = np.cumsum([*map(len, panel.series)])
     about = {
-        "series": [one.unique_id for one in panel.series],
+        "series": panel.names,
         "frequency": None if panel.frequency is None else asdict(panel.frequency),
         "dated": dated,
         "known": panel.known_names,
@@ -45,7 +46,7 @@ def load_history(folder: ModelFolder) -> Panel | None:
             raise ValueError("its columns differ in length")
         columns = (np.split(arrays[name], cuts[:-1]) for name in COLUMNS)
         parts = zip(*columns, strict=True)
-        series = [Series(str(name), *part) for name, part in zip(about["series"], parts, strict=True)]
+        series = [Series(str(name), *table) for name, table in zip(about["series"], parts, strict=True)]
         frequency = None if about["frequency"] is None else Frequency(**about["frequency"])
         known, past, target = (tuple(map(str, about[role])) for role in ("known", "past", "target"))
         return Panel(tuple(series), frequency, known, past, target_names=target)

@@ -129,8 +129,8 @@ def _describe_shares(shares: Array) -> str:
     used = shares[shares > 0]
     if not len(used):
         return "such maps are not used, because no gain is certain"
-    parts = sorted({f"{used.min():.0%}", f"{used.max():.0%}"}, key=lambda part: int(part[:-1]))
-    return f"{len(used)} of {len(shares)} series use {' to '.join(parts)} of the difference"
+    range_of_shares = sorted({f"{used.min():.0%}", f"{used.max():.0%}"}, key=lambda share: int(share[:-1]))
+    return f"{len(used)} of {len(shares)} series use {' to '.join(range_of_shares)} of the difference"
 
 
 def lookbacks_to_try(
@@ -150,11 +150,11 @@ def lookbacks_to_try(
     tried = {*LOOKBACKS, *(unit * multiple for multiple in MULTIPLES)}
     first = min(MAX_LOOKBACK, min(rows) // SHARE)
     first = first if 1 < first <= usual else min(MAX_LOOKBACK, most)
-    found = [first] if first > 1 else []
+    chosen = [first] if first > 1 else []
     for each in sorted(tried - {first}):
-        if found and 1 < each <= most and seconds_to_fit([*found, each], horizon) <= seconds:
-            found.append(each)
-    return found
+        if chosen and 1 < each <= most and seconds_to_fit([*chosen, each], horizon) <= seconds:
+            chosen.append(each)
+    return chosen
 
 
 def seconds_to_fit(lookbacks: Sequence[int], horizon: int, offsets: int = len(OFFSETS)) -> float:
@@ -184,25 +184,25 @@ def choose_ridge(
     if not lookbacks or horizon > MAX_HORIZON or seconds_to_fit(lookbacks, horizon, len(offsets)) > seconds:
         return None
     time = min(1.0, seconds / SECONDS)
-    validated = any(len(part) >= horizon for part in validation)
+    validated = any(len(rows) >= horizon for rows in validation)
     before, after = (training, validation) if validated else hold_back(training)
     stride = choose_stride(training, lookbacks, horizon, time)
     trials = cut_trials(series, before, after, max(lookbacks), horizon, stride)
     if not trials:
         return None
-    found, errors = list[_Candidate](), dict[int, float]()
+    candidates, errors = list[_Candidate](), dict[int, float]()
     for lookback in lookbacks:
         parts = [*(each.fitted for each in trials), training]
         fitted = fit_moments(series, parts, lookback, horizon, stride)
         for offset in offsets:
             error, maps, judged = _fit_maps(fitted, trials, offset, stride)
-            found.append(_Candidate(f"ridge {lookback}", offset, maps, judged))
+            candidates.append(_Candidate(f"ridge {lookback}", offset, maps, judged))
             errors[lookback] = min(error, errors.get(lookback, np.inf))
     rules = {"last value": 1, **({"last season": season} if season and 1 < season <= max(lookbacks) else {})}
     for name, rows in rules.items():
         rule = last_season(horizon, rows)
-        found.append(_Candidate(name, None, [rule] * (len(trials) + 1), [rule] * len(trials)))
-    choice, maps = _combine(series, trials, found, offsets, errors, stride)
+        candidates.append(_Candidate(name, None, [rule] * (len(trials) + 1), [rule] * len(trials)))
+    choice, maps = _combine(series, trials, candidates, offsets, errors, stride)
     choice = replace(choice, validated=validated)
     if channels == "shared" or len(series) == 1:
         return choice
@@ -214,8 +214,8 @@ def choose_ridge(
             f"is own, but {len(series):,} maps of {choice.lookback:,} rows back and {horizon:,} ahead are "
             "too large or take too long; set shared",
         )
-    own = fit_own_maps(series, trials, training, maps, choice.normalise, stride, whole=channels == "own")
-    return replace(choice, own=own)
+    own_maps = fit_own_maps(series, trials, training, maps, choice.normalise, stride, whole=channels == "own")
+    return replace(choice, own=own_maps)
 
 
 class _Candidate(NamedTuple):
@@ -232,7 +232,7 @@ class _Candidate(NamedTuple):
 def _combine(
     series: Sequence[Array],
     trials: Sequence[Trial],
-    found: Sequence[_Candidate],
+    candidates: Sequence[_Candidate],
     offsets: Sequence[Offset],
     errors: dict[int, float],
     stride: int,
@@ -243,17 +243,17 @@ def _combine(
     with the map of all rows at the end.
     """
     tables = [
-        error_products(trial.moments, [each.maps[number] for each in found])
+        error_products(trial.moments, [each.maps[number] for each in candidates])
         for number, trial in enumerate(trials)
     ]
-    first = _find_first(found, tables)
+    first = _find_first(candidates, tables)
     *others, weights = map(_best_weights, sum_others(tables))
-    compared = _compare_errors(series, trials, found, first, others)
+    compared = _compare_errors(series, trials, candidates, first, others)
     share = certain_share(compared, MIN_SHARE)
     weights *= share
     weights[first] += 1 - share
-    used = [(float(weight), each) for weight, each in zip(weights, found, strict=True) if weight > 0]
-    lookback = max(len(each.maps[-1]) for each in (found[0], *(each for _, each in used)))
+    used = [(float(weight), each) for weight, each in zip(weights, candidates, strict=True) if weight > 0]
+    lookback = max(len(each.maps[-1]) for each in (candidates[0], *(each for _, each in used)))
     products = np.sum(tables, axis=0)
     regressions = range(len(errors) * len(offsets))
     offset = offsets[min(regressions, key=lambda number: products[number, number]) % len(offsets)]
@@ -268,12 +268,15 @@ def _combine(
     before, both, after = np.sum([sums for trial in compared for sums in trial.values()], axis=0)
     error = (1 - share) ** 2 * before + 2 * share * (1 - share) * both + share**2 * after
     gain = saved_part(error, before, trials)
-    first_weights = np.eye(len(found))[first]
-    judged = [share * own + (1 - share) * first_weights for own in others]
+    first_weights = np.eye(len(candidates))[first]
+    judged = [share * mix + (1 - share) * first_weights for mix in others]
     squares = square_errors(
-        series, trials, [_add_judged(found, own, k) for k, own in enumerate(judged)], stride
+        series,
+        trials,
+        [_add_judged(candidates, mix, k) for k, mix in enumerate(judged)],
+        stride,
     )
-    return RidgeChoice(maps[-1], offset, shares, errors, found[first].name, gain, squares=squares), maps
+    return RidgeChoice(maps[-1], offset, shares, errors, candidates[first].name, gain, squares=squares), maps
 
 
 def _best_weights(products: Array) -> Array:
@@ -286,35 +289,36 @@ def _best_weights(products: Array) -> Array:
 def _compare_errors(
     series: Sequence[Array],
     trials: Sequence[Trial],
-    found: Sequence[_Candidate],
+    candidates: Sequence[_Candidate],
     first: int,
     weights: Sequence[Array],
 ) -> list[dict[int, Array]]:
     """The errors of the baseline and of the combination on each trial, with weights chosen on the others."""
     sums: list[dict[int, Array]] = [{} for _ in trials]
-    for number, (trial, own) in enumerate(zip(trials, weights, strict=True)):
-        combined = _add_judged(found, own, number)
-        for values, part in zip(series, trial.tested, strict=True):
-            add_errors(sums[number], values, part, found[first].judged[number], combined)
+    for number, (trial, mix) in enumerate(zip(trials, weights, strict=True)):
+        combined = _add_judged(candidates, mix, number)
+        for values, rows in zip(series, trial.tested, strict=True):
+            add_errors(sums[number], values, rows, candidates[first].judged[number], combined)
     return sums
 
 
-def _add_judged(found: Sequence[_Candidate], weights: Array, number: int) -> Array:
+def _add_judged(candidates: Sequence[_Candidate], weights: Array, number: int) -> Array:
     """The combination of the maps that a trial is judged by."""
-    longest = max(len(each.maps[-1]) for each in found)
+    longest = max(len(each.maps[-1]) for each in candidates)
     return add_maps(
-        [(float(own), each.judged[number]) for own, each in zip(weights, found, strict=True)], longest
+        [(float(weight), each.judged[number]) for weight, each in zip(weights, candidates, strict=True)],
+        longest,
     )
 
 
-def _find_first(found: Sequence[_Candidate], tables: Sequence[Array]) -> int:
+def _find_first(candidates: Sequence[_Candidate], tables: Sequence[Array]) -> int:
     """Return the number of the baseline: a rule that is better than the first on every part, or the first."""
-    errors = [[table[number, number] for table in tables] for number in range(len(found))]
+    errors = [[table[number, number] for table in tables] for number in range(len(candidates))]
     better = [
         number
-        for number, each in enumerate(found)
+        for number, each in enumerate(candidates)
         if each.offset is None
-        and all(own < first for own, first in zip(errors[number], errors[0], strict=True))
+        and all(error < first_error for error, first_error in zip(errors[number], errors[0], strict=True))
     ]
     return min(better, key=lambda number: float(np.sum(errors[number])), default=0)
 

@@ -78,15 +78,16 @@ def fit_own_maps(
     parts = [*(each.fitted for each in trials), training]
     pooled: list[dict[int, Array]] = [{} for _ in trials]
     changes, shares, errors = [], [], np.zeros(2)
-    for place, values in enumerate(series):
-        own = _fit_one(values, [each[place] for each in parts], trials, place, shared, offset, stride)
-        changes.append(own.changes[-1])
-        errors += own.errors
+    for index, values in enumerate(series):
+        fitted = [each[index] for each in parts]
+        fit = _fit_one(values, fitted, trials, index, shared, offset, stride)
+        changes.append(fit.changes[-1])
+        errors += fit.errors
         alone: list[dict[int, Array]] = [{} for _ in trials]
         for number, trial in enumerate(trials):
-            first, second = shared[number], shared[number] + own.changes[number]
+            first, second = shared[number], shared[number] + fit.changes[number]
             maps = whole_map(first, offset), whole_map(second, offset)
-            add_errors(alone[number], values, trial.tested[place], *maps)
+            add_errors(alone[number], values, trial.tested[index], *maps)
             for block, sums in alone[number].items():
                 pooled[number][block] = pooled[number].get(block, 0.0) + sums
         shares.append(certain_share(alone, choices=len(series)))
@@ -107,7 +108,7 @@ def _fit_one(
     values: Array,
     parts: Sequence[range],
     trials: Sequence[Trial],
-    place: int,
+    index: int,
     shared: Sequence[Array],
     offset: Offset,
     stride: int,
@@ -130,12 +131,12 @@ def _fit_one(
     penalties = (np.inf, *PENALTIES)  # the first one is the shared map
     errors = []
     for number, trial in enumerate(trials):
-        new = sum_windows([values], [trial.tested[place]], lookback, horizon, stride)
+        new = sum_windows([values], [trial.tested[index]], lookback, horizon, stride)
         tested = normalise(new, lookback, offset)
         errors.append(
             np.array([tested.squared_error(shared[number] + change(number, each)) for each in penalties])
         )
     best = [int(each.argmin()) for each in sum_others(errors)]
-    found = sum(float(own[chosen]) for own, chosen in zip(errors, best, strict=False))
+    error = sum(float(by_penalty[chosen]) for by_penalty, chosen in zip(errors, best, strict=False))
     changes = [change(number, penalties[chosen]) for number, chosen in enumerate(best)]
-    return _Fit(changes, (found, sum(float(own[0]) for own in errors)))
+    return _Fit(changes, (error, sum(float(by_penalty[0]) for by_penalty in errors)))

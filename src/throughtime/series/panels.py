@@ -69,12 +69,12 @@ class Timeline(NamedTuple):
         >>> Timeline(None, 5, 5).part_of_each("valid", panel)
         [range(20, 25), range(0, 0)]
         """
-        longest = max(len(one) for one in panel.series)
+        longest = max(map(len, panel.series))
         return [
-            self.part(split, len(one))
-            if len(one) == longest or self.cuts(len(one))
-            else range(len(one) if split == "train" else 0)
-            for one in panel.series
+            self.part(split, len(series))
+            if len(series) == longest or self.cuts(len(series))
+            else range(len(series) if split == "train" else 0)
+            for series in panel.series
         ]
 
     def unseen(self, panel: Panel) -> int:
@@ -84,7 +84,7 @@ class Timeline(NamedTuple):
         10
         """
         parts = self.part_of_each("train", panel)
-        return min(len(one) - part.stop for one, part in zip(panel.series, parts, strict=True))
+        return min(len(series) - part.stop for series, part in zip(panel.series, parts, strict=True))
 
     def cuts(self, rows: int) -> bool:
         """Return whether a series with this number of rows is long enough to be split."""
@@ -128,7 +128,8 @@ class PanelScaling:
     ) -> PanelScaling:
         """Measure the scales on the training rows of each series."""
         parts = [
-            one.rows(slice(rows.start, rows.stop)) for one, rows in zip(panel.series, training, strict=True)
+            series.rows(slice(rows.start, rows.stop))
+            for series, rows in zip(panel.series, training, strict=True)
         ]
         known, past = (
             tuple(
@@ -136,26 +137,26 @@ class PanelScaling:
                 for name, column in zip(names, np.concatenate(tables).T, strict=True)
             )
             for names, tables in (
-                (panel.known_names, [one.known for one in parts]),
-                (panel.past_names, [one.past for one in parts]),
+                (panel.known_names, [series.known for series in parts]),
+                (panel.past_names, [series.past for series in parts]),
             )
         )
-        found = cls(panel.frequency, {}, known, past, len(parts), calendar, scaling, transform)
-        found.adopt(panel, training)
-        return found
+        measured = cls(panel.frequency, {}, known, past, len(parts), calendar, scaling, transform)
+        measured.adopt(panel, training)
+        return measured
 
     def adopt(self, panel: Panel, training: Sequence[range]) -> None:
         """Add the scales of series that are new, each measured on its training rows."""
-        for one, rows in zip(panel.series, training, strict=True):
-            self.series[one.unique_id] = self.scale(one.rows(slice(rows.start, rows.stop)))
+        for series, rows in zip(panel.series, training, strict=True):
+            self.series[series.unique_id] = self.scale(series.rows(slice(rows.start, rows.stop)))
 
     def scale(self, series: Series) -> Scale:
         """Return the scale that a series was trained with; a new series is measured on all its values."""
-        name, found = series.unique_id, self.series.get(series.unique_id)
-        if found is None:
+        name, scale = series.unique_id, self.series.get(series.unique_id)
+        if scale is None:
             power = fit_power(name, series.y, self.transform)
-            found = fit_scale(name, series.y, self.scaling, power)
-        return found
+            scale = fit_scale(name, series.y, self.scaling, power)
+        return scale
 
     def check(self, panel: Panel) -> None:
         """Refuse series whose frequency is not that of training, or without dates if the model needs them."""
@@ -163,21 +164,26 @@ class PanelScaling:
             if self.calendar:
                 raise InputError("data", "has values without dates, but this model reads the calendar")
             return
-        if panel.frequency != self.frequency and all(len(one) > 1 for one in panel.series):
+        if panel.frequency != self.frequency and all(len(series) > 1 for series in panel.series):
             if self.frequency is None and panel.frequency and panel.frequency.unit != "position":
                 problem = f"but these rows have dates (one every {panel.frequency}); leave the dates out"
                 raise InputError("data", f"the model was trained on numbered rows, {problem}")
             steps = [str(each) if each else "position" for each in (panel.frequency, self.frequency)]
             raise InputError("data", f"has steps of one {steps[0]}, the model was trained on one {steps[1]}")
 
+    def scale_panel(self, panel: Panel) -> tuple[PanelArrays, list[Scale]]:
+        """Return the scaled panel, and the scale of each series."""
+        scales = [self.scale(series) for series in panel.series]
+        return self.arrays(panel, scales), scales
+
     def arrays(self, panel: Panel, scales: Sequence[Scale]) -> PanelArrays:
         """Return the scaled panel, one series after another; gaps repeat the row before."""
-        y = [scale_series(one, scale) for one, scale in zip(panel.series, scales, strict=True)]
+        y = [scale_series(series, scale) for series, scale in zip(panel.series, scales, strict=True)]
         numbers = {name: number for number, name in enumerate(self.series) if number < self.numbered}
         columns = (
             [fill_gaps(values) for values in y],
-            [self.columns(one.known, one.ds) for one in panel.series],
-            [fill_gaps(_scale_columns(one.past, self.past)) for one in panel.series],
+            [self.columns(series.known, series.ds) for series in panel.series],
+            [fill_gaps(_scale_columns(series.past, self.past)) for series in panel.series],
         )
         values, known, past = (np.concatenate(each).astype(np.float32) for each in columns)
         return PanelArrays(
@@ -185,9 +191,9 @@ class PanelScaling:
             ~np.isnan(np.concatenate(y)),
             known,
             past,
-            np.append(0, np.cumsum([len(one) for one in panel.series])),
-            np.array([numbers.get(one.unique_id, -1) for one in panel.series]),
-            tuple(one.unique_id for one in panel.series),
+            np.append(0, np.cumsum([*map(len, panel.series)])),
+            np.array([numbers.get(name, -1) for name in panel.names]),
+            panel.names,
         )
 
     def columns(self, known: Values, ds: Times) -> Values:
@@ -261,7 +267,7 @@ def scale_series(series: Series, scale: Scale) -> Values:
 def _scale_columns(columns: Values, scales: tuple[Scale, ...]) -> Values:
     if not scales:
         return columns[:, :0]
-    return np.stack([scale.apply(columns[:, place]) for place, scale in enumerate(scales)], axis=1)
+    return np.stack([scale.apply(columns[:, column]) for column, scale in enumerate(scales)], axis=1)
 
 
 def describe_unusual_series(timeline: Timeline, panel: Panel) -> list[str]:

@@ -73,10 +73,10 @@ def fit_ridge(
         fitted = Moments.of(series, first, lookback, horizon)
         tested = Moments.of(series, last, lookback, horizon)
     if not (fitted.windows and tested.windows):
-        rows = max((len(part) for part in training), default=0)
+        longest = max((len(rows) for rows in training), default=0)
         raise InputError(
             "training rows",
-            f"are {rows:,} at most, too few to fit and validate windows of {lookback} and {horizon} rows",
+            f"are {longest:,} at most, too few to fit and validate windows of {lookback} and {horizon} rows",
         )
     penalty = min(penalties, key=lambda each: tested.squared_error(fitted.weights(each)))
     return RidgeMap(whole.weights(penalty), penalty)
@@ -84,16 +84,16 @@ def fit_ridge(
 
 def hold_back(training: Sequence[range]) -> tuple[list[range], list[range]]:
     """Divide training rows into the first four fifths, to fit to, and the last, to validate on."""
-    middles = [part.stop - len(part) // 5 for part in training]
-    first = [range(part.start, middle) for part, middle in zip(training, middles, strict=True)]
-    return first, [range(middle, part.stop) for part, middle in zip(training, middles, strict=True)]
+    middles = [rows.stop - len(rows) // 5 for rows in training]
+    first = [range(rows.start, middle) for rows, middle in zip(training, middles, strict=True)]
+    return first, [range(middle, rows.stop) for rows, middle in zip(training, middles, strict=True)]
 
 
 def windows_within(
-    values: Array, part: range, lookback: int, horizon: int, stride: int = 1
+    values: Array, rows: range, lookback: int, horizon: int, stride: int = 1
 ) -> Iterator[Array]:
     """Yield blocks of every n-th window (`stride`), [n, lookback + horizon], whose horizon lies in `part`."""
-    first, last = max(part.start, lookback), part.stop - horizon
+    first, last = max(rows.start, lookback), rows.stop - horizon
     if last < first:
         return
     windows = sliding_window_view(values, lookback + horizon)[first - lookback : last - lookback + 1 : stride]
@@ -127,8 +127,8 @@ class Moments(NamedTuple):
         """
         inner, cross = np.zeros((lookback, lookback)), np.zeros((lookback, horizon))
         squares, count = 0.0, 0
-        for values, part in zip(series, parts, strict=True):
-            for block in windows_within(values, part, lookback, horizon, stride):
+        for values, rows in zip(series, parts, strict=True):
+            for block in windows_within(values, rows, lookback, horizon, stride):
                 if subtract_last:
                     block = block - block[:, lookback - 1 : lookback]
                 past, targets = block[:, :lookback], block[:, lookback:]
@@ -197,18 +197,20 @@ class RidgeBaseline(ForecastModel):
     @classmethod
     def fit(cls, panel: Panel, h: int, fitting: Fitting) -> RidgeBaseline:
         """Fit for forecasts of `h` rows; raise an `InputError` if there are too few rows."""
-        lookback = lookback_for([len(part) for part in fitting.training])
-        names = [series.unique_id for series in panel.series]
+        lookback = lookback_for([len(rows) for rows in fitting.training])
         scales = {
             name: fit_scale(name, series.y[rows.start : rows.stop], "standard", power)
             for name, series, rows, power in zip(
-                names, panel.series, fitting.training, fitting.powers, strict=True
+                panel.names, panel.series, fitting.training, fitting.powers, strict=True
             )
         }
-        values = [fill_gaps(scales[series.unique_id].apply(series.y)) for series in panel.series]
+        values = [
+            fill_gaps(scales[name].apply(series.y))
+            for name, series in zip(panel.names, panel.series, strict=True)
+        ]
         ridge = fit_ridge(values, fitting.training, fitting.validation, lookback, h)
         squares, counts = np.zeros((len(values), h)), np.zeros(len(values))
-        validated = any(len(part) >= h for part in fitting.validation)
+        validated = any(len(rows) >= h for rows in fitting.validation)
         measured = fitting.validation if validated else fitting.training
         for number, rows in enumerate(measured):
             for block in windows_within(values[number], rows, lookback, h):
@@ -217,7 +219,7 @@ class RidgeBaseline(ForecastModel):
                 counts[number] += len(block)
         shared = squares.sum(axis=0) / max(1, counts.sum())
         spreads = np.where(counts[:, None] > 0, squares / np.maximum(counts, 1)[:, None], shared)
-        return cls(ridge, scales, dict(zip(names, np.sqrt(spreads), strict=True)))
+        return cls(ridge, scales, dict(zip(panel.names, np.sqrt(spreads), strict=True)))
 
     @classmethod
     def try_to_fit(cls, panel: Panel, h: int, fitting: Fitting) -> tuple[list[RidgeBaseline], dict[str, str]]:

@@ -101,9 +101,9 @@ class PastWindows:
         """Number of windows."""
         return len(self.y)
 
-    def windows(self, part: slice) -> PastWindows:
+    def windows(self, chosen: slice) -> PastWindows:
         """Return some of the windows."""
-        return _combine([self], lambda arrays: arrays[0][part])
+        return _combine([self], lambda arrays: arrays[0][chosen])
 
     def to_power_scale(self) -> PastWindows:
         """Return the windows on the scale of the powers, where errors do not depend on the level."""
@@ -149,25 +149,28 @@ def join_windows(windows: Sequence[PastWindows]) -> PastWindows:
 
 def _combine(windows: Sequence[PastWindows], function: Callable[[list[Array]], Array]) -> PastWindows:
     """Apply a function to every array of some windows."""
-    names = ("y", "mean", "recent_change", "powers")
-    arrays: dict[str, Any] = {name: function([getattr(one, name) for one in windows]) for name in names}
-    arrays["quantiles"] = {p: function([one.quantiles[p] for one in windows]) for p in windows[0].quantiles}
-    return replace(windows[0], **arrays)
+    first = windows[0]
+    arrays: dict[str, Any] = {
+        name: function([getattr(each, name) for each in windows])
+        for name in ("y", "mean", "recent_change", "powers")
+    }
+    quantiles = {p: function([each.quantiles[p] for each in windows]) for p in first.quantiles}
+    return replace(first, quantiles=quantiles, **arrays)
 
 
 def gather_window(
     model: ForecastModel, history: Panel, forecasts: Sequence[Forecast], y: Array, season: int
 ) -> PastWindows:
     """Join the forecasts of every series to one window; `y` [S, h] are the values that followed."""
-    found = {one.unique_id: one for one in forecasts}
-    ordered = [found[series.unique_id] for series in history.series]
+    by_name = {forecast.unique_id: forecast for forecast in forecasts}
+    ordered = [by_name[name] for name in history.names]
     powers = [model.power(series) for series in history.series]
     even = [apply_power(series.y, power) for series, power in zip(history.series, powers, strict=True)]
     return PastWindows(
-        tuple(one.unique_id for one in ordered),
+        history.names,
         y[None],
-        np.stack([one.mean for one in ordered])[None],
-        {p: np.stack([one.quantiles[p] for one in ordered])[None] for p in ordered[0].quantiles},
+        np.stack([forecast.mean for forecast in ordered])[None],
+        {p: np.stack([forecast.quantiles[p] for forecast in ordered])[None] for p in ordered[0].quantiles},
         np.array([[measure_recent_change(values, season) for values in even]]),
         season,
         np.array([powers]),
@@ -181,8 +184,8 @@ def measure_recent_change(y: Array, season: int) -> float:
     2.3333
     """
     rows = max(RECENT_SEASONS * season, RECENT_ROWS) + season
-    for part in (y[-rows:], y):
-        scale = seasonal_scale(part, season)
+    for values in (y[-rows:], y):
+        scale = seasonal_scale(values, season)
         if scale > 0:
             return scale
     return 1.0
@@ -273,10 +276,9 @@ def _scores_before(rolling: Rolling, panel: Panel, shared: bool) -> Iterator[Cou
 
 def observed_values(rolling: Rolling, panel: Panel, lag: int = 0) -> NDArray[np.bool_]:
     """Return which values `lag` rows before the tested ones were observed, [W, S, h]."""
+    observed = [~np.isnan(series.y) for series in panel.series]
     starts = [-lag - cut for cut in rolling.cuts]
-    return np.stack(
-        [[~np.isnan(one.y[len(one) + start :][: rolling.h]) for one in panel.series] for start in starts]
-    )
+    return np.stack([[row[len(row) + start :][: rolling.h] for row in observed] for start in starts])
 
 
 def last_windows(
@@ -299,7 +301,8 @@ def last_windows(
         apart = max(1, min(h, (room - h) // max(n_windows - 1, 1)))
         choices += [Rolling(n_windows, step_size, h) for step_size in (apart, max(1, apart - 1))]
     choices[0].check(panel, history)
-    return next((one for one in choices if (count_scores(one, panel, shared) >= needed).all()), choices[0])
+    enough = (each for each in choices if (count_scores(each, panel, shared) >= needed).all())
+    return next(enough, choices[0])
 
 
 def count_scores(rolling: Rolling, panel: Panel, shared: bool) -> Counts:

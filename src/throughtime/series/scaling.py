@@ -96,8 +96,8 @@ class Scale(NamedTuple):
 
     def undo(self, values: NDArray[Any]) -> Values:
         """Return scaled values to their original units."""
-        own = values.astype(np.float64) * self.spread + self.centre
-        return own if self.power == PLAIN else undo_power(own, self.power)
+        restored = values.astype(np.float64) * self.spread + self.centre
+        return restored if self.power == PLAIN else undo_power(restored, self.power)
 
 
 def fit_scale(name: str, values: Values, scaling: Scaling, power: float = PLAIN) -> Scale:
@@ -155,10 +155,10 @@ def unscale_forecasts(
     return [
         Forecast(
             name,
-            scale.undo(mean[:, place]),
-            {p: scale.undo(values[:, place]) for p, values in quantiles.items()},
-            None if samples is None else scale.undo(samples[:, place].T),
+            scale.undo(mean[:, column]),
+            {p: scale.undo(values[:, column]) for p, values in quantiles.items()},
+            None if samples is None else scale.undo(samples[:, column].T),
             ds,
         )
-        for place, (name, scale, ds) in enumerate(zip(names, scales, times, strict=True))
+        for column, (name, scale, ds) in enumerate(zip(names, scales, times, strict=True))
     ]

@@ -72,30 +72,31 @@ def drift(values: ArrayLike, segments: int = 10) -> Drift:
         raise InputError(
             "values", f"lie in one of {segments} segments, and the others are empty; use fewer segments"
         )
-    parts = tuple(_segment(series, start, stop) for start, stop in stretches)
+    measured = tuple(_segment(series, start, stop) for start, stop in stretches)
     whole = float(present.std())
     if whole == 0:
-        return Drift(parts, spread=0.0, expected=0.0)
-    means = np.array([part.mean for part in parts])
-    return Drift(parts, float(means.std(ddof=1)) / whole, _chance(parts, len(present) / len(parts)) / whole)
+        return Drift(measured, spread=0.0, expected=0.0)
+    means = np.array([segment.mean for segment in measured])
+    chance = _chance(measured, len(present) / len(measured))
+    return Drift(measured, float(means.std(ddof=1)) / whole, chance / whole)
 
 
 def _segment(series: NDArray[np.float64], start: int, stop: int) -> SeriesSegment:
     there = ~np.isnan(series[start:stop])
-    part = series[start:stop][there]
+    values = series[start:stop][there]
     neighbours = int(np.count_nonzero(there[1:] & there[:-1]))
     centred = np.zeros(stop - start)
-    centred[there] = part - part.mean()
+    centred[there] = values - values.mean()
     power = float(centred @ centred)
     memory = 0.0
     if power > 0 and neighbours:
         # With missing values there are fewer products of neighbours than squares.
-        memory = float(centred[1:] @ centred[:-1]) / power * ((len(part) - 1) / neighbours)
-    return SeriesSegment(start, stop, float(part.mean()), float(part.std()), min(1.0, max(-1.0, memory)))
+        memory = float(centred[1:] @ centred[:-1]) / power * ((len(values) - 1) / neighbours)
+    return SeriesSegment(start, stop, float(values.mean()), float(values.std()), min(1.0, max(-1.0, memory)))
 
 
-def _chance(parts: tuple[SeriesSegment, ...], length: float) -> float:
+def _chance(segments: tuple[SeriesSegment, ...], length: float) -> float:
     """The standard error of a segment's mean, with fewer effective values if they are autocorrelated."""
-    variance = np.mean([part.deviation**2 for part in parts])
-    memory = np.clip(np.mean([part.autocorrelation for part in parts]), -0.9, 0.99)
+    variance = np.mean([segment.deviation**2 for segment in segments])
+    memory = np.clip(np.mean([segment.autocorrelation for segment in segments]), -0.9, 0.99)
     return float(np.sqrt(variance * (1 + memory) / (1 - memory) / length))

@@ -43,18 +43,18 @@ def cut_trials(
     """
     trials = []
     for begin, end in (*pairwise(CUTS), (1.0, None)):
-        fitted = [range(part.start, _cut(part, begin)) for part in training]
+        fitted = [range(rows.start, _cut(rows, begin)) for rows in training]
         tested = (
-            validation if end is None else [range(_cut(part, begin), _cut(part, end)) for part in training]
+            validation if end is None else [range(_cut(rows, begin), _cut(rows, end)) for rows in training]
         )
         moments = sum_windows(series, tested, lookback, horizon, stride)
-        usable = moments.windows and any(len(part) >= lookback + horizon for part in fitted)
+        usable = moments.windows and any(len(rows) >= lookback + horizon for rows in fitted)
         trials.append(Trial(fitted, tested, moments) if usable else None)
     return [trial for trial in trials if trial is not None] if trials[-1] is not None else []
 
 
-def _cut(part: range, share: float) -> int:
-    return part.start + int(len(part) * share)
+def _cut(rows: range, share: float) -> int:
+    return rows.start + int(len(rows) * share)
 
 
 def fit_moments(
@@ -64,18 +64,18 @@ def fit_moments(
 
     `parts` has the rows of each series, for each trial.
     """
-    found: list[Moments] = []
-    ends = [part.start for part in parts[0]]
+    moments: list[Moments] = []
+    ends = [rows.start for rows in parts[0]]
     for fitted in parts:
         # A window belongs to the rows that its last row is in.
         new = [
-            range(max(part.start, end - horizon + 1) if found else part.start, part.stop)
-            for part, end in zip(fitted, ends, strict=True)
+            range(max(rows.start, end - horizon + 1) if moments else rows.start, rows.stop)
+            for rows, end in zip(fitted, ends, strict=True)
         ]
         more = sum_windows(series, new, lookback, horizon, stride)
-        found.append(found[-1].add(more) if found else more)
-        ends = [part.stop for part in fitted]
-    return found
+        moments.append(moments[-1].add(more) if moments else more)
+        ends = [rows.stop for rows in fitted]
+    return moments
 
 
 def sum_others(errors: Sequence[Array]) -> list[Array]:
@@ -90,7 +90,7 @@ def sum_others(errors: Sequence[Array]) -> list[Array]:
     whole = np.sum(errors, axis=0)
     if len(errors) == 1:
         return [whole, whole]
-    others = [np.sum([*errors[:place], *errors[place + 1 :]], axis=0) for place in range(len(errors))]
+    others = [np.sum([*errors[:number], *errors[number + 1 :]], axis=0) for number in range(len(errors))]
     return [*others, whole]
 
 
@@ -112,10 +112,10 @@ def square_errors(
     squares = [
         (windows[:, len(weights) :] - windows[:, : len(weights)] @ weights) ** 2
         for trial, weights in zip(trials, maps, strict=True)
-        for values, part in zip(series, trial.tested, strict=True)
-        for windows in windows_within(values, part, len(weights), horizon, stride)
+        for values, rows in zip(series, trial.tested, strict=True)
+        for windows in windows_within(values, rows, len(weights), horizon, stride)
     ]
-    count = max(2.0, sum(len(part) for trial in trials for part in trial.tested) / horizon)
+    count = max(2.0, sum(len(rows) for trial in trials for rows in trial.tested) / horizon)
     mean = sum(each.sum(axis=0) for each in squares) / sum(map(len, squares))
     return np.asarray(mean * (count + 1) / (count - 1))
 

@@ -230,20 +230,20 @@ class ForecastConfig(TrainingConfig):
         return Timeline(self.train_size, self.valid_size, self.test_size)
 
     @classmethod
-    def derive_settings(cls, given: Mapping[str, Any]) -> dict[str, Any]:
+    def derive_settings(cls, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Settings that only one model has select this model."""
-        if given.get("model") is not None:
+        if settings.get("model") is not None:
             return {}
-        if any(given.get(name) is not None for name in RECURRENT_ONLY):
+        if any(settings.get(name) is not None for name in RECURRENT_ONLY):
             return {"model": "recurrent"}
-        return {} if given.get("segment") is None else {"model": "segment"}
+        return {} if settings.get("segment") is None else {"model": "segment"}
 
     def divide(self, panel: Panel) -> ForecastConfig:
         """Return the configuration with the season, the horizon and the splits derived from the series."""
         self._check()
         longest = max(len(series) for series in panel.series)
-        found = find_season(panel.drop_last(round(2 * HELD_OUT * longest)))
-        season = self.season or (found if found > 1 else None)
+        detected = find_season(panel.drop_last(round(2 * HELD_OUT * longest)))
+        season = self.season or (detected if detected > 1 else None)
         usual = season or WITHOUT_SEASON
         horizon = self.horizon or (usual if longest >= 4 * usual else max(1, longest // 5))
         held = max(horizon, round(HELD_OUT * longest)) if longest > 4 * horizon else horizon
@@ -261,14 +261,14 @@ class ForecastConfig(TrainingConfig):
         updates = {"season": season, "horizon": horizon, "valid_size": valid, "test_size": test}
         return self.model_copy(update=updates)
 
-    def suit_few(self, rows: int, given: Collection[str]) -> dict[str, Any]:
+    def suit_few(self, rows: int, fixed: Collection[str]) -> dict[str, Any]:
         """The horizon and the splits, if the longest series is too short for the usual ones: see `divide`."""
         usual = {
             "horizon": self.season or WITHOUT_SEASON,
             "valid_size": self.horizon,
             "test_size": self.horizon,
         }
-        chosen = {name: getattr(self, name) for name in usual if name not in given}
+        chosen = {name: getattr(self, name) for name in usual if name not in fixed}
         return chosen if any(value < usual[name] for name, value in chosen.items()) else {}
 
     def complete(self, panel: Panel) -> ForecastConfig:
@@ -276,7 +276,7 @@ class ForecastConfig(TrainingConfig):
         config = self.divide(panel)
         season, horizon = config.season, config.horizon
         assert horizon is not None
-        rows = [len(part) for part in config.timeline.part_of_each("train", panel)]
+        rows = [len(split) for split in config.timeline.part_of_each("train", panel)]
         lookback = self.lookback or _lookback(season, horizon, max(rows))
         reads_segments = lookback > LONG and self.strategy == "direct" and self.hidden_size % 2 == 0
         model = self.model or ("segment" if reads_segments else "recurrent")

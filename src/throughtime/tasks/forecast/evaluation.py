@@ -128,7 +128,7 @@ def _build_windows(
     arrays, scales = forecaster.scaled_arrays(panel)
     windows = PanelWindows(arrays, parts, lookback, horizon)
     if not len(windows):
-        longest = max(len(part) for part in parts)
+        longest = max(len(rows) for rows in parts)
         raise InputError(
             f"split {split}", f"has {longest:,} rows, too few for a horizon of {horizon} after {lookback}"
         )
@@ -268,12 +268,12 @@ def _measure(
     """Measure the errors on the tested rows that have a prediction for every k."""
     total, rows = np.zeros(len(steps)), 0
     measured = []
-    for series, by_step, part in zip(panel.series, predictions, tested, strict=True):
-        kept = slice(part.start, part.stop)
+    for series, by_step, tested_rows in zip(panel.series, predictions, tested, strict=True):
+        kept = slice(tested_rows.start, tested_rows.stop)
         errors = np.stack([by_step[step][kept] - series.y[kept] for step in steps])
         errors = errors[:, ~np.isnan(errors).any(axis=0)]
         squared, count = (errors**2).sum(axis=1), errors.shape[1]
-        measured.append(SeriesKSteps(series, by_step, part, _roots(steps, squared, count)))
+        measured.append(SeriesKSteps(series, by_step, tested_rows, _roots(steps, squared, count)))
         total += squared
         rows += count
     if not rows:

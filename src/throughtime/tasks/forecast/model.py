@@ -282,7 +282,7 @@ class SeriesForecaster(Predictor, NetworkPipeline):
         """Yield the hashes of the rows of a split, series by series."""
         panel = read_series_panel(dataset, self.config.roles)
         parts = self.config.timeline.part_of_each(split, panel)
-        return (rows[part.start : part.stop] for rows, part in zip(hash_panel(panel), parts, strict=True))
+        return (hashes[rows.start : rows.stop] for hashes, rows in zip(hash_panel(panel), parts, strict=True))
 
     def unseen(self, panel: Panel) -> int | None:
         """Return how many rows at the end of every series did not train the model; None if unknown."""
@@ -297,7 +297,7 @@ class SeriesForecaster(Predictor, NetworkPipeline):
 
     def select_training_rows(self, panel: Panel) -> Fitting:
         """Return the training and validation rows of the model, for baselines."""
-        return Fitting.of(panel, self.config.timeline, [self.power(one) for one in panel.series])
+        return Fitting.of(panel, self.config.timeline, [self.power(series) for series in panel.series])
 
     @property
     def has_own_intervals(self) -> bool:

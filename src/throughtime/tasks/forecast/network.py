@@ -154,7 +154,7 @@ def build_export(forecaster: SeriesForecaster) -> ModelExport:
 def describe_for_page(forecaster: SeriesForecaster, sample: bool) -> dict[str, Any]:
     """Return what a page reads besides the settings: dates, saved intervals, the last rows of a series."""
     scaling, config = forecaster.scaling, forecaster.config
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         "frequency": None if scaling.frequency is None else asdict(scaling.frequency),
         "calendar": scaling.calendar,
         "series": list(scaling.series)[: scaling.numbered],  # objects of JavaScript put names like "10" first
@@ -167,11 +167,11 @@ def describe_for_page(forecaster: SeriesForecaster, sample: bool) -> dict[str, A
     if intervals is not None and not forecaster.has_own_intervals:
         scores = {name: _plain(values) for name, values in intervals.scores.items()}
         about = {"kind": intervals.kind, "series": list(intervals.series), "season": intervals.season}
-        found["intervals"] = {**about, "scores": scores}
+        values["intervals"] = {**about, "scores": scores}
     if sample and forecaster.history is not None:
         rows = max(PAGE_ROWS, forecaster.lookback + forecaster.model.horizon)
-        found["history"] = last_rows(forecaster.history.series[0], rows)
-    return found
+        values["history"] = last_rows(forecaster.history.series[0], rows)
+    return values
 
 
 def _plain(values: Any) -> Any:
@@ -238,9 +238,9 @@ def _cases(model: Forecaster, known: int, past: int, numbered: int) -> Iterator[
     def draw_tensor(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=draws)
 
-    def case(part: str, given: dict[str, Tensor], expected: dict[str, Tensor]) -> Case:
+    def case(part: str, inputs: dict[str, Tensor], expected: dict[str, Tensor]) -> Case:
         used = {"known": known, "past": past, "numbers": model.numbered}
-        inputs = {name: value for name, value in given.items() if used.get(name, True)}
+        inputs = {name: value for name, value in inputs.items() if used.get(name, True)}
         return Case.of(part, f"{batch} x {rows}", inputs, expected)
 
     rows, head = model.lookback, model.head
@@ -249,26 +249,26 @@ def _cases(model: Forecaster, known: int, past: int, numbered: int) -> Iterator[
         columns_known = draw_tensor(rows + model.horizon + 1, batch, known)
         numbers = torch.randint(-1, numbered, (batch,), generator=draws)
         window = Window(values, columns_known, draw_tensor(rows, batch, past), numbers)
-        given = window._asdict()
+        inputs = window._asdict()
         if not isinstance(model, LatentAutoregression):
             _, outputs, level = model(window)
-            given["known"] = columns_known[: rows + model.trained_rows]
+            inputs["known"] = columns_known[: rows + model.trained_rows]
             expected = {"outputs": head.describe_values(outputs), **_fill_level(level, values[0])}
-            yield case("model", given, expected)
+            yield case("model", inputs, expected)
             continue
         reading = model.compute(window)
         state, _ = reading.memory
         expected = {"outputs": head.describe_values(reading.outputs), **number_names("state", state)}
-        given["known"] = columns_known[1 : rows + 1]
-        yield case("model", given, expected | _fill_level(reading.level, values[0]))
-        given = {
+        inputs["known"] = columns_known[1 : rows + 1]
+        yield case("model", inputs, expected | _fill_level(reading.level, values[0]))
+        inputs = {
             "value": draw_tensor(batch),
             "known": columns_known[rows + 1],
             **number_names("state", state),
         }
-        reading = model.advance(reading, given["value"])
+        reading = model.advance(reading, inputs["value"])
         reached = number_names("next", reading.memory[0])
-        yield case("step", given, {"outputs": head.describe_values(reading.outputs), **reached})
+        yield case("step", inputs, {"outputs": head.describe_values(reading.outputs), **reached})
 
 
 def _fill_level(level: WindowLevel, like: Tensor) -> dict[str, Tensor]:

@@ -158,8 +158,7 @@ class ForecastPipeline(ForecastModel):
         names, expected = (panel.known_names, panel.past_names), (self.known, self.past)
         if names != expected:
             raise InputError("data", f"has the columns {names[0]} and {names[1]}, not {expected}")
-        scales = [self.scaling.scale(series) for series in panel.series]
-        return self.scaling.arrays(panel, scales), scales
+        return self.scaling.scale_panel(panel)
 
     def _scale_future(self, query: ForecastQuery, times: Sequence[Times]) -> list[Array]:
         """Return the scaled columns that are known of the rows to forecast, for each series."""

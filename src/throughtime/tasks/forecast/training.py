@@ -10,7 +10,7 @@ import torch
 
 from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.series import PanelBatch, PanelBatches, PanelWindows
-from throughtime.data.panel import Panel, PanelArrays, Window
+from throughtime.data.panel import Panel, Window
 from throughtime.errors import InputError
 from throughtime.fit.objective import Loss, State
 from throughtime.models.forecasters import DirectForecaster, Forecaster
@@ -119,10 +119,10 @@ class ForecastObjective:
 
         def add_up(total: torch.Tensor, taught: torch.Tensor, mean: torch.Tensor) -> torch.Tensor:
             errors = (mean - true) * weights
-            found = [total, taught, errors.square().sum(), errors.abs().sum(), weights.sum()]
+            sums = [total, taught, errors.square().sum(), errors.abs().sum(), weights.sum()]
             squared = errors.square().sum(0).double()
             by_part = torch.zeros(PARTS, dtype=torch.float64, device=squared.device)
-            return torch.cat([torch.stack(found).double(), by_part.index_add(0, parts, squared)])
+            return torch.cat([torch.stack(sums).double(), by_part.index_add(0, parts, squared)])
 
         if not (isinstance(model, DirectForecaster) and model.corrects):
             losses, taught = self._losses(batch)
@@ -226,17 +226,11 @@ def training_windows(
     assert config.stride is not None
     rows = config.timeline.part_of_each("train", panel)
     scaling.adopt(panel, rows)
-    arrays = scaling.arrays(panel, [scaling.series[one.unique_id] for one in panel.series])
-    train = PanelWindows(
-        arrays,
-        rows,
-        model.lookback,
-        model.trained_rows,
-        stride=config.stride,
-        counted=model.loss_rows,
-    )
+    arrays, _ = scaling.scale_panel(panel)
+    sizes = (model.lookback, model.trained_rows)
+    train = PanelWindows(arrays, rows, *sizes, stride=config.stride, counted=model.loss_rows)
     if not len(train):
-        longest = max(len(part) for part in rows)
+        longest = max(map(len, rows))
         raise InputError(
             "data",
             f"{name}: the longest series has {longest:,} training rows, but a window has {train.length:,} "
@@ -263,13 +257,14 @@ def choose_window(
         return config, None
     assert config.horizon is not None
     training, validation = (config.timeline.part_of_each(split, panel) for split in ("train", "valid"))
-    rows = [len(part) for part in training]
+    rows = [len(split) for split in training]
     seconds = SECONDS if config.lookback is None else GIVEN_SECONDS
     seconds = seconds if config.minutes is None else TIME_SHARE * 60 * config.minutes
     lookbacks = [config.lookback] if config.lookback else []
     lookbacks = lookbacks or lookbacks_to_try(config.season, config.horizon, rows, seconds)
+    arrays, _ = scaling.scale_panel(panel)
     choice = choose_ridge(
-        _scale_series(panel, scaling),
+        np.split(arrays.values.astype(np.float64), arrays.offsets[1:-1]),
         training,
         validation,
         lookbacks,
@@ -300,31 +295,20 @@ def start_from_ridge(
     model: DirectForecaster, scaling: PanelScaling, config: ForecastConfig, panel: Panel
 ) -> None:
     """Set the first weights of a model to the ridge regression, with the spread of its training errors."""
-    choice, arrays = scaling.ridge, _build_arrays(panel, scaling)
+    choice, (arrays, _) = scaling.ridge, scaling.scale_panel(panel)
     assert choice is not None
-    windows = PanelWindows(
-        arrays, config.timeline.part_of_each("train", panel), model.lookback, model.horizon
-    )
+    rows = config.timeline.part_of_each("train", panel)
+    windows = PanelWindows(arrays, rows, model.lookback, model.horizon)
     count = max(2, MAX_ERRORS // model.horizon)
     chosen = np.unique(np.linspace(0, len(windows) - 1, min(count, len(windows))).astype(int))
     weights = torch.from_numpy(choice.weights.T).float()
-    own = None if choice.changes is None else torch.from_numpy(choice.changes).float().transpose(1, 2)
+    changes = None if choice.changes is None else torch.from_numpy(choice.changes).float().transpose(1, 2)
 
     def read_blocks() -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        for part in np.array_split(chosen, -(-len(chosen) * windows.length // BLOCK)):
-            rows = windows.starts[part] + np.arange(windows.length)[:, None]
-            numbers = arrays.numbers[windows.series[part]]
+        for block in np.array_split(chosen, -(-len(chosen) * windows.length // BLOCK)):
+            rows = windows.starts[block] + np.arange(windows.length)[:, None]
+            numbers = arrays.numbers[windows.series[block]]
             yield torch.from_numpy(arrays.values[rows]), torch.from_numpy(numbers)
 
     squares = None if choice.squares is None else torch.from_numpy(choice.squares).float()
-    model.start_from(weights, read_blocks(), own, squares)
-
-
-def _scale_series(panel: Panel, scaling: PanelScaling) -> list[np.ndarray]:
-    arrays = _build_arrays(panel, scaling)
-    cuts = zip(arrays.offsets[:-1], arrays.offsets[1:], strict=True)
-    return [arrays.values[first:last].astype(np.float64) for first, last in cuts]
-
-
-def _build_arrays(panel: Panel, scaling: PanelScaling) -> PanelArrays:
-    return scaling.arrays(panel, [scaling.series[one.unique_id] for one in panel.series])
+    model.start_from(weights, read_blocks(), changes, squares)
