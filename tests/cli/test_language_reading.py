@@ -15,7 +15,7 @@ from tests.refusals import lacks, refuses
 import throughtime as tt
 from throughtime.cli import score as score_command
 from throughtime.data.datasets import open_dataset
-from throughtime.tasks.language import dynamic_evaluation as readers
+from throughtime.tasks.language import evaluation as readers
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.language.model import RecurrentLanguage
 
