@@ -26,7 +26,7 @@ from throughtime.serve.models import Models, Served
 
 
 class Endless:
-    examples = ()
+    examples, facts = (), {}
 
     def classify(self, texts, k=None):
         while True:
