@@ -16,10 +16,10 @@ from tests.refusals import refuses
 import throughtime as tt
 from throughtime.api import train
 from throughtime.cells import CELLS
-from throughtime.model import TASKS_OF
-from throughtime.tasks import TASKS
+from throughtime.tasks import TASKS, list_methods
 
 LINES = ["the cat sees the dog .", "the dog hears a man .", "a man sees the moon ."] * 20
+TASKS_OF = list_methods()
 SMALL = {"embedding_size": 8, "hidden_size": 8, "batch_size": 4, "epochs": 2, "device": "cpu"}
 SETTINGS = {
     "language": {**SMALL, "num_steps": 8, "cell": "gru", "seed": 3, "lr": 0.01, "tokens": "word"},

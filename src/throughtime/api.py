@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.run import ProgressKind, Training
-from throughtime.tasks import TASKS
+from throughtime.tasks import TASKS, Task, Trained
 from throughtime.tasks.base import load as open_model
 
 if TYPE_CHECKING:
@@ -72,9 +72,11 @@ def train(task: Literal["compose"], data: Any = None, **options: Any) -> Compose
 @overload
 def train(task: Literal["forecast"], data: Any = None, **options: Any) -> SeriesForecaster: ...
 @overload
+def train(task: type[Task[Trained]], data: Any = None, **options: Any) -> Trained: ...
+@overload
 def train(task: str, data: Any = None, **options: Any) -> Any: ...
 def train(
-    task: str,
+    task: str | type[Task[Any]],
     data: Any = None,
     *,
     out: Path | str | None = None,
@@ -91,6 +93,7 @@ def train(
 ) -> Any:
     """Train a model and return it: `throughtime train` in Python.
 
+    `task` is a name, or the declaration of a task, which also tells type checkers the type of the model.
     `data` is a name from `throughtime data list`, a path, a list of records, a DataFrame, a dict of splits,
     or the result of `open_dataset`. Other keywords are settings; `throughtime train TASK --show-config` lists
     them. Without `out`, the run is in a temporary folder that is deleted together with the model;
@@ -119,7 +122,7 @@ def train(
         )
     place = None if out is not None else tempfile.mkdtemp(prefix="throughtime-")
     run = Training(
-        task,
+        task if isinstance(task, str) else task.name,
         {**settings, **({} if data is None else {"data": data})},
         out=Path(place, "run") if place is not None else out,
         resume=resume,
@@ -186,6 +189,10 @@ def load(
 ) -> SeriesForecaster: ...
 @overload
 def load(
+    path: Path | str, device: str = "auto", *, task: type[Task[Trained]], **options: Unpack[LoadOptions]
+) -> Trained: ...
+@overload
+def load(
     path: Path | str, device: str = "auto", *, task: None = None, **options: Unpack[LoadOptions]
 ) -> Model: ...
 @overload
@@ -194,17 +201,19 @@ def load(
     path: Path | str,
     device: str = "auto",
     *,
-    task: str | None = None,
+    task: str | type[Task[Any]] | None = None,
     network: Any = None,
     trust_changed: bool = False,
 ) -> Any:
     """Open a trained model, whatever its task: `tt.load("RUN").generate("the time")`.
 
     The model runs on a GPU if there is one, even if it was trained on a CPU, unless `device="cpu"`. With
-    `task`, models of other tasks are refused, and type checkers know the type of the result. If the model was
+    `task`, a name or a declaration, models of other tasks are refused, and type checkers know the type of
+    the result. If the model was
     trained with your own `network`, pass it again. If a file of the folder has changed since the model was
     saved, the folder is refused, unless `trust_changed` is set.
     """
+    task = task if task is None or isinstance(task, str) else task.name
     return open_model(path, device, task=task, network=network, trust_changed=trust_changed)
 
 

@@ -1,21 +1,8 @@
-"""The prediction methods of the tasks, and what a model says that lacks one of them."""
+"""What a model says that lacks a prediction method."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-
-TASKS_OF = {
-    "translate": ("translate",),
-    "generate": ("language", "ngram"),
-    "stream": ("language", "ngram"),
-    "score": ("language", "ngram", "translate"),
-    "tag": ("tag",),
-    "fill": ("fill",),
-    "classify": ("classify",),
-    "compose": ("compose",),
-    "forecast": ("forecast",),
-}
-"""The tasks whose models have each prediction method of `Model`."""
 
 
 class TaskModel:
@@ -25,9 +12,12 @@ class TaskModel:
 
         def __getattr__(self, name: str) -> Any:
             """Explain a missing prediction method."""
-            if name not in TASKS_OF:
+            from throughtime.tasks import list_methods
+
+            methods = [] if name.startswith("_") else list_methods()
+            if name not in methods:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            own = [method for method in TASKS_OF if hasattr(type(self), method)]
+            present = [method for method in methods if hasattr(type(self), method)]
             raise AttributeError(
-                f"a model of the task {self.task!r} has no method {name!r}; it has {', '.join(own)}"
+                f"a model of the task {self.task!r} has no method {name!r}; it has {', '.join(present)}"
             )

@@ -16,8 +16,8 @@ from tests.serve.conftest import SMALL, serving
 import throughtime as tt
 from throughtime.data.datasets import open_dataset
 from throughtime.serve.app import create_app
+from throughtime.serve.cost import MAX_CHOICES
 from throughtime.serve.models import Models, Served
-from throughtime.serve.prediction import MAX_CHOICES
 from throughtime.serve.requests import Options
 from throughtime.tasks.compose.config import ComposeConfig
 from throughtime.tasks.compose.model import Composer

@@ -11,7 +11,7 @@ from throughtime.serve.app import create_app
 from throughtime.serve.forecasting import ForecastRequest
 from throughtime.serve.insight import NextRequest
 from throughtime.serve.models import Models
-from throughtime.serve.prediction import ClassifyRequest, ComposeRequest, FillRequest, TagRequest
+from throughtime.serve.prediction import ComposeRequest, build_request
 from throughtime.serve.translation import TranslateRequest
 from throughtime.tasks import TASKS, Task
 from throughtime.tasks.classify.model import Classifier
@@ -29,9 +29,9 @@ router = APIRouter()
 @pytest.mark.parametrize(
     ("request_type", "method"),
     [
-        (TagRequest, Tagger.tag),
-        (ClassifyRequest, Classifier.classify),
-        (FillRequest, Filler.fill),
+        (build_request(TASKS["tag"]), Tagger.tag),
+        (build_request(TASKS["classify"]), Classifier.classify),
+        (build_request(TASKS["fill"]), Filler.fill),
         (ComposeRequest, Composer.compose),
         (ForecastRequest, SeriesForecaster.forecast),
         (NextRequest, next_tokens),

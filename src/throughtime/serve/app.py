@@ -26,6 +26,7 @@ from throughtime.serve.bodies import explain
 from throughtime.serve.middleware import AccessLog, Limits
 from throughtime.serve.models import Models
 from throughtime.serve.origins import Origins, content_policy
+from throughtime.serve.prediction import build_router
 from throughtime.serve.requests import CLIENT_LEFT, Options, RefusalError, check_key, refusal
 from throughtime.serve.service import Service, get_service
 from throughtime.tasks import TASKS
@@ -42,17 +43,6 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     503: {"description": "Too many requests are waiting; see Retry-After"},
     504: {"description": "Not finished in time"},
 }
-EXAMPLES: dict[str, dict[str, Any]] = {
-    "/translate": {"q": "Where is the station?", "source": "en", "target": "fr", "alternatives": 2},
-    "/detect": {"q": "Où est la gare ?"},
-    "/v1/completions": {"model": "MODEL", "prompt": "the time", "max_tokens": 40, "seed": 1},
-    "/tag": {"q": "The old man the boats ."},
-    "/classify": {"q": "play some jazz"},
-    "/fill": {"q": "I am ___ hungry.", "k": 3},
-    "/compose": {"label": "LABEL", "num_return_sequences": 3, "temperature": 0.8, "seed": 1},
-    "/forecast": {"series": [{"unique_id": "sales", "y": [112, 118, 132, 129]}], "h": 2, "level": [80]},
-}
-
 STYLE = """
 :root { color-scheme: light dark }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem }
@@ -102,8 +92,7 @@ def create_app(
         ClientDisconnect,
     ):
         app.add_exception_handler(kind, _answer_error)
-    declared = [task.part("route") for task in TASKS.values() if task.route is not None]
-    for router in {id(one): one for one in (*declared, insight.router)}.values():  # several tasks share one
+    for router in (*find_routers(), insight.router):
         app.include_router(router, responses=ERRORS, dependencies=[Depends(require_key)])
     app.include_router(state)
     if PAGE.is_dir():
@@ -121,6 +110,17 @@ def create_app(
     policy = content_policy([*pages, f"<style>{STYLE}</style>"])
     app.add_middleware(AccessLog, service.metrics, service.rates, policy, options.log_json, log)
     return app
+
+
+def find_routers() -> list[APIRouter]:
+    """The endpoints of all tasks: their own, or one that answers texts; several tasks may share one."""
+    routers = {}
+    for task in TASKS.available().values():
+        if task.route is not None:
+            routers[task.route] = task.part("route")
+        elif task.answers:
+            routers[task.name] = build_router(task)
+    return [*routers.values()]
 
 
 async def require_key(request: Request) -> None:
@@ -239,7 +239,8 @@ def curl(path: str, method: str, address: str) -> str:
     """
     if method == "get":
         return f"curl {address}{path}"
-    body = json.dumps(EXAMPLES.get(path, {}), ensure_ascii=False).replace("'", "'\\''")
+    bodies = (task.requests[path] for task in TASKS.available().values() if path in task.requests)
+    body = json.dumps(next(bodies, {}), ensure_ascii=False).replace("'", "'\\''")
     return f"curl {address}{path} -H 'Content-Type: application/json' \\\n  -d '{body}'"
 
 

@@ -63,11 +63,11 @@ class Cost(NamedTuple):
         return cls(sum(tokens) * count_hypotheses(options), results * cells * (NUMBER + 2 * ROUNDED))
 
     @classmethod
-    def of_filling(cls, texts: Iterable[tuple[int, int]], k: int) -> Cost:
+    def of_filling(cls, texts: Iterable[tuple[int, int]], k: int, num_beams: int = USUAL_BEAMS) -> Cost:
         """For each blank of a text, all partial fillings are read; `texts` are characters and blanks."""
         steps = answer = 0
         for characters, blanks in texts:
-            steps += blanks * max(k, USUAL_BEAMS) * characters
+            steps += blanks * max(k, num_beams) * characters
             answer += k * (characters + blanks * NUMBER + ENTRY)
         return cls(steps, answer)
 

@@ -12,7 +12,7 @@ from throughtime.errors import InputError, ThroughtimeError
 from throughtime.folder import ModelFolder
 from throughtime.serve.requests import RefusalError
 from throughtime.tasks import TASKS
-from throughtime.tasks.about import describe_model, find_abilities, source_of, target_of
+from throughtime.tasks.about import describe_model, find_abilities
 from throughtime.tasks.base import load
 
 
@@ -33,12 +33,12 @@ class Served:
     @property
     def source(self) -> str:
         """The code of the language that it translates from."""
-        return source_of(self.model)
+        return str(self.model.facts["source"])
 
     @property
     def target(self) -> str:
         """The code of the language that it translates to."""
-        return target_of(self.model)
+        return str(self.model.facts["target"])
 
     def values(self, *, private: bool = False) -> dict[str, Any]:
         """Its description for clients; a `private` one shows no examples, which are from its data."""
@@ -140,7 +140,7 @@ def _reason(run: Path, error: BaseException) -> str:
 def _open(run: Path, device: str, trust_changed: bool) -> Served:
     folder = ModelFolder.at(run)
     task, _ = folder.read_config()
-    if task not in TASKS or TASKS[task].route is None:
+    if task not in TASKS or not (TASKS[task].route or TASKS[task].answers):
         raise InputError(str(run), f"holds a model of the task {task!r}, which is not served yet")
     name, model = folder.path.resolve().name, load(run, device, trust_changed=trust_changed)
     if task != "forecast":

@@ -8,12 +8,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, create_model
 from starlette.responses import Response
 
 from throughtime.results import Composed
+from throughtime.runtime.keywords import WritingOptions
 from throughtime.serve.bodies import answer, body_schema, read_body
-from throughtime.serve.cost import ENTRY, MAX_BEAMS, MAX_CHOICES, Cost, count_hypotheses
+from throughtime.serve.cost import ENTRY, Cost, count_hypotheses
 from throughtime.serve.models import Served
 from throughtime.serve.requests import (
     RefusalError,
@@ -25,10 +26,11 @@ from throughtime.serve.requests import (
     check_cost,
     check_limit,
     check_texts,
+    take_options,
 )
 from throughtime.serve.service import admit, ask, batch_key, get_service
+from throughtime.tasks import Task
 from throughtime.text.blanks import BLANK
-from throughtime.text.tokenizer import tokenizer
 
 if TYPE_CHECKING:
     from throughtime.tasks.compose.model import Composer
@@ -44,24 +46,7 @@ Vector = Annotated[list[Number], Field(min_length=1, fail_fast=True)]
 Vectors = Vector | Annotated[list[Vector], Field(min_length=1, fail_fast=True)]
 
 
-class TagRequest(TextsRequest):
-    """Sentences; `tokenize` splits them into words: `space` at spaces, `unicode` for raw text."""
-
-    tokenize: Text = "space"
-
-
-class ClassifyRequest(TextsRequest):
-    """Texts, and the number of likeliest labels to return; all by default."""
-
-    k: int | None = Field(None, ge=1)
-
-
-class FillRequest(TextsRequest):
-    """Texts with blanks, written ___ or [MASK], and the number of fillings to return for each."""
-
-    k: int = Field(5, ge=1, le=MAX_RESULTS)
-
-
+@take_options(WritingOptions, "search")
 class ComposeRequest(SearchRequest):
     """Labels or vectors to write texts from, `num_return_sequences` for each.
 
@@ -72,15 +57,6 @@ class ComposeRequest(SearchRequest):
     label: Texts | None = None
     vector: Vectors | None = None
     model: Text | None = None
-    num_return_sequences: int | None = Field(None, ge=1, le=MAX_CHOICES)
-    greedy: bool | None = None
-    num_beams: int | None = Field(None, ge=1, le=MAX_BEAMS)
-    length_penalty: float | None = Field(None, ge=0, le=10)
-    temperature: float | None = Field(None, ge=0, le=2)
-    top_k: int | None = Field(None, ge=1)
-    top_p: float | None = Field(None, gt=0, le=1)
-    max_new_tokens: int | None = Field(None, ge=1)
-    seed: int | None = Field(None, ge=0, lt=2**31)
 
     @classmethod
     def choose_search(cls, values: Mapping[str, Any]) -> Any:
@@ -99,44 +75,61 @@ class Results(BaseModel):
     warnings: list[str] = Field(default_factory=list)
 
 
-@router.post("/tag", response_model=Results, openapi_extra=body_schema(TagRequest))
-async def tag(request: Request) -> Response:
-    """The tag of each word, with its probability and the likeliest tags."""
-    return await _predict(request, await read_body(request, TagRequest), "tag")
+def build_router(task: type[Task]) -> APIRouter:
+    """Build the endpoint of a task whose models answer texts: its fields are `q`, `model` and the options."""
+    asked_type = build_request(task)
+    endpoint = APIRouter(tags=["prediction"])
+
+    @endpoint.post(
+        f"/{task.command}",
+        response_model=Results,
+        openapi_extra=body_schema(asked_type),
+        name=task.command,
+        description=task.answer,
+    )
+    async def predict(request: Request) -> Response:
+        return await _predict(request, await read_body(request, asked_type), task)
+
+    return endpoint
 
 
-@router.post("/classify", response_model=Results, openapi_extra=body_schema(ClassifyRequest))
-async def classify(request: Request) -> Response:
-    """The likeliest label of each text, and the probabilities of the others."""
-    return await _predict(request, await read_body(request, ClassifyRequest), "classify")
+def build_request(task: type[Task]) -> type[TextsRequest]:
+    """Build the type of the requests of a task whose models answer texts."""
+    name = f"{task.command.title()}Request"
+    kind = create_model(name, __base__=TextsRequest, __doc__=f"Texts, and options. {task.answer}")
+    return kind if task.prediction is None else take_options(task.prediction)(kind)
 
 
-@router.post("/fill", response_model=Results, openapi_extra=body_schema(FillRequest))
-async def fill(request: Request) -> Response:
-    """The likeliest words for the blanks of each text, filled in together."""
-    return await _predict(request, await read_body(request, FillRequest), "fill")
-
-
-async def _predict(request: Request, asked: TextsRequest, command: str) -> Response:
-    """Call the method of this name for the texts, in batches with requests of the same options."""
-    if isinstance(asked, TagRequest):
-        tokenizer(asked.tokenize)  # refuses an unknown name
+async def _predict(request: Request, asked: TextsRequest, task: type[Task]) -> Response:
+    """Call the method of the task for the texts, in batches with requests of the same options."""
     options = asked.model_dump(exclude={"q", "model"})
-    check_cost(_cost(asked, as_list(asked.q)), get_service(request).options)
+    estimate = COSTS.get(task.name, _cost_of_reading)
+    check_cost(estimate(as_list(asked.q), options), get_service(request).options)
 
     def predict(model: Any, texts: list[str]) -> list[Any]:
-        return [one.to_dict() for one in getattr(model, command)(texts, **options)]
+        answers = getattr(model, str(task.answers))(texts, **options)
+        return [one.to_dict() if hasattr(one, "to_dict") else one for one in answers]
 
-    served, answers, warnings = await ask(request, asked, command, predict)
+    served, answers, warnings = await ask(request, asked, task.command, predict)
     return await answer(request, {"model": served.name, "results": answers, **warnings})
 
 
-def _cost(asked: TextsRequest, texts: list[str]) -> Cost:
-    if isinstance(asked, FillRequest):
-        return Cost.of_filling([(len(text), len(BLANK.findall(text))) for text in texts], asked.k)
-    if isinstance(asked, ClassifyRequest):
-        return Cost(sum(map(len, texts)), len(texts) * (asked.k or 1) * ENTRY)
+def _cost_of_reading(texts: list[str], options: Mapping[str, Any]) -> Cost:
     return Cost.of_reading(texts, entries=2)  # a word has two characters or more, and four likely tags
+
+
+def _cost_of_classifying(texts: list[str], options: Mapping[str, Any]) -> Cost:
+    return Cost(sum(map(len, texts)), len(texts) * (options["k"] or 1) * ENTRY)
+
+
+def _cost_of_filling(texts: list[str], options: Mapping[str, Any]) -> Cost:
+    check_limit("k", options["k"], MAX_RESULTS)
+    sizes = [(len(text), len(BLANK.findall(text))) for text in texts]
+    return Cost.of_filling(sizes, options["k"], options["num_beams"])
+
+
+COSTS = {"classify": _cost_of_classifying, "fill": _cost_of_filling}
+"""Estimates of what texts cost; those of other tasks are only read."""
 
 
 @router.post("/compose", response_model=Results, openapi_extra=body_schema(ComposeRequest))
@@ -147,17 +140,17 @@ async def compose(request: Request) -> Response:
     served = service.models.choose(asked.model, "compose")
     conditions = _conditions(asked, served)
     check_texts([one for one in conditions if isinstance(one, str)], service.options)
-    texts = len(conditions) * (asked.num_return_sequences or 1)
-    check_limit("the number of texts to write", texts, service.options.max_texts, status=413)
-    check_limit("max_new_tokens", asked.max_new_tokens or 1, service.options.max_tokens)
-    composer: Composer = served.model
-    declared = set(ComposeRequest.model_fields) - {"label", "vector", "model", "search"}
+    declared = set(WritingOptions.__annotations__) - {"search"}
     options = asked.search_options(**asked.model_dump(include=declared, exclude_unset=True))
-    if asked.temperature == 0 and asked.search is None:
+    texts = len(conditions) * options.get("num_return_sequences", 1)
+    check_limit("the number of texts to write", texts, service.options.max_texts, status=413)
+    check_limit("max_new_tokens", options.get("max_new_tokens", 1), service.options.max_tokens)
+    composer: Composer = served.model
+    if options.get("temperature") == 0 and asked.search is None:
         drawing = ("temperature", "top_k", "top_p", "seed")  # without effect on the likeliest token
         options = {name: value for name, value in options.items() if name not in drawing} | {"greedy": True}
-    tokens = asked.max_new_tokens or int(composer.generation.get("max_new_tokens", 100))
-    rows = 1 if asked.search is None and asked.num_beams is None else count_hypotheses(options)
+    tokens = options.get("max_new_tokens") or int(composer.generation.get("max_new_tokens", 100))
+    rows = 1 if options.keys().isdisjoint({"search", "num_beams"}) else count_hypotheses(options)
     check_cost(Cost.of_writing(len(conditions), texts, tokens, rows), service.options)
 
     def compute(given: Sequence[Condition]) -> list[Composed]:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 from fastapi import Request
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    create_model,
+    model_validator,
+)
 from starlette.responses import JSONResponse
 
 from throughtime.errors import InputError, shorten
+from throughtime.runtime.keywords import read_keywords
 from throughtime.search.strategies import describe_options, strategy_options
-from throughtime.serve.cost import MAX_OF_OPTION, Cost
+from throughtime.serve.cost import MAX_BEAMS, MAX_CHOICES, MAX_OF_OPTION, Cost
 from throughtime.serve.keys import Keys
 
+Fielded = TypeVar("Fielded", bound=BaseModel)
 CLIENT_LEFT = 499
 MAX_NAME = 80
 """Maximum number of characters of a name that an error quotes, and of the value of an option."""
@@ -26,6 +36,18 @@ KINDS = {
     503: "overloaded_error",
     504: "timeout_error",
 }
+
+
+SERVED: dict[str, dict[str, float]] = {
+    "num_beams": {"le": MAX_BEAMS},
+    "num_return_sequences": {"le": MAX_CHOICES},
+    "length_penalty": {"ge": 0, "le": 10},
+    "temperature": {"ge": 0, "le": 2},
+    "top_k": {"ge": 1},
+    "top_p": {"gt": 0, "le": 1},
+    "seed": {"lt": 2**31},
+}
+"""Bounds of the options of predictions that are narrower here than in Python."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +199,23 @@ class Fields(BaseModel):
                 problem = f"is not a field of this request, {describe_options(name, known)}"
                 raise RefusalError(400, f"{name}: {problem}", param=name)
         return values
+
+
+def take_options(options: Any, *without: str) -> Callable[[type[Fielded]], type[Fielded]]:
+    """Add the options that a `TypedDict` declares to the fields of a request, but for those `without`."""
+
+    def extend(kind: type[Fielded]) -> type[Fielded]:
+        fields: dict[str, Any] = {}
+        hints = get_type_hints(options)
+        for name, keyword in read_keywords(options).items():
+            if name not in without:
+                bounds: dict[str, Any] = {"ge": keyword.min, "le": keyword.max, **SERVED.get(name, {})}
+                given = {bound: value for bound, value in bounds.items() if value is not None}
+                kind_of_value = Text if hints[name] is str else hints[name]
+                fields[name] = (kind_of_value, Field(keyword.default, **given))
+        return create_model(kind.__name__, __base__=kind, __doc__=kind.__doc__, **fields)
+
+    return extend
 
 
 class TextsRequest(Fields):

@@ -7,11 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal
 
 from throughtime.registry import Registry
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    Trained = TypeVar("Trained", default=Any)
+else:
+    from typing import TypeVar
+
+    Trained = TypeVar("Trained")
+
 Options = Mapping[str, tuple[Any, str]]
+TEXT_DATA = ("texts", "text", "pairs", "labelled", "tags")
+"""The kinds of data that models read as texts."""
 COMMON_OPTIONS: dict[str, tuple[Any, str]] = {
     "epochs": (int, "Number of passes over the training data; default: as suits its size."),
     "minutes": (float, "Train for this number of minutes: plan the size of the model and the schedule."),
@@ -25,8 +36,10 @@ COMMON_OPTIONS: dict[str, tuple[Any, str]] = {
 }
 
 
-class Task:
+class Task(Generic[Trained]):
     """The declaration of a task, from which `throughtime train`, `export` and `serve` are built.
+
+    `Trained` is the class of its models, for type checkers: `tt.load(path, task=TagTask)` is a `Tagger`.
 
     Its parts are named as `module:attribute` and imported on first use, so that declaring a task imports
     neither torch nor pydantic.
@@ -37,6 +50,8 @@ class Task:
     """What a model of this task is called, such as "a translator"."""
     command: ClassVar[str]
     """The command that uses such a model; by default the name of the task."""
+    methods: ClassVar[tuple[str, ...]]
+    """The prediction methods of its models; by default `answers`, or the one called like the command."""
     summary: ClassVar[str]
     """What `throughtime train NAME` does, in one sentence."""
     description: ClassVar[str] = ""
@@ -58,7 +73,8 @@ class Task:
     exporter: ClassVar[str | None] = None
     """A function that takes a trained model and returns the graphs of its export."""
     answers: ClassVar[str | None] = None
-    """The method of its models that answers a list of texts; its command is built from it."""
+    """The method of its models that answers a list of texts. Its command is built from it, and its endpoint,
+    unless the task has a route."""
     prediction: ClassVar[Any] = None
     """The keyword options of its predictions: a `TypedDict` whose types have a `Keyword`; None for none."""
     formats: ClassVar[tuple[str, ...]] = ()
@@ -67,10 +83,15 @@ class Task:
     """A function that opens an export without torch."""
     route: ClassVar[str | None] = None
     """The module of its HTTP endpoints."""
+    answer: ClassVar[str] = ""
+    """What the answer to a text holds, in a sentence, for the description of the endpoint."""
+    requests: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Example bodies of requests, by the paths of its endpoints."""
 
     def __init_subclass__(cls) -> None:
-        """Use the name of the task as its command, unless it declares another."""
+        """Use the name of the task as its command, and that as its method, unless it declares others."""
         cls.command = getattr(cls, "command", cls.name)
+        cls.methods = getattr(cls, "methods", (cls.answers or cls.command,))
 
     @classmethod
     def part(cls, name: str) -> Any:
@@ -94,3 +115,10 @@ TASKS = Registry[type[Task]](
         "forecast": "throughtime.tasks.forecast:ForecastTask",
     },
 )
+
+
+def list_methods() -> dict[str, tuple[str, ...]]:
+    """Return the prediction methods of all tasks, with the tasks whose models have each."""
+    tasks = TASKS.available()
+    names = dict.fromkeys(method for task in tasks.values() for method in task.methods)
+    return {method: tuple(name for name, task in tasks.items() if method in task.methods) for method in names}

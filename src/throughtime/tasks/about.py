@@ -28,30 +28,7 @@ def describe_model(
 ) -> dict[str, Any]:
     """Its description for clients; `examples` are texts to try it with."""
     found = find_abilities(task, model) if abilities is None else abilities
-    values: dict[str, Any] = {"name": name, "task": task, "abilities": list(found)}
-    match found[0]:
-        case "translate":
-            values |= {"source": source_of(model), "target": target_of(model)}
-        case "forecast":
-            values |= {"horizon": model.model.horizon, "lookback": model.model.lookback}
-            if not model.model.recursive:
-                values["max_h"] = model.model.horizon
-            columns = {"known": list(model.config.known), "past": list(model.config.past)}
-            values |= {role: names for role, names in columns.items() if names}
-        case "compose" if model.labels is None:
-            values["vector_size"] = model.width
-        case "compose":
-            values["labels"] = list(model.labels.names)
+    values: dict[str, Any] = {"name": name, "task": task, "abilities": list(found), **model.facts}
     if examples:
         values["examples"] = list(examples)
     return values
-
-
-def source_of(model: Any) -> str:
-    """The code of the language that a translator reads."""
-    return model.config.source or "source"
-
-
-def target_of(model: Any) -> str:
-    """The code of the language that a translator writes."""
-    return model.config.target or "target"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
@@ -21,7 +21,7 @@ from throughtime.model import TaskModel
 from throughtime.registry import Registry
 from throughtime.results import Evaluation
 from throughtime.results import Progress as Progress
-from throughtime.tasks import TASKS
+from throughtime.tasks import TASKS, TEXT_DATA
 from throughtime.tasks.examples import find_examples, load_examples, save_examples
 from throughtime.tasks.seen import KnowsRecords
 from throughtime.version import __version__
@@ -119,6 +119,21 @@ class Predictor(TaskModel, KnowsRecords):
     def notes(self) -> tuple[str, ...]:
         """Warnings about the data that the model was created for."""
         return ()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What clients of a server need to know of the model besides its name and task."""
+        return {}
+
+    def read_examples(self, dataset: Dataset, split: str) -> Iterator[str]:
+        """Yield texts of a split to choose examples from; none for a model that reads no text."""
+        if TASKS[self.task].data not in TEXT_DATA:
+            return iter(())
+        return (line for text in dataset.texts(split) for line in text.splitlines())
+
+    def shape_example(self, text: str) -> str:
+        """Return an example text as a user would type it."""
+        return text
 
     # The same for all tasks
 

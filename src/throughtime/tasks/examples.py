@@ -5,13 +5,12 @@ They are chosen when a model is created or trained, and saved in its folder, so 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.folder import ModelFolder
-from throughtime.text.blanks import draw_blank
 
 if TYPE_CHECKING:
     from throughtime.data.dataset import Dataset
@@ -33,14 +32,12 @@ def find_examples(model: Any, dataset: Dataset) -> tuple[str, ...]:
 
     There are none for a model that reads no text, and for data larger than `CHEAP`.
     """
-    if model.task not in _FORMS:
-        return ()
     try:
         split = next(name for name in ("valid", "test", "all") if name in (*dataset.splits, "all"))
         if sum(path.stat().st_size for path in dataset.files(split)) > CHEAP:
             return ()
-        texts = islice(_read_texts(model, dataset, split), READ)
-        forms = (_FORMS[model.task](model, text) for text in choose_texts(texts, EXAMPLES))
+        texts = islice(model.read_examples(dataset, split), READ)
+        forms = map(model.shape_example, choose_texts(texts, EXAMPLES))
         return tuple(form for form in forms if 0 < len(form) <= MAX_LENGTH)
     except (ThroughtimeError, OSError, ValueError):
         return ()
@@ -83,43 +80,3 @@ def _cut(text: str) -> str:
     if len(text) <= MAX_CHARACTERS:
         return text
     return text[:MAX_CHARACTERS].rpartition(" ")[0] or text[:MAX_CHARACTERS]
-
-
-def _read_texts(model: Any, dataset: Dataset, split: str) -> Iterator[str]:
-    if model.task == "translate":
-        return dataset.texts(split, "source")
-    if model.task == "classify":
-        return (one.text for one in dataset.labelled_texts(split))
-    if model.task == "fill":
-        return dataset.texts(split, model.config.find_side(dataset))
-    return (line for text in dataset.texts(split) for line in text.splitlines())
-
-
-def _begin(model: Any, text: str) -> str:
-    """The first half of a text, for a model that goes on with it."""
-    words = text.split(" ")
-    return " ".join(words[: max(1, len(words) // 2)]) if len(words) > 1 else text[: len(text) // 2]
-
-
-def _blank(model: Any, text: str) -> str:
-    """The text with a blank for its longest known word; nothing if it has no word."""
-    codec = model.codec
-    ids = codec.encode(text)
-    never = {*model._never, codec.vocabulary.unk_id}
-    sizes = [0 if one in never else sum(map(str.isalpha, codec.vocabulary.token(one))) for one in ids]
-    place = max(range(len(ids)), key=sizes.__getitem__, default=0)
-    return draw_blank(ids, place, codec) if sizes and sizes[place] else ""
-
-
-def _whole(model: Any, text: str) -> str:
-    return text
-
-
-_FORMS = {
-    "translate": _whole,
-    "language": _begin,
-    "ngram": _begin,
-    "tag": _whole,
-    "classify": _whole,
-    "fill": _blank,
-}

@@ -121,6 +121,11 @@ class LanguageModel(TextWriter, LanguageWriter):
         while batch := list(islice(texts, TEXTS_PER_BATCH) if self.framing.marked else texts):
             yield batch, self.framing.sequences(batch)
 
+    def shape_example(self, text: str) -> str:
+        """Return the first half of a text, which the model continues."""
+        words = text.split(" ")
+        return " ".join(words[: max(1, len(words) // 2)]) if len(words) > 1 else text[: len(text) // 2]
+
     def signature(self, dataset: Dataset) -> str:
         """How text is read, for the signature of an evaluation."""
         codec = self.codec

@@ -38,4 +38,5 @@ class ClassifyTask(Task):
     objective = "throughtime.tasks.classify.training:ClassifyObjective"
     exporter = "throughtime.tasks.classify.network:build_export"
     runner = "throughtime.tasks.classify.runner:ClassifierRunner"
-    route = "throughtime.serve.prediction:router"
+    answer = "The likeliest label of each text, and the probabilities of the others."
+    requests = {"/classify": {"q": "play some jazz"}}  # noqa: RUF012

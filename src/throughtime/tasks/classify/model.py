@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,6 +74,10 @@ class Classifier(TextClassifier, TextPredictor):
         """Build the network that a configuration describes."""
         words = assets.codec.vocabulary
         return build_classifier(config, len(words), len(assets.known_labels), unknown_id=words.unk_id)
+
+    def read_examples(self, dataset: Dataset, split: str) -> Iterator[str]:
+        """Yield the texts of a split, without their labels."""
+        return (record.text for record in dataset.labelled_texts(split))
 
     def initialise_weights(self) -> None:
         """Start from the frequencies of the labels in the training data."""

@@ -33,3 +33,6 @@ class ComposeTask(Task):
     exporter = "throughtime.tasks.compose.network:build_export"
     runner = "throughtime.tasks.compose.runner:ComposerRunner"
     route = "throughtime.serve.prediction:router"
+    requests = {  # noqa: RUF012
+        "/compose": {"label": "LABEL", "num_return_sequences": 3, "temperature": 0.8, "seed": 1}
+    }

@@ -88,6 +88,11 @@ class Composer(TextComposer, TextWriter):
             self.model.encoder.standardise(vectors)
 
     @property
+    def facts(self) -> dict[str, Any]:
+        """The labels that it writes from, or the length of the vectors."""
+        return {"vector_size": self.width} if self.labels is None else {"labels": list(self.labels.names)}
+
+    @property
     def specials(self) -> Specials:
         """The ids of the special tokens."""
         words = self.codec.vocabulary

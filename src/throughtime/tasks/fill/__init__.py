@@ -41,4 +41,5 @@ class FillTask(Task):
     objective = "throughtime.tasks.fill.training:FillObjective"
     exporter = "throughtime.tasks.fill.network:build_export"
     runner = "throughtime.tasks.fill.runner:FillerRunner"
-    route = "throughtime.serve.prediction:router"
+    answer = "The likeliest words for the blanks of each text, filled in together."
+    requests = {"/fill": {"q": "I am ___ hungry.", "k": 3}}  # noqa: RUF012

@@ -23,7 +23,7 @@ from throughtime.tasks.fill.config import FillConfig
 from throughtime.tasks.fill.network import MaskedTokens, build_filler
 from throughtime.tasks.fill.runner import BlankFiller, Partial
 from throughtime.tasks.texts import TextAssets, TextPredictor, build_codec
-from throughtime.text.blanks import find_mask_id
+from throughtime.text.blanks import draw_blank, find_mask_id
 from throughtime.text.texts import format_count
 
 if TYPE_CHECKING:
@@ -102,6 +102,18 @@ class Filler(BlankFiller, TextPredictor):
     def hash_split(self, dataset: Dataset, split: str) -> Iterator[Hashes]:
         """Yield the hashes of the sentences of a split on the side that the model reads."""
         return hash_texts(dataset.texts(split, self.config.find_side(dataset)))
+
+    def read_examples(self, dataset: Dataset, split: str) -> Iterator[str]:
+        """Yield the sentences of a split on the side that the model reads."""
+        return dataset.texts(split, self.config.find_side(dataset))
+
+    def shape_example(self, text: str) -> str:
+        """Return a text with a blank for its longest known word; nothing if it has no word."""
+        ids, vocabulary = self.codec.encode(text), self.codec.vocabulary
+        never = {*self._never, vocabulary.unk_id}
+        sizes = [0 if one in never else sum(map(str.isalpha, vocabulary.token(one))) for one in ids]
+        position = max(range(len(ids)), key=sizes.__getitem__, default=0)
+        return draw_blank(ids, position, self.codec) if sizes and sizes[position] else ""
 
     @torch.no_grad()
     def count_guesses(

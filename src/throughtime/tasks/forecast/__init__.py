@@ -48,3 +48,6 @@ class ForecastTask(Task):
     exporter = "throughtime.tasks.forecast.network:build_export"
     runner = "throughtime.tasks.forecast.runner:SeriesForecasterRunner"
     route = "throughtime.serve.forecasting:router"
+    requests = {  # noqa: RUF012
+        "/forecast": {"series": [{"unique_id": "sales", "y": [112, 118, 132, 129]}], "h": 2, "level": [80]}
+    }

@@ -311,6 +311,15 @@ class SeriesForecaster(Predictor, NetworkPipeline):
         refuse_options(options, (), "is for models of text, and this model forecasts")
         return evaluate_windows(self, dataset, split, progress)
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """How many rows it reads and forecasts, and the further columns that it needs."""
+        values: dict[str, Any] = {"horizon": self.model.horizon, "lookback": self.model.lookback}
+        if not self.model.recursive:
+            values["max_h"] = self.model.horizon
+        columns = {"known": list(self.config.known), "past": list(self.config.past)}
+        return values | {role: names for role, names in columns.items() if names}
+
     def describe(self) -> Description:
         """Describe the model in words."""
         config, scaling = self.config, self.scaling

@@ -14,6 +14,7 @@ class LanguageTask(Task):
     name = "language"
     title = "a language model"
     command = "generate"
+    methods = ("generate", "stream", "score")
     summary = "Train a recurrent language model: RNN, GRU, LSTM or any other cell."
     examples = (
         "train language --data timemachine --out runs/timemachine",
@@ -28,3 +29,6 @@ class LanguageTask(Task):
     exporter = "throughtime.tasks.language.model:build_export"
     runner = "throughtime.tasks.language.runner:LanguageModelRunner"
     route = "throughtime.serve.completions:router"
+    requests = {  # noqa: RUF012
+        "/v1/completions": {"model": "MODEL", "prompt": "the time", "max_tokens": 40, "seed": 1}
+    }

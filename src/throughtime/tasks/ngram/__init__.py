@@ -10,6 +10,7 @@ class NgramTask(Task):
     name = "ngram"
     title = "a language model"
     command = "generate"
+    methods = ("generate", "stream", "score")
     summary = "Train an n-gram language model of any order, by counting."
     examples = (
         "train ngram --data ptb --order 5 --out runs/ptb-5gram",

@@ -39,4 +39,5 @@ class TagTask(Task):
     objective = "throughtime.tasks.tag.model:TagObjective"
     exporter = "throughtime.tasks.tag.network:build_export"
     runner = "throughtime.tasks.tag.runner:TaggerRunner"
-    route = "throughtime.serve.prediction:router"
+    answer = "The tag of each word, with its probability and the likeliest tags."
+    requests = {"/tag": {"q": "The old man the boats ."}}  # noqa: RUF012

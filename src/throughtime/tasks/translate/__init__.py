@@ -55,6 +55,7 @@ class TranslateTask(Task):
         "train translate --data embedded/en-fr --set structure=context-and-input --out runs/plain",
         "train translate --show-config > my.yaml",
     )
+    methods = ("translate", "score")
     data = "pairs"
     prediction = TranslateOptions
     config = "throughtime.tasks.translate.config:TranslateConfig"
@@ -63,3 +64,7 @@ class TranslateTask(Task):
     exporter = "throughtime.tasks.translate.network:build_export"
     runner = "throughtime.tasks.translate.runner:TranslatorRunner"
     route = "throughtime.serve.translation:router"
+    requests = {  # noqa: RUF012
+        "/translate": {"q": "Where is the station?", "source": "en", "target": "fr", "alternatives": 2},
+        "/detect": {"q": "Où est la gare ?"},
+    }

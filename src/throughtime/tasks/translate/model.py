@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from throughtime.config import build_config
@@ -191,6 +191,15 @@ class Translator(SentenceTranslator, Predictor):
     def notes(self) -> tuple[str, ...]:
         """Warnings about the texts that the vocabularies were built from, and about the training pairs."""
         return (*(note for codec in self.codecs.distinct for note in codec.notes), *self.data_notes)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The codes of the languages that it reads and writes."""
+        return {"source": self.config.source or "source", "target": self.config.target or "target"}
+
+    def read_examples(self, dataset: Dataset, split: str) -> Iterator[str]:
+        """Yield the source sentences of a split."""
+        return dataset.texts(split, "source")
 
     def describe(self) -> Description:
         """Describe the model in words."""
