@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 
 import pytest
@@ -14,20 +15,29 @@ from throughtime.search.beam_variants import DiverseBeam
 from throughtime.search.constraints import forbidden_words, minimum_length, no_repeated_ngram, no_token
 from throughtime.search.generate import generate
 from throughtime.search.sampling import Greedy
-from throughtime.search.strategies import STRATEGIES
+from throughtime.search.strategies import STRATEGIES, strategy_options
 
 END, V, CAP = 2, 4, 6
 PROMPTS = [[n] for n in range(4)]
 
-MADE = {
-    "greedy": lambda: Greedy(END),
-    "sampling": lambda: STRATEGIES["sampling"](END, num_return_sequences=3, seed=5),
-    "beam": lambda: Beam(END, 3, num_return_sequences=3),
-    "diverse": lambda: DiverseBeam(END, 4, groups=2, per_group=2),
-    "stochastic": lambda: STRATEGIES["stochastic"](END, 3, seed=5),
-    "exhaustive": lambda: STRATEGIES["exhaustive"](END, CAP),
-    "exact": lambda: STRATEGIES["exact"](END),
+OPTIONS = {
+    "sampling": {"num_return_sequences": 3},
+    "beam": {"num_beams": 3, "num_return_sequences": 3},
+    "diverse": {"num_beams": 4, "groups": 2, "per_group": 2},
+    "stochastic": {"num_beams": 3},
 }
+"""Options other than the defaults of a strategy."""
+
+
+def build(name):
+    constructor, options = STRATEGIES[name], OPTIONS.get(name, {})
+    if "seed" in strategy_options(name):
+        options = {"seed": 5, **options}
+    bound = inspect.signature(constructor).parameters.get("max_length")
+    if bound is not None and bound.default is bound.empty:
+        options = {"max_length": CAP, **options}
+    return constructor(END, **options)
+
 
 every_strategy = pytest.mark.parametrize("name", STRATEGIES)
 random_models = given(st.integers(0, 10**9), st.sampled_from([0.5, 2.0, 6.0]))
@@ -47,7 +57,7 @@ def same(found, expected):
 @random_models
 def test_results_are_whole_and_within_the_cap(name, seed, sharpness):  # R89
     model = Pairs(4, V, seed, sharpness)
-    results = generate(model, PROMPTS, MADE[name](), max_new_tokens=CAP)
+    results = generate(model, PROMPTS, build(name), max_new_tokens=CAP)
     assert len(results) == len(PROMPTS)
     for sentence, own in enumerate(results):
         assert own
@@ -66,20 +76,20 @@ def test_results_are_whole_and_within_the_cap(name, seed, sharpness):  # R89
 def test_every_sentence_is_answered_when_constraints_close_every_way(name, seed, sharpness):
     model = Pairs(4, V, seed, sharpness)
     closing = [no_repeated_ngram(1), no_token(0), forbidden_words([(1, 3), (3, 1)]), minimum_length(5, END)]
-    results = generate(model, PROMPTS, MADE[name](), max_new_tokens=CAP, constraints=closing)
+    results = generate(model, PROMPTS, build(name), max_new_tokens=CAP, constraints=closing)
     for own in results:
         assert own
         assert {one.tokens for one in own} <= {(1,), (3,)}
         assert all(one.ended and math.isfinite(one.log_prob) for one in own)
 
 
-@pytest.mark.parametrize("name", [name for name in STRATEGIES if name not in ("sampling", "stochastic")])
+@pytest.mark.parametrize("name", [name for name in STRATEGIES if "seed" not in strategy_options(name)])
 @quick
 @random_models
 def test_a_batch_is_each_sentence_alone(name, seed, sharpness):
     model = Pairs(4, V, seed, sharpness)
-    together = generate(model, PROMPTS, MADE[name](), max_new_tokens=CAP)
-    alone = [generate(model, [prompt], MADE[name](), max_new_tokens=CAP)[0] for prompt in PROMPTS]
+    together = generate(model, PROMPTS, build(name), max_new_tokens=CAP)
+    alone = [generate(model, [prompt], build(name), max_new_tokens=CAP)[0] for prompt in PROMPTS]
     same(together, alone)
 
 
