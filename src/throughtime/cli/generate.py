@@ -60,9 +60,8 @@ def generate(
     mixed = report_weights(model)
     if prompt:
         warn(model.input_warnings([prompt]))
-    steps = arguments.keys().isdisjoint({"search", "num_beams"}) or arguments.get("search") == "sampling"
     alone = count == 1 and not rules and not model.framing.backward
-    if sys.stdout.isatty() and not flags.json and steps and alone:
+    if sys.stdout.isatty() and not flags.json and alone and getattr(strategy, "streams", False):
         for piece in model.stream(prompt, max_new_tokens=max_new_tokens, strategy=strategy):
             print_text(piece, end="")
         print_text()

@@ -170,6 +170,9 @@ class Hypotheses:
 class Strategy(Protocol):
     """Chooses which hypotheses continue. It never sees the model.
 
+    A strategy may have more attributes. `streams` is true if rows only ever continue themselves, so that
+    their tokens can be shown as they are written. `max_length` is the maximum number of tokens of a result,
+    set before each search; `first_sentence` is the number of the first prompt, for strategies that draw.
     Only a strategy that returns to prefixes which it left earlier runs the model itself: it has a method
     `search` with the parameters of `generate`, which replaces the loop.
     """

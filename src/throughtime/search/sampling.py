@@ -18,6 +18,8 @@ class Greedy:
     `end_id` is the token that ends a sequence; None if sequences have no end.
     """
 
+    streams = True
+
     def __init__(self, end_id: int | None) -> None:
         self.end_id = end_id
 
@@ -43,6 +45,7 @@ class Sampling:
     """
 
     first_sentence = 0
+    streams = True
 
     def __init__(
         self,
