@@ -8,7 +8,7 @@ import pytest
 from tests.refusals import refuses
 from tests.search.tables import Pairs
 
-from throughtime.search.generate import generate
+from throughtime.search.generate import generate, moments
 from throughtime.search.sampling import Greedy
 from throughtime.search.strategies import STRATEGIES, build_strategy, strategy_options
 
@@ -74,3 +74,16 @@ def test_options_reach_the_strategy():
 def test_errors_name_the_option(name, options, facts):
     with refuses(*facts):
         build_strategy(name, END, **options)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_rows_of_a_strategy_that_streams_continue_themselves(name):
+    strategy = build_strategy(name, END, max_length=CAP)
+    if not getattr(strategy, "streams", False):
+        return
+    numbers = None
+    for moment in moments(Pairs(9, 4, 1), [[n] for n in range(9)], strategy, max_new_tokens=CAP):
+        rows = moment.rows.tolist()
+        assert rows == sorted({*rows})
+        numbers = rows if numbers is None else [numbers[row] for row in rows]
+        assert moment.hypotheses.sentence.tolist() == numbers
