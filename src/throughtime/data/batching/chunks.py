@@ -25,19 +25,6 @@ WORD = 8
 """Bytes of a number: all tensors of these batches are int64."""
 
 
-class BatchColumns(NamedTuple):
-    """Columns of several batches, one after another: the batch of each, and its number there."""
-
-    batch: Numbers
-    column: Numbers
-
-    @classmethod
-    def number(cls, counts: Numbers) -> BatchColumns:
-        """Number the columns of batches with these numbers of columns."""
-        batch = np.repeat(np.arange(len(counts)), counts)
-        return cls(batch, np.arange(len(batch)) - np.repeat(find_starts(counts), counts))
-
-
 class Positions(NamedTuple):
     """All positions of some ragged columns: the lengths of the columns, and the step of each position."""
 
@@ -53,6 +40,10 @@ class Positions(NamedTuple):
         """Return the value of its column for each position: in a third of the time of an index."""
         return np.repeat(values, self.lengths)
 
+    def take(self, ragged: RaggedIds, rows: Numbers) -> Numbers:
+        """Return the ids of all positions of some rows; numpy writes numbers of another type slowly."""
+        return np.asarray(ragged.flat).take(self.spread(ragged.offsets[rows]) + self.step).astype(np.int64)
+
 
 def find_starts(sizes: Numbers) -> Numbers:
     """Return where each of some parts of these sizes begins, if they lie one after another.
@@ -61,6 +52,23 @@ def find_starts(sizes: Numbers) -> Numbers:
     array([0, 3, 4])
     """
     return np.asarray(np.cumsum(sizes) - sizes)
+
+
+class BatchColumns(NamedTuple):
+    """Columns of several batches, one after another: the batch of each, and its number there."""
+
+    batch: Numbers
+    column: Numbers
+
+    @classmethod
+    def number(cls, counts: Numbers) -> BatchColumns:
+        """Number the columns of batches with these numbers of columns."""
+        batch = np.repeat(np.arange(len(counts)), counts)
+        return cls(batch, np.arange(len(batch)) - np.repeat(find_starts(counts), counts))
+
+    def belong_to(self, rank: int, world_size: int) -> NDArray[np.bool_]:
+        """Return which columns belong to a process: column i of a batch to that of rank i mod world_size."""
+        return np.asarray(self.column % world_size == rank)
 
 
 class BatchRows(NamedTuple):
@@ -79,13 +87,9 @@ class BatchRows(NamedTuple):
         """Return the rows of one process."""
         if world_size == 1:
             return self
-        mine = self.find_shared(rank, world_size)
-        batches = BatchColumns.number(self.counts).batch[mine]
-        return BatchRows(self.rows[mine], np.bincount(batches, minlength=len(self.counts)))
-
-    def find_shared(self, rank: int, world_size: int) -> NDArray[np.bool_]:
-        """Return which rows belong to one process: row i of a batch to that of rank i mod world_size."""
-        return np.asarray(BatchColumns.number(self.counts).column % world_size == rank)
+        columns = BatchColumns.number(self.counts)
+        mine = columns.belong_to(rank, world_size)
+        return BatchRows(self.rows[mine], np.bincount(columns.batch[mine], minlength=len(self.counts)))
 
 
 class BatchChunk:
@@ -199,8 +203,3 @@ def find_longest(lengths: Numbers, counts: Numbers) -> Numbers:
     longest, full = np.zeros_like(counts), counts > 0
     longest[full] = np.maximum.reduceat(lengths, find_starts(counts)[full]) if full.any() else 0
     return longest
-
-
-def take(ragged: RaggedIds, rows: Numbers, at: Positions) -> Numbers:
-    """Return the ids of all positions of some rows; numpy writes numbers of another type slowly."""
-    return np.asarray(ragged.flat).take(at.spread(ragged.offsets[rows]) + at.step).astype(np.int64)

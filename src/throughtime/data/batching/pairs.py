@@ -11,18 +11,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from throughtime.data.batching import chunks
 from throughtime.data.batching.batch import TensorKind
 from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.buckets import BucketedBatches, BucketOptions, RaggedIds
-from throughtime.data.batching.chunks import (
-    BatchChunk,
-    BatchColumns,
-    BatchRows,
-    Positions,
-    find_longest,
-    sum_each,
-    take,
-)
+from throughtime.data.batching.chunks import BatchChunk, BatchColumns, BatchRows, Positions
 from throughtime.data.batching.shapes import PaddedShapes
 from throughtime.data.records import Specials
 from throughtime.errors import InputError, check_whole
@@ -123,11 +116,11 @@ class PairBatches(BucketedBatches[PairBatch]):
         self, plan: RaggedIds, indices: range, shapes: PaddedShapes | None, pin: bool
     ) -> Iterable[PairBatch]:
         whole = BatchRows.select(plan, indices)
-        targets = sum_each(self._targets.select_lengths(whole.rows), whole.counts)
+        targets = chunks.sum_each(self._targets.select_lengths(whole.rows), whole.counts)
         pairs, counts = whole.share(self.rank, self.world_size)
         columns = BatchColumns.number(counts)
         lengths = [side.select_lengths(pairs) for side in (self._sources, self._targets)]
-        source, target = (find_longest(side, counts) for side in lengths)
+        source, target = (chunks.find_longest(side, counts) for side in lengths)
         source = source.clip(min=self._min_source_steps)
         sizes = {"source": source, "target": target, "rows": counts}
         chunk = BatchChunk(PairBatch, sizes, shapes, pin, self._vectors)
@@ -140,7 +133,7 @@ class PairBatches(BucketedBatches[PairBatch]):
                 chunk.write_steps(columns, at, dict.fromkeys(names, np.full(len(at.step), pad_id)))
         self._write_sources(chunk, pairs, columns)
         at = Positions.number(lengths[1])
-        labels = take(self._targets, pairs, at)
+        labels = at.take(self._targets, pairs)
         inputs = np.where(at.step == 0, self._bos_id, np.roll(labels, 1))
         chunk.write_steps(columns, at, {"inputs": inputs, "labels": labels})
         chunk.write(columns, source_lengths=lengths[0], target_lengths=lengths[1], indices=pairs)
@@ -148,7 +141,7 @@ class PairBatches(BucketedBatches[PairBatch]):
 
     def _write_sources(self, chunk: BatchChunk, pairs: NDArray[np.int64], columns: BatchColumns) -> None:
         at = Positions.number(self._sources.select_lengths(pairs))
-        chunk.write_steps(columns, at, {"source": take(self._sources, pairs, at)})
+        chunk.write_steps(columns, at, {"source": at.take(self._sources, pairs)})
 
     def _check_sides(self) -> None:
         if len(self._sources) != len(self._targets):

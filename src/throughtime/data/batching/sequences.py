@@ -11,18 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from throughtime.data.batching import chunks
 from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.buckets import BucketedBatches, BucketOptions, RaggedIds
-from throughtime.data.batching.chunks import (
-    BatchChunk,
-    BatchColumns,
-    BatchRows,
-    Positions,
-    find_longest,
-    find_starts,
-    sum_each,
-    take,
-)
+from throughtime.data.batching.chunks import BatchChunk, BatchColumns, BatchRows, Positions
 from throughtime.data.batching.shapes import PaddedShapes
 from throughtime.data.seen import mix
 from throughtime.errors import InputError, check_number
@@ -81,9 +73,9 @@ class LabelledBatches(BucketedBatches[LabelledBatch]):
         rows, counts = whole.share(self.rank, self.world_size)
         lengths = self._rows.select_lengths(rows)
         columns, at = BatchColumns.number(counts), Positions.number(lengths)
-        sizes = {"steps": find_longest(lengths, counts), "rows": counts}
+        sizes = {"steps": chunks.find_longest(lengths, counts), "rows": counts}
         chunk = BatchChunk(LabelledBatch, sizes, shapes, pin)
-        chunk.write_steps(columns, at, {"ids": take(self._rows, rows, at)})
+        chunk.write_steps(columns, at, {"ids": at.take(self._rows, rows)})
         chunk.write(columns, lengths=lengths, labels=self._labels[rows], indices=rows)
         return chunk.finish(whole.counts)
 
@@ -160,21 +152,28 @@ class MaskedBatches(BucketedBatches[MaskedBatch]):
         whole = BatchRows.select(plan, indices)
         drawn = self._draw(whole)
         share = 1.0 if self._ask_all else self._share
-        count = sum_each(drawn < share, sum_each(self._rows.select_lengths(whole.rows), whole.counts))
+        count = chunks.sum_each(
+            drawn < share, chunks.sum_each(self._rows.select_lengths(whole.rows), whole.counts)
+        )
         rows, counts = whole.share(self.rank, self.world_size)
         if self.world_size > 1:
-            mine = whole.find_shared(self.rank, self.world_size)
+            mine = BatchColumns.number(whole.counts).belong_to(self.rank, self.world_size)
             drawn = drawn[np.repeat(mine, self._rows.select_lengths(whole.rows))]
         lengths = self._rows.select_lengths(rows)
         columns, at = BatchColumns.number(counts), Positions.number(lengths)
-        words = sum_each(lengths, counts)
+        words = chunks.sum_each(lengths, counts)
         hidden = drawn < self._share
-        masks = sum_each(hidden, words)
+        masks = chunks.sum_each(hidden, words)
         targets = words if self._ask_all else masks
-        sizes = {"steps": find_longest(lengths, counts), "rows": counts, "masks": masks, "targets": targets}
+        sizes = {
+            "steps": chunks.find_longest(lengths, counts),
+            "rows": counts,
+            "masks": masks,
+            "targets": targets,
+        }
         chunk = BatchChunk(MaskedBatch, sizes, shapes, pin)
         located = chunk.locate("ids", columns, at)
-        chunk.words[located] = take(self._rows, rows, at)
+        chunk.words[located] = at.take(self._rows, rows)
         chunk.write(columns, lengths=lengths)
         # In each batch by step and then by row, as they are located.
         asked = masked = np.sort(located[hidden])
@@ -184,7 +183,7 @@ class MaskedBatches(BucketedBatches[MaskedBatch]):
         for name, positions, number in (("places", masked, masks), ("asked", asked, targets)):
             numbers = positions - np.repeat(chunk.find_begin("ids"), number)
             if len(numbers):
-                first = find_starts(number).clip(max=len(numbers) - 1)
+                first = chunks.find_starts(number).clip(max=len(numbers) - 1)
                 chunk.fill(name, np.where(number > 0, numbers[first], 0).tolist())
             chunk.write(BatchColumns.number(number), **{name: numbers})
         return chunk.finish(count)
@@ -198,8 +197,8 @@ class MaskedBatches(BucketedBatches[MaskedBatch]):
         lengths = self._rows.select_lengths(batches.rows)
         at = Positions.number(lengths)
         drawn = hash_to_unit(self._seed, self.epoch, at.spread(self._rows.offsets[batches.rows]) + at.step)
-        group = sum_each(lengths, batches.counts) if self._ask_all else lengths
-        lowest = np.minimum.reduceat(drawn, find_starts(group))
+        group = chunks.sum_each(lengths, batches.counts) if self._ask_all else lengths
+        lowest = np.minimum.reduceat(drawn, chunks.find_starts(group))
         drawn[drawn == np.repeat(lowest, group)] = 0
         return drawn
 
@@ -226,6 +225,6 @@ def split_rows(rows: RaggedIds, max_length: int) -> RaggedIds:
     [[1, 2], [3, 4], [5], [6]]
     """
     counts = -(-rows.lengths // max_length)
-    first = np.repeat(find_starts(counts), counts)
+    first = np.repeat(chunks.find_starts(counts), counts)
     starts = np.repeat(rows.offsets[:-1], counts) + max_length * (np.arange(len(first)) - first)
     return RaggedIds(rows.flat, np.append(starts, len(rows.flat)))

@@ -10,18 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from throughtime.data.batching import chunks
 from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.buckets import BucketedBatches, BucketOptions, RaggedIds
-from throughtime.data.batching.chunks import (
-    BatchChunk,
-    BatchColumns,
-    BatchRows,
-    Positions,
-    find_longest,
-    find_starts,
-    sum_each,
-    take,
-)
+from throughtime.data.batching.chunks import BatchChunk, BatchColumns, BatchRows, Positions
 from throughtime.data.batching.shapes import PaddedShapes
 
 NO_LABEL = -1
@@ -106,30 +98,36 @@ class TaggedBatches(BucketedBatches[TaggedBatch]):
         rows, counts = whole.share(self.rank, self.world_size)
         lengths = data.words.select_lengths(rows)
         columns, at = BatchColumns.number(counts), Positions.number(lengths)
-        longest = find_longest(lengths, counts)
+        longest = chunks.find_longest(lengths, counts)
         # The first form stands where a shorter sentence has no word.
-        padded, many = np.flatnonzero(sum_each(lengths, counts) < longest * counts), len(data.spellings)
+        padded, many = (
+            np.flatnonzero(chunks.sum_each(lengths, counts) < longest * counts),
+            len(data.spellings),
+        )
         batch = at.spread(columns.batch)
-        forms = batch * many + take(data.forms, rows, at)
+        forms = batch * many + at.take(data.forms, rows)
         distinct, spelled = np.unique(np.concatenate([forms, padded * many]), return_inverse=True)
         owner, form = np.divmod(distinct, many)
         of_batch = np.bincount(owner, minlength=len(counts))
-        spelled = spelled[: len(forms)] - find_starts(of_batch)[batch]
+        spelled = spelled[: len(forms)] - chunks.find_starts(of_batch)[batch]
         characters = data.spellings.select_lengths(form)
         sizes = {"words": longest, "rows": counts, "forms": of_batch}
-        sizes |= {"characters": find_longest(characters, of_batch), **self._size_readings(rows, counts)}
+        sizes |= {
+            "characters": chunks.find_longest(characters, of_batch),
+            **self._size_readings(rows, counts),
+        }
         chunk = BatchChunk(TaggedBatch, sizes, shapes, pin)
-        words, tags = take(data.words, rows, at), take(data.tags, rows, at)
+        words, tags = at.take(data.words, rows), at.take(data.tags, rows)
         chunk.write_steps(columns, at, {"words": words, "tags": tags, "spelled": spelled})
         letters, spelling = Positions.number(characters), BatchColumns.number(of_batch)
-        chunk.write_steps(spelling, letters, {"characters": take(data.spellings, form, letters)})
+        chunk.write_steps(spelling, letters, {"characters": letters.take(data.spellings, form)})
         chunk.write(spelling, character_lengths=characters)
         chunk.write(columns, lengths=lengths, labels=data.labels[rows], indices=rows)
         for number, reading in enumerate(data.readings):
             for name, ids in (("read", reading.ids), ("read_places", reading.places)):
                 at = Positions.number(ids.select_lengths(rows))
-                chunk.write_steps(columns, at, {name: take(ids, rows, at)}, number)
-        return chunk.finish(sum_each(data.words.select_lengths(whole.rows), whole.counts))
+                chunk.write_steps(columns, at, {name: at.take(ids, rows)}, number)
+        return chunk.finish(chunks.sum_each(data.words.select_lengths(whole.rows), whole.counts))
 
     def _size_readings(self, rows: NDArray[np.int64], counts: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
         """Return the sizes of the sentences of each batch as language models read them."""
@@ -137,5 +135,5 @@ class TaggedBatches(BucketedBatches[TaggedBatch]):
         sizes = {"readers": none + len(self._rows.readings), "read": none, "placed": none}
         for reading in self._rows.readings:
             for axis, ids in (("read", reading.ids), ("placed", reading.places)):
-                sizes[axis] = np.maximum(sizes[axis], find_longest(ids.select_lengths(rows), counts))
+                sizes[axis] = np.maximum(sizes[axis], chunks.find_longest(ids.select_lengths(rows), counts))
         return sizes

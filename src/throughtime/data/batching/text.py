@@ -12,14 +12,8 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from throughtime.data.batching.batches import (
-    Batch,
-    Batches,
-    draws,
-    random_offset,
-    real_positions,
-    uniform,
-)
+from throughtime.data.batching import batches
+from throughtime.data.batching.batches import Batch, Batches
 from throughtime.data.batching.buckets import RaggedIds, ShuffledWindows, WindowOptions
 from throughtime.errors import InputError, check_whole
 
@@ -69,7 +63,7 @@ class Stream:
 
     def offset(self, generator: np.random.Generator) -> int:
         """Draw d ~ U[0, num_steps), or less if the text is so short that no batch would be left."""
-        return random_offset(min(self.num_steps, self.spare + 1), generator)
+        return batches.random_offset(min(self.num_steps, self.spare + 1), generator)
 
     def tokens(self, places: NDArray[np.int64]) -> Tensor:
         """Return the tokens at these positions of the text, [steps, batch]."""
@@ -140,7 +134,7 @@ class SequentialPartition(Batches[Rows, LanguageBatch]):
         super().__init__({**self._stream.settings(), **own}, rank=rank, world_size=world_size)
 
     def _plan(self, epoch: int) -> Rows:
-        stream, generator = self._stream, draws(self._seed, epoch)
+        stream, generator = self._stream, batches.draws(self._seed, epoch)
         offset = stream.offset(generator) if self._random_start else 0
         predictions = stream.predictions - offset
         rows = np.arange(min(stream.batch_size, predictions))
@@ -149,7 +143,7 @@ class SequentialPartition(Batches[Rows, LanguageBatch]):
         starts, spans = offset + rows * length + np.minimum(rows, more), length + (rows < more)
         turns = np.zeros_like(spans)
         if self._rotate:
-            turns = (uniform(len(rows), generator) * spans).astype(np.int64)
+            turns = (batches.uniform(len(rows), generator) * spans).astype(np.int64)
         lengths = spans if self._cover else spans - spans % stream.num_steps
         return Rows(starts, spans, turns, lengths, stream.num_steps)
 
@@ -159,7 +153,7 @@ class SequentialPartition(Batches[Rows, LanguageBatch]):
         steps = int(lengths.max())
         mine = torch.from_numpy(self._mine(lengths))
         places = plan.places(range(done, done + steps))[:, self.rank :: self.world_size]
-        real = real_positions(steps, mine)
+        real = batches.real_positions(steps, mine)
         return LanguageBatch(
             count=int(lengths.sum()),
             inputs=self._stream.tokens(places) * real,
@@ -169,7 +163,16 @@ class SequentialPartition(Batches[Rows, LanguageBatch]):
         )
 
 
-class RandomWindows(ShuffledWindows[LanguageBatch]):
+class TextWindows(ShuffledWindows[LanguageBatch]):
+    """Windows of a text, each given by its first token."""
+
+    _stream: Stream
+
+    def _collate(self, plan: RaggedIds, index: int) -> LanguageBatch:
+        return self._stream.windows(self._mine(plan[index]), len(plan[index]))
+
+
+class RandomWindows(TextWindows):
     """Windows that do not overlap, each once per epoch, in random order.
 
     Each epoch first skips d ~ U[0, num_steps) tokens, unless `random_start` is off.
@@ -206,11 +209,8 @@ class RandomWindows(ShuffledWindows[LanguageBatch]):
         steps = self._stream.num_steps
         return np.arange(offset, self._stream.predictions - steps + 1, steps)
 
-    def _collate(self, plan: RaggedIds, index: int) -> LanguageBatch:
-        return self._stream.windows(self._mine(plan[index]), len(plan[index]))
 
-
-class OverlappingWindows(ShuffledWindows[LanguageBatch]):
+class OverlappingWindows(TextWindows):
     """Window i starts at token i * stride; `windows` selects some of them, all by default.
 
     The first 10,000 for training and the next 5,000 for validation are `range(10_000)` and `range(10_000,
@@ -247,9 +247,6 @@ class OverlappingWindows(ShuffledWindows[LanguageBatch]):
     def _windows(self, generator: np.random.Generator) -> NDArray[np.int64]:
         """Return the first token of each window."""
         return self._starts
-
-    def _collate(self, plan: RaggedIds, index: int) -> LanguageBatch:
-        return self._stream.windows(self._mine(plan[index]), len(plan[index]))
 
 
 SAMPLINGS: Mapping[str, Callable[..., Batches[Any, LanguageBatch]]] = {
