@@ -236,7 +236,7 @@ def _describe_problem(
 def _place(error: ErrorDetails) -> tuple[str, int | None]:
     """The key, and the number of the item in its list; pydantic also names the members of a union."""
     key, *inner = error["loc"] or ("",)
-    return str(key), next((part for part in inner if isinstance(part, int)), None)
+    return str(key), next((number for number in inner if isinstance(number, int)), None)
 
 
 def _describe_expected(error: ErrorDetails) -> str:

@@ -193,7 +193,7 @@ def name_in_errors(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         parts = Path(os.fsdecode(error.filename)).parts if isinstance(error.filename, str | bytes) else ()
-        temporary = any(part.startswith(f".{path.name}.") and part.endswith(".part") for part in parts)
+        temporary = any(name.startswith(f".{path.name}.") and name.endswith(".part") for name in parts)
         if not temporary and error.errno not in FULL:
             raise
         raise OSError(error.errno, error.strerror, str(path)) from error

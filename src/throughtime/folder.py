@@ -133,11 +133,11 @@ class ModelFolder:
         They are copied part by part, so that they may be larger than memory.
         """
         header: dict[str, Any] = {"__metadata__": {"format": FORMAT}}
-        place = 0
+        begin = 0
         for name in sorted(files):
             size = files[name].stat().st_size
-            header[name] = {"dtype": "I64", "shape": [size // 8], "data_offsets": [place, place + size]}
-            place += size
+            header[name] = {"dtype": "I64", "shape": [size // 8], "data_offsets": [begin, begin + size]}
+            begin += size
         text = json.dumps(header, separators=(",", ":")).encode()
         text += b" " * (-len(text) % 8)
         with whole_file(self.path / "model.safetensors", "wb") as target:
@@ -170,8 +170,8 @@ class ModelFolder:
             values = np.memmap(start, np.uint8, "r")[8 + length :]
             for name in file.keys():  # noqa: SIM118 - no dict
                 about = header[name]
-                part = values[slice(*about["data_offsets"])]
-                arrays[name] = part.view(MAPPED[about["dtype"]]).reshape(about["shape"])
+                stored = values[slice(*about["data_offsets"])]
+                arrays[name] = stored.view(MAPPED[about["dtype"]]).reshape(about["shape"])
         return arrays
 
     def write_arrays(

@@ -145,7 +145,7 @@ def check_files(folder: Path) -> None:
 def _list_files(folder: Path) -> dict[str, int]:
     """Return the sizes of all files that a model may be loaded from."""
     root, sizes, seen = folder.resolve(), {}, 0
-    for place, folders, files in os.walk(folder):
+    for parent, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name not in APART and not name.startswith(".")]
         seen += len(folders) + len(files)
         if seen > MAX_FILES:
@@ -153,7 +153,7 @@ def _list_files(folder: Path) -> dict[str, int]:
                 str(folder), f"holds more than {MAX_FILES:,} files, too many for a model; name its folder"
             )
         for name in (*folders, *files):
-            path = Path(place, name)
+            path = Path(parent, name)
             is_link = path.is_symlink()
             if is_link and not path.resolve().is_relative_to(root):
                 raise InputError(str(path), "is a link that leads out of the model folder; copy the file")
@@ -178,15 +178,15 @@ def _size_of_holes(path: Path, size: int) -> int:
     """Return the number of bytes that a sparse file claims but does not store, or a number above `ROOM`."""
     if not hasattr(os, "SEEK_DATA"):
         return 0
-    holes, place = 0, 0
+    holes, reached = 0, 0
     with path.open("rb") as file:
-        while place < size and holes <= ROOM:
+        while reached < size and holes <= ROOM:
             try:
-                data = os.lseek(file.fileno(), place, os.SEEK_DATA)
+                data = os.lseek(file.fileno(), reached, os.SEEK_DATA)
             except OSError:  # there are no data behind this place
                 data = size
-            holes += data - place
-            place = os.lseek(file.fileno(), data, os.SEEK_HOLE) if data < size else size
+            holes += data - reached
+            reached = os.lseek(file.fileno(), data, os.SEEK_HOLE) if data < size else size
     return holes
 
 

@@ -34,8 +34,8 @@ class Answer:
     def to_dict(self) -> dict[str, Any]:
         """All values by name, as plain lists, dictionaries and numbers."""
         values = {field.name: _to_plain(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
-        for one in values.get("alternatives", ()):
-            del one["alternatives"]  # an alternative has none of its own
+        for alternative in values.get("alternatives", ()):
+            del alternative["alternatives"]  # an alternative has none of its own
         return values
 
     def __str__(self) -> str:
@@ -302,13 +302,13 @@ def _to_plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: _to_plain(getattr(value, field.name)) for field in fields(value)}
     if hasattr(value, "_asdict"):
-        return {name: _to_plain(one) for name, one in value._asdict().items()}
+        return {name: _to_plain(item) for name, item in value._asdict().items()}
     if hasattr(value, "tolist"):
         return _to_plain(value.tolist())
     if isinstance(value, dict):
-        return {name: _to_plain(one) for name, one in value.items()}
+        return {name: _to_plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_to_plain(one) for one in value]
+        return [_to_plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None  # JSON has no NaN and no infinity
     return value if value is None or isinstance(value, str | int | float) else str(value)

@@ -163,8 +163,8 @@ def _read_toml(text: str, where: str) -> dict[str, Any]:
     try:
         settings = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        problem, _, place = str(error).partition(" (at ")
-        line = re.match(r"line (\d+)", place)
+        problem, _, position = str(error).partition(" (at ")
+        line = re.match(r"line (\d+)", position)
         number = int(line[1]) if line else text.rstrip("\n").count("\n") + 1
         problem = "a key is given twice" if problem == "Cannot overwrite a value" else problem
         raise InputError(where, problem[0].lower() + problem[1:], line=number) from None

@@ -180,7 +180,7 @@ class Dataset:
     def files(self, split: str = "all") -> tuple[Path, ...]:
         """Return the files that a split is read from; a part of a file counts as the whole file."""
         files: list[Path] = []
-        for path in itertools.chain.from_iterable(self.stored[own] for own in self._own(split)):
+        for path in itertools.chain.from_iterable(self.stored[name] for name in self._own(split)):
             if not isinstance(path, MemoryFile):
                 # A reader may take a folder, as the reader of slots does.
                 files += sorted(filter(Path.is_file, path.iterdir())) if path.is_dir() else [path]
@@ -209,10 +209,10 @@ class Dataset:
 
     def records(self, split: str = "all") -> Iterator[Any]:
         """Return the records of a split, in the order of the files."""
-        own = self._own(split)
+        parts = self._own(split)
         self.bad = BadRecords(self.bad.skip)
-        if own != ("all",):
-            return itertools.chain.from_iterable(self._read(part, self.bad) for part in own)
+        if parts != ("all",):
+            return itertools.chain.from_iterable(self._read(name, self.bad) for name in parts)
         if split == "all":
             return self._read("all", self.bad)
         if self.kind == "series":
@@ -337,12 +337,12 @@ class Dataset:
             return ("all",)
         if split == "all":
             return tuple(stored)
-        own = tuple(part for part in HELDOUT if part in stored) if split == "heldout" else (split,)
-        if not own or own[0] not in stored:
+        parts = tuple(name for name in HELDOUT if name in stored) if split == "heldout" else (split,)
+        if not parts or parts[0] not in stored:
             heldout = ["heldout"] if set(HELDOUT) & set(self.splits) else []
             known = [*self.splits, *heldout, "all"]
             raise InputError(self.name, f"has no split {split!r}; it has {', '.join(known)}")
-        return own
+        return parts
 
 
 def _group(record: Any) -> str:

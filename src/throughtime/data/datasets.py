@@ -92,8 +92,8 @@ def open_dataset(
     Dataset('<memory 0e1773cb>': 100 labelled; train, valid, test)
     """
     bad = BadRecords(skip_bad)
-    given: dict[str, Any] = {role: column for role, column in columns.items() if column is not None}
-    if unknown_roles := given.keys() - ColumnRoles.__annotations__.keys():
+    chosen_columns: dict[str, Any] = {role: column for role, column in columns.items() if column is not None}
+    if unknown_roles := chosen_columns.keys() - ColumnRoles.__annotations__.keys():
         raise unknown("option of open_dataset", min(unknown_roles), ColumnRoles.__annotations__)
     if kind is not None and kind not in KINDS:
         raise unknown("kind of data", kind, KINDS)
@@ -102,7 +102,7 @@ def open_dataset(
     if not isinstance(data, str | os.PathLike):
         if reader is not None:
             raise InputError("reader", "is for data in files; leave it out")
-        dataset = open_objects(data, kind, given, bad, strict)
+        dataset = open_objects(data, kind, chosen_columns, bad, strict)
     elif (name := str(data)).startswith(MEMORY):
         raise InputError(
             "data",
@@ -110,14 +110,14 @@ def open_dataset(
         )
     elif is_path(name):
         reader = "series" if date_format is not None and reader is None else reader
-        dataset = _open_path(name, reader, kind or kind_of(given), given, bad, strict)
+        dataset = _open_path(name, reader, kind or kind_of(chosen_columns), chosen_columns, bad, strict)
     else:
-        others = [role for role in given if role not in SIDES]
+        others = [role for role in chosen_columns if role not in SIDES]
         if strict and others and name.partition("/")[0] in CORPORA:
             problem = f"is for tables, and the columns of {name} are known; leave it out"
             raise InputError(others[0], problem)
         require = partial(catalogue.require, fetch_missing=download, progress=progress)
-        dataset = _open_catalogued(name, reader, given, bad, require)
+        dataset = _open_catalogued(name, reader, chosen_columns, bad, require)
     if date_format is not None:
         dataset.read_dates_as(date_format)
     if layout is not None:
@@ -300,7 +300,7 @@ def describe_data(dataset: Dataset, roles: Roles | None = None) -> str:
     count = dataset.count_records()
     columns = [f"column {column}" for column in dataset.columns.values()]
     if not columns and isinstance(dataset.reader, TableReader):
-        columns = [f"column {place}" for place in dataset.reader.open(dataset.tables[0])[1].places]
+        columns = [f"column {number}" for number in dataset.reader.open(dataset.tables[0])[1].places]
     languages = " -> ".join(dataset.languages)
     read = " -> ".join(columns[:2]) + "".join(f", {column}" for column in columns[2:])
     if languages and [*dataset.columns.values()] != [*dataset.languages]:
@@ -321,7 +321,7 @@ def _describe_series(dataset: Dataset, roles: Roles) -> str:
     columns = {"series": layout.identifier, "times": layout.time}
     read = [f"{what} in column {layout.names[each]}" for what, each in columns.items() if each is not None]
     read.append(f"values in column{'s' * (len(target) > 1)} {' and '.join(target)}")
-    read += [f"known: {one}" for one in roles.known] + [f"past: {one}" for one in roles.past]
+    read += [f"known: {column}" for column in roles.known] + [f"past: {column}" for column in roles.past]
     return ", ".join(
         [f"{format_count(sizes.total(), 'row')} of {len(sizes):,} series", *(read if layout.header else ())]
     )

@@ -51,13 +51,13 @@ def open_objects(
     """
     parts = {"all": data}
     if isinstance(data, Mapping) and data and all(str(name).lower() in ALIASES for name in data):
-        given = {ALIASES[str(name).lower()]: part for name, part in data.items()}
-        parts = {split: given[split] for split in SPLITS if split in given}
+        named = {ALIASES[str(name).lower()]: items for name, items in data.items()}
+        parts = {split: named[split] for split in SPLITS if split in named}
     files: dict[str, tuple[MemoryFile, ...]] = {}
     read_as, record_kind, names = kind, "", dict[str, str]()
-    for split, part in parts.items():
+    for split, items in parts.items():
         where = "data" if split == "all" else f"data[{split!r}]"
-        read_as, part_kind, part_names, file = _read(part, where, read_as, columns)
+        read_as, part_kind, part_names, file = _read(items, where, read_as, columns)
         record_kind = record_kind or part_kind
         if part_kind != record_kind:
             problem = f"holds {part_kind} data, but the split before it holds {record_kind} data"
@@ -88,7 +88,7 @@ def open_objects(
 
 
 def _read(
-    data: Any, where: str, kind: str | None, given: Mapping[str, Column | None]
+    data: Any, where: str, kind: str | None, roles: Mapping[str, Column | None]
 ) -> tuple[str, str, dict[str, str], MemoryFile]:
     """Return the kind that was read, the kind of the records, the chosen columns by role, and the data."""
     if isinstance(data, str | os.PathLike):
@@ -100,12 +100,12 @@ def _read(
     rows = _table_rows(data, where)
     if rows is not None:
         file = MemoryFile(rows, where)
-        kind = kind or kind_of(given) or guess_kind(DataTable(file))
+        kind = kind or kind_of(roles) or guess_kind(DataTable(file))
         if kind == "series":
             dated = any(isinstance(cell, datetime.date) for row in rows[1:2] for cell in row)
             return kind, kind, names, MemoryFile([rows[0], *format_cells(rows[1:])], where, dated)
         with naming_items(file):
-            choice = choose_columns(DataTable(file), kind, given)
+            choice = choose_columns(DataTable(file), kind, roles)
         names = choice.names
         items = [tuple(row[place] for place in choice.places) for row in rows[1:]]
         items = [item[0] for item in items] if kind == "text" else items
@@ -133,7 +133,7 @@ def _kind(first: Any, where: str) -> str:
     if is_number(first):
         return "series"
     parts = list(first) if isinstance(first, Sequence) else []
-    shape = "".join("s" if isinstance(part, str) else "n" if is_number(part) else "l" for part in parts)
+    shape = "".join("s" if isinstance(value, str) else "n" if is_number(value) else "l" for value in parts)
     if shape in ("ss", "sn", "ls", "ll", "lls"):
         return {"ss": "pairs", "sn": "labelled", "ls": "described"}.get(shape, "tags")
     raise InputError(f"{where}, item 1", f"is {shorten_repr(first)}, expected {', '.join(FORMS.values())}")
@@ -156,7 +156,9 @@ def _table_rows(data: Any, where: str) -> list[list[Any]] | None:
         columns = {str(name): list_values(column) for name, column in data.items()}
         numbers = all(isinstance(values, list) and all(map(is_number, values)) for values in columns.values())
         if columns and numbers and not {"ds", "y"} & set(columns):
-            long = [[name, place, y] for name, values in columns.items() for place, y in enumerate(values)]
+            long = [
+                [name, position, y] for name, values in columns.items() for position, y in enumerate(values)
+            ]
             return [["unique_id", "ds", "y"], *long]
     elif hasattr(data, "columns") and hasattr(data, "__getitem__"):
         columns = {str(name): list_values(data[name]) for name in data.columns}

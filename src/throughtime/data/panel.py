@@ -187,9 +187,11 @@ class Series:
         times = np.arange(len(values)) if ds is None else ds
         return cls(unique_id, times, values, np.zeros((len(values), 0)), np.zeros((len(values), 0)))
 
-    def rows(self, part: slice) -> Series:
+    def rows(self, stretch: slice) -> Series:
         """Return some of its rows."""
-        return replace(self, ds=self.ds[part], y=self.y[part], known=self.known[part], past=self.past[part])
+        return replace(
+            self, ds=self.ds[stretch], y=self.y[stretch], known=self.known[stretch], past=self.past[stretch]
+        )
 
     def __len__(self) -> int:
         """The number of rows."""
@@ -216,7 +218,9 @@ class Panel:
     def drop_last(self, cut: int) -> Panel:
         """Return the history before the last `cut` rows of each series."""
         check_whole("cut", cut, 0)
-        return replace(self, series=tuple(one.rows(slice(max(0, len(one) - cut))) for one in self.series))
+        return replace(
+            self, series=tuple(series.rows(slice(max(0, len(series) - cut))) for series in self.series)
+        )
 
     def after(self, series: Series, h: int) -> Times:
         """Return the `h` times that follow the last row of a series."""
@@ -232,7 +236,7 @@ class Panel:
 
     def series_by_name(self) -> dict[str, Series]:
         """Return the series by name."""
-        return {one.unique_id: one for one in self.series}
+        return {series.unique_id: series for series in self.series}
 
 
 def make_regular(series: Sequence[Series]) -> Panel:

@@ -69,13 +69,13 @@ class SeenRecords:
 
     def contains(self, hashes: Hashes) -> NDArray[np.bool_]:
         """Return which of these records the model was trained on."""
-        found = np.zeros(len(hashes), dtype=np.bool_)
+        known = np.zeros(len(hashes), dtype=np.bool_)
         for bits in self.filters:
-            inside = ~found
-            for place in _find_places(hashes, bits):
-                inside &= (bits[place >> 3] >> (place & 7).astype(np.uint8)) & 1 == 1
-            found |= inside
-        return found
+            inside = ~known
+            for bit in _find_places(hashes, bits):
+                inside &= (bits[bit >> 3] >> (bit & 7).astype(np.uint8)) & 1 == 1
+            known |= inside
+        return known
 
     def add(self, blocks: Iterable[Hashes]) -> SeenRecords:
         """Return these records and further ones; what is not new takes no room.
@@ -90,8 +90,8 @@ class SeenRecords:
             bits = np.zeros(max(MIN_BYTES, BYTES_PER_RECORD * count), dtype=np.uint8)
             file.seek(0)
             while block := file.read(8 * BLOCK):
-                for place in _find_places(np.frombuffer(block, dtype=np.uint64), bits):
-                    np.bitwise_or.at(bits, place >> 3, np.uint8(1) << (place & 7).astype(np.uint8))
+                for bit in _find_places(np.frombuffer(block, dtype=np.uint64), bits):
+                    np.bitwise_or.at(bits, bit >> 3, np.uint8(1) << (bit & 7).astype(np.uint8))
         return SeenRecords((*self.filters, bits))
 
     def count_after(self, hashes: Hashes) -> int:
@@ -135,8 +135,8 @@ def hash_rows(name: str, times: NDArray[Any], values: NDArray[np.float64]) -> Ha
 
 def hash_panel(panel: Panel) -> list[Hashes]:
     """Return the hashes of the rows of each series; a single series is known without its name."""
-    names = [one.unique_id for one in panel.series] if len(panel.series) > 1 else [""]
-    return [hash_rows(name, one.ds, one.y) for name, one in zip(names, panel.series, strict=True)]
+    names = [series.unique_id for series in panel.series] if len(panel.series) > 1 else [""]
+    return [hash_rows(name, series.ds, series.y) for name, series in zip(names, panel.series, strict=True)]
 
 
 def normalise_record(text: str) -> str:

@@ -331,14 +331,14 @@ def _decode(raw: bytes, where: str, number: int, offset: int) -> str | InputErro
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        place = offset + error.start
+        position = offset + error.start
         # Not Latin-1: it accepts any byte, and turns the quotes of Windows into control characters.
         cure = "convert the file to UTF-8, for example with `iconv -f WINDOWS-1252 -t UTF-8`"
         if not _NOT_WINDOWS.isdisjoint(raw):
             cure = "nor Windows-1252; find out its encoding and convert it with `iconv -f ENCODING -t UTF-8`"
-        if not place and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        if not position and raw.startswith((b"\xff\xfe", b"\xfe\xff")):
             cure = "it looks like UTF-16; convert it with `iconv -f UTF-16 -t UTF-8`"
-        problem = f"is not UTF-8, byte 0x{raw[error.start]:02X} at offset {place:,}; {cure}"
+        problem = f"is not UTF-8, byte 0x{raw[error.start]:02X} at offset {position:,}; {cure}"
         return InputError(where, problem, line=number)
     if control := _CONTROL.search(text):
         character = f"U+{ord(control[0]):04X} at column {control.start() + 1}"

@@ -39,8 +39,8 @@ def check_options(format: str, int8: bool, weights: str | None, sample: bool = T
         raise InputError("int8", "is already the default of html; leave it out")
     if int8 and format == "arpa":
         raise InputError("int8", "is for models with weights; leave it out")
-    for name, given in (("weights", weights is not None), ("sample", not sample)):
-        if given and format != "html":
+    for name, is_given in (("weights", weights is not None), ("sample", not sample)):
+        if is_given and format != "html":
             raise InputError(name, f"is an option of the html format, not of {format}")
 
 

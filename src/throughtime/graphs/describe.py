@@ -98,8 +98,8 @@ def describe(graph: Graph, constants: Constants, titles: Mapping[int, str]) -> d
     """
     nodes = graph.program()
     return {
-        "inputs": [[one.name, one.dtype, list(one.shape)] for one in graph.inputs],
-        "outputs": [[one.name, one.dtype, list(one.shape)] for one in graph.outputs],
+        "inputs": [[value.name, value.dtype, list(value.shape)] for value in graph.inputs],
+        "outputs": [[value.name, value.dtype, list(value.shape)] for value in graph.outputs],
         "nodes": [_describe_node(node, titles) for node in nodes],
         "constants": {name: constants.add(array) for name, array in graph.constants.items()},
         "marks": _describe_marks(graph.marks, titles),
@@ -117,8 +117,8 @@ def _describe_node(node: Node, titles: Mapping[int, str]) -> list[Any]:
         body = node.body
         values.append(
             {
-                "inputs": [one.name for one in body.inputs],
-                "outputs": [one.name for one in body.outputs],
+                "inputs": [value.name for value in body.inputs],
+                "outputs": [value.name for value in body.outputs],
                 "nodes": [_describe_node(each, titles) for each in body.nodes],
                 "marks": _describe_marks(body.marks, titles),
             }
@@ -159,23 +159,23 @@ class Constants:
         key = (str(array.dtype), array.shape, digest)
         if key not in self._known:
             self._known[key] = len(self.places)
-            place: dict[str, Any] = {
+            entry: dict[str, Any] = {
                 "type": str(array.dtype),
                 "shape": list(array.shape),
                 "stored": str(stored.dtype),
                 "place": self._append(stored),
             }
             if scale is not None:
-                place["scale"] = self._append(scale)
-            self.places.append(place)
+                entry["scale"] = self._append(scale)
+            self.places.append(entry)
         return self._known[key]
 
     def _append(self, array: Array) -> int:
-        place, block = self._size, array.tobytes()
+        begin, block = self._size, array.tobytes()
         block += bytes(-len(block) % 4)
         self.blocks.append(block)
         self._size += len(block)
-        return place
+        return begin
 
 
 def encode(array: Array, weights: str) -> tuple[Array, Array | None]:

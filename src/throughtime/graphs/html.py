@@ -74,8 +74,8 @@ def build_page(tasks: Collection[str]) -> str:
         page = page.replace(f"  {line}\n", "", 1)
     policy = _policy([*scripts.values(), parts["script"], parts["worker"]])
     page = page.replace("<head>\n", f"<head>\n  {policy}\n", 1)
-    own = "".join(f"<script>{text}</script>\n" for text in scripts.values())
-    page = page.replace("</head>", f"{own}</head>", 1)
+    inline = "".join(f"<script>{text}</script>\n" for text in scripts.values())
+    page = page.replace("</head>", f"{inline}</head>", 1)
     packed = base64.b85encode(_deflate("\0".join(parts.values()).encode())).decode()
     return page.replace("</body>", f"{_data('page', packed)}\n</body>", 1)
 
@@ -83,7 +83,8 @@ def build_page(tasks: Collection[str]) -> str:
 def _policy(scripts: Sequence[str]) -> str:
     """What the page may do: run its own scripts and a worker made of them, and reach nothing outside."""
     hashes = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(one.encode()).digest()).decode()}'" for one in scripts
+        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
+        for script in scripts
     )
     rules = (
         "default-src 'none'",
@@ -122,17 +123,17 @@ def _join(
     if path == (PAGE / TASKS).resolve():
         text = choose_tasks(text, tasks)
 
-    def import_names(found: re.Match[str]) -> str:
-        other = (path.parent / found[2]).resolve()
+    def import_names(match: re.Match[str]) -> str:
+        other = (path.parent / match[2]).resolve()
         _join(other, joined, names, (*above, path), tasks)
         exported = re.findall(r"\w+", joined[other].rsplit("return {", 1)[1])
-        for name in re.findall(r"(\w+)(?: as \w+)?(?= *[,}])", found[1] or ""):
+        for name in re.findall(r"(\w+)(?: as \w+)?(?= *[,}])", match[1] or ""):
             if name not in exported:
                 raise ThroughtimeError(f"{path.name}: imports {name}, which {other.name} does not export")
-        return f"const {found[1].replace(' as ', ': ')} = {names[other]};\n" if found[1] else ""
+        return f"const {match[1].replace(' as ', ': ')} = {names[other]};\n" if match[1] else ""
 
     text = IMPORT.sub(import_names, text)
-    exported = [found[2] for found in EXPORT.finditer(text)]
+    exported = [match[2] for match in EXPORT.finditer(text)]
     text = shorten(EXPORT.sub(r"\1 \2", text))
     if left := LEFT.search(text):
         raise ThroughtimeError(f"{path.name}: cannot be joined because of the line {left[0]!r}")

@@ -47,7 +47,7 @@ def import_onnx() -> Any:
 
 
 def _graph(graph: Graph, nodes: list[Node], constants: list[Any]) -> Any:
-    inputs, outputs = ([_value(one) for one in values] for values in (graph.inputs, graph.outputs))
+    inputs, outputs = ([_value(value) for value in values] for values in (graph.inputs, graph.outputs))
     return import_onnx().helper.make_graph(
         [_node(node) for node in nodes], graph.name, inputs, outputs, initializer=constants
     )

@@ -119,7 +119,7 @@ class CorpusBleu(CorpusScore):
 
     def __str__(self) -> str:
         """Everything but the signature, in one line."""
-        precisions = "/".join(f"{one:.1f}" for one in self.precisions)
+        precisions = "/".join(f"{precision:.1f}" for precision in self.precisions)
         return (
             f"{self.name} {self.value:.2f}, precisions {precisions}, brevity penalty "
             f"{self.brevity_penalty:.3f} ({self.prediction_length:,} tokens for {self.reference_length:,})"
@@ -294,12 +294,12 @@ def align_references(
         if not row:
             raise InputError(where, "is empty; a prediction needs one reference or more")
         rows.append(row)
-    return predictions, [list(one) for one in itertools.zip_longest(*rows)]
+    return predictions, [list(texts_of_set) for texts_of_set in itertools.zip_longest(*rows)]
 
 
 def every_text(sets: Iterable[Iterable[str | None]]) -> list[str]:
     """List the references of all sets."""
-    return [text for one in sets for text in one if text is not None]
+    return [text for texts in sets for text in texts if text is not None]
 
 
 def _score(metric: Any, predictions: list[str], sets: list[list[str | None]]) -> CorpusScore:

@@ -80,7 +80,7 @@ class Confusion:
                 "labels", f"are {len(predictions)} for {len(references)} texts; give one for each"
             )
         names = tuple(sorted({*references, *predictions}))
-        number = {name: place for place, name in enumerate(names)}
+        number = {name: number_of_name for number_of_name, name in enumerate(names)}
         counts = np.zeros((len(names), len(names)), np.int64)
         np.add.at(counts, ([number[name] for name in references], [number[name] for name in predictions]), 1)
         return cls(names, counts)
@@ -101,21 +101,21 @@ class Confusion:
         columns = (self.counts.sum(1), self.counts.sum(0), np.diagonal(self.counts))
         scored = [ChunkCounts(*map(int, counts)) for counts in zip(*columns, strict=True)]
         return [
-            ClassScore(label, one.precision, one.recall, one.f1, one.given, one.found)
-            for label, one in zip(self.labels, scored, strict=True)
+            ClassScore(label, score.precision, score.recall, score.f1, score.given, score.found)
+            for label, score in zip(self.labels, scored, strict=True)
         ]
 
     @property
     def macro_f1(self) -> float:
         """The mean F1 of the labels, whether frequent or rare."""
-        scores = [one.f1 for one in self.classes]
+        scores = [score.f1 for score in self.classes]
         return sum(scores) / len(scores) if scores else 0.0
 
     def list_mistakes(self, most: int = 10) -> list[tuple[str, str, int]]:
         """The most frequent mistakes: the true label, the predicted one, and how often."""
         places = np.argwhere(self.counts * (1 - np.eye(len(self.labels), dtype=np.int64)))
         mistakes = [(self.labels[i], self.labels[j], int(self.counts[i, j])) for i, j in places]
-        return sorted(mistakes, key=lambda one: (-one[2], one[:2]))[:most]
+        return sorted(mistakes, key=lambda mistake: (-mistake[2], mistake[:2]))[:most]
 
 
 def f1_scores(
@@ -152,7 +152,7 @@ def chunks(tags: Sequence[str]) -> list[Chunk]:
     """
     result: list[Chunk] = []
     start, before, type_before = 0, OUTSIDE, ""
-    for place, tag in enumerate([*tags, OUTSIDE]):
+    for position, tag in enumerate([*tags, OUTSIDE]):
         role, _, type_ = tag.partition("-")  # a type may contain other hyphens
         role = _SAME_ROLE.get(role, role)
         begins = role != OUTSIDE and (
@@ -160,9 +160,9 @@ def chunks(tags: Sequence[str]) -> list[Chunk]:
         )
         # An open chunk ends where another begins or where no chunk continues.
         if before != OUTSIDE and (begins or role == OUTSIDE):
-            result.append(Chunk(type_before, start, place))
+            result.append(Chunk(type_before, start, position))
         if begins:
-            start = place
+            start = position
         before, type_before = role, type_
     return result
 
@@ -193,8 +193,8 @@ def impossible_pairs(tags: Sequence[str]) -> NDArray[np.bool_]:
     joined = goes_on[:, None] & continues & (types[:, None] == types)
     must_end = goes_on & np.isin(types, types[roles == "E"])
     must_begin = continues & np.isin(types, types[roles == "B"])
-    found: NDArray[np.bool_] = ~joined & (must_end[:, None] | must_begin)
-    return found
+    impossible: NDArray[np.bool_] = ~joined & (must_end[:, None] | must_begin)
+    return impossible
 
 
 def count_impossible(sentences: Iterable[Sequence[str]]) -> tuple[int, int]:
@@ -205,7 +205,7 @@ def count_impossible(sentences: Iterable[Sequence[str]]) -> tuple[int, int]:
     """
     known = list(sentences)
     names = sorted({tag for tags in known for tag in tags})
-    number, forbidden = {name: place for place, name in enumerate(names)}, impossible_pairs(names)
+    number, forbidden = {name: position for position, name in enumerate(names)}, impossible_pairs(names)
     rows = ([len(names), *(number[tag] for tag in tags), len(names)] for tags in known)
     count = sum(int(forbidden[row[:-1], row[1:]].sum()) for row in rows)
     return count, sum(len(chunks(tags)) for tags in known)
@@ -261,7 +261,7 @@ class Tagging:
     def confusions(self) -> list[tuple[str, str, int]]:
         """The true tag, the wrong one that was predicted, and how often; most frequent first."""
         wrong = [(*pair, count) for pair, count in self.pairs.items() if pair[0] != pair[1]]
-        return sorted(wrong, key=lambda one: (-one[2], one[:2]))
+        return sorted(wrong, key=lambda confusion: (-confusion[2], confusion[:2]))
 
     def table(self) -> dict[str, dict[str, int]]:
         """The confusion table: for each true tag, how often each tag was predicted; without zeros."""

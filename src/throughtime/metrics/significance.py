@@ -32,7 +32,7 @@ class Comparison:
 
     def without_p_values(self) -> Comparison:
         """Return the scores alone, for a test set that says nothing about other data."""
-        return replace(self, systems=[replace(one, p_value=None) for one in self.systems])
+        return replace(self, systems=[replace(system, p_value=None) for system in self.systems])
 
 
 def paired_bootstrap(

@@ -55,7 +55,7 @@ def write_arpa(model: NgramModel, words: Sequence[str | None], path: Path | str)
     kept = [~left_out[level.word] for level in levels]
     # KenLM refuses a file without both marks, which models of a stream do not have.
     marks = [mark for mark in (BEGIN, END) if mark not in words]
-    sizes = [int(one.sum()) for one in kept]
+    sizes = [int(kept_nodes.sum()) for kept_nodes in kept]
     sizes[0] += len(marks)
     with _open_text(path) as file:
         file.write("\\data\\\n" + "".join(f"ngram {n}={size}\n" for n, size in enumerate(sizes, start=1)))
@@ -100,9 +100,9 @@ def _format(
     """The lines of some n-grams; a weight of 1, as of contexts that are never continued, is left out."""
     words = np.empty((len(nodes), n), dtype=object)
     above = nodes
-    for place in range(n - 1, -1, -1):
-        keys = counts.levels[place].keys[above]
-        words[:, place] = names[keys % counts.vocabulary_size]
+    for position in range(n - 1, -1, -1):
+        keys = counts.levels[position].keys[above]
+        words[:, position] = names[keys % counts.vocabulary_size]
         above = keys // counts.vocabulary_size
     log_probs = _log10(probability[nodes])
     if n == 1:
@@ -115,9 +115,9 @@ def _format(
 
 def _log10(values: Floats) -> Floats:
     with np.errstate(divide="ignore"):
-        found: Floats = np.log10(values)
-    found[np.isneginf(found)] = ZERO
-    return found
+        logs: Floats = np.log10(values)
+    logs[np.isneginf(logs)] = ZERO
+    return logs
 
 
 @contextlib.contextmanager
@@ -189,20 +189,20 @@ class _Reader:
         size = len(self.ids)
         self.levels.append(NgramLevel(np.arange(size), np.zeros(size, np.int64), size))
         log_prob[self.ids[BEGIN]] = -np.inf
-        base, own, back = 10.0**log_prob, [np.empty(0)], [np.empty(0)]
+        base, shares, back = 10.0**log_prob, [np.empty(0)], [np.empty(0)]
         for n in range(2, len(sizes) + 1):
             self._read_header(n)
             back.append(10.0**log_weight)
             section = self._read_section(n, sizes[n - 1], last=n == len(sizes))
             self.levels.append(section.level)
-            own.append(10.0**section.log_prob)
+            shares.append(10.0**section.log_prob)
             log_weight = section.log_weight
         if (self.line or "").rstrip() != "\\end\\":
             self._fail("has no \\end\\ after the last n-gram; the file is truncated, or a count is too small")
         has_lines = bool(base[self.ids[END]] > 0)
         never = (self.ids[BEGIN],) if has_lines else tuple(sorted((self.ids[BEGIN], self.ids[END])))
         counts = NgramCounts(tuple(self.levels), size, never)
-        fixed = Interpolation(base, tuple(own), tuple(back), shortened_to_nothing=False, replaces=True)
+        fixed = Interpolation(base, tuple(shares), tuple(back), shortened_to_nothing=False, replaces=True)
         return ArpaModel(tuple(self.ids), NgramModel(counts, Fixed(fixed)), has_lines)
 
     def _advance(self) -> str | None:
@@ -226,11 +226,11 @@ class _Reader:
         while (line := self._advance()) is not None and not line.startswith("\\"):
             if not line.strip():
                 continue
-            found = _COUNT.fullmatch(line.strip())
-            if found is None or int(found[1]) != len(sizes) + 1:
+            match = _COUNT.fullmatch(line.strip())
+            if match is None or int(match[1]) != len(sizes) + 1:
                 self._fail(f"is {line.strip()!r}, expected 'ngram {len(sizes) + 1}=' and a number")
             else:
-                sizes.append(int(found[2]))
+                sizes.append(int(match[2]))
         if not sizes:
             self._fail("has no 'ngram 1=' and a number after \\data\\")
         if len(sizes) > MAX_ORDER:
@@ -239,8 +239,8 @@ class _Reader:
 
     def _read_header(self, n: int) -> None:
         self._skip_blank()
-        found = _SECTION.fullmatch((self.line or "").strip())
-        if found is None or int(found[1]) != n:
+        match = _SECTION.fullmatch((self.line or "").strip())
+        if match is None or int(match[1]) != n:
             there = "ends" if self.line is None else f"is {self.line.strip()!r}"
             self._fail(f"{there} where \\{n}-grams: should begin")
 
@@ -268,12 +268,12 @@ class _Reader:
 
     def _number(self, text: str, what: str) -> float:
         try:
-            found = float(text)
+            number = float(text)
         except ValueError:
-            found = np.nan
-        if not found < np.inf:  # also where it is not a number
+            number = np.nan
+        if not number < np.inf:  # also where it is not a number
             self._fail(f"{what} is {text!r}, expected a number")
-        return -np.inf if found == ZERO else found
+        return -np.inf if number == ZERO else number
 
     def _read_words(self, size: int) -> tuple[Floats, Floats]:
         log_probs, log_weights = [], []
@@ -306,19 +306,19 @@ class _Reader:
     def _find_keys(self, words: Sequence[list[str]], n: int, first: int) -> Ints:
         """The keys of n-grams, the first of which is in the line `first`."""
         ids = np.array([[self.ids.get(word, MISSING) for word in ngram] for ngram in words])
-        for line, place in zip(*np.nonzero(ids == MISSING), strict=True):
-            word = words[line][place]
+        for line, position in zip(*np.nonzero(ids == MISSING), strict=True):
+            word = words[line][position]
             if word == "<UNK>":
-                ids[line, place] = self.ids[UNKNOWN]
+                ids[line, position] = self.ids[UNKNOWN]
             else:
                 self._fail(f"has the word {word!r}, which is not among the 1-grams", first + int(line))
         node = ids[:, 0]
-        for place, level in enumerate(self.levels[1 : n - 1], start=1):
-            node = level.find(node, ids[:, place])
+        for position, level in enumerate(self.levels[1 : n - 1], start=1):
+            node = level.find(node, ids[:, position])
         if len(lost := np.flatnonzero(node == MISSING)):
             context = " ".join(words[lost[0]][:-1])
             self._fail(
                 f"has the context {context!r}, which is not among the {n - 1}-grams", first + int(lost[0])
             )
-        found: Ints = node * len(self.ids) + ids[:, -1]
-        return found
+        keys: Ints = node * len(self.ids) + ids[:, -1]
+        return keys

@@ -83,7 +83,7 @@ class NgramLevel:
         >>> [NgramLevel(np.array([1, key]), np.array([4, 1]), 5).fits(contexts=2) for key in (9, 1, 10)]
         [True, False, False]
         """
-        whole = all(one.dtype == np.int64 and one.ndim == 1 for one in (self.keys, self.count))
+        whole = all(array.dtype == np.int64 and array.ndim == 1 for array in (self.keys, self.count))
         if not whole or self.keys.shape != self.count.shape:
             return False
         if any((part < 0).any() for part in read_parts(self.count)):
@@ -228,12 +228,12 @@ def read_parts(values: npt.NDArray[Any], size: int = SLICE) -> Iterator[npt.NDAr
 
 def release(*arrays: npt.NDArray[Any]) -> None:
     """Let what was read of arrays on files leave the memory of the process; it is read again when needed."""
-    for one in arrays:
-        whole = getattr(one, "_mmap", None)  # a copy of a memmap is one, too, but has no file
-        if whole is not None and one.size and hasattr(mmap, "MADV_DONTNEED"):
-            start = one.ctypes.data - np.frombuffer(whole, np.uint8).ctypes.data
+    for array in arrays:
+        whole = getattr(array, "_mmap", None)  # a copy of a memmap is one, too, but has no file
+        if whole is not None and array.size and hasattr(mmap, "MADV_DONTNEED"):
+            start = array.ctypes.data - np.frombuffer(whole, np.uint8).ctypes.data
             page = start // mmap.PAGESIZE * mmap.PAGESIZE
-            whole.madvise(mmap.MADV_DONTNEED, page, start + one.nbytes - page)
+            whole.madvise(mmap.MADV_DONTNEED, page, start + array.nbytes - page)
 
 
 def continue_nodes(node: Ints, starts: Ints) -> Ints:
@@ -253,13 +253,13 @@ def check_ids(ids: npt.ArrayLike, vocabulary_size: int) -> Ints:
     throughtime.errors.InputError: ids: hold 5, outside a vocabulary of 0 to 1
     """
     check_whole("vocabulary_size", vocabulary_size)
-    found = np.asarray(ids)
-    if len(found) and found.dtype.kind not in "iu":
-        raise InputError("ids", f"are {found.dtype}, expected whole numbers")
-    wrong = found[(found < 0) | (found >= vocabulary_size)]
+    array = np.asarray(ids)
+    if len(array) and array.dtype.kind not in "iu":
+        raise InputError("ids", f"are {array.dtype}, expected whole numbers")
+    wrong = array[(array < 0) | (array >= vocabulary_size)]
     if len(wrong):
         raise InputError("ids", f"hold {wrong[0]}, outside a vocabulary of 0 to {vocabulary_size - 1}")
-    return found.astype(np.int64, copy=False)
+    return array.astype(np.int64, copy=False)
 
 
 def find_unique(keys: Ints) -> tuple[Ints, Ints, Ints]:

@@ -99,9 +99,9 @@ class _Text:
             for first in range(0, self.length, self.positions):
                 keys = self._keys(first, n)
                 runs.append(_Run(self.folder, len(runs)))
-                place = runs[-1].write(keys, keep=not last)
-                if place is not None:
-                    _append(within, place)
+                places = runs[-1].write(keys, keep=not last)
+                if places is not None:
+                    _append(within, places)
         files = merge(runs, self.folder, n, self.positions, number=not last)
         if not last:
             self._write_nodes(runs)
@@ -133,9 +133,9 @@ class _Text:
         new = self.folder / "text.new"
         with new.open("wb") as file:
             for number, run in enumerate(runs):
-                place = _read(self.within, number * self.positions, self.positions, np.int32)
+                places = _read(self.within, number * self.positions, self.positions, np.int32)
                 nodes = np.append(_read(run.numbers, 0, -1, np.int64), MISSING)  # MISSING is the last place
-                _append(file, nodes[place])
+                _append(file, nodes[places])
         new.replace(self.nodes)
 
 
@@ -150,18 +150,18 @@ class _Run:
     def write(self, keys: Ints, *, keep: bool) -> npt.NDArray[np.int32] | None:
         """Sort and write a block; with `keep`, return the place of each position's key among the distinct."""
         seen = keys >= 0
-        place = None
+        places = None
         if keep:
             unique, inverse, count = find_unique(keys[seen])
-            place = np.full(len(keys), MISSING, np.int32)
-            place[seen] = inverse
+            places = np.full(len(keys), MISSING, np.int32)
+            places[seen] = inverse
         else:
             unique, count = np.unique(keys[seen], return_counts=True)
         self.size = len(unique)
         _write(self.keys, unique)
         _write(self.count, count)
         self.numbers.touch()
-        return place
+        return places
 
     def remove(self) -> None:
         """Remove the files."""

@@ -76,7 +76,7 @@ class NgramModel(ScoringModel):
     def stream_log_probs(self, ids: Ints, starts: Ints) -> Floats:
         """Return the same for one array in which a sequence begins at each of `starts`."""
         ids = check_ids(ids, self.vocabulary_size)
-        base, own, back, to_nothing, replaces = self.interpolation
+        base, shares, back, to_nothing, replaces = self.interpolation
         p, node, before = base[ids], ids, _words_before(len(ids), starts)
         single = p.copy() if to_nothing else p
         for n, level in enumerate(self.counts.levels[1:], start=2):
@@ -86,8 +86,8 @@ class NgramModel(ScoringModel):
                 p = np.where(before >= n - 1, single, p)
             known = np.flatnonzero(context != MISSING)  # far from all: few long contexts were counted
             context = context[known]
-            node[known] = found = level.find(context, ids[known])
-            p[known] = _mix(found, own[n - 1], back[n - 1][context], p[known], replaces)
+            node[known] = nodes = level.find(context, ids[known])
+            p[known] = _mix(nodes, shares[n - 1], back[n - 1][context], p[known], replaces)
         with np.errstate(divide="ignore"):
             log_p: Floats = np.log(p)
         log_p[np.isin(ids, self.counts.never)] = 0.0
@@ -99,7 +99,7 @@ class NgramModel(ScoringModel):
         `contexts` is [rows, words], with MISSING before the first word of a row. Only the last order - 1
         words of a row matter.
         """
-        base, own, back, to_nothing, replaces = self.interpolation
+        base, shares, back, to_nothing, replaces = self.interpolation
         p = everywhere = np.tile(base, (len(contexts), 1))
         for n in range(2, self.order + 1):
             level, context = self.counts.levels[n - 1], self.context_nodes(contexts, n - 1)
@@ -109,7 +109,7 @@ class NgramModel(ScoringModel):
             p = np.where(seen, weight, 1.0)[:, None] * lower
             row, node = level.children(np.where(seen, context, MISSING))
             word = level.keys[node] % self.vocabulary_size
-            p[row, word] = own[n - 1][node] + (0.0 if replaces else p[row, word])
+            p[row, word] = shares[n - 1][node] + (0.0 if replaces else p[row, word])
         return p
 
     def context_nodes(self, contexts: Ints, words: int) -> Ints:
@@ -128,19 +128,21 @@ class NgramModel(ScoringModel):
         Probabilities have this form in ARPA files. The smoothing must mix each context with the next shorter.
         If they are computed `in_place`, they overwrite `own`, and the model cannot be used as it is any more.
         """
-        base, own, back, _, replaces = self.interpolation
+        base, shares, back, _, replaces = self.interpolation
         links = self.counts.suffix_links()
         next(links)
         shorter = base
         for n in range(1, self.order + 1):
             if n == 1 or replaces:
-                probability = base if n == 1 else own[n - 1]
+                probability = base if n == 1 else shares[n - 1]
             else:
-                probability = own[n - 1] if in_place else np.empty(len(own[n - 1]))
+                probability = shares[n - 1] if in_place else np.empty(len(shares[n - 1]))
                 suffix = next(links)
                 for part, context in self.counts.levels[n - 1].slices():
                     lower, weight = shorter[suffix[part]], back[n - 1][context]
-                    probability[part] = np.where(np.isnan(weight), lower, own[n - 1][part] + weight * lower)
+                    probability[part] = np.where(
+                        np.isnan(weight), lower, shares[n - 1][part] + weight * lower
+                    )
             yield probability, back[n] if n < self.order else None
             shorter = probability
 
@@ -225,47 +227,49 @@ class NgramModel(ScoringModel):
 
 def _read_probabilities(tensors: Mapping[str, Any], counts: NgramCounts, where: str) -> Fixed:
     """The probabilities of an ARPA file or of a pruned model, as they were saved."""
-    found: dict[str, list[Floats]] = {"probability": [], "weight": []}
+    arrays: dict[str, list[Floats]] = {"probability": [], "weight": []}
     for n, level in enumerate(counts.levels, start=1):
-        for name in found if n < counts.order else ("probability",):
+        for name in arrays if n < counts.order else ("probability",):
             values = tensors.get(f"{name}.{n}", np.empty(0))
             whole = values.dtype in (np.float32, np.float64) and values.shape == level.keys.shape
             most = 1.0 if name == "probability" else np.inf  # a weight may exceed 1
             # A comparison with NaN is false.
-            if not whole or not all(((one >= 0) & (one <= most)).all() for one in read_parts(values)):
+            if not whole or not all(
+                ((values_read >= 0) & (values_read <= most)).all() for values_read in read_parts(values)
+            ):
                 raise InputError(where, f"have a damaged {name}.{n}; train or import the model again")
-            found[name].append(values)
-    base, *own = found["probability"]
+            arrays[name].append(values)
+    base, *shares = arrays["probability"]
     empty = np.empty(0)
-    return Fixed(Interpolation(base, (empty, *own), (empty, *found["weight"]), False, replaces=True))
+    return Fixed(Interpolation(base, (empty, *shares), (empty, *arrays["weight"]), False, replaces=True))
 
 
-def _mix(node: Ints, own: Floats, weight: Floats, lower: Floats, replaces: bool) -> Floats:
+def _mix(node: Ints, shares: Floats, weight: Floats, lower: Floats, replaces: bool) -> Floats:
     """own + weight * lower; lower alone where the context was never continued.
 
     If own `replaces`, it is the whole probability of the n-grams that have one.
     """
     counted = np.flatnonzero(node != MISSING)
     mixed = weight * lower
-    mixed[counted] = own[node[counted]] + (0.0 if replaces else mixed[counted])
+    mixed[counted] = shares[node[counted]] + (0.0 if replaces else mixed[counted])
     return np.where(np.isnan(weight), lower, mixed)
 
 
 def _words_before(count: int, starts: Ints) -> Ints:
     """The number of words before each position in its own sequence."""
-    place = np.arange(count)
+    positions = np.arange(count)
     first_places = np.zeros(count, dtype=np.int64)
     first_places[starts] = starts
-    found: Ints = place - np.maximum.accumulate(first_places)
-    return found
+    counts: Ints = positions - np.maximum.accumulate(first_places)
+    return counts
 
 
 def _have_words(contexts: Ints, words: int) -> npt.NDArray[np.bool_]:
     """Which rows have at least this number of words."""
     if contexts.shape[1] < words:
         return np.zeros(len(contexts), dtype=bool)
-    found: npt.NDArray[np.bool_] = contexts[:, contexts.shape[1] - words] != MISSING
-    return found
+    has_words: npt.NDArray[np.bool_] = contexts[:, contexts.shape[1] - words] != MISSING
+    return has_words
 
 
 def _weight(context: Ints, back: Floats) -> Floats:

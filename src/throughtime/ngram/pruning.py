@@ -25,14 +25,14 @@ def check_pruning(thresholds: Sequence[int], smoothing: Smoothing, order: int) -
     Traceback (most recent call last):
     throughtime.errors.InputError: prune: is [0, 1, 0], but no number may be smaller than the one before it
     """
-    given = list(thresholds)
-    if given != sorted(given):
-        raise InputError("prune", f"is {given}, but no number may be smaller than the one before it")
-    if given and given[0] != 0:
-        raise InputError("prune", f"is {given}, expected 0 first, as single words are never left out")
-    if len(given) > order:
-        raise InputError("prune", f"has {len(given)} numbers, but the order is {order}; leave out some")
-    if given and isinstance(smoothing, Laplace) and smoothing.shortened_to_nothing and order > 2:
+    numbers = list(thresholds)
+    if numbers != sorted(numbers):
+        raise InputError("prune", f"is {numbers}, but no number may be smaller than the one before it")
+    if numbers and numbers[0] != 0:
+        raise InputError("prune", f"is {numbers}, expected 0 first, as single words are never left out")
+    if len(numbers) > order:
+        raise InputError("prune", f"has {len(numbers)} numbers, but the order is {order}; leave out some")
+    if numbers and isinstance(smoothing, Laplace) and smoothing.shortened_to_nothing and order > 2:
         raise _refuse(smoothing)  # those of other packages are checked when they are fitted
 
 
@@ -43,7 +43,7 @@ def prune(counts: NgramCounts, smoothing: Smoothing, thresholds: Sequence[int]) 
     of 32 bits instead of counts, except for single words.
     """
     check_pruning(thresholds, smoothing, counts.order)
-    levels, own, back = [counts.levels[0]], [np.empty(0)], [np.empty(0)]
+    levels, kept_shares, back = [counts.levels[0]], [np.empty(0)], [np.empty(0)]
     base, numbers = np.empty(0), np.arange(counts.vocabulary_size)
     for n, (share, weight) in enumerate(_estimate(smoothing, counts), start=1):
         if n == 1:
@@ -52,12 +52,12 @@ def prune(counts: NgramCounts, smoothing: Smoothing, thresholds: Sequence[int]) 
         threshold = thresholds[min(n, len(thresholds)) - 1]
         level, shares, following = _select(counts.levels[n - 1], threshold, share, weight, numbers)
         levels.append(level)
-        own.append(shares)
+        kept_shares.append(shares)
         back.append(np.nan_to_num(weight[numbers != MISSING], nan=1.0).astype(np.float32))
         numbers = following
         del share, weight, following  # a level is as large as all that is kept
     kept = NgramCounts(tuple(levels), counts.vocabulary_size, counts.never)
-    mixed = NgramModel(kept, Fixed(Interpolation(base, tuple(own), tuple(back), False)))
+    mixed = NgramModel(kept, Fixed(Interpolation(base, tuple(kept_shares), tuple(back), False)))
     for _ in mixed.backoff_form(in_place=True):
         pass
     return NgramModel(kept, Fixed(mixed.interpolation._replace(replaces=True)))
@@ -71,7 +71,7 @@ def _select(
     `numbers` are those of their contexts, MISSING for one that is left out; what goes is added to `weight`.
     """
     size, kept = level.vocabulary_size, sum(int((part > threshold).sum()) for part in read_parts(level.count))
-    keys, own = np.empty(kept, np.int64), np.empty(kept, np.float32)
+    keys, kept_shares = np.empty(kept, np.int64), np.empty(kept, np.float32)
     following: Links = np.full(len(level.keys), MISSING, np.int32 if kept < 2**31 else np.int64)
     done = 0
     for part, context in level.slices():
@@ -80,10 +80,10 @@ def _select(
         weight[context[0] : context[0] + len(lost)] += lost
         new = slice(done, done + int(stays.sum()))
         keys[new] = numbers[context[stays]].astype(np.int64) * size + level.keys[part][stays] % size
-        own[new] = share[part][stays]
+        kept_shares[new] = share[part][stays]
         following[part][stays] = np.arange(new.start, new.stop)
         done = new.stop
-    return NgramLevel(keys, no_counts(kept), size), own, following
+    return NgramLevel(keys, no_counts(kept), size), kept_shares, following
 
 
 def _estimate(smoothing: Smoothing, counts: NgramCounts) -> Iterable[tuple[Floats, Floats]]:

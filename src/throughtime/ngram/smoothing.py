@@ -36,8 +36,8 @@ class Interpolation(NamedTuple):
         cls, levels: Iterable[tuple[Floats, Floats]], *, shortened_to_nothing: bool = False
     ) -> Interpolation:
         """Build it from base and own of each length, with the weights of their contexts."""
-        own, back = zip(*levels, strict=True)
-        return cls(own[0], (np.empty(0), *own[1:]), back, shortened_to_nothing)
+        shares, back = zip(*levels, strict=True)
+        return cls(shares[0], (np.empty(0), *shares[1:]), back, shortened_to_nothing)
 
 
 class Smoothing(Protocol):
@@ -102,10 +102,10 @@ class Laplace:
 
     def __post_init__(self) -> None:
         """Check that there are strengths and that none is negative."""
-        given: Any = self.strengths
-        if isinstance(given, str) or not isinstance(given, Iterable):
-            raise InputError("strengths", f"is {given!r}, expected a list of numbers of 0 or more")
-        strengths = tuple(check_number("strengths", strength) for strength in given)
+        values: Any = self.strengths
+        if isinstance(values, str) or not isinstance(values, Iterable):
+            raise InputError("strengths", f"is {values!r}, expected a list of numbers of 0 or more")
+        strengths = tuple(check_number("strengths", strength) for strength in values)
         if not strengths:
             raise InputError("strengths", "is empty, expected numbers of 0 or more")
         object.__setattr__(self, "strengths", strengths)
@@ -120,17 +120,17 @@ class Laplace:
         yield (single + e * uniform(counts)) / (single.sum() + e), np.empty(0)
         for n in range(2, counts.order + 1):
             level = counts.levels[n - 1]
-            own, back = _allocate(counts, n)
+            shares, back = _allocate(counts, n)
             with np.errstate(invalid="ignore"):
                 for part, context in level.slices():
-                    place = context - context[0]
-                    seen = np.bincount(place, level.count[part])
+                    number = context - context[0]
+                    seen = np.bincount(number, level.count[part])
                     total = seen + self._strength(n)
-                    own[part] = level.count[part] / total[place]
+                    shares[part] = level.count[part] / total[number]
                     weight = np.where(seen > 0, self._strength(n) / total, np.nan)
                     back[context[0] : context[-1] + 1] = weight
-            yield own, back
-            del own, back  # as large as the next
+            yield shares, back
+            del shares, back  # as large as the next
 
     def _strength(self, n: int) -> float:
         return self.strengths[min(n, len(self.strengths)) - 1]
@@ -174,18 +174,18 @@ class KneserNey:
                 yield (single - removed + removed.sum() * uniform(counts)) / single.sum(), np.empty(0)
                 continue
             discount = discounts(adjusted)
-            own, back = _allocate(counts, n)
+            shares, back = _allocate(counts, n)
             with np.errstate(invalid="ignore", divide="ignore"):
                 for part, context in counts.levels[n - 1].slices():
-                    place = context - context[0]
+                    number = context - context[0]
                     removed = discount[adjusted[part].clip(max=3)]
-                    total = np.bincount(place, adjusted[part])
-                    sums = total[place]
-                    own[part] = np.where(sums > 0, (adjusted[part] - removed) / sums, 0.0)
-                    back[context[0] : context[-1] + 1] = np.bincount(place, removed) / total
+                    total = np.bincount(number, adjusted[part])
+                    sums = total[number]
+                    shares[part] = np.where(sums > 0, (adjusted[part] - removed) / sums, 0.0)
+                    back[context[0] : context[-1] + 1] = np.bincount(number, removed) / total
             del adjusted
-            yield own, back
-            del own, back  # as large as the next
+            yield shares, back
+            del shares, back  # as large as the next
 
 
 def _allocate(counts: NgramCounts, n: int) -> tuple[Floats, Floats]:

@@ -56,7 +56,7 @@ class Blanks:
         return whole
 
 
-def draw_blank(ids: Sequence[int], place: int, codec: Codec) -> str:
+def draw_blank(ids: Sequence[int], position: int, codec: Codec) -> str:
     """Return the text of these ids with a blank at one place.
 
     >>> codec = Codec.build(["I am tired."], "unicode")
@@ -64,9 +64,13 @@ def draw_blank(ids: Sequence[int], place: int, codec: Codec) -> str:
     'I am ___.'
     """
     if isinstance(codec.tokenizer, SubwordTokenizer):
-        return f"{_decode_after(ids[:place], codec)} ___{_decode_after(ids[place + 1 :], codec)}".lstrip(" ")
+        return (
+            f"{_decode_after(ids[:position], codec)} ___{_decode_after(ids[position + 1 :], codec)}".lstrip(
+                " "
+            )
+        )
     tokens = codec.vocabulary.tokens(ids)
-    return codec.tokenizer.detokenize([*tokens[:place], "___", *tokens[place + 1 :]])
+    return codec.tokenizer.detokenize([*tokens[:position], "___", *tokens[position + 1 :]])
 
 
 def find_mask_id(codec: Codec) -> int:

@@ -57,15 +57,15 @@ def write_ranges(characters: Iterable[str]) -> str:
     >>> write_ranges("0123456789a")
     '1c a 13 1'
     """
-    own = set(map(ord, characters))
-    lengths, place = [], 0
-    for start in sorted(own):
-        if start >= place:
+    codes = set(map(ord, characters))
+    lengths, reached = [], 0
+    for start in sorted(codes):
+        if start >= reached:
             end = start
-            while end in own:
+            while end in codes:
                 end = _ENDS.get(end, end + 1)
-            lengths += [start - place, end - start]
-            place = end
+            lengths += [start - reached, end - start]
+            reached = end
     return " ".join(map(_number, lengths))
 
 
@@ -86,19 +86,23 @@ def python_table() -> str:
     return json.dumps(table, ensure_ascii=False, separators=(",", ":"))
 
 
-def _kind(one: str) -> tuple[str, int, str]:
+def _kind(sign: str) -> tuple[str, int, str]:
     properties = (
-        one.isspace(),
-        one.isalpha(),
-        one.isalnum(),
-        one.isdecimal(),
-        one.isprintable(),
-        unicodedata.category(one) == "Cn",
-        unicodedata.combining(one) != 0,
-        cased := f"{one}Σ".lower()[-1] == "ς",
-        not cased and f"a{one}Σ".lower()[-1] == "ς",
+        sign.isspace(),
+        sign.isalpha(),
+        sign.isalnum(),
+        sign.isdecimal(),
+        sign.isprintable(),
+        unicodedata.category(sign) == "Cn",
+        unicodedata.combining(sign) != 0,
+        cased := f"{sign}Σ".lower()[-1] == "ς",
+        not cased and f"a{sign}Σ".lower()[-1] == "ς",
     )
-    return find_class(one), sum(value << place for place, value in enumerate(properties)), find_script(one)
+    return (
+        find_class(sign),
+        sum(value << position for position, value in enumerate(properties)),
+        find_script(sign),
+    )
 
 
 def _number(value: int) -> str:
@@ -115,8 +119,10 @@ def words_and_signs() -> tuple[str, str]:
     from tokenizers import pre_tokenizers as library
 
     everything = " ".join(f"a{one}" for one in all_characters())
-    found = [piece for piece, _ in library.Whitespace().pre_tokenize_str(everything)]
-    return "".join(one[1:] for one in found if one[0] == "a"), "".join(one for one in found if one[0] != "a")
+    pieces = [piece for piece, _ in library.Whitespace().pre_tokenize_str(everything)]
+    return "".join(one[1:] for one in pieces if one[0] == "a"), "".join(
+        one for one in pieces if one[0] != "a"
+    )
 
 
 def digits() -> Iterator[str]:
@@ -134,7 +140,7 @@ def find_surrounded(kind: str, options: dict[str, bool]) -> str:
     from tokenizers import normalizers as library
 
     change = getattr(library, kind)(**options).normalize_str
-    return "".join(one for one in all_characters() if one != " " and change(one) == f" {one} ")
+    return "".join(sign for sign in all_characters() if sign != " " and change(sign) == f" {sign} ")
 
 
 def clusters(table: str) -> tuple[str, str]:
@@ -148,11 +154,11 @@ def clusters(table: str) -> tuple[str, str]:
     units = [1 << 10, *([0] * 95), 1 << 10 | 1 << 8 | ord("a"), 1 << 31, *([0] * 158)]
     small = struct.pack(f"<I{len(units)}I", 4 * len(units), *units) + b"X\0"
     marked = library.Precompiled(small).normalize_str
-    joining = "".join(one for one in all_characters() if marked(f"a{one}") == "X")
+    joining = "".join(sign for sign in all_characters() if marked(f"a{sign}") == "X")
     change = library.Precompiled(base64.b64decode(table)).normalize_str
     accent = joining[0] if joining else ""
-    changed = [(one, new) for one in all_characters() if (new := change(one)) != one]
-    return joining, "".join(one for one, new in changed if change(one + accent) != new)
+    changed = [(sign, new) for sign in all_characters() if (new := change(sign)) != sign]
+    return joining, "".join(sign for sign, new in changed if change(sign + accent) != new)
 
 
 def inert() -> str:
@@ -161,16 +167,16 @@ def inert() -> str:
 
     forms = {name: getattr(library, name)().normalize_str for name in FORMS}
     inert = set()
-    for one in all_characters():
-        if unicodedata.category(one) == "Cn":
-            inert.add(one)
-        elif unicodedata.normalize("NFKD", one) != one and forms["NFKD"](one) == one:
-            canonical = unicodedata.normalize("NFD", one)
-            inert.update({one, *(canonical if unicodedata.normalize("NFC", one) == one else "")})
-        elif (turn := unicodedata.combining(one)) and turn not in (1, 240):
-            pair = "a" + ("\u0345" + one if turn < 240 else "")
+    for sign in all_characters():
+        if unicodedata.category(sign) == "Cn":
+            inert.add(sign)
+        elif unicodedata.normalize("NFKD", sign) != sign and forms["NFKD"](sign) == sign:
+            canonical = unicodedata.normalize("NFD", sign)
+            inert.update({sign, *(canonical if unicodedata.normalize("NFC", sign) == sign else "")})
+        elif (turn := unicodedata.combining(sign)) and turn not in (1, 240):
+            pair = "a" + ("\u0345" + sign if turn < 240 else "")
             if forms["NFD"](pair) == pair:
-                inert.add(one)
+                inert.add(sign)
     return "".join(sorted(inert))
 
 
@@ -238,22 +244,22 @@ def translate_pattern(pattern: dict[str, str], sets: CharacterSets) -> Pattern:
     """
     if "String" in pattern:
         return ["".join(map(_literal, pattern["String"]))]
-    source, parts, place = pattern["Regex"], Pattern(), 0
+    source, parts, at = pattern["Regex"], Pattern(), 0
     ignoring: list[bool] = []  # for each open group, whether upper and lower case are the same
     repeated = True  # nothing that can be repeated is before this place
-    while place < len(source):
+    while at < len(source):
         ignore = bool(ignoring) and ignoring[-1]
-        if source[place] == "[":
-            end = class_end(source, place)
+        if source[at] == "[":
+            end = class_end(source, at)
             if end > len(source):
-                raise _unknown(source, place)
-            parts.append(_set(source[place:end], ignore, sets))
-            place, repeated = end, False
+                raise _unknown(source, at)
+            parts.append(_set(source[at:end], ignore, sets))
+            at, repeated = end, False
             continue
-        found = _PARTS.match(source, place)
-        if found is None:
-            raise _unknown(source, place)
-        text, kind = found[0], str(found.lastgroup)
+        match = _PARTS.match(source, at)
+        if match is None:
+            raise _unknown(source, at)
+        text, kind = match[0], str(match.lastgroup)
         if kind == "set":
             parts.append(_set(text, ignore, sets))
         elif kind == "open":
@@ -265,33 +271,33 @@ def translate_pattern(pattern: dict[str, str], sets: CharacterSets) -> Pattern:
             parts.append(text)
         elif kind == "repeat":
             if repeated or (text[0] == "{" and not _BRACES.fullmatch(text)):
-                raise _unknown(source, place)
+                raise _unknown(source, at)
             parts.append(text.replace("{,", "{0,"))
         elif kind in _ANCHORS:
             parts.append(_ANCHORS[kind])
         else:
             parts.append(_sign(text, kind, ignore, sets))
         repeated = kind in ("repeat", "open", *_ANCHORS) or text == "|"
-        place = found.end()
+        at = match.end()
     return parts
 
 
 def _sign(text: str, kind: str, ignore: bool, sets: CharacterSets) -> str | int:
     """Rewrite one character, however it is written."""
     if kind == "code":
-        one = chr(int(text[2:].strip("{}"), 16))
+        character = chr(int(text[2:].strip("{}"), 16))
     else:
-        one = _NAMES[text] if kind == "name" else text[-1]
-    return _set(text, ignore, sets) if ignore and one.isalpha() else _literal(one)
+        character = _NAMES[text] if kind == "name" else text[-1]
+    return _set(text, ignore, sets) if ignore and character.isalpha() else _literal(character)
 
 
 def _set(expression: str, ignore: bool, sets: CharacterSets) -> int:
     return sets.find(f"(?i:{expression})" if ignore else expression)
 
 
-def class_end(source: str, place: int) -> int:
+def class_end(source: str, start: int) -> int:
     """Return the place behind a class of characters, which may hold others; too large if it has no end."""
-    depth, at = 0, place
+    depth, at = 0, start
     while at < len(source):
         if source[at] == "\\":
             at += 1
@@ -307,13 +313,13 @@ def class_end(source: str, place: int) -> int:
     return at + 1
 
 
-def _literal(one: str) -> str:
-    return one if one.isascii() and one.isalnum() else f"\\u{{{ord(one):x}}}"
+def _literal(sign: str) -> str:
+    return sign if sign.isascii() and sign.isalnum() else f"\\u{{{ord(sign):x}}}"
 
 
-def _unknown(source: str, place: int) -> InputError:
+def _unknown(source: str, at: int) -> InputError:
     return InputError(
         "tokenizer.json",
-        f"has the regular expression {source!r}, which a page cannot use from {source[place:]!r} on; "
+        f"has the regular expression {source!r}, which a page cannot use from {source[at:]!r} on; "
         "train with another tokenizer",
     )

@@ -166,24 +166,24 @@ def subword_vocabulary(tokenizer: SubwordTokenizer) -> Vocabulary:
 
 def pieces(codec: Codec, ids: Sequence[int]) -> list[str]:
     """Return what each id adds to the text, including spaces; the name of a mark such as ⟨end⟩."""
-    return [piece(codec, ids[:place], one) for place, one in enumerate(ids)]
+    return [piece(codec, ids[:position], number) for position, number in enumerate(ids)]
 
 
-def piece(codec: Codec, before: Sequence[int], one: int) -> str:
+def piece(codec: Codec, before: Sequence[int], number: int) -> str:
     """Return what one id adds to the text of the ids before it.
 
     The last byte of a character adds the character, although the bytes before it were drawn as unknown.
     """
     marks = {codec.vocabulary.bos_id: BEGIN, codec.vocabulary.eos_id: END}
-    if one in marks:
-        return marks[one]
-    token = codec.vocabulary.token(one)
+    if number in marks:
+        return marks[number]
+    token = codec.vocabulary.token(number)
     if token in codec.vocabulary.reserved:
         return token
     near = list(before[-WINDOW:])
-    text, longer = codec.decode(near), codec.decode([*near, one])
+    text, longer = codec.decode(near), codec.decode([*near, number])
     pairs = enumerate(zip(text, longer, strict=False))
-    return longer[next((place for place, (old, new) in pairs if old != new), len(text)) :]
+    return longer[next((position for position, (old, new) in pairs if old != new), len(text)) :]
 
 
 def label(piece: str, before: str = "") -> str:
@@ -205,9 +205,9 @@ def labels(pieces: Sequence[str]) -> list[str]:
     >>> labels(["Ma", " jar", "din", "."]), labels(list("a be"))
     (['Ma', 'jar', '·din', '.'], ['a', '␣', 'b', 'e'])
     """
-    single = all(len(one) <= 1 for one in pieces if not one.startswith(("<", "[", BEGIN, END)))
+    single = all(len(text) <= 1 for text in pieces if not text.startswith(("<", "[", BEGIN, END)))
     before = ["", *pieces] if not single else [""] * len(pieces)
-    return [label(one, previous) for one, previous in zip(pieces, before, strict=False)]
+    return [label(text, previous) for text, previous in zip(pieces, before, strict=False)]
 
 
 def _check_visible(texts: Iterable[str], where: str) -> Iterator[str]:

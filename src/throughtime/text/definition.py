@@ -163,9 +163,9 @@ def count_attempts(pattern: str, where: str) -> int:
     >>> [count_attempts(pattern, "") for pattern in (r" ?\w+|\d{1,3}|'s", r"\s+(?!\S)", "(?:[ab]?c)?a*b")]
     [4, 20000, 60003]
     """
-    place, groups = 0, [[0, 1, 1, 1]]  # attempts and last lengths of the alternatives so far, and of this one
-    while place < len(pattern) <= MAX_PATTERN and (piece := _PIECES.match(pattern, place)):
-        place = class_end(pattern, place) if piece.lastgroup == "set" else piece.end()
+    at, groups = 0, [[0, 1, 1, 1]]  # attempts and last lengths of the alternatives so far, and of this one
+    while at < len(pattern) <= MAX_PATTERN and (piece := _PIECES.match(pattern, at)):
+        at = class_end(pattern, at) if piece.lastgroup == "set" else piece.end()
         attempts, lengths = 1, 1
         if piece.lastgroup == "open":
             groups.append([0, 1, 1, 1])
@@ -179,7 +179,7 @@ def count_attempts(pattern: str, where: str) -> int:
             attempts, lengths = groups.pop()[:2]
             if not groups:
                 break
-        low, high, place = _read_repeat(pattern, place)
+        low, high, at = _read_repeat(pattern, at)
         if piece.lastgroup == "close" and high > 1:
             break
         group = groups[-1]
@@ -188,19 +188,19 @@ def count_attempts(pattern: str, where: str) -> int:
         else:
             group[3] *= 1 + attempts * lengths * high
     else:
-        if place == len(pattern) and len(groups) == 1:
+        if at == len(pattern) and len(groups) == 1:
             return groups[0][0] + groups[0][2]
-    shown = pattern[place : place + 40]
+    shown = pattern[at : at + 40]
     problem = f"has a regular expression that is not known to end soon, from {shown!r} on"
     raise InputError(where, f"{problem}; use another tokenizer")
 
 
-def _read_repeat(pattern: str, place: int) -> tuple[int, int, int]:
+def _read_repeat(pattern: str, at: int) -> tuple[int, int, int]:
     """Return how often the piece before this place is repeated, at least and at most, and the next place."""
-    found = _REPEAT.match(pattern, place)
-    if found is None:
-        return 1, 1, place
-    if sign := found["sign"]:
-        return int(sign == "+"), 1 if sign == "?" else UNLIMITED, found.end()
-    low = int(found["low"] or 0)
-    return low, int(found["high"] or (UNLIMITED if found["comma"] else low)), found.end()
+    match = _REPEAT.match(pattern, at)
+    if match is None:
+        return 1, 1, at
+    if sign := match["sign"]:
+        return int(sign == "+"), 1 if sign == "?" else UNLIMITED, match.end()
+    low = int(match["low"] or 0)
+    return low, int(match["high"] or (UNLIMITED if match["comma"] else low)), match.end()

@@ -81,7 +81,7 @@ class Framing:
         if self.marked:
             return sequences
         ordered = reversed(sequences) if self.backward else sequences
-        return [[one for ids in ordered for one in ids]]
+        return [[number for ids in ordered for number in ids]]
 
     def text(self, ids: list[int]) -> str:
         """The text of some ids, from left to right, without marks."""
@@ -91,14 +91,14 @@ class Framing:
         """The text that each id adds; a mark adds nothing."""
         window: deque[int] = deque(maxlen=WINDOW)
         pieces = []
-        for one in reversed(ids) if self.backward else ids:
-            pieces.append(self.addition(list(window), one))
-            window.append(one)
+        for number in reversed(ids) if self.backward else ids:
+            pieces.append(self.addition(list(window), number))
+            window.append(number)
         return pieces[::-1] if self.backward else pieces
 
-    def addition(self, before: list[int], one: int) -> str:
+    def addition(self, before: list[int], number: int) -> str:
         """The text that one id adds to the ids before it; nothing while a character is incomplete."""
-        text, longer = (self.codec.decode(ids).rstrip(TORN) for ids in (before, [*before, one]))
+        text, longer = (self.codec.decode(ids).rstrip(TORN) for ids in (before, [*before, number]))
         return longer[len(text) :] if longer.startswith(text) else longer
 
     def score(

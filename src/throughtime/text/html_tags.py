@@ -220,12 +220,12 @@ def _divide(node: Element, links: Sequence[Link]) -> None:
     middle = list(node.children)
     if middle and not middle[0].start:
         child = middle.pop(0)
-        own = [1 if link.source_start < child.last else -1 for link in links[low:high]]
-        child.set(low, low := low + _best_prefix(own))
+        scores = [1 if link.source_start < child.last else -1 for link in links[low:high]]
+        child.set(low, low := low + _best_prefix(scores))
     if middle and middle[-1].continues:
         child = middle.pop()
-        own = [1 if link.source_end > child.first else -1 for link in reversed(links[low:high])]
-        child.set(high := high - _best_prefix(own), node.high)
+        scores = [1 if link.source_end > child.first else -1 for link in reversed(links[low:high])]
+        child.set(high := high - _best_prefix(scores), node.high)
     with_text = [child for child in middle if child.first < child.last]
     for child, (first, last) in zip(with_text, _find_ranges(with_text, links, low, high), strict=True):
         child.set(first, last)

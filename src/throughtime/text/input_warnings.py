@@ -66,7 +66,7 @@ class InputWarnings:
                 for kind, problem in self._problems(text, dropped):
                     problems.setdefault(kind, []).append((number, problem))
         alone = numbers is None and len(texts) == 1
-        return {kind: _sentence(own, alone) for kind, own in problems.items()}
+        return {kind: _sentence(found_in, alone) for kind, found_in in problems.items()}
 
     @cached_property
     def scripts(self) -> frozenset[str]:
@@ -86,7 +86,7 @@ class InputWarnings:
         if problem := self._strange(text, tokens, lost):
             yield problem
         elif dropped and lost:
-            names = [one if one.isprintable() else f"U+{ord(one):04X}" for one in dict.fromkeys(lost)]
+            names = [sign if sign.isprintable() else f"U+{ord(sign):04X}" for sign in dict.fromkeys(lost)]
             shown = " ".join(names[:SHOWN]) + (" ..." if len(names) > SHOWN else "")
             what = f"characters that {tokenizer_name(self.tokenizer)} drops"
             yield "dropped", f"has {what}, so the model does not see them: {shown}"
@@ -191,8 +191,8 @@ def _find_dropped(text: str, tokens: Sequence[str]) -> list[str]:
 def _without_accents(character: str, left: Counter[str]) -> bool:
     """Whether a character is left without its accents; it is then removed from `left`."""
     plain = unicodedata.normalize("NFKD", character.lower())
-    parts = [part for part in plain if not unicodedata.combining(part)]
-    if any(not left[part] for part in parts):
+    parts = [letter for letter in plain if not unicodedata.combining(letter)]
+    if any(not left[letter] for letter in parts):
         return False
     left.subtract(parts)
     return True

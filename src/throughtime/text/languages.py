@@ -199,8 +199,8 @@ class Detector:
     """
 
     def __init__(self, texts: Mapping[str, Sequence[str]]) -> None:
-        self.counts = {code: SignCounts(own) for code, own in texts.items()}
-        self.num_signs = 1 + len({sign for own in texts.values() for text in own for sign in signs(text)})
+        self.counts = {code: SignCounts(known) for code, known in texts.items()}
+        self.num_signs = 1 + len({sign for known in texts.values() for text in known for sign in signs(text)})
 
     def guesses(self, text: str) -> list[Guess]:
         """Rank all languages, the likeliest first; unknown letters lower the confidence in a language."""

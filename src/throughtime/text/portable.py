@@ -52,8 +52,8 @@ def portable_files(folder: Path) -> dict[str, str]:
     for path in [path for path in files if path.endswith("tokenizer_config.json")]:
         codec = Codec.load(folder / Path(path).parent)
         if isinstance(codec.tokenizer, SubwordTokenizer):
-            place = path.removesuffix("tokenizer_config.json") + "tokenizer.json"
-            files[place] = _to_json(describe_subword(codec.tokenizer))
+            file = path.removesuffix("tokenizer_config.json") + "tokenizer.json"
+            files[file] = _to_json(describe_subword(codec.tokenizer))
         else:
             check_portable(codec)
     return files | {CHARACTERS: python_table()} if files else {}
@@ -117,13 +117,13 @@ class _Description:
         """The characters that the library treats in another way than this Python."""
         from tokenizers import normalizers as library
 
-        kinds = {one["type"] for one in normalizers}
+        kinds = {sign["type"] for sign in normalizers}
         tables: dict[str, Any] = {}
         if "Lowercase" in kinds:
             lower = library.Lowercase()
-            unassigned = [one for one in all_characters() if unicodedata.category(one) == "Cn"]
-            changed = ((one, lower.normalize_str(one)) for one in unassigned)
-            tables["lower"] = {one: new for one, new in changed if new != one}
+            unassigned = [sign for sign in all_characters() if unicodedata.category(sign) == "Cn"]
+            changed = ((sign, lower.normalize_str(sign)) for sign in unassigned)
+            tables["lower"] = {sign: new for sign, new in changed if new != sign}
         if kinds & set(FORMS):
             tables["inert"] = write_ranges(inert())
         return tables
@@ -131,12 +131,17 @@ class _Description:
     def list_added(self) -> list[list[Any]]:
         """The tokens that are found in a text before it is split, with whether they are special."""
         decoder = self.tokenizer.backend.get_added_tokens_decoder()
-        if all(one.special for one in decoder.values()):
+        if all(token.special for token in decoder.values()):
             return []
-        for one in decoder.values():
-            if one.lstrip or one.rstrip or one.single_word or (one.normalized and self.parts["normalizer"]):
-                raise self.refuse(f"the added token {one.content!r} with options")
-        return [[one.content, one.special] for one in decoder.values()]
+        for token in decoder.values():
+            if (
+                token.lstrip
+                or token.rstrip
+                or token.single_word
+                or (token.normalized and self.parts["normalizer"])
+            ):
+                raise self.refuse(f"the added token {token.content!r} with options")
+        return [[token.content, token.special] for token in decoder.values()]
 
     def normalize(self, step: Step) -> Iterator[Step]:
         """Rewrite a step that changes the text."""
@@ -173,8 +178,8 @@ class _Description:
             if step["clean_text"]:
                 yield from self.per_character(kind, **off | {"clean_text": True})
             if step["handle_chinese_chars"]:
-                found = find_surrounded(kind, off | {"handle_chinese_chars": True})
-                yield self.replace(["(", self.sets.add(found), ")"], " $1 ", raw=True)
+                surrounded = find_surrounded(kind, off | {"handle_chinese_chars": True})
+                yield self.replace(["(", self.sets.add(surrounded), ")"], " $1 ", raw=True)
             if step["strip_accents"] or (step["strip_accents"] is None and step["lowercase"]):
                 yield {"type": "NFD"}
                 yield from self.per_character(kind, **off | {"strip_accents": True})
@@ -188,9 +193,9 @@ class _Description:
         from tokenizers import normalizers as library
 
         change, removed, spaces = getattr(library, kind)(**options).normalize_str, "", ""
-        for one in all_characters():
-            if unicodedata.normalize("NFD", one) == one and (new := change(one)) != one:
-                removed, spaces = (removed + one, spaces) if not new else (removed, spaces + one)
+        for sign in all_characters():
+            if unicodedata.normalize("NFD", sign) == sign and (new := change(sign)) != sign:
+                removed, spaces = (removed + sign, spaces) if not new else (removed, spaces + sign)
         yield self.replace([self.sets.add(removed)], "")
         if spaces:
             yield self.replace([self.sets.add(spaces)], " ")
@@ -218,7 +223,7 @@ class _Description:
             if step.get("split", True):
                 yield self.cut(literal, "MergedWithNext")
         elif kind == "Whitespace":
-            word, other = (self.sets.add(part) for part in words_and_signs())
+            word, other = (self.sets.add(characters) for characters in words_and_signs())
             yield self.cut([word, "+|", other, "+"], "Removed", invert=True)
         elif kind == "WhitespaceSplit":
             yield self.cut([self.white_space()], "Removed")
@@ -228,8 +233,8 @@ class _Description:
         elif kind == "Punctuation":
             yield self.cut([self.sets.add(removed_by(library.Punctuation("removed")))], step["behavior"])
         elif kind == "Digits":
-            found = self.sets.add("".join(digits()))
-            yield self.cut([found], "Isolated" if step["individual_digits"] else "Contiguous")
+            digit = self.sets.add("".join(digits()))
+            yield self.cut([digit], "Isolated" if step["individual_digits"] else "Contiguous")
         elif kind == "CharDelimiterSplit":
             yield self.cut(translate_pattern({"String": step["delimiter"]}, self.sets), "Removed")
         else:
@@ -253,25 +258,25 @@ class _Description:
         model, kind = self.parts["model"], self.parts["model"]["type"]
         names = {"unk": "unk_token", "prefix": "continuing_subword_prefix", "suffix": "end_of_word_suffix"}
         flags = {"fuse": "fuse_unk", "bytes": "byte_fallback", "whole": "ignore_merges"}
-        found = {"type": kind} | {own: model.get(name) or "" for own, name in names.items()}
-        found |= {own: bool(model.get(name)) for own, name in flags.items()}
+        described = {"type": kind} | {key: model.get(name) or "" for key, name in names.items()}
+        described |= {key: bool(model.get(name)) for key, name in flags.items()}
         if kind == "Unigram":
             pieces = model["vocab"]
-            found |= {"scores": [score for _, score in pieces], "unk": model["unk_id"]}
+            described |= {"scores": [score for _, score in pieces], "unk": model["unk_id"]}
             ids = {token: number for number, (token, _) in enumerate(pieces)}
         else:
             ids = model["vocab"]
         if any(self.tokens[number] != token for token, number in ids.items()):
             raise self.refuse("tokens that share an id")
-        found["outside"] = [number for number, token in enumerate(self.tokens) if token not in ids]
+        described["outside"] = [number for number, token in enumerate(self.tokens) if token not in ids]
         if kind == "BPE":
             if model.get("dropout"):
                 raise self.refuse("dropout")
             pairs = (pair if isinstance(pair, list) else pair.split(" ") for pair in model["merges"])
-            found["merges"] = [ids[piece] for pair in pairs for piece in pair]
+            described["merges"] = [ids[piece] for pair in pairs for piece in pair]
         if kind == "WordPiece":
-            found["longest"] = model["max_input_chars_per_word"]
-        return found
+            described["longest"] = model["max_input_chars_per_word"]
+        return described
 
     def white_space(self) -> int:
         """The set of white space."""

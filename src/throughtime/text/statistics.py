@@ -38,7 +38,7 @@ class Running:
         numbers: defaultdict[str, int] = defaultdict(count().__next__)
         parts = [np.fromiter(map(numbers.__getitem__, text), np.int32, len(text)) for text in texts]
         ids = np.concatenate(parts) if parts else np.zeros(0, np.int32)
-        lengths = [len(ids)] if joined else [len(part) for part in parts]
+        lengths = [len(ids)] if joined else [len(ids_of_text) for ids_of_text in parts]
         return cls(ids, list(numbers), np.array(lengths, dtype=np.int64))
 
 

@@ -196,8 +196,8 @@ class MarkedPieces:
             if parts and begins:
                 parts.append(self.gap)
             ended = bool(self.suffix) and piece.endswith(self.suffix)
-            own = piece.removeprefix(self.prefix) if inside else piece
-            parts.append(own.removesuffix(self.suffix))
+            inner = piece.removeprefix(self.prefix) if inside else piece
+            parts.append(inner.removesuffix(self.suffix))
         return "".join(parts)
 
 
@@ -232,7 +232,7 @@ def _sign_decoder(parts: dict[str, Any]) -> Any | None:
     """Build a decoder for a tokenizer that replaces spaces by visible signs; None for others."""
     from tokenizers import decoders
 
-    cutters = {one["type"]: one for one in list_steps(parts["pre_tokenizer"], "pretokenizers")}
+    cutters = {step["type"]: step for step in list_steps(parts["pre_tokenizer"], "pretokenizers")}
     normalizers = list(list_steps(parts["normalizer"], "normalizers"))
     fallback = [decoders.ByteFallback()] if parts["model"].get("byte_fallback") else []
     strip = [decoders.Strip(" ", 1, 0)]
@@ -240,15 +240,15 @@ def _sign_decoder(parts: dict[str, Any]) -> Any | None:
         added = cutters["ByteLevel"].get("add_prefix_space")
         return decoders.Sequence([decoders.ByteLevel(), *(strip if added else [])])
     if "Metaspace" in cutters:
-        given = cutters["Metaspace"]
-        scheme = given.get("prepend_scheme", "always")
-        replaced = decoders.Replace(given.get("replacement", "▁"), " ")
+        metaspace = cutters["Metaspace"]
+        scheme = metaspace.get("prepend_scheme", "always")
+        replaced = decoders.Replace(metaspace.get("replacement", "▁"), " ")
         return decoders.Sequence(
             [replaced, *fallback, decoders.Fuse(), *(strip if scheme != "never" else [])]
         )
-    for one in normalizers:
-        if one["type"] == "Replace" and one["pattern"] == {"String": " "} and one["content"].strip():
-            replaced = decoders.Replace(one["content"], " ")
+    for step in normalizers:
+        if step["type"] == "Replace" and step["pattern"] == {"String": " "} and step["content"].strip():
+            replaced = decoders.Replace(step["content"], " ")
             added = any(other["type"] == "Prepend" for other in normalizers)
             return decoders.Sequence([replaced, *fallback, decoders.Fuse(), *(strip if added else [])])
     return None

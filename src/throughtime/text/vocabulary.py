@@ -165,10 +165,10 @@ class Vocabulary:
 
     def tokens(self, numbers: Iterable[int]) -> list[str]:
         """Return the tokens of several ids."""
-        given = list(numbers)
-        if not given or 0 <= min(given) <= max(given) < len(self._tokens):
-            return list(map(self._tokens.__getitem__, given))
-        return [self.token(number) for number in given]  # names the first that is outside
+        ids = list(numbers)
+        if not ids or 0 <= min(ids) <= max(ids) < len(self._tokens):
+            return list(map(self._tokens.__getitem__, ids))
+        return [self.token(number) for number in ids]  # names the first that is outside
 
     @cached_property
     def hash(self) -> str:

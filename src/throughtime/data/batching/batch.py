@@ -90,22 +90,22 @@ class Batch:
         `pin`, it is page-locked memory, from which a GPU copies while it computes. The batch must be on the
         CPU. numpy copies the tensors, as it takes half the time of torch for small ones.
         """
-        given = self if sizes is None else self._renumber(sizes)
-        tensors = given.tensors()
+        batch = self if sizes is None else self._renumber(sizes)
+        tensors = batch.tensors()
         layout = Layout.place(
-            (name, given._pad_shape(name, tuple(one.shape), sizes), one.dtype)
-            for name, one in tensors.items()
+            (name, batch._pad_shape(name, tuple(tensor.shape), sizes), tensor.dtype)
+            for name, tensor in tensors.items()
         )
         memory = torch.empty(layout.size, dtype=torch.uint8, pin_memory=pin)
         whole, packed = memory.numpy(), {}
         for name, shape, _ in layout.tensors:
             array = tensors[name].numpy()
-            part: NDArray[Any] = np.ndarray(shape, array.dtype, whole, layout.starts[name])
-            if array.shape != part.shape:
-                part.fill(given._filling(name))
-            part[tuple(map(slice, array.shape))] = array
-            packed[name] = torch.from_numpy(part)
-        ready = given._put(memory, packed)
+            room: NDArray[Any] = np.ndarray(shape, array.dtype, whole, layout.starts[name])
+            if array.shape != room.shape:
+                room.fill(batch._filling(name))
+            room[tuple(map(slice, array.shape))] = array
+            packed[name] = torch.from_numpy(room)
+        ready = batch._put(memory, packed)
         ready.write_header(self.count, 0.0)
         return ready
 
@@ -137,14 +137,14 @@ class Batch:
             whole = vars(self)["_memory"].numpy()
             for name, shape, dtype in layout.tensors:
                 kind = torch.empty(0, dtype=dtype).numpy().dtype
-                part: NDArray[Any] = np.ndarray(shape, kind, whole, layout.starts[name])
-                vars(self)[name] = torch.from_numpy(part)
+                array: NDArray[Any] = np.ndarray(shape, kind, whole, layout.starts[name])
+                vars(self)[name] = torch.from_numpy(array)
 
     def describe_tensors(self) -> tuple[TensorKind, ...]:
         """Return the names, shapes and types of its tensors, without looking them up."""
         if (layout := vars(self).get("_layout")) is not None:
             return cast(Layout, layout).tensors
-        return tuple((name, tuple(one.shape), one.dtype) for name, one in self.tensors().items())
+        return tuple((name, tuple(tensor.shape), tensor.dtype) for name, tensor in self.tensors().items())
 
     def lay_out(self, memory: Tensor) -> Self:
         """Return a packed batch of these shapes whose tensors lie in this memory, one after another."""
@@ -182,7 +182,9 @@ class Batch:
         self._look_up()
         # `dataclasses.fields` would take as long as to prepare a small batch.
         return {
-            name: one for name, one in vars(self).items() if isinstance(one, Tensor) and name != "_memory"
+            name: tensor
+            for name, tensor in vars(self).items()
+            if isinstance(tensor, Tensor) and name != "_memory"
         }
 
     @property

@@ -46,8 +46,8 @@ def permutation(n: int, generator: np.random.Generator) -> NDArray[np.int64]:
     bits, order = _bits(n, generator), np.arange(n)
     # Sixteen bits at a time, the lowest first: numpy sorts these in half the time of all 64 at once.
     for shift in range(0, 64, 16):
-        part = (bits >> np.uint64(shift)).astype(np.uint16)
-        order = order[np.argsort(part[order], kind="stable")]
+        lowest = (bits >> np.uint64(shift)).astype(np.uint16)
+        order = order[np.argsort(lowest[order], kind="stable")]
     return order
 
 

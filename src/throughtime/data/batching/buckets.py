@@ -84,8 +84,8 @@ class RaggedIds:
     def cut(self, length: int) -> RaggedIds:
         """Return the first `length` ids of each row."""
         lengths = np.minimum(self.lengths, length)
-        place = np.arange(len(self.flat)) - np.repeat(self.offsets[:-1], self.lengths)
-        return RaggedIds(self.flat[place < length], np.append(0, np.cumsum(lengths)))
+        position = np.arange(len(self.flat)) - np.repeat(self.offsets[:-1], self.lengths)
+        return RaggedIds(self.flat[position < length], np.append(0, np.cumsum(lengths)))
 
     def select(self, rows: NDArray[np.int64]) -> RaggedIds:
         """Return some rows, in the given order.
@@ -244,8 +244,8 @@ class ShuffledWindows(Batches[RaggedIds, BatchType]):
         rank: int = 0,
         world_size: int = 1,
     ) -> None:
-        own = {"batch_size": check_whole("batch_size", batch_size), "seed": seed}
-        super().__init__({**settings, **own}, rank=rank, world_size=world_size)
+        more = {"batch_size": check_whole("batch_size", batch_size), "seed": seed}
+        super().__init__({**settings, **more}, rank=rank, world_size=world_size)
         self._batch_size, self._seed, self._shuffle = batch_size, seed, shuffle
 
     @abstractmethod
@@ -293,8 +293,8 @@ class BucketedBatches(PackedBatches[RaggedIds, BatchType]):
             raise InputError(self.unit, "are empty; give at least one")
         self._buckets = Buckets(sources, targets, batch_size=batch_size, max_tokens=max_tokens)
         self._seed, self._shuffle, self._jitter = seed, shuffle, check_number("jitter", jitter)
-        own = {"batch_size": batch_size, "max_tokens": max_tokens, "jitter": jitter, "shuffle": shuffle}
-        settings = {self.unit: len(sources), **about, **own, "seed": seed}
+        more = {"batch_size": batch_size, "max_tokens": max_tokens, "jitter": jitter, "shuffle": shuffle}
+        settings = {self.unit: len(sources), **about, **more, "seed": seed}
         super().__init__(settings, rank=rank, world_size=world_size)
 
     def _plan(self, epoch: int) -> RaggedIds:

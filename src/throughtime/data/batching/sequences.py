@@ -109,7 +109,7 @@ class MaskedBatch(Batch):
         if before == after:
             return self
         moved = {name: getattr(self, name) for name in ("places", "asked")}
-        return replace(self, **{name: own // before * after + own % before for name, own in moved.items()})
+        return replace(self, **{name: flat // before * after + flat % before for name, flat in moved.items()})
 
     def _filling(self, name: str) -> int:
         """The first position in place of those that are missing."""

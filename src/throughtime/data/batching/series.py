@@ -71,8 +71,8 @@ class PanelWindows:
         self.arrays, self.lookback, self.horizon, self.stride = arrays, lookback, horizon, stride
         self.counted = horizon if counted is None else counted
         starts = [
-            offset + np.arange(max(part.start, lookback), part.stop - horizon + 1, stride) - lookback
-            for offset, part in zip(arrays.offsets[:-1], times, strict=True)
+            offset + np.arange(max(span.start, lookback), span.stop - horizon + 1, stride) - lookback
+            for offset, span in zip(arrays.offsets[:-1], times, strict=True)
         ]
         begins, owners = np.concatenate(starts), np.repeat(np.arange(len(starts)), list(map(len, starts)))
         seen = np.append(0, np.cumsum(arrays.observed))

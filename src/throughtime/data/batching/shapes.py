@@ -45,21 +45,21 @@ class PaddedShapes:
         sizes = np.array([tuple(batch.sizes.values()) for batch in batches], dtype=np.int64)
         for axis in batches[0].row_axes:
             sizes[:, axes.index(axis)] = round_rows(sizes[:, axes.index(axis)])
-        found, counts = np.unique(sizes, axis=0, return_counts=True)
-        tensors = [[axes.index(axis) for axis in own] for own in batches[0].axes.values()]
+        distinct, counts = np.unique(sizes, axis=0, return_counts=True)
+        tensors = [[axes.index(axis) for axis in names] for names in batches[0].axes.values()]
 
         def count_elements(shapes: Sizes) -> NDArray[np.int64]:
-            return np.asarray(sum(shapes[..., own].prod(-1) for own in tensors))
+            return np.asarray(sum(shapes[..., names].prod(-1) for names in tensors))
 
-        shapes = merge_shapes(found, counts, count_elements, most)
+        shapes = merge_shapes(distinct, counts, count_elements, most)
         for axis in batches[0].drawn_axes:
             shapes[:, axes.index(axis)] += leave_room(shapes, axes.index(axis))
         return cls(axes, shapes[np.argsort(count_elements(shapes), kind="stable")])
 
     def find(self, batch: Batch) -> Mapping[str, int] | None:
         """Return the sizes of the smallest shape that holds the batch; None if none does."""
-        found = self.find_sizes(tuple(batch.sizes.values()))
-        return None if found is None else dict(zip(self.axes, found, strict=True))
+        size = self.find_sizes(tuple(batch.sizes.values()))
+        return None if size is None else dict(zip(self.axes, size, strict=True))
 
     def find_sizes(self, sizes: tuple[int, ...]) -> tuple[int, ...] | None:
         """Return the smallest shape that holds a batch of these sizes; None if none does."""

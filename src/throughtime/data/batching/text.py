@@ -130,8 +130,8 @@ class SequentialPartition(Batches[Rows, LanguageBatch]):
     ) -> None:
         self._stream = Stream(ids, batch_size, num_steps, least=1 if cover else batch_size * num_steps)
         self._seed, self._random_start, self._cover, self._rotate = seed, random_start, cover, rotate
-        own = {"seed": seed, "random_start": random_start, "cover": cover, "rotate": rotate}
-        super().__init__({**self._stream.settings(), **own}, rank=rank, world_size=world_size)
+        more = {"seed": seed, "random_start": random_start, "cover": cover, "rotate": rotate}
+        super().__init__({**self._stream.settings(), **more}, rank=rank, world_size=world_size)
 
     def _plan(self, epoch: int) -> Rows:
         stream, generator = self._stream, batches.draws(self._seed, epoch)
@@ -240,8 +240,8 @@ class OverlappingWindows(TextWindows):
             asked = f"{windows[0]} to {windows[-1]}" if windows else "none"
             raise InputError("windows", f"are {asked}, but the text has windows 0 to {present - 1}")
         self._starts = np.array(windows, dtype=np.int64) * stride
-        own = {"first_window": windows[0], "last_window": windows[-1], "stride": stride}
-        settings = {"windows": len(windows), **stream.settings(), **own}
+        more = {"first_window": windows[0], "last_window": windows[-1], "stride": stride}
+        settings = {"windows": len(windows), **stream.settings(), **more}
         super().__init__(settings, batch_size, **options)
 
     def _windows(self, generator: np.random.Generator) -> NDArray[np.int64]:

@@ -31,8 +31,8 @@ def _rows() -> dict[str, list[list[str]]]:
     for line in text.splitlines():
         split, *sentences = line.split("\t")
         rows[split].append(sentences)
-    for part in rows.values():  # the file keeps similar sentences together to be small
-        part.sort(key=lambda sentences: hashlib.sha256(sentences[0].encode()).digest())
+    for sentences_split in rows.values():  # the file keeps similar sentences together to be small
+        sentences_split.sort(key=lambda sentences: hashlib.sha256(sentences[0].encode()).digest())
     return rows
 
 

@@ -112,7 +112,7 @@ def _convert(value: object, hint: Any, where: str, name: str) -> object:
     if int in types_allowed and value.removeprefix("-").isdecimal():
         return int(value)
     if any(typing.get_origin(each) is tuple for each in types_allowed):
-        return tuple(part.strip() for part in value.split(",") if part.strip())
+        return tuple(word.strip() for word in value.split(",") if word.strip())
     if bool in types_allowed and value.lower() in TRUTH:
         return TRUTH[value.lower()]
     if str in types_allowed:
@@ -144,11 +144,11 @@ def by_suffix() -> dict[str, str]:
     >>> by_suffix()[".conllu"], by_suffix()[".iob"]
     ('conllu', 'columns')
     """
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name, reader in READERS.available().items():
         suffixes = getattr(reader, "suffixes", (f".{name}",) if name not in READERS.own else ())
-        found |= {suffix: name for suffix in suffixes if suffix not in found}
-    return found
+        names |= {suffix: name for suffix in suffixes if suffix not in names}
+    return names
 
 
 def names_format(suffix: str) -> bool:
@@ -267,9 +267,9 @@ def _has_date(header: list[str], cells: list[str], suffix: str, lowered: set[str
     numbers = bool(cells[1:]) and all(like_number(cell) or cell.lower() in MISSING for cell in cells[1:])
     if numbers and ((suffix == ".csv" and named_date(cells[0])) or (usual and compact_date(cells[0]))):
         return True
-    place = unread_dates(header, cells)
+    column = unread_dates(header, cells)
     # With tabs, or beside a label, only a usual name or a month in words distinguishes a date from text.
-    sure = place is not None and (
-        header[place].strip().lower() in TIME_NAMES or named_date(cells[place]) is not None
+    sure = column is not None and (
+        header[column].strip().lower() in TIME_NAMES or named_date(cells[column]) is not None
     )
-    return sure or (place is not None and suffix == ".csv" and not lowered & LABELS)
+    return sure or (column is not None and suffix == ".csv" and not lowered & LABELS)

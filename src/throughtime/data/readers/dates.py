@@ -100,12 +100,12 @@ def check_date_format(date_format: str) -> str:
     Traceback (most recent call last):
     throughtime.errors.InputError: date_format: is '%d.%m', which has no year; add %Y, as in %d.%m.%Y
     """
-    one, other = datetime(2003, 4, 5, 6, 7, 8), datetime(2014, 4, 5, 6, 7, 8)
+    earlier, later = datetime(2003, 4, 5, 6, 7, 8), datetime(2014, 4, 5, 6, 7, 8)
     problem = "which has no year; add %Y, as in %d.%m.%Y"
     try:
-        written = one.strftime(date_format)
+        written = earlier.strftime(date_format)
         # The year is looked for first: newer versions of Python warn about reading a date without one.
-        if written != other.strftime(date_format):
+        if written != later.strftime(date_format):
             datetime.strptime(written, date_format)
             problem = ""
     except ValueError as error:
@@ -182,7 +182,7 @@ def named_date(text: str) -> datetime | None:
     month = MONTHS.get((match["month"] or match["first"]).lower(), 0)
     try:
         day = datetime(int(match["year"]), month, int(match["day"] or match["second"] or 1))
-        clock = [int(part) for part in (match["clock"] or "0:0").split(":")]
+        clock = [int(number) for number in (match["clock"] or "0:0").split(":")]
         return day.replace(hour=clock[0], minute=clock[1], second=sum(clock[2:]))
     except ValueError:
         return None
@@ -240,7 +240,7 @@ def _parse_order(text: str, order: str) -> datetime | None:
     year = int(parts["y"])
     if len(parts["y"]) == 2:
         year += 1900 if year >= CENTURY else 2000
-    hour, minute, second = (int(part or 0) for part in match.group(5, 6, 7))
+    hour, minute, second = (int(number or 0) for number in match.group(5, 6, 7))
     if match[9] is not None:
         if not 1 <= hour <= 12:
             return None

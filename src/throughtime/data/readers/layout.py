@@ -79,8 +79,8 @@ class SeriesLayout:
             if isinstance(moment, datetime):
                 ds = self.form.to_iso(ds, moment)
         numbers = [
-            self._number(line, cells[place], column)
-            for place, column in zip(self.values, self.columns, strict=True)
+            self._number(line, cells[position], column)
+            for position, column in zip(self.values, self.columns, strict=True)
         ]
         return Row(line, unique_id, ds, moment, numbers)
 

@@ -312,4 +312,4 @@ def _sentences(paths: tuple[Path, ...], bad: BadRecords) -> Iterator[TaggedSente
 
 def _split_words(line: str) -> tuple[str, ...]:
     # Not str.split(), because a no-break space is part of a word.
-    return tuple(part for part in line.replace("\t", " ").split(" ") if part)
+    return tuple(word for word in line.replace("\t", " ").split(" ") if word)

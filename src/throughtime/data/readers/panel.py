@@ -125,10 +125,12 @@ def _panel(
     if not rows:
         raise InputError(str(path), "has no row that can be read")
     if sizes is not None:
-        sizes |= {name: len(own) for name, own in rows.items()}
-    late = sum(_sort(path, own, bad) for own in rows.values())
+        sizes |= {name: len(mine) for name, mine in rows.items()}
+    late = sum(_sort(path, mine, bad) for mine in rows.values())
     sorted_note = [f"{path.name}: rows out of order in time were sorted, {late:,} of them."] if late else []
-    series = [one for name, own in rows.items() for one in _series(name, layout, own, len(target), roles)]
+    series = [
+        entry for name, mine in rows.items() for entry in _series(name, layout, mine, len(target), roles)
+    ]
     panel = make_regular(series)
     notes = [*([note] if note else []), *sorted_note, *panel.notes]
     return replace(
@@ -190,8 +192,8 @@ def _series(
         return [Series(unique_id, ds, np.full(len(ds), np.nan), known, past)]
     names = layout.columns[:targets]
     return [
-        Series(layout.series_name(unique_id, column, targets), ds, values[:, place], known, past)
-        for place, column in enumerate(names)
+        Series(layout.series_name(unique_id, column, targets), ds, values[:, position], known, past)
+        for position, column in enumerate(names)
     ]
 
 

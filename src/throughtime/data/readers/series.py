@@ -120,7 +120,9 @@ class SeriesTable:
         names_with_text: set[str] = set()
         for number, cells in chain(waiting, lines):
             if isinstance(cells, list) and good(number, cells):
-                names_with_text |= {name for name, own in alone.items() if not own.is_good(number, cells)}
+                names_with_text |= {
+                    name for name, layout_alone in alone.items() if not layout_alone.is_good(number, cells)
+                }
         return tuple(name for name in alone if name in names_with_text)
 
     def _dates(self, path: Place, layout: SeriesLayout) -> Iterator[DateCell]:
@@ -156,8 +158,8 @@ class SeriesTable:
             time, form = named, DateForm(format=COMPACT)
         options: dict[str, Any] = {"identifier": self.identifier, "values": self.values}
         layout = find_layout(path, first, rows, time=time, form=form, missing=self.missing, **options)
-        place, values = layout.time, sample if layout.header else first
-        unread = place is not None and place < len(values) and not parse_date(values[place])
+        column, values = layout.time, sample if layout.header else first
+        unread = column is not None and column < len(values) and not parse_date(values[column])
         if form == ISO and layout.dated and unread:
             layout = replace(layout, form=settle_form(self._dates(path, layout), str(path)))
         if not layout.header:
