@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 import throughtime as tt
 from throughtime.cells import CELLS, Cell
 from throughtime.inspection.gates import gates
 from throughtime.inspection.gradients import one_thread
+from throughtime.plots.heatmaps import heat_map
+from throughtime.plots.style import INK, figure
 from throughtime.recurrence import scan
 
 HERE = Path(__file__).parent
@@ -71,6 +77,38 @@ def one_hot(ids: Tensor, symbols: int) -> Tensor:
     return nn.functional.one_hot(ids, symbols).float()
 
 
+def draw_gates(
+    arrays: Mapping[str, NDArray[Any]],
+    tokens: Sequence[str],
+    *,
+    title: str = "",
+    units: int = 12,
+    meanings: Mapping[str, str],
+    path: Path,
+) -> None:
+    """Draw values [time, units] by name, as `gates` returns them.
+
+    The `units` whose first values vary most over time are drawn.
+    """
+    chosen = most_varying(next(iter(arrays.values())), units)
+    with figure(7.0, 0.75 + 1.02 * len(arrays), path) as drawing:
+        rows = drawing.subplots(len(arrays), sharex=True, squeeze=False)[:, 0]
+        for axes, (name, value) in zip(rows, arrays.items(), strict=True):
+            heat_map(drawing, axes, value[:, chosen], aspect=6, pad=0.015, fraction=0.03)
+            axes.set_yticks([])
+            meaning = meanings.get(name, "")
+            axes.set_ylabel(f"${name}$\n{meaning}".rstrip(), rotation=0, ha="right", va="center", fontsize=10)
+        rows[0].set_title(title)
+        marks = [token if token.strip() else "␣" for token in tokens]
+        rows[-1].set_xticks(range(len(marks)), marks, family="monospace", color=INK, fontsize=11)
+
+
+def most_varying(value: NDArray[Any], units: int) -> NDArray[np.int64]:
+    """The units that vary most over time, ordered by the time of their maximum."""
+    chosen = np.sort(np.argsort(-value.var(axis=0), kind="stable")[:units])
+    return chosen[np.argsort(value[:, chosen].argmax(axis=0), kind="stable")]
+
+
 def main() -> None:
     """Draw them all."""
     from throughtime.cli.inspect import inspect_app
@@ -82,7 +120,7 @@ def main() -> None:
             found = gates(trained(name, text, len(ids)), read)
             chosen = {letter: found[letter].numpy() for letter in meanings}
             title = f"{TITLES.get(name, name.upper())}, after {UPDATES} updates"
-            tt.plots.gates(chosen, SENTENCE, title=title, meanings=meanings, path=HERE / f"gates-{name}.png")
+            draw_gates(chosen, SENTENCE, title=title, meanings=meanings, path=HERE / f"gates-{name}.png")
     for file, words in COMMANDS.items():
         with contextlib.suppress(SystemExit):
             inspect_app([*words, "--plot", str(HERE / file)])

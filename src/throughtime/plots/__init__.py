@@ -13,7 +13,6 @@ from throughtime.plots.forecasts import backtest as backtest
 from throughtime.plots.forecasts import forecast as forecast
 from throughtime.plots.forecasts import forecast_error as forecast_error
 from throughtime.plots.heatmaps import attention as attention
-from throughtime.plots.heatmaps import gates as gates
 from throughtime.plots.heatmaps import keep_gates as keep_gates
 from throughtime.plots.heatmaps import layer_gates as layer_gates
 from throughtime.plots.learning import learning_curve as learning_curve

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from throughtime.errors import InputError
 from throughtime.plots.style import INK, figure
@@ -81,34 +81,6 @@ def _weights(answer: Translation | Alignment | Weights) -> Weights:
     return alignment.source, alignment.target, alignment.weights
 
 
-def gates(
-    values: Mapping[str, ArrayLike],
-    tokens: Sequence[str],
-    *,
-    title: str = "",
-    units: int = 12,
-    meanings: Mapping[str, str] | None = None,
-    path: Path | str | None = None,
-) -> Figure:
-    """Draw values [time, units] by name, as `throughtime.inspection.gates` returns them.
-
-    The `units` whose first values vary most over time are drawn.
-    """
-    arrays = {name: np.asarray(value) for name, value in values.items()}
-    chosen = _most_varying(next(iter(arrays.values())), units)
-    with figure(7.0, 0.75 + 1.02 * len(arrays), path) as drawing:
-        rows = drawing.subplots(len(arrays), sharex=True, squeeze=False)[:, 0]
-        for axes, (name, value) in zip(rows, arrays.items(), strict=True):
-            _heat_map(drawing, axes, value[:, chosen], aspect=6, pad=0.015, fraction=0.03)
-            axes.set_yticks([])
-            meaning = (meanings or {}).get(name, "")
-            axes.set_ylabel(f"${name}$\n{meaning}".rstrip(), rotation=0, ha="right", va="center", fontsize=10)
-        rows[0].set_title(title)
-        marks = [token if token.strip() else "␣" for token in tokens]
-        rows[-1].set_xticks(range(len(marks)), marks, family="monospace", color=INK, fontsize=11)
-    return drawing
-
-
 def keep_gates(layers: Sequence[LayerGates], *, title: str = "", path: Path | str | None = None) -> Figure:
     """Draw the gate of each layer that keeps the state, or the state itself if there is no such gate."""
     rows = [(layer, layer.keep or "h") for layer in layers]
@@ -136,7 +108,7 @@ def _panels(
         for axes, (layer, letter), head in zip(panels, rows, heads, strict=True):
             value = layer.values[letter]
             order = layer.order
-            _heat_map(drawing, axes, value[:, [unit for unit in order if unit < value.shape[1]]], pad=0.01)
+            heat_map(drawing, axes, value[:, [unit for unit in order if unit < value.shape[1]]], pad=0.01)
             axes.set_xticks(range(len(layer.tokens)), layer.tokens, rotation=30, ha="right", fontsize=9)
             _mark_half_lives(axes, layer.half_lives, len(order))
             axes.set_title(head, fontsize=10.5)
@@ -158,7 +130,7 @@ def _mark_half_lives(axes: Any, lives: NDArray[np.float64] | None, units: int) -
     axes.set_ylabel("half-life in tokens", fontsize=9)
 
 
-def _heat_map(drawing: Any, axes: Any, value: NDArray[Any], **bar: float) -> None:
+def heat_map(drawing: Any, axes: Any, value: NDArray[Any], **bar: float) -> None:
     """Draw values [time, units]; values with a sign have another colour map than values from 0 to 1."""
     signed = bool(value.min() < 0)
     # One unit far beyond 1 must not make all others pale.
@@ -170,9 +142,3 @@ def _heat_map(drawing: Any, axes: Any, value: NDArray[Any], **bar: float) -> Non
     axes.grid(visible=False)
     axes.tick_params(length=0)
     drawing.colorbar(image, ax=axes, ticks=[-top, 0, top] if signed else [0, top], format="{x:.2g}", **bar)
-
-
-def _most_varying(value: NDArray[Any], units: int) -> NDArray[np.int64]:
-    """The units that vary most over time, ordered by the time of their maximum."""
-    chosen = np.sort(np.argsort(-value.var(axis=0), kind="stable")[:units])
-    return chosen[np.argsort(value[:, chosen].argmax(axis=0), kind="stable")]
