@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from throughtime.cli.command_line import command_name
+from throughtime.cli.console import command_name
 from throughtime.cli.options import OptionalCount, Run
 from throughtime.cli.output import Outcome, as_command, flags
 from throughtime.errors import InputError

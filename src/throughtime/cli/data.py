@@ -1,8 +1,9 @@
-"""`throughtime data`: list corpora, show one, and download it."""
+"""`throughtime data`: list corpora, show one and download it, and preview files as tasks read them."""
 
 from __future__ import annotations
 
 import itertools
+import shlex
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,12 +11,14 @@ import typer
 
 from throughtime.cli.output import Outcome, as_command, download_bars
 from throughtime.cli.usage import Command, Group
+from throughtime.errors import ThroughtimeError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from throughtime.data.catalogue import Corpus, CorpusFile, CorpusPart
     from throughtime.data.dataset import Dataset
+
 
 data_app = typer.Typer(
     cls=Group, no_args_is_help=True, help="List, show and download corpora, and convert files of your own."
@@ -226,3 +229,70 @@ def _size(count: int) -> str:
     if not count:
         return "-"
     return f"{count / 1e3:.1f} kB" if count < 1e6 else f"{count / 1e6:.1f} MB"
+
+
+RECORDS = 5
+
+
+@as_command
+def preview(
+    data: Annotated[
+        str, typer.Argument(help="A file, two parallel files, a folder or a corpus.", metavar="DATA")
+    ],
+    date_format: str | None = None,
+    skip_bad: bool = False,
+) -> Outcome:
+    """Show five records of any file as each task would read it, or why a task cannot.
+
+    [bold]Example[/bold]
+
+      throughtime data preview pairs.tsv
+    """
+    from rich.text import Text
+
+    from throughtime.tasks import TASKS
+
+    tasks: dict[str, list[str]] = {}
+    for name, task in TASKS.available().items():
+        tasks.setdefault(task.data.replace("texts", "text"), []).append(name)
+    values: list[dict[str, Any]] = []
+    shown: list[RenderableType] = []
+    for kind, names in tasks.items():
+        options = {"date_format": date_format if kind == "series" else None, "skip_bad": skip_bad}
+        reading = {"tasks": names, **_read(data, None if kind == "text" else kind, options)}
+        values.append(reading)
+        shown += [Text(f"train {', '.join(names)}", style="bold"), Text(f"  {reading['read']}")]
+        shown += [Text(f"  {format_record(record)}") for record in reading["records"]]
+    return Outcome({"data": data, "readings": values}, shown)
+
+
+def _read(data: str, kind: str | None, options: dict[str, Any]) -> dict[str, Any]:
+    """What was read as this kind of data and the first records, or why it cannot be.
+
+    If columns have to be chosen, those that may be meant are read.
+    """
+    from throughtime.data.datasets import describe_data, open_dataset
+
+    try:
+        dataset = open_dataset(data, kind=kind, **options)
+        if kind is not None and dataset.kind not in (kind, *ALIKE.get(kind, ())):
+            return {"read": f"holds {dataset.kind} data, which this task cannot read", "records": []}
+        records = [record._asdict() for record in itertools.islice(dataset.records(), RECORDS)]
+        if "condition" in dataset.columns:  # which comes first in the heading too
+            records = [dict(reversed(record.items())) for record in records]
+        return {"read": describe_data(dataset), "records": records}
+    except ThroughtimeError as error:
+        choices = getattr(error, "choices", {})
+        again = _read(data, kind, options | choices) if choices.keys() - options.keys() else {}
+        if again.get("records"):
+            words = shlex.join(word for role, name in choices.items() for word in (f"--{role}", str(name)))
+            return {**again, "read": f"with {words}: {again['read']}"}
+        return {"read": str(error), "records": []}
+
+
+ALIKE = {
+    "pairs": ("cards",),
+    "labelled": ("pairs", "tags"),
+    "described": ("labelled", "pairs", "tags"),
+}
+"""Other kinds of data that a task can read."""

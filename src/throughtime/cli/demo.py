@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from throughtime.cli.command_line import command_name
+from throughtime.cli.console import command_name
 from throughtime.cli.output import Outcome, as_command, build_table, say, suggested_commands
 from throughtime.errors import ThroughtimeError
 

@@ -1,10 +1,14 @@
-"""`throughtime export`: a trained model as files that run without torch, or that other programs read."""
+"""`throughtime export` and `import`: models as files that other programs read, and the other way round."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
+import typer
+
+from throughtime.cli.console import command_name
 from throughtime.cli.options import Runs, option
 from throughtime.cli.output import Outcome, as_command, flags, say
 from throughtime.errors import InputError, import_optional
@@ -107,3 +111,38 @@ def _export_arpa(run: Path, out: Path, int8: bool) -> Outcome:
         f"n-grams of length 1 to {values['order']}: {sizes}"
     )
     return Outcome({"out": str(out), **values}, [text])
+
+
+@as_command
+def import_arpa(
+    file: Annotated[Path, typer.Argument(help="ARPA file, plain or packed (.gz, .xz).", metavar="FILE")],
+    out: Path,
+    tokens: str = "space",
+) -> Outcome:
+    """Turn the ARPA file of another program, such as KenLM or SRILM, into the folder of an n-gram model.
+
+    Other commands use this folder like that of a model from `throughtime train ngram`.
+
+    [bold]Examples[/bold]
+
+      throughtime import kenlm.arpa --out runs/kenlm
+
+      throughtime score runs/kenlm "dog bites man" "man bites dog"
+
+    Args:
+        tokens: Tokenizer that splits text into the words of the file: space, word, ...
+    """
+    from throughtime import api
+    from throughtime.files import check_new
+
+    check_new(out)
+    say(f"Reading {file}.")
+    model = api.import_arpa(file, tokens=tokens)
+    model.save(out)
+    values = {"run": str(out), "task": model.task, "order": model.model.order, "ngrams": model.num_ngrams}
+    sizes = ", ".join(f"{size:,}" for size in model.num_ngrams)
+    text = (
+        f"N-grams of length 1 to {model.model.order}: {sizes}.\n"
+        f'Saved in {out}. Continue with:\n  {command_name()} score {shlex.quote(str(out))} "a sentence"'
+    )
+    return Outcome(values, [text])

@@ -22,18 +22,16 @@ from throughtime.cli.bleu import bleu
 from throughtime.cli.compare import compare
 from throughtime.cli.console import print_message
 from throughtime.cli.convert import convert
-from throughtime.cli.data import data_app
+from throughtime.cli.data import data_app, preview
 from throughtime.cli.demo import demo
 from throughtime.cli.doctor import doctor
 from throughtime.cli.evaluate import evaluate
-from throughtime.cli.export import export
+from throughtime.cli.export import export, import_arpa
 from throughtime.cli.forecast import forecast
 from throughtime.cli.generate import generate
-from throughtime.cli.import_arpa import import_arpa
 from throughtime.cli.inspect import inspect_app
 from throughtime.cli.output import InterruptedCommandError, flags, print_json
 from throughtime.cli.predict import predict_command
-from throughtime.cli.preview import preview
 from throughtime.cli.score import score
 from throughtime.cli.serve import serve
 from throughtime.cli.stats import stats

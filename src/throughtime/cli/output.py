@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 
 from typer.models import OptionInfo
 
-from throughtime.cli.command_line import command_name, command_with
-from throughtime.cli.console import readable, stderr, stdout
+from throughtime.cli.console import command_name, command_with, readable, stderr, stdout
 from throughtime.cli.options import Shared, keyword_option, option
 from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning
 from throughtime.runtime.keywords import Keyword
