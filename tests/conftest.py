@@ -49,7 +49,7 @@ if importlib.util.find_spec("torch") is None:
 
 EMULATED = (
     *(f"tests/gpu/test_{name}" for name in "beam cell chain decoder factors linear".split()),
-    *(f"tests/gpu/test_{name}" for name in "persistent softmax tally upload weight".split()),
+    *(f"tests/gpu/test_{name}" for name in "persistent softmax tally weight".split()),
 )
 """The tests whose kernels a C++ compiler builds for the CPU, one for each variant of a test."""
 
@@ -110,15 +110,15 @@ def emulated(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The kernels of losses and updates run on a GPU that is none."""
     from tests.emulated import machine
 
-    from throughtime.gpu import chain, driver, factors, softmax, tally, upload
+    from throughtime.gpu import chain, driver, factors, softmax, tally
 
     if machine.COMPILER is None:
         pytest.skip("no g++ on this machine")
     monkeypatch.setattr(driver, "build", machine.build)
-    for kernels in (chain, factors, softmax, tally, upload):
+    for kernels in (chain, factors, softmax, tally):
         kernels._prepare_kernel.cache_clear()
     yield
-    for kernels in (chain, factors, softmax, tally, upload):
+    for kernels in (chain, factors, softmax, tally):
         kernels._prepare_kernel.cache_clear()
 
 
