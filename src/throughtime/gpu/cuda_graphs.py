@@ -23,7 +23,6 @@ from throughtime.gpu.recording import (
     released_if_it_fails,
     without_collection,
 )
-from throughtime.gpu.upload import Uploads
 
 Step = Callable[[Batch, State], State]
 """Train on a batch, wherever it is, from the state of the batch before; returns the new state."""
@@ -67,7 +66,6 @@ class CudaGraphs:
         self._seen: Counter[Hashable] = Counter()
         self._recordings: dict[Hashable, _Recording] = {}
         self._pool: Any = None
-        self._uploads = Uploads()
 
     def __len__(self) -> int:
         """The number of recorded shapes."""
@@ -143,7 +141,7 @@ class CudaGraphs:
 
     def _replay(self, recording: _Recording, batch: Batch, carried: State) -> State:
         assert batch.memory is not None
-        self._uploads.copy(recording.memory, batch.memory)
+        recording.memory.copy_(batch.memory, non_blocking=True)
         pairs = zip(recording.carried, carried, strict=True) if carried else ()
         for kept, new in pairs:
             if kept is not new:
