@@ -43,12 +43,7 @@ def permutation(n: int, generator: np.random.Generator) -> NDArray[np.int64]:
     >>> permutation(5, draws(seed=0, epoch=0))
     array([3, 2, 1, 0, 4])
     """
-    bits, order = _bits(n, generator), np.arange(n)
-    # Sixteen bits at a time, the lowest first: numpy sorts these in half the time of all 64 at once.
-    for shift in range(0, 64, 16):
-        lowest = (bits >> np.uint64(shift)).astype(np.uint16)
-        order = order[np.argsort(lowest[order], kind="stable")]
-    return order
+    return np.argsort(_bits(n, generator), kind="stable")
 
 
 def uniform(n: int, generator: np.random.Generator) -> NDArray[np.float64]:
