@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 
 from throughtime.accelerate import find_learner
@@ -32,7 +33,6 @@ from throughtime.fit.processes import Meetings, Processes, listen_for_interrupts
 from throughtime.fit.progress import Reporter
 from throughtime.fit.saved_run import restore_run, save_run
 from throughtime.fit.schedules import Standing, rate
-from throughtime.fit.seeds import UpdateSeeds
 from throughtime.fit.time_plan import TimePlan
 from throughtime.fit.timing import Report, format_minutes
 from throughtime.layers.devices import autocast, seed_generators
@@ -79,7 +79,6 @@ class Trainer:
             self.plan = TimePlan(60 * config.minutes)
         self.rate_of: Callable[[Standing], float] = partial(rate, config)
         self.rate = config.lr
-        self.seeds = UpdateSeeds(config.seed, self.processes.rank)
         self.position = self.batches.state()
         self.checksums: list[list[str]] = []  # of the data files, for the checkpoints
         self.record = Record(objective.measure, objective.better)
@@ -182,7 +181,8 @@ class Trainer:
 
     def update(self, group: Sequence[PreparedBatch]) -> None:
         """Take one step of the optimiser."""
-        seed_generators(self.device, self.seeds.find(self.step))
+        seeds = np.random.SeedSequence([self.config.seed, self.step, self.processes.rank])
+        seed_generators(self.device, int(seeds.generate_state(1)[0]))
         planned = None if self.plan is None else self.plan.progress(self.step)
         scores = tuple(self.record.scores)
         standing = Standing(self.step, self.steps_per_epoch, self.epochs, scores, planned)
