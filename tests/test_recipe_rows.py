@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,15 +11,9 @@ from typing import Any
 import pytest
 from recipes.__main__ import main
 from recipes.commands import judging, training
-from recipes.measure import machine, succeeding
 from recipes.page import _compared, page
 from recipes.recipe import HERE, Recipe, read_recipes
-from tests.refusals import lacks
 
-RECIPES = {
-    "trained": Recipe(title="Trained", group="Time Machine"),
-    "counted": Recipe(title="Counted", group="Time Machine", task="ngram", train=("--data", "x")),
-}
 FIRST_LOSSES = 50
 
 
@@ -63,72 +56,6 @@ def test_a_row_is_stale_if_one_of_its_first_figures_does_not_come_out(
     assert main(["--check", "counted"], folder) == 0, "the other row is not checked"
     assert " | code | `trained` |" in (folder.parent / "RESULTS.md").read_text()
     assert " | code | `counted` |" not in (folder.parent / "RESULTS.md").read_text()
-
-
-def test_a_training_that_fails_makes_its_row_stale(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["counted", "trained"], folder) == 0
-    text = (folder / "trained.yaml").read_text()
-    (folder / "trained.yaml").write_text(text.replace("num_steps: 5", "num_steps: 5000"))
-    assert main(["--check", "trained"], folder) == 1
-    assert not lacks(capsys.readouterr().err, "trained", "5000")
-
-
-def test_a_row_is_stale_with_a_row_that_it_needs(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    needing = read_recipes(folder)["counted"].model_copy(update={"needs": {"run": "counted"}})
-    monkeypatch.setattr("recipes.__main__.read_recipes", lambda of: {**read_recipes(of), "needing": needing})
-    assert main(["counted"], folder) == 0
-    changed(
-        folder,
-        lambda rows: rows.update(
-            needing={**rows["counted"], "fingerprint": needing.fingerprint, "first": []}
-        ),
-    )
-    assert main(["--check"], folder) == 0
-    changed(folder, lambda rows: rows["counted"].update(first=[0.5]))
-    assert main(["--check"], folder) == 1
-    assert capsys.readouterr().out.split() == ["counted", "code", "changed", "needing", "code", "changed"]
-
-
-def test_a_kept_run_has_the_first_losses_of_the_code_that_began_it(folder: Path, tmp_path: Path) -> None:
-    words = ["trained", "--keep", str(tmp_path / "kept")]
-    assert main(words, folder) == 0
-    begun = tmp_path / "kept" / "trained.begun.json"
-    stamp = json.loads(begun.read_text())
-    begun.write_text(json.dumps({**stamp, "first": [1.0, 2.0]}))
-    assert main(words, folder) == 0
-    assert json.loads((folder / "measured.json").read_text())["trained"]["first"] == [1.0, 2.0]
-    shutil.rmtree(tmp_path / "kept" / "trained")
-    assert main(words, folder) == 0
-    assert json.loads((folder / "measured.json").read_text())["trained"]["first"] == stamp["first"]
-
-
-def test_the_machine_is_what_the_code_finds(monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
-    found = machine(RECIPES["trained"])
-    assert re.search(
-        rf"{torch.get_num_threads()} of \d+ cores, torch {re.escape(torch.__version__)}, Python 3", found
-    )
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setattr("torch.cuda.get_device_name", lambda: "Some GPU")
-    assert machine(RECIPES["trained"]).startswith("Some GPU, torch ")
-    assert machine(RECIPES["counted"]) == found, "counting never takes a GPU"
-
-
-def test_what_was_read_before_stays() -> None:
-    first = {"date": "d1", "value": 3.0, "also": {"valid": 4.0}, "fingerprint": "a"}
-    second = succeeding(first, {"date": "d2", "value": 2.0, "fingerprint": "b"})
-    assert second["earlier"] == [{**first, "setting": "settings a"}]
-    assert succeeding(second, {**second, "date": "d3"})["earlier"] == second["earlier"], "the same reading"
-    third = succeeding(second, {"date": "d4", "value": 1.0, "fingerprint": "b", "earlier": second["earlier"]})
-    assert [one["value"] for one in third["earlier"]] == [3.0, 2.0]
-    assert third["earlier"][1]["setting"] == "the same settings"
-    told = page({"toy": RECIPES["trained"]}, {"toy": {**third, "seconds": 1.0, "machine": "m"}})
-    assert (
-        "`toy`, earlier results: 3.00; valid 4.00 on d1 (settings a); 2.00 on d2 (the same settings)." in told
-    )
 
 
 @pytest.mark.parametrize(

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 from pathlib import Path
 from statistics import mean
-from types import ModuleType
 from typing import Any
 
 import pytest
 from recipes import page as pages
-from recipes import recall, retrieval
+from recipes import recall
 from recipes.__main__ import main
 from recipes.measure import ROW_KEYS, command
 from recipes.page import page
-from recipes.recipe import HERE, Recipe, read_recipe, read_recipes
+from recipes.recipe import HERE, Recipe, read_recipes
 from tests.refusals import lacks, refuses
 
 from throughtime.config import build_config
@@ -135,23 +133,6 @@ def test_a_translator_tells_chrf_its_training_loss_and_what_it_makes_of_sentence
     assert set(row["trained_on"]) <= known & set(row["said"])
 
 
-def test_a_model_of_blanks_is_asked_too(folder: Path, tmp_path: Path) -> None:
-    put(folder, tmp_path, {"filled": TOY_FILL})
-    assert main(["filled", "--keep", str(tmp_path / "kept")], folder) == 0
-    row: Any = measured(folder)["filled"]
-    (best,) = command("fill", str(tmp_path / "kept" / "filled"), "one ___ two")["sentences"]
-    found = [best, *best["alternatives"]]
-    assert row["said"]["one ___ two"] == [
-        ", ".join(f"{one['tokens'][0]} {one['probability']:.2f}" for one in found)
-    ]
-
-
-def test_sentences_are_asked_of_those_who_answer_only(folder: Path) -> None:
-    (folder / "trained.yaml").write_text((folder / "trained.yaml").read_text() + "asks: [one]\n")
-    with refuses("trained.yaml", "asks", "translate", "fill"):
-        read_recipes(folder)
-
-
 def test_the_sentence_about_lunch_is_asked() -> None:  # R104
     recipe, row = read_recipes()["hsk-en-zh"], json.loads((HERE / "measured.json").read_text())["hsk-en-zh"]
     assert "hey, randy, have you had your lunch yet?" in recipe.asks
@@ -161,13 +142,6 @@ def test_the_sentence_about_lunch_is_asked() -> None:  # R104
     )
 
 
-TOY_FILL = """
-title: A blank
-group: Fill-in
-task: fill
-config: {data: DATA, tokens: space, hidden_size: 8, batch_size: 8, epochs: 1, precision: float32}
-asks: [one ___ two]
-"""
 TOY_TOGETHER = """
 title: Translators as one
 group: Translation of Multi30k
@@ -185,17 +159,6 @@ def test_a_recipe_of_several_seeds_stands_for_all_its_runs(folder: Path, tmp_pat
     assert list(row["also"]) == ["chrF", "valid", "valid chrF"]
     assert "|alpha:1|" in row["signature"]
     assert "|models:2|" in row["signature"]
-
-
-def test_figure_is_the_mean_over_seeds(folder: Path, tmp_path: Path) -> None:
-    assert main(["seeds"], folder) == 0
-    row = measured(folder)["seeds"]
-    values = row["values"]
-    assert isinstance(values, dict)
-    assert values["0"] != values["1"]
-    assert row["value"] == pytest.approx((values["0"] + values["1"]) / 2)
-    assert " ± " in (tmp_path / "RESULTS.md").read_text()
-    assert f"; test {row['also']['test']:.2f}" in (tmp_path / "RESULTS.md").read_text()  # type: ignore[index]
 
 
 def test_what_cannot_run_here_is_skipped_and_its_figure_stays(
@@ -218,25 +181,6 @@ def test_failure_is_told_and_the_others_still_run(folder: Path, capsys: pytest.C
     assert main(["abad", "counted"], folder) == 1
     assert not lacks(capsys.readouterr().err, "abad", "measure", "'train.accuracy'")
     assert set(measured(folder)) == {"counted"}
-
-
-def test_ctrl_c_ends_it_all(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recipes.measure.throughtime", lambda words: 130)
-    with pytest.raises(SystemExit) as stopped:
-        main(["trained", "counted"], folder)
-    assert stopped.value.code == 130
-
-
-def test_settings_can_be_had_for_train_language(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["seeds", "--config"], folder) == 0
-    file = tmp_path / "my.yaml"
-    file.write_text(capsys.readouterr().out)
-    from throughtime.settings import read_settings
-
-    assert read_settings(file) == read_recipe(folder / "seeds.yaml").runs()[0]
-    assert main(["counted", "--config"], folder) == 2
 
 
 @pytest.mark.parametrize(
@@ -357,13 +301,6 @@ def test_gru_learns_to_recall() -> None:  # R61
     recipe = Recipe(title="Recall", group="Long memory", task="recall")
     row = {**found, "seconds": 1.0, "machine": "m", "date": "d", "fingerprint": recipe.fingerprint}
     assert "| gru | 1,600 | " in page({"recall": recipe}, {"recall": row})
-
-
-@pytest.mark.parametrize("module", [pages, recall, retrieval])
-def test_examples_in_docstrings(module: ModuleType) -> None:
-    tried = doctest.testmod(module)
-    assert tried.attempted
-    assert not tried.failed
 
 
 def read_row(name: str) -> Any:

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 
 import pytest
 import torch
 from benchmarks import translate_setup as setup
-from benchmarks.translate_clock import search_shares, training_shares
 from benchmarks.translate_ours import MISSING, for_joeynmt
 from torch import Tensor, nn
 
 from throughtime.config import build_config
-from throughtime.errors import ThroughtimeError
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.models.weights import named_weights
-from throughtime.search.generate import generate
-from throughtime.search.sampling import Greedy
 from throughtime.tasks.translate import network
 from throughtime.tasks.translate.config import TranslateConfig
 from throughtime.tasks.translate.model import Translator
@@ -83,29 +78,6 @@ def test_our_weights_make_the_same_model_of_joeynmt() -> None:
     torch.testing.assert_close(found, expected)
 
 
-def test_shares_of_search() -> None:
-    ours = model()
-    shares = search_shares(ours, lambda: generate(ours, [[3, 4], [5]], Greedy(None), max_new_tokens=3))
-    assert set(shares) == {"encoder", "decoder", "softmax", "search"}
-    assert abs(sum(shares.values()) - 1) < 0.01
-    assert "step" not in vars(ours.decoder)  # nothing is left behind
-
-
-def test_shares_of_training() -> None:
-    ours, rows = model(), 7
-    inputs = torch.ones(4, rows, dtype=torch.long)
-    lengths = torch.full((rows,), 3)
-
-    def train() -> None:
-        outputs = ours.train()(torch.ones(3, rows, dtype=torch.long), lengths, inputs).outputs
-        ours.head.loss(outputs.flatten(0, 1), inputs.flatten()).backward()
-
-    shares = training_shares(train, rows)
-    assert abs(sum(shares.values()) - 1) < 0.01
-    parts = {"softmax", "attention", "decoder's products", "decoder's gates", "encoder's recurrence"}
-    assert parts <= set(shares)
-
-
 def test_our_settings_build_the_model_of_joeynmt(tmp_path):
     """Defaults of the task may change; what is compared must not."""
     config = build_config(TranslateConfig, setup.our_config(tmp_path)["settings"], "benchmark")
@@ -143,22 +115,3 @@ def test_joeynmt_gets_an_environment_below_the_benchmarks_folder(installs):  # R
     assert f"torch=={torch.__version__.partition('+')[0]}" in commands[0]
     assert setup.joeynmt_python() == python
     assert len(commands) == 2  # it is there now
-
-
-def test_an_installation_that_fails_is_not_taken_for_a_whole_one(installs):
-    commands, failing = installs
-    failing.update(range(1, setup.TRIES + 1))
-    with pytest.raises(ThroughtimeError, match="THROUGHTIME_JOEYNMT"):
-        setup.joeynmt_python()
-    assert len(commands) == setup.TRIES
-    setup.joeynmt_python()
-    assert len(commands) == setup.TRIES + 1
-
-
-def test_an_own_joeynmt_must_exist(tmp_path, monkeypatch):
-    python = tmp_path / "python"
-    monkeypatch.setenv("THROUGHTIME_JOEYNMT", str(python))
-    with pytest.raises(ThroughtimeError, match="no file"):
-        setup.joeynmt_python()
-    python.touch()
-    assert setup.joeynmt_python() == Path(python)

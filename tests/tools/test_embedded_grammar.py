@@ -6,10 +6,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from tools.embedded import french
-from tools.embedded.adjectives import ADJECTIVES
 from tools.embedded.nouns import NOUNS
-from tools.embedded.verbs import english_verb, french_verb
 
 from throughtime.data import embedded
 
@@ -139,41 +136,6 @@ def test_french_breaks_no_rule(pattern: str) -> None:
     assert offenders(FRENCH, pattern) == []
 
 
-def test_french_articles_agree_with_their_nouns() -> None:
-    genders = {
-        noun.french: {other.gender for other in NOUNS.values() if other.french == noun.french}
-        for noun in NOUNS.values()
-    }
-    for gender, wrong in (("f", "un|le|ce|du|au"), ("m", "une|la|cette")):
-        nouns = "|".join(french for french, found in genders.items() if found == {gender})
-        assert nouns
-        assert offenders(FRENCH, rf"(?i)(?<![\w'-])({wrong}) ({nouns})\b") == []
-
-
-def test_french_plurals_follow_numbers_and_plural_articles() -> None:
-    counted = r"(?:deux|trois|quatre|cinq|six|huit|dix|les|des|ces|mes|tes|ses|vos|nos|leurs) "
-    singular = "|".join(n.french for n in NOUNS.values() if n.french not in (n.french_plural, "aide"))
-    assert offenders(FRENCH, rf"\b{counted}(?:{singular})(?![\w-])") == []
-
-
-def test_french_adjectives_agree() -> None:
-    forms = {adjective.feminine for adjective in ADJECTIVES.values()} - {
-        a.masculine for a in ADJECTIVES.values()
-    }
-    masculine = "|".join(sorted(noun.french for noun in NOUNS.values() if noun.gender == "m"))
-    assert offenders(FRENCH, rf"\b(?:un|le|ce) (?:{masculine}) (?:{'|'.join(sorted(forms))})\b") == []
-
-
-def test_participles_agree_with_women() -> None:
-    women = r"^(?:Anna|Marie|Julie|Emma|Alice|Sophie|Elle|Ma \w+|Madame \w+)"
-    assert offenders(FRENCH, rf"{women} (?:n')?est (?:pas )?(?:allé|parti|rentré|arrivé|obligé)(?!e)\b") == []
-    assert (
-        offenders(FRENCH, r"^(?:Elles|Anna et Julie) (?:ne )?sont (?:pas )?(?:allé|parti|rentré|arrivé)s?\b")
-        == []
-    )
-    assert len(offenders(FRENCH, rf"{women} est allée")) > 20
-
-
 @pytest.mark.parametrize(
     "pattern",
     [
@@ -192,23 +154,6 @@ def test_chinese_breaks_no_rule(pattern: str) -> None:
     assert offenders(CHINESE, pattern) == []
 
 
-def test_chinese_numbers_stand_before_the_measure_word_of_their_noun() -> None:
-    measures: dict[str, set[str]] = {}
-    for noun in NOUNS.values():
-        measures.setdefault(noun.chinese, {"些"}).add(noun.measure)
-    nouns = "|".join(sorted(measures, key=len, reverse=True))
-    counted = re.compile(rf"(?<!星期)[一两三四五六八这那几]([^新旧大小下])(?:[新旧大小]|\w色的)?({nouns})")
-    found = [(match, sentence) for sentence in CHINESE for match in counted.finditer(sentence)]
-    assert len(found) > 1_000
-    assert [sentence for match, sentence in found if match[1] not in measures[match[2]]] == []
-
-
-def test_chinese_questions_ask() -> None:
-    asked = [zh for en, zh in all_pairs("en-zh") if en.endswith("?")]
-    assert offenders(asked, r"^(?!.*(吗|什么|哪里|几|谁|多少|为什么)).*$") == []
-    assert all(zh.endswith("？") for zh in asked)
-
-
 @pytest.mark.parametrize(
     "pattern",
     [
@@ -222,68 +167,3 @@ def test_chinese_questions_ask() -> None:
 )
 def test_english_breaks_no_rule(pattern: str) -> None:
     assert offenders([sentence for sentence in ENGLISH if " and " not in sentence], pattern) == []
-
-
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        r"(brother|father|Mr \w+|Paul|Tom|Hugo) (is wearing|wears|bought) a (\w+ )?(skirt|dress)\b",
-        r"(little|children).*\b(wine|beer|coffee|drive|the office)\b",
-        r"grand(mother|father).*\b(football|basketball|volleyball|homework|video games|skis?|runs?)\b",
-        r"(mother|father|uncle|aunt|Mrs? \w+).*\bgo(es)? to school\b",
-        r"(at school|to school|to the office|to the bank) .*on (Saturday|Sundays?)\b",
-        r"breakfast .*(night|tonight|evening)",
-        r"^(?!What).*(buy|buys|bought) .*(last night|tonight|every evening)",
-        r"(green|red|yellow) (television|fridge|computer|bed)",
-        r"(swim|beach) because it was too hot",
-        r"hospital because",
-        r"\b(eat|eats|eating) (pizzas|(?<!are eating )ice creams)",
-        r"(meet|met|see|saw) (me|us) .*\?",
-    ],
-)
-def test_nobody_does_what_would_make_a_reader_smile(pattern: str) -> None:
-    assert offenders([sentence for sentence in ENGLISH if " but " not in sentence], pattern) == []
-
-
-def test_polite_english_is_polite_french_and_chinese() -> None:
-    polite = re.compile(r"\b(sir|madam|please)\b", re.IGNORECASE)
-    for source, target in all_pairs("en-fr"):
-        if polite.search(source):
-            assert not re.search(r"\b(tu|te|ton|ta|tes)\b", target), target
-        elif re.search(r"\b(vous|votre|vos)\b", target, re.IGNORECASE):
-            assert re.search(r"\b(Mr|Mrs|doctor|Could you)\b", source), (source, target)
-    for source, target in all_pairs("en-zh"):
-        assert not (polite.search(source) and "你" in target), target
-        if "您" in target:
-            assert polite.search(source) or re.search(r"\b(Mr|Mrs|doctor|Could you)\b", source), (
-                source,
-                target,
-            )
-
-
-@pytest.mark.parametrize(
-    ("infinitive", "forms"),
-    [
-        ("manger", "mange manges mange mangeons mangez mangent"),
-        ("acheter", "achète achètes achète achetons achetez achètent"),
-        ("nettoyer", "nettoie nettoies nettoie nettoyons nettoyez nettoient"),
-        ("étudier", "étudie étudies étudie étudions étudiez étudient"),
-        ("nager", "nage nages nage nageons nagez nagent"),
-    ],
-)
-def test_regular_french_verbs(infinitive: str, forms: str) -> None:
-    assert " ".join(french_verb(infinitive).present) == forms
-
-
-def test_irregular_futures_and_participles() -> None:
-    assert french_verb("envoyer").future(0) == "enverrai"
-    assert french_verb("voir").future(5) == "verront"
-    assert french_verb("faire").imperative(4) == "faites"
-    assert french_verb("aller").imperative(1) == "va"
-    assert english_verb("swim").progressive == "swimming"
-    assert english_verb("study").third == "studies"
-
-
-def test_pronouns_do_not_contract_with_prepositions() -> None:
-    assert french.finish("il est en train de le_ chercher") == "Il est en train de le chercher."
-    assert french.finish("il est en train de les_ aider") == "Il est en train de les aider."
