@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 import torch
@@ -37,29 +35,6 @@ def test_every_sequence_once_with_its_own_label(shuffle):
             assert batch.ids[: int(batch.lengths[column]), column].tolist() == ROWS[number].tolist()
         seen += batch.indices.tolist()
     assert sorted(seen) == NUMBERS.tolist()
-
-
-@pytest.mark.parametrize("build", [labelled, conditioned])
-def test_ranks_share_a_batch_and_its_count(build):
-    whole = [batch.indices.tolist() for batch in build()]
-    shares = [list(build(rank=rank, world_size=3)) for rank in range(3)]
-    for number, batch in enumerate(whole):
-        parts = [own[number].indices.tolist() for own in shares]
-        assert sorted(itertools.chain.from_iterable(parts)) == sorted(batch)
-        assert len({own[number].count for own in shares}) == 1
-
-
-@pytest.mark.parametrize("build", [labelled, conditioned])
-def test_a_position_is_taken_up(build):
-    first = build(seed=3)
-    places = []
-    for number, batch in enumerate(first):
-        places.append(batch.indices.tolist())
-        if number == 2:
-            state = first.state()
-    second = build(seed=3)
-    second.restore(state)
-    assert [batch.indices.tolist() for batch in second] == places[3:]
 
 
 def test_each_text_has_its_own_condition():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -106,16 +105,6 @@ def test_rotated_rows_go_round_once(tokens: int, batch_size: int, num_steps: int
         assert row.max() < start + length
 
 
-def test_rotated_rows_begin_anywhere_and_apart() -> None:
-    batches = SequentialPartition(range(401), 2, 5, random_start=False, rotate=True)
-    first = torch.stack([next(iter(list(batches))).inputs[0] for _ in range(400)])
-    within = first - torch.tensor([0, 200])
-    assert within.min() >= 0
-    assert within.max() < 200
-    assert torch.histc(within.float(), 4, 0, 200).min() > 150  # of 800; 200 each are expected
-    assert len((within[:, 0] - within[:, 1]).unique()) > 150
-
-
 def test_training_rows_are_whole_and_equally_long() -> None:
     # R29, R30
     batches = SequentialPartition(range(1000), 4, 7, seed=2)
@@ -142,15 +131,6 @@ def test_evaluation_predicts_every_token_once(tokens: int, batch_size: int, num_
         total += batch.count
     assert sorted(predicted) == list(range(1, tokens))
     assert total == tokens - 1
-
-
-def test_a_memory_mapped_text_gives_the_same_batches(tmp_path: Path) -> None:
-    ids = np.random.default_rng(0).integers(0, 60_000, 5000).astype(np.uint16)
-    ids.tofile(tmp_path / "ids")
-    mapped = np.memmap(tmp_path / "ids", dtype=np.uint16, mode="r")
-    for build in (RandomWindows, SequentialPartition):
-        for one, other in zip(build(ids.tolist(), 32, 35), build(mapped, 32, 35), strict=True):
-            assert torch.equal(one.labels, other.labels)
 
 
 def test_overlapping_windows_train_and_validate() -> None:
@@ -203,9 +183,3 @@ def test_ids_that_are_none_are_refused(ids: object) -> None:
 def test_windows_outside_the_text_are_refused(windows: range) -> None:
     with refuses("windows", "0", "91"):
         OverlappingWindows(range(100), 4, 8, windows=windows)
-
-
-@pytest.mark.parametrize(("batch_size", "num_steps"), [(0, 3), (3, 0)])
-def test_sizes_below_one_are_refused(batch_size: int, num_steps: int) -> None:
-    with refuses("batch_size" if batch_size == 0 else "num_steps", "1", "0"):
-        SequentialPartition(range(100), batch_size, num_steps)

@@ -53,13 +53,6 @@ def test_all_tokens_may_be_asked_whether_hidden_or_not(rows, share, batch_size):
         assert len(batch.places)
 
 
-def test_tokens_that_are_all_asked_for_see_as_many_masks_as_was_said():
-    data = numbered([[0] * 5] * 4000)
-    batches = MaskedBatches(data, ask_all=True, share=0.15, batch_size=100)
-    hidden = sum(len(batch.places) for batch in batches) / len(data.flat)
-    assert abs(hidden - 0.15) < 0.01  # with one in every sentence at least it would be 0.24
-
-
 def test_masks_are_drawn_anew_each_epoch_and_from_the_seed():
     data = numbered([[0] * 9] * 40)
     batches = MaskedBatches(data, batch_size=8)
@@ -80,32 +73,10 @@ def test_masks_depend_on_no_batch_and_no_process():
         assert sorted(masked(alone)) == sorted(one for own in shares for one in masked(own))
 
 
-def test_a_position_taken_up_gives_the_same_masks():
-    data = numbered([[0] * 7] * 30)
-    whole = MaskedBatches(data, batch_size=4)
-    masked(whole)
-    rest = iter(whole)
-    next(rest), next(rest)
-    position = whole.state()
-    again = MaskedBatches(data, batch_size=4)
-    again.restore(position)
-    assert masked(again) == masked(rest)
-
-
 def test_fixed_masks_are_always_the_same():
     data = numbered([[0] * 9] * 20)
     one, two = (MaskedBatches(data, shuffle=False, batch_size=size) for size in (4, 7))
     assert sorted(masked(one)) == sorted(masked(two))
-
-
-def test_the_share_is_kept_over_all_positions():
-    data = numbered([[0] * 20] * 2000)
-    places = np.array(masked(MaskedBatches(data, share=0.15))) % 20
-    counts = np.bincount(places, minlength=20)
-    # At least one of 20: 3.7 % of the sentences get a mask more than chance would give them.
-    expected = 2000 * (0.15 + 0.85**20 / 20)
-    assert abs(counts.mean() - expected) < 3 * np.sqrt(expected / 20)
-    assert (abs(counts - expected) < 5 * np.sqrt(expected)).all()
 
 
 def test_lots_are_even_and_apart():

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.refusals import refuses
 
-from throughtime.data.batching.batches import draws
 from throughtime.data.batching.buckets import Buckets, RaggedIds
 from throughtime.data.batching.pairs import PairBatch, PairBatches, TruncationCounts
 from throughtime.data.records import Specials
@@ -92,24 +91,6 @@ def test_truncation_is_counted_and_keeps_the_end_token(
 
 @given(pairs=corpus, batch_size=st.integers(1, 20))
 @settings(max_examples=30, deadline=None)
-def test_padding_is_what_the_tensors_hold(pairs: list[tuple[list[int], list[int]]], batch_size: int) -> None:
-    batches = batches_of(pairs, batch_size=batch_size)
-    padding = batches.padding
-    made = list(batches)
-    positions = sum(batch.source.numel() + batch.labels.numel() for batch in made)
-    real = sum(int(batch.source_lengths.sum() + batch.target_lengths.sum()) for batch in made)
-    assert padding == pytest.approx(1 - real / positions, abs=1e-12)
-
-
-def test_strips_meet_at_like_target_lengths() -> None:
-    pairs = [([10] * source, [10] * target) for source in (10, 101) for target in (1, 5, 9)]
-    batches = batches_of(pairs, batch_size=2, shuffle=False)
-    _, where_they_meet, _ = [batch.target_lengths.tolist() for batch in batches]
-    assert where_they_meet[0] == where_they_meet[1]
-
-
-@given(pairs=corpus, batch_size=st.integers(1, 20))
-@settings(max_examples=30, deadline=None)
 def test_strips_pad_no_more_than_sorting_by_source(
     pairs: list[tuple[list[int], list[int]]], batch_size: int
 ) -> None:
@@ -143,19 +124,6 @@ def test_training_mixes_lengths_over_the_epoch_and_partners_over_epochs() -> Non
     lengths = [batch.source.shape[0] for batch in batches]
     assert lengths != sorted(lengths)
     assert np.corrcoef(lengths, np.arange(len(lengths)))[0, 1] == pytest.approx(0, abs=0.3)
-
-
-def test_jitter_lets_more_pairs_meet() -> None:
-    lengths = np.random.default_rng(0).integers(1, 30, (3000, 2)).tolist()
-    pairs = [([10] * source, [10] * target) for source, target in lengths]
-
-    def partners_kept(jitter: float) -> float:
-        batches = batches_of(pairs, batch_size=20, jitter=jitter)
-        first, second = ({frozenset(b.indices.tolist()) for b in batches} for _ in range(2))
-        home = {pair: batch for batch in first for pair in batch}
-        return float(np.mean([len(home[pair] & batch) / len(batch) for batch in second for pair in batch]))
-
-    assert partners_kept(2.0) < 0.7 * partners_kept(0.0)
 
 
 def test_vocabularies_of_different_sizes() -> None:
@@ -217,17 +185,6 @@ def test_multi30k_is_hardly_padded(corpora: Path) -> None:
     assert batches.padding < 0.05
     assert sum(len(batch.indices) for batch in batches) == 29_000
     assert batches.padding < 0.05  # the second epoch's
-
-
-def test_an_epoch_of_167_thousand_pairs_is_planned_whole() -> None:
-    lengths = 1 + draws(0, 0).poisson(8, 334_000)
-    sides = [
-        RaggedIds(np.zeros(part.sum(), np.int32), np.append(0, part.cumsum()))
-        for part in np.split(lengths, 2)
-    ]
-    batches = PairBatches(*sides, SOURCE, TARGET)
-    assert len(batches) == 2610
-    assert len(np.unique(batches.plan().flat)) == 167_000
 
 
 @pytest.mark.parametrize("jitter", [0.0, 1.0, 1e-15, 40.0])

@@ -61,29 +61,6 @@ def test_windows_come_in_an_order_of_the_seed_and_the_epoch():  # R9
     assert orders(PanelBatches(made, 7, seed=1, shuffle=False)) == [sorted(first)] * 2
 
 
-def test_processes_share_windows_and_count_alike():
-    made = PanelWindows(arrays(np.arange(30.0)), [range(30)], 3, 2)
-    whole = list(PanelBatches(made, 7, seed=1))
-    parts = [list(PanelBatches(made, 7, seed=1, rank=rank, world_size=2)) for rank in range(2)]
-    for one, left, right in zip(whole, *parts, strict=True):
-        assert one.count == left.count == right.count
-        assert sorted([*left.indices.tolist(), *right.indices.tolist()]) == sorted(one.indices.tolist())
-        assert one.weights.sum() == left.weights.sum() + right.weights.sum()
-
-
-def test_a_saved_position_is_taken_up():
-    made = PanelWindows(arrays(np.arange(30.0)), [range(30)], 3, 2)
-    batches, again = PanelBatches(made, 4, seed=3), PanelBatches(made, 4, seed=3)
-    for _ in zip(range(3), batches, strict=False):
-        pass
-    again.restore(batches.state())
-    assert torch.equal(next(iter(batches)).values, next(iter(again)).values)
-    with refuses("saved position", "26", "25"):
-        PanelBatches(PanelWindows(arrays(np.arange(30.0)), [range(30)], 4, 2), 4, seed=3).restore(
-            batches.state()
-        )
-
-
 def test_scales_come_from_the_training_part_only():
     y = np.concatenate([np.array([1.0, 3.0] * 5), np.full(10, 1e6)])
     panel = Panel((Series.of("a", y),), None)

@@ -25,13 +25,6 @@ def test_each_distinct_word_is_spelled_once_a_batch():
         assert spelling.tolist() == SPELLINGS[int(made.words[t, b])].tolist()
 
 
-def test_batches_are_dealt_to_processes_and_counted_together():
-    shares = [next(iter(TaggedBatches(ROWS, batch_size=9, rank=rank, world_size=5))) for rank in range(5)]
-    assert [share.count for share in shares] == [10] * 5
-    assert sorted(index for share in shares for index in share.indices.tolist()) == [0, 1, 2, 3]
-    assert [share.rows for share in shares] == [1, 1, 1, 1, 0]
-
-
 def test_readings_of_unequal_length_stand_above_each_other():
     longer = RaggedIds.of([[9, *row.tolist(), 9] for row in (WORDS[number] for number in range(4))])
     rows = TaggedRows(
@@ -42,17 +35,6 @@ def test_readings_of_unequal_length_stand_above_each_other():
     column = made.indices.tolist().index(2)
     assert made.read[:, :, column].tolist() == [[9, 5, 1, 9, 0, 0], [5, 1, 0, 0, 0, 0]]
     assert next(iter(TaggedBatches(ROWS, batch_size=9))).read.shape == (0, 0, 4)
-
-
-def test_a_saved_position_is_taken_up():
-    first = TaggedBatches(ROWS, batch_size=1, seed=3)
-    order = [next(iter(first)).indices.item()]
-    again = TaggedBatches(ROWS, batch_size=1, seed=3)
-    again.restore(first.state())
-    order += [batch.indices.item() for batch in again]
-    assert sorted(order) == [0, 1, 2, 3]
-    with refuses("saved position", "seed"):
-        TaggedBatches(ROWS, batch_size=1, seed=4).restore(first.state())
 
 
 def test_no_sentence_is_refused():

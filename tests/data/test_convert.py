@@ -18,7 +18,6 @@ from throughtime.data.records import Flashcard, Line, Observation, Pair, TaggedS
 from throughtime.data.source import BadRecords
 from throughtime.errors import InputError, ThroughtimeError
 
-ONE_LINE = st.text(st.characters(exclude_categories=("Cc", "Cs")))
 ANY = st.text(st.characters(exclude_categories=("Cc", "Cs")) | st.sampled_from('\n\t",'))
 
 
@@ -36,15 +35,6 @@ def test_pairs_come_back(tmp_path_factory: pytest.TempPathFactory, suffix: str, 
     assert write_records(pairs, out) == (len(pairs), ("source", "target"))
     # The reader is named: a CSV file whose first row is two numbers would be taken for a series.
     assert list(build_reader(suffix[1:]).read([out], BadRecords())) == pairs
-
-
-@settings(deadline=None)
-@given(pairs=st.lists(st.builds(Pair, ONE_LINE, ONE_LINE), min_size=1))
-def test_pairs_come_back_from_tsv(tmp_path_factory: pytest.TempPathFactory, pairs: list[Pair]) -> None:
-    pairs[0] = pairs[0]._replace(source="." + pairs[0].source)  # a leading byte order mark would be dropped
-    out = tmp_path_factory.mktemp("convert") / "pairs.tsv"
-    write_records(pairs, out)
-    assert back(out) == pairs
 
 
 def test_flashcards_have_four_columns(tmp_path: Path) -> None:  # R78

@@ -108,13 +108,6 @@ def test_dates_that_cannot_be_read_are_asked_for(tmp_path: Path, name: str, head
             read()
 
 
-def test_a_date_with_a_comma_wants_quotes(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("date,y\nJanuary 01, 2023,5\nJanuary 02, 2023,6\n")
-    with refuses("a.csv:2", "3"):
-        read_series_panel(open_dataset(str(path)))
-
-
 @pytest.mark.parametrize(
     ("name", "text", "kind"),
     [
@@ -133,13 +126,6 @@ def test_texts_that_tell_dates_stay_texts(tmp_path: Path, name: str, text: str, 
     path = tmp_path / name
     path.write_text(text)
     assert open_dataset(str(path)).kind == kind
-
-
-def test_columns_chosen_as_source_and_target_are_pairs(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("person,machine\n9 May 1998,19980509\n")
-    dataset = open_dataset(str(path), source="person", target="machine")
-    assert list(dataset.records()) == [("9 May 1998", "19980509")]
 
 
 def test_times_of_the_day_may_be_halves(tmp_path: Path) -> None:
@@ -168,14 +154,6 @@ def test_two_readings_are_asked_about(tmp_path: Path, mark: str) -> None:
     two = table(tmp_path / "c.csv", DAYS[:2], f"%d{mark}%m{mark}%Y")
     with refuses("c.csv:2", "date_format"):
         read_panel(two)
-
-
-def test_equal_steps_are_those_of_each_series(tmp_path: Path) -> None:
-    path = tmp_path / "long.csv"
-    rows = [f"{name},{time.item():%d/%m/%Y},1\n" for name in "ab" for time in MONTHS]
-    path.write_text("unique_id,ds,y\n" + "".join(rows))
-    panel = read_panel(path)
-    assert (len(panel.series), str(panel.frequency)) == (2, "month")
 
 
 def test_a_column_of_two_orders_is_refused(tmp_path: Path) -> None:

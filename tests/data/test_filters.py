@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.refusals import refuses
 
 from throughtime.data.convert import LENGTHS, PairFilters
@@ -47,12 +45,6 @@ def test_a_pair_is_counted_for_one_reason() -> None:
     assert counts == {"empty side": 1, "identical sides": 1, "too long": 1, "same source": 2}
 
 
-def test_sides_are_not_confused() -> None:
-    filters = PairFilters(duplicates=True)
-    pairs = [Pair("a b", "c"), Pair("a", "b c"), Pair("ab", "c"), Pair("a", "bc"), Pair("c", "ab")]
-    assert list(filters.apply(pairs)) == pairs
-
-
 def test_counts_add_up_but_duplicates_are_of_one_call() -> None:
     filters = PairFilters(duplicates=True)
     assert len(list(filters.apply(PAIRS))) == len(list(filters.apply(PAIRS))) == 5
@@ -60,17 +52,6 @@ def test_counts_add_up_but_duplicates_are_of_one_call() -> None:
     assert PairFilters().report() == "kept 0 of 0 pairs"
     assert filters.active
     assert not PairFilters().active
-
-
-SIDE = st.sampled_from(["", "a", "b", "a b"])
-
-
-@settings(deadline=None)
-@given(pairs=st.lists(st.builds(Pair, SIDE, SIDE)))
-def test_duplicates_are_what_a_dictionary_says(pairs: list[Pair]) -> None:
-    assert list(PairFilters(duplicates=True).apply(pairs)) == list(dict.fromkeys(pairs))
-    first = {pair.source: pair for pair in reversed(pairs)}
-    assert sorted(PairFilters(same_source=True).apply(pairs)) == sorted(first.values())
 
 
 def test_options_out_of_range() -> None:

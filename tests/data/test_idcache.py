@@ -136,36 +136,9 @@ def test_sides_of_pairs(tmp_path: Path) -> None:
     assert (target.ids.tolist(), target.starts.tolist()) == ([3, 3, 2], [0, 2, 3])
 
 
-def test_folders_are_known_by_their_files(tmp_path: Path) -> None:
-    slots = tmp_path / "slots"
-    slots.mkdir()
-    for name, line in {"seq.in": "a b", "seq.out": "O O", "label": "x"}.items():
-        (slots / name).write_text(line + "\n")
-    first = token_ids(open_dataset(str(slots)), "all", Words(), eos=False, cache=tmp_path / "cache")
-    assert first.ids.tolist() == [2, 3]
-    (slots / "seq.in").write_text("b a\n")
-    again = token_ids(open_dataset(str(slots)), "all", Words(), eos=False, cache=tmp_path / "cache")
-    assert again.ids.tolist() == [3, 2]
-
-
 def test_end_token_has_to_exist(poem: Path, tmp_path: Path) -> None:
     with refuses("vocabulary", "<eos>", "[SEP]"):
         token_ids(open_dataset(str(poem)), "all", Words("<unk> a"), eos=True, cache=tmp_path)
-
-
-def test_large_vocabulary_takes_four_bytes(poem: Path, tmp_path: Path) -> None:
-    dataset = open_dataset(str(poem))
-    assert (
-        token_ids(dataset, "all", Words(size=1 << 16), eos=True, cache=tmp_path / "1").ids.dtype == np.uint16
-    )
-    assert token_ids(dataset, "all", Words(size=65_537), eos=True, cache=tmp_path / "2").ids.dtype == np.int32
-
-
-def test_a_text_without_tokens(tmp_path: Path) -> None:
-    path = tmp_path / "blank.txt"
-    path.write_text("\n\n")
-    found = token_ids(open_dataset(str(path)), "all", Words(), eos=False, cache=tmp_path / "cache")
-    assert (len(found), found.starts.tolist()) == (0, [0, 0, 0])
 
 
 def test_another_process_may_finish_first(

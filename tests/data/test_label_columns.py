@@ -44,14 +44,6 @@ def test_usual_names(name: str, names: list[str], found: tuple[str, str], tmp_pa
     assert find_label_columns(table(tmp_path, name, names), None, None) == found
 
 
-def test_names_that_were_given(tmp_path: Path) -> None:
-    path = table(tmp_path, "a.csv", ["id", "prose", "review", "Verdict"])
-    assert find_label_columns(path, "prose", "verdict") == ("prose", "Verdict")
-    assert find_label_columns(path, None, "Verdict") == ("review", "Verdict")
-    with refuses("a.csv:1", "'verdikt'", "id", "prose"):
-        find_label_columns(path, "prose", "verdikt")
-
-
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
 @pytest.mark.parametrize(
     "names", [["id", "prose", "verdict"], ["review", "comment", "stars"], ["review", "x", "y"]]
@@ -61,18 +53,6 @@ def test_what_is_not_clear_is_asked_for(name: str, names: list[str], tmp_path: P
     with refuses(f"{path}:1", *map(repr, names), "text", "label") as told:
         open_dataset(str(path), kind="labelled")
     assert "source" not in str(told.value)
-
-
-def test_columns_without_names_and_pairs_are_read_as_before(tmp_path: Path) -> None:
-    bare = tmp_path / "bare.tsv"
-    bare.write_text("a fine day\tgood\nrain again\tbad\n")
-    for path in (bare, table(tmp_path, "a.csv", ["source", "target"])):
-        dataset = open_dataset(str(path), kind="labelled")
-        assert dataset.kind == "labelled"
-    assert [tuple(one) for one in open_dataset(str(bare), kind="labelled").labelled_texts("all")] == [
-        ("a fine day", "good"),
-        ("rain again", "bad"),
-    ]
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])

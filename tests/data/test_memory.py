@@ -16,7 +16,7 @@ from tests.refusals import refuses
 from throughtime.data.datasets import Dataset, open_dataset
 from throughtime.data.idcache import token_ids
 from throughtime.data.readers.panel import Roles, read_future, read_series_panel
-from throughtime.data.records import DescribedText, LabelledText, Line, Pair, TaggedSentence
+from throughtime.data.records import DescribedText, LabelledText, Pair
 from throughtime.text.codec import Codec
 from throughtime.text.tokenizer import tokenizer
 from throughtime.text.vocabulary import Vocabulary
@@ -116,30 +116,6 @@ def test_frames_of_texts_and_labels(kind: str | None) -> None:
         assert list(dataset.records()) == [LabelledText(*one) for one in LABELLED]
 
 
-def test_the_columns_of_frames_can_be_chosen() -> None:
-    columns = {
-        "en": ["a", "b"],
-        "fr": ["c", "d"],
-        "text": ["e", "f"],
-        "words": [["g"], ["h"]],
-        "tags": [["X"], ["Y"]],
-    }
-    for frame in frames(columns):
-        pairs = open_dataset(frame, kind="pairs", source="fr", target="en")
-        assert list(pairs.pairs()) == [Pair("c", "a"), Pair("d", "b")]
-        assert pairs.languages == ("fr", "en")
-        assert list(open_dataset(frame, kind="text").records()) == [Line("e"), Line("f")]
-        assert list(open_dataset(frame, kind="tags").records())[1] == TaggedSentence(("h",), ("Y",))
-        chosen = open_dataset(frame, kind="labelled", text="en", label="fr")
-        assert list(chosen.labelled_texts()) == [LabelledText("a", "c"), LabelledText("b", "d")]
-        with refuses("data", "'it'"):
-            open_dataset(frame, kind="labelled", text="it")
-    with refuses("data", "'a'", "'b'", "'c'", "source", "target"):
-        open_dataset(Frame({"a": ["x"], "b": ["y"], "c": ["z"]}), kind="pairs")
-    [frame, *_] = frames({"Source": ["x"], "Target": ["y"]})
-    assert list(open_dataset(frame).pairs()) == [Pair("x", "y")]
-
-
 def test_splits_of_their_own() -> None:
     dataset = open_dataset({"train": PAIRS[:50], "dev": PAIRS[50:53], "test": iter(PAIRS[53:])})
     assert dataset.splits == SPLITS
@@ -211,11 +187,6 @@ def test_the_name_tells_one_list_from_another_and_cannot_be_opened() -> None:
         open_dataset(PAIRS, reader="tsv")
 
 
-def test_paths_may_be_path_objects(tmp_path: Path) -> None:
-    path = Path(write(tmp_path / "a.txt", None, TEXTS))
-    assert list(open_dataset(path).texts()) == TEXTS
-
-
 def test_ids_of_texts_in_memory_are_cached_by_their_content(tmp_path: Path) -> None:
     codec = Codec(tokenizer("space"), Vocabulary.build([word for text in TEXTS for word in text.split()]))
     first = token_ids(open_dataset(TEXTS), "train", codec, eos=False, cache=tmp_path)
@@ -254,14 +225,6 @@ def test_frames_of_series_are_read_as_files_are(tmp_path: Path) -> None:
             read_future(dataset.tables[0], Roles(known=("sale",))).series[1].known[:, 0].tolist()
             == [0, 1] * 6
         )
-
-
-def test_gaps_in_frames_and_hours() -> None:
-    hours = [datetime.datetime(2020, 1, 1, hour) for hour in (0, 1, 3)]
-    for frame in frames({"ds": hours, "y": [1.0, None, 3.0]}):
-        [series] = read_series_panel(open_dataset(frame)).series
-        np.testing.assert_array_equal(series.y, [1, np.nan, np.nan, 3])
-        assert str(series.ds[-1]) == "2020-01-01T03:00:00.000000000"
 
 
 def test_a_format_of_dates_is_for_texts() -> None:

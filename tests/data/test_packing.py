@@ -48,12 +48,6 @@ def test_a_packed_batch_is_the_same_batch_in_one_piece(batch):
     assert batch.ids.any(), "the batch itself is not changed"
 
 
-def test_a_copy_of_the_memory_is_a_copy_of_the_batch(batch):
-    other = replace(batch, ids=batch.ids + 1, values=-batch.values, flags=~batch.flags).pack()
-    other.memory.copy_(batch.pack().memory)
-    same(batch, other)
-
-
 def test_a_packed_batch_stays_packed_on_its_way(batch):
     moved = batch.pack().to("meta")
     assert moved.memory is not None

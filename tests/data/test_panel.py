@@ -13,7 +13,6 @@ from tests.refusals import refuses
 from throughtime.data.datasets import open_dataset
 from throughtime.data.panel import (
     Frequency,
-    Panel,
     Series,
     calendar,
     infer_frequency,
@@ -110,11 +109,6 @@ def test_every_column_of_a_wide_table_is_a_series(tmp_path):  # R22
     assert (only.unique_id, only.y[1]) == ("table", 5)
 
 
-def test_a_gap_is_no_missing_value(tmp_path):
-    panel = read_panel(table(tmp_path, "ds,y\n2020-01-01,1\n2020-01-03,2\n2020-01-04,\n2020-01-05,3\n"))
-    assert panel.notes[1] == "table lacks 1 value, the first at 2020-01-04."
-
-
 def test_repeated_times_may_be_skipped(tmp_path):
     bad = BadRecords(skip=True)
     path = table(tmp_path, "ds,y\n2020-01-02,2\n2020-01-01,1\n2020-01-02,3\n2020-01-02,4\n")
@@ -125,27 +119,12 @@ def test_repeated_times_may_be_skipped(tmp_path):
     ]
 
 
-def test_positions_without_dates(tmp_path):
-    panel = read_panel(table(tmp_path, "y\n5\n\n6\n7\n"))
-    assert (panel.frequency, panel.series[0].ds.tolist()) == (None, [0, 1, 2])
-    panel = read_panel(table(tmp_path, "ds,y\n1700,5\n1705,6\n1715,8\n1710,7\n1725,9\n"))
-    assert panel.frequency == Frequency(5, "position")
-    assert panel.series[0].ds.tolist() == [1700, 1705, 1710, 1715, 1720, 1725]
-    assert panel.after(panel.series[0], 1).tolist() == [1730]
-
-
 def test_one_date_alone_tells_no_step(tmp_path):
     panel = read_panel(table(tmp_path, "ds,y\n2010-01-01,5\n"))
     assert panel.frequency is None
     assert panel.series[0].y.tolist() == [5]
     with refuses("series 'table'"):
         panel.after(panel.series[0], 3)
-
-
-def test_the_column_y_is_the_one_forecast(tmp_path):
-    panel = read_panel(table(tmp_path, "ds,y,mood\n2020-01-01,1,good\n2020-01-02,2,bad\n"))
-    assert len(panel.series) == 1
-    assert "mood" in panel.notes[0]
 
 
 @pytest.mark.parametrize(
@@ -173,13 +152,6 @@ def test_the_column_y_is_the_one_forecast(tmp_path):
 def test_what_is_wrong_is_said_in_one_sentence(tmp_path, text, roles, facts):  # R22
     with refuses(*facts):
         read_panel(table(tmp_path, text), roles)
-
-
-def test_until_is_the_history():
-    panel = Panel((Series.of("a", [1, 2, 3]), Series.of("b", [4])), None)
-    assert [one.y.tolist() for one in panel.drop_last(1).series] == [[1, 2], []]
-    with refuses("cut", "-1", "0"):
-        panel.drop_last(-1)
 
 
 def test_the_future_needs_no_values(tmp_path):

@@ -63,17 +63,6 @@ def test_the_columns_tell_the_kind(tmp_path, name, content, kind):
         assert one == LabelledText("fine food", "good")
 
 
-def test_other_columns_by_name(tmp_path):
-    file = put(tmp_path / "a.csv", "title,text,label,class\nTea,how to,x,drink\n")
-    assert list(open_dataset(str(file)).labelled_texts()) == [LabelledText("how to", "x")]
-    named = open_dataset(str(file), source="title", target="class")
-    assert list(named.labelled_texts()) == [LabelledText("Tea", "drink")]
-    other = put(tmp_path / "b.csv", "title,class\nTea,drink\n")
-    assert list(open_dataset(str(other), source="title", target="class").labelled_texts()) == [
-        LabelledText("Tea", "drink")
-    ]
-
-
 def test_numbers_are_labels_and_vectors_are_numbers(tmp_path):
     file = put(tmp_path / "a.jsonl", '{"text": "a", "label": 1}\n\n{"text": "", "label": "2"}\n')
     assert read(file) == [LabelledText("a", "1"), LabelledText("", "2")]
@@ -115,17 +104,3 @@ def test_vectors_have_one_length_and_bad_lines_can_be_skipped(tmp_path):
     bad = BadRecords(skip=True)
     assert [one.text for one in READERS["described"]().read([file], bad)] == ["a", "c"]
     assert bad.count == 1
-
-
-def test_a_file_sorted_by_label_has_all_labels_in_every_split(tmp_path):
-    rows = [f"text {number},{'ab'[number >= 200]}\n" for number in range(400)]
-    dataset = open_dataset(str(put(tmp_path / "a.csv", "text,label\n" + "".join(rows))))
-    for split in dataset.splits:
-        assert {one.label for one in dataset.labelled_texts(split)} == {"a", "b"}
-    assert sum(1 for split in dataset.splits for _ in dataset.labelled_texts(split)) == 400
-
-
-def test_what_has_no_labels_is_refused(tmp_path):
-    file = put(tmp_path / "a.txt", "just lines\n")
-    with refuses("a.txt"):
-        open_dataset(str(file)).labelled_texts()

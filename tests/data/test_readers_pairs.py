@@ -147,20 +147,6 @@ def test_csv_quote_never_closed(tmp_path: Path) -> None:
         read("csv", file)
 
 
-def test_csv_with_a_bad_header_is_refused_even_when_skipping(tmp_path: Path) -> None:
-    file = put(tmp_path / "a.csv", b"src\xe9,tgt\nGo.,Va !\n")
-    with refuses("a.csv:1", "UTF-8"):
-        list(READERS["csv"]().read([file], BadRecords(skip=True)))
-
-
-def test_a_bad_line_inside_a_quoted_cell_spoils_its_row_only(tmp_path: Path) -> None:
-    for ending in (b'",Va', b'" now,Va'):
-        file = put(tmp_path / "a.csv", b'src,tgt\n"Go\nd\xe9j\xe0\n' + ending + b"\nHi.,Salut !\n")
-        bad = BadRecords(skip=True)
-        assert list(READERS["csv"]().read([file], bad)) == [Pair("Hi.", "Salut !")]
-        assert [error.line for error in bad.examples] == [3]
-
-
 def test_jsonl_forms(tmp_path: Path) -> None:  # R77
     file = put(tmp_path / "a.jsonl", '{"translation": {"en": "Go.", "fr": "Va !"}}\n\n')
     assert read("jsonl", file) == [Pair("Go.", "Va !")]
@@ -191,14 +177,6 @@ def test_jsonl_errors(tmp_path: Path, line: str, facts: tuple[str, ...]) -> None
     bad = BadRecords(skip=True)
     assert list(READERS["jsonl"]().read([file], bad)) == [Pair("Hi.", "Salut !")] * 2
     assert bad.count == 1
-
-
-def test_jsonl_without_known_fields(tmp_path: Path) -> None:
-    file = put(tmp_path / "a.jsonl", '{"a": "x", "b": "y", "c": "z"}')
-    with refuses("a.jsonl:1", "'a'", "'b'", "'c'"):
-        read("jsonl", file)
-    with refuses("a.jsonl:1", "target", "'b'"):
-        read("jsonl", file, source="a")
 
 
 def test_moses_of_unequal_length(tmp_path: Path) -> None:  # R77
@@ -259,10 +237,6 @@ def test_options_are_checked() -> None:
     columns = build_reader("columns", {"tag": "-2", "separator": "\\t", "comments": "yes"})
     assert vars(columns) == {"word": 0, "tag": -2, "separator": "\t", "comments": True}
     assert build_reader("series", {"values": "a, b"}).values == ("a", "b")  # type: ignore[attr-defined]
-
-
-def test_the_table_names_each_reader_by_its_name() -> None:
-    assert all(name == reader.name for name, reader in READERS.items())
 
 
 COUNTS = {

@@ -66,14 +66,6 @@ def test_wide_with_months(tmp_path: Path) -> None:  # R22
     assert rain.values.tolist() == [[112.0], [150.0]]
 
 
-def test_the_date_column_need_not_be_first(tmp_path: Path) -> None:
-    rows = "load,when,heat\n1,2016-07-01 00:00:00,2\n3,2016-07-01 01:00:00,4\n"
-    series = one(table(tmp_path / "etth.csv", rows))
-    assert series.columns == ("load", "heat")
-    assert (series.ds[1] - series.ds[0]) == np.timedelta64(1, "h")
-    assert series.values.tolist() == [[1.0, 2.0], [3.0, 4.0]]
-
-
 def test_long_with_mixed_series(tmp_path: Path) -> None:  # R22
     rows = "unique_id,ds,y\na,2020-01-01,1\nb,2020-01-01,10\na,2020-01-02,2\n"
     first, second = read_series(table(tmp_path / "long.csv", rows))
@@ -142,12 +134,6 @@ def test_bad_rows(tmp_path: Path, row: str, facts: tuple[str, ...]) -> None:  # 
     assert bad.count == 1
 
 
-def test_times_are_compared_across_spellings(tmp_path: Path) -> None:
-    file = table(tmp_path / "a.csv", "ds,y\n2020-01-01,1\n2020-01-01T00:00,2\n")
-    with refuses("a.csv:3", "2"):
-        read_series(file)
-
-
 TABLES: list[tuple[str, dict[str, str], tuple[str, ...]]] = [
     ("date,y\n2020-01,1\n", {"time": "dat"}, ("a.csv:1", "'dat'", "'date'", "y")),
     ("date,y\n2020-01,1\n", {"values": "z"}, ("a.csv:1", "'z'", "date", "y")),
@@ -171,13 +157,6 @@ def test_bad_tables(
     file = table(tmp_path / "a.csv", text)
     with refuses(*facts):
         list(build_reader("series", options).read([file], BadRecords()))
-
-
-def test_a_bad_first_row_of_values_does_not_hide_the_layout(tmp_path: Path) -> None:
-    file = table(tmp_path / "a.csv", "date,y\n2020-01-01,1,9\n2020-01-02,2\n")
-    bad = BadRecords(skip=True)
-    [series] = read_series(file, bad=bad)
-    assert (series.columns, series.values.tolist(), bad.count) == (("y",), [[2.0]], 1)
 
 
 def test_nothing_good_is_left(tmp_path: Path) -> None:
@@ -253,15 +232,6 @@ def test_a_comma_is_a_decimal_point_among_semicolons_only(tmp_path: Path) -> Non
         read_series(wrong)
 
 
-def test_pairs_and_labels_may_be_parted_by_semicolons(tmp_path: Path) -> None:
-    pairs = table(tmp_path / "pairs.csv", "source;target\nGo, now!;Va !\n")
-    assert list(open_dataset(str(pairs)).pairs()) == [("Go, now!", "Va !")]
-    labels = table(tmp_path / "labels.csv", "text;label\nfine, thanks;good\n")
-    assert list(open_dataset(str(labels)).labelled_texts()) == [("fine, thanks", "good")]
-    commas = table(tmp_path / "commas.csv", "source,target\nGo; now,Va; vite\n")
-    assert list(open_dataset(str(commas)).pairs()) == [("Go; now", "Va; vite")]
-
-
 FORMATS = {
     "german.csv": "%d.%m.%Y",
     "american.csv": "%m/%d/%Y",
@@ -322,21 +292,6 @@ def test_a_table_with_tabs_needs_no_column_ds(tmp_path: Path) -> None:  # R22
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("words.tsv", "Go.\tVa !\nHi.\tSalut !\n"),
-        ("quote.tsv", '"Go.\tVa !\nHi.\tSalut !\n'),
-        ("numbers.tsv", "12\t21\n34\t43\n"),
-        ("dates.tsv", "3/1/2022\t2022-01-03\n4/1/2022\t2022-01-04\n"),
-        ("said.tsv", "Go.\tVa !\nOn 3/1/2022 I paid 5.\tLe 3/1/2022 j'ai payé 5.\n"),
-        ("named.csv", "source,target\n3/1/2022,5\n"),
-    ],
-)
-def test_pairs_stay_pairs(tmp_path: Path, name: str, text: str) -> None:
-    assert open_dataset(str(table(tmp_path / name, text))).kind == "pairs"
-
-
-@pytest.mark.parametrize(
     ("cell", "facts"),
     [
         ("1.185,48", ()),
@@ -351,14 +306,6 @@ def test_what_is_wrong_with_a_number_is_told(tmp_path: Path, cell: str, facts: t
     file = table(tmp_path / "a.csv", f"ds;y\n2022-01-03;{cell}\n")
     with refuses(f"{file}:2", "'y'", repr(cell), *facts):
         read_panel(file)
-
-
-def test_a_comma_before_three_digits_may_be_either(tmp_path: Path) -> None:
-    file = table(tmp_path / "a.csv", 'ds,y\n2022-01-03,"1,185"\n')
-    with refuses("a.csv:2", "'y'", "'1,185'"):
-        read_panel(file)
-    with refuses("a.csv:2", "'5-7'"):
-        read_panel(table(file, "ds,y\n2022-01-03,5-7\n"))
 
 
 def test_columns_with_text_are_found_beside_the_target(tmp_path: Path) -> None:

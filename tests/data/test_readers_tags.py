@@ -61,12 +61,6 @@ def test_runs_of_spaces_part_columns_where_the_first_row_has_no_tab(tmp_path: Pa
         columns(file, "lonely\n")
 
 
-def test_among_tabs_a_space_is_part_of_the_word(tmp_path: Path) -> None:
-    text = "New York\tB-LOC\t\r\n is \t O\t\n\t \nHi\tO\n"
-    want = [TaggedSentence(("New York", "is"), ("B-LOC", "O")), TaggedSentence(("Hi",), ("O",))]
-    assert columns(tmp_path / "a.conll", text) == want
-
-
 def test_a_document_mark_ends_a_sentence_and_is_none(tmp_path: Path) -> None:
     text = "-DOCSTART- -X- O\nEU\tNNP\tB-ORG\n-DOCSTART-\t-X-\tO\nIda\tNNP\tB-PER\n"
     assert columns(tmp_path / "a.conll", text) == [
@@ -102,13 +96,6 @@ def test_conllu_gives_words_and_their_parts_of_speech(tmp_path: Path, commented:
     ]
     finer = build_reader("conllu", {"tag": "4"}).read([file], BadRecords())
     assert [one.tags for one in finer] == [("VMI", "PP", "F"), ("Z",)]
-
-
-def test_conllu_of_two_columns_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "a.conllu"
-    file.write_text("Go\tVERB\n")
-    with refuses("a.conllu:1", "2", "4"):
-        list(reader_for([file]).read([file], BadRecords()))
 
 
 FAULTS = {

@@ -15,7 +15,6 @@ from throughtime.data.seen import (
     MIN_BYTES,
     SeenCount,
     SeenRecords,
-    hash_records,
     hash_rows,
     hash_texts,
     load_seen,
@@ -57,24 +56,6 @@ def test_every_record_is_known_and_hardly_another() -> None:
 def test_case_spaces_and_composition_do_not_matter(one: str, other: str, same: bool) -> None:
     seen = SeenRecords().add(hash_texts([one]))
     assert seen.contains(next(hash_texts([other]))).tolist() == [same]
-
-
-def test_fields_do_not_run_together_and_blank_texts_do_not_count() -> None:
-    seen = SeenRecords().add(hash_records([("a b", "c"), ("x", "")]))
-    assert seen.count(hash_records([("a", "b c"), (" ", "\t")])) == SeenCount(1, 0, 0.0005)
-    assert seen.count(hash_records([("A  b", "C"), ("X", " ")])).trained_on == 2
-    assert list(hash_texts(["", " \n"])) == []
-
-
-def test_later_records_get_a_filter_of_their_own_and_known_ones_no_room() -> None:
-    first = SeenRecords().add(hash_texts(number(0, 1000)))
-    assert first.add(hash_texts(number(200, 900))) is first
-    both = first.add(hash_texts(number(500, 3000)))
-    assert both.filters[0] is first.filters[0]
-    assert len(both.filters) == 2
-    assert 2 * 2000 >= len(both.filters[1]) > 2 * 1980
-    assert both.count(hash_texts(number(0, 3000))).trained_on == 3000
-    assert both.count(hash_texts(number(3000, 23_000))).by_chance <= 0.001 * 20_000
 
 
 @pytest.mark.parametrize(("records", "known", "certain"), [(10, 1, True), (746, 2, False), (746, 4, True)])

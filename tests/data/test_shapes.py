@@ -13,7 +13,7 @@ from throughtime.data.batching.batches import real_positions
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.pairs import ConditionedBatches, PairBatches
 from throughtime.data.batching.sequences import IGNORED, LabelledBatches, MaskedBatches
-from throughtime.data.batching.shapes import MERGED_AT_MOST, PaddedShapes, merge_shapes, round_rows
+from throughtime.data.batching.shapes import MERGED_AT_MOST, PaddedShapes, merge_shapes
 from throughtime.data.batching.tagged import TaggedBatches, TaggedRows
 from throughtime.data.batching.text import SequentialPartition
 from throughtime.data.records import Specials
@@ -43,26 +43,6 @@ def batches_of(kind, **options):
 
 
 KINDS = ("pairs", "conditioned", "labelled", "masked", "tagged")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_few_numbers_of_rows_occur(kind):
-    """As GPU kernels are compiled for each of them."""
-    seen = batches_of(kind, batch_size=None, max_tokens=200).sample(10**6)
-    shapes = PaddedShapes.choose(seen, 24)
-    for axis in seen[0].row_axes:
-        given, padded = (
-            [sizes[axis] for sizes in some] for some in ([one.sizes for one in seen], map(shapes.find, seen))
-        )
-        assert len(set(padded)) <= 2 * np.log2(2 * max(given) / min(given)) + 1
-        assert len(set(padded)) < len(set(given))
-        assert max(padded) == max(given)
-
-
-@pytest.mark.parametrize("number", range(1, 70))
-def test_rows_are_rounded_up_by_at_most_half_of_them(number):
-    found = int(round_rows(np.array([number, 69]))[0])
-    assert number <= found < 1.5 * number + 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -134,15 +114,6 @@ def test_shapes_that_are_fixed_stay():
     assert PaddedShapes.choose(batches.sample(3), 2) is None
 
 
-def test_more_shapes_cost_less_padding():
-    seen = batches_of("pairs", batch_size=8).sample(10**6)
-    costs = [
-        sum(batch.pack(PaddedShapes.choose(seen, most).find(batch)).labels.numel() for batch in seen)
-        for most in (2, 8, 10**6)
-    ]
-    assert costs[0] > costs[1] > costs[2] == sum(batch.labels.numel() for batch in seen)
-
-
 def test_very_many_shapes_are_rounded_up_first():
     found = np.array([[one, other] for one in range(1, 41) for other in range(1, 41)])
     assert len(found) > MERGED_AT_MOST
@@ -158,10 +129,3 @@ def test_the_shapes_of_a_sample_hold_all_batches_of_later_epochs():
     shapes = PaddedShapes.choose(batches.sample(40), 8)
     for _ in range(4):
         assert all(shapes.find(batch) is not None for batch in batches)
-
-
-def test_a_sample_takes_no_batch():
-    batches = batches_of("masked", batch_size=16)
-    before = batches.state()
-    assert 0 < len(batches.sample(5)) <= 5
-    assert batches.state() == before

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.refusals import refuses
 
-from throughtime.data import source
-from throughtime.data.source import BadRecords, lines_or_errors, read_lines, text_stem, text_suffix
+from throughtime.data.source import BadRecords, lines_or_errors, read_lines
 from throughtime.errors import InputError
 
 # Any text that a line may hold: U+2028 and the like are no line breaks here.
@@ -76,14 +75,6 @@ def test_lines_come_back_as_written(
     assert list(read_lines(file)) == list(enumerate(lines, start=1))
 
 
-@pytest.mark.parametrize("block", [1, 2, 3, 7])
-def test_blocks_cut_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
-    file = tmp_path / "file.txt"
-    file.write_bytes("\ufeffun\r\n\r\n数百万\nold\r\rmac\r\nno end\r".encode())
-    monkeypatch.setattr(source, "BLOCK", block)
-    assert texts(file) == ["un", "", "数百万", "old", "", "mac", "no end"]
-
-
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("name", PACKERS)
 def test_faults_name_their_line_whatever_ends_lines(tmp_path: Path, name: str, ending: str) -> None:
@@ -102,17 +93,6 @@ def test_undecodable_byte_names_line_and_offset(tmp_path: Path) -> None:
         texts(file)
     assert caught.value.line == 2
     assert [line for _, line in lines_or_errors(file) if isinstance(line, str)] == ["go", "fine"]
-
-
-@pytest.mark.parametrize("byte", [b"\x81", b"\x8d", b"\x8f", b"\x90", b"\x9d"])
-def test_what_windows_has_no_letter_for_is_not_called_windows(tmp_path: Path, byte: bytes) -> None:
-    with pytest.raises(UnicodeDecodeError):
-        byte.decode("cp1252")
-    file = tmp_path / "japanese.txt"
-    file.write_bytes(b"\x93\xfa\x96{" + byte + b"\n")
-    with refuses("japanese.txt:1", "UTF-8", "0x93", "0") as caught:
-        texts(file)
-    assert "iconv -f ENCODING -t UTF-8" in str(caught.value)
 
 
 def test_utf16_is_recognised(tmp_path: Path) -> None:
@@ -182,11 +162,6 @@ def test_a_member_of_what_is_no_zip(tmp_path: Path) -> None:
         pass
     with refuses("hollow.zip"):
         texts(tmp_path / "hollow.zip")
-
-
-def test_names_under_the_packing() -> None:
-    assert text_suffix("a/train.TSV.gz") == ".tsv"
-    assert text_stem("a/train.tsv.xz") == "train"
 
 
 @pytest.mark.parametrize("ending", ["\n", "\r"])

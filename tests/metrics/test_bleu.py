@@ -164,13 +164,6 @@ def test_one_text_is_no_list_of_texts():
         BleuSums.of(["b"], "a")
 
 
-def test_ter_of_chinese_is_of_characters():
-    predictions, references = ["我今天吃了两个苹果。"], [["我昨天吃了两个苹果。"]]
-    expected = sacrebleu.corpus_ter(predictions, references, normalized=True, asian_support=True).score
-    assert corpus_ter(predictions, references, language="mandarin").value == expected
-    assert corpus_ter(predictions, references).value == expected < 100
-
-
 def test_case_counts_for_chrf_unless_it_is_not_to():
     same, other = ["The Cat sat"], [["the cat sat"]]
     assert corpus_chrf(same, other).value < 100

@@ -88,16 +88,6 @@ def test_equal_models_give_equal_files_even_after_reading(tmp_path):
     assert gzip.decompress(first) == (tmp_path / "c.arpa").read_bytes()
 
 
-def test_all_words_after_a_context_score_as_one_by_one_and_sum_to_one():
-    model = read_arpa(GOLDEN).model
-    the, cat, horse = 3, 4, 0
-    for context in ([the], [the, cat], [horse, the], [cat, horse]):
-        row = model.distribution(np.array([context]))[0]
-        alone = [model.log_probs([[*context, word]])[0][-1] for word in range(15) if word != 1]
-        assert np.log(np.delete(row, 1)) == pytest.approx(alone)
-        assert row.sum() == pytest.approx(1.0, abs=1e-5)
-
-
 def test_tensors_rebuild_the_same_model_and_damaged_ones_are_refused():
     model = read_arpa(GOLDEN).model
     tensors = model.tensors()

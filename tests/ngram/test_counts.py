@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.refusals import refuses
 
-from throughtime.ngram.counts import MISSING, NgramCounts, NgramLevel, read_parts, release
+from throughtime.ngram.counts import NgramCounts, NgramLevel, read_parts, release
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.smoothing import Dirichlet, KneserNey
 
@@ -40,13 +40,6 @@ def test_suffix_links_and_first_words(sentences, order):
         grams.append([(*grams[-1][c], int(w)) for c, w in zip(level.context, level.word, strict=True)])
         for node, gram in enumerate(grams[n]):
             assert grams[n - 1][counts.suffix[n][node]] == gram[1:]
-
-
-def test_children_lists_each_context_and_nothing_for_a_missing_one():
-    counts = NgramCounts.of([[0, 1, 0, 2]], 2, 3)
-    rows, nodes = counts.levels[1].children(np.array([MISSING, 0, 2]))
-    assert rows.tolist() == [1, 1]
-    assert counts.levels[1].word[nodes].tolist() == [1, 2]
 
 
 def test_nothing_to_count_and_bad_orders_are_refused():

@@ -12,7 +12,6 @@ from tests.refusals import refuses
 
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
-from throughtime.ngram.pruning import prune
 from throughtime.ngram.smoothing import KneserNey, Laplace
 
 TEXT = [[1, 2, 3, 1, 2, 1, 3, 3, 2, 1, 1, 2, 3], [3, 3, 1, 2]]
@@ -47,37 +46,11 @@ def test_streaming_score_equals_batch_score(model):  # R7
     assert streamed == pytest.approx(whole.tolist(), abs=1e-12)
 
 
-def test_a_batch_of_prompts_steps_like_each_alone(model):
-    prompts = [[1], [2, 3, 1, 1, 2], [], [3, 3]]
-    last, state, memory = model.start(prompts)
-    together = model.step(last, state, memory).log_probs
-    for row, prompt in enumerate(prompts):
-        alone = model.step(*model.start([prompt])).log_probs[0]
-        torch.testing.assert_close(together[row], alone)
-
-
 def test_tensors_rebuild_the_same_model(model):
     again = NgramModel.from_tensors(model.tensors(), (), Laplace((1.0, 2.0, 3.0)))
     assert again.log_probs(TEXT)[0].tolist() == model.log_probs(TEXT)[0].tolist()
     with refuses("tensors", "count.1"):
         NgramModel.from_tensors({}, (), KneserNey())
-
-
-@pytest.mark.parametrize("shape", [(), (1, 3), (3, 1)])
-@pytest.mark.parametrize(
-    "name", ["count.1", "keys.2", "count.2", "probability.1", "probability.2", "weight.1"]
-)
-def test_tensors_of_a_wrong_shape_are_refused(name, shape):
-    counts = NgramCounts.of([[0, 1, 2, 0]], 2, 3)
-    for smoothing, model in (
-        (KneserNey(), NgramModel(counts, KneserNey())),
-        (None, prune(counts, KneserNey(), [0])),
-    ):
-        tensors = model.tensors()
-        if name in tensors:
-            tensors[name] = np.resize(tensors[name], shape)
-            with refuses("the file", "damaged"):
-                NgramModel.from_tensors(tensors, (), smoothing, "the file")
 
 
 def test_ids_outside_the_vocabulary_are_refused(model):

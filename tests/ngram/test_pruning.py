@@ -17,7 +17,7 @@ from throughtime.ngram.arpa import read_arpa, write_arpa
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.pruning import prune
-from throughtime.ngram.smoothing import KneserNey, build_smoothing
+from throughtime.ngram.smoothing import build_smoothing
 
 SIZE = 12
 DRAW = np.random.default_rng(0)
@@ -74,18 +74,6 @@ def test_pruned_probabilities_are_those_of_the_formula_and_sum_to_one(name, stre
         expected = [p(context, word) for context, word in zip(contexts, line[1:], strict=True)]
         assert np.exp(model.log_probs([line])[0][1:]) == pytest.approx(expected, rel=1e-6)
         assert model.distribution(np.array([line[: order - 1]])).sum() == pytest.approx(1.0, abs=1e-6)
-
-
-def test_only_frequent_n_grams_stay():
-    counts = NgramCounts.of(LINES, 4, SIZE, never=[0])
-    model = prune(counts, build_smoothing("kneser-ney"), (0, 0, 2))
-    kept = [len(level.keys) for level in model.counts.levels]
-    assert kept == [
-        SIZE,
-        len(counts.levels[1].keys),
-        *(int((level.count > 2).sum()) for level in counts.levels[2:]),
-    ]
-    assert kept[2] < len(counts.levels[2].keys)
 
 
 def test_a_threshold_of_zero_changes_no_score():
@@ -191,22 +179,6 @@ def test_smoothings_of_other_packages_are_pruned_as_ours(order, smoothing):
     expected = prune(counts, ours, (0, 1)).tensors()
     for name, values in prune(counts, Registered(ours), (0, 1)).tensors().items():
         np.testing.assert_array_equal(values, expected[name], err_msg=name)
-
-
-def test_a_smoothing_that_changes_what_ours_fits_is_pruned_as_changed():
-    class Flatter(KneserNey):
-        def fit(self, counts):
-            fitted = super().fit(counts)
-            own = tuple(one / 2 for one in fitted.own)
-            back = tuple((1 + one) / 2 for one in fitted.back)
-            for one in back:
-                one.flags.writeable = False
-            return fitted._replace(own=own, back=back)
-
-    counts = NgramCounts.of(LINES, 3, SIZE, never=[0])
-    whole, same = NgramModel(counts, Flatter()), prune(counts, Flatter(), (0,))
-    for before, after in zip(whole.log_probs(LINES), same.log_probs(LINES), strict=True):
-        np.testing.assert_allclose(after, before, atol=1e-6)
 
 
 def test_our_pruning_is_that_of_lmplz(tmp_path):  # R115

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from matplotlib import font_manager
 from matplotlib.text import Text
 
-from throughtime import plots
 from throughtime.plots.style import complete_fonts, figure
 
 LETTER = "Ⓐ"  # matplotlib brings STIXGeneral, which has it, beside DejaVu Sans, which has not
@@ -71,32 +69,3 @@ def test_a_font_of_boxes_has_no_letter(fonts: Any) -> None:
     fonts([USUAL, *(name for name in known if name.startswith("Last Resort"))], [])
     _, left = drawn(HIEROGLYPH + LETTER)
     assert left == LETTER + HIEROGLYPH
-
-
-def test_a_picture_says_once_what_no_font_has(
-    fonts: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    fonts([USUAL, "STIXGeneral"], [])
-    path = tmp_path / "a.png"
-    plots.attention(([HIEROGLYPH, LETTER, HIEROGLYPH], ["va", HIEROGLYPH], [[0.9, 0.1, 0]] * 2), path=path)
-    told = f"{path}: boxes stand for {HIEROGLYPH}, which no installed font has; "
-    assert capsys.readouterr().err == f"{told}Noto has fonts of most scripts.\n"
-    plots.attention(([LETTER], ["va"], [[1.0]]), path=path)
-    assert capsys.readouterr().err == ""
-
-
-def test_the_name_of_a_series_may_be_in_any_script(
-    fonts: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    import numpy as np
-
-    from throughtime.data.panel import Panel, Series
-    from throughtime.series.baselines import Baseline
-
-    fonts([USUAL, "STIXGeneral"], [])
-    panel = Panel((Series.of(LETTER, np.arange(30.0)),), None)
-    for kind in ("png", "svg", "pdf"):
-        path = tmp_path / f"f.{kind}"
-        plots.forecast(Baseline("naive").predict(panel, 3), panel, path=path)
-        assert path.exists()
-    assert capsys.readouterr().err == ""

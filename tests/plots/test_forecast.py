@@ -13,8 +13,6 @@ from tests.refusals import refuses
 
 from throughtime import plots
 from throughtime.data.panel import Frequency, Panel, Series
-from throughtime.data.readers.panel import read_panel
-from throughtime.plots.series import date_labels
 from throughtime.results import Forecast
 from throughtime.series.backtest import backtest
 from throughtime.series.baselines import Baseline
@@ -66,13 +64,6 @@ def test_windows_that_overlap_are_not_drawn_upon_each_other() -> None:
         np.testing.assert_array_equal(line.get_ydata(), found.figures[0].windows.mean[window, 0])
 
 
-def test_of_many_windows_the_last_are_drawn() -> None:
-    found = backtest(Baseline("naive"), PANEL, h=2, n_windows=30, step_size=2, season=1)
-    (axes,) = plots.backtest(found, PANEL, LEVELS).axes
-    begins = [line.get_xdata()[0] for line in lines(axes, "forecast")]
-    assert begins == [DAYS[-cut] for cut in range(16, 0, -2)]
-
-
 def test_the_error_is_drawn_against_steps_ahead() -> None:
     # R4
     (axes,) = plots.forecast_error({"linear": [0.2, 0.3, 0.5, 0.9]}, steps=[1, 4, 16, 64]).axes
@@ -112,25 +103,6 @@ def test_no_date_can_be_taken_for_another(start: str, unit: Any, frequency: Freq
         rest, below = (f"{day} {year}", "%d %b %Y") if "%H" in above else (year, "%Y")
         read = datetime.strptime(f"{upper} {rest}", f"{above} {below}")
         assert read == dates.num2date(label.get_position()[0]).replace(tzinfo=None)
-
-
-def test_days_bear_their_month_and_the_first_of_a_year_the_year() -> None:
-    days = [datetime(2023, 12, 8), datetime(2023, 12, 22), datetime(2024, 1, 1), datetime(2024, 1, 8)]
-    assert date_labels(days) == ["08 Dec\n2023", "22 Dec\n", "01 Jan\n2024", "08 Jan\n"]
-
-
-def test_values_bear_the_name_of_their_column(tmp_path: Path) -> None:
-    one, two = tmp_path / "one.csv", tmp_path / "two.csv"
-    rows = [f"2024-01-{day:02}," for day in range(1, 31)]
-    one.write_text("\n".join(["date,sales", *(f"{row}{len(row)}" for row in rows)]))
-    two.write_text("\n".join(["date,north,south", *(f"{row}1,2" for row in rows)]))
-    panels = read_panel(one), read_panel(two), PANEL
-    drawn = [plots.forecast(Baseline("naive").predict(panel, 3), panel) for panel in panels]
-    names = [[axes.get_ylabel() for axes in drawing.axes] for drawing in drawn]
-    assert names == [["sales"], ["value", "value"], ["value"]]
-    found = backtest(Baseline("naive"), read_panel(one), h=2, n_windows=2, step_size=2, season=1)
-    drawing = plots.backtest(found, read_panel(one), LEVELS)
-    assert drawing.axes[0].get_ylabel() == "sales"
 
 
 @pytest.mark.parametrize("h", [1, 2])

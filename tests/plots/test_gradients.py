@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -69,10 +68,3 @@ def test_clipped_lines_are_scaled_by_one_factor(drawn: Any) -> None:
     # R47
     _, before, after, *_ = (np.asarray(line.get_ydata()) for line in drawn.axes[3].lines)
     np.testing.assert_allclose(after, before / (1.5**LAGS).sum())
-
-
-def test_one_column_and_the_same_file_twice(tmp_path: Path) -> None:
-    files = [tmp_path / "a.png", tmp_path / "b.png"]
-    for file in files:
-        plots.gradients(CURVES[:1], 1.0, path=file)
-    assert files[0].read_bytes() == files[1].read_bytes()

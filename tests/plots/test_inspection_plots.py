@@ -48,29 +48,6 @@ def test_every_token_of_a_search_is_drawn_and_what_was_cut_is_struck_out() -> No
     assert heights["va"] < heights["allez"] < heights["non ✕"]  # rows count downwards
 
 
-def test_the_key_of_a_search_tells_what_is_drawn() -> None:
-    axes: Any
-    [axes] = plots.beam(TREE).axes
-    tokens = [text for text in axes.texts if text.get_bbox_patch() is not None]
-    framed = [one.get_text() for one in tokens if one.get_bbox_patch().get_edgecolor()[3] > 0]
-    assert framed == ["⟨end⟩", "⟨end⟩"]
-    handles = {one.get_label(): one for one in axes.get_legend().legend_handles}
-    assert list(handles) == ["the best", "kept", "ended", "cut ✕"]
-    lines = {handles[name].get_color() for name in ("the best", "kept", "cut ✕")}
-    assert {one.get_color() for one in tokens} == lines
-    assert handles["ended"].get_edgecolor()[3] > 0
-    assert {"−0.50", "−2.10"} <= {text.get_text() for text in axes.texts}
-    assert "score −0.40" in axes.get_title(loc="left")
-
-
-def test_attention_has_a_title_and_its_shades_a_scale() -> None:
-    picture, bar = plots.attention((["go", "⟨end⟩"], ["va", "⟨end⟩"], [[0.9, 0.1], [0.2, 0.8]])).axes
-    assert picture.get_title(loc="left") == "What each word attended to"
-    assert bar.get_ylabel() == "share of its attention"
-    assert bar.get_ylim() == picture.images[0].get_clim() == (0, 1)
-    assert [text.get_text() for text in picture.texts] == ["0.90", "0.80"]
-
-
 def test_the_scale_of_attention_is_named_in_full_beside_a_single_row() -> None:
     drawing = plots.attention((["go", "⟨end⟩"], ["⟨end⟩"], [[0.9, 0.1]]))
     label = drawing.axes[1].yaxis.label.get_window_extent()

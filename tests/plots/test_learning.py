@@ -66,34 +66,9 @@ def test_what_training_reports_is_drawn_below() -> None:  # R117
     assert set(speeds.lines[0].get_ydata()) == {5e4}
 
 
-def test_less_than_a_decade_has_an_even_axis() -> None:
-    drawn: list[Any] = [plots.learning_curve(lines(5, 12, 5))]
-    assert drawn[0].axes[0].get_yscale() == "linear"
-
-
 def test_an_unfinished_epoch_is_not_stretched() -> None:
     drawn: list[Any] = [plots.learning_curve(lines(5, 12, 5, until=0.7))]
     assert drawn[0].axes[0].lines[0].get_xdata()[-1] == pytest.approx(3.4)
-
-
-def test_a_measure_of_validation_has_what_training_measures_below_it() -> None:
-    drawn: list[Any] = []
-    made = lines(5, 900, 5)
-    for line in made:
-        if line["kind"] == "valid":
-            line["bleu"] = 10.0 * line["epoch"]
-    drawn.append(plots.learning_curve(made, "bleu", "more"))
-    bleu, perplexity, rate = drawn[0].axes
-    assert [axes.get_ylabel() for axes in drawn[0].axes] == ["bleu", "perplexity", "learning\nrate"]
-    np.testing.assert_allclose(bleu.lines[0].get_ydata(), [10, 20, 30, 40, 50])
-    assert [text.get_text() for text in bleu.get_legend().get_texts()] == ["validation"]
-    train, valid = perplexity.lines
-    np.testing.assert_allclose(
-        train.get_ydata(), [line["perplexity"] for line in made if line["kind"] == "train"]
-    )
-    np.testing.assert_allclose(valid.get_xdata(), [1, 2, 3, 4, 5])
-    assert perplexity.get_yscale() == "log"
-    assert rate.get_xlabel() == "epoch"
 
 
 def test_what_training_alone_measures_is_drawn_too() -> None:
@@ -129,18 +104,6 @@ def test_short_epochs_are_drawn_with_the_figures_that_are_told_of_them() -> None
     np.testing.assert_allclose(loss, [[1, 0.3], [2, 0.2], [3, (16 * 0.12 + 0.14) / 17]])
 
 
-def test_the_rest_of_an_epoch_is_no_look_of_its_own() -> None:
-    drawn: list[Any] = []
-    steps = [(1, 50, 4.0), (1, 100, 3.0), (1, 101, 9.0), (2, 150, 2.0), (2, 200, 2.0), (2, 202, 2.0)]
-    made = [
-        {"kind": "train", "step": step, "epoch": epoch, "perplexity": value} for epoch, step, value in steps
-    ]
-    made += [{"kind": "valid", "step": 101 * epoch, "epoch": epoch, "perplexity": 4.0} for epoch in (1, 2)]
-    drawn.append(plots.learning_curve(made))
-    found = drawn[0].axes[0].lines[0].get_ydata()
-    np.testing.assert_allclose(found, [4, (50 * 3 + 9) / 51, 2, 2])
-
-
 def test_null_is_left_out_and_nothing_at_all_can_be_drawn() -> None:
     drawn: list[Any] = [plots.learning_curve([])]
     some = lines(1, 12, 5)
@@ -149,16 +112,3 @@ def test_null_is_left_out_and_nothing_at_all_can_be_drawn() -> None:
     assert len(drawn[1].axes[0].lines[0].get_xdata()) == 4
     drawn.append(plots.learning_curve([line for line in some if line["kind"] == "train"]))
     assert [text.get_text() for text in drawn[2].axes[0].get_legend().get_texts()] == ["training"]
-
-
-def test_an_explosion_does_not_flatten_the_search_for_a_rate() -> None:
-    drawn: list[Any] = []
-    rates = np.geomspace(1e-5, 1, 50)
-    losses = [*np.linspace(5, 4, 45), 9.0, 1e6, 1e9, float("inf"), float("nan")]
-    drawn.append(plots.learning_rates(list(rates), losses, 1e-3))
-    (axes,) = drawn[0].axes
-    low, high = axes.get_ylim()
-    assert low < 4 < 5 < high < 6
-    assert axes.get_xscale() == "log"
-    assert axes.lines[1].get_xdata()[0] == 1e-3
-    assert "0.001" in axes.get_title(loc="left")

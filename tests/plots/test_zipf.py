@@ -13,7 +13,7 @@ from tests.refusals import refuses
 
 from throughtime import plots
 from throughtime.errors import ThroughtimeError
-from throughtime.plots.style import COLOURS, figure
+from throughtime.plots.style import figure
 from throughtime.text.statistics import ZipfFit, zipf_fit
 
 COUNTS = {n: np.sort(np.random.default_rng(n).zipf(1.5, 3000 * n))[::-1] for n in (1, 2, 3)}
@@ -92,13 +92,3 @@ def test_without_matplotlib_one_sentence_says_what_to_install(monkeypatch: pytes
 def test_matplotlib_is_imported_only_when_a_figure_is_drawn() -> None:
     code = "import sys, throughtime.plots; sys.exit('matplotlib' in sys.modules or 'torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
-def test_the_style_does_not_leak() -> None:
-    import matplotlib
-
-    before = matplotlib.rcParams["axes.spines.top"]
-    with figure(3, 2) as drawing:
-        axes = drawing.add_subplot()
-        assert axes.plot([1, 2])[0].get_color() == COLOURS[0]
-    assert matplotlib.rcParams["axes.spines.top"] == before

@@ -20,22 +20,6 @@ def words(blanks, codec):
     return codec.vocabulary.tokens(blanks.ids)
 
 
-@pytest.mark.parametrize("blank", ["__", "___", "________", "[MASK]"])
-def test_a_blank_is_one_token_however_it_is_drawn(blank):
-    read = Blanks.of(f"I am {blank} hungry.", WHOLE)
-    assert words(read, WHOLE) == ["I", "am", "[MASK]", "hungry", "."]
-    assert read.places == (2,)
-
-
-def test_several_blanks_and_none():
-    read = Blanks.of("___ am ___.", WHOLE)
-    assert words(read, WHOLE) == ["[MASK]", "am", "[MASK]", "."]
-    assert Blanks.of("___", WHOLE).places == (0,)
-    for text in ("I am tired.", "", "snake_case"):
-        with refuses("text"):
-            Blanks.of(text, WHOLE)
-
-
 def test_what_is_not_blank_stays_as_it_was_written():
     text = "Zounds!  I am ___ , and VERY  ___…"
     read = Blanks.of(text, WHOLE)

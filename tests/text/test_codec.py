@@ -14,7 +14,7 @@ from tests.refusals import refuses
 from throughtime.errors import InputError
 from throughtime.text.codec import Codec, pieces
 from throughtime.text.subword import TRAINED
-from throughtime.text.tokenizer import TOKENIZERS, tokenizer
+from throughtime.text.tokenizer import TOKENIZERS
 
 TEXTS = [
     "The owl sees a mouse; the mouse sees nothing!",
@@ -67,23 +67,6 @@ def test_odd_options_in_a_folder_are_refused(tmp_path: Path, options: object) ->
         Codec.load(tmp_path)
 
 
-def test_options_are_saved(tmp_path: Path) -> None:
-    codec = Codec.build(TEXTS, tokenizer("char", normaliser="letters"))
-    codec.save(tmp_path)
-    assert json.loads((tmp_path / "tokenizer_config.json").read_text()) == {
-        "tokenizer": "char",
-        "options": {"normaliser": "letters"},
-    }
-    assert Codec.load(tmp_path).decode(codec.encode("OWL?")) == "owl "
-
-
-def test_hash_tells_tokenizers_apart() -> None:
-    codecs = [Codec.build(["a b"], name) for name in ("word", "space", *TRAINED)]
-    codecs.append(Codec.build(["a b"], tokenizer("unicode", lower=True)))
-    codecs.append(Codec.build(["a b"], tokenizer("unicode")))
-    assert len({codec.hash for codec in codecs}) == len(codecs)
-
-
 def test_the_notes_ids() -> None:
     # R74
     texts = ["I love NLP", "NLP loves nobody", "I read about NLP, and I love it", "We love it too"]
@@ -97,18 +80,6 @@ def test_reserved_tokens_are_left_out_save_the_unknown() -> None:
     assert codec.decode([2, 4, 1, 5, 3, 0, 0]) == "a <unk> b"
     assert codec.decode([2, 4, 3], skip_reserved=False) == "<bos> a <eos>"
     assert codec.decode(np.array([4, 5])) == "a b"
-
-
-def test_texts_are_read_once_and_not_kept() -> None:
-    seen = []
-
-    def stream() -> object:
-        for text in TEXTS:
-            seen.append(text)
-            yield text
-
-    Codec.build(stream(), "char")  # type: ignore[arg-type]
-    assert seen == TEXTS
 
 
 def test_missing_ends_are_named() -> None:

@@ -80,12 +80,6 @@ def test_what_is_not_known_is_not_said() -> None:
     assert are_swapped(french, english, "English", "fr_CA")
 
 
-@pytest.mark.parametrize("code", sorted(TEXTS.keys() & SAMPLES.keys()))
-def test_known_languages_are_told_apart(code: str) -> None:
-    detector = Detector({code: [sample] for code, sample in SAMPLES.items()})
-    assert [detector.guesses(sentence)[0].language for sentence in TEXTS[code]] == [code, code]
-
-
 @pytest.mark.parametrize(
     ("name", "source", "target"),
     [

@@ -109,42 +109,6 @@ def test_broken_pages_lose_nothing(source, texts):
     assert letters(found) == letters(source)
 
 
-def test_without_links_tags_go_to_the_same_share_of_the_text():
-    (segment,) = HtmlPage("She <b>sells</b> white sea shells").segments
-    assert segment.render_translation("Elle vend des coquillages") == "Elle <b>vend</b> des coquillages"
-    assert segment.render_translation("") == "<b></b>"
-
-
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        ("x<img> <b>b c d e</b>", "<img><b>B C X D E</b>"),
-        ("<b>b c d e</b> x<img> ", "<b>B C X D E</b><img> "),
-        ("<b>b c d e</b> x<img> y", "<b>B C X D E</b><img> Y"),
-    ],
-)
-def test_what_has_no_words_never_enters_another_element(source, expected):
-    said = expected.replace("<img>", "").replace("<b>", "").replace("</b>", "").lower().split()
-    assert translated(source, lambda words: [words.index(word) for word in said]) == expected
-
-
-def test_an_image_between_spaces_stays_between_spaces_but_before_a_full_stop():
-    (segment,) = HtmlPage("Press <img> now.").segments
-    assert segment.text == "Press now."
-    text, words = "Maintenant appuyez.", ["Maintenant", "appuyez", "."]
-    links = word_links(segment.text, text, ["Press", "now", "."], words, [1, 0, 2])
-    assert segment.render_translation(text, links) == "Maintenant appuyez <img>."
-
-
-def test_one_segment_is_written_again_and_again():
-    (segment,) = HtmlPage("a <b>b</b> <i>c</i>").segments
-    words = ["a", "b", "c"]
-    links = word_links(segment.text, "C B A", words, ["C", "B", "A"], [2, 1, 0])
-    first = segment.render_translation("C B A", links)
-    segment.render_translation("A B C")
-    assert segment.render_translation("C B A", links) == first == "<i>C</i> <b>B</b> A"
-
-
 class Seen(HTMLParser):
     """What the standard library sees in a page whose elements have ids: parents, words, all else in order."""
 

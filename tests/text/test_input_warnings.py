@@ -8,7 +8,6 @@ import pytest
 
 from throughtime.data.datasets import open_dataset
 from throughtime.text.codec import Codec
-from throughtime.text.texts import find_script
 
 ENGLISH = [
     "The cat sleeps on the chair.",
@@ -59,33 +58,11 @@ def test_unknown_characters_alone_are_told(tokens: str) -> None:
     assert list(codec(tokens).warnings.of(["☃☃☃ ♥"])) == [kind]
 
 
-@pytest.mark.parametrize("text", ["12345 67890", "@@@ ### 777", "7", "{}[]", "100%"])
-def test_digits_and_signs_that_no_text_had_are_told_of_bytes(text: str) -> None:
-    warnings = codec("bpe").warnings
-    assert list(warnings.of([text])) == ["unknown"]
-    assert warnings.of([f"The cat sleeps {text}"]) == {}
-    numbers = ["It cost 12345 or 67890 @ # 7 777 @@@ ### in 1998.", "He paid 100% { } [ ] {}[] 1998."] * 5
-    assert codec("bpe", ENGLISH + numbers).warnings.of([text]) == {}
-
-
-def test_letters_alone_are_judged_by_their_script_even_if_no_token_joins_them() -> None:
-    assert codec("bpe").warnings.of(["XQZ"]) == {}
-
-
 @pytest.mark.parametrize("tokens", ["unicode", "space", "translation"])
 def test_more_than_half_of_the_words_unknown_is_told_and_half_is_not(tokens: str) -> None:
     warnings = codec(tokens).warnings
     assert "3 of 4" in warnings.of(["the qux zork blub"])["unknown"]
     assert warnings.of(["the cat zork blub"]) == {}
-
-
-@pytest.mark.parametrize("tokens", ["bpe", "char", "unicode", "unigram"])
-def test_a_vocabulary_of_two_scripts_knows_both(tokens: str) -> None:
-    chinese = ["猫在椅子上睡觉。", "车站在哪里？", "妈妈在看信。"] * 5
-    warnings = codec(tokens, [*ENGLISH, *chinese]).warnings
-    assert {"LATIN", "CJK"} <= warnings.scripts
-    assert warnings.of([*ENGLISH, *chinese]) == {}
-    assert list(warnings.of(["Где старый вокзал?"])) == ["script"]
 
 
 def test_bytes_that_are_half_a_character_show_its_script() -> None:
@@ -130,18 +107,6 @@ def test_several_texts_give_one_sentence_of_a_kind() -> None:
     assert found["empty"].startswith("text 3 ")
     assert warnings.of(["你好吗"], numbers=[12])["script"].startswith("text 12 ")
     assert warnings.of(["你好吗"])["script"].startswith("the text ")
-
-
-def test_blank_lines_among_others_are_no_news() -> None:
-    warnings = codec("unicode").warnings
-    assert warnings.of(["the cat", "", "a dog"], blank_lines=True) == {}
-    assert list(warnings.of(["", " "], blank_lines=True)) == ["empty"]
-
-
-def test_scripts_of_odd_letters() -> None:
-    assert [find_script(letter) for letter in "ａｱー々ªµ"] == [
-        *("LATIN", "KATAKANA", "KATAKANA", "CJK", "LATIN", "GREEK")
-    ]
 
 
 @pytest.mark.parametrize("tokens", ["unicode", "word", "char", "bpe", "unigram"])

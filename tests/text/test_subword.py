@@ -76,10 +76,6 @@ def test_special_tokens_come_first_and_have_their_roles(trained: SubwordTokenize
     assert len(vocabulary) <= 400
 
 
-def test_a_text_that_spells_a_special_token_is_a_text(trained: SubwordTokenizer) -> None:
-    assert not set(SPECIAL_TOKENS[1:]) & set(trained.tokenize("[CLS] the [SEP] fox [PAD]"))
-
-
 def test_ids_agree_with_the_library(trained: SubwordTokenizer) -> None:
     # R75
     from tokenizers import Tokenizer
@@ -101,22 +97,10 @@ def test_a_character_never_seen_is_unknown_and_does_not_stop_anything() -> None:
         assert codec.decode(ids).endswith(" fox")
 
 
-def test_long_words_without_spaces_are_no_unknowns() -> None:
-    trained = train_subword("wordpiece", ["ก" * 500, "กข" * 300], vocabulary_size=50)
-    text = "ก" * 450
-    assert trained.detokenize(trained.tokenize(text)) == text
-
-
 def test_lowercase() -> None:
     for kind in TRAINED:
         trained = train_subword(kind, TEXTS, vocabulary_size=300, lowercase=True)
         assert trained.normalise("The FOX") == "the fox" == trained.detokenize(trained.tokenize("The FOX"))
-
-
-def test_every_character_is_kept_even_in_a_small_vocabulary() -> None:
-    for kind in ("wordpiece", "unigram"):
-        codec = Codec.build([], train_subword(kind, TEXTS, vocabulary_size=20))
-        assert 0 not in codec.encode(TEXTS[2])
 
 
 def test_training_is_the_same_in_every_process() -> None:

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from throughtime.tasks.texts import encode_inside
 from throughtime.text.codec import Codec
 from throughtime.text.parallel import Codecs, group_into_words
 from throughtime.text.texts import join_texts, split_text
@@ -67,11 +66,3 @@ def test_attention_is_added_up_over_source_tokens_and_averaged_over_target_token
     assert cut.target == ("he",)
     nothing = codecs.align_words(attention[2:, 3:], [], [])
     assert (nothing.target, nothing.weights) == (("⟨end⟩",), ((1.0,),))
-
-
-@pytest.mark.parametrize("tokens", ["bpe", "unigram", "space"])
-def test_a_word_has_its_tokens_of_the_middle_of_a_sentence(tokens):
-    codec = Codec.build([*TEXTS, "a a"], tokens, max_size=320)
-    ids = codec.encode("the cats sat")
-    wanted = encode_inside("cats", codec)
-    assert any(ids[start : start + len(wanted)] == wanted for start in range(len(ids)))

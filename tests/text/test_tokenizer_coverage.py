@@ -26,10 +26,6 @@ def test_dropping_nothing_is_no_news(name: str) -> None:
     assert Codec.build(["我不知道。", *RUSSIAN, "!!! 42 ...", "l'été"], name, max_size=300).notes == ()
 
 
-def test_dropping_marks_and_a_few_letters_is_no_news() -> None:
-    assert Codec.build(["café, près d'ici: 42!!!"], "word").notes == ()
-
-
 @pytest.mark.parametrize("texts", [RUSSIAN, ["1895", "7 8"], ["我"]])
 def test_nothing_left_is_refused(texts: list[str]) -> None:
     with refuses("mine", "'word'", "unicode"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -41,26 +39,11 @@ def test_round_trip_is_normalising_and_normalising_twice_changes_nothing(rule: T
     assert rule.normalise(normal) == normal
 
 
-@pytest.mark.parametrize("rule", RULES, ids=IDS)
-def test_options_build_the_same_tokenizer(rule: Tokenizer) -> None:
-    again = tokenizer(rule.name, **rule.options())
-    text = "L'Île? Oui : “ÉTÉ”, 我 😀."
-    assert again.options() == rule.options()
-    assert again.tokenize(text) == rule.tokenize(text)
-
-
 @pytest.mark.parametrize("name", NORMALISERS)
 @given(text=TEXTS)
 def test_a_normaliser_does_its_work_at_once(name: str, text: str) -> None:
     once = NORMALISERS[name](text)
     assert NORMALISERS[name](once) == once
-
-
-@given(text=TEXTS)
-def test_letters_leaves_words_of_letters_with_single_spaces(text: str) -> None:
-    normal = NORMALISERS["letters"](text)
-    assert set(normal) <= set("abcdefghijklmnopqrstuvwxyz ")
-    assert "  " not in normal
 
 
 @pytest.mark.parametrize(
@@ -119,18 +102,6 @@ def test_unicode_tokens(text: str, tokens: list[str]) -> None:
 )
 def test_unicode_gives_well_set_text_back_as_it_was(text: str) -> None:
     assert tokenizer("unicode").normalise(text) == text
-
-
-def test_french_spacing() -> None:
-    french = tokenizer("unicode", french=True)
-    assert french.normalise("Il dit: «Va!» Quoi?!") == "Il dit\u202f: «\u202fVa\u202f!\u202f» Quoi\u202f?!"
-
-
-@given(text=TEXTS)
-def test_unicode_loses_nothing_but_spacing(text: str) -> None:
-    kept = "".join(tokenizer("unicode").tokenize(text))
-    composed = unicodedata.normalize("NFC", text)
-    assert kept == "".join(character for character in composed if not character.isspace())
 
 
 def test_unknown_names_and_options_are_one_clear_sentence() -> None:

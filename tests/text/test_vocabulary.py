@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -38,17 +37,6 @@ def test_min_freq_and_max_size() -> None:
     assert list(Vocabulary.build(tokens, max_size=2)) == ["<unk>", "a"]
     with refuses("max_size", "1", "2"):
         Vocabulary.build(tokens, max_size=1, reserved=("<pad>", "<unk>"))
-
-
-@given(tokens=TOKENS)
-def test_numbering_is_sorted_by_count(tokens: list[str]) -> None:
-    vocabulary = Vocabulary.build(tokens)
-    counts = Counter(tokens)
-    kept = [counts[token] for token in vocabulary if token != "<unk>"]
-    assert kept == sorted(kept, reverse=True)
-    assert set(vocabulary) == {*tokens, "<unk>"}
-    assert vocabulary.tokens(vocabulary[tokens]) == tokens
-    assert vocabulary.encode_array(tokens).tolist() == vocabulary[tokens]
 
 
 def test_encode_array_is_of_32_bits_and_knows_unknown() -> None:
@@ -93,14 +81,6 @@ def test_saved_and_loaded_is_equal(tokens: list[str], special: str) -> None:
     assert again.hash == vocabulary.hash
 
 
-def test_a_plain_list_of_tokens_is_a_vocabulary(tmp_path: Path) -> None:
-    path = tmp_path / "vocabulary.txt"
-    path.write_bytes("\ufeff[PAD]\r\n[UNK]\r\nthe\r\n".encode())
-    vocabulary = Vocabulary.load(path)
-    assert list(vocabulary) == ["[PAD]", "[UNK]", "the"]
-    assert (vocabulary.pad_id, vocabulary.unk_id, vocabulary.counts) == (0, 1, None)
-
-
 @pytest.mark.parametrize(
     ("content", "facts"),
     [
@@ -119,11 +99,6 @@ def test_a_damaged_file_is_named_with_its_line(
     path.write_bytes(content)
     with refuses(*facts):
         Vocabulary.load(path)
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with refuses("vocabulary.txt"):
-        Vocabulary.load(tmp_path / "vocabulary.txt")
 
 
 def test_twice_the_same_token_is_refused() -> None:
