@@ -13,6 +13,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.data.test_shapes import batches_of
 from tests.refusals import refuses
 from torch import Tensor
 
@@ -49,6 +50,12 @@ KINDS: dict[str, Build] = {
     ),
     "series": lambda seed, **own: PanelBatches(PANEL, 8, seed=seed, **own),
 }
+OF_TEXTS: dict[str, Build] = {
+    kind: lambda seed, kind=kind, **own: batches_of(kind, batch_size=40, seed=seed, **own)
+    for kind in ("labelled", "conditioned", "masked", "tagged")
+}
+"""Kinds whose batches hold tables of words or places besides rows."""
+all_kinds = pytest.mark.parametrize("build", [*KINDS.values(), *OF_TEXTS.values()], ids=[*KINDS, *OF_TEXTS])
 kinds = pytest.mark.parametrize("build", KINDS.values(), ids=KINDS)
 
 
@@ -64,7 +71,7 @@ def same(one: Batch, other: Batch) -> bool:
     return all(equal(getattr(one, field.name), getattr(other, field.name)) for field in fields(one))
 
 
-@kinds
+@all_kinds
 @given(taken=st.integers(0, 40), seed=st.integers(0, 2**32))
 @settings(max_examples=15, deadline=None)
 def test_resumes_with_exactly_the_batches_that_would_have_followed(
@@ -81,7 +88,7 @@ def test_resumes_with_exactly_the_batches_that_would_have_followed(
     assert whole.epoch == resumed.epoch
 
 
-@kinds
+@all_kinds
 def test_equal_seeds_give_equal_batches_and_epochs_differ(build: Build) -> None:
     one, other, another = build(3), build(3), build(4)
     first, second, third = list(one), list(other), list(another)
@@ -109,6 +116,15 @@ def test_rows_of_the_ranks_are_the_rows_of_one_process(build: Build, world_size:
                 assert torch.equal(got, expected[: len(got)] if got.ndim else expected)
                 assert got.ndim == 0 or not expected[len(got) :].any()
         assert sum(part.rows for part in parts) == whole.rows
+
+
+@pytest.mark.parametrize("kind", ["labelled", "conditioned", "tagged"])
+def test_ranks_share_the_texts_of_a_batch_and_its_count(kind: str) -> None:
+    ranks = [list(OF_TEXTS[kind](5, rank=rank, world_size=3)) for rank in range(3)]
+    for whole, *parts in zip(OF_TEXTS[kind](5), *ranks, strict=True):
+        assert {part.count for part in parts} == {whole.count}
+        numbers = [number for part in parts for number in part.indices.tolist()]
+        assert sorted(numbers) == sorted(whole.indices.tolist())
 
 
 def test_a_position_of_two_processes_can_be_taken_up_by_one() -> None:

@@ -34,7 +34,7 @@ def batches_of(kind, **options):
     if kind == "pairs":
         return PairBatches(ids, ragged(2), MARKS, MARKS, **options)
     if kind == "conditioned":
-        return ConditionedBatches(ids, torch.randn(len(ids), 4), MARKS, **options)
+        return ConditionedBatches(ids, torch.arange(4.0 * len(ids)).view(-1, 4), MARKS, **options)
     if kind == "labelled":
         return LabelledBatches(ids, labels, **options)
     if kind == "masked":
