@@ -1,7 +1,8 @@
-"""The tree of a search, for drawing: which tokens were kept, cut, or ended a result."""
+"""Traces of a search: the tree of its tokens, which were kept, cut or ended a result; and its attention."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from throughtime.runtime.search import check_beam
 from throughtime.search.beam import normalise_score
-from throughtime.search.generate import Moment
+from throughtime.search.generate import Finished, Moment
 
 Status = Literal["kept", "cut", "ended"]
 
@@ -93,3 +94,36 @@ class Trace:
         sentence, step = int(moment.before.sentence[row]), moment.before.length + 1
         self.nodes.append(TraceNode(sentence, step, self._of_row[row], token, log_prob, score, status))
         return len(self.nodes) - 1
+
+
+class AttentionTrace:
+    """Keeps the attention of each step of a search, [rows, source], and its scores before the softmax.
+
+    `latest` are the scores that the models have computed in a step.
+    """
+
+    def __init__(self, latest: list[Tensor], watch: Callable[[Moment], None] | None) -> None:
+        self._latest, self._watch = latest, watch
+        self._weights: list[Tensor] = []
+        self._scores: list[Tensor] = []
+
+    def __call__(self, moment: Moment) -> None:
+        """Add a step."""
+        if self._watch is not None:
+            self._watch(moment)
+        if "attention" in moment.extras:
+            self._weights.append(moment.extras["attention"].float())
+            if len(self._latest) == 1:  # the attention of several models is a mean, and has no scores
+                self._scores.append(self._latest[0].float())
+            self._latest.clear()
+
+    def follow(self, results: Sequence[Finished]) -> tuple[list[Tensor], list[Tensor]]:
+        """Follow results back through their rows: the attention and the scores of each, [tokens, source]."""
+        scores = self._scores if len(self._scores) == len(self._weights) else []
+        return _follow_paths(results, self._weights), _follow_paths(results, scores)
+
+
+def _follow_paths(results: Sequence[Finished], steps: Sequence[Tensor]) -> list[Tensor]:
+    if not steps:
+        return []
+    return [torch.stack([steps[t][row] for t, row in enumerate(result.path)]) for result in results]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,10 +17,14 @@ from throughtime.results import Translation
 from throughtime.runtime.search import batches_by_length
 from throughtime.runtime.shortlist import Shortlist, choose_count
 from throughtime.search.constraints import no_token
+from throughtime.search.ensemble import Ensemble
 from throughtime.search.generate import generate
 from throughtime.search.strategies import build_strategy, set_max_length, strategy_options
+from throughtime.search.trace import AttentionTrace
 from throughtime.tasks.texts import DecodingConstraints
+from throughtime.tasks.translate import TranslateOptions
 from throughtime.tasks.translate.config import Generation
+from throughtime.tasks.translate.runner import TextTranslator, TranslateParts
 from throughtime.text.input_warnings import InputWarnings, ReadsTexts
 from throughtime.text.parallel import Codecs
 from throughtime.text.subword import SUBWORDS
@@ -32,6 +36,8 @@ if TYPE_CHECKING:
 MAX_SENTENCES, MAX_ROWS = 128, 2_048
 """Limits of one batch: sentences, and hypotheses of all its sentences together."""
 NO_CONSTRAINTS = DecodingConstraints()
+RULES = ("prefix", "forbid", "require", "no_repeat_ngram", "min_length")
+"""The options of `translate` that are constraints, in the order of `DecodingConstraints`."""
 
 
 class SearchedPart(NamedTuple):
@@ -51,7 +57,7 @@ class TranslatedPart(NamedTuple):
     translations: list[Translation]
 
 
-class SentenceTranslator(ReadsTexts):
+class SentenceTranslator(TextTranslator, ReadsTexts):
     """Translates with a step model and the codecs of both languages."""
 
     def __init__(
@@ -80,57 +86,36 @@ class SentenceTranslator(ReadsTexts):
         """Whether the model has attention."""
         return bool(getattr(self.step_model, "attends", False))
 
-    def translate(
-        self,
-        texts: str | Sequence[str],
-        *,
-        num_beams: int | None = None,
-        length_penalty: float | None = None,
-        num_return_sequences: int = 1,
-        max_length: int | None = None,
-        search: str | Strategy = "beam",
-        prefix: str = "",
-        forbid: Sequence[str] = (),
-        require: Sequence[str] = (),
-        no_repeat_ngram: int | None = None,
-        min_length: int = 0,
-        copy_unknown: bool = False,
-        align: bool = False,
-        shortlist: int | None = None,
-        progress: Progress | None = None,
-        watch: Callable[[TranslatedPart], None] | None = None,
-        **search_options: Any,
-    ) -> list[Translation]:
-        """Translate one text or several; returns one answer per text, with other translations inside it.
+    @property
+    def max_source_tokens(self) -> int:
+        """The number of tokens above which a text is translated sentence by sentence."""
+        return self.generation.max_source_tokens
 
-        A text of more than `max_source_tokens` tokens is translated sentence by sentence. `search` names a
-        strategy of `throughtime.search.strategies.STRATEGIES`, whose options are further keywords, as in
-        `search="diverse", groups=3`; or it is a strategy. Translations begin with `prefix`, contain the words
-        of `require` and none of `forbid`, repeat no n-gram of length `no_repeat_ngram` and have at least
-        `min_length` tokens. `copy_unknown` replaces each `<unk>` by the source word with the most attention;
-        `align` adds the attention between words. `shortlist` is the number of candidates per source token
-        that translations may use; 0 allows the whole vocabulary. See `choose_shortlist` for the default.
-        `watch` is called with each part of the texts, which has its attention.
-        """
-        constraints = self.constrain(prefix, forbid, require, no_repeat_ngram, min_length)
-        if copy_unknown:
+    def _choose_translation(
+        self,
+        options: TranslateOptions,
+        search_options: dict[str, Any],
+        progress: Progress | None,
+        watch: Callable[[TranslatedPart], None] | None,
+    ) -> TranslateParts:
+        values: Mapping[str, object] = options
+        constraints, search = self.constrain(*(values[name] for name in RULES)), options["search"]
+        if options["copy_unknown"]:
             self._check_copying()
         if isinstance(search, str):
-            given = {"num_beams": num_beams, "length_penalty": length_penalty, **search_options}
-            search = self.build_search(search, num_return_sequences, **given)
-
-        translate_parts = partial(
+            search_options |= {name: values[name] for name in ("num_beams", "length_penalty")}
+            search = self.build_search(search, options["num_return_sequences"], **search_options)
+        return partial(
             self._translate_parts,
             search=search,
-            align=align,
-            copy_unknown=copy_unknown,
+            align=options["align"],
+            copy_unknown=options["copy_unknown"],
             watch=watch,
             constraints=constraints,
-            max_length=max_length,
-            shortlist=self.choose_shortlist(shortlist),
+            max_length=options["max_length"],
+            shortlist=self.choose_shortlist(options["shortlist"]),
             progress=progress,
         )
-        return self.codecs.translate_in_parts(texts, self.generation.max_source_tokens, translate_parts)
 
     def _translate_parts(
         self,
@@ -156,10 +141,8 @@ class SentenceTranslator(ReadsTexts):
         )
         # At the beginning of a sentence a required word may bring the space before it.
         strip = constraints != NO_CONSTRAINTS
-        translations = [
-            self._describe_results(part, results, align=align, copy_unknown=copy_unknown, strip=strip)
-            for part, results in zip(parts, searched, strict=True)
-        ]
+        describe = partial(self._describe_results, align=align, copy_unknown=copy_unknown, strip=strip)
+        translations = list(map(describe, parts, searched))
         if watch is not None:
             for part in zip(parts, prompts, searched, translations, strict=True):
                 watch(TranslatedPart(*part))
@@ -271,11 +254,12 @@ class SentenceTranslator(ReadsTexts):
                 chosen = [prompts[number] for number in batch]
                 restricted, renumber = model or self.step_model, False
                 lists: Candidates = ()
-                if shortlist:
-                    lists = self._list_candidates(chosen, shortlist, constraints)
-                    renumber = watch is None and self._may_renumber(constraints)
+                if shortlist and self.shortlist is not None:
+                    needed = constraints.list_tokens(codec)
+                    lists = [self.shortlist.candidates(prompt, shortlist, needed) for prompt in chosen]
+                    renumber = watch is None and self._may_renumber(self.shortlist, constraints)
                     restricted = restrict_model(restricted, lists, renumber=renumber)
-                log = AttentionLog(latest, watch) if keep_attention else None
+                trace = AttentionTrace(latest, watch) if keep_attention else None
                 set_max_length(search, most)
                 results = generate(
                     restricted,
@@ -283,61 +267,23 @@ class SentenceTranslator(ReadsTexts):
                     search,
                     max_new_tokens=most,
                     constraints=[*excluded, *constraints.build(len(batch), codec, end_id, most)],
-                    watch=log or watch,
+                    watch=trace or watch,
                 )
                 if renumber:
                     results = to_vocabulary(results, lists)
                 for number, best in zip(batch, results, strict=True):
-                    searched[number] = SearchedPart(best, [], []) if log is None else log.follow(best)
+                    searched[number] = SearchedPart(best, *(trace.follow(best) if trace else ([], [])))
                 if progress is not None:
                     progress(len(searched), len(prompts))
         return [searched[number] for number in range(len(prompts))]
 
-    def _list_candidates(
-        self, prompts: Sequence[Sequence[int]], count: int, constraints: DecodingConstraints
-    ) -> Candidates:
-        assert self.shortlist is not None
-        needed = constraints.list_tokens(self.codecs.target)
-        return [self.shortlist.candidates(prompt, count, needed) for prompt in prompts]
-
-    def _may_renumber(self, constraints: DecodingConstraints) -> bool:
+    def _may_renumber(self, shortlist: Shortlist, constraints: DecodingConstraints) -> bool:
         """Whether search may number the candidates of a sentence from 0, which is faster.
 
         Constraints compare tokens with words of the vocabulary, and the special tokens must not change.
         """
-        assert self.shortlist is not None
         marks = [self.codecs.begin_id, self.codecs.end_id, *self.codecs.excluded_ids]
-        return constraints == NO_CONSTRAINTS and all(map(self.shortlist.keeps, marks))
-
-
-class AttentionLog:
-    """Keeps the attention of each step of a search, [rows, source], and its scores before the softmax."""
-
-    def __init__(self, latest: list[Tensor], watch: Callable[[Moment], None] | None) -> None:
-        self._latest, self._watch = latest, watch
-        self._weights: list[Tensor] = []
-        self._scores: list[Tensor] = []
-
-    def __call__(self, moment: Moment) -> None:
-        """Add a step; `latest` are the scores that its models have computed."""
-        if self._watch is not None:
-            self._watch(moment)
-        if "attention" in moment.extras:
-            self._weights.append(moment.extras["attention"].float())
-            if len(self._latest) == 1:  # the attention of several models is a mean, and has no scores
-                self._scores.append(self._latest[0].float())
-            self._latest.clear()
-
-    def follow(self, results: list[Finished]) -> SearchedPart:
-        """Add to some results the values of their rows at each step, [tokens, source]."""
-        scores = self._scores if len(self._scores) == len(self._weights) else []
-        weights, scores = (
-            [torch.stack([steps[t][row] for t, row in enumerate(result.path)]) for result in results]
-            if steps
-            else []
-            for steps in (self._weights, scores)
-        )
-        return SearchedPart(results, weights, scores)
+        return constraints == NO_CONSTRAINTS and all(map(shortlist.keeps, marks))
 
 
 def combine_translators(translators: Sequence[SentenceTranslator]) -> SentenceTranslator:
@@ -349,7 +295,5 @@ def combine_translators(translators: Sequence[SentenceTranslator]) -> SentenceTr
         raise InputError(
             "others", "must have the same vocabularies as the first model: train them with init_from"
         )
-    from throughtime.search.ensemble import Ensemble
-
     ensemble = Ensemble([translator.step_model for translator in translators])
     return SentenceTranslator(ensemble, first.codecs, first.generation, first.shortlist)
