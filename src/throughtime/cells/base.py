@@ -82,7 +82,8 @@ class Cell(nn.Module, ABC):
     """Names for the results of sigmoid, tanh and relu, in the order in which `step` calls them: one name for
     each equal part of a result, or () for a result that is not shown."""
     keeping_gate: str | None = None
-    """The name of the gate that multiplies the old state: one of `gates`, or "1 - " and one of them."""
+    """The name of the gate that is the exact share of the old state that is kept: one of `gates`, or "1 - "
+    and one of them. If all gates are held and a state grows by 1, the next state grows by this share."""
     equations: ClassVar[str] = ""
     """The name by which backends know the equations of this class; a subclass may differ and has none."""
 

@@ -85,7 +85,7 @@ def as_command(
         if flags.json:
             warnings = {"warnings": [*flags.warnings.values()]} if flags.warnings else {}
             print_json(outcome.values | warnings)
-        else:
+        elif outcome.shown:
             console = stdout()
             for renderable in outcome.shown:
                 console.print(renderable)
