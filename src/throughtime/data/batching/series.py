@@ -81,6 +81,17 @@ class PanelWindows:
         self.starts, self.series = begins[full], owners[full]
         """The start of each window in the arrays, and its series."""
 
+    def divide(self, most: int) -> NDArray[np.int64]:
+        """Return the number of the part that each window belongs to: equal lengths of time, at most `most`.
+
+        There are no more parts than whole horizons, and windows of all series at a time are in the same one.
+        """
+        firsts = np.full(len(self.arrays.offsets), np.iinfo(np.int64).max)
+        np.minimum.at(firsts, self.series, self.starts)
+        since = self.starts - firsts[self.series]
+        rows = int(since.max(initial=0)) + 1
+        return np.asarray(since * min(most, max(1, rows // self.horizon)) // rows)
+
     @property
     def length(self) -> int:
         """The number of rows of one window."""

@@ -36,10 +36,7 @@ from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.evaluation import KSteps, evaluate_windows, predict_k_steps
 from throughtime.tasks.forecast.network import NetworkPipeline, build_forecaster
-from throughtime.tasks.forecast.pipeline import (
-    PlainSeries,
-    build_panels,
-)
+from throughtime.tasks.forecast.pipeline import PlainSeries, build_panels
 
 if TYPE_CHECKING:
     from throughtime.tasks.forecast.training import ForecastObjective

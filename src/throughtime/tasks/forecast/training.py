@@ -68,7 +68,7 @@ class ForecastObjective:
         self.model: Forecaster = forecaster.model
         self.train, self.valid = train, valid
         self.loss_name = _loss_name(self.model)
-        self.parts = _divide_windows(valid)
+        self.parts = torch.from_numpy(np.zeros(0, np.int64) if valid is None else valid.divide(PARTS))
         self.measure: str = self.loss_name if self.config.choose_by == "loss" else self.config.choose_by
 
     def batches(self, rank: int, world_size: int) -> PanelBatches:
@@ -185,21 +185,6 @@ class ForecastObjective:
 def build_window(batch: PanelBatch) -> Window[torch.Tensor]:
     """Return what a forecaster reads of a batch."""
     return Window(batch.values, batch.known, batch.past, batch.numbers)
-
-
-def _divide_windows(windows: PanelWindows | None) -> torch.Tensor:
-    """Return the part of the validation rows that each window belongs to.
-
-    There are as many as there are whole horizons, at most `PARTS`, of equal lengths; windows of all series at
-    a time are one part.
-    """
-    if windows is None or not len(windows):
-        return torch.zeros(0, dtype=torch.int64)
-    firsts = np.full(int(windows.series.max()) + 1, np.iinfo(np.int64).max)
-    np.minimum.at(firsts, windows.series, windows.starts)
-    since = windows.starts - firsts[windows.series]
-    rows = int(since.max()) + 1
-    return torch.from_numpy(since * min(PARTS, max(1, rows // windows.horizon)) // rows)
 
 
 def _sum_name(name: str, share: float) -> str:
