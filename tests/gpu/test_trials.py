@@ -9,12 +9,8 @@ import torch
 
 from throughtime.cells import GRU, LSTM
 from throughtime.errors import ThroughtimeError, ThroughtimeWarning
-from throughtime.gpu import calibration, choice, driver, trials
-from throughtime.gpu.costs import DEFAULTS
-from throughtime.gpu.persistent import Persistent, forget_programs
-from throughtime.recurrence import scan
+from throughtime.gpu import trials
 from throughtime.recurrence.backend import BACKEND as REFERENCE
-from throughtime.recurrence.choice import choose_backend
 
 X = torch.zeros(9, 3, 4)
 
@@ -131,34 +127,6 @@ def test_a_full_memory_says_nothing_about_a_kernel():
         assert not trials.works(backend, LSTM(4, 5), X, None, trains=True)
 
 
-class OnGpu:
-    """What the choice asks of a tensor."""
-
-    device, dtype, shape, requires_grad = torch.device("cuda"), torch.bfloat16, (100, 16, 3), True
-    is_cuda = True
-
-    @staticmethod
-    def get_device():
-        return 0
-
-
-def test_auto_runs_the_next_backend(monkeypatch):
-    monkeypatch.setattr(choice, "_pays", lambda name, *_: name != "linear")
-    monkeypatch.setattr(Persistent, "refuses", lambda *_: None)
-    failures = {"reason": None}
-
-    def run_one_step(*_):
-        if failures["reason"]:
-            raise ThroughtimeError(failures["reason"])
-
-    monkeypatch.setattr(trials, "_run_one_step", run_one_step)
-    assert choose_backend(LSTM(3, 4), OnGpu, None, None).name == "persistent"
-    trials.forget()
-    failures["reason"] = "a GPU kernel did not compile"
-    with pytest.warns(ThroughtimeWarning, match="did not compile"):
-        assert choose_backend(LSTM(3, 4), OnGpu, None, None).name == "native"
-
-
 def test_under_autocast_the_weights_are_tried_in_the_type_of_the_input():
     cell, seen = LSTM(4, 5), []
     backend = Broken(None)
@@ -168,24 +136,3 @@ def test_under_autocast_the_weights_are_tried_in_the_type_of_the_input():
     assert trials.works(backend, cell, X.to(torch.bfloat16), None, trains=True)
     assert seen == [{torch.bfloat16}]
     assert cell.weight_hh.dtype is torch.float32
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU on this machine")
-def test_on_a_gpu_a_kernel_that_does_not_compile_is_passed_over(monkeypatch):
-    def fail(*_):
-        raise ThroughtimeError("a GPU kernel did not compile")
-
-    driver._build_once.cache_clear()  # another test may have loaded the same kernel
-    forget_programs()
-    monkeypatch.setattr(driver, "machine_code", fail)
-    monkeypatch.setattr(calibration, "get_rates", lambda device: DEFAULTS)
-    cell = GRU(16, 27).to("cuda", torch.bfloat16)  # in float32 torch is faster for such small layers
-    x = torch.randn(40, 5, 16, device="cuda").bfloat16().requires_grad_()
-    with pytest.warns(ThroughtimeWarning, match="did not compile"):
-        outputs, _ = scan(cell, x)
-    expected, _ = scan(cell, x, backend="reference")
-    torch.testing.assert_close(outputs, expected, rtol=0.1, atol=0.05)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ThroughtimeWarning)
-        (gradient,) = torch.autograd.grad(scan(cell, x).outputs.sum(), x)
-    assert gradient.isfinite().all()

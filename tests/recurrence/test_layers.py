@@ -11,13 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.refusals import refuses
 
+from throughtime.accelerate import block_gpu
 from throughtime.cells import GRU, LSTM, RNN, ProjectedLSTM
-from throughtime.gpu import choice, comparison
-from throughtime.gpu.persistent import Persistent
 from throughtime.layers import stack as stack_module
 from throughtime.layers.stack import Stack
 from throughtime.recurrence import native
-from throughtime.recurrence.choice import BACKENDS, are_alike, choose_for_layers
+from throughtime.recurrence.choice import BACKENDS, are_alike
 from throughtime.recurrence.native import run_layers
 from throughtime.recurrence.scan import scan_layers
 
@@ -153,80 +152,18 @@ def test_alike_are_cells_of_one_kind_and_size(layers, same):
     assert are_alike(layers) is same
 
 
-@pytest.fixture
-def asked(monkeypatch):
-    """Collect what the model of costs is asked, and answer that our kernels are faster where it says so."""
-
-    class Calls(list):
-        answer = True
-
-    calls = Calls()
-
-    def is_faster(cell, x, lengths, carry, trains, layers, directions):
-        calls.append((layers, directions, lengths is not None, trains))
-        return calls.answer and trains
-
-    monkeypatch.setattr(comparison, "is_faster", is_faster)
-    monkeypatch.setattr("throughtime.gpu.choice._works", lambda *_: True)
-    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-    choice.forget()
-    yield calls
-    choice.forget()
-
-
-class OnGpu:
-    """What the choice asks of a tensor."""
-
-    device, dtype, shape, requires_grad = torch.device("cuda"), torch.bfloat16, (100, 16, 3), True
-    is_cuda = True
-
-    @staticmethod
-    def get_device():
-        return 0
-
-
-@pytest.mark.parametrize(("layers", "directions"), [(1, 1), (2, 1), (5, 1), (1, 2), (4, 2)])
-def test_the_number_of_cells_that_run_at_once_is_known(layers, directions, asked, monkeypatch):
-    monkeypatch.setattr(Persistent, "refuses", lambda *_: None)
-    cells = cells_of(build("gru", layers, directions))
-    assert choose_for_layers(cells, OnGpu).name == "persistent"
-    assert choose_for_layers(cells, OnGpu, LENGTHS).name == "persistent"
-    assert asked == [(layers, directions, False, True), (layers, directions, True, True)]
-    assert choose_for_layers(cells, OnGpu).name == "persistent"
-    assert len(asked) == 2  # a choice is made once
-    choice.forget()
-    monkeypatch.setattr(Persistent, "refuses", lambda *_: "no room")
-    assert choose_for_layers(cells, OnGpu).name == "native"
-
-
-def test_where_the_top_is_trained_the_time_is_that_of_training(asked, monkeypatch):
-    monkeypatch.setattr(Persistent, "refuses", lambda *_: None)
-    monkeypatch.setattr(OnGpu, "requires_grad", False)
-    lower, upper = build("gru").layers
-    lower.requires_grad_(False)
-    assert choose_for_layers([lower.cells, upper.cells], OnGpu).name == "persistent"
-    upper.requires_grad_(False)
-    assert choose_for_layers([lower.cells, upper.cells], OnGpu).name == "native"
-
-
-def test_what_torch_has_no_kernel_for_is_never_left_to_it(asked):
-    asked.answer = False
-    assert (
-        choose_for_layers([[GRU(3, 4, reset="before")], [GRU(4, 4, reset="before")]], OnGpu).name == "fused"
-    )
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU on this machine")
 @every_kind
 @pytest.mark.parametrize("directions", [1, 2])
 @pytest.mark.parametrize("lengths", [None, LENGTHS, LENGTHS.clamp(max=4)])
 @pytest.mark.parametrize("lengths_on", ["cpu", "cuda"])
 def test_three_layers_left_to_torch_on_a_gpu_equal_the_reference(
-    name, directions, lengths, lengths_on, asked, monkeypatch
+    name, directions, lengths, lengths_on, monkeypatch
 ):
-    calls, asked.answer = [], False
+    calls = []
     monkeypatch.setattr(native, "run_layers", lambda *a: calls.append(a) or run_layers(*a))
     stack = build(name, 3, directions, device="cuda")
     rows = None if lengths is None else lengths.to(lengths_on)
-    assert_equal(stack, stack, rows, backends=("reference",), atol=1e-8)
+    with block_gpu():
+        assert_equal(stack, stack, rows, backends=("reference",), atol=1e-8)
     assert len(calls) == 1
