@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
+from benchmarks.gpu_timing import Step, microseconds, record_graph
 from throughtime.gpu.elements import KINDS
 from throughtime.gpu.linear_scan import Scan, ScanSettings
-from throughtime.gpu.measuring import Step, microseconds, record_graph
 
 BANDWIDTH, TARGET = 4.3e12, 1.5
 """Bytes a second that a copy moves on an H200, and how many times their time the kernels may take."""

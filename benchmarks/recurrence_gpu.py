@@ -29,9 +29,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.linear_scan_gpu import over_bytes
-from throughtime.gpu.choice import expecting_graphs
-from throughtime.gpu.measuring import (
+from benchmarks.gpu_timing import (
     MAKERS,
     TimingCase,
     call_microseconds,
@@ -39,6 +37,8 @@ from throughtime.gpu.measuring import (
     microseconds,
     record_graph,
 )
+from benchmarks.linear_scan_gpu import over_bytes
+from throughtime.gpu.choice import expecting_graphs
 from throughtime.layers.stack import Stack
 from throughtime.recurrence.choice import choose_for_layers
 

@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from benchmarks.gpu_timing import MAKERS, compile_ahead
 from throughtime.cells import Cell
 from throughtime.gpu import driver
 from throughtime.gpu.elements import ElementKind, round_up_units
-from throughtime.gpu.measuring import MAKERS, compile_ahead
 from throughtime.gpu.persistent import find_form, forget_programs, run_layers
 from throughtime.gpu.persistent_choice import best, candidates, microseconds
 from throughtime.gpu.persistent_plan import KernelTask, Plan

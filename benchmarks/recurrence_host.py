@@ -21,9 +21,9 @@ from unittest import mock
 import torch
 from torch import Tensor, nn
 
+from benchmarks.gpu_timing import MAKERS, MODULES, compile_ahead, microseconds, record_graph
 from throughtime.gpu import persistent, persistent_replay
 from throughtime.gpu.elements import ElementKind, round_up_units
-from throughtime.gpu.measuring import MAKERS, MODULES, compile_ahead, microseconds, record_graph
 from throughtime.gpu.persistent import find_form
 from throughtime.gpu.persistent_plan import KernelTask
 from throughtime.layers.stack import Stack

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from benchmarks.gpu_timing import call_microseconds, microseconds, record_graph
 from benchmarks.linear_scan_gpu import BANDWIDTH
 from benchmarks.recurrence_gpu import PEAK, TF32_PEAK
-from throughtime.gpu.measuring import call_microseconds, microseconds, record_graph
 from throughtime.models.heads import Head, SoftmaxHead, log_softmax
 from throughtime.models.mixture import MixtureHead
 

@@ -31,7 +31,6 @@ from benchmarks.tasks_cases import CASES, Case, create
 from benchmarks.tasks_plain import PlainTraining, build_plain
 from throughtime.fit.progress import Reporter
 from throughtime.fit.trainer import Trainer
-from throughtime.gpu import calibration
 from throughtime.gpu.learner import own_stream
 from throughtime.layers.devices import matmul_precision
 
@@ -228,7 +227,6 @@ def run(names: tuple[str, ...] = (), seconds: float = 3.0) -> dict[str, Any]:
         return {"skipped": "no GPU"}
     device = torch.device("cuda", torch.cuda.current_device())
     profile_kernels(lambda: torch.zeros(1, device=device))  # the profiler starts before any graph is recorded
-    calibration.get_rates(device.index)  # measured once per machine, in memory that no training needs
     print(HEADER, file=sys.stderr, flush=True)
     rows = []
     for case in CASES:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
@@ -126,8 +126,19 @@ run_search: Operation[
 ] = Operation()
 """Run a whole search of at most this number of new tokens: what `search.generate.generate` returns."""
 
-choose_gpu_backend: Operation[[Cell, Tensor, Tensor | None, Tensor | None, int, int], Backend] = Operation()
-"""The backend of a call on a GPU: from cell, x, lengths, carry, and the numbers of layers and directions."""
+choose_gpu_backend: Operation[[Sequence[Sequence[Cell]], Tensor, Tensor | None, Tensor | None], Backend] = (
+    Operation()
+)
+"""The backend of a call on a GPU, for the cells of all layers, x, lengths and carry."""
+
+export_times: Operation[[], dict[str, list[float]]] = Operation()
+"""The measured times by which this process has chosen backends."""
+
+adopt_times: Operation[[Mapping[str, Sequence[float]]], None] = Operation()
+"""Choose backends by these times, those of a run or of its first process, instead of measuring."""
+
+describe_gpus: Operation[[bool, Callable[[str], None]], list[dict[str, Any]]] = Operation()
+"""The times of a few calls on each GPU, perhaps measured again; what takes long is said before."""
 
 lay_out_weights: Operation[[Sequence[Sequence[Cell]], bool], None] = Operation()
 """Put the weights of the cells of all layers, which may run together, into memory as kernels want them."""

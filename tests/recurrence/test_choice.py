@@ -94,6 +94,6 @@ Stack("lstm", 3, 4, 2)(torch.zeros(20, 2, 3))
 print(*(name for name in sys.modules if name.startswith("throughtime.")))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    modules = ("persistent", "linear_scan", "costs", "calibration", "comparison", "trials", "batched_copies")
+    modules = ("persistent", "linear_scan", "choice", "timing", "trials", "batched_copies")
     gpu = ("gpu.driver", "gpu.cuda_graphs", *(f"gpu.{name}" for name in modules))
     assert [name for name in done.stdout.split() if name.removeprefix("throughtime.").startswith(gpu)] == []

@@ -23,18 +23,16 @@ def doctor(measure: Measure = False) -> Outcome:
 
     A backend is a way to run a cell through time; the table shows the one that `auto` chooses. The rows of a
     ragged batch have different lengths. With carry, gradients are cut or scaled between steps, as in
-    truncated back-propagation. On a GPU, `auto` compares the time that our kernels and torch's are predicted
-    to take; a second table shows predictions beside measurements for a few shapes. Its
-    column `auto` shows the backend of a plain call and, if it differs, that inside a CUDA graph:
-    `called / recorded`.
+    truncated back-propagation. On a GPU, `auto` measures our kernels and torch's once for each bucket of
+    shapes; a second table shows the times of a few calls. Its column `auto` shows the backend of a plain call
+    and, if it differs, that inside a CUDA graph: `called / recorded`.
 
     [bold]Example[/bold]
 
       throughtime doctor
     """
-    if measure:
-        _measure()
-    machine, cells, predictions = _machine(), _cells(), _predictions()
+    calls = _measure(measure)
+    machine, cells = _machine(), _cells()
     facts = [
         (name.replace("_", " "), ", ".join(value) if isinstance(value, list) else str(value))
         for name, value in machine.items()
@@ -50,57 +48,35 @@ def doctor(measure: Measure = False) -> Outcome:
     refusals = [(backend, ", ".join(names), reason) for (backend, reason), names in sorted(reasons.items())]
     refused = build_table("backend", "refuses", "because", rows=refusals, **BOLD)
     shown: list[Any] = [about, "", served, "", refused]
-    if predictions:
-        # A shape that does not fit our kernels has no times for them.
-        ways = list(dict.fromkeys(way for row in predictions for way in row["times"]))
+    if calls:
+        # A call without a backward pass is compared as replayed only.
+        ways = list(dict.fromkeys(way for row in calls for way in row["times"]))
         rows = [
             (
                 row["shape"],
-                *(_pair(row["times"].get(way)) for way in ways),
+                *(f"{row['times'][way]:,.0f}" if way in row["times"] else "" for way in ways),
                 " / ".join(dict.fromkeys((row["auto"]["called"], row["auto"]["recorded"]))),
             )
-            for row in predictions
+            for row in calls
         ]
         headings = [way.replace(", ", ",\n") for way in ways]
-        shown += ["", build_table("microseconds, predicted / measured", *headings, "auto", rows=rows, **BOLD)]
-    return Outcome({**machine, "cells": cells, "predictions": predictions}, shown)
+        shown += ["", build_table("microseconds", *headings, "auto", rows=rows, **BOLD)]
+    return Outcome({**machine, "cells": cells, "calls": calls}, shown)
 
 
-def _pair(time: dict[str, float] | None) -> str:
-    return "" if time is None else f"{time['predicted']:,.0f} / {time['measured']:,.0f}"
-
-
-def _measure() -> None:
-    """Measure every GPU now."""
+def _measure(again: bool) -> list[dict[str, Any]]:
+    """The times of a few calls on each GPU; none without a GPU that runs our kernels."""
     import torch
 
-    from throughtime.errors import InputError
+    from throughtime.accelerate import describe_gpus
+    from throughtime.errors import InputError, ThroughtimeError, first_line
 
     if not torch.cuda.is_available():
-        raise InputError("measure", "there is no GPU on this machine to measure")
-    from throughtime.gpu.calibration import measure_again
-
-    for number in range(torch.cuda.device_count()):
-        say(f"measuring GPU {number} ({torch.cuda.get_device_name(number)}) ...")
-        measure_again(number)
-
-
-def _predictions() -> list[dict[str, Any]]:
-    """Predicted and measured times of a few shapes; none without a GPU that runs our kernels."""
-    import torch
-
-    if not torch.cuda.is_available():
+        if again:
+            raise InputError("measure", "there is no GPU on this machine to measure")
         return []
-    from throughtime.gpu import driver
-
-    if driver.unavailable(torch.cuda.current_device()) is not None:
-        return []
-    from throughtime.errors import ThroughtimeError, first_line
-    from throughtime.gpu.probes import compare_predictions
-
-    say("comparing predictions with measurements ...")
     try:
-        return compare_predictions()
+        return describe_gpus(again, say) or []
     except (RuntimeError, ThroughtimeError) as error:
         say(f"the GPU cannot be measured: {first_line(error)}")
         return []

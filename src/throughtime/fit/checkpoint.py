@@ -25,7 +25,7 @@ from throughtime.files import sweep_parts, whole_folder
 from throughtime.manifest import check_files, find_change, write_manifest
 
 FORMAT = "throughtime checkpoint"
-VERSION = 4
+VERSION = 5
 TENSORS, STATE = "tensors.safetensors", "state.json"
 
 _NAME = re.compile(r"step-(\d{8,})")

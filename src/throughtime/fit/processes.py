@@ -45,6 +45,14 @@ class Processes:
         distributed.all_reduce(agreed, distributed.ReduceOp.MIN)
         return agreed > 0
 
+    def share(self, value: Any) -> Any:
+        """Return the value of the first process, in all of them; it is pickled on the way."""
+        if self.world_size == 1:
+            return value
+        values = [value]
+        distributed.broadcast_object_list(values)
+        return values[0]
+
     def gather_state(self, state: tuple[Tensor, ...]) -> list[Tensor]:
         """Gather the rows of each part of a state in the order of the whole batch, on the CPU.
 

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from throughtime.accelerate import adopt_times, export_times
 from throughtime.fit.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def save_run(trainer: Trainer) -> Path | None:
         "seconds": trainer.seconds(),
         "plan": trainer.plan and trainer.plan.state(),
         "data": trainer.checksums,
+        "times": export_times() or {},
     }
     return trainer.checkpoints.save(trainer.step, tensors, values)
 
@@ -41,6 +43,7 @@ def save_run(trainer: Trainer) -> Path | None:
 def restore_run(trainer: Trainer, checkpoint: Checkpoint, same_data: bool) -> None:
     """Resume exactly from this checkpoint; with other data, from the beginning of its epoch."""
     values, position = checkpoint.values, checkpoint.values["position"]
+    adopt_times(values["times"])
     trainer.learner.restore(checkpoint.tensors, str(checkpoint.path))
     trainer.learner.tally.restore(values["tally"], trainer.processes)
     if values["lr"] != trainer.config.lr:

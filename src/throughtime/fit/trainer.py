@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from throughtime.accelerate import find_learner
+from throughtime.accelerate import adopt_times, export_times, find_learner
 from throughtime.data.batching.batches import Batch
 from throughtime.errors import InterruptedRunError
 from throughtime.fit.checkpoint import Checkpoint, Checkpoints
@@ -156,6 +156,8 @@ class Trainer:
         stale = minutes is not None and now - self.saved_at > 60 * minutes
         flags = [self.interrupts.asked, self._time_is_over(), stale]
         asked, self.out_of_time, due = self.meetings.hold(self.step, now, flags, self.device)
+        if self.processes.world_size > 1 and self.device.type == "cuda":
+            adopt_times(self.processes.share(export_times() or {}))  # only the first process measures
         if self.plan is not None:
             # All processes plan with the mean of their clocks, so that their rates are the same.
             (seconds,) = self.processes.sum([self.seconds()], self.device)

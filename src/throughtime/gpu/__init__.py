@@ -12,10 +12,13 @@ from typing import Any
 
 from throughtime.accelerate import (
     Operation,
+    adopt_times,
     advance_cell,
     attend_rows,
     chain_surprisals,
     choose_gpu_backend,
+    describe_gpus,
+    export_times,
     find_attention_kernels,
     find_gate_kernels,
     find_learner,
@@ -30,6 +33,9 @@ ANSWERS: dict[Operation[..., Any], str] = {
     attend_rows: "decoder_steps:attend_rows",
     chain_surprisals: "chain:chain_surprisals",
     choose_gpu_backend: "choice:choose_backend",
+    adopt_times: "choice:adopt_times",
+    describe_gpus: "choice:describe",
+    export_times: "timing:export_times",
     find_attention_kernels: "decoder_steps:find_attention",
     find_learner: "learner:find_learner",
     find_gate_kernels: "decoder_steps:find_gates",

@@ -1,43 +1,51 @@
-"""Which backend runs a call on a GPU: ours where they are predicted to be faster and their kernels work."""
+"""Which backend runs a call on a GPU: our kernels, where they work and were measured to be faster.
+
+Work that is recorded in a CUDA graph, or will be, is compared as replayed. The trainer says so of all its
+updates (`expecting_graphs`), so that a training run computes the same before and after they are recorded. So
+are calls without a backward pass, which searches record. Other calls are compared as called from Python: for
+small layers the host is slower than the GPU. Where torch has no kernel, or none that a graph can replay, ours
+run without a comparison; where nothing is known yet and nothing can be measured, torch's.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from throughtime.cells import CELLS
 from throughtime.cells.base import Cell
-from throughtime.recurrence.backend import Backend
+from throughtime.gpu import driver, timing, trials
+from throughtime.gpu.timing import TimedCall, Times
+from throughtime.recurrence.backend import Backend, runs_layers
 from throughtime.recurrence.choice import BACKENDS, GPU_ONLY, choose_portable_backend, needs_gradient
 
 MAX_CHOICES = 4096
 """Maximum number of choices that are remembered."""
 _chosen: dict[Hashable, Backend] = {}
-"""The choices made for GPUs: to make one takes the host longer than to launch a kernel."""
+"""The choices made by shape: to make one takes the host longer than to launch a kernel."""
 
 
 def choose_backend(
-    cell: Cell,
-    x: Tensor,
-    lengths: Tensor | None,
-    carry: Tensor | None,
-    layers: int = 1,
-    directions: int = 1,
+    layers: Sequence[Sequence[Cell]], x: Tensor, lengths: Tensor | None, carry: Tensor | None
 ) -> Backend:
-    """Return the fastest backend for a call on a GPU.
+    """Return the fastest backend for layers on a GPU.
 
     A kernel of ours that does not compile or start is passed over, with a warning.
     """
+    # The top cell decides: where some cells are frozen and some are trained, those on top are trained.
+    cell = layers[-1][-1]
     trains = needs_gradient(cell, x)
     if lengths is not None:  # whether torch can pack a ragged batch depends on more than the shape
-        return _choose(cell, x, lengths, carry, trains, layers, directions)[0]
-    own = vars(cell)  # without the lookups of `nn.Module`, which are slow for what is not there
+        return _choose(layers, x, lengths, carry, trains)[0]
+    options = vars(cell)  # without the lookups of `nn.Module`, which are slow for what is not there
     key = (
         type(cell),
-        own.get("activation"),
-        own.get("reset"),
+        options.get("activation"),
+        options.get("reset"),
         cell.hidden_size,
         x.shape,
         x.dtype,
@@ -46,17 +54,17 @@ def choose_backend(
         carry is None,
         trains,
         is_recorded(),
-        layers,
-        directions,
+        len(layers),
+        len(layers[0]),
     )
-    found = _chosen.get(key)
-    if found is None:
-        found, settled = _choose(cell, x, lengths, carry, trains, layers, directions)
+    backend = _chosen.get(key)
+    if backend is None:
+        backend, settled = _choose(layers, x, lengths, carry, trains)
         if settled and not torch.cuda.is_current_stream_capturing():
             if len(_chosen) >= MAX_CHOICES:
                 _chosen.clear()
-            _chosen[key] = found
-    return found
+            _chosen[key] = backend
+    return backend
 
 
 def forget() -> None:
@@ -85,43 +93,94 @@ def is_recorded() -> bool:
 
 
 def _choose(
-    cell: Cell,
+    layers: Sequence[Sequence[Cell]],
     x: Tensor,
     lengths: Tensor | None,
     carry: Tensor | None,
     trains: bool,
-    layers: int,
-    directions: int,
 ) -> tuple[Backend, bool]:
-    """Return a backend, and whether the choice is settled: a kernel of ours has been tried."""
-    for name in GPU_ONLY:
-        if not _pays(name, cell, x, lengths, carry, trains, layers, directions):
+    """Return a backend, and whether the choice is settled: all that it depends on is known."""
+    cell = layers[-1][-1]
+    portable = choose_portable_backend(cell, x, lengths, carry)
+    candidates = (BACKENDS[name] for name in GPU_ONLY)
+    ours = next((backend for backend in candidates if not backend.refuses(cell, x, lengths, carry)), None)
+    if ours is None:
+        return portable, True
+    recorded = is_recorded()
+    # To pack a ragged batch, torch's kernels wait for its lengths on the host, which no graph can replay.
+    if portable.name == "native" and not (recorded and lengths is not None):
+        times = compare(ours, TimedCall(layers, x, lengths, trains, recorded or not trains))
+        if times is None or not times.ours_win:
+            return portable, times is not None
+    works = trials.works(ours, cell, x, carry, trains)
+    return (portable, True) if works is False else (ours, works is True)
+
+
+def compare(ours: Backend, call: TimedCall) -> Times | None:
+    """Return the times of a call; None if they are not known and cannot be measured now."""
+    times = timing.find_times(call)
+    if times is not None or not (runs_layers(ours) and timing.may_measure()):
+        return times
+    if not trials.works(ours, call.layers[-1][-1], call.x, None, call.trains):
+        return timing.FAILED
+    return timing.measure_times(call, ours)
+
+
+def adopt_times(times: Mapping[str, Sequence[float]]) -> None:
+    """Use these times, those of a run or of its first process, in all choices to come."""
+    if timing.adopt_times(times):
+        forget()
+
+
+SHOWN = (
+    ("lstm", torch.bfloat16, (35, 20, 200), 1, True),
+    ("gru", torch.float32, (30, 64, 256), 1, True),
+    ("lstm", torch.bfloat16, (70, 20, 1150), 3, True),
+    ("rnn", torch.float32, (4, 1, 40), 1, True),
+    ("lstm", torch.float32, (35, 20, 1500), 1, True),
+    ("gru", torch.bfloat16, (8, 1, 512), 1, False),
+)
+"""The calls that are described: cell, type, steps, rows and units, number of layers, and whether to train."""
+
+
+def describe(measure: bool, say: Callable[[str], None]) -> list[dict[str, Any]]:
+    """Return the times of a few calls on each GPU; with `measure`, forget all that was measured before."""
+    if measure:
+        timing.forget_times(stored=True)
+        forget()
+    rows = []
+    for device in range(torch.cuda.device_count()):
+        if driver.unavailable(device) is None:
+            say(f"measuring GPU {device} ({torch.cuda.get_device_name(device)}) ...")
+            rows += [_describe_call(device, *case) for case in SHOWN]
+    return rows
+
+
+def _describe_call(
+    device: int, name: str, dtype: torch.dtype, shape: tuple[int, int, int], count: int, trains: bool
+) -> dict[str, Any]:
+    layers, x = _build_call(device, name, dtype, shape, count, trains)
+    ours = BACKENDS["persistent"]
+    fits = ours.refuses(layers[0][0], x, None, None) is None
+    times: dict[str, float] = {}
+    chosen = {"called": "native", "recorded": "native"}
+    for use in chosen:
+        replayed = use == "recorded" or not trains  # calls without a backward pass are compared as replayed
+        pair = compare(ours, TimedCall(layers, x, None, trains, replayed)) if fits else None
+        if pair is None or pair == timing.FAILED:
             continue
-        backend = BACKENDS[name]
-        if backend.refuses(cell, x, lengths, carry) is not None:
-            continue
-        works = _works(backend, cell, x, carry, trains)
-        if works is not False:
-            return backend, works is True
-    return choose_portable_backend(cell, x, lengths, carry), True
+        way = "replayed" if replayed else "called"
+        times.update({f"ours, {way}": pair.ours, f"torch, {way}": pair.torch})
+        chosen[use] = ours.name if pair.ours_win else "native"
+    steps, batch, size = shape
+    title = f"{name} {str(dtype).removeprefix('torch.')} T{steps} B{batch} H{size} L{count}"
+    return {"shape": f"{title} {'trained' if trains else 'forward'}", "times": times, "auto": chosen}
 
 
-def _pays(
-    name: str,
-    cell: Cell,
-    x: Tensor,
-    lengths: Tensor | None,
-    carry: Tensor | None,
-    trains: bool,
-    layers: int,
-    directions: int,
-) -> bool:
-    from throughtime.gpu import comparison
-
-    return comparison.is_faster(cell, x, lengths, carry, trains, layers, directions)
-
-
-def _works(backend: Backend, cell: Cell, x: Tensor, carry: Tensor | None, trains: bool) -> bool | None:
-    from throughtime.gpu import trials
-
-    return trials.works(backend, cell, x, carry, trains)
+def _build_call(
+    device: int, name: str, dtype: torch.dtype, shape: tuple[int, int, int], count: int, trains: bool
+) -> tuple[list[list[Cell]], Tensor]:
+    """Return the cells of all layers and their input."""
+    with torch.random.fork_rng([device]), torch.device("cpu"):
+        layers = [[CELLS[name](shape[2], shape[2]).to(f"cuda:{device}", dtype)] for _ in range(count)]
+    return layers, torch.zeros(shape, dtype=dtype, device=f"cuda:{device}", requires_grad=trains)

@@ -9,11 +9,12 @@ has run, or can no longer run. Meanwhile, other calls of the same shape run with
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -234,6 +235,16 @@ class Recordings:
         self._seen: Counter[Hashable] = Counter()
         self._replays: OrderedDict[Hashable, Replay] = OrderedDict()
         self._places: dict[Hashable, tuple[Any, Any]] = {}
+        self._at_once = False
+
+    @contextlib.contextmanager
+    def recording_at_once(self) -> Iterator[None]:
+        """Record calls inside this block when they are seen for the second time."""
+        self._at_once = True
+        try:
+            yield
+        finally:
+            self._at_once = False
 
     def borrow(self, call: Call, given: Sequence[Tensor | None]) -> Lease | None:
         """Return the right to use the recording of a call; None if there is none yet, or it is in use."""
@@ -260,7 +271,8 @@ class Recordings:
     ) -> Replay | None:
         """Record a call that has been seen often enough."""
         self._seen[key] += 1
-        if self._seen[key] != SEEN_BEFORE + 1:  # a call that could not be recorded then is not tried again
+        before = 1 if self._at_once else SEEN_BEFORE
+        if self._seen[key] != before + 1:  # a call that could not be recorded then is not tried again
             if len(self._seen) > 64 * MAX_REPLAYS:
                 self._seen.clear()
             return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
-from throughtime.gpu.persistent_choice import best, estimate_start, estimate_step
+from throughtime.gpu.persistent_choice import best, estimate_start, microseconds
 from throughtime.gpu.persistent_plan import KernelTask, Plan
 
 SPANS = (1, 2, 3, 4, 6, 8, 12, 16)
@@ -35,16 +35,13 @@ class Arrangement(NamedTuple):
     spans: int = 1  # of a layer
     beside: int = 1  # directions of a layer that one launch runs side by side
 
-    def estimate(
-        self, task: KernelTask, layers: int, steps: int, exchange: float = 1.0, traffic: float = 1.0
-    ) -> float:
-        """Return the expected microseconds; the rates are relative to an H200."""
-        step = estimate_step(task, self.plan)
-        each = -(-steps // self.spans) * (exchange * step.latency + traffic * step.traffic)
+    def estimate(self, task: KernelTask, layers: int, steps: int) -> float:
+        """Return the expected microseconds on an H200."""
+        each = -(-steps // self.spans) * microseconds(task, self.plan)
         each *= BESIDE if self.spans > 1 or self.beside > 1 else 1.0
-        each += traffic * estimate_start(task, self.plan)
+        each += estimate_start(task, self.plan)
         if self.spans > 1:
-            return (self.spans + layers - 1) * (each + exchange * NEXT_SPAN)
+            return (self.spans + layers - 1) * (each + NEXT_SPAN)
         return layers * (task.directions // self.beside) * each
 
 
@@ -65,7 +62,7 @@ def arrange(
     if layers > 1 and task.directions == 1:
         plan = best(task, multiprocessors * (FOR_PRODUCTS - 1) // FOR_PRODUCTS // layers, shared)
         if plan is not None:
-            time = steps * sum(estimate_step(task, plan))
+            time = steps * microseconds(task, plan)
             large = 2 * _count_bytes(task, layers, steps) > MAX_REPLAYED_BYTES
             most = time / MIN_MICROSECONDS_OF_LARGE if large else steps / MIN_STEPS
             found += [Arrangement(plan, spans) for spans in SPANS if 1 < spans <= most]

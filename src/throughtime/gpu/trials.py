@@ -10,7 +10,6 @@ from torch import Tensor
 
 from throughtime.cells.base import Cell
 from throughtime.errors import ThroughtimeError, ThroughtimeWarning, first_line
-from throughtime.gpu import choice
 from throughtime.recurrence.backend import Backend
 
 _found: dict[Hashable, bool] = {}
@@ -49,7 +48,6 @@ def works(backend: Backend, cell: Cell, x: Tensor, carry: Tensor | None, trains:
 def forget() -> None:
     """Try every kernel again, and report its failure again."""
     _found.clear()
-    choice.forget()
     _reported.clear()
 
 

@@ -52,23 +52,21 @@ ASSOCIATIVE_FROM = 8
 """With fewer steps, `reference` is faster than `associative` (measured on a CPU)."""
 
 
-def choose_backend(
-    cell: Cell,
-    x: Tensor,
-    lengths: Tensor | None,
-    carry: Tensor | None,
-    layers: int = 1,
-    directions: int = 1,
-) -> Backend:
-    """Return the fastest backend that can run this call and whose fixed costs pay off for its steps.
+def choose_backend(cell: Cell, x: Tensor, lengths: Tensor | None, carry: Tensor | None) -> Backend:
+    """Return the fastest backend that can run this call and whose fixed costs pay off for its steps."""
+    return choose_for_layers([[cell]], x, lengths, carry)
 
-    `layers` and `directions` say how many such cells run in one call.
-    """
-    if x.is_cuda:
-        chosen = choose_gpu_backend(cell, x, lengths, carry, layers, directions)
-        if chosen is not None:
-            return chosen
-    return choose_portable_backend(cell, x, lengths, carry)
+
+def choose_for_layers(
+    layers: Sequence[Sequence[Cell]],
+    x: Tensor,
+    lengths: Tensor | None = None,
+    carry: Tensor | None = None,
+) -> Backend:
+    """Return the backend for layers that `are_alike` accepts; `x` has the precision of the run."""
+    if x.is_cuda and (chosen := choose_gpu_backend(layers, x, lengths, carry)) is not None:
+        return chosen
+    return choose_portable_backend(layers[-1][-1], x, lengths, carry)
 
 
 def choose_portable_backend(cell: Cell, x: Tensor, lengths: Tensor | None, carry: Tensor | None) -> Backend:
@@ -85,17 +83,6 @@ def choose_portable_backend(cell: Cell, x: Tensor, lengths: Tensor | None, carry
 def prefers_one_call(x: Tensor) -> bool:
     """Whether running all layers of a stack in one call is faster on this device than layer after layer."""
     return x.is_cuda
-
-
-def choose_for_layers(
-    layers: Sequence[Sequence[Cell]],
-    x: Tensor,
-    lengths: Tensor | None = None,
-    carry: Tensor | None = None,
-) -> Backend:
-    """Return the backend for layers that `are_alike` accepts; `x` has the precision of the run."""
-    # The top cell decides: where some cells are frozen and some are trained, those on top are trained.
-    return choose_backend(layers[-1][-1], x, lengths, carry, len(layers), len(layers[0]))
 
 
 def are_alike(layers: Sequence[Sequence[Cell]]) -> bool:

@@ -64,7 +64,7 @@ def scan(
     steps = x.shape[0]
     x, lengths, carry = _trim(x, check_lengths(x, lengths), check_carry(x, carry))
     chosen = get_backend(backend, cell, _stand_in(x, narrow), lengths, carry)
-    if runs_layers(chosen) and _is_convertible([cell], x, narrow):
+    if runs_layers(chosen) and is_convertible([cell], x, narrow):
         outputs, last = chosen.run_layers([[cell]], x, state, lengths, carry, dtype=narrow, reverse=reverse)
         return Result(_append_zeros(outputs, steps), last)
     entering = cell.initial_state(x.shape[1]) if state is None else state
@@ -75,7 +75,7 @@ def scan(
     else:
         factors = None if carry is None else carry.to(narrow)
         run = partial(_run_reversed if reverse else _run, chosen, cell, lengths=lengths, carry=factors)
-        outputs, last = _autocast([cell], x, entering, narrow, run)
+        outputs, last = run_narrow([cell], x, entering, narrow, run)
     return Result(_append_zeros(outputs, steps), last)
 
 
@@ -155,14 +155,14 @@ def scan_layers(
     inside, rows, factors = x, lengths, carry
     if lengths is not None or carry is not None:
         inside, rows, factors = _trim(x, check_lengths(x, lengths), check_carry(x, carry))
-    if runs_layers(chosen) and _is_convertible(cells, x, narrow):
+    if runs_layers(chosen) and is_convertible(cells, x, narrow):
         result = chosen.run_layers(layers, inside, state, rows, factors, dtype=narrow, weights=weights)
     elif carry is not None:
         return None
     elif narrow is None:
         result = native.run_layers(layers, inside, state, rows, weights)
     else:
-        result = _autocast(cells, inside, state, narrow, partial(native.run_layers, layers, lengths=rows))
+        result = run_narrow(cells, inside, state, narrow, partial(native.run_layers, layers, lengths=rows))
     return result if inside is x else Result(_append_zeros(result.outputs, x.shape[0]), result.state)
 
 
@@ -179,14 +179,14 @@ def _stand_in(x: Tensor, dtype: torch.dtype | None) -> Tensor:
     return x.new_empty((), dtype=dtype).expand(x.shape).requires_grad_(x.requires_grad)
 
 
-def _is_convertible(cells: Sequence[Cell], x: Tensor, dtype: torch.dtype | None) -> bool:
+def is_convertible(cells: Sequence[Cell], x: Tensor, dtype: torch.dtype | None) -> bool:
     """Whether a backend for layers converts these tensors itself: from float32, if at all."""
     return dtype is None or all(
         one.dtype in (dtype, torch.float32) for one in (x, *cells[0]._parameters.values()) if one is not None
     )
 
 
-def _autocast(
+def run_narrow(
     cells: Sequence[Cell],
     x: Tensor,
     state: State | None,

@@ -1,4 +1,4 @@
-"""Time recurrences on a GPU, ours and torch's: to calibrate the model of costs, and for benchmarks."""
+"""Time recurrences on a GPU, ours and torch's."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from throughtime.cells import GRU, LSTM, RNN, Cell, MinGRU, MinLSTM
-from throughtime.gpu.costs import TimedCall
 from throughtime.gpu.elements import round_up_units
-from throughtime.gpu.persistent import find_form, find_kind, run_layers
+from throughtime.gpu.persistent import find_form, find_kind
 from throughtime.gpu.persistent_call import FILES
 from throughtime.gpu.persistent_choice import candidates
 from throughtime.gpu.persistent_plan import KernelTask
@@ -65,12 +64,6 @@ class TimingCase:
         )
         return x.requires_grad_(self.trains), gradient
 
-    def build_ours(self) -> Step:
-        """Return `build_step` of our kernels, which read in one direction."""
-        cells = nn.ModuleList(MAKERS[self.cell](self.hidden, self.hidden) for _ in range(self.layers))
-        layers = [[cast(Cell, cell)] for cell in cells]
-        return self.build_step(cells, lambda x: run_layers(layers, x, None, None))
-
     def build_theirs(self) -> Step:
         """Return `build_step` of torch's module."""
         module = MODULES[self.cell](self.hidden, self.hidden, self.layers, bidirectional=self.directions > 1)
@@ -90,21 +83,13 @@ class TimingCase:
 
         return step
 
-    def describe(self) -> TimedCall:
-        """Return the call as the model of costs sees it."""
+    def list_tasks(self) -> list[KernelTask]:
+        """Return the tasks of the kernels that such a case runs."""
         form, kind = find_form(MAKERS[self.cell](1, 1)), find_kind(torch.empty(0, dtype=self.dtype))
         assert form is not None
         assert kind is not None
-        shape = self.steps, self.batch, self.hidden, self.hidden
-        return TimedCall(form, kind, *shape, self.layers, self.directions, self.trains)
-
-    def list_tasks(self) -> list[KernelTask]:
-        """Return the tasks of the kernels that such a case runs."""
-        call, ways = self.describe(), (False, True)[: 1 + self.trains]
-        return [
-            KernelTask(call.form, call.kind, round_up_units(self.hidden), self.batch, way, self.directions)
-            for way in ways
-        ]
+        width, ways = round_up_units(self.hidden), (False, True)[: 1 + self.trains]
+        return [KernelTask(form, kind, width, self.batch, way, self.directions) for way in ways]
 
 
 def record_graph(call: Step) -> Step:
