@@ -6,9 +6,11 @@ import json
 
 import pytest
 import torch
+from tests.refusals import refuses
 
 from throughtime.cells import CELLS
-from throughtime.cli.doctor import _cpu_flags, doctor
+from throughtime.cli.doctor import _cpu_flags, _measure, doctor
+from throughtime.errors import ThroughtimeError
 from throughtime.recurrence import BACKENDS, scan
 
 
@@ -53,3 +55,44 @@ def test_the_processor_s_flags_are_read(tmp_path):
     info.write_text("flags : fpu avx2 avx512_bf16\n")
     assert _cpu_flags(info) == ["avx2", "avx512_bf16"]
     assert _cpu_flags(tmp_path / "none") == []
+
+
+def test_without_a_gpu_there_is_nothing_to_measure(told):
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU on this machine")
+    assert told["calls"] == []
+    with refuses("--measure"):
+        doctor(measure=True)
+
+
+def test_the_times_of_ours_and_of_torch_are_shown(capsys, monkeypatch):
+    rows = [
+        {
+            "shape": "trained",
+            "times": {"ours, called": 1234.4, "torch, replayed": 99.6},
+            "auto": {"called": "persistent", "recorded": "native"},
+        },
+        {
+            "shape": "forward",
+            "times": {"torch, replayed": 2222.0},
+            "auto": {"called": "native", "recorded": "native"},
+        },
+    ]
+    monkeypatch.setattr("throughtime.cli.doctor._measure", lambda again: rows)
+    doctor()
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.split()}
+    assert lines["trained"].split() == ["trained", "1,234", "100", "persistent", "/", "native"]
+    assert lines["forward"].split() == ["forward", "2,222", "native"]
+    doctor(json=True)
+    assert json.loads(capsys.readouterr().out)["calls"] == rows
+
+
+@pytest.mark.parametrize("error", [ThroughtimeError("a GPU kernel did not compile: x"), RuntimeError("")])
+def test_a_gpu_that_cannot_be_measured_has_no_times(capsys, monkeypatch, error):
+    def fail(again, say):
+        raise error
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr("throughtime.accelerate.describe_gpus", fail)
+    assert _measure(False) == []
+    assert (str(error) or "RuntimeError") in capsys.readouterr().err
