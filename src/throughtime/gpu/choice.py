@@ -19,6 +19,7 @@ from torch import Tensor
 from throughtime.cells import CELLS
 from throughtime.cells.base import Cell
 from throughtime.gpu import driver, timing, trials
+from throughtime.gpu.flat_weights import flatten
 from throughtime.gpu.timing import TimedCall, Times
 from throughtime.recurrence.backend import Backend, runs_layers
 from throughtime.recurrence.choice import BACKENDS, GPU_ONLY, choose_portable_backend, needs_gradient
@@ -183,4 +184,5 @@ def _build_call(
     """Return the cells of all layers and their input."""
     with torch.random.fork_rng([device]), torch.device("cpu"):
         layers = [[CELLS[name](shape[2], shape[2]).to(f"cuda:{device}", dtype)] for _ in range(count)]
+    flatten(layers)
     return layers, torch.zeros(shape, dtype=dtype, device=f"cuda:{device}", requires_grad=trains)
