@@ -302,21 +302,6 @@ def test_adaptive_head_of_all_rows_is_that_of_the_rows_of_each_class() -> None:
     torch.testing.assert_close(each, head.surprisals(hidden, labels))
 
 
-@pytest.mark.parametrize("smoothing", [0.0, 0.1])
-@pytest.mark.parametrize("bias", [True, False])
-def test_few_logits_at_once_are_those_of_chunks(bias: bool, smoothing: float) -> None:
-    head = SoftmaxHead(8, 20, bias=bias, chunk=4).double()
-    hidden, labels = examples(13, 8, 20)
-    wanted = chunked_loss.smoothed_surprisal(head, hidden, labels, smoothing)
-    found = chunked_loss.surprisal_at_once(head, hidden, labels.int(), smoothing)
-    torch.testing.assert_close(found, wanted)
-    assert not found.surprisal.requires_grad
-    both = [gradients(sums.smoothed, head, hidden) for sums in (found, wanted)]
-    torch.testing.assert_close(*both)
-    with refuses("labels", "13"):
-        chunked_loss.surprisal_at_once(head, hidden, labels[:4], smoothing)
-
-
 def test_adaptive_surprisals_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     head = AdaptiveHead(16, 100)
     hidden, labels = examples(50, 16, 100, torch.float32)
