@@ -84,12 +84,12 @@ class AdaptiveHead(Head):
         """See `Head`."""
         softmax, frequent = self.softmax, self.softmax.shortlist_size
         first = ops.op("LogSoftmax", ops.linear(hidden, softmax.head.weight, softmax.head.bias), axis=-1)
-        parts = [ops.slice(first, 0, frequent)]
-        for place, tail in enumerate(softmax.tail, frequent):
-            narrow, wide = (cast(nn.Linear, part) for part in cast(nn.Sequential, tail))
+        classes = [ops.slice(first, 0, frequent)]
+        for column, tail in enumerate(softmax.tail, frequent):
+            narrow, wide = _layers(tail)
             within = ops.op("LogSoftmax", ops.linear(ops.linear(hidden, narrow.weight), wide.weight), axis=-1)
-            parts.append(ops.op("Add", ops.slice(first, place, place + 1), within))
-        return ops.concat(parts)
+            classes.append(ops.op("Add", ops.slice(first, column, column + 1), within))
+        return ops.concat(classes)
 
     def begin_with(self, counts: Tensor) -> None:
         """Set the bias of frequent words and classes; within a class words have none."""
@@ -108,7 +108,7 @@ class AdaptiveHead(Head):
         head = self.softmax.head
         yield SoftmaxWeights(head.weight, head.bias), hidden, torch.where(known, outcome, IGNORED)
         for i, (first, tail) in enumerate(zip(self.softmax.cutoffs[:-1], self.softmax.tail, strict=True), 1):
-            narrow, wide = (cast(nn.Linear, part) for part in cast(nn.Sequential, tail))
+            narrow, wide = _layers(tail)
             yield SoftmaxWeights(wide.weight), narrow(hidden), torch.where(kind == i, labels - first, IGNORED)
 
     def _find_classes(self, labels: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
@@ -131,6 +131,12 @@ class AdaptiveHead(Head):
             inside = log_softmax(tail(hidden[rows])).gather(1, (labels[rows] - first)[:, None])
             log_probs = log_probs.index_add(0, rows, inside[:, 0])
         return torch.where(labels != IGNORED, -log_probs, 0.0)
+
+
+def _layers(tail: nn.Module) -> tuple[nn.Linear, nn.Linear]:
+    """The two layers of a class of rare words."""
+    narrow, wide = cast(nn.Sequential, tail)
+    return cast(nn.Linear, narrow), cast(nn.Linear, wide)
 
 
 def default_cutoffs(vocabulary_size: int) -> list[int]:

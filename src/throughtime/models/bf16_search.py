@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -14,9 +14,8 @@ from torch.overrides import TorchFunctionMode
 
 from throughtime.cells.base import State
 from throughtime.models.heads import Head, sum_dtype
-from throughtime.models.seq2seq import DecoderOutput, EncoderDecoder
+from throughtime.models.seq2seq import DecoderOutput, DecodingModel, EncoderDecoder
 from throughtime.search.generate import Memory, Step
-from throughtime.search.step_model import StepModel
 
 
 def round_up_rows(rows: int) -> int:
@@ -60,7 +59,7 @@ class ProductsInFewShapes(TorchFunctionMode):
         return function(*args, **options)
 
 
-class Bf16Model(StepModel):
+class Bf16Model(DecodingModel):
     """A step model with products in bf16, whose weights are rounded once per search.
 
     Autocast alone would round them at every step. States and softmax stay in float32. The weights of the
@@ -91,29 +90,26 @@ class Bf16Model(StepModel):
 
     def step(self, last: Tensor, state: State, memory: Memory) -> Step:
         """Feed one token per row."""
-        assert self._twin is not None, "a search starts before it steps"
-        with self._rounded_products():
-            return self._twin.step(last, state, memory)
+        with self._rounded_products() as twin:
+            return twin.step(last, state, memory)
 
     def step_scores(self, last: Tensor, state: State, memory: Memory) -> Step:
         """See `EncoderDecoder`."""
-        assert self._twin is not None, "a search starts before it steps"
-        with self._rounded_products():
-            return self._twin.step_scores(last, state, memory)
+        with self._rounded_products() as twin:
+            return twin.step_scores(last, state, memory)
 
     def decode(self, last: Tensor, state: State, memory: Memory) -> DecoderOutput:
         """Feed one token per row; return what the head reads."""
-        assert self._twin is not None, "a search starts before it steps"
-        with self._rounded_products():
-            return self._twin.decode(last, state, memory)
+        with self._rounded_products() as twin:
+            return twin.decode(last, state, memory)
 
-    def _rounded_products(self) -> ExitStack:
-        """Inside the block products are in bf16, on a CPU in few shapes."""
-        with ExitStack() as stack:
-            stack.enter_context(torch.autocast(self._device.type, torch.bfloat16))
-            if self._device.type == "cpu":
-                stack.enter_context(ProductsInFewShapes())
-            return stack.pop_all()
+    @contextmanager
+    def _rounded_products(self) -> Iterator[EncoderDecoder]:
+        """Compute products in bf16 inside the block, on a CPU in few shapes; yields the copy."""
+        assert self._twin is not None, "a search starts before it steps"
+        few = ProductsInFewShapes() if self._device.type == "cpu" else nullcontext()
+        with torch.autocast(self._device.type, torch.bfloat16), few:
+            yield self._twin
 
     @property
     def recorded_modules(self) -> Sequence[nn.Module]:
@@ -131,7 +127,7 @@ class Bf16Model(StepModel):
         return self.model.attends
 
     @property
-    def head(self) -> Head:
+    def head(self) -> Head:  # type: ignore[override]
         """The output layer, in bf16 once a search has started."""
         return (self._twin or self.model).head
 

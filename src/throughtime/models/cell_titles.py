@@ -17,8 +17,8 @@ def find_reader(network: Any) -> tuple[Any, Any]:
     return getattr(reader, "stack", None), getattr(reader, "embedding", None)
 
 
-def title_cells(names: Sequence[str], part: str) -> list[str]:
-    """Titles for cells with these names inside a module that is called `part`.
+def title_cells(names: Sequence[str], layer: str) -> list[str]:
+    """Titles for cells with these names inside a module that is called `layer`.
 
     >>> title_cells(["layers.0.from_left", "layers.0.from_right"], "encoder layer")
     ['encoder layer 1 from the left', 'encoder layer 1 from the right']
@@ -29,7 +29,7 @@ def title_cells(names: Sequence[str], part: str) -> list[str]:
     titles = []
     for name in names:
         number = next((int(word) + 1 for word in name.split(".") if word.isdigit()), None)
-        title = f"{part} {number}" if number is not None else f"{part}, {name} cell"
+        title = f"{layer} {number}" if number is not None else f"{layer}, {name} cell"
         way = " from the right" if name.endswith("from_right") else " from the left"
         titles.append(title + way if both else title)
     return titles
@@ -45,15 +45,15 @@ def find_titles(network: Any) -> dict[int, str]:
     ['layer 1', 'layer 2']
     """
     stack, _ = find_reader(network)
-    parts = {"layer": stack}
+    modules = {"layer": stack}
     if isinstance(network, EncoderDecoder):
-        parts = {"encoder layer": stack, "decoder layer": network.decoder}
+        modules = {"encoder layer": stack, "decoder layer": network.decoder}
     titles: dict[int, str] = {}
-    for part, module in parts.items():
+    for layer, module in modules.items():
         if isinstance(module, nn.Module):
-            cells = {name: one for name, one in module.named_modules() if isinstance(one, Cell)}
+            cells = {name: cell for name, cell in module.named_modules() if isinstance(cell, Cell)}
             titles |= {
                 id(cells[name]): title
-                for name, title in zip(cells, title_cells(list(cells), part), strict=True)
+                for name, title in zip(cells, title_cells(list(cells), layer), strict=True)
             }
     return titles

@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
-from throughtime.accelerate import find_softmax_kernel
-from throughtime.models.heads import IGNORED, check_labels, logits, sum_dtype
+from throughtime.models.heads import IGNORED, check_labels
 from throughtime.models.softmax_loss import (
     Gradients,
     build_softmax,
@@ -30,9 +28,6 @@ from throughtime.models.softmax_loss import (
 
 if TYPE_CHECKING:
     from throughtime.models.heads import SoftmaxHead
-
-FEW_LOGITS = 2**16
-"""Up to this number of logits, a GPU spends its time on starting torch's kernels."""
 
 
 class SoftmaxWeights(NamedTuple):
@@ -70,9 +65,6 @@ def smoothed_surprisal(
     >>> [round(one.item(), 4) for one in both]   # ln P is -0.0949 once and -3.0949 twice
     [0.0949, 0.2949]
     """
-    few = log_shares is None and len(hidden) * len(head.weight) <= FEW_LOGITS
-    if few and hidden.device.type != "cpu" and find_softmax_kernel(head.weight) is None:
-        return surprisal_at_once(head, hidden, labels, smoothing)
     inputs = (hidden, log_shares, head.weight, head.bias)
     if torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in inputs):
         total, smoothed = _SummedSurprisal.apply(*inputs, labels, smoothing, head.chunk)  # type: ignore[no-untyped-call]
@@ -80,20 +72,6 @@ def smoothed_surprisal(
     nothing = Gradients(None, None, None)
     total, smoothed = _collect_sums(*inputs, labels, head.chunk, nothing, None, smoothing)
     return SurprisalSums(smoothed if total is None else total, smoothed)
-
-
-def surprisal_at_once(
-    head: SoftmaxHead | SoftmaxWeights, hidden: Tensor, labels: Tensor, smoothing: float
-) -> SurprisalSums:
-    """The same sums by torch's own operations, for few logits: this starts fewer kernels."""
-    check_labels(labels, hidden)
-    check_states(hidden, head.weight)
-    scores = logits(hidden.to(head.weight.dtype), head.weight, head.bias)
-    scores, labels = scores.to(sum_dtype(scores.dtype)), labels.long()
-    options: dict[str, Any] = {"ignore_index": IGNORED, "reduction": "sum"}
-    smoothed = cross_entropy(scores, labels, label_smoothing=smoothing, **options)
-    plain = cross_entropy(scores.detach(), labels, **options) if smoothing else smoothed.detach()
-    return SurprisalSums(plain, smoothed)
 
 
 def surprisals(
@@ -141,10 +119,10 @@ class _SummedSurprisal(torch.autograd.Function):
         return hidden, shares, weight, bias, None, None, None
 
 
-def _collect_sums(*given: Any) -> tuple[Tensor | None, Tensor]:
+def _collect_sums(*inputs: Any) -> tuple[Tensor | None, Tensor]:
     """The sum of the surprisals that `_collect` finds (None if nothing is smoothed), and of smoothed ones."""
-    *_, smoothing = given
-    surprisals, excess = _collect(*given)
+    *_, smoothing = inputs
+    surprisals, excess = _collect(*inputs)
     if excess is None:
         return None, surprisals.sum()
     return surprisals.sum(), (surprisals + smoothing * excess).sum()
@@ -203,8 +181,8 @@ def _collect(
                 above = scores.at_target[:, 0] - (states.to(sums) @ middle + offset)
                 excess.append(torch.where(labels[rows] != IGNORED, above, 0.0))
             if learns:
-                place = slice(start * experts, start * experts + len(states))
-                softmax.add_gradients(scores, share, gradients, place)
+                expert_rows = slice(start * experts, start * experts + len(states))
+                softmax.add_gradients(scores, share, gradients, expert_rows)
         none = hidden.new_empty(0, dtype=sums)
         return _join(surprisals, none), _join(excess, none) if smoothing else None
 

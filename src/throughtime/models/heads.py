@@ -221,8 +221,8 @@ def set_log_frequencies(bias: Tensor, counts: Tensor) -> None:
 def _log_softmax_in_cache(scores: Tensor, bias: Tensor | None) -> Tensor:
     """log_softmax of scores plus bias, a few rows at a time, so that a CPU finds them in its cache."""
     out = scores.new_empty(scores.shape, dtype=sum_dtype(scores.dtype))
-    for own, rows in zip(scores.split(SOFTMAX_ROWS), out.split(SOFTMAX_ROWS), strict=True):
-        rows.copy_(own)
+    for logits_of_rows, rows in zip(scores.split(SOFTMAX_ROWS), out.split(SOFTMAX_ROWS), strict=True):
+        rows.copy_(logits_of_rows)
         if bias is not None:
             rows += bias
         torch.log_softmax(rows, 1, out=rows)

@@ -298,8 +298,8 @@ class FrozenReader:
         # Piece by piece, so that long sentences need no more memory than their words.
         for first in range(0, len(ids), STEPS_AT_ONCE):
             outputs, _, state = self.model(ids[first : first + STEPS_AT_ONCE], state)
-            place = places - first
-            here = ((place >= 0) & (place < len(outputs)))[..., None]
-            chosen = place.clamp(0, len(outputs) - 1)[..., None].expand(-1, -1, outputs.shape[2])
+            step = places - first
+            here = ((step >= 0) & (step < len(outputs)))[..., None]
+            chosen = step.clamp(0, len(outputs) - 1)[..., None].expand(-1, -1, outputs.shape[2])
             features = torch.where(here, outputs.gather(0, chosen).float(), features)
         return features

@@ -200,7 +200,7 @@ class DynamicEvaluation(StreamScorer):
         """See `StreamScorer`."""
         self._keep(model)
         with torch.enable_grad():
-            outputs, _, reached = model(inputs, tuple(part.detach() for part in state))
+            outputs, _, reached = model(inputs, tuple(tensor.detach() for tensor in state))
             log_probs = model.head.log_probs(outputs.flatten(0, 1))
             surprisals = -log_probs.gather(1, labels.flatten()[:, None])[:, 0]
             gradients = torch.autograd.grad(
@@ -210,7 +210,7 @@ class DynamicEvaluation(StreamScorer):
         result = surprisals.detach().view_as(labels)
         if self.cache is not None:
             result = self.cache.mix(outputs.detach(), labels, result)
-        return result, tuple(part.detach() for part in reached)
+        return result, tuple(tensor.detach() for tensor in reached)
 
     @torch.no_grad()
     def close(self) -> None:
@@ -260,7 +260,7 @@ def gradient_scales(model: RecurrentLanguageModel, pieces: Iterable[tuple[Tensor
             loss = model.head.loss(outputs, labels) / labels.numel()
             gradients = torch.autograd.grad(loss, weights, allow_unused=True, materialize_grads=True)
         torch._foreach_addcmul_(squares, gradients, gradients)
-        state = tuple(part.detach() for part in reached)
+        state = tuple(tensor.detach() for tensor in reached)
     torch._foreach_sqrt_(squares)
     mean = sum(scale.sum() for scale in squares) / sum(scale.numel() for scale in squares)
     torch._foreach_div_(squares, mean)

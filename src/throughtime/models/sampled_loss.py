@@ -56,6 +56,6 @@ def sampled_surprisal(
     places = torch.empty(vocabulary_size, dtype=torch.int64, device=labels.device)
     places[words] = torch.arange(len(words), device=labels.device)
     bias = log_weights if head.bias is None else head.bias.index_select(0, words) + log_weights
-    own = SoftmaxWeights(head.weight.index_select(0, words), bias, head.chunk)
+    weights = SoftmaxWeights(head.weight.index_select(0, words), bias, head.chunk)
     labels = torch.where(known, places[torch.where(known, labels, words[0])], IGNORED)
-    return smoothed_surprisal(own, hidden, labels).smoothed
+    return smoothed_surprisal(weights, hidden, labels).smoothed

@@ -118,7 +118,17 @@ class Decoder(nn.Module, ABC):
         raise no_graph(self, "graph_step")
 
 
-class EncoderDecoder(nn.Module, StepModel):
+class DecodingModel(StepModel):
+    """A step model that ends with an output layer, and can compute its input alone."""
+
+    head: Head
+
+    def decode(self, last: Tensor, state: State, memory: Memory) -> DecoderOutput:
+        """Feed one token per row; return what the head reads, [rows, H]."""
+        raise NotImplementedError
+
+
+class EncoderDecoder(nn.Module, DecodingModel):
     """An encoder, a decoder and a head over the target's vocabulary.
 
     The prompts of a search are source sentences as ids; the target begins with `bos_id`.
@@ -227,8 +237,8 @@ class EncoderDecoder(nn.Module, StepModel):
 
 def _stack_steps(steps: Sequence[DecoderOutput]) -> DecoderOutput:
     """Stack the outputs of all steps; the state is that of the last one."""
-    extras = {name: torch.stack([one.extras[name] for one in steps]) for name in steps[0].extras}
-    return DecoderOutput(torch.stack([one.outputs for one in steps]), steps[-1].state, extras)
+    extras = {name: torch.stack([step.extras[name] for step in steps]) for name in steps[0].extras}
+    return DecoderOutput(torch.stack([step.outputs for step in steps]), steps[-1].state, extras)
 
 
 class RecurrentEncoder(Encoder):
@@ -277,8 +287,8 @@ class RecurrentEncoder(Encoder):
         """For each layer, the width of each tensor of its state, both directions together."""
         layers = cast(list[Layer], list(self.stack.layers))
         return [
-            [sum(parts) for parts in zip(*(cell.state_sizes for cell in one.cells), strict=True)]
-            for one in layers
+            [sum(both) for both in zip(*(cell.state_sizes for cell in layer.cells), strict=True)]
+            for layer in layers
         ]
 
     def _join_directions(self, flat: tuple[T, ...], join: Callable[[tuple[T, ...]], T]) -> tuple[T, ...]:
@@ -287,8 +297,8 @@ class RecurrentEncoder(Encoder):
             return flat
         joined: list[T] = []
         for sizes in self._sizes():
-            own, flat = flat[: 2 * len(sizes)], flat[2 * len(sizes) :]
-            joined += map(join, zip(own[: len(sizes)], own[len(sizes) :], strict=True))
+            left, right, flat = flat[: len(sizes)], flat[len(sizes) : 2 * len(sizes)], flat[2 * len(sizes) :]
+            joined += map(join, zip(left, right, strict=True))
         return tuple(joined)
 
 
@@ -322,12 +332,14 @@ class Bridge(nn.Module):
 
     def forward(self, state: State) -> State:
         """The decoder's first state."""
-        return self._map(state, partial(torch.cat, dim=-1), lambda layer, part: torch.tanh(layer(part)))
+        return self._map(state, partial(torch.cat, dim=-1), lambda layer, values: torch.tanh(layer(values)))
 
     def graph(self, ops: Ops, state: GraphState) -> GraphState:
         """`forward` in a graph."""
         return self._map(
-            state, ops.concat, lambda one, part: ops.op("Tanh", ops.linear(part, one.weight, one.bias))
+            state,
+            ops.concat,
+            lambda layer, values: ops.op("Tanh", ops.linear(values, layer.weight, layer.bias)),
         )
 
     def _map(

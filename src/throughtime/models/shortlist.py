@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -14,8 +14,8 @@ from torch.nn.functional import linear
 
 from throughtime.cells.base import State
 from throughtime.models.bf16_search import linear_in_few_shapes
-from throughtime.models.heads import Head, SoftmaxHead, log_softmax
-from throughtime.models.seq2seq import DecoderOutput
+from throughtime.models.heads import SoftmaxHead, log_softmax
+from throughtime.models.seq2seq import DecodingModel
 from throughtime.search.ensemble import Ensemble
 from throughtime.search.generate import Finished, Memory, Step
 from throughtime.search.step_model import StepModel
@@ -29,29 +29,11 @@ Candidates = Sequence[NDArray[np.int64]]
 """The target tokens that each sentence allows, rising."""
 
 
-class DecodingModel(Protocol):
-    """A step model that can compute the input of its head alone."""
-
-    @property
-    def head(self) -> Head:
-        """The output layer."""
-        ...
-
-    def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
-        """See `StepModel`."""
-        ...
-
-    def decode(self, last: Tensor, state: State, memory: Memory) -> DecoderOutput:
-        """Feed one token per row; return what the head reads."""
-        ...
-
-
 def output_device(model: StepModel) -> torch.device | None:
     """The device of the output layer; None if it cannot be computed for some tokens alone."""
     if isinstance(model, Ensemble):
-        found = {output_device(one) for one in model.models}
-        return found.pop() if len(found) == 1 else None
-    # Not a check by the protocol: from Python 3.12 on, that does not see the parts of a module.
+        devices = {output_device(member) for member in model.models}
+        return devices.pop() if len(devices) == 1 else None
     head = getattr(model, "head", None)
     return head.weight.device if isinstance(head, SoftmaxHead) and hasattr(model, "decode") else None
 
@@ -59,16 +41,16 @@ def output_device(model: StepModel) -> torch.device | None:
 def restrict_model(model: StepModel, candidates: Candidates, *, renumber: bool) -> StepModel:
     """The model with only these candidates for each prompt that it will start with."""
     if isinstance(model, Ensemble):
-        own = [restrict_model(one, candidates, renumber=renumber) for one in model.models]
-        return Ensemble(own, model.weights)
+        members = [restrict_model(member, candidates, renumber=renumber) for member in model.models]
+        return Ensemble(members, model.weights)
     return ShortlistModel(cast(DecodingModel, model), candidates, renumber=renumber)
 
 
 def to_vocabulary(results: list[list[Finished]], candidates: Candidates) -> list[list[Finished]]:
     """The results of a search over renumbered tokens, in the ids of the vocabulary."""
     return [
-        [replace(one, tokens=tuple(own[list(one.tokens)].tolist())) for one in found]
-        for own, found in zip(candidates, results, strict=True)
+        [replace(result, tokens=tuple(ids[list(result.tokens)].tolist())) for result in best]
+        for ids, best in zip(candidates, results, strict=True)
     ]
 
 
@@ -105,10 +87,10 @@ class ShortlistModel(StepModel):
             union = np.unique(np.concatenate(group))
             filled = np.resize(union, -(-len(union) // CANDIDATES_STEP) * CANDIDATES_STEP)
             self._weights.append(head.weight.detach()[torch.from_numpy(filled).to(device)])
-            for sentence, own in enumerate(group, first):
-                ids[sentence, : len(own)] = own
-                column[sentence, : len(own)] = np.searchsorted(union, own)
-                missing[sentence, : len(own)] = False
+            for sentence, allowed in enumerate(group, first):
+                ids[sentence, : len(allowed)] = allowed
+                column[sentence, : len(allowed)] = np.searchsorted(union, allowed)
+                missing[sentence, : len(allowed)] = False
         tokens, columns = torch.from_numpy(ids).to(device), torch.from_numpy(column).to(device)
         # The bias of each candidate; -inf bars the places that fill up shorter lists.
         bias = torch.zeros(ids.shape, device=device) if head.bias is None else head.bias.detach()[tokens]
@@ -143,10 +125,11 @@ class ShortlistModel(StepModel):
         dtype = self._head.weight.dtype
         product = linear_in_few_shapes if dtype == torch.bfloat16 and outputs.device.type == "cpu" else linear
         each = torch.bincount(groups, minlength=len(self._weights)).tolist()
-        found = []
-        for weights, hidden, own in zip(
-            self._weights, outputs.to(dtype).split(each), columns.split(each), strict=True
-        ):
-            if len(hidden):
-                found.append(product(hidden, weights).gather(1, own))
-        return torch.cat(found)
+        groups_of_rows = zip(self._weights, outputs.to(dtype).split(each), columns.split(each), strict=True)
+        return torch.cat(
+            [
+                product(hidden, weights).gather(1, allowed)
+                for weights, hidden, allowed in groups_of_rows
+                if len(hidden)
+            ]
+        )

@@ -211,9 +211,9 @@ def _add_gradients(
                 add_chunk(gradients.weight[some], factor[:, some].t() @ shared, rows)
 
 
-def add_chunk(into: Tensor, part: Tensor, rows: slice) -> None:
+def add_chunk(into: Tensor, values: Tensor, rows: slice) -> None:
     """Add what a chunk contributes; the first chunk overwrites what was there."""
     if rows.start:
-        into.add_(part)
+        into.add_(values)
     else:
-        into.copy_(part)
+        into.copy_(values)

@@ -30,18 +30,20 @@ def load_weights(model: nn.Module, tensors: Mapping[str, Tensor], where: str) ->
 
     All names and shapes are compared first. A weight on torch's meta device, without memory, gets its own.
     """
-    own = named_weights(model)
-    for name in [*own, *tensors]:
+    weights = named_weights(model)
+    for name in [*weights, *tensors]:
         if name not in tensors:
             raise InputError(where, f"has no weights {name!r}: it belongs to another model")
-        if name not in own:
+        if name not in weights:
             raise InputError(where, f"has weights {name!r} that the model lacks: it belongs to another model")
-        if own[name].shape != tensors[name].shape:
-            got, expected = list(tensors[name].shape), list(own[name].shape)
+        if weights[name].shape != tensors[name].shape:
+            got, expected = list(tensors[name].shape), list(weights[name].shape)
             raise InputError(where, f"has {name!r} of shape {got}, the model has {expected}")
-        if own[name].is_meta and own[name].dtype != tensors[name].dtype:
-            raise InputError(where, f"has {name!r} in {tensors[name].dtype}, the model has {own[name].dtype}")
-    for name, weight in own.items():
+        if weights[name].is_meta and weights[name].dtype != tensors[name].dtype:
+            raise InputError(
+                where, f"has {name!r} in {tensors[name].dtype}, the model has {weights[name].dtype}"
+            )
+    for name, weight in weights.items():
         if not is_finite(tensors[name]):
             raise InputError(where, f"has {name!r} with values that are not finite; the model is damaged")
         if weight.is_meta:
@@ -59,7 +61,7 @@ def is_finite(tensor: Tensor) -> bool:
     """
     if not tensor.is_floating_point() or not tensor.numel():
         return True
-    return all(bool(torch.isfinite(one)) for one in torch.aminmax(tensor))
+    return all(bool(torch.isfinite(bound)) for bound in torch.aminmax(tensor))
 
 
 def load_network(build: Callable[[], nn.Module], folder: ModelFolder) -> nn.Module:
@@ -97,7 +99,7 @@ def _limited_parts(limit: int, where: str) -> Iterator[None]:
     """Refuse to build a network of more parts, in this thread."""
     thread, count = threading.get_ident(), 0
 
-    def hook(*part: object) -> None:
+    def hook(*registered: object) -> None:
         nonlocal count
         count += threading.get_ident() == thread
         if count > limit:
@@ -110,8 +112,8 @@ def _limited_parts(limit: int, where: str) -> Iterator[None]:
     try:
         yield
     finally:
-        for one in hooks:
-            one.remove()
+        for handle in hooks:
+            handle.remove()
 
 
 def _like(weight: Tensor, values: Tensor) -> Tensor:

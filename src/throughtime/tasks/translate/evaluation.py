@@ -114,21 +114,21 @@ def evaluate_translator(
     beams, alpha = options.get("num_beams"), options.get("length_penalty")
     together = combine_translators([translator, *others])
     shortlist = together.choose_shortlist(options.get("shortlist"))
-    found = together.translate(
+    answers = together.translate(
         pairs.sources, num_beams=beams, length_penalty=alpha, shortlist=shortlist, progress=progress
     )
-    translations = [one.text for one in found]
+    translations = [answer.text for answer in answers]
     scorer = translator.scorer(options.get("tokenize"), bool(options.get("lowercase")))
     scores = scorer.score(translations, pairs.references)
     measures = compute_measures(
         options.get("measures") or (), translator.task, translations, pairs.references
     )
-    values = {**scores.to_dict(), **measures, "sentences": len(found)}
+    values = {**scores.to_dict(), **measures, "sentences": len(answers)}
     signature = build_signature(translator, beams, alpha, shortlist)
     text = f"BLEU {scores.bleu.value:.2f}, chrF {scores.chrf.value:.2f}"
     text += "".join(f", {name} {value:.4g}" for name, value in measures.items())
-    signatures = "\n".join(f"{one.name}|{one.signature}" for one in scores)
-    sentences = format_count(len(found), "sentence")
+    signatures = "\n".join(f"{score.name}|{score.signature}" for score in scores)
+    sentences = format_count(len(answers), "sentence")
     if others:
         signature.append(f"models:{1 + len(others)}")
         text = f"{text}, {1 + len(others)} models together over {sentences}\n{signatures}"
@@ -180,16 +180,18 @@ def score_pairs(translator: Translator, pairs: tuple[str, str] | Sequence[tuple[
         raise InputError("texts", "is one text; a translator scores pairs (source, target)")
     if isinstance(pairs, Pair) or (isinstance(pairs, tuple) and [*map(type, pairs)] == [str, str]):
         pairs = [Pair(*pairs)]
-    for place, pair in enumerate(pairs):
+    for number, pair in enumerate(pairs):
         if not isinstance(pair, tuple | list) or [*map(type, pair)] != [str, str]:
-            raise InputError(f"texts[{place}]", f"is {pair!r:.60}, expected a pair (source, target) of texts")
+            raise InputError(
+                f"texts[{number}]", f"is {pair!r:.60}, expected a pair (source, target) of texts"
+            )
     if not pairs:
         return []
     codecs, model = translator.codecs, translator.model.eval()
     source, target = (
         RaggedIds.of(codec.encode(pair[side]) for pair in pairs) for side, codec in enumerate(codecs)
     )
-    found: dict[int, Scored] = {}
+    scored: dict[int, Scored] = {}
     with torch.no_grad(), matmul_precision("float32"):
         for batch in batch_to_score(codecs, (source, target), SCORING_BATCH):
             nats = surprisals(model, batch.to(translator.device)).cpu()
@@ -197,8 +199,8 @@ def score_pairs(translator: Translator, pairs: tuple[str, str] | Sequence[tuple[
                 length = int(batch.target_lengths[column])
                 tokens = codecs.target.vocabulary.tokens(batch.labels[:length, column].tolist())
                 log_probs = tuple((-nats[:length, column]).tolist())
-                found[number] = Scored(pairs[number][1], tuple(tokens), log_probs)
-    return [found[number] for number in range(len(pairs))]
+                scored[number] = Scored(pairs[number][1], tuple(tokens), log_probs)
+    return [scored[number] for number in range(len(pairs))]
 
 
 def compute_likelihood(translator: Translator, dataset: Dataset, split: str) -> Likelihood:
@@ -221,10 +223,10 @@ def search_errors(
     end_id = translator.codecs.end_id
     prompts = [translator.codecs.prompt(text) for text in sources]
     # Both searches may write <unk>: otherwise it would count as an error that the beam may not.
-    found = translator.run_search(
+    searched = translator.run_search(
         prompts, Beam(end_id, num_beams, length_penalty=0.0, max_length=1), allow_unknown=True
     )
-    beams = [one.results[0] for one in found]
+    beams = [part.results[0] for part in searched]
     return compare_results(beams, find_most_likely(translator, prompts, beams, budget))
 
 

@@ -150,9 +150,9 @@ class TranslateObjective(TextObjective):
         """Measure the likelihood of all validation pairs, and translate the first ones for BLEU."""
         if self.valid is None:
             return {}
-        own = {"rank": rank, "world_size": world_size}
-        batches = batch_to_score(self.predictor.codecs, self.valid, VALIDATION_BATCH, **own)
-        found = likelihood(self.model, batches)
+        ranks = {"rank": rank, "world_size": world_size}
+        batches = batch_to_score(self.predictor.codecs, self.valid, VALIDATION_BATCH, **ranks)
+        measured = likelihood(self.model, batches)
         share = self.valid_pairs[rank::world_size]
         translations, references = self._translate(share), [pair.target for pair in share]
         sums = self.scorer.sums(translations, references).to_values()
@@ -160,13 +160,13 @@ class TranslateObjective(TextObjective):
         if self.registered is not None:  # several processes: the mean over all sentences
             values["chosen"] = self.registered.value(translations, references) * len(share)
             values["chosen_sentences"] = len(share)
-        return {"nats": found.nats, "tokens": found.tokens, **values}
+        return {"nats": measured.nats, "tokens": measured.tokens, **values}
 
     def summarise(self, sums: Mapping[str, float]) -> dict[str, float]:
         """Compute the measures from the sums of all processes; the first one selects the best weights."""
-        found = Likelihood(sums["nats"], int(sums["tokens"]))
+        measured = Likelihood(sums["nats"], int(sums["tokens"]))
         bleu = BleuSums.from_values([sums[f"bleu_{number}"] for number in range(10)]).bleu
-        measures = {"bleu": bleu, "perplexity": found.perplexity, "loss": found.nats / found.tokens}
+        measures = {"bleu": bleu, "perplexity": measured.perplexity, "loss": measured.nats / measured.tokens}
         return self.decide_by(measures, sums, sums.get("chosen_sentences", 0))
 
     def sample(self) -> str | None:
@@ -177,10 +177,10 @@ class TranslateObjective(TextObjective):
 
     def _translate(self, pairs: list[Pair]) -> list[str]:
         # Without a shortlist, the best weights are the same whatever device trains.
-        found = self.predictor.translate(
+        translations = self.predictor.translate(
             [pair.source for pair in pairs], num_beams=self.config.valid_beams, shortlist=0
         )
-        return [one.text for one in found]
+        return [translation.text for translation in translations]
 
 
 def warn_of_swapped_sides(dataset: Dataset, source: str | None, target: str | None) -> tuple[str, ...]:
