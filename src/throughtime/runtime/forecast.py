@@ -128,8 +128,8 @@ class OutputDistribution:
     def _standard(self, probabilities: Array) -> Array:
         """Return quantiles of the distribution with centre 0 and scale 1."""
         if self.kind == "gaussian":
-            points = [NormalDist().inv_cdf(p) for p in probabilities.ravel().tolist()]
-            return np.array(points).reshape(probabilities.shape)
+            points = map(NormalDist().inv_cdf, probabilities.ravel().tolist())
+            return np.array(list(points)).reshape(probabilities.shape)
         angles, below = self._student
         return math.sqrt(self.degrees) * np.tan(np.interp(probabilities, below, angles))
 
