@@ -9,7 +9,6 @@ import typer
 from throughtime.cli.inputs import open_data, report_skipped
 from throughtime.cli.options import (
     Count,
-    DataName,
     OptionalCount,
     refuse,
 )
@@ -26,7 +25,7 @@ NUM_STEPS = 35
 
 @as_command
 def batches(
-    data: DataName,
+    data: Annotated[str, typer.Argument(metavar="DATA")],
     batch_size: Count = 32,
     num_steps: OptionalCount = None,
     sampling: str | None = None,
@@ -53,6 +52,7 @@ def batches(
       throughtime data batches multi30k/tok --batch-size 64 --max-length 40
 
     Args:
+        data: Name from `throughtime data list`, a file, or a folder of splits.
         seed: Seed of the random numbers; equal seeds give equal results.
         batch_size: Number of rows in a batch.
         num_steps: For running text: number of tokens in a row; 35 by default.

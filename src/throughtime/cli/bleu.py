@@ -57,15 +57,8 @@ class Sentence:
 
 @as_command
 def bleu(
-    hypotheses: Annotated[Path, typer.Argument(help="The translations, one per line.", metavar="HYP")],
-    references: Annotated[
-        list[Path],
-        typer.Argument(
-            help="The references: files with the same number of lines. An empty line means that this file "
-            "has no reference for the sentence.",
-            metavar="REF...",
-        ),
-    ],
+    hypotheses: Annotated[Path, typer.Argument(metavar="HYP")],
+    references: Annotated[list[Path], typer.Argument(metavar="REF...")],
     sentence: Count = 1,
     k: OptionalCount = None,
     language: str | None = None,
@@ -87,6 +80,9 @@ def bleu(
       throughtime bleu chinese.txt references.txt --language zh
 
     Args:
+        hypotheses: The translations, one per line.
+        references: The references: files with the same number of lines. An empty line means that this file
+            has no reference for the sentence.
         sentence: Number of the line to show step by step.
         k: Maximum n of n-grams in the sentence BLEU; by default the length of the longest match.
         language: Language, such as zh or mandarin; by default from the script.

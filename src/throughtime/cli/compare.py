@@ -23,9 +23,7 @@ SURE = 0.05
 
 @as_command
 def compare(
-    runs: Annotated[
-        list[Path], typer.Argument(help="Folders of two or more trained models.", metavar="RUN RUN...")
-    ],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN RUN...")],
     split: str = "test",
     data: str | None = None,
     samples: Annotated[int, typer.Option(min=10)] = 1000,
@@ -44,6 +42,7 @@ def compare(
       throughtime compare runs/plain runs/attention --split test
 
     Args:
+        runs: Folders of two or more trained models.
         samples: Number of times the test set is resampled.
         anyway: State p-values even if a model was trained on sentences of the test set.
     """

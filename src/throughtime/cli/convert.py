@@ -43,14 +43,7 @@ class FilterOptions(TypedDict):
 
 @as_command
 def convert(
-    inputs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="INPUT",
-            help="A file, two parallel files, a folder with seq.in, seq.out and label, or a name such as "
-            "`hsk-en-zh`. Files may be .gz, .xz or .zip (`pairs.zip!fra.txt` names a file of an archive).",
-        ),
-    ],
+    inputs: Annotated[list[str], typer.Argument(metavar="INPUT")],
     out: Annotated[Path, typer.Option("--out", "-o")],
     reader: str | None = None,
     reader_option: Annotated[list[str] | None, typer.Option("--option", metavar="NAME=VALUE")] = None,
@@ -73,6 +66,8 @@ def convert(
       throughtime data convert train.en train.fr --out train.tsv --max-ratio 2 --drop-duplicates
 
     Args:
+        inputs: A file, two parallel files, a folder with seq.in, seq.out and label, or a name such as
+            `hsk-en-zh`. Files may be .gz, .xz or .zip (`pairs.zip!fra.txt` names a file of an archive).
         out: File to write: .csv, .tsv or .jsonl.
         reader: How to read the input: {throughtime.data.readers:READERS}; by default detected.
         reader_option: Option of the reader, such as source=en; repeatable.

@@ -24,10 +24,7 @@ data_app = typer.Typer(
     cls=Group, no_args_is_help=True, help="List, show and download corpora, and convert files of your own."
 )
 
-Name = Annotated[
-    str,
-    typer.Argument(help="A corpus, such as `ptb`, `multi30k/tok` or `series/ETTh1`.", metavar="NAME"),
-]
+Name = Annotated[str, typer.Argument(metavar="NAME")]
 SAMPLES = 3
 FACTS = ("title", "description", "where", "licence", "citation", "home", "preparation")
 """What is known about a corpus."""
@@ -236,9 +233,7 @@ RECORDS = 5
 
 @as_command
 def preview(
-    data: Annotated[
-        str, typer.Argument(help="A file, two parallel files, a folder or a corpus.", metavar="DATA")
-    ],
+    data: Annotated[str, typer.Argument(metavar="DATA")],
     date_format: str | None = None,
     skip_bad: bool = False,
 ) -> Outcome:
@@ -247,6 +242,9 @@ def preview(
     [bold]Example[/bold]
 
       throughtime data preview pairs.tsv
+
+    Args:
+        data: A file, two parallel files, a folder or a corpus.
     """
     from rich.text import Text
 

@@ -47,6 +47,7 @@ def export(
       throughtime export runs/ptb-5gram --format arpa --out ptb.arpa.gz
 
     Args:
+        run: Folders of trained models.
         out: Folder to write, or a file for html and arpa; it must not exist.
         format: Format: onnx, html (one file for a browser), or arpa for n-grams; by default what the ending
             of --out tells (.html, .arpa), otherwise onnx.
@@ -115,7 +116,7 @@ def _export_arpa(run: Path, out: Path, int8: bool) -> Outcome:
 
 @as_command
 def import_arpa(
-    file: Annotated[Path, typer.Argument(help="ARPA file, plain or packed (.gz, .xz).", metavar="FILE")],
+    file: Annotated[Path, typer.Argument(metavar="FILE")],
     out: Path,
     tokens: str = "space",
 ) -> Outcome:
@@ -130,6 +131,7 @@ def import_arpa(
       throughtime score runs/kenlm "dog bites man" "man bites dog"
 
     Args:
+        file: ARPA file, plain or packed (.gz, .xz).
         tokens: Tokenizer that splits text into the words of the file: space, word, ...
     """
     from throughtime import api

@@ -23,9 +23,7 @@ class GenerateOptions(WritingOptions, StrategyOptions, WritingRules, Interpolati
 @as_command
 def generate(
     run: Run,
-    text: Annotated[
-        str | None, typer.Argument(help="Beginning of the text.", metavar="PROMPT", show_default=False)
-    ] = None,
+    text: Annotated[str | None, typer.Argument(metavar="PROMPT", show_default=False)] = None,
     prompt: str | None = None,
     device: str = "auto",
     **options: Unpack[GenerateOptions],
@@ -46,6 +44,7 @@ def generate(
       throughtime generate runs/ptb-lstm "the" --search diverse --num-return-sequences 3 --forbid unk
 
     Args:
+        text: Beginning of the text.
         prompt: Beginning of the text, given as an option.
     """
     if text is not None and prompt is not None and text != prompt:

@@ -107,9 +107,7 @@ class ViewOptions(TypedDict):
 @as_command
 def inspect_model(
     run: Run,
-    sentence: Annotated[
-        str | None, typer.Argument(help="Text to read.", metavar="SENTENCE", show_default=False)
-    ] = None,
+    sentence: Annotated[str | None, typer.Argument(metavar="SENTENCE", show_default=False)] = None,
     *,
     device: str = "auto",
     **options: Unpack[ViewOptions],
@@ -129,6 +127,9 @@ def inspect_model(
       throughtime inspect runs/english "she reads a letter" --gates --plot gates.png
 
       throughtime inspect runs/english "mother garden red" --embedding --plot words.png
+
+    Args:
+        sentence: Text to read.
     """
     chosen = [view for view in VIEWS if options.get(view)]
     for name, views in BELONGS.items():

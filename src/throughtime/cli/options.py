@@ -19,6 +19,9 @@ class Shared:
     """The help of options that several commands share.
 
     Args:
+        run: Folder of a trained model.
+        runs: Folders of trained models.
+        name: A corpus, such as `ptb`, `multi30k/tok` or `series/ETTh1`.
         device: Device to compute on: auto, cpu, cuda, cuda:1, ...
         tokens: Tokenizer: char, word, space, unicode, ..., or a tokenizer.json; by default the data's own.
         min_freq: Minimum frequency of tokens in the vocabulary; 1 by default.
@@ -87,12 +90,8 @@ def keyword_option(name: str, hint: Any) -> Any:
 Count = Annotated[int, typer.Option(min=1)]
 OptionalCount = Annotated[int | None, typer.Option(min=1)]
 """Numbers from 1 on."""
-Run = Annotated[Path, typer.Argument(help="Folder of a trained model.", metavar="RUN")]
-Runs = Annotated[list[Path], typer.Argument(help="Folders of trained models.", metavar="RUN...")]
-DataName = Annotated[
-    str,
-    typer.Argument(help="Name from `throughtime data list`, a file, or a folder of splits.", metavar="DATA"),
-]
+Run = Annotated[Path, typer.Argument(metavar="RUN")]
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN...")]
 Others = Annotated[list[Path] | None, typer.Option("--with", metavar="RUN")]
 Weights = Annotated[str | None, typer.Option(metavar="W,W")]
 

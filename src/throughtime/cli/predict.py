@@ -16,7 +16,7 @@ import typer
 
 from throughtime.cli.console import print_text, stdout
 from throughtime.cli.inputs import answer_texts, load_model, one_line, read_blocks, read_texts
-from throughtime.cli.options import Run, StrategyOptions, option, search_arguments
+from throughtime.cli.options import Run, StrategyOptions, search_arguments
 from throughtime.cli.output import Outcome, as_command, build_table, flags
 from throughtime.errors import InputError
 from throughtime.results import Answer
@@ -243,19 +243,18 @@ class ComposeCommand(PredictCommand):
       throughtime compose runs/reports --vector 0.1,-2,30 --num-beams 5
 
       throughtime compose runs/reviewer --label good --require food --seed 1 --json
+
+    Args:
+        label: Label to write a text from; repeatable.
+        vector: Vector to write a text from, such as 0.1,0.2; repeatable.
     """
 
     noun, field = "composed", "condition"
 
     def declare_inputs(self) -> dict[str, Any]:
         """Declare the options that hold conditions, and those of strategies."""
-        return {
-            "label": Annotated[list[str] | None, option("Label to write a text from; repeatable.")],
-            "vector": Annotated[
-                list[str] | None, option("Vector to write a text from, such as 0.1,0.2; repeatable.")
-            ],
-            **get_type_hints(StrategyOptions, include_extras=True),
-        }
+        conditions: dict[str, Any] = {"label": list[str] | None, "vector": list[str] | None}
+        return conditions | get_type_hints(StrategyOptions, include_extras=True)
 
     def read(self, options: dict[str, Any]) -> tuple[bool, Iterator[list[Any]]]:
         """Return the labels and vectors of the command line, or the lines of stdin."""

@@ -44,10 +44,7 @@ SHADES = (
 @as_command
 def score(
     run: Run,
-    sentences: Annotated[
-        list[str] | None,
-        typer.Argument(help="Sentences to rank; without them, --file or stdin is read.", metavar="SENTENCE"),
-    ] = None,
+    sentences: Annotated[list[str] | None, typer.Argument(metavar="SENTENCE")] = None,
     file: Path | None = None,
     pairs: str | None = None,
     prompt: str = "",
@@ -73,6 +70,7 @@ def score(
       throughtime score runs/en-fr --pairs translations.tsv
 
     Args:
+        sentences: Sentences to rank; without them, --file or stdin is read.
         file: Read the sentences from a file, one per line.
         pairs: For a translator: a file of sentence pairs, in any format that can be read.
         prompt: Text to read before each sentence; it is not scored itself.

@@ -9,7 +9,6 @@ import typer
 
 from throughtime.cli.inputs import open_data, report_skipped
 from throughtime.cli.options import (
-    DataName,
     OptionalCount,
     check_pictures,
     refuse,
@@ -31,7 +30,7 @@ TASK_OF = {"pairs": "translate", "cards": "translate", "labelled": "classify", "
 
 @as_command
 def stats(
-    data: DataName,
+    data: Annotated[str, typer.Argument(metavar="DATA")],
     tokens: str | None = None,
     normaliser: str | None = None,
     split: str = "all",
@@ -57,6 +56,7 @@ def stats(
       throughtime stats series/airline-passengers --plot drift.png
 
     Args:
+        data: Name from `throughtime data list`, a file, or a folder of splits.
         normaliser: With --tokens char: normaliser of the text: none, nfc, lower (case) or letters (a to z
             only).
         side: For pairs: count only this side, source or target.

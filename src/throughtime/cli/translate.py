@@ -29,14 +29,7 @@ EXAMINED = 20
 
 @as_command
 def translate(
-    words: Annotated[
-        list[str],
-        typer.Argument(
-            help="Folder of a trained model, or several that translate together; then sentences, unless "
-            "they come from --file or stdin.",
-            metavar="RUN... [SENTENCE...]",
-        ),
-    ],
+    words: Annotated[list[str], typer.Argument(metavar="RUN... [SENTENCE...]")],
     file: Path | None = None,
     num_return_sequences: Count = 1,
     max_length: OptionalCount = None,
@@ -66,6 +59,8 @@ def translate(
       throughtime translate runs/en-fr "Hello!" --search exact --search-option budget=50000
 
     Args:
+        words: Folder of a trained model, or several that translate together; then sentences, unless they come
+            from --file or stdin.
         num_return_sequences: Number of translations per sentence; above 1, lines are `number ||| text |||
             score`.
         max_length: Maximum number of tokens of a translation; by default it depends on the source.
