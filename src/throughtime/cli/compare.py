@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
 
-from throughtime.cli.inputs import load_model, open_data, report_skipped, skips_bad
+from throughtime.cli.inputs import load_model, open_like_training, report_skipped
 from throughtime.cli.options import ScoringOptions
 from throughtime.cli.output import Outcome, as_command, build_table, progress_bar
 from throughtime.errors import InputError
@@ -54,8 +54,7 @@ def compare(
     models = load_translators(runs, device)
     config = models[0].config
     name = data or config.data
-    skip_bad = skips_bad(skip_bad, runs[0], name, config.data)
-    dataset = open_data(name, source=config.source, target=config.target, skip_bad=skip_bad)
+    dataset = open_like_training(models[0], data, skip_bad=skip_bad)
     pairs = SentencePairs.of(dataset, split)
     report_skipped(dataset)
     seen = {str(run): model.count_seen(dataset, split) for run, model in zip(runs, models, strict=True)}

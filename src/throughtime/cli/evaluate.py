@@ -7,7 +7,13 @@ from typing import Annotated, Any, Unpack
 
 import typer
 
-from throughtime.cli.inputs import load_language_model, load_model, read_task_name, report_skipped
+from throughtime.cli.inputs import (
+    load_language_model,
+    load_model,
+    open_like_training,
+    read_task_name,
+    report_skipped,
+)
 from throughtime.cli.options import (
     OptionalCount,
     Run,
@@ -16,7 +22,7 @@ from throughtime.cli.options import (
     check_pictures,
     select_given,
 )
-from throughtime.cli.output import Outcome, as_command, download_bars, draw_figure, progress_bar
+from throughtime.cli.output import Outcome, as_command, draw_figure, progress_bar
 from throughtime.errors import InputError
 
 LANGUAGE = "Recurrent language models"
@@ -116,8 +122,7 @@ def evaluate(
         if "others" in asked:
             asked["others"] = [load_model(other, device, "translate") for other in asked["others"]]
         model = load_model(run, device)
-    with download_bars() as advance:
-        dataset = model.open_data(data, skip_bad=skip_bad, date_format=date_format, progress=advance)
+    dataset = open_like_training(model, data, skip_bad=skip_bad, date_format=date_format)
     with progress_bar(split) as step:
         evaluation = model.evaluate(dataset, split=split, progress=step, **asked)
     report_skipped(dataset)

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 import typer
 
-from throughtime.cli.inputs import load_model, open_data, report_skipped, skips_bad
+from throughtime.cli.inputs import load_model, open_like_training, read_numbers, report_skipped
 from throughtime.cli.options import Run, SeriesOptions, check_pictures, refuse
 from throughtime.cli.output import Outcome, as_command, build_table, progress_bar, say
-from throughtime.errors import InputError
 from throughtime.files import check_file
 from throughtime.text.texts import format_count
 
@@ -61,7 +60,7 @@ def forecast(
         out: CSV file to write.
     """
     check_pictures(plot)
-    steps = None if k_steps is None else read_steps(k_steps)
+    steps = None if k_steps is None else read_numbers(k_steps, "--k-steps", "1,4,16", kind=int)
     h, level = options["h"], options["level"]
     if steps is not None:
         problem = "is for forecasts of the future; leave it out, or leave out --k-steps"
@@ -102,15 +101,9 @@ def open_series(run: Path, device: str, options: SeriesOptions) -> tuple[SeriesF
     from throughtime.data.readers.panel import read_series_panel
 
     model: SeriesForecaster = load_model(run, device, "forecast")
-    config = model.config
-    name, date_format = options["data"], options["date_format"]
-    if name is None:
-        dataset = model.open_data(date_format=date_format)
-    else:
-        opening = config.data_options | ({} if date_format is None else {"date_format": date_format})
-        skip_bad = skips_bad(options["skip_bad"], run, name, config.data)
-        dataset = open_data(name, **opening, skip_bad=skip_bad, strict=False)
-    panel = read_series_panel(dataset, config.roles)
+    reading = {name: options[name] for name in ("skip_bad", "date_format")}
+    dataset = open_like_training(model, options["data"], **reading)
+    panel = read_series_panel(dataset, model.config.roles)
     report_skipped(dataset)
     for note in panel.notes:
         say(note)
@@ -162,20 +155,6 @@ def _render(columns: list[str], rows: list[list[Any]], out: Path | None, plot: P
     if len(rows) > ROWS_SHOWN:
         more = [f"and {len(rows) - ROWS_SHOWN:,} more rows" + ("" if out else "; --out writes all of them")]
     return [table, *more, *(f"Wrote {path}." for path in (out, plot) if path is not None)]
-
-
-def read_steps(text: str) -> list[int]:
-    """The numbers of `--k-steps`.
-
-    >>> read_steps("1,4, 16")
-    [1, 4, 16]
-    """
-    try:
-        return [int(word) for word in text.split(",")]
-    except ValueError:
-        raise InputError(
-            "--k-steps", f"is {text!r}, expected whole numbers separated by commas: 1,4,16"
-        ) from None
 
 
 def k_step_outcome(

@@ -6,7 +6,7 @@ import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from throughtime.cli.output import download_bars, flags, progress_bar, say, warn
 from throughtime.errors import InputError, unknown
@@ -70,19 +70,24 @@ def load_language_model(
     if "language" not in map(read_task_name, runs):
         check_counting(device)
     models = [load_model(path, chosen, *wanted) for path, chosen in zip(runs, devices, strict=True)]
-    return interpolate(*models, weights=None if weights is None else read_numbers(weights, "--weights"))
+    shares = None if weights is None else read_numbers(weights, "--weights", "0.7,0.3")
+    return interpolate(*models, weights=shares)
 
 
-def read_numbers(words: str, where: str) -> list[float]:
-    """Read numbers that are separated by commas.
+def read_numbers(
+    text: str, where: str, example: str, line: int | None = None, *, kind: type = float
+) -> list[Any]:
+    """Read numbers that are separated by commas or spaces.
 
-    >>> read_numbers("0.7,0.3", "--weights")
+    >>> read_numbers("0.7,0.3", "--weights", "0.5,0.5")
     [0.7, 0.3]
     """
     try:
-        return [float(word) for word in words.split(",")]
+        numbers = [kind(number) for number in text.replace(",", " ").split()]
+        return numbers or [kind(text)]
     except ValueError:
-        raise InputError(where, f"is {words!r}, expected numbers such as 0.7,0.3") from None
+        what = "whole numbers" if kind is int else "numbers"
+        raise InputError(where, f"is {text!r}, expected {what} such as {example}", line) from None
 
 
 def report_weights(model: Any) -> dict[str, Any]:
@@ -119,11 +124,10 @@ def open_data(data: str, **options: Any) -> Dataset:
         return open_dataset(data, progress=advance, **options)
 
 
-def skips_bad(asked: bool, run: Path, data: str, trained_on: str) -> bool:
-    """Whether to skip bad records: if the option is set, or if the training on the same data skipped them."""
-    from throughtime.folder import ModelFolder
-
-    return asked or (data == trained_on and ModelFolder.at(run).skips_bad)
+def open_like_training(model: Any, data: str | None, **options: Any) -> Dataset:
+    """Open data as the training data of a model were opened; by default, these data."""
+    with download_bars() as advance:
+        return cast("Dataset", model.open_data(data, progress=advance, **options))
 
 
 def report_skipped(dataset: Dataset) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from throughtime.cli.console import print_text, stdout
-from throughtime.cli.inputs import answer_texts, load_model, one_line, read_blocks, read_texts
+from throughtime.cli.inputs import answer_texts, load_model, one_line, read_blocks, read_numbers, read_texts
 from throughtime.cli.options import Run, StrategyOptions, search_arguments
 from throughtime.cli.output import Outcome, as_command, build_table, flags
 from throughtime.errors import InputError
@@ -258,7 +258,8 @@ class ComposeCommand(PredictCommand):
 
     def read(self, options: dict[str, Any]) -> tuple[bool, Iterator[list[Any]]]:
         """Return the labels and vectors of the command line, or the lines of stdin."""
-        conditions = [*(options.pop("label") or []), *map(_read_vector, options.pop("vector") or [])]
+        vectors = [read_numbers(text, "--vector", "0.1,0.2") for text in options.pop("vector") or []]
+        conditions = [*(options.pop("label") or []), *vectors]
         return bool(conditions), iter([conditions]) if conditions else read_blocks(None)
 
     def check(self, model: Any, blocks: Iterator[list[Any]], where: str | None) -> Iterator[list[Any]]:
@@ -278,7 +279,7 @@ class ComposeCommand(PredictCommand):
             conditions = [line.strip() for block in blocks for line in block]
             for number, line in enumerate(conditions, 1):
                 if labels is None:
-                    conditions[number - 1] = _read_vector(line, where, number)
+                    conditions[number - 1] = read_numbers(line, where, "0.1,0.2", number)
                 elif line not in labels:
                     known = ", ".join(labels.names)
                     problem = f"is {line!r}, which is not a label; give one of {known}"
@@ -293,13 +294,6 @@ class ComposeCommand(PredictCommand):
         for _, _, best in answers:
             for answer in (best, *best.alternatives):
                 print_text(one_line(answer.text))
-
-
-def _read_vector(text: str, where: str = "--vector", line: int | None = None) -> list[float]:
-    try:
-        return [float(number) for number in text.replace(",", " ").split()]
-    except ValueError:
-        raise InputError(where, f"is {text!r}, expected numbers such as 0.1,0.2", line=line) from None
 
 
 PREDICTIONS: dict[str, type[PredictCommand]] = {

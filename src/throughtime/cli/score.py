@@ -13,12 +13,11 @@ from throughtime.cli.console import stdout
 from throughtime.cli.inputs import (
     load_language_model,
     load_model,
-    open_data,
+    open_like_training,
     read_task_name,
     read_texts,
     report_skipped,
     report_weights,
-    skips_bad,
 )
 from throughtime.cli.options import InterpolationOptions, Run, refuse
 from throughtime.cli.output import Outcome, as_command, build_table, flags, warn
@@ -128,8 +127,7 @@ def score_pairs(run: Path, pairs: str, device: str, numbers: bool, skip_bad: boo
     from throughtime.text.parallel import SIDES
 
     model = load_model(run, device, "translate")
-    skip_bad = skips_bad(skip_bad, run, pairs, model.config.data)
-    dataset = open_data(pairs, **model.config.data_options, skip_bad=skip_bad, strict=False)
+    dataset = open_like_training(model, pairs, skip_bad=skip_bad)
     given_pairs = list(dataset.pairs("all"))
     report_skipped(dataset)
     for side, codec in zip(SIDES, model.codecs, strict=True):

@@ -74,15 +74,9 @@ def stats(
     columns = {"text": text, "source": source, "target": target}
     dataset = open_data(data, **columns, date_format=date_format, skip_bad=skip_bad)
     if dataset.kind == "series":
-        refuse(
-            f"is for texts, and {data} holds numeric series; leave it out",
-            tokens=tokens,
-            normaliser=normaliser,
-            side=side,
-            min_freq=min_freq,
-            ngrams=ngrams,
-            top=top,
-        )
+        of_texts = {"tokens": tokens, "normaliser": normaliser, "side": side, "min_freq": min_freq}
+        problem = f"is for texts, and {data} holds numeric series; leave it out"
+        refuse(problem, **of_texts, ngrams=ngrams, top=top)
         values, table = series_stats(dataset, split, plot)
         report_skipped(dataset)
         return Outcome(values | _count_skipped(dataset), [table])
@@ -150,16 +144,9 @@ def _values(counted: list[Ngrams], top: int) -> dict[str, Any]:
     rows = []
     for grams in counted:
         fit = zipf_fit(grams.counts)
-        rows.append(
-            {
-                "n": grams.n,
-                "total": grams.total,
-                "distinct": grams.distinct,
-                "possible": grams.possible,
-                "zipf_exponent": None if fit is None else fit.exponent,
-                "top": [[list(gram), number] for gram, number in grams.top(top)],
-            }
-        )
+        row = {name: getattr(grams, name) for name in ("n", "total", "distinct", "possible")}
+        row["zipf_exponent"] = None if fit is None else fit.exponent
+        rows.append({**row, "top": [[list(gram), number] for gram, number in grams.top(top)]})
     return {
         "tokens": unigrams.total,
         "types": unigrams.distinct,
@@ -173,37 +160,23 @@ def _values(counted: list[Ngrams], top: int) -> dict[str, Any]:
 def _render(values: dict[str, Any]) -> list[RenderableType]:
     from rich.text import Text
 
-    marks, scope = (
-        ", ".join(values["reserved"]),
-        "all splits" if values["split"] == "all" else values["split"],
-    )
+    marks = ", ".join(values["reserved"])
+    scope = "all splits" if values["split"] == "all" else values["split"]
     least = f", min-freq {values['min_freq']}" if values["min_freq"] > 1 else ""
     rows = [
         (f"tokens ({values['tokenizer']}) of {scope}", f"{values['tokens']:,}"),
         (f"types of {scope}", f"{values['types']:,}"),
-        *(
-            (f"vocabulary of {of} with {marks}{least}", f"{size:,}")
-            for of, size in values["vocabularies"].items()
-        ),
-        *(
-            (f"covered by the {int(size):,} most frequent types", f"{share:.1%}")
-            for size, share in values["coverage"].items()
-            if int(size) < values["types"]
-        ),
-        ("entropy of a token", f"{values['entropy_bits']:.3f} bits"),
     ]
+    for texts, size in values["vocabularies"].items():
+        rows.append((f"vocabulary of {texts} with {marks}{least}", f"{size:,}"))
+    for types, share in values["coverage"].items():
+        if int(types) < values["types"]:
+            rows.append((f"covered by the {int(types):,} most frequent types", f"{share:.1%}"))
+    rows.append(("entropy of a token", f"{values['entropy_bits']:.3f} bits"))
     style: dict[str, Any] = {"title_justify": "left", "padding": (0, 1)}
     summary = build_table("", ">", rows=rows, show_header=False, title=values["data"], **style)
-    costs = build_table(
-        ">n",
-        ">total",
-        ">stored",
-        ">possible",
-        ">stored / possible",
-        ">Zipf exponent",
-        title="\nn-grams",
-        **style,
-    )
+    headings = [">n", ">total", ">stored", ">possible", ">stored / possible", ">Zipf exponent"]
+    costs = build_table(*headings, title="\nn-grams", **style)
     for row in values["ngrams"]:
         exponent = "–" if row["zipf_exponent"] is None else f"{row['zipf_exponent']:.2f}"
         share = row["distinct"] / max(row["possible"], 1)
