@@ -55,7 +55,7 @@ class AdaptiveHead(Head):
         self.softmax = nn.AdaptiveLogSoftmaxWithLoss(hidden_size, vocabulary_size, firsts, head_bias=True)
 
     def loss(self, hidden: Tensor, labels: Tensor) -> Tensor:
-        """The sum of -ln P(label); on a GPU `backward` may be called once."""
+        """Return the sum of -ln P(label); on a GPU `backward` may be called once."""
         hidden, labels = flatten_rows(hidden, labels)
         if hidden.device.type == "cpu":
             return self._surprisals(hidden, labels).sum()
@@ -64,14 +64,14 @@ class AdaptiveHead(Head):
 
     @torch.no_grad()
     def surprisals(self, hidden: Tensor, labels: Tensor) -> Tensor:
-        """-ln P(label) of each row, in the memory of one chunk."""
+        """Return -ln P(label) of each row, in the memory of one chunk."""
         if hidden.device.type != "cpu":
             return torch.stack([surprisals(*softmax) for softmax in self.split_rows(hidden, labels)]).sum(0)
         chunks = zip(hidden.split(ADAPTIVE_ROWS), labels.split(ADAPTIVE_ROWS), strict=True)
         return torch.cat([self._surprisals(*chunk) for chunk in chunks])
 
     def log_probs(self, hidden: Tensor) -> Tensor:
-        """ln P of every word: for a rare word, ln P of its class plus ln P of the word in the class."""
+        """Return ln P of every word; of a rare one, ln P of its class plus ln P of the word in the class."""
         first = log_softmax(self.softmax.head(hidden))
         frequent = self.softmax.shortlist_size
         rare = (
@@ -98,7 +98,7 @@ class AdaptiveHead(Head):
         set_log_frequencies(self.softmax.head.bias, torch.cat([pieces[0], classes]))
 
     def split_rows(self, hidden: Tensor, labels: Tensor) -> Iterator[tuple[SoftmaxWeights, Tensor, Tensor]]:
-        """The softmax over frequent words and classes, then that of each class: weights, states and labels.
+        """Yield the softmax over frequent words and classes, then of each class: weights, states, labels.
 
         Each takes all rows, with IGNORED as the label of those that are not its own: to take only these, the
         host would wait for a GPU to count them. The surprisals of a row add up to -ln P(label).
@@ -112,7 +112,7 @@ class AdaptiveHead(Head):
             yield SoftmaxWeights(wide.weight), narrow(hidden), torch.where(kind == i, labels - first, IGNORED)
 
     def _find_classes(self, labels: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """The class of the word of each row, 0 for a frequent word, and the outcome of the first softmax.
+        """Find the class of the word of each row, 0 if it is frequent, and the outcome of the first softmax.
 
         Rows without a label have those of the first word.
         """
@@ -134,13 +134,13 @@ class AdaptiveHead(Head):
 
 
 def _layers(tail: nn.Module) -> tuple[nn.Linear, nn.Linear]:
-    """The two layers of a class of rare words."""
+    """Return the two layers of a class of rare words."""
     narrow, wide = cast(nn.Sequential, tail)
     return cast(nn.Linear, narrow), cast(nn.Linear, wide)
 
 
 def default_cutoffs(vocabulary_size: int) -> list[int]:
-    """The first words of the classes of rare words, for frequencies that follow Zipf's law.
+    """Return the first words of the classes of rare words, for frequencies that follow Zipf's law.
 
     >>> default_cutoffs(30_000), default_cutoffs(300_000)
     ([2000, 6000], [20000, 60000, 180000])

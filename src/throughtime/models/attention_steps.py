@@ -68,7 +68,7 @@ class TorchAttentionGradients:
         self._of_scores.step(t, into_scores, into_query, into_state)
 
     def result(self, into_sums: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """The gradients of keys, values and energy, from those of the sums of all steps, [L, B, V]."""
+        """Return the gradients of keys, values and energy, from those of the sums of all steps, [L, B, V]."""
         into_keys, into_energy = self._of_scores.result()
         return into_keys, value_gradients(self._saved.weights, into_sums), into_energy
 
@@ -117,12 +117,12 @@ class Scores(NamedTuple):
 
 
 def is_supported(attention: Attention) -> bool:
-    """Whether its scores are those of `prepare_scores`; a subclass may have others."""
+    """Return whether its scores are those of `prepare_scores`; a subclass may have others."""
     return type(attention) in (Additive, Dot, General)
 
 
 def prepare_scores(attention: Attention, keys: Tensor, dtype: torch.dtype) -> Scores:
-    """The scores of an attention as e' sigmoid(W q + k) or q' k; the energy is of this type."""
+    """Return the scores of an attention as e' sigmoid(W q + k) or q' k; the energy is of this type."""
     if isinstance(attention, Additive):
         # The keys are doubled already; adding a number to all scores does not change their softmax.
         return Scores(keys, 2 * attention.query.weight, 2 * attention.scale * attention.energy.to(dtype))
@@ -130,12 +130,12 @@ def prepare_scores(attention: Attention, keys: Tensor, dtype: torch.dtype) -> Sc
 
 
 def find_attention(dtype: torch.dtype, keys: Tensor, width: int) -> type[TorchAttention]:
-    """The fastest implementation for keys [B, T, D], values of this width and queries of this type."""
+    """Return the fastest implementation for keys [B, T, D], values of this width and queries of this type."""
     return find_attention_kernels(dtype, keys, width) or TorchAttention
 
 
 def value_gradients(weights: Tensor, into_sums: Tensor) -> Tensor:
-    """sum_t a_tj ds_t: [L, B, T], [L, B, V] -> [B, T, V]."""
+    """Return sum_t a_tj ds_t: [L, B, T], [L, B, V] -> [B, T, V]."""
     return torch.bmm(weights.permute(1, 2, 0), into_sums.transpose(0, 1).to(weights.dtype))
 
 
@@ -145,7 +145,7 @@ def key_gradients(into_scores: Tensor, queries: Tensor) -> Tensor:
 
 
 def _softmax_gradient(weights: Tensor, gradient: Tensor) -> Tensor:
-    """The gradient of scores from that of their softmax."""
+    """Return the gradient of scores from that of their softmax."""
     product = weights * gradient
     return product.addcmul_(weights, product.sum(1, keepdim=True), value=-1)
 
@@ -179,7 +179,7 @@ class AdditiveGradients:
         torch.mul(torch.bmm(gradient[:, None], self.slopes)[:, 0], self.energy, out=query)
 
     def result(self) -> tuple[Tensor, Tensor | None]:
-        """The gradients of all steps together."""
+        """Return the gradients of all steps together."""
         return self.into_keys * self.energy, self.into_energy.sum(0)
 
 
@@ -196,5 +196,5 @@ class ProductGradients:
         state += torch.bmm(gradient[:, None], self.keys)[:, 0]
 
     def result(self) -> tuple[Tensor, Tensor | None]:
-        """The gradients of all steps together."""
+        """Return the gradients of all steps together."""
         return key_gradients(self.into_scores, self.states), None

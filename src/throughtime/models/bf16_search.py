@@ -19,7 +19,7 @@ from throughtime.search.generate import Memory, Step
 
 
 def round_up_rows(rows: int) -> int:
-    """The number of rows that a product is computed for: few numbers, and not many more rows than needed.
+    """Return the rows that a product is computed for: few numbers, and not many more rows than needed.
 
     >>> [round_up_rows(rows) for rows in (1, 8, 9, 65, 640)]
     [8, 8, 16, 96, 640]
@@ -139,7 +139,7 @@ class Bf16Model(DecodingModel):
     @torch.inference_mode(False)
     @torch.no_grad()
     def _update_copy(self) -> EncoderDecoder:
-        """The copy, with the present weights of the model."""
+        """Return the copy, with the present weights of the model."""
         if self._twin is None or next(self._twin.head.parameters()).device != self._device:
             return self._copy()
         torch._foreach_copy_(_decoder_weights(self._twin), _decoder_weights(self.model))
@@ -162,5 +162,5 @@ class Bf16Model(DecodingModel):
 
 
 def _decoder_weights(model: EncoderDecoder) -> list[Tensor]:
-    """The weights of the decoder and the head, each once."""
+    """Return the weights of the decoder and the head, each once."""
     return list(nn.ModuleList([model.decoder, model.head]).parameters())

@@ -18,7 +18,7 @@ def find_reader(network: Any) -> tuple[Any, Any]:
 
 
 def title_cells(names: Sequence[str], layer: str) -> list[str]:
-    """Titles for cells with these names inside a module that is called `layer`.
+    """Return titles for cells with these names inside a module that is called `layer`.
 
     >>> title_cells(["layers.0.from_left", "layers.0.from_right"], "encoder layer")
     ['encoder layer 1 from the left', 'encoder layer 1 from the right']
@@ -36,7 +36,7 @@ def title_cells(names: Sequence[str], layer: str) -> list[str]:
 
 
 def find_titles(network: Any) -> dict[int, str]:
-    """The titles of the cells that read or write tokens, by the `id` of the cell.
+    """Return the titles of the cells that read or write tokens, by the `id` of the cell.
 
     >>> from throughtime.layers.stack import Stack
     >>> network = nn.Module()

@@ -52,7 +52,7 @@ def smoothed_surprisal(
     smoothing: float = 0.0,
     log_shares: Tensor | None = None,
 ) -> SurprisalSums:
-    """The sums of -ln P(label) and of the same with smoothed labels, over the rows that have a label.
+    """Return the sums of -ln P(label) and of the same with smoothed labels, over the rows that have a label.
 
     P is the softmax of `head` for hidden [N, H]. With `log_shares` [N, K], P is a mixture of K softmaxes with
     the weights of `head`, and hidden is [N, K, H]. Smoothed labels give the share `smoothing` of each label
@@ -77,7 +77,7 @@ def smoothed_surprisal(
 def surprisals(
     head: SoftmaxHead | SoftmaxWeights, hidden: Tensor, labels: Tensor, log_shares: Tensor | None = None
 ) -> Tensor:
-    """-ln P(label) of each row, 0 where the label is IGNORED; without a gradient. [N]"""
+    """Return -ln P(label) of each row, 0 where the label is IGNORED; without a gradient. [N]"""
     nothing = Gradients(None, None, None)
     return _collect(hidden, log_shares, head.weight, head.bias, labels, head.chunk, nothing, None, 0.0)[0]
 
@@ -120,7 +120,7 @@ class _SummedSurprisal(torch.autograd.Function):
 
 
 def _collect_sums(*inputs: Any) -> tuple[Tensor | None, Tensor]:
-    """The sum of the surprisals that `_collect` finds (None if nothing is smoothed), and of smoothed ones."""
+    """Add up the surprisals that `_collect` finds (None if nothing is smoothed), and the smoothed ones."""
     *_, smoothing = inputs
     surprisals, excess = _collect(*inputs)
     if excess is None:
@@ -140,7 +140,7 @@ def _collect(
     into_shares: Tensor | None,
     smoothing: float,
 ) -> tuple[Tensor, Tensor | None]:
-    """The surprisal of each row; fills in the gradients and `into_shares`.
+    """Return the surprisal of each row; fill in the gradients and `into_shares`.
 
     A smoothed surprisal is a surprisal plus `smoothing` times the excess of the logit over the mean logit;
     this excess is returned second. The mean over words is a product with the mean word, so it is cheap.
@@ -188,5 +188,5 @@ def _collect(
 
 
 def _join(chunks: list[Tensor], none: Tensor) -> Tensor:
-    """All rows; a single chunk is not copied."""
+    """Return all rows; a single chunk is not copied."""
     return chunks[0] if len(chunks) == 1 else torch.cat([none, *chunks])

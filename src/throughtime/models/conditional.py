@@ -72,7 +72,7 @@ class ConditionalDecoder(Decoder):
         """Whether a target may run as one fused function, if that supports its parts; None: on a GPU."""
 
     def start(self, encoded: EncoderOutput) -> tuple[State, DecoderMemory]:
-        """The first state (the encoder's, or the first cell's own); keys, values and padding."""
+        """Return the first state (the encoder's, or the first cell's own); keys, values and padding."""
         state = first_state(self.first, self.bridge, encoded)
         return state, build_memory(self.attention, encoded.outputs, encoded.lengths)
 
@@ -106,7 +106,7 @@ class ConditionalDecoder(Decoder):
         return DecoderOutput(output, state, {"attention": torch.stack(attention)})
 
     def _advance(self, query_state: State, memory: Memory) -> tuple[State, Tensor, Tensor]:
-        """The attention and the second cell: the next state, the context, the weights."""
+        """Return the attention and the second cell: the next state, the context, the weights."""
         context, weights = attend(self.attention, query_state[0], memory)
         return self.second.advance(context, query_state), context, weights
 

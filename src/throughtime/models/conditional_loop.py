@@ -48,7 +48,7 @@ class ConditionalLoop(DecoderLoop):
     def forward(
         self, hidden: Tensor, keys: Tensor, values: Tensor, h: Tensor, c: Tensor | None, *others: Any
     ) -> tuple[Gradients, tuple[Tensor | None, ...]]:
-        """The states h [L, B, H] after all steps, the weights and the last state.
+        """Return the states h [L, B, H] after all steps, the weights and the last state.
 
         The input [L, B, P] is what the first cell reads, W y + b.
         """
@@ -108,7 +108,7 @@ class ConditionalLoop(DecoderLoop):
         return into_keys, into_values, *self.end_flow(flowing), into_projected, *of_weights
 
     def _recurrent_weights(self, w: ConditionalWeights, size: int) -> tuple[Tensor, Tensor]:
-        """What multiplies the state before each cell, in the order of its columns."""
+        """Return what multiplies the state before each cell, in the order of its columns."""
         first, second = self.roll(w.first_hh, size), self.roll(w.second_hh, size)
         return first, second if w.query is None else torch.cat([w.query, second])
 
@@ -135,7 +135,7 @@ class ConditionalLoop(DecoderLoop):
 def _first_sums(
     first: Columns, second: Columns, projected: Tensor, w: ConditionalWeights
 ) -> tuple[Tensor, Tensor]:
-    """The sums of all steps of both cells, with what needs no state."""
+    """Return the sums of all steps of both cells, with what needs no state."""
     (steps, batch, _), size = projected.shape, w.first_hh.shape[1]
     sums = tuple(scratch((steps, batch, columns.width), like=projected) for columns in (first, second))
     for values, columns, bias_hn in zip(sums, (first, second), (w.first_hn, w.second_hn), strict=True):
@@ -148,7 +148,7 @@ def _first_sums(
 
 
 def refuses(first: Cell, second: Cell, attention: Attention) -> str | None:
-    """The reason why the fused loop does not support these layers; None if it does."""
+    """Return the reason why the fused loop does not support these layers; None if it does."""
     weight = next(first.parameters())
     kinds = {find_gates(cell, weight.device, weight.dtype) for cell in (first, second)}
     if len(kinds) > 1 or None in kinds:
@@ -161,7 +161,7 @@ def refuses(first: Cell, second: Cell, attention: Attention) -> str | None:
 def run_conditional(
     projected: Tensor, state: State, first: Cell, second: Cell, attention: Attention, kept: State
 ) -> tuple[Tensor, Tensor, State]:
-    """States [L, B, H], weights [L, B, T] and the last state, for projected inputs [L, B, P].
+    """Return states [L, B, H], weights [L, B, T] and the last state, for projected inputs [L, B, P].
 
     `kept` are keys, values and padding.
     """

@@ -67,7 +67,7 @@ class DecoderLoop(ABC):
     def forward(
         self, hidden: Tensor, keys: Tensor, values: Tensor, h: Tensor, c: Tensor | None, *others: Any
     ) -> tuple[Gradients, tuple[Tensor | None, ...]]:
-        """The results of all steps, the weights [L, B, T] and the last state; and what `backward` needs.
+        """Compute the results of all steps, the weights [L, B, T], the last state, and what `backward` needs.
 
         `hidden` [B, T] is added to the scores: 0, or the lowest number for padding. Energy, keys, values and
         hidden may be more precise than the rest; the comparison of queries with keys then is, too.
@@ -77,7 +77,7 @@ class DecoderLoop(ABC):
     def backward(
         self, saved: Sequence[Tensor], results: Tensor | None, looks: Tensor | None, *last: Tensor | None
     ) -> Gradients:
-        """The gradients of the arguments of `forward` but `hidden`, from those of what it returns."""
+        """Return the gradients of the arguments of `forward` but `hidden`, from those of what it returns."""
 
     def run(
         self,
@@ -110,24 +110,24 @@ class DecoderLoop(ABC):
         return results, looks, tuple(tensor.to(self.dtype) for tensor in last if tensor is not None)
 
     def last_state(self, states: Sequence[Tensor]) -> tuple[Tensor, Tensor | None]:
-        """The state after all steps, as `forward` returns it."""
+        """Return the state after all steps, as `forward` returns it."""
         h, c = ([*states, None])[:2]
         assert h is not None
         return h[-1].clone(), None if c is None else c[-1].clone()
 
     def begin_flow(self, states: Sequence[Tensor], last: Sequence[Tensor | None]) -> State:
-        """The gradient of the state after all steps, which flows back from there."""
+        """Return the gradient of the state after all steps, which flows back from there."""
         return tuple(
             torch.zeros_like(values[0]) if gradient is None else gradient.clone()
             for values, gradient in zip(states, last, strict=False)
         )
 
     def end_flow(self, flowing: State) -> tuple[Tensor, Tensor | None]:
-        """The gradients of h and c before the first step."""
+        """Return the gradients of h and c before the first step."""
         return flowing[0], flowing[1] if self.gates.states == 2 else None
 
     def roll(self, weight: Tensor, hidden: int, sign: int = 1) -> Tensor:
-        """The rows of weight_hh in the order of the blocks of gates; with a `sign` of -1 back."""
+        """Return the rows of weight_hh in the order of the blocks of gates; with a `sign` of -1 back."""
         return weight.roll(sign * self.gates.rolled * hidden, 0)
 
 

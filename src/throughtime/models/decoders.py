@@ -80,7 +80,7 @@ class ContextDecoder(Decoder):
         self.output = nn.Linear(stack.output_size, self.output_size) if resized else None
 
     def start(self, encoded: EncoderOutput) -> tuple[State, DecoderMemory]:
-        """The first state, and c."""
+        """Return the first state, and c."""
         state = first_state(self.stack, self.bridge, encoded)
         if self.context is None:
             return state, ()
@@ -105,7 +105,7 @@ class ContextDecoder(Decoder):
         return result
 
     def _input(self, ids: Tensor, context: Tensor | None) -> Tensor:
-        """The input of the stack for ids [rows] or [L, rows], and the context of each row, if it has one."""
+        """Join the stack's input for ids [rows] or [L, rows] and the context of each row, if it has one."""
         parts: list[Tensor] = []
         if self.embedding is not None:
             parts.append(self.dropout(self.embedding(ids)))
@@ -143,7 +143,7 @@ class ContextDecoder(Decoder):
 
 
 def first_state(first: Stack | Cell, bridge: Bridge | None, encoded: EncoderOutput) -> State:
-    """The encoder's state through the bridge; without a bridge the stack's own: zero or learned."""
+    """Return the encoder's state through the bridge; without a bridge the stack's own: zero or learned."""
     return bridge(encoded.state) if bridge is not None else first.initial_state(len(encoded.lengths))
 
 
@@ -214,7 +214,7 @@ class AttentionDecoder(Decoder):
         """Whether a whole target may run as one fused function, if that supports its parts."""
 
     def start(self, encoded: EncoderOutput) -> tuple[State, DecoderMemory]:
-        """The first state, with o_0 = 0 if it is fed; keys, C h and padding."""
+        """Return the first state, with o_0 = 0 if it is fed; keys, C h and padding."""
         state = first_state(self.stack, self.bridge, encoded)
         keys, values, padding = build_memory(self.attention, encoded.outputs, encoded.lengths)
         if self.input_feeding:

@@ -50,7 +50,7 @@ class GRUGates:
 
     @staticmethod
     def retreat(slopes: Tensor, rest: State, gradient: State, more: Tensor | None = None) -> None:
-        """All slopes are those of h'."""
+        """Multiply all slopes, which are those of h'."""
         if more is not None:
             gradient[0].add_(more)
         slopes.unflatten(-1, (4, -1)).mul_(gradient[0][:, None])
@@ -101,7 +101,7 @@ Gates = type[GRUGates] | type[LSTMGates]
 
 
 def find_gates(cell: Cell, device: torch.device, dtype: torch.dtype) -> Gates | None:
-    """The fastest implementation of the equations of this cell, or None if they are not supported."""
+    """Return the fastest implementation of the equations of this cell, or None if they are not supported."""
     if (kernels := find_gate_kernels(cell, device, dtype)) is not None:
         return kernels
     if cell.equations == "gru" and getattr(cell, "reset", "") == "after":

@@ -34,24 +34,24 @@ class Head(nn.Module, ABC):
 
     @abstractmethod
     def loss(self, hidden: Tensor, labels: Tensor) -> Tensor:
-        """The sum of -ln P(label) over the rows whose label is not IGNORED.
+        """Return the sum of -ln P(label) over the rows whose label is not IGNORED.
 
         [N, H], [N] -> [], or [T, B, H], [T, B] -> [].
         """
 
     def smoothed_loss(self, hidden: Tensor, labels: Tensor, smoothing: float) -> SurprisalSums:
-        """The sum of -ln P(label), and the sum with smoothed labels, to minimise instead."""
+        """Return the sum of -ln P(label), and the sum with smoothed labels, to minimise instead."""
         raise InputError(
             "label_smoothing", f"is {smoothing}, but {type(self).__name__} does not support it; set it to 0"
         )
 
     @abstractmethod
     def surprisals(self, hidden: Tensor, labels: Tensor) -> Tensor:
-        """-ln P(label) of each row, 0 where the label is IGNORED; without a gradient. [N, H], [N] -> [N]"""
+        """Return -ln P(label) of each row, 0 if it is IGNORED; without a gradient. [N, H], [N] -> [N]"""
 
     @abstractmethod
     def log_probs(self, hidden: Tensor) -> Tensor:
-        """ln P of every word. [N, H] -> [N, V]"""
+        """Return ln P of every word. [N, H] -> [N, V]"""
 
     def scores(self, hidden: Tensor) -> Tensor:
         """`log_probs` up to a constant in each row, perhaps in lower precision, for searches."""
@@ -107,23 +107,23 @@ class SoftmaxHead(Head):
         self.chunk = chunk
 
     def loss(self, hidden: Tensor, labels: Tensor) -> Tensor:
-        """The sum of -ln P(label), computed with its gradient; `backward` may be called once."""
+        """Return the sum of -ln P(label), computed with its gradient; `backward` may be called once."""
         return self.smoothed_loss(*flatten_rows(hidden, labels), 0.0).smoothed
 
     def smoothed_loss(self, hidden: Tensor, labels: Tensor, smoothing: float) -> SurprisalSums:
-        """Both sums in one pass; `backward` of the smoothed one may be called once."""
+        """Return both sums in one pass; `backward` of the smoothed one may be called once."""
         from throughtime.models.chunked_loss import smoothed_surprisal
 
         return smoothed_surprisal(self, hidden, labels, smoothing)
 
     def surprisals(self, hidden: Tensor, labels: Tensor) -> Tensor:
-        """-ln P(label) of each row, in the memory of one chunk."""
+        """Return -ln P(label) of each row, in the memory of one chunk."""
         from throughtime.models.chunked_loss import surprisals
 
         return surprisals(self, hidden, labels)
 
     def log_probs(self, hidden: Tensor) -> Tensor:
-        """ln P of every word, with gradients of any order."""
+        """Return ln P of every word, with gradients of any order."""
         hidden = hidden.to(self.weight.dtype)
         if torch.is_grad_enabled() or hidden.device.type != "cpu":
             return log_softmax(logits(hidden, self.weight, self.bias))
@@ -132,7 +132,7 @@ class SoftmaxHead(Head):
         return _log_softmax_in_cache(logits(hidden, self.weight, None), self.bias)
 
     def scores(self, hidden: Tensor) -> Tensor:
-        """The logits."""
+        """Return the logits."""
         if type(self) is not SoftmaxHead:  # a subclass may have other log-probabilities
             return self.log_probs(hidden)
         return functional.linear(hidden.to(self.weight.dtype), self.weight, self.bias)
@@ -158,7 +158,7 @@ def logits(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def sum_dtype(dtype: torch.dtype) -> torch.dtype:
-    """The precision of sums and softmax: float32, or float64 for float64."""
+    """Return the precision of sums and softmax: float32, or float64 for float64."""
     return torch.promote_types(dtype, torch.float32)
 
 
@@ -175,7 +175,7 @@ def logits_into(states: Tensor, words: Tensor, bias: Tensor | None, *, out: Tens
 
 
 def product_dtype(weight: Tensor) -> torch.dtype:
-    """The precision of products: that of autocast if it is on, except for float64."""
+    """Return the precision of products: that of autocast if it is on, except for float64."""
     kind = weight.device.type
     if torch.is_autocast_enabled(kind) and weight.dtype != torch.float64:
         return torch.get_autocast_dtype(kind)
@@ -183,7 +183,7 @@ def product_dtype(weight: Tensor) -> torch.dtype:
 
 
 def split_words(words: Tensor) -> Iterator[slice]:
-    """The words of each product: on a CPU several products are faster than one."""
+    """Return the words of each product: on a CPU several products are faster than one."""
     size = CPU_WORDS if words.device.type == "cpu" else len(words)
     return (slice(start, start + size) for start in range(0, len(words), size))
 
@@ -207,7 +207,7 @@ def check_labels(labels: Tensor, states: Tensor) -> None:
 
 
 def log_softmax(scores: Tensor) -> Tensor:
-    """ln P of the words of each row, in float32 or better."""
+    """Return ln P of the words of each row, in float32 or better."""
     return functional.log_softmax(scores, 1, dtype=sum_dtype(scores.dtype))
 
 

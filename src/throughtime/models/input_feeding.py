@@ -47,7 +47,7 @@ class InputFeedingLoop(DecoderLoop):
     def forward(
         self, hidden: Tensor, keys: Tensor, values: Tensor, h: Tensor, c: Tensor | None, *others: Any
     ) -> tuple[Gradients, tuple[Tensor | None, ...]]:
-        """The outputs [L, B, O], the weights and the last state, for inputs x [L, B, E] and o_0."""
+        """Return the outputs [L, B, O], the weights and the last state, for inputs x [L, B, E] and o_0."""
         x, fed, *flat_weights = others
         w, steps, embedded = LoopWeights(*flat_weights), len(x), x.shape[2]
         self.columns = columns = Columns(
@@ -108,7 +108,7 @@ class InputFeedingLoop(DecoderLoop):
     def _slopes(
         self, sums: Tensor, outputs: Tensor, states: Sequence[Tensor]
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """The slopes of gates and outputs, in the columns of the sums, and the other factors of the gates."""
+        """Return the slopes of gates and outputs, in the columns of sums, and the gates' other factors."""
         columns, slopes = self.columns, scratch(tuple(sums.shape), like=sums)
         before, after = tuple(values[:-1] for values in states), tuple(values[1:] for values in states)
         gates = (sums[:-1, :, columns.gates], before, after, slopes[:-1, :, columns.gates])
@@ -142,7 +142,7 @@ class InputFeedingLoop(DecoderLoop):
 
 
 def _first_sums(columns: Columns, x: Tensor, w: LoopWeights) -> Tensor:
-    """The sums of all steps, [L + 1, B, columns], with what needs no state."""
+    """Return the sums of all steps, [L + 1, B, columns], with what needs no state."""
     (steps, batch, embedded), size = x.shape, w.weight_hh.shape[1]
     sums = scratch((steps + 1, batch, columns.width), like=x)
     if w.bias_hn is not None:
@@ -155,7 +155,7 @@ def _first_sums(columns: Columns, x: Tensor, w: LoopWeights) -> Tensor:
 
 
 def refuses(stack: Stack, attention: Attention, norm: nn.Module | None) -> str | None:
-    """The reason why the fused loop does not support these layers; None if it does."""
+    """Return the reason why the fused loop does not support these layers; None if it does."""
     if stack.num_layers > 1 or stack.norms or stack.residual or norm is not None:
         return "it supports one layer, without normalisation or a residual sum"
     layer = cast(Layer, stack.layers[0])
@@ -170,7 +170,7 @@ def refuses(stack: Stack, attention: Attention, norm: nn.Module | None) -> str |
 def run_input_feeding(
     x: Tensor, state: State, stack: Stack, attention: Attention, output: nn.Linear, kept: State
 ) -> tuple[Tensor, Tensor, State]:
-    """Outputs [L, B, O], weights [L, B, T] and the last state with o_L, for embedded inputs [L, B, E].
+    """Return outputs [L, B, O], weights [L, B, T] and the last state with o_L, for embedded inputs [L, B, E].
 
     `state` ends with o_0; `kept` are keys, values times the output's weights, and padding.
     """

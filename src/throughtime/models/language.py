@@ -115,7 +115,7 @@ class RecurrentLanguageModel(nn.Module, ScoringModel):
         return self.embedding.num_embeddings
 
     def initial_state(self, batch: int) -> State:
-        """The state before the first token."""
+        """Return the state before the first token."""
         return self.stack.initial_state(batch)
 
     def forward(
@@ -172,7 +172,7 @@ class RecurrentLanguageModel(nn.Module, ScoringModel):
 
     @torch.inference_mode()
     def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[npt.NDArray[np.float64]]:
-        """ln P of every id given those before it, piece by piece to save memory."""
+        """Return ln P of every id given those before it, piece by piece to save memory."""
         results: list[npt.NDArray[np.float64]] = [np.zeros(0)] * len(sequences)
         order = sorted(range(len(sequences)), key=lambda i: -len(sequences[i]))
         for first in range(0, len(order), ROWS_AT_ONCE):
@@ -200,7 +200,7 @@ class RecurrentLanguageModel(nn.Module, ScoringModel):
         return torch.cat(parts).T.numpy()
 
     def embed(self, ids: Tensor) -> Tensor:
-        """The vectors of ids; NOTHING is zeros."""
+        """Return the vectors of ids; NOTHING is zeros."""
         table = self.embedding
         # Only the trainer asks for a gradient of some rows; others expect that of the whole table.
         rows_only = self.training and table.sparse
@@ -211,7 +211,7 @@ class RecurrentLanguageModel(nn.Module, ScoringModel):
         return vectors * (ids >= 0)[..., None]
 
     def graph_embed(self, ops: Ops, ids: str) -> str:
-        """Vectors of ids [T, B] in a graph; NOTHING is zeros."""
+        """Return vectors of ids [T, B] in a graph; NOTHING is zeros."""
         zero = ops.constant(0, "int64")
         real = ops.op("Unsqueeze", ops.op("GreaterOrEqual", ids, zero), ops.axes(-1))
         vectors = ops.lookup(self.embedding.weight, ops.op("Max", ids, zero))

@@ -50,19 +50,19 @@ class MixtureHead(Head):
         self.variational = variational
 
     def loss(self, hidden: Tensor, labels: Tensor) -> Tensor:
-        """The sum of -ln P(label), computed with its gradient; `backward` may be called once."""
+        """Return the sum of -ln P(label), computed with its gradient; `backward` may be called once."""
         states, log_shares = self._mix(hidden)
         labels = flatten_rows(hidden, labels)[1]
         return smoothed_surprisal(self.softmax, states, labels, log_shares=log_shares).smoothed
 
     @torch.no_grad()
     def surprisals(self, hidden: Tensor, labels: Tensor) -> Tensor:
-        """-ln P(label) of each row, in the memory of the logits of one chunk."""
+        """Return -ln P(label) of each row, in the memory of the logits of one chunk."""
         states, log_shares = self._mix(hidden)
         return surprisals(self.softmax, states, labels, log_shares)
 
     def log_probs(self, hidden: Tensor) -> Tensor:
-        """ln P of every word, with gradients of any order."""
+        """Return ln P of every word, with gradients of any order."""
         states, log_shares = self._mix(hidden)
         each = log_softmax(logits(states.flatten(0, 1), self.softmax.weight, self.softmax.bias))
         return (each.view(*log_shares.shape, -1) + log_shares[..., None]).logsumexp(1)
@@ -85,7 +85,7 @@ class MixtureHead(Head):
         self.softmax.begin_with(counts)
 
     def _mix(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """The states of every softmax [N, K, E], and the logarithms of their shares [N, K]."""
+        """Return the states of every softmax [N, K, E], and the logarithms of their shares [N, K]."""
         hidden = hidden.to(self.states.weight.dtype)
         states = self.states(hidden).tanh()
         if self.variational and states.dim() > 2:

@@ -35,13 +35,13 @@ class StreamScorer:
     def read(
         self, model: RecurrentLanguageModel, inputs: Tensor, labels: Tensor, state: State
     ) -> tuple[Tensor, State]:
-        """Surprisals of the labels [T, B], in nats, and the state after them."""
+        """Return surprisals of the labels [T, B], in nats, and the state after them."""
         outputs, _, reached = model(inputs, state)
         alone = model.head.surprisals(outputs.flatten(0, 1), labels.flatten()).view_as(labels)
         return self.mix(outputs, labels, alone), reached
 
     def mix(self, outputs: Tensor, labels: Tensor, alone: Tensor) -> Tensor:
-        """The surprisals [T, B], from those of the model alone and its outputs."""
+        """Return the surprisals [T, B], from those of the model alone and its outputs."""
         return alone
 
 
@@ -53,7 +53,7 @@ def surprisals(
     reader: StreamScorer | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Iterator[Tensor]:
-    """The surprisal of every id, in nats, piece by piece; `begin` is the id before the first one.
+    """Yield the surprisal of every id, in nats, piece by piece; `begin` is the id before the first one.
 
     The results stay on the model's device, so that reading does not wait for them.
     """
@@ -246,7 +246,7 @@ class DynamicEvaluation(StreamScorer):
 
 
 def gradient_scales(model: RecurrentLanguageModel, pieces: Iterable[tuple[Tensor, Tensor]]) -> list[Tensor]:
-    """The usual size of the gradient of each weight, scaled to a mean of one over all weights.
+    """Return the usual size of the gradient of each weight, scaled to a mean of one over all weights.
 
     `pieces` are inputs and labels [T, B], each the continuation of the one before. The size is the root mean
     square over all pieces of the gradient of their mean surprisals.

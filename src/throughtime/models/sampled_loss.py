@@ -46,7 +46,7 @@ def draw_words(labels: Tensor, frequent: Tensor, vocabulary_size: int, others: i
 def sampled_surprisal(
     head: SoftmaxHead, hidden: Tensor, labels: Tensor, frequent: Tensor, others: int
 ) -> Tensor:
-    """An estimate of `head.loss(hidden, labels)`, hidden [N, H] and labels [N], with its gradient.
+    """Return an estimate of `head.loss(hidden, labels)`, hidden [N, H] and labels [N], with its gradient.
 
     With `others` at least the number of words that are not frequent it is that loss.
     """

@@ -73,7 +73,7 @@ class Encoder(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, source: Tensor, lengths: Tensor) -> EncoderOutput:
-        """Outputs of all steps and the last state."""
+        """Return outputs of all steps and the last state."""
 
     def graph(self, ops: Ops, source: str, lengths: str) -> GraphEncoded:
         """`forward` in a graph."""
@@ -95,7 +95,7 @@ class Decoder(nn.Module, ABC):
 
     @abstractmethod
     def start(self, encoded: EncoderOutput) -> tuple[State, DecoderMemory]:
-        """The first state, and what is kept per sentence while it is decoded."""
+        """Return the first state, and what is kept per sentence while it is decoded."""
 
     @abstractmethod
     def step(self, last: Tensor, state: State, memory: Memory) -> DecoderOutput:
@@ -182,7 +182,7 @@ class EncoderDecoder(nn.Module, DecodingModel):
     def log_probs(
         self, source: Tensor, lengths: Tensor, inputs: Tensor, *, batch_first: bool = False
     ) -> Tensor:
-        """ln P of every token at each step of a target, [L, B, V]; with `batch_first` all are [B, L, ...]."""
+        """Return ln P of every token at each step of a target, [L, B, V]; with `batch_first` [B, L, V]."""
         if batch_first:
             return self.log_probs(source.T, lengths, inputs.T).transpose(0, 1)
         outputs: Tensor = self(source, lengths, inputs).outputs
@@ -270,7 +270,7 @@ class RecurrentEncoder(Encoder):
         self.state_sizes = tuple(size for layer in self._sizes() for size in layer)
 
     def forward(self, source: Tensor, lengths: Tensor) -> EncoderOutput:
-        """Outputs of all steps and the last state; an empty sentence keeps the first state."""
+        """Return outputs of all steps and the last state; an empty sentence keeps the first state."""
         if not len(source):
             source = pad(source, (0, 0, 0, 1))  # a recurrence needs a step, even if all sentences are empty
         outputs, last = self.stack(self.dropout(self.embedding(source)), None, lengths)
@@ -292,7 +292,7 @@ class RecurrentEncoder(Encoder):
         ]
 
     def _join_directions(self, flat: tuple[T, ...], join: Callable[[tuple[T, ...]], T]) -> tuple[T, ...]:
-        """The states of all layers, with both directions concatenated."""
+        """Return the states of all layers, with both directions concatenated."""
         if not self.stack.bidirectional:
             return flat
         joined: list[T] = []
@@ -331,7 +331,7 @@ class Bridge(nn.Module):
         self.layers.extend(nn.Linear(*sizes) for sizes in zip(widths, decoder_sizes, strict=True))
 
     def forward(self, state: State) -> State:
-        """The decoder's first state."""
+        """Return the decoder's first state."""
         return self._map(state, partial(torch.cat, dim=-1), lambda layer, values: torch.tanh(layer(values)))
 
     def graph(self, ops: Ops, state: GraphState) -> GraphState:

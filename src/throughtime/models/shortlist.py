@@ -30,7 +30,7 @@ Candidates = Sequence[NDArray[np.int64]]
 
 
 def output_device(model: StepModel) -> torch.device | None:
-    """The device of the output layer; None if it cannot be computed for some tokens alone."""
+    """Return the device of the output layer; None if it cannot be computed for some tokens alone."""
     if isinstance(model, Ensemble):
         devices = {output_device(member) for member in model.models}
         return devices.pop() if len(devices) == 1 else None
@@ -39,7 +39,7 @@ def output_device(model: StepModel) -> torch.device | None:
 
 
 def restrict_model(model: StepModel, candidates: Candidates, *, renumber: bool) -> StepModel:
-    """The model with only these candidates for each prompt that it will start with."""
+    """Return the model with only these candidates for each prompt that it will start with."""
     if isinstance(model, Ensemble):
         members = [restrict_model(member, candidates, renumber=renumber) for member in model.models]
         return Ensemble(members, model.weights)
@@ -47,7 +47,7 @@ def restrict_model(model: StepModel, candidates: Candidates, *, renumber: bool) 
 
 
 def to_vocabulary(results: list[list[Finished]], candidates: Candidates) -> list[list[Finished]]:
-    """The results of a search over renumbered tokens, in the ids of the vocabulary."""
+    """Return the results of a search over renumbered tokens, in the ids of the vocabulary."""
     return [
         [replace(result, tokens=tuple(ids[list(result.tokens)].tolist())) for result in best]
         for ids, best in zip(candidates, results, strict=True)
@@ -121,7 +121,7 @@ class ShortlistModel(StepModel):
         return head
 
     def _score(self, outputs: Tensor, columns: Tensor, groups: Tensor) -> Tensor:
-        """The products of each row with the weights of its candidates, [rows, candidates]."""
+        """Return the products of each row with the weights of its candidates, [rows, candidates]."""
         dtype = self._head.weight.dtype
         product = linear_in_few_shapes if dtype == torch.bfloat16 and outputs.device.type == "cpu" else linear
         each = torch.bincount(groups, minlength=len(self._weights)).tolist()

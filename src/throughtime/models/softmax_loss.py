@@ -23,13 +23,13 @@ CPU_LOGITS, GPU_LOGITS = 2**22, 2**26
 
 
 def default_chunk(weight: Tensor) -> int:
-    """The default maximum number of rows of a chunk, for a softmax with these weights."""
+    """Return the default maximum number of rows of a chunk, for a softmax with these weights."""
     logits = CPU_LOGITS if weight.device.type == "cpu" else GPU_LOGITS
     return max(32, logits // len(weight))
 
 
 def pass_on_gradients(ctx: Any, outer: Tensor, head: str) -> tuple[Tensor | None, ...]:
-    """The gradients that the forward pass of a loss left in `ctx`, times the gradient of the loss; only once.
+    """Multiply the gradients that the forward pass of a loss left in `ctx` by that of the loss; only once.
 
     `head` is the name of the class that computes the loss.
     """
@@ -182,7 +182,7 @@ class TorchSoftmax(ChunkSoftmax):
 
 
 def build_softmax(weight: Tensor, bias: Tensor | None, smoothing: float, learns: bool) -> ChunkSoftmax:
-    """The softmax for the device of these weights."""
+    """Return the softmax for the device of these weights."""
     plain = CpuSoftmax if weight.device.type == "cpu" else TorchSoftmax
     return (find_softmax_kernel(weight) or plain)(weight, bias, smoothing, learns)
 

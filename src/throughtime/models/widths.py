@@ -22,7 +22,7 @@ def layer_widths(
 
 
 def tied_widths(settings: Mapping[str, Any], layer: str = "hidden_size") -> dict[str, Any]:
-    """The settings that follow from the widths given, if the output may share the embedding's weights.
+    """Return the settings that follow from the widths given, if the output may share the embedding's weights.
 
     If only one of the widths of the embedding and of `layer` is given, the other one is set to it. If both
     are given and differ, the output gets its own weights, unless `tied` is given too.

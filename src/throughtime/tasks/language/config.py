@@ -212,7 +212,7 @@ class LanguageConfig(shared.ReadsText, shared.TextConfig):
 
     @classmethod
     def derive_settings(cls, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings that follow from the given sizes if one softmax shares the embedding's weights."""
+        """Derive settings from the given sizes if one softmax shares the embedding's weights."""
         if given.get("embedding") == "one-hot":
             return {} if "tied" in given else {"tied": False}
         if given.get("experts", 1) != 1:
@@ -241,7 +241,7 @@ class LanguageConfig(shared.ReadsText, shared.TextConfig):
         return self.sampling in ("sequential", "rotated")
 
     def suit(self, num_tokens: int) -> LanguageConfig:
-        """A copy in which the settings left to the length of the training text have their values."""
+        """Return a copy in which the settings left to the length of the training text have their values."""
         limits = [self.max_tokens, self.train_windows and self.train_windows + self.num_steps]
         read = min([num_tokens, *(limit for limit in limits if limit is not None)])
         found: dict[str, Any] = suggest_settings(read)
@@ -275,13 +275,13 @@ class LanguageConfig(shared.ReadsText, shared.TextConfig):
         return fewer | super().suit_few(predicted // steps, {*given} - {"max_tokens"})
 
     def settings_for(self, passes: float) -> dict[str, Any]:
-        """Wider layers if there is time for several epochs, unless sizes were given."""
+        """Return wider layers if there is time for several epochs, unless sizes were given."""
         if passes < WIDER_PASSES or self.model_fields_set & SIZES:
             return {}
         return dict.fromkeys(("hidden_size", "embedding_size"), 384)
 
     def settings_on(self, device: str) -> dict[str, Any]:
-        """A larger model on a GPU, where the steps of a small one take as long."""
+        """Return a larger model on a GPU, where the steps of a small one take as long."""
         if device != "cuda" or self.model_fields_set & SIZES:
             return {}
         chosen = {key: value for key, value in LARGE.items() if key not in self.model_fields_set}
@@ -290,19 +290,19 @@ class LanguageConfig(shared.ReadsText, shared.TextConfig):
         return chosen
 
     def frame(self, codec: Codec) -> Framing:
-        """The framing with which a model with this vocabulary reads text."""
+        """Return the framing with which a model with this vocabulary reads text."""
         return Framing(codec, self.layout == "lines", self.reversed, running=True)
 
 
 def has_recurrent_weights(cell: str, input_size: int, hidden_size: int) -> bool:
-    """Whether a cell multiplies its state by weights, some of which can be dropped."""
+    """Return whether a cell multiplies its state by weights, some of which can be dropped."""
     from throughtime.layers.layer import build_cell
 
     return "weight_hh" in build_cell(cell, input_size, hidden_size).weights()
 
 
 def suggest_settings(num_tokens: int) -> dict[str, int | float]:
-    """The settings that follow from the length of the training text.
+    """Return the settings that follow from the length of the training text.
 
     Smaller batches give the few tokens of a short text enough updates, forget gates that start open let
     gradients through from the first of them on, and dropped recurrent weights and weight decay keep the model

@@ -128,7 +128,7 @@ class ReadingOptions:
                 raise InputError(name, f"needs {reader}; set it too")
 
     def arguments(self, reader: str, *names: str) -> dict[str, Any]:
-        """The given arguments of a reader."""
+        """Return the given arguments of a reader."""
         given = {name: getattr(self, f"{reader}_{name}") for name in names}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -163,7 +163,7 @@ def dynamic_evaluation(
 def _scales(
     language: RecurrentLanguage, dataset: Dataset, steps: int, progress: Progress | None
 ) -> list[Tensor]:
-    """The size of gradients on the training text, in pieces of the length that is learned from."""
+    """Return the size of gradients on the training text, in pieces of the length that is learned from."""
     from throughtime.data.batching.text import SequentialPartition
 
     if "train" not in dataset.splits:

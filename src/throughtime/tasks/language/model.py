@@ -102,7 +102,7 @@ class RecurrentLanguage(LanguageModel):
         self.model.head.begin_with(torch.from_numpy(counts))
 
     def build_objective(self, dataset: Dataset) -> LanguageObjective:
-        """Batches, loss and validation on these data."""
+        """Return batches, loss and validation on these data."""
         from throughtime.tasks.language.training import LanguageObjective
 
         train = self.ids(dataset, "train")[: self.config.max_tokens]
@@ -114,7 +114,7 @@ class RecurrentLanguage(LanguageModel):
         return len(self.ids(dataset, "train")[: self.config.max_tokens])
 
     def ids(self, dataset: Dataset, split: str) -> np.ndarray[Any, Any]:
-        """The ids of a split as one long text, cached on disk."""
+        """Return the ids of a split as one long text, cached on disk."""
         from throughtime.data.idcache import token_ids
 
         ids = token_ids(dataset, split, self.codec, eos=self.framing.marked).ids
@@ -131,7 +131,7 @@ class RecurrentLanguage(LanguageModel):
         reader: StreamScorer | None = None,
         progress: Progress | None = None,
     ) -> Likelihood:
-        """The likelihood of a split; the state is carried from its first token to its last."""
+        """Return the likelihood of a split; the state is carried from its first token to its last."""
         from throughtime.metrics.measures import Likelihood
 
         ids = self.ids(dataset, split)
@@ -157,7 +157,7 @@ class RecurrentLanguage(LanguageModel):
     def _read(
         self, ids: np.ndarray[Any, Any], reader: StreamScorer | None, progress: Progress | None
     ) -> Iterator[Tensor]:
-        """The surprisals of a text, piece by piece."""
+        """Yield the surprisals of a text, piece by piece."""
         begin = self.framing.begin_id
         advance = None if progress is None else lambda done: progress(done, len(ids))
         self.model.eval()
@@ -175,7 +175,7 @@ class RecurrentLanguage(LanguageModel):
         return evaluate(self, dataset, split, progress=progress, **options)
 
     def describe(self) -> Description:
-        """The model in words."""
+        """Return the model in words."""
         config = self.config
         return Description(
             f"Recurrent language model of {config.data}",
@@ -195,7 +195,7 @@ class RecurrentLanguage(LanguageModel):
         return f"{len(sizes)} x " * (len(sizes) > 1) + f"{self.config.cell} of {sizes[0]}"
 
     def suggestions(self, dataset: Dataset) -> list[str]:
-        """Commands that evaluate the model and continue a prompt of known words."""
+        """Return commands that evaluate the model and continue a prompt of known words."""
         prompt = f" --prompt {shlex.quote(words)}" if (words := self._choose_prompt(dataset)) else ""
         command = f"generate {{run}}{prompt} --max-new-tokens 200 --temperature 0.8"
         return [*suggest_evaluation(dataset), command]
@@ -218,7 +218,7 @@ SHAPES = ((1, 1), (1, 50), (3, 7), (3, 40))
 
 
 def build_export(language: RecurrentLanguage) -> ModelExport:
-    """The graph of a language model, and the settings and files that its runner needs."""
+    """Return the graph of a language model, and the settings and files that its runner needs."""
     from throughtime.graphs.graph import to_array
     from throughtime.graphs.write import ModelExport
 
@@ -239,7 +239,7 @@ def build_export(language: RecurrentLanguage) -> ModelExport:
 
 
 def build_language_graph(model: RecurrentLanguageModel, int8: bool) -> Graph:
-    """Ids [T, B] (-1 before the first one), their lengths [B] and the state, to ln P [T, B, V]."""
+    """Return ids [T, B] (-1 before the first one), their lengths [B] and the state, to ln P [T, B, V]."""
     from throughtime.graphs.graph import Graph
 
     graph = Graph("language", int8=int8)

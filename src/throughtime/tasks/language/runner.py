@@ -127,13 +127,13 @@ class LanguageModelRunner(LanguageWriter, TextRunner):
         ]
 
     def _read(self, ids: Array, lengths: Array, state: list[Array]) -> tuple[Array, list[Array]]:
-        """ln P after each id, [T, B, V], and the new state."""
+        """Return ln P after each id, [T, B, V], and the new state."""
         given = {"ids": ids, "lengths": lengths, **dict(zip(self._states, state, strict=True))}
         log_probs, *reached = self.session.run(["log_probs", *self._next], given)
         return log_probs, reached
 
     def _read_ids(self, ids: Sequence[int]) -> list[Array]:
-        """The state of one text after these ids."""
+        """Return the state of one text after these ids."""
         state = self._first(1)
         for first in range(0, len(ids), STEPS_PER_BATCH):
             piece = np.array(ids[first : first + STEPS_PER_BATCH])[:, None]
@@ -141,14 +141,14 @@ class LanguageModelRunner(LanguageWriter, TextRunner):
         return state
 
     def _log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Array]:
-        """ln P of every id given the ids before it."""
+        """Return ln P of every id given the ids before it."""
         results: dict[int, Array] = {}
         for chosen in batches(sequences, TEXTS_PER_BATCH):
             results.update(zip(chosen, self._score_batch([sequences[one] for one in chosen]), strict=True))
         return [results[number] for number in range(len(sequences))]
 
     def _score_batch(self, sequences: Sequence[Sequence[int]]) -> list[Array]:
-        """The same for one batch."""
+        """Return the same for one batch."""
         ids, lengths = pad(sequences)
         rows, state = len(sequences), self._first(len(sequences))
         nothing = np.full((1, rows), NOTHING)

@@ -53,7 +53,7 @@ class LanguageObjective(TextObjective):
         self.fixed_shapes = self.model.head.fixed_shapes and not redrawn
 
     def batches(self, rank: int, world_size: int) -> Batches[Any, LanguageBatch]:
-        """The training text in batches, by the setting `sampling`."""
+        """Return the training text in batches, by the setting `sampling`."""
         config = self.config
         shape = self.train, self._rows, config.num_steps
         if config.sampling == "overlapping":
@@ -64,13 +64,13 @@ class LanguageObjective(TextObjective):
         return SAMPLINGS[config.sampling](*shape, seed=config.seed, rank=rank, world_size=world_size)
 
     def count(self, batch: Batch) -> int:
-        """The number of tokens that count; all rows have the same length, so the same share is warm-up."""
+        """Return the number of targets; all rows have the same length, so the same share is warm-up."""
         assert isinstance(batch, LanguageBatch)
         steps = len(batch.labels)
         return batch.count * sum(map(len, self._list_learned_steps(steps))) // steps
 
     def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
-        """-ln P of the labels, and the penalties on the outputs."""
+        """Return -ln P of the labels, and the penalties on the outputs."""
         assert isinstance(batch, LanguageBatch)
         inputs, labels = batch.inputs, batch.labels
         steps, rows = inputs.shape
@@ -123,7 +123,7 @@ class LanguageObjective(TextObjective):
         return {"nats": float(nats), "tokens": int(tokens)}
 
     def sample(self) -> str | None:
-        """A text that the model writes, drawn with the same seed each time."""
+        """Return a text that the model writes, drawn with the same seed each time."""
         prompt = "" if self.predictor.framing.marked else self.predictor.framing.text(self._get_opening())
         return self.predictor.generate(prompt, max_new_tokens=SAMPLED_TOKENS, seed=0, temperature=0.8)[0].text
 
@@ -132,14 +132,14 @@ class LanguageObjective(TextObjective):
         return [int(one) for one in text[:PROMPT_TOKENS]]
 
     def _list_learned_steps(self, steps: int) -> list[range]:
-        """The steps of a batch that add to the loss: all but the warm-up of the batch or of each block."""
+        """List the steps of a batch that add to the loss: all but the warm-up of the batch or each block."""
         skipped = self.config.warm_up
         block = self.config.tau if skipped and self.config.truncation == "truncated" else steps
         spans = [range(start + skipped, min(start + block, steps)) for start in range(0, steps, block)]
         return [span for span in spans if span]
 
     def _carry(self, steps: int, rows: int, device: torch.device) -> Tensor | None:
-        """The factor of the gradient at each step: 0 where a block begins or its warm-up ends."""
+        """Return the factor of the gradient at each step: 0 where a block begins or its warm-up ends."""
         carry = carries(self._strategy, steps, rows, torch.default_generator, device=device)
         if carry is not None and not self.config.warm_up_gradient:
             for span in self._list_learned_steps(steps)[1:]:
@@ -147,7 +147,7 @@ class LanguageObjective(TextObjective):
         return carry
 
     def _penalty(self, outputs: Sequence[Tensor], dropped: Tensor) -> Tensor | None:
-        """The penalties, means over units and tokens, times the number of tokens, so that they add up."""
+        """Compute the penalties: means over units and tokens, times the tokens, so that they add up."""
         alpha, beta = self.config.activation_penalty, self.config.temporal_penalty
         if not alpha and not beta:
             return None

@@ -74,7 +74,7 @@ class NgramConfig(shared.ReadsText, Config):
     backward: bool = Field(False, description="count from right to left")
 
     def frame(self, codec: Codec) -> Framing:
-        """The framing with which a model with this vocabulary reads text."""
+        """Return the framing with which a model with this vocabulary reads text."""
         return Framing(codec, self.layout == "lines", self.backward)
 
     @property

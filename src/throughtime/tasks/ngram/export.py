@@ -29,7 +29,7 @@ OWN_NAMES = {BEGIN: "<bos>", END: "<eos>", UNKNOWN: "<unk>"}
 
 
 def arpa_words(framing: Framing) -> list[str | None]:
-    """The word for each id; None for marks that never occur in a text, such as padding."""
+    """Return the word for each id; None for marks that never occur in a text, such as padding."""
     vocabulary = framing.codec.vocabulary
     marks = {vocabulary.bos_id: BEGIN, vocabulary.eos_id: END, vocabulary.unk_id: UNKNOWN}
     silent = set(framing.never_predicted) - marks.keys()
@@ -37,7 +37,7 @@ def arpa_words(framing: Framing) -> list[str | None]:
 
 
 def build_vocabulary(words: Sequence[str], where: str) -> Vocabulary:
-    """The vocabulary of the words of an ARPA file, whose marks get the names that they have here."""
+    """Return the vocabulary of the words of an ARPA file, whose marks get the names that they have here."""
     taken = {name for names in ROLES.values() for name in names} - OWN_NAMES.keys()
     for word in words:
         if word in taken:
@@ -46,7 +46,7 @@ def build_vocabulary(words: Sequence[str], where: str) -> Vocabulary:
 
 
 def build_export(language: NgramLanguageModel) -> ModelExport:
-    """The tables of an n-gram model, and the settings and files that are needed to use them."""
+    """Return the tables of an n-gram model, and the settings and files that are needed to use them."""
     from throughtime.graphs.write import ModelExport
 
     model, framing = language.model, language.framing
@@ -69,7 +69,7 @@ def build_export(language: NgramLanguageModel) -> ModelExport:
 
 
 def build_tables(model: NgramModel) -> Graph:
-    """A graph without inputs, whose outputs are the tables."""
+    """Return a graph without inputs, whose outputs are the tables."""
     from throughtime.graphs.graph import Graph
 
     graph = Graph("tables")

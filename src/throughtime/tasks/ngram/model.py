@@ -115,7 +115,7 @@ class NgramLanguageModel(LanguageModel):
         return fit(self, dataset, out, **options)
 
     def summary(self, values: Mapping[str, Any]) -> str:
-        """A summary of what was counted."""
+        """Return a summary of what was counted."""
         stored = ", ".join(f"{count:,}" for count in values["ngrams"])
         perplexity = values["valid_perplexity"]
         measured = "" if perplexity is None else f"\nValidation perplexity {perplexity:.2f}."
@@ -126,7 +126,7 @@ class NgramLanguageModel(LanguageModel):
         )
 
     def suggestions(self, dataset: Dataset) -> list[str]:
-        """Commands that evaluate the model and generate text."""
+        """Return commands that evaluate the model and generate text."""
         return [*suggest_evaluation(dataset), "generate {run} --seed 1"]
 
     def evaluate_split(
@@ -183,7 +183,7 @@ class NgramLanguageModel(LanguageModel):
         folder.write_card(self.card({"best": best}))
 
     def _validation(self) -> dict[str, Any]:
-        """The measurements on the validation split, if the model folder has them."""
+        """Return the measurements on the validation split, if the model folder has them."""
         path = None if self.folder is None else self.folder.path / "metrics.jsonl"
         lines = path.read_text(encoding="utf-8").splitlines() if path is not None and path.is_file() else []
         return dict(json.loads(lines[0])) if lines else {}
@@ -222,12 +222,12 @@ class NgramLanguageModel(LanguageModel):
         return f"{self.config.data}: {words.network}, {sum(self.num_ngrams):,} n-grams, {words.details}"
 
     def signature(self, dataset: Dataset) -> str:
-        """How text is read, and what was left out of the model."""
+        """Return how text is read, and what was left out of the model."""
         pruned = ",".join(map(str, self.config.prune))
         return super().signature(dataset) + (f"|prune:{pruned}" if pruned else "")
 
     def describe(self) -> Description:
-        """The model in words."""
+        """Return the model in words."""
         config = self.config
         direction = "right to left" if config.backward else "left to right"
         smoothing = f"with {config.smoothing} smoothing" if self.has_data else "of an ARPA file"

@@ -178,7 +178,7 @@ def _build_framing(model: NgramLanguageModel, dataset: Dataset) -> Framing:
 def _measure(
     model: NgramLanguageModel, dataset: Dataset, memory: int | None, say: Callable[[str], None] | None
 ) -> dict[str, Any]:
-    """The likelihood of the validation split; nothing if the model is too large to score in this memory."""
+    """Measure the validation split; return nothing if the model is too large to score in this memory."""
     config = model.config
     if config.split != "train" or not dataset.has_records("valid"):
         return {}

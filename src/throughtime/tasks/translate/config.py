@@ -231,7 +231,7 @@ class TranslateConfig(TextConfig):
         )
 
     def forcing_ratio(self, progress: float) -> float:
-        """The probability of teacher forcing when this share of the training is done.
+        """Return the probability of teacher forcing when this share of the training is done.
 
         >>> config = TranslateConfig(data="x", teacher_forcing_schedule="linear")
         >>> [config.forcing_ratio(progress) for progress in (0.0, 0.25, 1.0)]
@@ -293,19 +293,19 @@ class TranslateConfig(TextConfig):
         )
 
     def settings_for(self, passes: float) -> dict[str, Any]:
-        """The settings that suit this number of passes over the data, of those that were not given."""
+        """Return the settings that suit this number of passes over the data, of those that were not given."""
         large = passes >= LARGE_PASSES
         sizes = self._suggest_sizes() if large else {}
         return {**sizes, **self._suggest_dropout(passes / 2 if large else passes)}
 
     def batches_for(self, updates: float) -> dict[str, Any]:
-        """Smaller batches, at the same rate, if there is time for few updates."""
+        """Return smaller batches, at the same rate, if there is time for few updates."""
         if self.model_fields_set & {"batch_size", "max_tokens", "accumulate"}:
             return {}
         return next(({"batch_size": size} for most, size in SMALL_BATCHES if updates <= most), {})
 
     def settings_on(self, device: str) -> dict[str, Any]:
-        """A larger model on a GPU, where the steps of a small one take as long."""
+        """Return a larger model on a GPU, where the steps of a small one take as long."""
         return self._suggest_sizes() if device == "cuda" else {}
 
     def _suggest_sizes(self) -> dict[str, Any]:
@@ -313,14 +313,14 @@ class TranslateConfig(TextConfig):
         return {} if "hidden_size" in given else {key: LARGE[key] for key in LARGE if key not in given}
 
     def _suggest_dropout(self, passes: float) -> dict[str, float]:
-        """The shares of dropout: data that are read more often need more."""
+        """Return the shares of dropout: data that are read more often need more."""
         level = 0 if passes < 12 else 1 if passes < 40 else 2
         suggested = {"embedding_dropout": (0.1, 0.2, 0.3)[level], "output_dropout": (0.1, 0.3, 0.4)[level]}
         return {key: value for key, value in suggested.items() if getattr(self, key) is None}
 
 
 def suggest_epochs(words: int) -> int:
-    """The number of epochs for this number of words: a corpus four times as large is read half as often.
+    """Choose the epochs for this number of words: a corpus four times as large is read half as often.
 
     >>> [suggest_epochs(words) for words in (10_000, 200_000, 600_000, 20_000_000)]
     [40, 21, 12, 4]

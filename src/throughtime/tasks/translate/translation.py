@@ -278,7 +278,7 @@ class SentenceTranslator(TextTranslator, ReadsTexts):
         return [searched[number] for number in range(len(prompts))]
 
     def _may_renumber(self, shortlist: Shortlist, constraints: DecodingConstraints) -> bool:
-        """Whether search may number the candidates of a sentence from 0, which is faster.
+        """Return whether search may number the candidates of a sentence from 0, which is faster.
 
         Constraints compare tokens with words of the vocabulary, and the special tokens must not change.
         """
