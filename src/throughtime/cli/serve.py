@@ -14,21 +14,13 @@ import typer
 from throughtime.cli.options import Count, OptionalCount, Runs
 from throughtime.cli.output import Outcome, as_command, flags, name_switches, say
 from throughtime.errors import InputError, import_optional
+from throughtime.tasks import TASKS
 
 if TYPE_CHECKING:
     from socket import socket
 
     from throughtime.serve.models import Models, Served
     from throughtime.serve.requests import Options
-
-CALLS = {
-    "translate": ("/translate", '{{"q": "Hello!", "source": "{source}", "target": "{target}"}}'),
-    "fill": ("/fill", '{{"q": "I am ___ ."}}'),
-    "tag": ("/tag", '{{"q": "The old man the boats ."}}'),
-    "classify": ("/classify", '{{"q": "play some jazz"}}'),
-    "compose": ("/compose", '{{"{kind}": {condition}, "num_return_sequences": 3}}'),
-}
-COMPLETION = ("/v1/completions", '{{"model": "{name}", "prompt": "the", "max_tokens": 40}}')
 
 
 @as_command
@@ -193,23 +185,28 @@ def greeting(models: Models, address: str, unix_socket: Path | None = None) -> s
     for model in models:
         direction = f", {model.source} to {model.target}" if model.task == "translate" else ""
         lines.append(f"  {model.name}: {model.task}{direction}")
-    asked = next((model for model in models if "generate" in model.abilities or model.task in CALLS), None)
-    if asked is None:
-        return "\n".join([*lines, f"Try: {curl} {address}/models"])
-    path, body = CALLS.get(asked.task, COMPLETION)
-    names = {"name": asked.name}
-    if asked.task == "translate":
-        names |= {"source": asked.source, "target": asked.target}
-    if asked.task == "compose":
-        names |= _condition(asked)
-    example = body.format(**names).replace("'", "'\\''")
+    requests = (example_request(model) for model in models)
+    path, body = next(filter(None, requests), ("/models", None))
+    if body is None:
+        return "\n".join([*lines, f"Try: {curl} {address}{path}"])
+    example = dumps(body, ensure_ascii=False).replace("'", "'\\''")
     lines.append(f"Try: {curl} {address}{path} -H 'Content-Type: application/json' -d '{example}'")
     return "\n".join(lines)
 
 
-def _condition(served: Served) -> dict[str, str]:
-    """A label or a vector for the example request, as JSON."""
-    labels = served.model.labels
-    if labels is None:
-        return {"kind": "vector", "condition": dumps([0] * served.model.width)}
-    return {"kind": "label", "condition": dumps(labels.names[0], ensure_ascii=False)}
+def example_request(served: Served) -> tuple[str, dict[str, Any]] | None:
+    """The path and the body of a request to a model; None if it depends on the data of the model."""
+    path, example = next(iter(TASKS[served.task].requests.items()), ("", {"series": None}))
+    if "series" in example:
+        return None
+    body = {**example}
+    if "model" in body:
+        body["model"] = served.name
+    if "target" in body:
+        body |= {"source": served.source, "target": served.target}
+    if "label" in body:
+        del body["label"]
+        labels = served.model.labels
+        condition = {"vector": [0] * served.model.width} if labels is None else {"label": labels.names[0]}
+        body = condition | body
+    return path, body

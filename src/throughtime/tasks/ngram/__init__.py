@@ -1,7 +1,7 @@
 """The task `ngram`: counted language models."""
 
 from throughtime.tasks import Task
-from throughtime.tasks.language import ContinuationOptions
+from throughtime.tasks.language import ContinuationOptions, LanguageTask
 
 
 class NgramTask(Task):
@@ -48,3 +48,4 @@ class NgramTask(Task):
     config = "throughtime.tasks.ngram.config:NgramConfig"
     predictor = "throughtime.tasks.ngram.model:NgramLanguageModel"
     route = "throughtime.serve.completions:router"
+    requests = LanguageTask.requests
