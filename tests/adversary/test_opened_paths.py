@@ -22,7 +22,7 @@ from tests.refusals import lacks, refuses
 import throughtime as tt
 from throughtime.errors import InputError
 from throughtime.manifest import write_manifest
-from throughtime.tasks.examples import EXAMPLES, FILE, MAX_LENGTH
+from throughtime.tasks.about import EXAMPLES, FILE, MAX_LENGTH
 
 OPENED = {"open", "os.listdir", "os.scandir"}
 NEVER = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "socket.connect", "socket.getaddrinfo"}

@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
-from throughtime.config import build_config, check_config
+from throughtime.config import build_config
 from throughtime.errors import InputError, ThroughtimeWarning
-from throughtime.files import check_new, path_exists
+from throughtime.files import path_exists
 from throughtime.fit.config import MIN_BATCHES
 from throughtime.folder import ModelFolder
 from throughtime.model import TaskModel
@@ -22,8 +22,8 @@ from throughtime.registry import Registry
 from throughtime.results import Evaluation
 from throughtime.results import Progress as Progress
 from throughtime.tasks import TASKS, TEXT_DATA
-from throughtime.tasks.examples import find_examples, load_examples, save_examples
-from throughtime.tasks.seen import KnowsRecords
+from throughtime.tasks.about import find_examples
+from throughtime.tasks.saved import SavedModel
 from throughtime.version import __version__
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
     from throughtime.fit.objective import Objective as TrainingTask
     from throughtime.tasks.description import Description
-    from throughtime.tasks.ngram.model import NgramLanguageModel
 
 CUSTOM = "custom"
 """The name in a configuration for a network that the user passed as an object."""
@@ -41,7 +40,7 @@ NETWORKS = Registry[Callable[..., Any]]("network", "throughtime.networks", {})
 """Networks of other packages: functions that take a configuration and assets, and return a module."""
 
 
-class Predictor(TaskModel, KnowsRecords):
+class Predictor(TaskModel, SavedModel):
     """A network together with its assets and its configuration: a model that is ready to use.
 
     Assets are what a model needs besides configuration and weights, such as vocabularies, labels or scales.
@@ -50,10 +49,6 @@ class Predictor(TaskModel, KnowsRecords):
 
     task: ClassVar[str]
     config_type: ClassVar[Any]
-    generation_defaults: ClassVar[Mapping[str, Any] | None] = None
-    """The first contents of generation_config.json; None for models that do not generate."""
-    generation_type: ClassVar[Any] = None
-    """The settings that generation_config.json may hold."""
     network_parts: ClassVar[tuple[str, ...]] = ()
     """Attributes that a user's own network must have besides `forward`."""
 
@@ -306,98 +301,6 @@ class Predictor(TaskModel, KnowsRecords):
             data = self.config.data if self.training_data is None else self.training_data
         choices = {name: value for name, value in options.items() if value is not None}
         return open_dataset(data, **{**self.config.data_options, **choices}, skip_bad=skip_bad, strict=False)
-
-    def open_folder(self, folder: ModelFolder) -> None:
-        """Read what every model folder holds besides assets and weights."""
-        self.folder, self.examples = folder, load_examples(folder)
-        self.load_generation(folder)
-
-    def load_generation(self, folder: ModelFolder) -> None:
-        """Read generation_config.json, if this model generates."""
-        if self.generation is not None:
-            self.generation = folder.read_json("generation_config.json")
-            if self.generation_type is not None:
-                check_config(
-                    self.generation_type, self.generation, str(folder.path / "generation_config.json")
-                )
-
-    def save_description(self, folder: ModelFolder) -> None:
-        """Write all files of the model except its weights and its card."""
-        folder.write_config(self.task, self.config.model_dump(mode="json"))
-        self.assets.save(folder)
-        save_examples(self.examples, folder)
-        self.save_seen(folder)
-        if self.generation is not None:
-            folder.write_json("generation_config.json", dict(self.generation))
-
-    def save(self, path: Path | str) -> None:
-        """Write the model to a new folder, completely or not at all."""
-        from throughtime.models.weights import save_weights
-
-        check_new(path)
-        with ModelFolder.create(path) as folder:
-            self.save_description(folder)
-            save_weights(self.model, folder)
-            self.save_measurements(folder)
-            folder.write_card(self.card(self.training_values()))
-
-    def save_measurements(self, folder: ModelFolder) -> None:
-        """Write what was measured with these weights and belongs to them, if anything."""
-
-    def export(
-        self,
-        out: Path | str,
-        *,
-        format: str | None = None,  # noqa: A002
-        int8: bool = False,
-        weights: str | None = None,
-        sample: bool = True,
-    ) -> dict[str, Any]:
-        """Write the model to a folder that `throughtime.runtime.load` runs without torch.
-
-        The export is checked against torch. Returns the files written and the largest difference. With
-        `int8`, each weight is stored in one byte: smaller and faster, but slightly less accurate. An n-gram
-        model is written as an ARPA file instead; see `NgramLanguageModel.write_arpa`.
-
-        With `format="html"`, or without a format if the name ends in .html, `out` is one HTML file that runs
-        the model in a browser and shows how it works; `weights` are "int8" (if it is not given), "float16" or
-        "float32". The file also holds a few of the data, to try the model with, unless `sample` is False.
-        """
-        from throughtime.graphs import check_options, choose_format
-
-        declaration = TASKS[self.task]
-        formats = (*(declaration.formats or ("onnx",)), "html")
-        chosen = choose_format(format, out, default=formats[0])
-        if chosen not in formats:
-            given = " or ".join(map(repr, formats))
-            raise InputError("format", f"is {chosen!r}, but models of this task are written as {given}")
-        check_options(chosen, int8, weights, sample)
-        if chosen == "arpa":
-            return cast("NgramLanguageModel", self).write_arpa(out)
-        if chosen == "html":
-            from throughtime.tasks.pages import export_html
-
-            return export_html([self], out, weights=weights or "int8", sample=sample)
-        from throughtime.graphs.write import copy_to_cpu, write_export
-
-        if declaration.exporter is None:
-            raise InputError("task", f"{self.task!r} has no export")
-        check_new(out)
-        name = self.folder.path.name if self.folder is not None else self.task
-        exported = declaration.part("exporter")(copy_to_cpu(self))
-        return write_export(exported, self.task, Path(out), name=name, int8=int8)
-
-    def training_values(self) -> dict[str, Any]:
-        """Return the measurements of this model's training that its folder holds."""
-        values = {"parameters": self.num_weights, "best": {}}
-        if self.folder is not None and (self.folder.path / "training.json").is_file():
-            values |= self.folder.read_json("training.json")
-        return values
-
-    @property
-    def num_weights(self) -> int:
-        """The number of weights of the network."""
-        return sum(weight.numel() for weight in self.model.parameters())
 
     @property
     def device(self) -> torch.device:

@@ -26,7 +26,7 @@ from throughtime.text.framing import NOTHING
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
     from throughtime.data.seen import SeenCount
-    from throughtime.tasks.seen import KnowsRecords
+    from throughtime.tasks.saved import SavedModel
 
 VALIDATION_TOKENS = 20_000
 """Number of first validation tokens on which weights are chosen: enough for a few, and read quickly."""
@@ -182,9 +182,7 @@ class InterpolatedLanguageModel(LanguageModel):
         """A name for each model: what it is made of."""
         return [model.describe().network for model in self.models]
 
-    def count_seen(
-        self, dataset: Dataset, split: str, others: Sequence[KnowsRecords] = ()
-    ) -> SeenCount | None:
+    def count_seen(self, dataset: Dataset, split: str, others: Sequence[SavedModel] = ()) -> SeenCount | None:
         """Count the records of a split that one of the models was trained on."""
         return self.models[0].count_seen(dataset, split, [*self.models[1:], *others])
 
