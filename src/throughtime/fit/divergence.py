@@ -13,6 +13,7 @@ from throughtime.text.texts import format_count
 if TYPE_CHECKING:
     from throughtime.fit.checkpoint import Checkpoints
     from throughtime.fit.learner import Learner
+    from throughtime.fit.processes import Processes
 
 DIVERGENCE_FACTOR = 1_000.0
 """A loss larger than the first by this factor has diverged."""
@@ -31,6 +32,13 @@ class Guard:
     def add_update(self, position: dict[str, Any], rate: float) -> None:
         """Remember the position after an update, and its rate."""
         self._recent.append((position, rate))
+
+    def begin(self, processes: Processes) -> None:
+        """Read the first loss at once: by the first report, training may have diverged already."""
+        if "training" not in self.limits.first:
+            _, _, total, targets, *_ = self._learner.tally.state(processes)
+            if targets:  # else it was skipped
+                self.limits.problem("training", total / targets)
 
     def check_loss(self, part: str, loss: float, step: int, epoch: int) -> None:
         """Stop the run if the training or validation loss after `step` updates is far above the first."""

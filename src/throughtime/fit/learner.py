@@ -10,7 +10,7 @@ import contextlib
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +31,13 @@ LARGE = 128 * 2**20
 """Bytes of weights above which an update takes so long that returning memory costs nothing in comparison."""
 
 
+class PreparedBatch(NamedTuple):
+    """A batch on its way to the model, and the position of the batches after it."""
+
+    batch: Batch
+    position: dict[str, Any]
+
+
 class Learner:
     """Updates the weights of a model; epochs, schedules and files are left to the trainer."""
 
@@ -39,6 +46,7 @@ class Learner:
 
     def __init__(self, objective: Objective, config: TrainingConfig, processes: Processes) -> None:
         self._model, self._clip, self._processes = objective.model, config.clip, processes
+        self._nonmono = config.nonmono if config.optimizer == "nt-asgd" else None
         self._parameters = [weight for weight in objective.model.parameters() if weight.requires_grad]
         self.device = self._parameters[0].device
         self.precision = choose_precision(config.precision, self.device)
@@ -61,9 +69,10 @@ class Learner:
         """Return a context for updates, in which products have the precision of the run."""
         return matmul_precision(self.precision)
 
-    def prepare(self, batches: Batches[Any, Any]) -> Iterator[Batch]:
+    def prepare(self, batches: Batches[Any, Any]) -> Iterator[PreparedBatch]:
         """Yield the rest of the current epoch, ready for updates."""
-        yield from batches
+        for batch in batches:
+            yield PreparedBatch(batch, batches.state())
 
     def set_rate(self, rate: float) -> None:
         """Set the learning rate of the updates to come."""
@@ -124,6 +133,18 @@ class Learner:
     def _pass_on(self, finite: Tensor, reached: State, before: State) -> State:
         """Return what an update passes on: after a skipped one what it was given itself, or zeros."""
         return reached if finite else state_before(reached, before)
+
+    def meet(self) -> None:
+        """Share with the other processes what is measured in the first one alone; all call this together."""
+
+    def average_if_stalled(self, scores: Sequence[float]) -> bool:
+        """Average the weights from now on if NT-ASGD asks for it; return whether this begins now."""
+        if self._nonmono is None or self.averaging.active:
+            return False
+        begins = optimizers.first_trigger(scores, self._nonmono) is not None
+        if begins:
+            self.averaging.begin()
+        return begins
 
     def is_finite(self) -> bool:
         """Whether all weights are finite. This waits for the device."""

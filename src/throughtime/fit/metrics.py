@@ -18,11 +18,12 @@ from throughtime.text.texts import finite
 class Metrics:
     """Appends lines to `metrics.jsonl`, and the same values to `tensorboard/` if TensorBoard is installed.
 
-    Files are opened with the first line, so that a run that fails before leaves none.
+    Files are opened with the first line, so that a run that fails before leaves none. Without a path, as in
+    all processes but the first, nothing is written.
     """
 
-    def __init__(self, path: Path | str) -> None:
-        self._path = Path(path)
+    def __init__(self, path: Path | str | None) -> None:
+        self._path = None if path is None else Path(path)
         self._file: IO[str] | None = None
         self._board: Any = None
         self._purge: int | None = None
@@ -31,6 +32,8 @@ class Metrics:
 
     def write(self, kind: str, step: int, epoch: int, values: Mapping[str, float | int | str | None]) -> None:
         """Add one line and flush it. `seconds` includes the training before a resume."""
+        if self._path is None:
+            return
         seconds = round(self._before + time.monotonic() - self._started, 3)
         line: dict[str, Any] = {"kind": kind, "step": step, "epoch": epoch, "seconds": seconds}
         if reserved := line.keys() & values.keys():
@@ -52,6 +55,8 @@ class Metrics:
     def rewind(self, step: int, later: Collection[str] = ()) -> None:
         """Drop lines after this step, those of this step whose kind is in `later`, and a torn last line."""
         self.close()
+        if self._path is None:
+            return
         lines = read_metrics(self._path) if self._path.exists() else []
         kept = [line for line in lines if line["step"] < step + (line["kind"] not in later)]
         if self._path.exists():
@@ -65,7 +70,7 @@ class Metrics:
         """Close the files; writing opens them again."""
         if self._file is not None:
             file, self._file = self._file, None
-            with name_in_errors(self._path):  # closing writes what is still buffered
+            with name_in_errors(Path(file.name)):  # closing writes what is still buffered
                 file.close()
         if self._board is not None:
             self._board.close()

@@ -140,7 +140,7 @@ def fit(
             trainer.restore(found, same_data=change is None)
             reporter.say(f"Continuing from {found.path.name} in {out}.")
         elif resume:
-            trainer.start_afresh()
+            trainer.metrics.rewind(-1)  # those of the earlier attempt
             reporter.say(f"Nothing saved in {out} yet: starting from the beginning.")
         reporter.begin(title, config.num_epochs, trainer.steps_per_epoch, trainer.step)
         if trainer.plan is not None:

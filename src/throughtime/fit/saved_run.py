@@ -57,7 +57,6 @@ def restore_run(trainer: Trainer, checkpoint: Checkpoint, same_data: bool) -> No
     trainer.step = trainer.resumed_at = checkpoint.step
     if trainer.plan is not None and values["plan"] is not None:
         trainer.plan.restore(values["plan"], trainer.seconds_before, trainer.step)
-    if trainer.metrics is not None:
-        # Ctrl-C may have come after the last update of an epoch, before it was reported and validated.
-        later = ["epoch", "valid"] if position["batch"] else []
-        trainer.metrics.rewind(checkpoint.step, [*later, *["train"] * trainer.learner.tally.pending])
+    # Ctrl-C may have come after the last update of an epoch, before it was reported and validated.
+    later = ["epoch", "valid"] if position["batch"] else []
+    trainer.metrics.rewind(checkpoint.step, [*later, *["train"] * trainer.learner.tally.pending])

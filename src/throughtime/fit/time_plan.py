@@ -182,7 +182,12 @@ class TimePlan:
         self.spent += seconds
         self.at_validation = self.per_update
 
-    def validate(self, measure: Callable[[int], Sums], read_clock: Callable[[], float]) -> Sums:
+    def validate(
+        self,
+        measure: Callable[[int], Sums],
+        read_clock: Callable[[], float],
+        say: Callable[[str], None] = lambda message: None,
+    ) -> Sums:
         """Measure the model by `measure(parts)`, on the largest part of the data that time allows.
 
         Each part is eight times as large as the one before, and takes at most eight times as long. So the
@@ -196,6 +201,9 @@ class TimePlan:
             sums = measure(self.parts)
             if 8 * (read_clock() - began) > allowed:
                 break
+        if self.parts > 1:
+            part = f"1/{self.parts} of the validation data"
+            say(f"Validations use {part}, as all of them would take too long.")
         return sums
 
     def observe(self, step: int, elapsed: float) -> None:

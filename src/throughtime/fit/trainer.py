@@ -14,21 +14,18 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from throughtime.accelerate import adopt_times, export_times, find_learner
-from throughtime.data.batching.batches import Batch
+from throughtime.accelerate import find_learner
 from throughtime.errors import InterruptedRunError
 from throughtime.fit.checkpoint import Checkpoint, Checkpoints
 from throughtime.fit.config import TrainingConfig
 from throughtime.fit.divergence import Guard, describe_skips, validation_loss
-from throughtime.fit.learner import Learner
+from throughtime.fit.learner import Learner, PreparedBatch
 from throughtime.fit.metrics import Metrics, Record, Summary
 from throughtime.fit.objective import Objective
-from throughtime.fit.optimizers import first_trigger
 from throughtime.fit.processes import Meetings, Processes, listen_for_interrupts
 from throughtime.fit.progress import Reporter
 from throughtime.fit.saved_run import restore_run, save_run
@@ -36,13 +33,6 @@ from throughtime.fit.schedules import Standing, rate
 from throughtime.fit.time_plan import TimePlan
 from throughtime.fit.timing import Report, format_minutes
 from throughtime.layers.devices import autocast, seed_generators
-
-
-class PreparedBatch(NamedTuple):
-    """A batch on its way to the model, and the position of the batches after it."""
-
-    batch: Batch
-    position: dict[str, Any]
 
 
 class Trainer:
@@ -60,16 +50,14 @@ class Trainer:
     ) -> None:
         self.objective, self.config, self.reporter, self.improved = objective, config, reporter, improved
         self.begin_update: Callable[[float], None] | None = getattr(objective, "begin_update", None)
-        self.processes = processes or Processes()
-        self.run = run
+        self.run, self.processes = run, processes or Processes()
         self.batches = objective.batches(self.processes.rank, self.processes.world_size)
         # Code for the device sees the batches of the first epoch, also in a run that is resumed later.
         learner = find_learner(objective, config, self.processes, self.batches, reporter.say)
         self.learner = learner or Learner(objective, config, self.processes)
         self.device = self.learner.device
         self.checkpoints = Checkpoints(run / "checkpoints", config.keep)
-        self.metrics = Metrics(run / "metrics.jsonl") if self.processes.first else None
-
+        self.metrics = Metrics(run / "metrics.jsonl" if self.processes.first else None)
         # Epochs may differ by a batch, as each begins at another token; schedules use the first.
         self.steps_per_epoch = -(-len(self.batches) // config.accumulate)
         self.step = self.resumed_at = 0
@@ -86,8 +74,7 @@ class Trainer:
         self.last_train: dict[str, float] = {}
         self.meetings = Meetings(self.processes)
         self.out_of_time = self.validates_early = False
-        self.clock = self.learner.clock
-        self.clock_before = [0.0, 0.0]
+        self.clock, self.clock_before = self.learner.clock, [0.0, 0.0]
         self.began = self.saved_at = time.monotonic()
         self.seconds_before = 0.0
 
@@ -100,8 +87,7 @@ class Trainer:
         with contextlib.ExitStack() as stack:
             self.interrupts = stack.enter_context(listen_for_interrupts())
             stack.enter_context(self.learner.computing())
-            if self.metrics is not None:
-                stack.callback(self.metrics.close)
+            stack.callback(self.metrics.close)
             while (why := self._stop_reason()) is None:
                 self._epoch()
             if self.position["batch"]:
@@ -156,8 +142,7 @@ class Trainer:
         stale = minutes is not None and now - self.saved_at > 60 * minutes
         flags = [self.interrupts.asked, self._time_is_over(), stale]
         asked, self.out_of_time, due = self.meetings.hold(self.step, now, flags, self.device)
-        if self.processes.world_size > 1 and self.device.type == "cuda":
-            adopt_times(self.processes.share(export_times() or {}))  # only the first process measures
+        self.learner.meet()
         if self.plan is not None:
             # All processes plan with the mean of their clocks, so that their rates are the same.
             (seconds,) = self.processes.sum([self.seconds()], self.device)
@@ -175,9 +160,7 @@ class Trainer:
 
     def groups(self) -> Iterator[list[PreparedBatch]]:
         """Yield the batches of one update after another, to the end of the epoch."""
-        prepared = (
-            PreparedBatch(batch, self.batches.state()) for batch in self.learner.prepare(self.batches)
-        )
+        prepared = self.learner.prepare(self.batches)
         while group := list(itertools.islice(prepared, self.config.accumulate)):
             yield group
 
@@ -192,14 +175,10 @@ class Trainer:
         self.learner.set_rate(self.rate)
         if self.begin_update is not None:
             self.begin_update(standing.progress)
-        count = sum(self.objective.count(one.batch) for one in group)
+        count = sum(self.objective.count(prepared.batch) for prepared in group)
         with self.clock.inside():
-            self.learner.update([one.batch for one in group], count)
-        if "training" not in self.guard.limits.first:
-            # Read at the first update: by the first report, training may have diverged already.
-            _, _, total, targets, *_ = self.learner.tally.state(self.processes)
-            if targets:  # else it was skipped
-                self.guard.limits.problem("training", total / targets)
+            self.learner.update([prepared.batch for prepared in group], count)
+        self.guard.begin(self.processes)
         self.step += 1
         self.position = group[-1].position
         self.guard.add_update(self.position, self.rate)
@@ -217,20 +196,18 @@ class Trainer:
         if lap.skipped:
             self.reporter.say(describe_skips(lap.skipped, rate))
         if not lap.targets:
-            if lap.skipped and self.metrics is not None:
+            if lap.skipped:
                 self.metrics.write("train", self.step, epoch, {"lr": rate, "skipped": lap.skipped})
             return
         seconds, outside = self.clock.lap()
         loss, speed = lap.total / lap.targets, lap.targets / seconds
         measures = self.objective.training_measures(loss)
-        if self.metrics is not None:
-            values = {"loss": loss, **measures, "lr": rate, "gradient_norm": lap.gradient_norm}
-            if self.config.clip is not None:
-                values["clipped"] = lap.clipped
-            values |= {"skipped": lap.skipped, "tokens_per_second": speed, "outside": outside}
-            self.metrics.write("train", self.step, epoch, values)
-        place = epoch, self.step, self.steps_per_epoch, step_in_epoch
-        self.reporter.update(Report(*place, loss, measures, rate, speed, self.objective.unit))
+        clipped = {} if self.config.clip is None else {"clipped": lap.clipped}
+        values = {"loss": loss, **measures, "lr": rate, "gradient_norm": lap.gradient_norm, **clipped}
+        values |= {"skipped": lap.skipped, "tokens_per_second": speed, "outside": outside}
+        self.metrics.write("train", self.step, epoch, values)
+        position = epoch, self.step, self.steps_per_epoch, step_in_epoch
+        self.reporter.update(Report(*position, loss, measures, rate, speed, self.objective.unit))
         self.guard.check_loss("training", loss, self.step, epoch)
 
     def place(self) -> tuple[int, int]:
@@ -243,8 +220,7 @@ class Trainer:
         total, targets = self.learner.tally.end_epoch(self.processes)
         train = self.last_train = self.objective.training_measures(total / targets) if targets else {}
         epoch = self.batches.epoch
-        if self.metrics is not None:
-            self.metrics.write("epoch", self.step, epoch, {f"train_{name}": train[name] for name in train})
+        self.metrics.write("epoch", self.step, epoch, {f"train_{name}": train[name] for name in train})
         self.position = self.batches.state()
         if self._validates(epoch):
             self._validate_and_save()
@@ -288,7 +264,8 @@ class Trainer:
     def _validate_and_save(self) -> None:
         """Validate at the end of an epoch, and write a checkpoint."""
         self._validate(self.batches.epoch)
-        self._average_if_stalled()
+        if self.learner.average_if_stalled(self.record.scores):
+            self.reporter.say("Validation stalls: weights are averaged from now on.")
         self._save()
         self.clock.lap()
 
@@ -311,8 +288,7 @@ class Trainer:
             self.plan.add_validation(time.monotonic() - began, self.seconds())
             if better:
                 self.plan.improved = self.plan.progress(self.step)
-        if self.metrics is not None:
-            self.metrics.write("valid", self.step, epoch, valid)
+        self.metrics.write("valid", self.step, epoch, valid)
         self.reporter.epoch(epoch, self.last_train, valid, better, sample)
         loss = math.nan if self.record.broken else validation_loss(valid, self.last_train)
         if loss is not None:
@@ -320,27 +296,14 @@ class Trainer:
 
     def _measure(self) -> Mapping[str, float]:
         """The sums over the validation data; if there is little time, over a part of them."""
-        rank, number = self.processes.rank, self.processes.world_size
+        rank, number, validate = self.processes.rank, self.processes.world_size, self.objective.validate
         if self.plan is None:
-            return self.objective.validate(rank, number)
+            return validate(rank, number)
 
         def read_clock() -> float:  # all processes must choose the same part
             return self.processes.sum([time.monotonic()], self.device)[0] / number
 
-        first = not self.plan.parts
-        sums = self.plan.validate(lambda parts: self.objective.validate(rank, number * parts), read_clock)
-        if first and self.plan.parts > 1:
-            part = f"1/{self.plan.parts} of the validation data"
-            self.reporter.say(f"Validations use {part}, as all of them would take too long.")
-        return sums
-
-    def _average_if_stalled(self) -> None:
-        averaging = self.learner.averaging
-        if self.config.optimizer != "nt-asgd" or averaging.active:
-            return
-        if first_trigger(self.record.scores, self.config.nonmono) is not None:
-            averaging.begin()
-            self.reporter.say("Validation stalls: weights are averaged from now on.")
+        return self.plan.validate(lambda parts: validate(rank, number * parts), read_clock, self.reporter.say)
 
     def _save(self) -> Path | None:
         """Write a checkpoint of all that the rest of the run depends on; never after divergence."""
@@ -359,11 +322,6 @@ class Trainer:
         self.seconds_before = total / self.processes.world_size
         if per_update is not None:
             self.plan.begin(self.seconds_before, per_update)
-
-    def start_afresh(self) -> None:
-        """Start from the beginning without a checkpoint: drop the metrics of the earlier attempt."""
-        if self.metrics is not None:
-            self.metrics.rewind(-1)
 
     def _stop_reason(self) -> str | None:
         """Return why training stops, or None to go on."""

@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 from torch.optim import SGD, Optimizer
 
+from throughtime.accelerate import adopt_times, export_times
 from throughtime.data.batching.batch import Header
 from throughtime.data.batching.batches import Batch, Batches
 from throughtime.data.batching.shapes import PaddedShapes
 from throughtime.fit import optimizers
 from throughtime.fit.config import TrainingConfig
-from throughtime.fit.learner import Learner, state_before
+from throughtime.fit.learner import Learner, PreparedBatch, state_before
 from throughtime.fit.objective import Objective, State
 from throughtime.fit.processes import Processes
 from throughtime.gpu import tally as tally_kernel
@@ -87,14 +88,20 @@ class RecordedLearner(Learner):
         with super().computing(), own_stream(self.device):
             yield
 
-    def prepare(self, batches: Batches[Any, Any]) -> Iterator[Batch]:
+    def prepare(self, batches: Batches[Any, Any]) -> Iterator[PreparedBatch]:
         """Yield the rest of the current epoch, padded and packed in pinned memory: each moves in one copy.
 
         They are prepared while the GPU computes the updates before. A separate thread would not be faster:
         the two threads would wait for Python's lock at each of their calls, which takes longer than preparing
         a batch.
         """
-        yield from batches.pack_epoch(self.shapes, pin=True)
+        for batch in batches.pack_epoch(self.shapes, pin=True):
+            yield PreparedBatch(batch, batches.state())
+
+    def meet(self) -> None:
+        """Take over the times of kernels, which only the first process measures."""
+        if self._processes.world_size > 1:
+            adopt_times(self._processes.share(export_times() or {}))
 
     def set_rate(self, rate: float) -> None:
         """Set the learning rate of the updates to come."""
