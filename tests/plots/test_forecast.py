@@ -16,7 +16,7 @@ from throughtime.data.panel import Frequency, Panel, Series
 from throughtime.results import Forecast
 from throughtime.series.backtest import backtest
 from throughtime.series.baselines import Baseline
-from throughtime.tasks.forecast.evaluation import KSteps, SeriesKSteps
+from throughtime.series.figures import KSteps, SeriesKSteps
 
 DAYS = np.arange("2020-01-01", "2020-03-21", dtype="datetime64[D]").astype("datetime64[ns]")
 WALK = np.random.default_rng(0).normal(size=len(DAYS)).cumsum()

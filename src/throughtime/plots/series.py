@@ -16,8 +16,8 @@ from throughtime.text.texts import format_count
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from throughtime.series.figures import KSteps, SeriesKSteps
     from throughtime.series.stationarity import Drift
-    from throughtime.tasks.forecast.evaluation import KSteps, SeriesKSteps
 
 _TIME, _DAY, _MONTH, _YEAR = "%H:%M", "%d %b", "%b", "%Y"
 

@@ -1,4 +1,4 @@
-"""The measures of a back-test: errors of the mean, CRPS over a grid of quantiles, coverage and width."""
+"""The measures of forecasts: errors of the mean, CRPS over quantiles, coverage, errors k steps ahead."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from throughtime.data.panel import Panel, Series
+from throughtime.errors import InputError
 from throughtime.metrics import forecast as measures
 from throughtime.runtime.forecast import ends, interval_ends
 from throughtime.series.rolling import PastWindows
+from throughtime.text.texts import align_columns, format_count
 
 Array = NDArray[np.float64]
 
@@ -145,3 +148,71 @@ def loss_sentences(
         against = (f"{each.upper()} {model[each]:,.4g} against {values[each]:,.4g}" for each in figures)
         sentences.append(f"{name} loses to {other}: {', '.join(against)}.")
     return sentences
+
+
+@dataclass(frozen=True, eq=False)
+class SeriesKSteps:
+    """The predictions for each row of one series, by k, in its own units; NaN where there is none."""
+
+    series: Series
+    predictions: dict[int, Array]  # k to [T]
+    tested: range  # the rows whose errors are measured
+    rmse: dict[int, float]  # NaN if no tested row has a prediction for every k
+
+
+@dataclass(frozen=True, eq=False)
+class KSteps:
+    """k-step-ahead predictions of all series, and their root mean squared error for each k."""
+
+    steps: tuple[int, ...]
+    rmse: dict[int, float]
+    rows: int  # number of rows whose errors are counted, the same for each k
+    series: tuple[SeriesKSteps, ...]
+
+    @classmethod
+    def measure(
+        cls,
+        steps: tuple[int, ...],
+        panel: Panel,
+        predictions: Sequence[dict[int, Array]],
+        tested: Sequence[range],
+    ) -> KSteps:
+        """Measure the errors on the tested rows that have a prediction for every k."""
+        total, rows = np.zeros(len(steps)), 0
+        measured = []
+        for series, by_step, tested_rows in zip(panel.series, predictions, tested, strict=True):
+            kept = slice(tested_rows.start, tested_rows.stop)
+            errors = np.stack([by_step[step][kept] - series.y[kept] for step in steps])
+            errors = errors[:, ~np.isnan(errors).any(axis=0)]
+            squared, count = (errors**2).sum(axis=1), errors.shape[1]
+            measured.append(SeriesKSteps(series, by_step, tested_rows, _roots(steps, squared, count)))
+            total += squared
+            rows += count
+        if not rows:
+            raise InputError(
+                "k_steps",
+                f"has {steps[-1]}, but no tested row is that many rows after a look-back; choose fewer",
+            )
+        return cls(steps, _roots(steps, total, rows), rows, tuple(measured))
+
+    def __str__(self) -> str:
+        """The errors as text, one line for each k."""
+        rows = [["k", "RMSE"], *([str(step), f"{error:,.4g}"] for step, error in self.rmse.items())]
+        return "\n".join([f"errors over {format_count(self.rows, 'row')}", *align_columns(rows)])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the errors as values for JSON."""
+        return {
+            "k_steps": list(self.steps),
+            "rmse": {str(step): error for step, error in self.rmse.items()},
+            "rows": self.rows,
+            "by_series": {
+                errors.series.unique_id: {str(step): error for step, error in errors.rmse.items()}
+                for errors in self.series
+            },
+        }
+
+
+def _roots(steps: tuple[int, ...], squared: Array, rows: int) -> dict[int, float]:
+    means = np.sqrt(squared / rows) if rows else np.full(len(steps), np.nan)
+    return dict(zip(steps, means.tolist(), strict=True))

@@ -22,17 +22,13 @@ Count = Annotated[int, Field(ge=1)]
 Probability = Annotated[float, Field(gt=0, lt=1)]
 Rows = Annotated[int, Field(ge=0)] | Share
 SEASONS_BACK = 4
-LONG = 96
-"""A look-back above this is read in segments, which takes fewer steps."""
+LONG = 96  # a look-back above this is read in segments, which takes fewer steps
 MAX_SEGMENTS = 24
 RECURRENT_ONLY = ("num_layers", "hidden_dropout", "warm_up", "warm_up_gradient")
-AFFORDABLE = 2.5e8
-"""Values that a training by default reads and forecasts: about a minute of a core."""
-RECURRENT_COST = 20
-"""The time that a recurrent layer of 64 units needs for a row, compared with other models."""
+AFFORDABLE = 2.5e8  # values that a training by default reads and forecasts: about a minute of a core
+RECURRENT_COST = 20  # time that a recurrent layer of 64 units needs for a row, compared with other models
 MAX_EPOCHS = 100
-PATIENCE = 20
-"""Epochs without improvement that a training by default tolerates; the best is often among the first ten."""
+PATIENCE = 20  # epochs without improvement that are tolerated by default; the best is often an early one
 WITHOUT_SEASON = 10
 HELD_OUT = 0.1
 

@@ -1,30 +1,29 @@
-"""Evaluate a forecaster: with baselines on all windows of a split, and k steps ahead of every row."""
+"""Evaluate a forecaster: on all windows of a split, k steps ahead of every row, and from past origins."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.data.batching.series import PanelWindows
-from throughtime.data.panel import Panel, Series
+from throughtime.data.datasets import DataLike, Dataset
+from throughtime.data.panel import Panel
 from throughtime.data.readers.panel import read_series_panel
+from throughtime.data.seen import hash_panel
 from throughtime.errors import InputError
 from throughtime.results import Evaluation
+from throughtime.series.backtest import AUTO, CONFORMAL, Backtest, backtest
 from throughtime.series.baselines import repeated_rows
-from throughtime.series.figures import beaten_by, loss_sentences
-from throughtime.series.ridge import RidgeBaseline
+from throughtime.series.figures import KSteps, beaten_by, loss_sentences
+from throughtime.series.ridge import Fitting, RidgeBaseline
 from throughtime.series.scaling import Scale
-from throughtime.tasks.base import Progress
+from throughtime.tasks.base import Predictor, Progress
+from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.pipeline import ForecastPipeline
-from throughtime.text.texts import align_columns, format_count
-
-if TYPE_CHECKING:
-    from throughtime.data.datasets import Dataset
-    from throughtime.tasks.forecast.model import SeriesForecaster
 
 Array = NDArray[np.float64]
 WINDOWS_AT_ONCE = 1_024
@@ -65,7 +64,7 @@ def forecast_windows(
 
 
 def evaluate_windows(
-    forecaster: SeriesForecaster, dataset: Dataset, split: str, progress: Progress | None = None
+    forecaster: TestedForecaster, dataset: Dataset, split: str, progress: Progress | None = None
 ) -> Evaluation:
     """Average errors over all windows, rows and series, of scaled values and in original units."""
     config, horizon = forecaster.config, forecaster.horizon
@@ -119,7 +118,7 @@ def evaluate_windows(
 
 
 def _build_windows(
-    forecaster: SeriesForecaster, panel: Panel, split: str
+    forecaster: TestedForecaster, panel: Panel, split: str
 ) -> tuple[PanelWindows, list[Scale]]:
     """Return all windows of a split, and the scale of each series."""
     config, lookback, horizon = forecaster.config, forecaster.lookback, forecaster.horizon
@@ -186,43 +185,6 @@ def _line(name: str, errors: dict[str, float]) -> str:
     return f"  {name:<16} {scaled}   in original units: {original}"
 
 
-@dataclass(frozen=True, eq=False)
-class SeriesKSteps:
-    """The predictions for each row of one series, by k, in its own units; NaN where there is none."""
-
-    series: Series
-    predictions: dict[int, Array]  # k to [T]
-    tested: range  # the rows whose errors are measured
-    rmse: dict[int, float]  # NaN if no tested row has a prediction for every k
-
-
-@dataclass(frozen=True, eq=False)
-class KSteps:
-    """k-step-ahead predictions of all series, and their root mean squared error for each k."""
-
-    steps: tuple[int, ...]
-    rmse: dict[int, float]
-    rows: int  # number of rows whose errors are counted, the same for each k
-    series: tuple[SeriesKSteps, ...]
-
-    def __str__(self) -> str:
-        """The errors as text, one line for each k."""
-        rows = [["k", "RMSE"], *([str(step), f"{error:,.4g}"] for step, error in self.rmse.items())]
-        return "\n".join([f"errors over {format_count(self.rows, 'row')}", *align_columns(rows)])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the errors as values for JSON."""
-        return {
-            "k_steps": list(self.steps),
-            "rmse": {str(step): error for step, error in self.rmse.items()},
-            "rows": self.rows,
-            "by_series": {
-                errors.series.unique_id: {str(step): error for step, error in errors.rmse.items()}
-                for errors in self.series
-            },
-        }
-
-
 def predict_k_steps(
     forecaster: ForecastPipeline,
     panel: Panel,
@@ -259,30 +221,80 @@ def predict_k_steps(
             for number, mine in batch.by_series():
                 values = scales[number].undo(batch.forecast[-1, mine])
                 predictions[number][step][rows[mine] - arrays.offsets[number]] = values
-    return _measure(chosen, panel, predictions, tested)
+    return KSteps.measure(chosen, panel, predictions, tested)
 
 
-def _measure(
-    steps: tuple[int, ...], panel: Panel, predictions: list[dict[int, Array]], tested: Sequence[range]
-) -> KSteps:
-    """Measure the errors on the tested rows that have a prediction for every k."""
-    total, rows = np.zeros(len(steps)), 0
-    measured = []
-    for series, by_step, tested_rows in zip(panel.series, predictions, tested, strict=True):
-        kept = slice(tested_rows.start, tested_rows.stop)
-        errors = np.stack([by_step[step][kept] - series.y[kept] for step in steps])
-        errors = errors[:, ~np.isnan(errors).any(axis=0)]
-        squared, count = (errors**2).sum(axis=1), errors.shape[1]
-        measured.append(SeriesKSteps(series, by_step, tested_rows, _roots(steps, squared, count)))
-        total += squared
-        rows += count
-    if not rows:
-        raise InputError(
-            "k_steps", f"has {steps[-1]}, but no tested row is that many rows after a look-back; choose fewer"
+class TestedForecaster(Predictor, ForecastPipeline):
+    """A trained forecaster that is tested from past origins, which also gives it conformal intervals."""
+
+    config: ForecastConfig
+
+    @abstractmethod
+    def open_panel(self, data: DataLike | Panel | None, date_format: str | None = None) -> Panel:
+        """Return the series of some data, by default those in the model folder."""
+
+    def backtest(
+        self,
+        data: DataLike | Panel | None = None,
+        *,
+        n_windows: int | None = None,
+        step_size: int | None = None,
+        h: int | None = None,
+        level: Sequence[float] = (80, 95),
+        season: int | None = None,
+        intervals: str | None = None,
+        earlier_windows: int | None = None,
+        unseen: int | None = None,
+        date_format: str | None = None,
+        progress: Progress | None = None,
+    ) -> Backtest:
+        """Forecast from `n_windows` past origins, `step_size` rows apart, and compare with baselines.
+
+        By default there are 8 of them, fewer if the series are too short. See `series.backtest` for
+        `intervals` and `earlier_windows`. `unseen` is the number of rows at the end of every series that did
+        not train the model; by default, those that are not among its training rows.
+        """
+        panel = self.open_panel(data, date_format)
+        unseen = self.unseen(panel) if unseen is None else unseen
+        longest = max(map(len, panel.series))
+        timeline = self.config.timeline
+        same_split = timeline.cuts(longest) and timeline.unseen(panel) == unseen
+        return backtest(
+            self,
+            panel,
+            self.horizon if h is None else h,
+            n_windows=n_windows,
+            step_size=step_size,
+            levels=sorted(set(level)),
+            intervals=intervals or (CONFORMAL if self.config.intervals == "conformal" else AUTO),
+            earlier_windows=earlier_windows,
+            season=season or self.config.season,
+            unseen=unseen,
+            fitting=self.select_training_rows(panel) if same_split else None,
+            progress=progress,
         )
-    return KSteps(steps, _roots(steps, total, rows), rows, tuple(measured))
 
+    def k_steps(
+        self,
+        data: DataLike | Panel | None = None,
+        steps: Sequence[int] = (1, 4, 16, 64),
+        split: str = "heldout",
+        progress: Progress | None = None,
+    ) -> KSteps:
+        """Forecast every row k steps ahead for each k of `steps`, and measure the errors on a split.
 
-def _roots(steps: tuple[int, ...], squared: Array, rows: int) -> dict[int, float]:
-    means = np.sqrt(squared / rows) if rows else np.full(len(steps), np.nan)
-    return dict(zip(steps, means.tolist(), strict=True))
+        For other data than the training data, pass split="all".
+        """
+        panel = self.open_panel(data)
+        whole, timeline = [range(len(series)) for series in panel.series], self.config.timeline
+        tested = whole if split == "all" else timeline.part_of_each(split, panel)
+        return predict_k_steps(self, panel, steps, tested, progress)
+
+    def unseen(self, panel: Panel) -> int | None:
+        """Return how many rows at the end of every series did not train the model; None if unknown."""
+        seen = self.seen
+        return None if seen is None else min(map(seen.count_after, hash_panel(panel)))
+
+    def select_training_rows(self, panel: Panel) -> Fitting:
+        """Return the training and validation rows of the model, for baselines."""
+        return Fitting.of(panel, self.config.timeline, [self.power(series) for series in panel.series])

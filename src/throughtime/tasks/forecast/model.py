@@ -17,24 +17,15 @@ from throughtime.folder import ModelFolder
 from throughtime.models.forecasters import DirectForecaster, Forecaster
 from throughtime.results import Evaluation, Forecast
 from throughtime.runtime.forecast import interval_ends
-from throughtime.series.backtest import (
-    AUTO,
-    CONFORMAL,
-    OWN,
-    Backtest,
-    Calibration,
-    backtest,
-    calibrate_intervals,
-)
+from throughtime.series.backtest import AUTO, CONFORMAL, OWN, Calibration, calibrate_intervals
 from throughtime.series.conformal import add_saved_intervals, load_intervals, save_intervals
 from throughtime.series.history import load_history, save_history
 from throughtime.series.panels import SERIES_FILE, PanelScaling, describe_unusual_series
 from throughtime.series.protocol import ForecastModel
-from throughtime.series.ridge import Fitting
-from throughtime.tasks.base import Predictor, Progress
+from throughtime.tasks.base import Progress
 from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.forecast.config import ForecastConfig
-from throughtime.tasks.forecast.evaluation import KSteps, evaluate_windows, predict_k_steps
+from throughtime.tasks.forecast.evaluation import TestedForecaster, evaluate_windows
 from throughtime.tasks.forecast.network import NetworkPipeline, build_forecaster
 from throughtime.tasks.forecast.pipeline import PlainSeries, build_panels
 
@@ -42,7 +33,7 @@ if TYPE_CHECKING:
     from throughtime.tasks.forecast.training import ForecastObjective
 
 
-class SeriesForecaster(Predictor, NetworkPipeline):
+class SeriesForecaster(TestedForecaster, NetworkPipeline):
     """Forecasts time series: `tt.load("RUN").forecast(h=24, level=[80])`."""
 
     task = "forecast"
@@ -184,49 +175,8 @@ class SeriesForecaster(Predictor, NetworkPipeline):
         if level and not self.has_own_intervals:
             model = add_saved_intervals(self, self.folder)
         rows = self.horizon if h is None else h
-        panel = self._panel(data, date_format)
+        panel = self.open_panel(data, date_format)
         return model.predict(panel, rows, probabilities, paths=paths, future=future, seed=seed)
-
-    def backtest(
-        self,
-        data: DataLike | Panel | None = None,
-        *,
-        n_windows: int | None = None,
-        step_size: int | None = None,
-        h: int | None = None,
-        level: Sequence[float] = (80, 95),
-        season: int | None = None,
-        intervals: str | None = None,
-        earlier_windows: int | None = None,
-        unseen: int | None = None,
-        date_format: str | None = None,
-        progress: Progress | None = None,
-    ) -> Backtest:
-        """Forecast from `n_windows` past origins, `step_size` rows apart, and compare with baselines.
-
-        By default there are 8 of them, fewer if the series are too short. See `series.backtest` for
-        `intervals` and `earlier_windows`. `unseen` is the number of rows at the end of every series that did
-        not train the model; by default, those that are not among its training rows.
-        """
-        panel = self._panel(data, date_format)
-        unseen = self.unseen(panel) if unseen is None else unseen
-        longest = max(map(len, panel.series))
-        timeline = self.config.timeline
-        same_split = timeline.cuts(longest) and timeline.unseen(panel) == unseen
-        return backtest(
-            self,
-            panel,
-            self.horizon if h is None else h,
-            n_windows=n_windows,
-            step_size=step_size,
-            levels=sorted(set(level)),
-            intervals=intervals or (CONFORMAL if self.config.intervals == "conformal" else AUTO),
-            earlier_windows=earlier_windows,
-            season=season or self.config.season,
-            unseen=unseen,
-            fitting=self.select_training_rows(panel) if same_split else None,
-            progress=progress,
-        )
 
     def save_intervals(
         self,
@@ -244,7 +194,7 @@ class SeriesForecaster(Predictor, NetworkPipeline):
             raise InputError(
                 "save_intervals", "needs a model folder: load the model with throughtime.load(FOLDER)"
             )
-        panel = self._panel(data)
+        panel = self.open_panel(data)
         calibration = calibrate_intervals(
             self,
             panel,
@@ -258,43 +208,17 @@ class SeriesForecaster(Predictor, NetworkPipeline):
         save_intervals(self.folder, calibration.intervals)
         return calibration
 
-    def k_steps(
-        self,
-        data: DataLike | Panel | None = None,
-        steps: Sequence[int] = (1, 4, 16, 64),
-        split: str = "heldout",
-        progress: Progress | None = None,
-    ) -> KSteps:
-        """Forecast every row k steps ahead for each k of `steps`, and measure the errors on a split.
-
-        For other data than the training data, pass split="all".
-        """
-        panel = self._panel(data)
-        parts = [range(len(series)) for series in panel.series]
-        if split != "all":
-            parts = self.config.timeline.part_of_each(split, panel)
-        return predict_k_steps(self, panel, steps, parts, progress)
-
     def hash_split(self, dataset: Dataset, split: str) -> Iterator[Hashes]:
         """Yield the hashes of the rows of a split, series by series."""
         panel = read_series_panel(dataset, self.config.roles)
         parts = self.config.timeline.part_of_each(split, panel)
         return (hashes[rows.start : rows.stop] for hashes, rows in zip(hash_panel(panel), parts, strict=True))
 
-    def unseen(self, panel: Panel) -> int | None:
-        """Return how many rows at the end of every series did not train the model; None if unknown."""
-        seen = self.seen
-        return None if seen is None else min(map(seen.count_after, hash_panel(panel)))
-
     def save_measurements(self, folder: ModelFolder) -> None:
         """Write the conformal intervals that were saved with this model."""
         intervals = None if self.folder is None else load_intervals(self.folder)
         if intervals is not None:
             save_intervals(folder, intervals)
-
-    def select_training_rows(self, panel: Panel) -> Fitting:
-        """Return the training and validation rows of the model, for baselines."""
-        return Fitting.of(panel, self.config.timeline, [self.power(series) for series in panel.series])
 
     @property
     def has_own_intervals(self) -> bool:
@@ -349,7 +273,8 @@ class SeriesForecaster(Predictor, NetworkPipeline):
             "backtest {run}",
         ]
 
-    def _panel(self, data: DataLike | Panel | None, date_format: str | None = None) -> Panel:
+    def open_panel(self, data: DataLike | Panel | None, date_format: str | None = None) -> Panel:
+        """Return the series of some data, by default those in the model folder."""
         if isinstance(data, Panel):
             return data
         return read_series_panel(self.open_data(data, date_format=date_format), self.config.roles)
