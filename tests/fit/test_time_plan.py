@@ -43,7 +43,8 @@ def clock(monkeypatch):
         finally:
             objective.validate = before
 
-    monkeypatch.setattr("throughtime.fit.trainer.time", time)
+    for module in ("trainer", "saved_run"):
+        monkeypatch.setattr(f"throughtime.fit.{module}.time", time)
     monkeypatch.setattr(Trainer, "update", slow_update)
     monkeypatch.setattr(Trainer, "_validate", slow_validation)
     return time
