@@ -3,8 +3,9 @@
 Work that is recorded in a CUDA graph, or will be, is compared as replayed. The trainer says so of all its
 updates (`expecting_graphs`), so that a training run computes the same before and after they are recorded. So
 are calls without a backward pass, which searches record. Other calls are compared as called from Python: for
-small layers the host is slower than the GPU. Where torch has no kernel, or none that a graph can replay, ours
-run without a comparison; where nothing is known yet and nothing can be measured, torch's.
+small layers the host is slower than the GPU. If such a call is recorded after all, what it ran on before is
+recorded. Where torch has no kernel, or none that a graph can replay, ours run without a comparison; where
+nothing is known yet and nothing can be measured, torch's.
 """
 
 from __future__ import annotations
@@ -107,10 +108,10 @@ def _choose(
     ours = next((backend for backend in candidates if not backend.refuses(cell, x, lengths, carry)), None)
     if ours is None:
         return portable, True
-    recorded = is_recorded()
+    replayed = is_recorded() or not trains
     # To pack a ragged batch, torch's kernels wait for its lengths on the host, which no graph can replay.
-    if portable.name == "native" and not (recorded and lengths is not None):
-        times = compare(ours, TimedCall(layers, x, lengths, trains, recorded or not trains))
+    if portable.name == "native" and not (replayed and lengths is not None):
+        times = compare(ours, TimedCall(layers, x, lengths, trains, replayed))
         if times is None or not times.ours_win:
             return portable, times is not None
     works = trials.works(ours, cell, x, carry, trains)
@@ -120,6 +121,8 @@ def _choose(
 def compare(ours: Backend, call: TimedCall) -> Times | None:
     """Return the times of a call; None if they are not known and cannot be measured now."""
     times = timing.find_times(call)
+    if times is None and torch.cuda.is_current_stream_capturing():
+        times = timing.find_times(call._replace(replayed=False))
     if times is not None or not (runs_layers(ours) and timing.may_measure()):
         return times
     if not trials.works(ours, call.layers[-1][-1], call.x, None, call.trains):
