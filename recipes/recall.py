@@ -24,7 +24,7 @@ from throughtime.cells import CELLS
 from throughtime.config import build_config
 from throughtime.data.batching.batches import Batch, Batches
 from throughtime.fit.config import TrainingConfig
-from throughtime.fit.objective import Loss, State
+from throughtime.fit.objective import Carried, Loss
 from throughtime.fit.progress import Reporter
 from throughtime.fit.trainer import Trainer
 from throughtime.recurrence import scan
@@ -117,7 +117,7 @@ class RecallTask:
         """An answer for each remembered symbol."""
         return batch.count
 
-    def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
+    def loss(self, batch: Batch, carried: Carried) -> tuple[Loss, Carried]:
         """The surprisal of the answers; nothing is handed on."""
         assert isinstance(batch, RecallBatch)
         scores, answers = self.model(batch.inputs), batch.inputs[: self.config.remembered]

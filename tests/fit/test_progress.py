@@ -269,7 +269,7 @@ def test_a_notebook_gets_one_display_that_is_updated(notebook: Shown, capsys: An
     reporter.begin("a small model", 4, 100, 0)
     for step in range(1, 11):
         clock.now += 0.25
-        reporter.advance(1, step, step, 50)
+        reporter.add_update(1, step, step, 50)
     assert len(notebook.texts) == 3  # once a second
     assert notebook.texts[-1] == "a small model: 4 epochs of 100 steps\nepoch 1/4  step 8  200/s  ETA 1:38"
     reporter.update(report(10))
@@ -313,7 +313,7 @@ def test_bars_move_between_reports() -> None:
     shown = []
     for step in range(1, 31):
         clock.now += 1.0
-        bars.advance(1, step, step, 50)
+        bars.add_update(1, step, step, 50)
         shown.append(rendered(bars))
     assert [f" {step}/100 " in drawn[1] for step, drawn in enumerate(shown, 1)] == [True] * 30
     assert "0:30  ETA 2:50" in shown[-1][0]
@@ -321,7 +321,7 @@ def test_bars_move_between_reports() -> None:
     bars.update(report(30, unit="texts"))
     assert "12.3k texts/s" in rendered(bars)[1]
     clock.now += 2.0
-    bars.advance(1, 32, 32, 50)  # a report every minute or so would leave the old speed standing
+    bars.add_update(1, 32, 32, 50)  # a report every minute or so would leave the old speed standing
     bars.close()
     assert "50 texts/s" in rendered(bars)[1]
     assert "32/100" in rendered(bars)[1]
@@ -333,5 +333,5 @@ def test_updates_alone_write_no_lines(capsys: pytest.CaptureFixture[str]) -> Non
     lines.begin("a small model", 1, 1000, 0)
     for step in range(1, 1000):
         clock.now += 60.0
-        lines.advance(1, step, step, 50)
+        lines.add_update(1, step, step, 50)
     assert len(capsys.readouterr().err.splitlines()) == 1

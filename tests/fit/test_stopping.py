@@ -56,7 +56,7 @@ def heard():
         def say(self, message):
             self.said.append(message)
 
-        def advance(self, epoch, step_in_epoch, step, targets):
+        def add_update(self, epoch, step_in_epoch, step, targets):
             self.places.append((epoch, step_in_epoch, step, targets))
 
     return Listening()

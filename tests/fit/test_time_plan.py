@@ -133,7 +133,7 @@ def test_killed_and_resumed_it_ends_after_the_same_time(clock, language_task, tr
         if step == 155:
             raise killed
 
-    first.reporter.advance = kill
+    first.reporter.add_update = kill
     with pytest.raises(RuntimeError):
         first.fit()
     again = trainer_of(language_task(**PLANNED, checkpoint_every=10))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from throughtime.inspection.gradients import Curve
     from throughtime.inspection.truncation import Problem, StrategyComparison
-    from throughtime.recurrence.backpropagation import Strategy
+    from throughtime.recurrence.backpropagation import GradientHorizon
 
 KEEP, KEEP_TRUNCATED = 0.98, 0.9
 SENTENCE = "back through time the gradient walks until something cuts its way short"
@@ -194,7 +194,7 @@ def truncation(
     return Outcome(values, _render_strategies(values))
 
 
-def _backend(problem: Problem, strategy: Strategy) -> str:
+def _backend(problem: Problem, strategy: GradientHorizon) -> str:
     from throughtime.recurrence.backpropagation import Truncated, carries
     from throughtime.recurrence.scan import get_backend
 

@@ -20,7 +20,7 @@ from torch.optim import Optimizer
 from throughtime.data.batching.batches import Batch, Batches
 from throughtime.fit import optimizers
 from throughtime.fit.config import TrainingConfig
-from throughtime.fit.objective import Loss, Objective, State
+from throughtime.fit.objective import Carried, Loss, Objective
 from throughtime.fit.processes import Processes
 from throughtime.fit.tally import Tally
 from throughtime.fit.timing import Clock
@@ -56,7 +56,7 @@ class Learner:
         self.tally = Tally(self.device, config.clip)
         self.clock = Clock()
         self._loss = _loss_module(objective, processes)
-        self._carried: State = ()
+        self._carried: Carried = ()
         size = sum(weight.numel() * weight.element_size() for weight in self._parameters)
         self._trim_memory = build_memory_trimmer(size, self.device)
 
@@ -85,7 +85,7 @@ class Learner:
         self.tally.count(count)
         self._trim_memory()
 
-    def _learn_batches(self, batches: Sequence[Batch], count: int) -> State:
+    def _learn_batches(self, batches: Sequence[Batch], count: int) -> Carried:
         """Learn from batches of the host; return what they pass to the next update."""
         if self.device.type != "cpu":
             batches = [batch.to(self.device, non_blocking=True) for batch in batches]
@@ -93,8 +93,8 @@ class Learner:
         return self._learn(batches, self._carried, count, self._processes.world_size / count)
 
     def _learn(
-        self, batches: Sequence[Batch], carried: State, targets: int | Tensor, share: float | Tensor
-    ) -> State:
+        self, batches: Sequence[Batch], carried: Carried, targets: int | Tensor, share: float | Tensor
+    ) -> Carried:
         """Run forward, backward, clip and step, on batches on the device, without waiting for it.
 
         `targets` is their number, and `share` what their gradients are multiplied by.
@@ -109,7 +109,9 @@ class Learner:
         finite = self._step(functools.reduce(torch.add, totals), targets)
         return self._pass_on(finite, carried, before)
 
-    def _back_propagate(self, batch: Batch, carried: State, share: float | Tensor) -> tuple[Tensor, State]:
+    def _back_propagate(
+        self, batch: Batch, carried: Carried, share: float | Tensor
+    ) -> tuple[Tensor, Carried]:
         """Add the gradients of one batch, times `share`; return its loss, and what it passes on."""
         with autocast(self.device, self.precision):
             loss, carried = self._loss(batch, carried)
@@ -130,7 +132,7 @@ class Learner:
         if finite:
             self._optimizer.step()
 
-    def _pass_on(self, finite: Tensor, reached: State, before: State) -> State:
+    def _pass_on(self, finite: Tensor, reached: Carried, before: Carried) -> Carried:
         """Return what an update passes on: after a skipped one what it was given itself, or zeros."""
         return reached if finite else state_before(reached, before)
 
@@ -173,7 +175,7 @@ class Learner:
         self._carried = tuple(self._processes.own_rows(tensors[name]).to(self.device) for name in carried)
 
 
-def state_before(reached: State, before: State) -> State:
+def state_before(reached: Carried, before: Carried) -> Carried:
     """Return the state before an update in the shapes of the one that it reached; zeros where they differ."""
     return tuple(
         old if number < len(before) and (old := before[number]).shape == new.shape else torch.zeros_like(new)
@@ -188,7 +190,7 @@ class _LossModule(nn.Module):
         super().__init__()
         self.model, self._objective = objective.model, objective
 
-    def forward(self, batch: Batch, carried: State) -> tuple[Loss, State]:
+    def forward(self, batch: Batch, carried: Carried) -> tuple[Loss, Carried]:
         """Return the loss, and what the batch passes to the next."""
         if batch.rows:
             return self._objective.loss(batch, carried)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from throughtime.data.batching.batches import Batch, Batches
 
 
-State = tuple[Tensor, ...]
+Carried = tuple[Tensor, ...]
 """What one batch passes to the next: tensors [rows, ...]; empty if nothing is passed."""
 
 
@@ -56,7 +56,7 @@ class Objective(Protocol):
         """Return the number of targets of the batch over all processes."""
         ...
 
-    def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
+    def loss(self, batch: Batch, carried: Carried) -> tuple[Loss, Carried]:
         """Return the loss of a batch with at least one row, and what to carry to the next batch."""
         ...
 

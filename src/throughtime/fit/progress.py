@@ -40,7 +40,7 @@ class Reporter:
     def plan(self, elapsed: float, seconds: float) -> None:
         """A run that is limited by time has used `elapsed` of its `seconds`."""
 
-    def advance(self, epoch: int, step_in_epoch: int, step: int, targets: int) -> None:
+    def add_update(self, epoch: int, step_in_epoch: int, step: int, targets: int) -> None:
         """One more update with this number of targets was submitted; the device has completed `step`.
 
         This is called after every update, so it must be fast.
@@ -157,9 +157,9 @@ class Notebook(Lines):
         self._lines: list[str] = []
         self._now = ""
 
-    def advance(self, epoch: int, step_in_epoch: int, step: int, targets: int) -> None:
+    def add_update(self, epoch: int, step_in_epoch: int, step: int, targets: int) -> None:
         """Move the last line on, once a second."""
-        self._pace.advance(step, targets)
+        self._pace.add_update(step, targets)
         if self._clock() - self._last >= _DISPLAY_SECONDS:
             speed, left = self._pace.speed or "", format_duration(self._pace.remaining)
             self._now = f"{self._place(epoch)}  step {step_in_epoch:,}  {speed}  ETA {left}"
@@ -222,10 +222,10 @@ class Bars(Lines):
         )
         self._live.start()
 
-    def advance(self, epoch: int, step_in_epoch: int, step: int, targets: int) -> None:
+    def add_update(self, epoch: int, step_in_epoch: int, step: int, targets: int) -> None:
         """Store the position; the bars move at the next refresh, twice a second."""
         self._position = (epoch, step_in_epoch)
-        self._pace.advance(step, targets)
+        self._pace.add_update(step, targets)
 
     def update(self, report: Report) -> None:
         """Show the values of the report."""

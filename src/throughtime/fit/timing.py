@@ -84,7 +84,7 @@ class Pace:
         self._epoch_began = self._clock()
         self._from = self._reported = (step, self._epoch_began)
 
-    def advance(self, step: int, targets: int) -> None:
+    def add_update(self, step: int, targets: int) -> None:
         """One more update with this number of targets was submitted, and `step` updates are done."""
         now, (before, reported) = self._clock(), self._reported
         updates, targets_done = self._counts = (self._counts[0] + 1, self._counts[1] + targets)

@@ -185,7 +185,7 @@ class Trainer:
         # Updates that the device has not finished are not counted; this does not wait for them.
         ahead = self.clock.count_unfinished()
         epoch, inside = self.place()
-        self.reporter.advance(epoch, max(inside - ahead, 0), self.step - ahead, count)
+        self.reporter.add_update(epoch, max(inside - ahead, 0), self.step - ahead, count)
 
     def _report(self) -> None:
         """Report the updates since the last report. Only here the host waits for the device."""

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from throughtime.data.batching.batches import Batch
 from throughtime.errors import first_line
-from throughtime.fit.objective import State
+from throughtime.fit.objective import Carried
 from throughtime.gpu.recording import (
     FAILURES,
     release_generator,
@@ -24,7 +24,7 @@ from throughtime.gpu.recording import (
     without_collection,
 )
 
-Step = Callable[[Batch, State], State]
+Step = Callable[[Batch, Carried], Carried]
 """Train on a batch, wherever it is, from the state of the batch before; returns the new state."""
 
 WARM_UP = 3
@@ -42,7 +42,7 @@ MAX_GRAPHS = 32
 class _Recording:
     graph: torch.cuda.CUDAGraph
     memory: Tensor  # of the batch, which is packed
-    carried: State
+    carried: Carried
 
 
 class CudaGraphs:
@@ -71,7 +71,7 @@ class CudaGraphs:
         """The number of recorded shapes."""
         return len(self._recordings)
 
-    def __call__(self, batch: Batch, carried: State) -> State:
+    def __call__(self, batch: Batch, carried: Carried) -> Carried:
         """Run one step; the batch is packed, and may still be in pinned memory."""
         if self._failed:
             return self._step(batch, carried)
@@ -107,7 +107,7 @@ class CudaGraphs:
             if key not in self._recordings and not (len(self) < MAX_GRAPHS and self._record(key, batch, ())):
                 return
 
-    def _record(self, key: Hashable, batch: Batch, carried: State) -> bool:
+    def _record(self, key: Hashable, batch: Batch, carried: Carried) -> bool:
         # What the updates before have left unused: the pool needs as much, and cannot take it over.
         torch.cuda.empty_cache()
         still = batch.to("cuda", non_blocking=True)
@@ -139,7 +139,7 @@ class CudaGraphs:
         self._recordings[key] = _Recording(graph, memory, passed_state)
         return True
 
-    def _replay(self, recording: _Recording, batch: Batch, carried: State) -> State:
+    def _replay(self, recording: _Recording, batch: Batch, carried: Carried) -> Carried:
         assert batch.memory is not None
         recording.memory.copy_(batch.memory, non_blocking=True)
         pairs = zip(recording.carried, carried, strict=True) if carried else ()
@@ -155,7 +155,7 @@ def _count_bytes(batch: Batch) -> int:
     return batch.memory.nbytes
 
 
-def _key(batch: Batch, carried: State, variant: Hashable) -> Hashable:
+def _key(batch: Batch, carried: Carried, variant: Hashable) -> Hashable:
     """Return what a recording depends on: every shape, and all values that are not tensors.
 
     Not the count of the batch, which a loss does not read: the learner divides by it.

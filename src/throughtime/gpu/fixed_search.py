@@ -23,11 +23,11 @@ from torch import Tensor
 from throughtime.gpu.beam import BeamStep
 from throughtime.gpu.packing import Packed, carve, measure
 from throughtime.search.constraints import BarredTokens
-from throughtime.search.generate import Hypotheses, Memory, State, StepModel, release_stuck
+from throughtime.search.generate import Hypotheses, Memory, SearchState, StepModel, release_stuck
 
 Array = NDArray[Any]
 
-SearchStart = tuple[Tensor, State, Memory]
+SearchStart = tuple[Tensor, SearchState, Memory]
 """What `StepModel.start` returns."""
 
 
@@ -155,7 +155,7 @@ class FixedSearch:
             else:
                 own.copy_(new.index_select(0, self.rows.sentence))
 
-    def advance(self, model: StepModel) -> None:
+    def step(self, model: StepModel) -> None:
         """One step: the model, the constraints, the decision of the strategy, and the next states."""
         unnormalised = isinstance(self._fused, BeamStep) and leaves_softmax(model)
         run = model.step_scores if unnormalised else model.step

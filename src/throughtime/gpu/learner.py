@@ -17,7 +17,7 @@ from throughtime.data.batching.shapes import PaddedShapes
 from throughtime.fit import optimizers
 from throughtime.fit.config import TrainingConfig
 from throughtime.fit.learner import Learner, PreparedBatch, state_before
-from throughtime.fit.objective import Objective, State
+from throughtime.fit.objective import Carried, Objective
 from throughtime.fit.processes import Processes
 from throughtime.gpu import tally as tally_kernel
 from throughtime.gpu.choice import expecting_graphs
@@ -109,7 +109,7 @@ class RecordedLearner(Learner):
         if self.cuda_graphs is None:
             write_rate(self._optimizer, rate, self.tally.rate_factor)
 
-    def _learn_batches(self, batches: Sequence[Batch], count: int) -> State:
+    def _learn_batches(self, batches: Sequence[Batch], count: int) -> Carried:
         with expecting_graphs():  # also without graphs, so that `capture` changes results by rounding only
             if self.cuda_graphs is None:
                 return super()._learn_batches(batches, count)
@@ -117,7 +117,7 @@ class RecordedLearner(Learner):
             batch.write_header(count, self._rate)
             return self.cuda_graphs(batch, self._carried)
 
-    def _learn_packed(self, batch: Batch, carried: State) -> State:
+    def _learn_packed(self, batch: Batch, carried: Carried) -> Carried:
         """Take a step with the count and the rate that are in the batch, so that it can be recorded."""
         batch = batch.to(self.device, non_blocking=True)
         self._header = batch.header
@@ -144,7 +144,7 @@ class RecordedLearner(Learner):
     def _step_if(self, finite: Tensor) -> None:
         step_unless(self._optimizer, (~finite).float())
 
-    def _pass_on(self, finite: Tensor, reached: State, before: State) -> State:
+    def _pass_on(self, finite: Tensor, reached: Carried, before: Carried) -> Carried:
         pairs = zip(reached, state_before(reached, before), strict=True)
         return tuple(torch.where(finite, new, old) for new, old in pairs)
 

@@ -163,7 +163,7 @@ class RecordedSearch:
         if self.replay is None and not self.failed and step >= STEPS_BEFORE:
             self.replay = self._record(model, 1)
         if self.replay is None:
-            self.search.advance(model)
+            self.search.step(model)
             return 1
         if step + STEPS_AT_ONCE <= min(most, *self._needed or [0]):
             if self.replay_several is None and not self.failed:
@@ -182,7 +182,7 @@ class RecordedSearch:
             found = reference()  # a recording must not keep its model alive
             assert found is not None
             for _ in range(steps):
-                search.advance(found)
+                search.step(found)
 
         try:
             return RECORDINGS.record(advance, self.device)

@@ -12,7 +12,7 @@ from torch import Tensor
 from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning
 from throughtime.inspection.translation import read_sentence
 from throughtime.results import Answer
-from throughtime.search.generate import Finished, Memory, State, Step
+from throughtime.search.generate import Finished, Memory, SearchState, Step
 from throughtime.search.step_model import StepModel, WrappedModel
 from throughtime.search.strategies import STRATEGIES, strategy_options
 
@@ -65,7 +65,7 @@ class CountingModel(WrappedModel):
         super().__init__(model)
         self.steps = self.hypotheses = 0
 
-    def step(self, last: Tensor, state: State, memory: Memory) -> Step:
+    def step(self, last: Tensor, state: SearchState, memory: Memory) -> Step:
         """Feed one token per row, and count the rows."""
         self.steps, self.hypotheses = self.steps + 1, self.hypotheses + len(last)
         return super().step(last, state, memory)

@@ -14,7 +14,7 @@ from throughtime.cells.base import Cell
 from throughtime.errors import check_whole
 from throughtime.inspection.gradients import INPUT, one_thread, random_cell
 from throughtime.recurrence import scan
-from throughtime.recurrence.backpropagation import Full, Randomised, Strategy, Truncated, carries
+from throughtime.recurrence.backpropagation import Full, GradientHorizon, Randomised, Truncated, carries
 
 GROUP = 32  # draws of one batch; each row is one draw
 
@@ -88,7 +88,7 @@ def gradient_in_chunks(problem: Problem, tau: int) -> tuple[Tensor, int]:
     return _gradients(problem.cell), most
 
 
-def gradient_error(problem: Problem, strategy: Strategy, draws: int = 1024) -> Error:
+def gradient_error(problem: Problem, strategy: GradientHorizon, draws: int = 1024) -> Error:
     """Compare the gradient of the first sequence with the full one, over many draws if it is random."""
     single = Problem(problem.cell, problem.x[:, :1], problem.target[:, :1])
     full = gradient(single)
@@ -108,7 +108,7 @@ def gradient_error(problem: Problem, strategy: Strategy, draws: int = 1024) -> E
     return Error(*(float(value / full.norm()) for value in (bias, chance, variance.sqrt())))
 
 
-def cost(problem: Problem, strategy: Strategy, repeats: int = 5) -> PassCost:
+def cost(problem: Problem, strategy: GradientHorizon, repeats: int = 5) -> PassCost:
     """Measure the time and memory of one forward and backward pass; the fastest of several."""
     seconds, saved = [], 0
     for _ in range(repeats):
@@ -123,14 +123,14 @@ class StrategyComparison:
     """The error of one strategy, and its cost for several lengths of sequences."""
 
     name: str
-    strategy: Strategy
+    strategy: GradientHorizon
     error: Error
     growth: list[PassCost]  # the last one is for the full length
 
 
 def compare_strategies(problem: Problem, tau: int, pi: float, draws: int = 1024) -> list[StrategyComparison]:
     """Compare the three strategies on one problem, and on its first quarter, half and three quarters."""
-    strategies: dict[str, Strategy] = {
+    strategies: dict[str, GradientHorizon] = {
         "full": Full(), "truncated": Truncated(tau), "randomised": Randomised(pi)
     }  # fmt: skip
     lengths = [max(1, problem.steps * quarters // 4) for quarters in (1, 2, 3, 4)]
@@ -179,7 +179,7 @@ class SavedBytes(saved_tensors_hooks):
         return tensor.detach()
 
 
-def _pass(problem: Problem, strategy: Strategy) -> int:
+def _pass(problem: Problem, strategy: GradientHorizon) -> int:
     if isinstance(strategy, Truncated):
         return gradient_in_chunks(problem, strategy.tau)[1]
     problem.cell.zero_grad()

@@ -28,7 +28,7 @@ from throughtime.search.step_model import ScoringModel
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from throughtime.search.generate import Memory, State, Step
+    from throughtime.search.generate import Memory, SearchState, Step
 
 
 class NgramModel(ScoringModel):
@@ -158,13 +158,13 @@ class NgramModel(ScoringModel):
                 words[row, -len(recent) :] = torch.from_numpy(check_ids(recent, self.vocabulary_size))
         return (words,)
 
-    def read(self, words: Tensor) -> tuple[Tensor, State, Memory]:
+    def read(self, words: Tensor) -> tuple[Tensor, SearchState, Memory]:
         """Begin with the last id of each prompt, and the words before it as the state."""
         from throughtime.search.generate import Memory
 
         return words[:, -1], (words[:, :-1],), Memory.empty(len(words))
 
-    def step(self, last: Tensor, state: State, memory: Memory) -> Step:
+    def step(self, last: Tensor, state: SearchState, memory: Memory) -> Step:
         """Predict one more word for each row."""
         import torch
 

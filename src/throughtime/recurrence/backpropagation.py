@@ -75,11 +75,11 @@ class Randomised:
         return pi.expand(steps)
 
 
-Strategy = Full | Truncated | Randomised
+GradientHorizon = Full | Truncated | Randomised
 
 
 def carries(
-    strategy: Strategy,
+    strategy: GradientHorizon,
     steps: int,
     batch: int,
     generator: torch.Generator | None = None,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from throughtime.errors import InputError
-from throughtime.search.generate import Memory, State, Step
+from throughtime.search.generate import Memory, SearchState, Step
 from throughtime.search.step_model import StepModel
 
 
@@ -34,7 +34,7 @@ class Ensemble(StepModel):
         self._states: list[int] = []  # number of tensors of each model, set by `start`
         self._kept: list[int] = []
 
-    def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
+    def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, SearchState, Memory]:
         """Read the prompts with every model."""
         lasts, states, memories = zip(*(model.start(prompts) for model in self.models), strict=True)
         for last, memory in zip(lasts, memories, strict=True):
@@ -48,7 +48,7 @@ class Ensemble(StepModel):
         joined = Memory(kept, memories[0].owner, memories[0].rows_each)
         return lasts[0], tuple(tensor for state in states for tensor in state), joined
 
-    def step(self, last: Tensor, state: State, memory: Memory) -> Step:
+    def step(self, last: Tensor, state: SearchState, memory: Memory) -> Step:
         """Feed one token per row to every model; return ln of the mean P."""
         states, kept = _split(state, self._states), _split(memory.kept, self._kept)
         steps = [
@@ -87,6 +87,6 @@ class Ensemble(StepModel):
         return found
 
 
-def _split(tensors: Sequence[Tensor], counts: Sequence[int]) -> list[State]:
+def _split(tensors: Sequence[Tensor], counts: Sequence[int]) -> list[SearchState]:
     rest = iter(tensors)
     return [tuple(islice(rest, count)) for count in counts]

@@ -22,7 +22,7 @@ from throughtime.search.generate import (
     Finished,
     Hypotheses,
     Moment,
-    State,
+    SearchState,
     StepModel,
     apply_constraints,
     generate,
@@ -176,7 +176,7 @@ class ReadPrefix:
     """A prefix that the model has read, beginning with its first input; all its continuations share it."""
 
     tokens: tuple[int, ...]
-    state: State  # one row of each tensor, after these tokens
+    state: SearchState  # one row of each tensor, after these tokens
 
 
 WAITING = np.dtype([("parent", object), ("token", np.int64), ("log_prob", np.float64)])

@@ -21,7 +21,7 @@ from throughtime.interrupt import check_interrupt
 from throughtime.runtime.search import Finished as Finished
 from throughtime.search.step_model import StepModel as StepModel
 
-State = tuple[Tensor, ...]
+SearchState = tuple[Tensor, ...]
 """What changes from token to token: flat, each tensor [rows, ...]; selected per hypothesis at every step."""
 
 MIN_LOG_PROBABILITY = math.log(
@@ -70,11 +70,11 @@ class Step(NamedTuple):
     """One step of a model for every row."""
 
     log_probs: Tensor  # [rows, V], ln P(next); the search may overwrite it
-    state: State
+    state: SearchState
     extras: Mapping[str, Tensor] = {}  # [rows, ...], such as attention; passed on to watchers
 
 
-def select(state: State, rows: Tensor) -> State:
+def select(state: SearchState, rows: Tensor) -> SearchState:
     """The state of the given rows."""
     return tuple(tensor.index_select(0, rows) for tensor in state)
 

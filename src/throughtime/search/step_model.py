@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor, nn
 
-    from throughtime.search.generate import Memory, State, Step
+    from throughtime.search.generate import Memory, SearchState, Step
 
-    SearchStart = tuple[Tensor, State, Memory]
+    SearchStart = tuple[Tensor, SearchState, Memory]
     """The first input token of each row, the state before it and the memory."""
 
 
@@ -31,7 +31,7 @@ class StepModel:
         """Read what `prepare` returned, on any device; return what `start` returns."""
         raise NotImplementedError
 
-    def step(self, last: Tensor, state: State, memory: Memory) -> Step:
+    def step(self, last: Tensor, state: SearchState, memory: Memory) -> Step:
         """Feed one token per row; return ln P of every next token, [rows, V]."""
         raise NotImplementedError
 
@@ -39,7 +39,7 @@ class StepModel:
         """Read the prompts; return the first input token of each row, the state before it and the memory."""
         return self.read(*self.prepare(prompts))
 
-    def step_scores(self, last: Tensor, state: State, memory: Memory) -> Step:
+    def step_scores(self, last: Tensor, state: SearchState, memory: Memory) -> Step:
         """Like `step`, but `log_probs` up to a constant in each row: the search computes the softmax."""
         return self.step(last, state, memory)
 
@@ -77,6 +77,6 @@ class WrappedModel(StepModel):
         """Read the prompts."""
         return self.model.start(prompts)
 
-    def step(self, last: Tensor, state: State, memory: Memory) -> Step:
+    def step(self, last: Tensor, state: SearchState, memory: Memory) -> Step:
         """Feed one token per row."""
         return self.model.step(last, state, memory)

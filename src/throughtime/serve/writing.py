@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from throughtime.runtime.draws import Draws
-from throughtime.search.generate import Memory, State, select
+from throughtime.search.generate import Memory, SearchState, select
 from throughtime.search.sampling import choose_at, temper
 from throughtime.serve.batching import Worker, as_failure
 from throughtime.text.codec import WINDOW
@@ -233,7 +233,7 @@ class _Page:
         self.model, self.end_id = language.model, language.framing.end_id
         self.drafts: list[Draft] = []
         self.last = torch.empty(0, dtype=torch.long)
-        self.state: State = ()
+        self.state: SearchState = ()
 
     @torch.inference_mode()
     def join(self, fresh: Sequence[Draft]) -> None:

@@ -16,7 +16,7 @@ from throughtime.metrics.measures import Likelihood
 from throughtime.metrics.mixing import Floats, check_weights, choose_weights, mix_log_probs
 from throughtime.results import Evaluation
 from throughtime.search.ensemble import Ensemble
-from throughtime.search.generate import Memory, State, Step
+from throughtime.search.generate import Memory, SearchState, Step
 from throughtime.search.step_model import ScoringModel
 from throughtime.tasks.base import Progress
 from throughtime.tasks.description import Description, refuse_options
@@ -99,13 +99,13 @@ class Member(ScoringModel):
             inputs[leader.framing.begin_id] = self._begin[0]
         self._inputs = torch.tensor(inputs, device=device)
 
-    def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, State, Memory]:
+    def start(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, SearchState, Memory]:
         """Read prompts of the leader's ids; see `StepModel`."""
         _, state, memory = self.model.model.start(self._renumber(prompts))
         last = torch.tensor([prompt[-1] if prompt else NOTHING for prompt in prompts], device=self.device)
         return last, _move(state, self.device), _move_memory(memory, self.device)
 
-    def step(self, last: Tensor, state: State, memory: Memory) -> Step:
+    def step(self, last: Tensor, state: SearchState, memory: Memory) -> Step:
         """Feed one token per row; return ln P of the leader's ids."""
         home = self.model.device
         step = self.model.model.step(
@@ -312,7 +312,7 @@ def _choose_device(models: Sequence[LanguageModel]) -> torch.device:
     return next((home for home in homes if home.type != "cpu"), homes[0])
 
 
-def _move(state: State, device: torch.device) -> State:
+def _move(state: SearchState, device: torch.device) -> SearchState:
     return tuple(part.to(device) for part in state)
 
 

@@ -14,7 +14,7 @@ from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.sequences import LabelledBatch, LabelledBatches
 from throughtime.data.records import LabelledText
 from throughtime.errors import InputError
-from throughtime.fit.objective import Loss, State
+from throughtime.fit.objective import Carried, Loss
 from throughtime.metrics.classification import f1_scores
 from throughtime.models.heads import IGNORED
 from throughtime.tasks.labels import labelled_texts
@@ -64,7 +64,7 @@ class ClassifyObjective(TextObjective):
         """Texts of similar lengths together."""
         return LabelledBatches(*self.train, **self.batch_options(rank, world_size))
 
-    def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
+    def loss(self, batch: Batch, carried: Carried) -> tuple[Loss, Carried]:
         """-ln P of the labels; with label smoothing this is reported, and the smoothed loss minimised."""
         assert isinstance(batch, LabelledBatch)
         pooled = self.model(batch.ids, batch.lengths)

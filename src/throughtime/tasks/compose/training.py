@@ -12,7 +12,7 @@ from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.buckets import BucketOptions, RaggedIds
 from throughtime.data.batching.pairs import ConditionedBatches, PairBatch
 from throughtime.data.records import Specials
-from throughtime.fit.objective import Loss, State
+from throughtime.fit.objective import Carried, Loss
 from throughtime.metrics.measures import Likelihood
 from throughtime.tasks.labels import labelled_texts
 from throughtime.tasks.objective import TextObjective, label_loss, likelihood, masked_labels
@@ -85,7 +85,7 @@ class ComposeObjective(TextObjective):
         """Texts of similar lengths together."""
         return self.train.batches(self.config.max_length, **self.batch_options(rank, world_size))
 
-    def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
+    def loss(self, batch: Batch, carried: Carried) -> tuple[Loss, Carried]:
         """-ln P of the tokens; with label smoothing this is reported, and the smoothed loss minimised."""
         assert isinstance(batch, PairBatch)
         outputs = self.model(batch.source, batch.source_lengths, batch.inputs).outputs

@@ -12,7 +12,7 @@ from torch import Tensor
 from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.sequences import MaskedBatch, MaskedBatches
-from throughtime.fit.objective import Loss, State
+from throughtime.fit.objective import Carried, Loss
 from throughtime.layers.devices import choose_device
 from throughtime.metrics.measures import Likelihood
 from throughtime.models.sampled_loss import sampled_surprisal
@@ -98,7 +98,7 @@ class FillObjective(TextObjective):
             **self.batch_options(rank, world_size),
         )
 
-    def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
+    def loss(self, batch: Batch, carried: Carried) -> tuple[Loss, Carried]:
         """-ln P of the hidden tokens, and of others if the structure can predict them in the same pass."""
         assert isinstance(batch, MaskedBatch)
         others = (batch.asked,) if self.config.structure == "beside" else ()

@@ -12,7 +12,7 @@ from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.series import PanelBatch, PanelBatches, PanelWindows
 from throughtime.data.panel import Panel, Window
 from throughtime.errors import InputError
-from throughtime.fit.objective import Loss, State
+from throughtime.fit.objective import Carried, Loss
 from throughtime.models.forecasters import DirectForecaster, Forecaster
 from throughtime.series.combination import smallest_share
 from throughtime.series.lookback import OFFSETS, SECONDS, RidgeChoice, choose_ridge, lookbacks_to_try
@@ -81,7 +81,7 @@ class ForecastObjective:
         """Return the number of observed values to forecast."""
         return batch.count
 
-    def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
+    def loss(self, batch: Batch, carried: Carried) -> tuple[Loss, Carried]:
         """Return the head's loss over those values."""
         assert isinstance(batch, PanelBatch)
         losses, weights = self._losses(batch)

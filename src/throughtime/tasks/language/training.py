@@ -12,9 +12,9 @@ from torch import Tensor
 from throughtime.data.batching.batches import Batch, Batches, real_positions
 from throughtime.data.batching.text import SAMPLINGS, LanguageBatch, OverlappingWindows, SequentialPartition
 from throughtime.errors import InputError
-from throughtime.fit.objective import Loss, State
+from throughtime.fit.objective import Carried, Loss
 from throughtime.models.heads import IGNORED
-from throughtime.recurrence.backpropagation import Full, Randomised, Strategy, Truncated, carries
+from throughtime.recurrence.backpropagation import Full, GradientHorizon, Randomised, Truncated, carries
 from throughtime.tasks.objective import TextObjective
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class LanguageObjective(TextObjective):
         _check_warm_up(self.config)
         self._check_windows()
         self._check_length()
-        self._strategy = _strategy(self.config)
+        self._strategy = _horizon(self.config)
         self._sliding = {"sliding": self.config.tau} if self.config.truncation == "sliding" else {}
         # Random cuts are drawn, and sliding windows cut, on the host for each batch.
         redrawn = self.config.truncation in ("randomised", "sliding")
@@ -69,7 +69,7 @@ class LanguageObjective(TextObjective):
         steps = len(batch.labels)
         return batch.count * sum(map(len, self._list_learned_steps(steps))) // steps
 
-    def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
+    def loss(self, batch: Batch, carried: Carried) -> tuple[Loss, Carried]:
         """Return -ln P of the labels, and the penalties on the outputs."""
         assert isinstance(batch, LanguageBatch)
         inputs, labels = batch.inputs, batch.labels
@@ -103,7 +103,7 @@ class LanguageObjective(TextObjective):
         """
         if (batches := self._validation(rank, world_size)) is None:
             return {}
-        state: State | None = None
+        state: Carried | None = None
         device = self.model.embedding.weight.device
         # On the device, so that the host does not wait for each batch.
         nats = torch.zeros((), dtype=torch.float64, device=device)
@@ -236,7 +236,7 @@ def _check_warm_up(config: LanguageConfig) -> None:
         )
 
 
-def _strategy(config: LanguageConfig) -> Strategy:
+def _horizon(config: LanguageConfig) -> GradientHorizon:
     if config.truncation == "truncated":
         return Truncated(config.tau)
     if config.truncation != "randomised":

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from throughtime.data.batching.batches import Batch
 from throughtime.data.records import TaggedSentence
 from throughtime.errors import InputError
-from throughtime.fit.objective import Loss, State
+from throughtime.fit.objective import Carried, Loss
 from throughtime.folder import ModelFolder
 from throughtime.interrupt import check_interrupt
 from throughtime.layers.devices import matmul_precision
@@ -228,7 +228,7 @@ class TagObjective(TextObjective):
 
         return TaggedBatches(self.train, **self.batch_options(rank, world_size))
 
-    def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
+    def loss(self, batch: Batch, carried: Carried) -> tuple[Loss, Carried]:
         """-ln P of the tags; that of the labels is minimised with it."""
         from throughtime.data.batching.tagged import NO_LABEL, TaggedBatch
 

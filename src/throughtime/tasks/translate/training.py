@@ -15,7 +15,7 @@ from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.pairs import PairBatch, PairBatches, TruncationCounts
 from throughtime.data.dataset import find_file_language
 from throughtime.data.records import Pair, Specials
-from throughtime.fit.objective import Loss, State
+from throughtime.fit.objective import Carried, Loss
 from throughtime.metrics.bleu import BleuSums
 from throughtime.metrics.measures import Likelihood
 from throughtime.tasks.objective import TextObjective, label_loss, likelihood, masked_labels
@@ -137,7 +137,7 @@ class TranslateObjective(TextObjective):
         pairs = format_count(len(self.train[0]), "training pair")
         return (f"{cut} of {pairs} were cut at max_length={self.config.max_length}.",)
 
-    def loss(self, batch: Batch, carried: State) -> tuple[Loss, State]:
+    def loss(self, batch: Batch, carried: Carried) -> tuple[Loss, Carried]:
         """Sum the surprisals of the target tokens; with label smoothing, they are reported, not minimised."""
         assert isinstance(batch, PairBatch)
         ratio = self._ratio_on_gpu if self._ratio < 1 and self._ratio_on_gpu.is_cuda else self._ratio

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import mse_loss
 
 from throughtime.data.batching.sequences import LabelledBatches
-from throughtime.fit.objective import Loss, State
+from throughtime.fit.objective import Carried, Loss
 from throughtime.layers.stack import Stack
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class WordCountObjective:
         """Its texts."""
         return int(batch.count)
 
-    def loss(self, batch: Any, carried: State) -> tuple[Loss, State]:
+    def loss(self, batch: Any, carried: Carried) -> tuple[Loss, Carried]:
         """Squared errors."""
         found = self.model(batch.ids, batch.lengths)
         return Loss(mse_loss(found, batch.labels.float(), reduction="sum")), ()
