@@ -7,7 +7,6 @@ import inspect
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from throughtime.accelerate import advance_cell
+from throughtime.cells.graph import GraphOperator
 from throughtime.errors import InputError, check_whole, unknown
 
 if TYPE_CHECKING:
@@ -50,30 +50,19 @@ class _Replaced(threading.local):
 _REPLACED = _Replaced()
 
 
-@dataclass(frozen=True)
-class GraphOperator:
-    """An operator of ONNX that runs a cell through time."""
-
-    kind: str
-    gates: tuple[str, ...]
-    """The cell's names for its gates, in the operator's order."""
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    activations: tuple[str, ...] = ()
-    """The activations of one direction, if the operator takes them."""
-
-
-def no_graph(module: nn.Module, method: str) -> InputError:
-    """The error for a module that cannot be exported because it lacks a method."""
-    return InputError("export", f"{type(module).__name__} has no graph; add `{method}` to export it")
-
-
 class Cell(nn.Module, ABC):
     """One step of a recurrence. `scan` runs it over time, and so does calling the cell.
 
     A subclass declares its weights in `__init__` (names, shapes and gate order are torch's) and defines
     `step`, and `project` if it is not W_ih x + b. It reads weights through `weights()`, never as attributes,
-    so that they can be replaced during one scan. A cell with gates names them in `gates`, `activations` and
-    `keeping_gate`, so that they can be inspected. A cell with `graph_step` can be exported.
+    so that they can be replaced during one scan. A cell with `graph_step` can be exported.
+
+    - *State*: any number of tensors, [B, size] for each of `state_sizes`; the first is the output. The state
+      before the first step is zeros, unless `initial_state` says otherwise. If not all real numbers are legal
+      in a state, the cell also defines `draw_state`, by which it is tested.
+    - *Gates*, so that they can be inspected: `gates` names the blocks of rows of the weights, and
+      `activations` what `step` computes from them. A cell that keeps a share of its old state names that gate
+      as `keeping_gate`; other cells have none, whatever other gates they have.
     """
 
     gates: tuple[str, ...] = ()
@@ -94,8 +83,8 @@ class Cell(nn.Module, ABC):
 
     def __new__(cls, *sizes: Any, **options: Any) -> Self:
         """Refuse the options of whole networks, which torch's classes of the same names have."""
-        own = inspect.signature(cls.__init__).parameters
-        for name in STACK_OPTIONS & options.keys() - own.keys():
+        parameters = inspect.signature(cls.__init__).parameters
+        for name in STACK_OPTIONS & options.keys() - parameters.keys():
             raise TypeError(
                 f"{cls.__name__}: a cell has no {name}; write Stack({cls.__name__}, input_size, hidden_size, "
                 f"{name}={options[name]!r})"
@@ -188,10 +177,10 @@ class Cell(nn.Module, ABC):
         """Whether a method is defined for these equations of this class, not for those of a base class."""
         kinds = type(self).__mro__
 
-        def place(name: str) -> int:
+        def find_class(name: str) -> int:
             return next(number for number, kind in enumerate(kinds) if name in vars(kind))
 
-        return all(place(method) <= place(equation) for equation in equations)
+        return all(find_class(method) <= find_class(equation) for equation in equations)
 
     def forward(
         self,
@@ -215,21 +204,31 @@ class Cell(nn.Module, ABC):
         """The state before the first step: zeros, or the learned state. Each [B, H]"""
         if len(self.learned_state):
             return tuple(learned.expand(batch, -1) for learned in self.learned_state)
-        # A parameter of the cell itself is found in a quarter of the time.
-        own = (weight for weight in self._parameters.values() if weight is not None)
-        like = next(own, None)
-        like = next(self.parameters()) if like is None else like
+        like = self._find_weight()
         return tuple(like.new_zeros(batch, size) for size in self.state_sizes)
+
+    def draw_state(self, batch: int, source: torch.Generator | None = None) -> State:
+        """Draw a legal state at random, each [B, H]: here all numbers from N(0, 1)."""
+        like = self._find_weight()
+        return tuple(torch.randn(batch, size, generator=source).to(like) for size in self.state_sizes)
+
+    def _find_weight(self) -> Tensor:
+        """Return a weight, for its type and device."""
+        # A parameter of the cell itself is found in a quarter of the time.
+        weight = next((weight for weight in self._parameters.values() if weight is not None), None)
+        return next(self.parameters()) if weight is None else weight
 
     def weights(self) -> dict[str, Tensor]:
         """The weights by name, or what replaces them during one scan."""
-        own: dict[str, Tensor]
+        weights: dict[str, Tensor]
         if self._modules:
-            own = {name: weight for name, weight in self.named_parameters() if "learned_state" not in name}
+            weights = {
+                name: weight for name, weight in self.named_parameters() if "learned_state" not in name
+            }
         else:  # the same in a fifth of the time; every scan calls this more than once
-            own = {name: weight for name, weight in self._parameters.items() if weight is not None}
+            weights = {name: weight for name, weight in self._parameters.items() if weight is not None}
         replaced = _REPLACED.weights.get(id(self))
-        return own if replaced is None else {**own, **replaced}
+        return weights if replaced is None else {**weights, **replaced}
 
     @contextlib.contextmanager
     def replacing(self, weights: Mapping[str, Tensor]) -> Iterator[None]:

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from throughtime.cells.base import Cell, GraphOperator, GraphState, Ops, State
+from throughtime.cells.base import Cell, GraphState, Ops, State
+from throughtime.cells.graph import GraphOperator
 from throughtime.errors import unknown
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"tanh": torch.tanh, "relu": torch.relu}

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from throughtime.cells.base import Cell, GraphOperator, GraphState, Ops, State
+from throughtime.cells.base import Cell, GraphState, Ops, State
+from throughtime.cells.graph import GraphOperator
 from throughtime.errors import unknown
 
 RESETS = ("after", "before")

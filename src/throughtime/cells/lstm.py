@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from throughtime.cells.base import Cell, GraphOperator, GraphState, Ops, State
+from throughtime.cells.base import Cell, GraphState, Ops, State
+from throughtime.cells.graph import GraphOperator
 
 
 class LSTM(Cell, equations="lstm"):

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from throughtime.cells.base import Cell, GraphOperator
+from throughtime.cells.base import Cell
 from throughtime.cells.base import GraphState as State
+from throughtime.cells.graph import GraphOperator
 from throughtime.graphs.graph import MICROSOFT, Array, Graph, quantise, to_array
 
 

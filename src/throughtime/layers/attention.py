@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from throughtime.accelerate import attend_rows
-from throughtime.cells.base import GraphState, Ops, no_graph
+from throughtime.cells.base import GraphState, Ops
+from throughtime.cells.graph import no_graph
 from throughtime.errors import InputError
 from throughtime.registry import Registry
 from throughtime.search.generate import Memory

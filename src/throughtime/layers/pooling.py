@@ -7,7 +7,8 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from throughtime.cells.base import Ops, no_graph
+from throughtime.cells.base import Ops
+from throughtime.cells.graph import no_graph
 from throughtime.layers.attention import graph_masked_softmax, masked_softmax
 from throughtime.registry import Registry
 

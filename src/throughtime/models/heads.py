@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from throughtime.cells.base import Ops, no_graph
+from throughtime.cells.base import Ops
+from throughtime.cells.graph import no_graph
 from throughtime.errors import InputError, check_whole
 from throughtime.registry import Registry
 

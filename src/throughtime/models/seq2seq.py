@@ -17,7 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from throughtime.cells.base import GraphState, Ops, State, no_graph
+from throughtime.cells.base import GraphState, Ops, State
+from throughtime.cells.graph import no_graph
 from throughtime.errors import InputError, check_number
 from throughtime.layers.layer import Layer, check_probability
 from throughtime.layers.stack import Stack
