@@ -15,12 +15,10 @@ from throughtime.cells import CELLS, GRU
 from throughtime.cells.base import Cell
 from throughtime.recurrence import scan
 
-STATE = tuple(torch.randn(3, 4, generator=torch.Generator().manual_seed(1)) for _ in range(2))
-
 
 def options(cell: Cell) -> list[dict]:
     """Every option of `scan`, alone and beside others."""
-    state = tuple(part[:, :size].double() for part, size in zip(STATE, cell.state_sizes, strict=False))
+    state = cell.draw_state(3, torch.Generator().manual_seed(1))
     return [
         {},
         {"state": state},

@@ -28,9 +28,7 @@ def problem(cell, steps, batch, ragged, seed=0, dtype=torch.float64):
     """Inputs, an initial state and lengths, all random, for one cell."""
     source = torch.Generator().manual_seed(seed)
     x = torch.randn(steps, batch, cell.input_size, generator=source, dtype=dtype).requires_grad_()
-    state = tuple(
-        torch.randn(batch, size, generator=source, dtype=dtype).requires_grad_() for size in cell.state_sizes
-    )
+    state = tuple(part.to(dtype).requires_grad_() for part in cell.draw_state(batch, source))
     lengths = torch.randint(0, steps + 1, (batch,), generator=source) if ragged else None
     return x, state, lengths
 
