@@ -66,7 +66,8 @@ def test_the_others() -> None:
 def test_every_registered_cell_tells_its_gates_or_has_none(name: str) -> None:
     found, cell = recorded(name), CELLS[name](3, 4)
     letters = {letter for part in cell.activations for letter in part}
-    assert set(found) == letters | set(("h", "c")[: len(cell.state_sizes)])
+    states = ("h", "c", *(f"s_{number}" for number in range(3, len(cell.state_sizes) + 1)))
+    assert set(found) == letters | set(states[: len(cell.state_sizes)])
     assert bool(letters) == (cell.keeping_gate in letters) == (not name.startswith("rnn"))
     for letter in letters:
         assert found[letter].shape == (6, cell.hidden_size)
