@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from throughtime.data.seen import SeenCount
     from throughtime.tasks.saved import SavedModel
 
+_DIRECTIONS = ("left to right", "right to left")
 VALIDATION_TOKENS = 20_000
 """Number of first validation tokens on which weights are chosen: enough for a few, and read quickly."""
 
@@ -56,13 +57,15 @@ def interpolate(
     models = [model, *others]
     if not others:
         raise InputError("others", "is empty; give one or more models to interpolate with")
-    for one in models:
-        if not isinstance(one, LanguageModel):
-            raise InputError("others", f"holds a {type(one).__name__}, expected language models only")
-    members = [Member(one, model, _choose_device(models)) for one in models]
+    for member in models:
+        if not isinstance(member, LanguageModel):
+            raise InputError("others", f"holds a {type(member).__name__}, expected language models only")
+    homes = [member.device for member in models]
+    device = next((home for home in homes if home.type != "cpu"), homes[0])
+    members = [Member(member, model, device) for member in models]
     if weights is not None:
         return InterpolatedLanguageModel(members, check_weights(weights, len(models)))
-    owner = next((one for one in models if data is not None or one.has_data), None)
+    owner = next((member for member in models if data is not None or member.has_data), None)
     if owner is None:
         raise InputError("weights", "cannot be chosen, as none of the models has its own data; give weights")
     dataset = owner.open_data(data)
@@ -86,13 +89,12 @@ class Member(ScoringModel):
     def __init__(self, model: LanguageModel, leader: LanguageModel, device: torch.device) -> None:
         self.model, self.device = model, device
         _check_reading(model, leader)
-        own, words = model.codec.vocabulary, leader.codec.vocabulary
+        ids, words = model.codec.vocabulary, leader.codec.vocabulary
         # A mark that this model does not have is never predicted; read in a text, it is an unknown token.
-        self._read = [own[token] if token in own or own.unk_id is not None else NOTHING for token in words]
-        self._predicted = torch.tensor(
-            [own[token] if token in own else len(own) for token in words], device=device
-        )
-        self._same = list(own) == list(words)
+        self._read = [ids[token] if token in ids or ids.unk_id is not None else NOTHING for token in words]
+        predicted = [ids[token] if token in ids else len(ids) for token in words]
+        self._predicted = torch.tensor(predicted, device=device)
+        self._same = list(ids) == list(words)
         self._begin = [] if model.framing.begin_id is None else [model.framing.begin_id]
         inputs = [*self._read, NOTHING]  # the last one is reached by the index NOTHING
         if leader.framing.begin_id is not None:
@@ -125,18 +127,16 @@ class Member(ScoringModel):
         self, dataset: Dataset, split: str, *, limit: int | None = None, progress: Progress | None = None
     ) -> TokenScores:
         """Score each token of a split as the model itself reads it; the ids are the leader's."""
-        found = self.model.score_split(dataset, split, limit=limit, progress=progress)
+        scores = self.model.score_split(dataset, split, limit=limit, progress=progress)
         if self._same:
-            return found
-        back = np.full(len(self.model.codec.vocabulary), NOTHING)
-        for number, own in enumerate(self._predicted.tolist()):
-            if own < len(back):
-                back[own] = number
-        return TokenScores(back[found.ids], found.log_probs)
+            return scores
+        back = np.full(len(self.model.codec.vocabulary) + 1, NOTHING)  # the last one is that of no token
+        back[self._predicted.cpu().numpy()] = np.arange(len(self._predicted))
+        return TokenScores(back[scores.ids], scores.log_probs)
 
     def _renumber(self, sequences: Sequence[Sequence[int]]) -> list[list[int]]:
         return [
-            [*self._begin[: len(ids)], *(self._read[one] for one in ids[len(self._begin) :])]
+            [*self._begin[: len(ids)], *(self._read[token] for token in ids[len(self._begin) :])]
             for ids in sequences
         ]
 
@@ -145,13 +145,13 @@ class InterpolatedSteps(Ensemble, ScoringModel):
     """The members as one step model; one without weight is left out."""
 
     def __init__(self, members: Sequence[Member], weights: Sequence[float]) -> None:
-        self.members = [one for one, weight in zip(members, weights, strict=True) if weight > 0]
+        self.members = [member for member, weight in zip(members, weights, strict=True) if weight > 0]
         super().__init__(self.members, [weight for weight in weights if weight > 0])
 
     def log_probs(self, sequences: Sequence[Sequence[int]]) -> list[Floats]:
         """ln P of every id given the ids before it."""
-        found = [member.log_probs(sequences) for member in self.members]
-        return [mix_log_probs(parts, self.weights) for parts in zip(*found, strict=True)]
+        scores = (member.log_probs(sequences) for member in self.members)
+        return [mix_log_probs(log_probs, self.weights) for log_probs in zip(*scores, strict=True)]
 
 
 class InterpolatedLanguageModel(LanguageModel):
@@ -227,8 +227,8 @@ class InterpolatedLanguageModel(LanguageModel):
         self, dataset: Dataset, split: str, *, limit: int | None = None, progress: Progress | None = None
     ) -> TokenScores:
         """See `LanguageModel`; each model reads the split as it does alone."""
-        found = score_members(self.model.members, dataset, split, limit=limit, progress=progress)
-        return TokenScores(found.ids, mix_log_probs([*found.log_probs.T], self.model.weights))
+        scores = score_members(self.model.members, dataset, split, limit=limit, progress=progress)
+        return TokenScores(scores.ids, mix_log_probs([*scores.log_probs.T], self.model.weights))
 
     def likelihood(self, dataset: Dataset, split: str, *, progress: Progress | None = None) -> Likelihood:
         """The likelihood of a split; each model reads it as it does alone."""
@@ -243,11 +243,11 @@ class InterpolatedLanguageModel(LanguageModel):
     ) -> Evaluation:
         """Measure the perplexity of a split."""
         refuse_options(options, (), "is for a single model, not for interpolated ones")
-        found = self.likelihood(dataset, split, progress=progress)
+        likelihood = self.likelihood(dataset, split, progress=progress)
         names = "+".join("-".join(name.replace(",", "").split()) for name in self.names)
         weights = ",".join(f"{weight:g}" for weight in self.weights)
         signature = f"{self.signature(dataset)}|models:{names}|weights:{weights}|device:{self.device.type}"
-        report = report_likelihood(found, f"{signature}|precision:float32")
+        report = report_likelihood(likelihood, f"{signature}|precision:float32")
         values = {**report.values, "models": self.names, "weights": list(self.weights)}
         chosen = f"; the weights were chosen on {self.chosen_on}" if self.chosen_on else ""
         return Evaluation(values, report.signature, f"{report.text}\n{self.weights_in_words}{chosen}")
@@ -270,10 +270,11 @@ def score_members(
     progress: Progress | None = None,
 ) -> TokenScores:
     """Score the tokens of a split with each model; `log_probs` is [tokens, models]."""
-    found = [member.score_split(dataset, split, limit=limit, progress=progress) for member in members]
-    if not all(np.array_equal(one.ids, found[0].ids) for one in found):
+    scores = [member.score_split(dataset, split, limit=limit, progress=progress) for member in members]
+    ids = scores[0].ids
+    if not all(np.array_equal(other.ids, ids) for other in scores):
         raise InputError("others", f"must read the same tokens as the first model in {dataset.name}, {split}")
-    return TokenScores(found[0].ids, np.stack([one.log_probs for one in found], axis=1))
+    return TokenScores(ids, np.stack([member.log_probs for member in scores], axis=1))
 
 
 def _check_reading(model: LanguageModel, leader: LanguageModel) -> None:
@@ -281,16 +282,16 @@ def _check_reading(model: LanguageModel, leader: LanguageModel) -> None:
     mine, its = model.framing, leader.framing
     for name, value, expected in (
         ("tokens", _tokenizer(model), _tokenizer(leader)),
-        ("layout", *("lines" if one.marked else "stream" for one in (mine, its))),
-        ("direction", *("right to left" if one.backward else "left to right" for one in (mine, its))),
+        ("layout", *("lines" if framing.marked else "stream" for framing in (mine, its))),
+        ("direction", *(_DIRECTIONS[framing.backward] for framing in (mine, its))),
     ):
         if value != expected:
             raise InputError(
                 "others", f"holds a model with {name} {value}, but the first has {expected}; train them alike"
             )
-    own, words = mine.codec.vocabulary, its.codec.vocabulary
-    extra = {*own} - {*words} - {own.token(mark) for mark in mine.never_predicted}
-    missing = {*words} - {*own} - {words.token(mark) for mark in its.never_predicted}
+    words, expected_words = mine.codec.vocabulary, its.codec.vocabulary
+    extra = {*words} - {*expected_words} - {words.token(mark) for mark in mine.never_predicted}
+    missing = {*expected_words} - {*words} - {expected_words.token(mark) for mark in its.never_predicted}
     if extra or missing:
         raise InputError(
             "others",
@@ -306,14 +307,8 @@ def _tokenizer(model: LanguageModel) -> str:
     return f"{tokenizer.name} ({options})" if options else tokenizer.name
 
 
-def _choose_device(models: Sequence[LanguageModel]) -> torch.device:
-    """The device of the first model that is on a GPU, if one is."""
-    homes = [model.device for model in models]
-    return next((home for home in homes if home.type != "cpu"), homes[0])
-
-
 def _move(state: SearchState, device: torch.device) -> SearchState:
-    return tuple(part.to(device) for part in state)
+    return tuple(tensor.to(device) for tensor in state)
 
 
 def _move_memory(memory: Memory, device: torch.device) -> Memory:

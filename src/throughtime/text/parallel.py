@@ -41,15 +41,15 @@ class Codecs(NamedTuple):
     @property
     def special_ids(self) -> tuple[int, int, int]:
         """The id that every source ends with, and the ids that every target begins and ends with."""
-        found = []
+        ids = []
         for codec, mark in ((self.source, "eos_id"), (self.target, "bos_id"), (self.target, "eos_id")):
             if (number := getattr(codec.vocabulary, mark)) is None:
                 raise InputError(
                     tokenizer_label(codec.tokenizer),
                     "has no <bos> or <eos> (or [CLS] and [SEP]); choose another tokenizer",
                 )
-            found.append(number)
-        return found[0], found[1], found[2]
+            ids.append(number)
+        return ids[0], ids[1], ids[2]
 
     @property
     def begin_id(self) -> int:
@@ -107,8 +107,8 @@ class Codecs(NamedTuple):
         empty or blank text is empty.
         """
         split = [self.split(text, max_tokens) for text in check_texts(texts)]
-        rest = iter(translate([part for own in split for part in own]))
-        return [join_parts([next(rest) for _ in own]) for own in split]
+        rest = iter(translate([part for parts in split for part in parts]))
+        return [join_parts([next(rest) for _ in parts]) for parts in split]
 
     def split(self, text: str, max_tokens: int) -> list[str]:
         """Split a text into parts of at most `max_tokens` tokens; an empty or blank text has none."""
@@ -165,12 +165,12 @@ def _word_ends(text: str) -> list[int]:
     """Return the position after each word, punctuation mark or ideograph of a text."""
     from throughtime.text.unicode import UnicodeTokenizer
 
-    ends, place = [], 0
+    ends, reached = [], 0
     for word in UnicodeTokenizer().tokenize(text):
-        found = text.find(word, place)
-        if found >= 0:
-            place = found + len(word)
-            ends.append(place)
+        start = text.find(word, reached)
+        if start >= 0:
+            reached = start + len(word)
+            ends.append(reached)
     return ends or [len(text)]
 
 
@@ -181,7 +181,7 @@ def join_parts(parts: Sequence[Sequence[Translation]]) -> Translation:
     >>> join_parts([[un], [deux]])
     Translation(text='Un. Deux.', score=-2.0, log_prob=-4.0, ended=True, alignment=None, alternatives=())
     """
-    return with_alternatives([_join(own) for own in join_ranks(parts)])
+    return with_alternatives([_join(rank) for rank in join_ranks(parts)])
 
 
 def join_ranks(parts: Sequence[Sequence[Item]]) -> list[list[Item]]:
@@ -191,16 +191,16 @@ def join_ranks(parts: Sequence[Sequence[Item]]) -> list[list[Item]]:
     [['a', 'd'], ['b', 'e'], ['c', 'e']]
     """
     count = max(map(len, parts), default=1)
-    return [[own[min(rank, len(own) - 1)] for own in parts] for rank in range(count)]
+    return [[items[min(rank, len(items) - 1)] for items in parts] for rank in range(count)]
 
 
 def _join(parts: Sequence[Translation]) -> Translation:
-    alignments = [one.alignment for one in parts if one.alignment is not None]
+    alignments = [part.alignment for part in parts if part.alignment is not None]
     return Translation(
-        join_texts([one.text for one in parts]),
-        float(sum(one.score for one in parts)),
-        float(sum(one.log_prob for one in parts)),
-        all(one.ended for one in parts),
+        join_texts([part.text for part in parts]),
+        float(sum(part.score for part in parts)),
+        float(sum(part.log_prob for part in parts)),
+        all(part.ended for part in parts),
         join_alignments(alignments) if parts and len(alignments) == len(parts) else None,
     )
 

@@ -82,8 +82,8 @@ class NgramConfig(shared.ReadsText, Config):
         """The memory in bytes; what is not a size is refused."""
         if self.memory is None:
             return None
-        found = _SIZE.fullmatch(self.memory.strip())
-        size = float(found[1]) * _UNITS[found[2].upper()] if found is not None else 0.0
+        match = _SIZE.fullmatch(self.memory.strip())
+        size = float(match[1]) * _UNITS[match[2].upper()] if match is not None else 0.0
         if size < MIN_MEMORY:
             raise InputError("memory", f"is {self.memory!r}, expected 256MB or more, such as 2GB")
         return int(size)
