@@ -1,5 +1,6 @@
 // The page: one section for each thing that the loaded models can show.
 
+import { answerSection } from "./answering.js";
 import { beamSection } from "./beam.js";
 import { classifySection } from "./classifying.js";
 import { addComparison, copyFields } from "./compare.js";
@@ -31,6 +32,18 @@ const SECTIONS = [
   { name: word("Gates"), ability: "gates", id: "gates", build: gatesSection },
 ];
 
+/** Sections for the abilities of tasks that the page does not know, such as those of other packages. */
+function otherSections() {
+  const known = new Set(SECTIONS.map((one) => one.ability));
+  const others = new Set(models.flatMap((one) => one.abilities).filter((ability) => !known.has(ability)));
+  return [...others].map((ability) => ({
+    name: ability,
+    ability,
+    id: ability,
+    build: (own) => answerSection(own, ability),
+  }));
+}
+
 const find = (id) => document.getElementById(id);
 let models = null;
 let shown = [];
@@ -60,7 +73,7 @@ function build() {
   shown = [];
   find("contents").replaceChildren();
   const old = (section) => before.get(section.element.id);
-  for (const { name, ability, id, build: make_ } of SECTIONS) {
+  for (const { name, ability, id, build: make_ } of [...SECTIONS, ...otherSections()]) {
     const own = models.filter((one) => one.abilities.includes(ability));
     if (!own.length) continue;
     const choose = (chosen) => make_(Object.assign([...own], { chosen }));

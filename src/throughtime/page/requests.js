@@ -83,6 +83,6 @@ function withLibrary(path, { model: _, ...body }, model) {
     case "inspect/history":
       return method("forecast", []);
     default:
-      return method(path, [python(q)], rest);
+      return method(model.method ?? path, [python(q)], rest);
   }
 }

@@ -83,7 +83,8 @@ class Service:
         self, request: Request, served: Served, texts: Sequence[str], **how: Any
     ) -> dict[str, list[str]]:
         """Warnings about these texts as a field `warnings`; an empty dict if there are none."""
-        sentences = await self.run_aside(request, partial(served.model.input_warnings, texts, **how))
+        warn = getattr(served.model, "input_warnings", None)
+        sentences = {} if warn is None else await self.run_aside(request, partial(warn, texts, **how))
         return {"warnings": [*sentences.values()]} if sentences else {}
 
     async def run_aside(self, request: Request, function: Callable[[], Result]) -> Result:

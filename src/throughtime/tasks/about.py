@@ -105,6 +105,8 @@ def describe_model(
     """Its description for clients; `examples` are texts to try it with."""
     found = find_abilities(task, model) if abilities is None else abilities
     values: dict[str, Any] = {"name": name, "task": task, "abilities": list(found), **model.facts}
+    if (method := TASKS[task].methods[0]) != TASKS[task].command:
+        values["method"] = method
     if examples:
         values["examples"] = list(examples)
     return values
