@@ -30,5 +30,5 @@ class LanguageTask(Task):
     runner = "throughtime.tasks.language.runner:LanguageModelRunner"
     route = "throughtime.serve.completions:router"
     requests = {  # noqa: RUF012
-        "/v1/completions": {"model": "MODEL", "prompt": "the time", "max_tokens": 40, "seed": 1}
+        "/v1/completions": {"model": "MODEL", "prompt": "the", "max_tokens": 40, "seed": 1}
     }
