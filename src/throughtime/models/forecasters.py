@@ -97,11 +97,6 @@ class Forecaster(nn.Module):
             spread = ops.op("Max", ops.op("Sqrt", square), ops.constant(MIN_SPREAD))
         return offset, spread
 
-    @property
-    def numbered(self) -> bool:
-        """Whether it reads the numbers of series."""
-        return False
-
 
 class NetworkForecaster(Forecaster):
     """The base class of forecasters with a network from a look-back window to [rows, B, width]."""
@@ -126,11 +121,6 @@ class NetworkForecaster(Forecaster):
         """Return the outputs of normalised values in a graph, [rows, B, width]."""
         outputs: str = self.network.graph(ops, window, self.lookback)  # type: ignore[operator]
         return outputs
-
-    @property
-    def numbered(self) -> bool:
-        """Whether it reads the numbers of series."""
-        return getattr(self.network, "series", None) is not None
 
 
 class DirectForecaster(NetworkForecaster):
@@ -277,8 +267,3 @@ class DirectForecaster(NetworkForecaster):
         change = ops.op("Squeeze", change, ops.axes(-1))
         change = ops.op("Where", ops.op("Less", numbers, zero), ops.constant(0.0), change)
         return ops.op("Add", centre, change)
-
-    @property
-    def numbered(self) -> bool:
-        """Whether it reads the numbers of series."""
-        return self.own is not None or super().numbered

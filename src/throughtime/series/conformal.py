@@ -12,7 +12,7 @@ import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +37,13 @@ class Intervals(ABC):
     season: int
     scores: dict[str, Array]
 
+    @property
+    def about(self) -> dict[str, Any]:
+        """Everything except the scores, for JSON."""
+        return {"kind": self.kind, "series": list(self.series), "season": self.season}
+
     def __repr__(self) -> str:
-        """Everything except the scores."""
+        """Show everything except the scores."""
         ahead = format_count(next(iter(self.scores.values())).shape[-1], "step")
         return f"{type(self).__name__}({len(self.series):,} series, season {self.season}, {ahead} ahead)"
 
@@ -59,7 +64,7 @@ class Intervals(ABC):
 class AbsoluteIntervals(Intervals):
     """mean ± a quantile of |y - mean| over the windows of the same series; for any model."""
 
-    kind: ClassVar[str] = "absolute"
+    kind = "absolute"
 
     @classmethod
     def of(cls, past: PastWindows) -> Self:
@@ -78,7 +83,7 @@ class ScaledIntervals(Intervals):
     The scores have no unit, so all series share them, and new series can use them too.
     """
 
-    kind: ClassVar[str] = "scaled"
+    kind = "scaled"
 
     @classmethod
     def of(cls, past: PastWindows) -> Self:
@@ -99,7 +104,7 @@ class QuantileIntervals(Intervals):
     stay wide where the model is unsure. The name of a score is its probability, below a half.
     """
 
-    kind: ClassVar[str] = "quantiles"
+    kind = "quantiles"
 
     @classmethod
     def of(cls, past: PastWindows) -> Self:
@@ -266,9 +271,8 @@ FILE = "intervals.safetensors"
 
 def save_intervals(folder: ModelFolder, intervals: Intervals) -> None:
     """Save intervals in the folder of their model; forecasts with a level then use them."""
-    about = {"kind": intervals.kind, "series": list(intervals.series), "season": intervals.season}
     with folder.replace() as new:
-        new.write_arrays(FILE, intervals.scores, about)
+        new.write_arrays(FILE, intervals.scores, intervals.about)
 
 
 def load_intervals(folder: ModelFolder) -> Intervals | None:

@@ -61,11 +61,12 @@ def last_rows(series: Series, rows: int) -> dict[str, Any]:
     last = series.ds[-rows:]
     ds = format_times(last) if last.dtype.kind == "M" else last.tolist()
     columns = {"known": series.known, "past": series.past}
-    tables = {role: _plain(table[-rows:]) for role, table in columns.items() if table.shape[1]}
-    return {"unique_id": series.unique_id, "ds": ds, "y": _plain(series.y[-rows:]), **tables}
+    tables = {role: to_plain(table[-rows:]) for role, table in columns.items() if table.shape[1]}
+    return {"unique_id": series.unique_id, "ds": ds, "y": to_plain(series.y[-rows:]), **tables}
 
 
-def _plain(values: Any) -> list[Any]:
+def to_plain(values: Any, digits: int = 17) -> list[Any]:
+    """Return numbers for JSON, with some significant digits; None where there is none."""
     if values.ndim > 1:
-        return [_plain(row) for row in values]
-    return [float(value) if np.isfinite(value) else None for value in values]
+        return [to_plain(row, digits) for row in values]
+    return [float(f"{value:.{digits}g}") if np.isfinite(value) else None for value in values]

@@ -22,7 +22,7 @@ from throughtime.models.recursive_forecasters import LatentAutoregression, Recur
 from throughtime.models.window_networks import RecurrentNetwork, SegmentNetwork, WindowNetwork
 from throughtime.runtime.forecast import OutputDistribution, WindowLevel, WindowReading
 from throughtime.series.conformal import load_intervals
-from throughtime.series.history import last_rows
+from throughtime.series.history import last_rows, to_plain
 from throughtime.series.panels import PanelScaling
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.pipeline import Array, ForecastPipeline
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 Built = TypeVar("Built")
 BATCHES = (1, 3, 17)
+FLOAT_DIGITS = 7
 PAGE_ROWS = 200
 """Rows of the first series that a page holds, or more if a forecast needs more."""
 
@@ -165,20 +166,12 @@ def describe_for_page(forecaster: SeriesForecaster, sample: bool) -> dict[str, A
     }
     intervals = None if forecaster.folder is None else load_intervals(forecaster.folder)
     if intervals is not None and not forecaster.has_own_intervals:
-        scores = {name: _plain(values) for name, values in intervals.scores.items()}
-        about = {"kind": intervals.kind, "series": list(intervals.series), "season": intervals.season}
-        values["intervals"] = {**about, "scores": scores}
+        scores = {name: to_plain(table, FLOAT_DIGITS) for name, table in intervals.scores.items()}
+        values["intervals"] = {**intervals.about, "scores": scores}
     if sample and forecaster.history is not None:
         rows = max(PAGE_ROWS, forecaster.lookback + forecaster.model.horizon)
         values["history"] = last_rows(forecaster.history.series[0], rows)
     return values
-
-
-def _plain(values: Any) -> Any:
-    """Numbers for JSON with seven digits, as many as float32 has; None where there is none."""
-    if values.ndim > 1:
-        return [_plain(each) for each in values]
-    return [float(f"{value:.7g}") if np.isfinite(value) else None for value in values.tolist()]
 
 
 def _model_graph(model: Forecaster, known: int, past: int, int8: bool) -> Graph:
@@ -198,7 +191,7 @@ def _model_graph(model: Forecaster, known: int, past: int, int8: bool) -> Graph:
         graph.op("Div", graph.op("Sub", values, offset), spread),
         graph.input("known", "float32", [lookback + ahead, "batch", known]) if known else "",
         graph.input("past", "float32", [lookback, "batch", past]) if past else "",
-        graph.input("numbers", "int64", ["batch"]) if model.numbered else "",
+        graph.input("numbers", "int64", ["batch"]) if _reads_numbers(model) else "",
     )
     if isinstance(model, LatentAutoregression):
         outputs, state = model.graph(graph, window)
@@ -210,6 +203,12 @@ def _model_graph(model: Forecaster, known: int, past: int, int8: bool) -> Graph:
     graph.output(offset, "offset", "float32", ["batch"])
     graph.output(spread, "spread", "float32", ["batch"])
     return graph
+
+
+def _reads_numbers(model: Forecaster) -> bool:
+    """Return whether the network has an embedding, or a map, of each series."""
+    embedding = getattr(getattr(model, "network", None), "series", None)
+    return embedding is not None or getattr(model, "own", None) is not None
 
 
 def _step_graph(model: LatentAutoregression, known: int, int8: bool) -> Graph:
@@ -239,7 +238,7 @@ def _cases(model: Forecaster, known: int, past: int, numbered: int) -> Iterator[
         return torch.randn(*shape, generator=draws)
 
     def case(part: str, inputs: dict[str, Tensor], expected: dict[str, Tensor]) -> Case:
-        used = {"known": known, "past": past, "numbers": model.numbered}
+        used = {"known": known, "past": past, "numbers": _reads_numbers(model)}
         inputs = {name: value for name, value in inputs.items() if used.get(name, True)}
         return Case.of(part, f"{batch} x {rows}", inputs, expected)
 
