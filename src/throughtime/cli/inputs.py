@@ -193,3 +193,15 @@ def read_blocks(file: Path | None) -> Iterator[list[str]]:
         yield block
     if empty:
         say("stdin has no lines, and no other input was given: nothing to do")
+
+
+def is_run(word: str) -> bool:
+    """Whether a word is the folder of a trained model; a sentence may be longer than any name.
+
+    >>> is_run("a long sentence " * 100), is_run("")
+    (False, False)
+    """
+    try:
+        return bool(word) and (Path(word) / "config.json").is_file()
+    except (OSError, ValueError):  # a sentence may be no path at all
+        return False

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict, Unpack
 
 import typer
 
-from throughtime.cli.inputs import load_model, one_line, read_task_name
+from throughtime.cli.inputs import is_run, load_model, one_line, read_task_name
 from throughtime.cli.options import OptionalCount, Run, check_pictures, refuse
 from throughtime.cli.output import BOLD, Outcome, as_command, build_table, draw_figure, warn
-from throughtime.cli.usage import RunFirst, is_run
+from throughtime.cli.usage import RunFirst
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.inspection import VIEWS
 from throughtime.runtime.keywords import MAX_SEED

@@ -5,14 +5,18 @@ A command takes a group as `**options: Unpack[StrategyOptions]`; `as_command` wr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from pathlib import Path
-from typing import Annotated, Any, TypedDict, get_args
+from typing import Annotated, Any, TypedDict, get_args, get_origin, get_type_hints
 
 import typer
+from typer.models import OptionInfo
 
 from throughtime.errors import InputError
-from throughtime.runtime.keywords import PrefixRules, SearchOptions
+from throughtime.runtime.keywords import Keyword, PrefixRules, SearchOptions
 
 
 class Shared:
@@ -202,3 +206,97 @@ def refuse(problem: str, **options: object) -> None:
     for name, value in options.items():
         if value is not None:
             raise InputError(f"--{name.replace('_', '-')}", problem)
+
+
+COMMON_OPTIONS = ("trust_changed", "json", "debug")
+"""The options whose values are in `flags`."""
+
+
+def list_parameters(
+    command: Callable[..., Any], group: Mapping[str, Any] | None
+) -> Iterator[inspect.Parameter]:
+    """The parameters of a command with those of its group written out, and the options that all have.
+
+    Those after `*` come after the group.
+    """
+    hints, helps = get_type_hints(command, include_extras=True), read_help(Shared)[1] | read_help(command)[1]
+    declared = inspect.signature(command).parameters
+    for parameter in sorted(
+        declared.values(), key=lambda parameter: parameter.kind is parameter.KEYWORD_ONLY
+    ):
+        name = parameter.name
+        if parameter.kind is not parameter.VAR_KEYWORD:
+            yield parameter.replace(
+                kind=parameter.KEYWORD_ONLY, annotation=add_help(name, hints[name], helps)
+            )
+            continue
+        if group is None:
+            (kind,) = get_args(hints[name])
+            helps = read_help(Shared)[1] | read_help(kind)[1] | read_help(command)[1]
+            group = get_type_hints(kind, include_extras=True)
+        for key, hint in group.items():
+            if key not in declared:  # the command may declare an option in its own way
+                yield build_parameter(key, hint, helps)
+    for name in COMMON_OPTIONS:
+        if name != "trust_changed" or {"run", "runs", "words", "resume"} & {*hints, *(group or ())}:
+            yield build_parameter(name, bool, helps)
+
+
+def read_help(command: Callable[..., Any]) -> tuple[str, dict[str, tuple[str | None, str]]]:
+    """Read a docstring: its text without the sections of options, and the panel and help of each option."""
+    paragraphs, helps = [], {}
+    for paragraph in inspect.cleandoc(command.__doc__ or "").split("\n\n"):
+        title, _, section = paragraph.partition(":\n    ")
+        if not section or "\n" in title:
+            paragraphs.append(paragraph)
+            continue
+        panel = None if title == "Args" else title
+        for described in re.split(r"\n {4}(?! )", section):
+            name, _, text = described.partition(": ")
+            helps[name] = (panel, " ".join(text.split()))
+    return "\n\n".join(paragraphs), helps
+
+
+Helps = Mapping[str, tuple[str | None, str]]
+"""The panel and the help of options, by name."""
+
+
+def build_parameter(name: str, hint: Any, helps: Helps) -> inspect.Parameter:
+    """The parameter of an option of a group, or of a keyword of a prediction."""
+    default = None
+    if isinstance(keyword := (*get_args(hint), None, None)[1], Keyword):
+        hint, default = keyword_option(name, hint), keyword.default or None
+    hint = add_help(name, hint, helps)
+    if get_args(hint)[0] is bool:
+        default = False
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+def add_help(name: str, hint: Any, helps: Helps) -> Any:
+    """The annotation of a parameter as an option with help; a switch has no `--no-...`."""
+    kind, *metadata = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    info = copy(metadata[0]) if metadata else option(None, *[f"--{name.replace('_', '-')}"] * (kind is bool))
+    if info.help is None:
+        info.rich_help_panel, info.help = helps[name]
+    return Annotated[kind, info]
+
+
+def option_names(command: Callable[..., None]) -> dict[str, str]:
+    """The options of a command by the names of its parameters; arguments are left out."""
+    options = {}
+    for parameter, hint in command.__annotations__.items():
+        for info in getattr(hint, "__metadata__", ()):
+            if isinstance(info, OptionInfo):
+                # In an annotation, the first name of an option is in the place of its default.
+                names = [name for name in (info.default, *(info.param_decls or ())) if isinstance(name, str)]
+                options[parameter] = names[0] if names else f"--{parameter.replace('_', '-')}"
+    return options
+
+
+def join_paragraphs(text: str) -> str:
+    r"""A docstring with each paragraph in one line, so that help fills the terminal, however wide it is.
+
+    >>> join_paragraphs("One line of a paragraph,\n    and another.\n\n      an example")
+    'One line of a paragraph, and another.\n\n  an example'
+    """
+    return "\n\n".join(paragraph.replace("\n", " ") for paragraph in inspect.cleandoc(text).split("\n\n"))

@@ -7,21 +7,16 @@ import functools
 import inspect
 import json
 import os
-import re
 import shlex
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
-
-from typer.models import OptionInfo
+from typing import TYPE_CHECKING, Any
 
 from throughtime.cli.console import command_name, command_with, readable, stderr, stdout
-from throughtime.cli.options import Shared, keyword_option, option
+from throughtime.cli.options import COMMON_OPTIONS, join_paragraphs, list_parameters, option_names, read_help
 from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning
-from throughtime.runtime.keywords import Keyword
 from throughtime.text.texts import escape_controls, finite
 
 if TYPE_CHECKING:
@@ -51,8 +46,6 @@ class Flags:
 
 
 flags = Flags()
-COMMON_OPTIONS = ("trust_changed", "json", "debug")
-"""The options whose values are in `flags`."""
 
 
 class InterruptedCommandError(ThroughtimeError):
@@ -91,40 +84,10 @@ def as_command(
                 console.print(renderable)
 
     run.__doc__ = join_paragraphs(read_help(command)[0])
-    parameters = {parameter.name: parameter for parameter in _parameters(command, group)}
+    parameters = {parameter.name: parameter for parameter in list_parameters(command, group)}
     run.__signature__ = inspect.Signature([*parameters.values()])  # type: ignore[attr-defined]
     run.__annotations__ = {name: parameter.annotation for name, parameter in parameters.items()}
     return run
-
-
-def _parameters(
-    command: Callable[..., Outcome], group: Mapping[str, Any] | None
-) -> Iterator[inspect.Parameter]:
-    """The parameters of a command with those of its group written out, and the options that all have.
-
-    Those after `*` come after the group.
-    """
-    hints, helps = get_type_hints(command, include_extras=True), read_help(Shared)[1] | read_help(command)[1]
-    declared = inspect.signature(command).parameters
-    for parameter in sorted(
-        declared.values(), key=lambda parameter: parameter.kind is parameter.KEYWORD_ONLY
-    ):
-        name = parameter.name
-        if parameter.kind is not parameter.VAR_KEYWORD:
-            yield parameter.replace(
-                kind=parameter.KEYWORD_ONLY, annotation=add_help(name, hints[name], helps)
-            )
-            continue
-        if group is None:
-            (kind,) = get_args(hints[name])
-            helps = read_help(Shared)[1] | read_help(kind)[1] | read_help(command)[1]
-            group = get_type_hints(kind, include_extras=True)
-        for key, hint in group.items():
-            if key not in declared:  # the command may declare an option in its own way
-                yield build_parameter(key, hint, helps)
-    for name in COMMON_OPTIONS:
-        if name != "trust_changed" or {"run", "runs", "words", "resume"} & {*hints, *(group or ())}:
-            yield build_parameter(name, bool, helps)
 
 
 @contextlib.contextmanager
@@ -174,72 +137,12 @@ def name_switches(problem: str, names: Collection[str]) -> str:
     return problem
 
 
-def read_help(command: Callable[..., Any]) -> tuple[str, dict[str, tuple[str | None, str]]]:
-    """Read a docstring: its text without the sections of options, and the panel and help of each option."""
-    paragraphs, helps = [], {}
-    for paragraph in inspect.cleandoc(command.__doc__ or "").split("\n\n"):
-        title, _, section = paragraph.partition(":\n    ")
-        if not section or "\n" in title:
-            paragraphs.append(paragraph)
-            continue
-        panel = None if title == "Args" else title
-        for described in re.split(r"\n {4}(?! )", section):
-            name, _, text = described.partition(": ")
-            helps[name] = (panel, " ".join(text.split()))
-    return "\n\n".join(paragraphs), helps
-
-
-Helps = Mapping[str, tuple[str | None, str]]
-"""The panel and the help of options, by name."""
-
-
-def build_parameter(name: str, hint: Any, helps: Helps) -> inspect.Parameter:
-    """The parameter of an option of a group, or of a keyword of a prediction."""
-    default = None
-    if isinstance(keyword := (*get_args(hint), None, None)[1], Keyword):
-        hint, default = keyword_option(name, hint), keyword.default or None
-    hint = add_help(name, hint, helps)
-    if get_args(hint)[0] is bool:
-        default = False
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
-
-
-def add_help(name: str, hint: Any, helps: Helps) -> Any:
-    """The annotation of a parameter as an option with help; a switch has no `--no-...`."""
-    kind, *metadata = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-    info = copy(metadata[0]) if metadata else option(None, *[f"--{name.replace('_', '-')}"] * (kind is bool))
-    if info.help is None:
-        info.rich_help_panel, info.help = helps[name]
-    return Annotated[kind, info]
-
-
-def option_names(command: Callable[..., None]) -> dict[str, str]:
-    """The options of a command by the names of its parameters; arguments are left out."""
-    options = {}
-    for parameter, hint in command.__annotations__.items():
-        for info in getattr(hint, "__metadata__", ()):
-            if isinstance(info, OptionInfo):
-                # In an annotation, the first name of an option is in the place of its default.
-                names = [name for name in (info.default, *(info.param_decls or ())) if isinstance(name, str)]
-                options[parameter] = names[0] if names else f"--{parameter.replace('_', '-')}"
-    return options
-
-
 def suggested_commands(hints: Sequence[str], run: str) -> list[str]:
     """Commands as they are typed in a shell, ready to be printed."""
     from rich.markup import escape
 
     name = command_name()
     return [escape(f"  {name} " + hint.replace("{run}", shlex.quote(run))) for hint in hints]
-
-
-def join_paragraphs(text: str) -> str:
-    r"""A docstring with each paragraph in one line, so that help fills the terminal, however wide it is.
-
-    >>> join_paragraphs("One line of a paragraph,\n    and another.\n\n      an example")
-    'One line of a paragraph, and another.\n\n  an example'
-    """
-    return "\n\n".join(paragraph.replace("\n", " ") for paragraph in inspect.cleandoc(text).split("\n\n"))
 
 
 def print_json(values: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Unpack
 import typer
 
 from throughtime.cli.console import print_text
-from throughtime.cli.inputs import answer_texts, load_model, one_line, read_texts
+from throughtime.cli.inputs import answer_texts, is_run, load_model, one_line, read_texts
 from throughtime.cli.options import (
     Count,
     OptionalCount,
@@ -17,7 +17,6 @@ from throughtime.cli.options import (
     search_arguments,
 )
 from throughtime.cli.output import Outcome, as_command, flags, warn
-from throughtime.cli.usage import is_run
 
 if TYPE_CHECKING:
     from throughtime.results import Progress, Translation

@@ -13,6 +13,7 @@ from typing import Any, get_args
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from throughtime.cli.inputs import is_run
 from throughtime.errors import InputError
 from throughtime.files import path_exists
 
@@ -337,18 +338,6 @@ def add_commands(app: typer.Typer, *commands: Callable[..., None]) -> typer.Type
         kind = RunFirst if first in ("run", "words") else Command
         app.command(command.__name__, cls=TakesSettings if hasattr(command, "task") else kind)(command)
     return app
-
-
-def is_run(word: str) -> bool:
-    """Whether a word is the folder of a trained model; a sentence may be longer than any name.
-
-    >>> is_run("a long sentence " * 100), is_run("")
-    (False, False)
-    """
-    try:
-        return bool(word) and (Path(word) / "config.json").is_file()
-    except (OSError, ValueError):  # a sentence may be no path at all
-        return False
 
 
 def _is_path(word: str) -> bool:
