@@ -40,9 +40,9 @@ class Guard:
             if targets:  # else it was skipped
                 self.limits.problem("training", total / targets)
 
-    def check_loss(self, part: str, loss: float, step: int, epoch: int) -> None:
+    def check_loss(self, kind: str, loss: float, step: int, epoch: int) -> None:
         """Stop the run if the training or validation loss after `step` updates is far above the first."""
-        if (problem := self.limits.problem(part, loss)) is not None:
+        if (problem := self.limits.problem(kind, loss)) is not None:
             # The schedule may have lowered the rate to almost 0 since.
             rate = max((rate for _, rate in self._recent), default=0.0)
             raise self._error(problem, f"update {step} (epoch {epoch})", rate)
@@ -61,17 +61,17 @@ class Guard:
                 f"the loss or its gradient was NaN or infinite in {format_count(tally.skips, 'update')}, "
                 "although each of them was skipped and halved the rate; the last was"
             )
-        place, rate = self._recent[len(self._recent) - 1 - (step - update)]
+        position, rate = self._recent[len(self._recent) - 1 - (step - update)]
         raise self._error(
-            problem, f"update {update} (epoch {place['epoch'] + 1}, batch {place['batch']})", rate
+            problem, f"update {update} (epoch {position['epoch'] + 1}, batch {position['batch']})", rate
         )
 
-    def _error(self, problem: str, place: str, rate: float) -> ThroughtimeError:
+    def _error(self, problem: str, where: str, rate: float) -> ThroughtimeError:
         """Return the error of a run that diverged: what happened and where, and what to do."""
         names = self._checkpoints.names()
         start = f"from {names[-1]}, which is kept" if names else "from the beginning"
         return ThroughtimeError(
-            f"training diverged: {problem} at {place}; lower lr (it was {rate:.3g}), set or lower clip, or "
+            f"training diverged: {problem} at {where}; lower lr (it was {rate:.3g}), set or lower clip, or "
             f"scale the data; a resumed run starts {start}, and takes a new lr or clip"
         )
 
@@ -99,15 +99,15 @@ class LossLimits:
     def __init__(self) -> None:
         self.first: dict[str, float] = {}
 
-    def problem(self, part: str, loss: float) -> str | None:
+    def problem(self, kind: str, loss: float) -> str | None:
         """What is wrong with this loss, or None; the first finite loss sets the limit."""
         if not math.isfinite(loss):
-            return f"the {part} loss is not finite"
-        first = self.first.setdefault(part, loss)
+            return f"the {kind} loss is not finite"
+        first = self.first.setdefault(kind, loss)
         if loss <= DIVERGENCE_FACTOR * max(first, 1.0):
             return None
         return (
-            f"the {part} loss is {loss:.3g}, more than {DIVERGENCE_FACTOR:,.0f} times the first ({first:.3g})"
+            f"the {kind} loss is {loss:.3g}, more than {DIVERGENCE_FACTOR:,.0f} times the first ({first:.3g})"
         )
 
 

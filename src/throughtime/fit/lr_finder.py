@@ -113,8 +113,8 @@ def _before_divergence(
 
 def _kernel(size: int) -> NDArray[np.float64]:
     """How much of each loss goes into each average: less by a factor for every rate between."""
-    places = np.arange(size)
-    kernel: NDArray[np.float64] = _SMOOTHING ** np.abs(places[:, None] - places)
+    numbers = np.arange(size)
+    kernel: NDArray[np.float64] = _SMOOTHING ** np.abs(numbers[:, None] - numbers)
     return kernel
 
 

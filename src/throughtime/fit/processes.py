@@ -61,11 +61,11 @@ class Processes:
         if self.world_size == 1:
             return list(state)
         states: list[list[Tensor]] = [[]] * self.world_size
-        distributed.all_gather_object(states, [part.cpu() for part in state])
+        distributed.all_gather_object(states, [tensor.cpu() for tensor in state])
         gathered = []
-        for parts in zip(*filter(None, states), strict=True):
-            whole = parts[0].new_empty(sum(map(len, parts)), *parts[0].shape[1:])
-            for rank, rows in enumerate(parts):
+        for tensors in zip(*filter(None, states), strict=True):
+            whole = tensors[0].new_empty(sum(map(len, tensors)), *tensors[0].shape[1:])
+            for rank, rows in enumerate(tensors):
                 whole[rank :: self.world_size] = rows
             gathered.append(whole)
         return gathered
@@ -124,7 +124,7 @@ class Meetings:
         updates = self.SECONDS / pace if pace else 1.0
         self._last, self._next = step, step + int(min(max(updates, 1.0), self.MAX_UPDATES))
         self._held = now
-        return [one > 0 for one in counts]
+        return [count > 0 for count in counts]
 
 
 class Interrupts:
@@ -140,16 +140,16 @@ def listen_for_interrupts() -> Iterator[Interrupts]:
     before: dict[signal.Signals, Any] = {}
 
     def restore() -> None:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
     def ask(number: int, frame: FrameType | None) -> None:
         interrupts.asked = True
         restore()
 
     if threading.current_thread() is threading.main_thread():  # no other may listen
-        for one in SIGNALS:
-            before[one] = signal.signal(one, ask)
+        for number in SIGNALS:
+            before[number] = signal.signal(number, ask)
     try:
         yield interrupts
     finally:

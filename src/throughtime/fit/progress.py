@@ -283,15 +283,15 @@ def _values(report: Report) -> list[str]:
 
 def _compare_measures(train: Measures, valid: Measures) -> list[str]:
     trained, decisive = _first(train), _first(valid)
-    parts = []
+    words = []
     if trained in valid:
         values = format_measure(train[trained]), format_measure(valid[trained])
-        parts.append(f"{trained}: train {values[0]}, valid {values[1]}")
+        words.append(f"{trained}: train {values[0]}, valid {values[1]}")
     elif trained:
-        parts.append(f"train {trained} {format_measure(train[trained])}")
+        words.append(f"train {trained} {format_measure(train[trained])}")
     if decisive and decisive != trained:
-        parts.append(f"valid {decisive} {format_measure(valid[decisive])}")
-    return parts
+        words.append(f"valid {decisive} {format_measure(valid[decisive])}")
+    return words
 
 
 def _first(measures: Measures) -> str | None:

@@ -96,13 +96,13 @@ def fit(
     model: nn.Module = trainable.model
     model.to(choose_device(config.device))
 
-    def begin(place: Path) -> None:
-        trainable.save_description(ModelFolder(place))
-        write_manifest(place)
+    def begin(new_folder: Path) -> None:
+        trainable.save_description(ModelFolder(new_folder))
+        write_manifest(new_folder)
         # The seed does not determine them: they may come from another run, or depend on the data.
-        (place / FIRST).mkdir()
-        save_weights(model, ModelFolder(place / FIRST))
-        ModelFolder(place / FIRST).write_json(CHECKSUMS, {"data": trainer.checksums})
+        (new_folder / FIRST).mkdir()
+        save_weights(model, ModelFolder(new_folder / FIRST))
+        ModelFolder(new_folder / FIRST).write_json(CHECKSUMS, {"data": trainer.checksums})
 
     def save_best(measured: dict[str, float]) -> None:
         with folder.replace() as new:
@@ -118,15 +118,15 @@ def fit(
     with RunLock(out, processes, trainer.device, overwrite) as lock:
         if resume:
             lock.resume()
-        found = saved.latest(checkpoint) if resume else None
-        change = _data_change(out, found, trainer.checksums) if resume else None
+        latest = saved.latest(checkpoint) if resume else None
+        change = _data_change(out, latest, trainer.checksums) if resume else None
         if change is not None and not accept_changed_data:
             raise InputError(
                 "accept_changed_data",
                 f"is not set, and {change} since the run in {out} was started; restore the data, train in "
                 "another folder, or set it to continue with the changed data",
             )
-        if found is None:
+        if latest is None:
             spent = 0.0 if began is None else time.monotonic() - began
             trainer.expect(spent, None if speed is None else speed.per_update)
         # Last, when nothing can be refused any more: a corrected call must not find the folder taken.
@@ -136,9 +136,9 @@ def fit(
             sweep_parts(out.parent, out.name)
             if skip_bad:
                 folder.write_skipping()
-        if found is not None:
-            trainer.restore(found, same_data=change is None)
-            reporter.say(f"Continuing from {found.path.name} in {out}.")
+        if latest is not None:
+            trainer.restore(latest, same_data=change is None)
+            reporter.say(f"Continuing from {latest.path.name} in {out}.")
         elif resume:
             trainer.metrics.rewind(-1)  # those of the earlier attempt
             reporter.say(f"Nothing saved in {out} yet: starting from the beginning.")
@@ -170,12 +170,12 @@ def fit(
     return values
 
 
-def _data_change(out: Path, found: Checkpoint | None, now: list[list[str]]) -> str | None:
+def _data_change(out: Path, checkpoint: Checkpoint | None, now: list[list[str]]) -> str | None:
     """Return what has changed in the data files since the checkpoint, or the start, of a run; else None."""
     started = out / FIRST / CHECKSUMS
-    if found is None and not started.is_file():
+    if checkpoint is None and not started.is_file():
         return None
-    before = ModelFolder(out / FIRST).read_json(CHECKSUMS) if found is None else found.values
+    before = ModelFolder(out / FIRST).read_json(CHECKSUMS) if checkpoint is None else checkpoint.values
     sums = before.get("data", now)
     if len(sums) != len(now):
         return f"the data have {format_count(len(now), 'file')} where they had {len(sums)}"
@@ -269,9 +269,9 @@ class RunLock(contextlib.ExitStack):
         self.callback(settle_replacement, self._out)
         return _FREE
 
-    def _agree(self, found: int) -> None:
+    def _agree(self, code_here: int) -> None:
         """Raise the error of the first process in all of them; the others would wait for it."""
-        (code,) = self._processes.sum([float(found)], self._device)
+        (code,) = self._processes.sum([float(code_here)], self._device)
         if code == _TAKEN:
             raise InputError("out", f"{self._out} {EXISTS}")
         if code == _BUSY:

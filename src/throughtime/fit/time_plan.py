@@ -226,7 +226,7 @@ class TimePlan:
         """
         if self.single is None or len(self.laps) < 3:
             return False
-        last = [self.laps[place] for place in (-3, -2, -1)]
+        last = [self.laps[number] for number in (-3, -2, -1)]
         times = [
             (later - sooner) / max(1, step - before) for (sooner, before), (later, step) in pairwise(last)
         ]

@@ -60,7 +60,7 @@ class FixedBeam:
             alive=alive,
         )
         chosen = self.beam.judge(self.beam.candidates(log_probs, table), rows.best, rows.length + 1)
-        row, token, log_prob, _ = (x.flatten() for x in chosen.found)
+        row, token, log_prob, _ = (x.flatten() for x in chosen.candidates)
         return Decision(row, token, log_prob, chosen.ended.flatten(), chosen.going_on.flatten(), chosen.best)
 
     def fuse(self, search: FixedSearch, log_probs: Tensor) -> BeamStep | None:

@@ -33,7 +33,7 @@ def normalise_score(log_prob: Tensor, length: Length, length_penalty: float) -> 
 class Choice(NamedTuple):
     """What becomes of the candidates of a step; all but `best` are [sentences, groups, candidates]."""
 
-    found: Candidates
+    candidates: Candidates
     score: Tensor
     possible: Tensor
     ended: Tensor  # with the end token, and worth keeping
@@ -99,37 +99,37 @@ class Beam:
         assert isinstance(hypotheses, BeamRows)
         rows, length = hypotheses, hypotheses.length + 1
         chosen = self.judge(self.candidates(log_probs, rows), rows.best[rows.alive], length)
-        found, best = chosen.found, chosen.best
+        candidates, best = chosen.candidates, chosen.best
         rows = self._answer_stuck(
             rows, ~chosen.possible.flatten(1).any(dim=1) & torch.isinf(best[..., 0]).all(dim=1)
         )
         rows = replace(
-            _retire_ended(rows, found, chosen.score, chosen.ended),
+            _retire_ended(rows, candidates, chosen.score, chosen.ended),
             best=rows.best.index_copy(0, rows.alive, best),
         )
-        longer, came_from = _continue_rows(rows, found, chosen.going_on)
+        longer, came_from = _continue_rows(rows, candidates, chosen.going_on)
         if length == self.max_length:
             return self._cut(longer), came_from[:0]
         return longer, came_from
 
-    def judge(self, found: Candidates, best: Tensor, length: Length) -> Choice:
+    def judge(self, candidates: Candidates, best: Tensor, length: Length) -> Choice:
         """What becomes of candidates; `best` are the scores of the results of their groups so far."""
-        possible = found.rank > -torch.inf
-        over = possible & (found.token == (-1 if self.end_id is None else self.end_id))
-        score = self.score(found.log_prob, found.rank, length)
+        possible = candidates.rank > -torch.inf
+        over = possible & (candidates.token == (-1 if self.end_id is None else self.end_id))
+        score = self.score(candidates.log_prob, candidates.rank, length)
         best = torch.cat([best, score.masked_fill(~over, -torch.inf)], dim=2)
         best = best.topk(self.n_best, dim=2).values
         going_on = possible & ~over
-        reach = self.ceiling(found.rank, length)
+        reach = self.ceiling(candidates.rank, length)
         if not self.alone:
             reach = reach.masked_fill(~going_on, -torch.inf).amax(dim=2, keepdim=True)
         going_on &= reach > best[..., -1:]
-        return Choice(found, score, possible, over & (score >= best[..., -1:]), going_on, best)
+        return Choice(candidates, score, possible, over & (score >= best[..., -1:]), going_on, best)
 
     def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
         """The best results of each sentence, including those cut at the maximum length."""
         assert isinstance(hypotheses, BeamRows)
-        return [rank_results(found)[: self.n_best] for found in self._cut(hypotheses).ended]
+        return [rank_results(results)[: self.n_best] for results in self._cut(hypotheses).ended]
 
     @property
     def alone(self) -> bool:
@@ -176,26 +176,26 @@ class Beam:
         return rows.retire(torch.ones_like(score, dtype=torch.bool), score, by_end_token=False)
 
 
-def rank_results(found: tuple[Finished, ...]) -> list[Finished]:
+def rank_results(results: tuple[Finished, ...]) -> list[Finished]:
     """Sort results, best first; among equals, the one found first."""
-    return sorted(found, key=lambda one: -one.score)
+    return sorted(results, key=lambda result: -result.score)
 
 
-def _retire_ended(rows: BeamRows, found: Candidates, score: Tensor, over: Tensor) -> BeamRows:
+def _retire_ended(rows: BeamRows, candidates: Candidates, score: Tensor, over: Tensor) -> BeamRows:
     """Turn the candidates that took the end token into results."""
     if not bool(over.any()):
         return rows
-    ended = rows.extend(found.row[over], found.token[over], found.log_prob[over])
-    ended = replace(ended, rank=found.rank[over], cell=rows.cell[found.row[over]])
+    ended = rows.extend(candidates.row[over], candidates.token[over], candidates.log_prob[over])
+    ended = replace(ended, rank=candidates.rank[over], cell=rows.cell[candidates.row[over]])
     everything = torch.ones(ended.rows, dtype=torch.bool, device=over.device)
     return replace(rows, ended=ended.retire(everything, score[over]).ended)
 
 
-def _continue_rows(rows: BeamRows, found: Candidates, going_on: Tensor) -> tuple[BeamRows, Tensor]:
+def _continue_rows(rows: BeamRows, candidates: Candidates, going_on: Tensor) -> tuple[BeamRows, Tensor]:
     """The rows that continue, and the row that each came from."""
     staying = going_on.flatten(1).any(dim=1)  # [sentences]
-    place = going_on.flatten().nonzero().squeeze(1)
-    row, token, log_prob, rank = (x.flatten()[place] for x in found)
+    position = going_on.flatten().nonzero().squeeze(1)
+    row, token, log_prob, rank = (x.flatten()[position] for x in candidates)
     cell = going_on[staying].flatten().nonzero().squeeze(1)
     longer = rows.extend(row, token, log_prob)
     return replace(longer, rank=rank, alive=rows.alive[staying], cell=cell), row

@@ -91,26 +91,28 @@ class DiverseBeam(Beam):
         text = torch.empty(0)  # [rows], equal for rows of the same sentence and tokens
         results: list[tuple[Tensor, Tensor]] = []  # of earlier groups at this step: texts and last tokens
         for group in range(self.groups):
-            own = (group_of == group).nonzero().squeeze(1)  # empty if the group has finished in all sentences
-            if len(own):
-                penalty = self.penalty * token_counts[sentence[own]]
-                allowed = log_probs[own]
+            # Empty if the group has finished in all sentences.
+            members = (group_of == group).nonzero().squeeze(1)
+            if len(members):
+                penalty = self.penalty * token_counts[sentence[members]]
+                allowed = log_probs[members]
                 for texts, tokens in results:
-                    row, which = (text[own, None] == texts).nonzero(as_tuple=True)
+                    row, which = (text[members, None] == texts).nonzero(as_tuple=True)
                     allowed[row, tokens[which]] = -torch.inf
-                found = best_candidates(allowed, rows.only(own), penalty=penalty)
-                found = found._replace(row=own[found.row])  # it numbers the rows that it is given
-                for whole, part in zip(chosen, found, strict=True):
-                    whole[:, group] = part[:, group]
+                continued = best_candidates(allowed, rows.only(members), penalty=penalty)
+                # It numbers the rows that it is given.
+                continued = continued._replace(row=members[continued.row])
+                for whole, of_group in zip(chosen, continued, strict=True):
+                    whole[:, group] = of_group[:, group]
                 this, length = slice(group, group + 1), rows.length + 1
-                found = Candidates(*(whole[:, this] for whole in chosen))
-                choice = self.judge(found, rows.best[rows.alive][:, this], length)
+                continued = Candidates(*(whole[:, this] for whole in chosen))
+                choice = self.judge(continued, rows.best[rows.alive][:, this], length)
                 over = choice.ended | choice.going_on if length == self.max_length else choice.ended
                 if bool(over.any()):
                     if not results:
                         before = torch.cat([rows.sentence[:, None], rows.tokens], dim=1)
                         text = before.unique(dim=0, return_inverse=True)[1]
-                    results.append((text[found.row[over]], found.token[over]))
+                    results.append((text[continued.row[over]], continued.token[over]))
             real = (chosen.rank[:, group] > -torch.inf).to(token_counts.dtype)
             token_counts.scatter_add_(1, chosen.token[:, group], real)
         return chosen
@@ -118,19 +120,19 @@ class DiverseBeam(Beam):
     def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
         """The best results of every group, best first."""
         assert isinstance(hypotheses, BeamRows)
-        return [self._best_of_groups(found) for found in self._cut(hypotheses).ended]
+        return [self._best_of_groups(results) for results in self._cut(hypotheses).ended]
 
-    def _best_of_groups(self, found: tuple[Finished, ...]) -> list[Finished]:
+    def _best_of_groups(self, results: tuple[Finished, ...]) -> list[Finished]:
         chosen: list[Finished] = []
         others: list[Finished] = []
         kept = [0] * self.groups
         distinct: dict[tuple[Any, ...], Finished] = {}
-        for one in rank_results(found):  # without `max_length`, groups may be cut at the same texts
-            distinct.setdefault((one.tokens, one.ended), one)
-        for one in distinct.values():
-            group = one.path[0] % self.groups if one.path else 0  # the first row belongs to the group
+        for result in rank_results(results):  # without `max_length`, groups may be cut at the same texts
+            distinct.setdefault((result.tokens, result.ended), result)
+        for result in distinct.values():
+            group = result.path[0] % self.groups if result.path else 0  # the first row belongs to the group
             kept[group] += 1
-            (chosen if kept[group] <= self.n_best else others).append(one)
+            (chosen if kept[group] <= self.n_best else others).append(result)
         return rank_results((*chosen, *others)[: self.returned or len(chosen)])
 
 
@@ -171,11 +173,11 @@ class StochasticBeam(Beam):
         total = rows.log_prob[:, None] + log_probs.gather(1, token)  # [rows, width]
         perturbed = _at_most(rows.rank[:, None], rows.log_prob[:, None] + noisy.gather(1, token))
         perturbed = rows.table(perturbed.masked_fill(total == -torch.inf, -torch.inf))[:, 0]
-        rank, place = perturbed.topk(self.width, dim=1)  # [sentences, width]
-        first = torch.arange(len(rows.alive), device=place.device)[:, None] * self.width
-        row, which = rows.find_rows(first + place // width), place % width
-        found = (row, token[row, which], total[row, which], rank)
-        return Candidates(*(tensor[:, None] for tensor in found))
+        rank, order = perturbed.topk(self.width, dim=1)  # [sentences, width]
+        first = torch.arange(len(rows.alive), device=order.device)[:, None] * self.width
+        row, which = rows.find_rows(first + order // width), order % width
+        columns = (row, token[row, which], total[row, which], rank)
+        return Candidates(*(tensor[:, None] for tensor in columns))
 
     def score(self, log_prob: Tensor, rank: Tensor, length: Length) -> Tensor:
         """The perturbed log-probability."""
@@ -187,9 +189,9 @@ class StochasticBeam(Beam):
 
     def _perturb(self, log_probs: Tensor, rows: BeamRows, step: int) -> Tensor:
         """Add Gumbel noise: one number for each sentence, step, place in the beam and token."""
-        sentences, places = (x.cpu().numpy() for x in (rows.sentence, rows.cell % self.width))
+        sentences, cells = (x.cpu().numpy() for x in (rows.sentence, rows.cell % self.width))
         sentences = sentences + self.first_sentence
-        points = uniform_table(self._seed, step, sentences, places, log_probs.shape[1])
+        points = uniform_table(self._seed, step, sentences, cells, log_probs.shape[1])
         noise = -np.log(-np.log(points + 2**-54))  # half of the smallest point above 0: none is 0 or 1
         return log_probs + torch.from_numpy(noise).to(log_probs)
 

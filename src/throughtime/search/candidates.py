@@ -65,8 +65,8 @@ def highest(values: Tensor, count: int) -> Tensor:
     columns = maxima.topk(count, dim=1).indices
     inside = torch.arange(0, folded, COLUMNS)[:, None] + columns[:, None]  # [rows, lines, count]
     rest = torch.arange(folded, vocabulary).expand(len(values), -1)
-    places = torch.cat([inside.flatten(1), rest], dim=1)
-    return places.gather(1, values.gather(1, places).topk(count, dim=1, sorted=False).indices)
+    positions = torch.cat([inside.flatten(1), rest], dim=1)
+    return positions.gather(1, values.gather(1, positions).topk(count, dim=1, sorted=False).indices)
 
 
 @dataclass(frozen=True)
@@ -145,9 +145,9 @@ def best_candidates(
         sums = rows.table(total)
         stays = prune(rows.table(gained).flatten(0, 1), sums.flatten(0, 1)).view_as(sums)
         worth = worth.masked_fill(~stays, -torch.inf)
-    worth, place = worth.sort(dim=2, descending=True, stable=True)
-    worth, place = worth[..., : rows.width], place[..., : rows.width]
-    cells = torch.arange(0, math.prod(rows.shape), rows.width, device=place.device).view(*rows.shape[:2], 1)
-    row, which = rows.find_rows(cells + place // each), place % each
+    worth, order = worth.sort(dim=2, descending=True, stable=True)
+    worth, order = worth[..., : rows.width], order[..., : rows.width]
+    cells = torch.arange(0, math.prod(rows.shape), rows.width, device=order.device).view(*rows.shape[:2], 1)
+    row, which = rows.find_rows(cells + order // each), order % each
     total = total[row, which].masked_fill(worth == -torch.inf, -torch.inf)
     return Candidates(row, token[row, which], total, total)

@@ -67,8 +67,8 @@ def no_repeated_ngram(n: int) -> Constraint:
         ngrams = tokens.unfold(1, n, 1)  # [rows, places, n]
         latest = tokens[:, tokens.shape[1] - n + 1 :]
         same = (ngrams[:, :, : n - 1] == latest[:, None]).all(dim=2)
-        row, place = same.nonzero(as_tuple=True)
-        log_probs[row, ngrams[row, place, n - 1]] = -torch.inf
+        row, position = same.nonzero(as_tuple=True)
+        log_probs[row, ngrams[row, position, n - 1]] = -torch.inf
         return log_probs
 
     return constraint
@@ -123,32 +123,32 @@ def required_words(words: Sequence[Sequence[Sequence[int]]], end_id: int, max_ne
     word is begun where the end token is the likeliest one, or where the maximum length leaves just enough
     steps for the missing words and the end. No state is kept: everything is derived from the tokens.
     """
-    for sentence, own in enumerate(words):
-        needed = sum(map(len, own)) + 1
-        if not all(own):
+    for sentence, wanted in enumerate(words):
+        needed = sum(map(len, wanted)) + 1
+        if not all(wanted):
             raise InputError(
                 "required", f"has a word of no tokens for sentence {sentence}, expected one or more"
             )
-        if own and needed > max_new_tokens:
+        if wanted and needed > max_new_tokens:
             raise InputError(
                 "required",
                 f"needs {needed} tokens for sentence {sentence}, including the end, but at most "
                 f"{max_new_tokens} are allowed; raise max_new_tokens",
             )
     most = max(map(len, words), default=0)
-    longest = max((len(word) for own in words for word in own), default=0)
+    longest = max((len(word) for wanted in words for word in wanted), default=0)
     table = torch.stack(
-        [pad_rows([*own, *[[]] * (most - len(own))], longest) for own in words] or [torch.empty(0)]
+        [pad_rows([*wanted, *[[]] * (most - len(wanted))], longest) for wanted in words] or [torch.empty(0)]
     )
 
     def constraint(log_probs: Tensor, hypotheses: Hypotheses) -> Tensor:
         if not table.numel():
             return log_probs
-        own = table.to(log_probs.device)[hypotheses.sentence]  # [rows, words, longest]
-        missing = _find_missing(own, hypotheses.tokens)  # [rows, words]
-        begun_tokens = _count_begun(own, hypotheses.tokens).masked_fill(~missing, 0)  # [rows, words]
+        wanted = table.to(log_probs.device)[hypotheses.sentence]  # [rows, words, longest]
+        missing = _find_missing(wanted, hypotheses.tokens)  # [rows, words]
+        begun_tokens = _count_begun(wanted, hypotheses.tokens).masked_fill(~missing, 0)  # [rows, words]
         furthest = begun_tokens.amax(dim=1, keepdim=True)
-        left = ((own != NO_TOKEN).sum(dim=2) * missing).sum(dim=1, keepdim=True) + 1  # and the end token
+        left = ((wanted != NO_TOKEN).sum(dim=2) * missing).sum(dim=1, keepdim=True) + 1  # and the end token
         must_begin = log_probs.argmax(dim=1, keepdim=True) == end_id
         must_begin |= left >= max_new_tokens - hypotheses.length
         now = (
@@ -157,7 +157,7 @@ def required_words(words: Sequence[Sequence[Sequence[int]]], end_id: int, max_ne
         row, word = now.nonzero(as_tuple=True)
         others = now.any(dim=1, keepdim=True).expand_as(log_probs).clone()
         others[:, end_id] |= missing.any(dim=1)
-        others[row, own[row, word, begun_tokens[row, word]]] = False
+        others[row, wanted[row, word, begun_tokens[row, word]]] = False
         return log_probs.masked_fill(others, -torch.inf)
 
     return constraint
@@ -167,8 +167,8 @@ def _find_missing(words: Tensor, tokens: Tensor) -> Tensor:
     """Which words [rows, words, longest] do not occur in their row's tokens [rows, length]. [rows, words]"""
     longest = words.shape[2]
     filled = torch.nn.functional.pad(tokens, (0, longest), value=NO_TOKEN - 1)
-    places = filled.unfold(1, longest, 1)  # [rows, places, longest]
-    same = (places[:, None] == words[:, :, None]) | (words == NO_TOKEN)[:, :, None]
+    windows = filled.unfold(1, longest, 1)  # [rows, places, longest]
+    same = (windows[:, None] == words[:, :, None]) | (words == NO_TOKEN)[:, :, None]
     return ~same.all(dim=3).any(dim=2)  # empty words, which fill up the table, occur everywhere
 
 

@@ -52,8 +52,8 @@ class Ensemble(StepModel):
         """Feed one token per row to every model; return ln of the mean P."""
         states, kept = _split(state, self._states), _split(memory.kept, self._kept)
         steps = [
-            model.step(last, own, Memory(own_kept, memory.owner, memory.rows_each))
-            for model, own, own_kept in zip(self.models, states, kept, strict=True)
+            model.step(last, model_state, Memory(model_kept, memory.owner, memory.rows_each))
+            for model, model_state, model_kept in zip(self.models, states, kept, strict=True)
         ]
         sizes = [step.log_probs.shape[1] for step in steps]
         if len(set(sizes)) > 1:
@@ -73,18 +73,18 @@ class Ensemble(StepModel):
     @property
     def recorded_modules(self) -> Sequence[nn.Module]:
         """The modules of all models, if all steps can be recorded."""
-        own = [getattr(model, "recorded_modules", ()) for model in self.models]
-        return [module for modules in own for module in modules] if all(own) else ()
+        modules_of = [getattr(model, "recorded_modules", ()) for model in self.models]
+        return [module for modules in modules_of for module in modules] if all(modules_of) else ()
 
     def _extras(self, steps: Sequence[Step]) -> Mapping[str, Tensor]:
         """The mean of extras that all models return in one shape (attention); others of the first model."""
-        found = dict(steps[0].extras)
-        for name, value in found.items():
+        extras = dict(steps[0].extras)
+        for name, value in extras.items():
             others = [step.extras.get(name) for step in steps]
             if value.is_floating_point() and all(x is not None and x.shape == value.shape for x in others):
-                parts = zip(self.weights, others, strict=True)
-                found[name] = sum((w * x for w, x in parts if x is not None), torch.zeros_like(value))
-        return found
+                weighted = zip(self.weights, others, strict=True)
+                extras[name] = sum((w * x for w, x in weighted if x is not None), torch.zeros_like(value))
+        return extras
 
 
 def _split(tensors: Sequence[Tensor], counts: Sequence[int]) -> list[SearchState]:

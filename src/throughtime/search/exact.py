@@ -248,8 +248,8 @@ class Exact(Beam):
     ) -> list[list[Finished]]:
         """The likeliest sequence of each prompt; `watch` sees the steps that lead to it."""
         beam = Beam(self.end_id, length_penalty=0.0, max_length=max_new_tokens)
-        found = generate(model, prompts, beam, max_new_tokens=max_new_tokens, constraints=constraints)
-        first = [own[0] for own in found]
+        beams = generate(model, prompts, beam, max_new_tokens=max_new_tokens, constraints=constraints)
+        first = [results[0] for results in beams]
         best = exact(
             model,
             prompts,
@@ -259,7 +259,7 @@ class Exact(Beam):
             first=first,
             constraints=constraints,
         )
-        if uncertain := sum(not one.resolved for one in best):
+        if uncertain := sum(not result.resolved for result in best):
             warnings.warn(
                 f"exact search is not certain of {uncertain} of {len(best)} results after {self.budget:,} "
                 "expansions; raise `budget`",
@@ -267,13 +267,13 @@ class Exact(Beam):
                 stacklevel=2,
             )
         chosen = [
-            beam if one.best.log_prob == -torch.inf else one.best
-            for beam, one in zip(first, best, strict=True)
+            beam if result.best.log_prob == -torch.inf else result.best
+            for beam, result in zip(first, best, strict=True)
         ]
         # Generating the results once more gives them their paths, and `watch` its steps.
         ways = [
-            [*one.tokens, self.end_id] if one.ended and self.end_id is not None else one.tokens
-            for one in chosen
+            [*result.tokens, self.end_id] if result.ended and self.end_id is not None else result.tokens
+            for result in chosen
         ]
         return generate(
             model,

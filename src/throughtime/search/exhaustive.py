@@ -67,7 +67,7 @@ class Exhaustive:
         score = self._score(hypotheses)
         best = self._among_best(hypotheses.sentence, score, torch.ones_like(score, dtype=torch.bool))
         cut = hypotheses.retire(best, score, by_end_token=False)
-        return [sorted(found, key=lambda one: -one.score)[: self.n_best] for found in cut.ended]
+        return [sorted(results, key=lambda result: -result.score)[: self.n_best] for results in cut.ended]
 
     def _score(self, hypotheses: Hypotheses) -> Tensor:
         return normalise_score(hypotheses.log_prob, hypotheses.length, self.length_penalty)
@@ -77,10 +77,10 @@ class Exhaustive:
         rows = of.nonzero().flatten()
         rows = rows[score[rows].sort(descending=True, stable=True).indices]
         rows = rows[sentence[rows].sort(stable=True).indices]  # sentence by sentence, best first
-        place = torch.arange(len(rows), device=rows.device)
-        place -= torch.searchsorted(sentence[rows], sentence[rows])
+        rank = torch.arange(len(rows), device=rows.device)
+        rank -= torch.searchsorted(sentence[rows], sentence[rows])
         best = torch.zeros_like(of)
-        best[rows[place < self.n_best]] = True
+        best[rows[rank < self.n_best]] = True
         return best
 
     def _refuse(self, sentences: int, vocabulary: int) -> None:

@@ -149,12 +149,12 @@ class Hypotheses:
         rows = over.nonzero().flatten()
         if not len(rows):
             return self
-        ended = [list(found) for found in self.ended]
+        ended = [list(results) for results in self.ended]
         keep = self.length - 1 if by_end_token else self.length
         columns = (self.sentence, self._tokens[:, :keep], self.log_prob, score, self._path[:, : self.length])
-        for sentence, tokens, log_prob, own, path in zip(*(x[rows].tolist() for x in columns), strict=True):
-            ended[sentence].append(Finished(tuple(tokens), log_prob, own, by_end_token, tuple(path)))
-        return replace(self.only(~over), ended=tuple(tuple(found) for found in ended))
+        for sentence, tokens, log_prob, value, path in zip(*(x[rows].tolist() for x in columns), strict=True):
+            ended[sentence].append(Finished(tuple(tokens), log_prob, value, by_end_token, tuple(path)))
+        return replace(self.only(~over), ended=tuple(tuple(results) for results in ended))
 
     def only(self, rows: Tensor) -> Self:
         """Keep these rows, given as a mask or as indices."""

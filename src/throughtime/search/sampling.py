@@ -74,10 +74,10 @@ class Sampling:
 
     def advance(self, log_probs: Tensor, hypotheses: Hypotheses) -> tuple[Hypotheses, Tensor]:
         """Every row draws a token; log-probabilities stay those of the model."""
-        place = self._step % self._draws.size
-        if not place:
+        number = self._step % self._draws.size
+        if not number:
             self._block = torch.from_numpy(self._draws.block(self._step)).to(log_probs.device)
-        points, self._step = self._block[place, self._rows], self._step + 1
+        points, self._step = self._block[number, self._rows], self._step + 1
         longer, kept = append(hypotheses, log_probs, self.choose(log_probs, points), self.end_id)
         self._rows = self._rows[kept]
         return longer, kept
@@ -141,4 +141,4 @@ def close(hypotheses: Hypotheses) -> list[list[Finished]]:
     if hypotheses.rows:
         everything = torch.ones(hypotheses.rows, dtype=torch.bool, device=hypotheses.sentence.device)
         ended = hypotheses.retire(everything, hypotheses.log_prob, by_end_token=False).ended
-    return [sorted(found, key=lambda one: -one.score) for found in ended]
+    return [sorted(results, key=lambda result: -result.score) for results in ended]

@@ -102,16 +102,20 @@ def strategy_options(name: str) -> dict[str, Option]:
 def _declared_options(constructor: Callable[..., Strategy]) -> Mapping[str, Option]:
     function = constructor.__init__ if isinstance(constructor, type) else constructor  # type: ignore[misc]
     hints = get_type_hints(function, include_extras=True)
-    found = {}
+    options = {}
     for parameter in inspect.signature(constructor).parameters.values():
         hint = hints.get(parameter.name)
         if get_origin(hint) is not Annotated:
             continue
         value_type, text = get_args(hint)[:2]
         optional = get_origin(value_type) in (Union, UnionType)
-        kind = next(one for one in get_args(value_type) if one is not type(None)) if optional else value_type
-        found[parameter.name] = Option(parameter.name, kind, optional, parameter.default, text)
-    return found
+        kind = (
+            next(member for member in get_args(value_type) if member is not type(None))
+            if optional
+            else value_type
+        )
+        options[parameter.name] = Option(parameter.name, kind, optional, parameter.default, text)
+    return options
 
 
 def build_strategy(

@@ -63,15 +63,20 @@ class Trace:
     def _record_ended(self, moment: Moment, left: Tensor) -> None:
         step = moment.before.length + 1
         for before, after in zip(moment.before.ended, moment.hypotheses.ended, strict=True):
-            for one in after[len(before) :]:
-                if len(one.path) != step:
+            for result in after[len(before) :]:
+                if len(result.path) != step:
                     continue  # nothing could follow it, and its last token was recorded before
-                token = self.end_id if one.ended else one.tokens[-1]
+                token = self.end_id if result.ended else result.tokens[-1]
                 assert token is not None, "a result that ended has an end token"
                 self._add(
-                    moment, one.path[-1], token, one.log_prob, one.score, "ended" if one.ended else "kept"
+                    moment,
+                    result.path[-1],
+                    token,
+                    result.log_prob,
+                    result.score,
+                    "ended" if result.ended else "kept",
                 )
-                left[one.path[-1], token] = -torch.inf
+                left[result.path[-1], token] = -torch.inf
 
     def _cut(self, moment: Moment, left: Tensor) -> None:
         """Record the likeliest tokens of each sentence that were not taken."""
@@ -79,12 +84,14 @@ class Trace:
         rows_each = torch.unique_consecutive(moment.before.sentence, return_counts=True)[1]
         first = 0
         for rows in rows_each.tolist():
-            own = left[first : first + rows].flatten()
-            values, places = own.topk(min(self.cut, len(own)))
+            candidates = left[first : first + rows].flatten()
+            values, positions = candidates.topk(min(self.cut, len(candidates)))
             scores = normalise_score(values, length, self.length_penalty)
-            for log_prob, place, score in zip(values.tolist(), places.tolist(), scores.tolist(), strict=True):
+            for log_prob, position, score in zip(
+                values.tolist(), positions.tolist(), scores.tolist(), strict=True
+            ):
                 if log_prob > -torch.inf:
-                    row, token = divmod(place, vocabulary)
+                    row, token = divmod(position, vocabulary)
                     self._add(moment, first + row, token, log_prob, score, "cut")
             first += rows
 
