@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from throughtime.layers.attention import Additive
 from throughtime.models.decoders import AttentionDecoder
-from throughtime.models.seq2seq import EncoderDecoder, RecurrentEncoder
+from throughtime.models.encoders import RecurrentEncoder
+from throughtime.models.seq2seq import EncoderDecoder
 
 
 class PlainTranslator(nn.Module):

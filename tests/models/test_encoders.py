@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from throughtime.cells import GRU, LSTM
 from throughtime.layers.stack import Stack
-from throughtime.models.seq2seq import RecurrentEncoder
+from throughtime.models.encoders import RecurrentEncoder
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])

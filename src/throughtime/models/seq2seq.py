@@ -15,13 +15,10 @@ from typing import NamedTuple, TypeVar, cast
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
 
 from throughtime.cells.base import GraphState, Ops, State
 from throughtime.cells.graph import no_graph
 from throughtime.errors import InputError, check_number
-from throughtime.layers.layer import Layer, check_probability
-from throughtime.layers.stack import Stack
 from throughtime.models.heads import Head
 from throughtime.runtime.search import LENGTH_STEP
 from throughtime.search.generate import Memory, Step
@@ -128,6 +125,16 @@ class DecodingModel(StepModel):
         """Feed one token per row; return what the head reads, [rows, H]."""
         raise NotImplementedError
 
+    def step(self, last: Tensor, state: State, memory: Memory) -> Step:
+        """Feed one token per row; return ln P of every next token, [rows, V]."""
+        outputs, reached, extras = self.decode(last, state, memory)
+        return Step(self.head.log_probs(outputs), reached, extras)
+
+    def step_scores(self, last: Tensor, state: State, memory: Memory) -> Step:
+        """Feed one token per row; return what the head's softmax is computed from."""
+        outputs, reached, extras = self.decode(last, state, memory)
+        return Step(self.head.scores(outputs), reached, extras)
+
 
 class EncoderDecoder(nn.Module, DecodingModel):
     """An encoder, a decoder and a head over the target's vocabulary.
@@ -171,12 +178,9 @@ class EncoderDecoder(nn.Module, DecodingModel):
         steps: list[DecoderOutput] = []
         forced = torch.rand(inputs.shape, device=inputs.device) < ratio
         for t, reference in enumerate(inputs):
-            last = (
-                reference
-                if t == 0
-                else torch.where(forced[t], reference, self._predict(steps[-1].outputs, sample))
-            )
-            steps.append(self.decoder.step(last, state, memory))
+            if t > 0:
+                reference = torch.where(forced[t], reference, self._predict(steps[-1].outputs, sample))
+            steps.append(self.decoder.step(reference, state, memory))
             state = steps[-1].state
         return _stack_steps(steps)
 
@@ -206,16 +210,6 @@ class EncoderDecoder(nn.Module, DecodingModel):
         state, memory = self.encode(source.to(device), lengths)
         return torch.full((len(lengths),), self.bos_id, device=device), state, memory
 
-    def step(self, last: Tensor, state: State, memory: Memory) -> Step:
-        """Feed one token per row; return ln P of every next token, [rows, V]."""
-        outputs, reached, extras = self.decode(last, state, memory)
-        return Step(self.head.log_probs(outputs), reached, extras)
-
-    def step_scores(self, last: Tensor, state: State, memory: Memory) -> Step:
-        """Feed one token per row; return what the head's softmax is computed from."""
-        outputs, reached, extras = self.decode(last, state, memory)
-        return Step(self.head.scores(outputs), reached, extras)
-
     def decode(self, last: Tensor, state: State, memory: Memory) -> DecoderOutput:
         """Feed one token per row; return what the head reads, [rows, H]."""
         return self.decoder.step(last, state, memory)
@@ -240,67 +234,6 @@ def _stack_steps(steps: Sequence[DecoderOutput]) -> DecoderOutput:
     """Stack the outputs of all steps; the state is that of the last one."""
     extras = {name: torch.stack([step.extras[name] for step in steps]) for name in steps[0].extras}
     return DecoderOutput(torch.stack([step.outputs for step in steps]), steps[-1].state, extras)
-
-
-class RecurrentEncoder(Encoder):
-    """An embedding and a stack: any cell, any depth, in one direction or both.
-
-    The states of the two directions of a layer are concatenated, so that a decoder need not know about
-    directions. Dropout applies to the embedded tokens (`dropout`) and to the outputs (`output_dropout`); the
-    stack has its own between layers.
-
-    >>> encoder = RecurrentEncoder(nn.Embedding(20, 8), Stack("gru", 8, 16, 2, bidirectional=True))
-    >>> encoded = encoder(torch.zeros(5, 3, dtype=torch.long), torch.tensor([5, 2, 0]))
-    >>> encoded.outputs.shape, [tuple(part.shape) for part in encoded.state]
-    (torch.Size([5, 3, 32]), [(3, 32), (3, 32)])
-    """
-
-    def __init__(
-        self, embedding: nn.Embedding, stack: Stack, *, dropout: float = 0.0, output_dropout: float = 0.0
-    ) -> None:
-        super().__init__()
-        for layer in cast(list[Layer], list(stack.layers)):
-            if len({len(cell.state_sizes) for cell in layer.cells}) > 1:
-                raise InputError(
-                    "encoder", "the states of both cells of a layer need the same number of tensors"
-                )
-        self.embedding, self.stack = embedding, stack
-        self.dropout = nn.Dropout(check_probability("dropout", dropout))
-        self.output_dropout = nn.Dropout(check_probability("output_dropout", output_dropout))
-        self.output_size = stack.output_size
-        self.state_sizes = tuple(size for layer in self._sizes() for size in layer)
-
-    def forward(self, source: Tensor, lengths: Tensor) -> EncoderOutput:
-        """Return outputs of all steps and the last state; an empty sentence keeps the first state."""
-        if not len(source):
-            source = pad(source, (0, 0, 0, 1))  # a recurrence needs a step, even if all sentences are empty
-        outputs, last = self.stack(self.dropout(self.embedding(source)), None, lengths)
-        state = self._join_directions(last, partial(torch.cat, dim=-1))
-        return EncoderOutput(self.output_dropout(outputs), state, state[-len(self._sizes()[-1])], lengths)
-
-    def graph(self, ops: Ops, source: str, lengths: str) -> GraphEncoded:
-        """See `Encoder`."""
-        outputs, flat = self.stack.graph(ops, ops.lookup(self.embedding.weight, source), None, lengths)
-        state = self._join_directions(flat, ops.concat)
-        return GraphEncoded(outputs, state, state[-len(self._sizes()[-1])], lengths)
-
-    def _sizes(self) -> list[list[int]]:
-        """For each layer, the width of each tensor of its state, both directions together."""
-        layers = cast(list[Layer], list(self.stack.layers))
-        return [
-            [sum(both) for both in zip(*(cell.state_sizes for cell in layer.cells), strict=True)]
-            for layer in layers
-        ]
-
-    def _join_directions(self, flat: tuple[T, ...], join: Callable[[tuple[T, ...]], T]) -> tuple[T, ...]:
-        """Return the states of all layers, with both directions concatenated."""
-        if not self.stack.bidirectional:
-            return flat
-        joined: list[T] = []
-        for sizes in self._sizes():
-            left, right, flat = flat[: len(sizes)], flat[len(sizes) : 2 * len(sizes)], flat[2 * len(sizes) :]
-            joined += map(join, zip(left, right, strict=True))
-        return tuple(joined)
 
 
 class Bridge(nn.Module):
@@ -337,11 +270,11 @@ class Bridge(nn.Module):
 
     def graph(self, ops: Ops, state: GraphState) -> GraphState:
         """`forward` in a graph."""
-        return self._map(
-            state,
-            ops.concat,
-            lambda layer, values: ops.op("Tanh", ops.linear(values, layer.weight, layer.bias)),
-        )
+
+        def project(layer: nn.Linear, values: str) -> str:
+            return ops.op("Tanh", ops.linear(values, layer.weight, layer.bias))
+
+        return self._map(state, ops.concat, project)
 
     def _map(
         self, state: tuple[T, ...], join: Callable[[tuple[T, ...]], T], project: Callable[[nn.Linear, T], T]

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from throughtime.layers.embedding import initialise_network_
 from throughtime.layers.layer import check_probability
 from throughtime.layers.pooling import POOLINGS, Pooling
+from throughtime.models.encoders import RecurrentEncoder
 from throughtime.models.heads import SoftmaxHead
-from throughtime.models.seq2seq import RecurrentEncoder
 from throughtime.tasks.classify.config import ClassifyConfig
 
 if TYPE_CHECKING:

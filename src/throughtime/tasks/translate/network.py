@@ -20,8 +20,9 @@ from throughtime.layers.embedding import initialise_network_
 from throughtime.layers.layer import build_cell
 from throughtime.layers.stack import Stack
 from throughtime.models.decoders import AttentionDecoder, ContextDecoder
+from throughtime.models.encoders import RecurrentEncoder
 from throughtime.models.heads import SoftmaxHead
-from throughtime.models.seq2seq import Bridge, Decoder, EncoderDecoder, RecurrentEncoder
+from throughtime.models.seq2seq import Bridge, Decoder, EncoderDecoder
 from throughtime.runtime.shortlist import Shortlist
 from throughtime.tasks.translate.config import SWITCHES, TranslateConfig
 
@@ -276,9 +277,8 @@ def _cases(
     draws = torch.Generator().manual_seed(0)
     for sentences, longest, each in SHAPES:
         source, lengths = draw_ragged(0, source_size, longest, sentences, draws, least=1)
-        started, (step, owner, inputs, reached) = check_start(
-            model, source, lengths, each, target_size, draws
-        )
+        started, case = check_start(model, source, lengths, each, target_size, draws)
+        step, owner, inputs, reached = case
         what = f"{sentences} x {longest}"
         yield Case.of("encoder", what, {"source": source, "lengths": lengths}, started)
         count = min(TOP_K, target_size)

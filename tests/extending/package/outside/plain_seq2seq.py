@@ -8,8 +8,9 @@ from torch import nn
 
 from throughtime.layers.stack import Stack
 from throughtime.models.decoders import ContextDecoder
+from throughtime.models.encoders import RecurrentEncoder
 from throughtime.models.heads import SoftmaxHead
-from throughtime.models.seq2seq import EncoderDecoder, RecurrentEncoder
+from throughtime.models.seq2seq import EncoderDecoder
 
 
 class PlainSeq2Seq(EncoderDecoder):
