@@ -16,7 +16,7 @@ from throughtime.fit.timing import (
     format_duration,
     format_measure,
     format_rate,
-    speed_text,
+    format_speed,
 )
 from throughtime.text.texts import escape_controls, format_count
 
@@ -277,7 +277,7 @@ def _values(report: Report) -> list[str]:
         f"loss {format_measure(report.loss)}",
         *(f"{name} {format_measure(value)}" for name, value in report.measures.items()),
         f"lr {format_rate(report.lr)}",
-        speed_text(report.tokens_per_second, report.unit),
+        format_speed(report.tokens_per_second, report.unit),
     ]
 
 

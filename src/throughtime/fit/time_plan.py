@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from throughtime.errors import InputError
-from throughtime.fit.timing import format_milliseconds, format_minutes
 
 Sums = Mapping[str, float]
 
@@ -258,3 +257,21 @@ class TimePlan:
             self.reached, self.start, self.last = elapsed / self.seconds, step, 0
         if self.seconds > state["seconds"]:
             self.improved = self.progress(step)
+
+
+def format_milliseconds(seconds: float) -> str:
+    """Format the time of an update.
+
+    >>> [format_milliseconds(seconds) for seconds in (0.0593, 0.1283, 9.02)]
+    ['59.3 ms', '128 ms', '9,020 ms']
+    """
+    return f"{1000 * seconds:,.0f} ms" if seconds >= 0.1 else f"{1000 * seconds:.3g} ms"
+
+
+def format_minutes(minutes: float) -> str:
+    """Format the time of a training.
+
+    >>> [format_minutes(minutes) for minutes in (1.0, 1.5, 10.0)]
+    ['1 minute', '1.5 minutes', '10 minutes']
+    """
+    return f"{minutes:g} minute{'' if minutes == 1 else 's'}"

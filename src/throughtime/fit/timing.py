@@ -11,6 +11,7 @@ from dataclasses import dataclass
 Now = Callable[[], float]
 """A clock, in seconds."""
 
+_LETTERS = (("G", 1e9), ("M", 1e6), ("k", 1e3))
 _LIVE_SECONDS = 0.5  # after this time without a report, the speed is estimated from the updates
 
 
@@ -89,13 +90,13 @@ class Pace:
         now, (before, reported) = self._clock(), self._reported
         updates, targets_done = self._counts = (self._counts[0] + 1, self._counts[1] + targets)
         if step > before and now - reported >= _LIVE_SECONDS:
-            self.speed = speed_text((step - before) * targets_done / updates / (now - reported), self._unit)
+            self.speed = format_speed((step - before) * targets_done / updates / (now - reported), self._unit)
             self._estimate(step, now)
 
     def update(self, report: Report) -> None:
         """Estimate the time left from the speed since the first report, which excludes compilation."""
         now = self._clock()
-        self.speed = speed_text(report.tokens_per_second, report.unit)
+        self.speed = format_speed(report.tokens_per_second, report.unit)
         self._estimate(report.step, now)
         self._reported = (report.step, now)
         if self._unit is None:
@@ -113,11 +114,6 @@ class Pace:
         # The speed of the next epoch starts here, after validation and checkpoints.
         self._epoch_began, self._reported = now, (self._reported[0], now)
         return now - began, self.speed
-
-
-def speed_text(value: float, unit: str | None) -> str:
-    """Format a speed with its unit, if that is known."""
-    return f"{format_speed(value)} {unit}/s" if unit else f"{format_speed(value)}/s"
 
 
 def format_measure(value: float) -> str:
@@ -146,18 +142,21 @@ def format_rate(value: float) -> str:
     return _scientific(value, 2)
 
 
-def format_speed(value: float) -> str:
-    """Format a number per second.
+def format_speed(value: float, unit: str | None) -> str:
+    """Format a number per second, of a unit if that is known.
 
-    >>> [format_speed(value) for value in (950.4, 12_345, 999_600, 1_234_567)]
-    ['950', '12.3k', '1.00M', '1.23M']
+    >>> [format_speed(value, "tokens") for value in (950.4, 12_345, 999_600)]
+    ['950 tokens/s', '12.3k tokens/s', '1.00M tokens/s']
+    >>> format_speed(1_234_567, None)
+    '1.23M/s'
     """
     rounded = _round_digits(value, 3)
-    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if rounded >= size:
-            whole_digits = math.floor(math.log10(rounded / size)) + 1
-            return f"{rounded / size:.{max(3 - whole_digits, 0)}f}{unit}"
-    return f"{rounded:.0f}"
+    letter, size = next((pair for pair in _LETTERS if rounded >= pair[1]), ("", 0.0))
+    number = f"{rounded:.0f}"
+    if size:
+        whole_digits = math.floor(math.log10(rounded / size)) + 1
+        number = f"{rounded / size:.{max(3 - whole_digits, 0)}f}{letter}"
+    return f"{number} {unit}/s" if unit else f"{number}/s"
 
 
 def format_duration(seconds: float | None) -> str:
@@ -174,24 +173,6 @@ def format_duration(seconds: float | None) -> str:
         return f"{minute}:{second:02}"
     days, hour = divmod(hours, 24)
     return (f"{days} d " if days else "") + f"{hour}:{minute:02}:{second:02}"
-
-
-def format_milliseconds(seconds: float) -> str:
-    """Format the time of an update.
-
-    >>> [format_milliseconds(seconds) for seconds in (0.0593, 0.1283, 9.02)]
-    ['59.3 ms', '128 ms', '9,020 ms']
-    """
-    return f"{1000 * seconds:,.0f} ms" if seconds >= 0.1 else f"{1000 * seconds:.3g} ms"
-
-
-def format_minutes(minutes: float) -> str:
-    """Format the time of a training.
-
-    >>> [format_minutes(minutes) for minutes in (1.0, 1.5, 10.0)]
-    ['1 minute', '1.5 minutes', '10 minutes']
-    """
-    return f"{minutes:g} minute{'' if minutes == 1 else 's'}"
 
 
 def _round_digits(value: float, digits: int) -> float:

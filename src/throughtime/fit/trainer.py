@@ -30,8 +30,8 @@ from throughtime.fit.processes import Meetings, Processes, listen_for_interrupts
 from throughtime.fit.progress import Reporter
 from throughtime.fit.saved_run import restore_run, save_run
 from throughtime.fit.schedules import Standing, rate
-from throughtime.fit.time_plan import TimePlan
-from throughtime.fit.timing import Report, format_minutes
+from throughtime.fit.time_plan import TimePlan, format_minutes
+from throughtime.fit.timing import Report
 from throughtime.layers.devices import autocast, seed_generators
 
 
