@@ -68,9 +68,13 @@ def test_every_registered_cell_tells_its_gates_or_has_none(name: str) -> None:
     letters = {letter for part in cell.activations for letter in part}
     states = ("h", "c", *(f"s_{number}" for number in range(3, len(cell.state_sizes) + 1)))
     assert set(found) == letters | set(states[: len(cell.state_sizes)])
-    assert bool(letters) == (cell.keeping_gate in letters) == (not name.startswith("rnn"))
+    assert cell.keeping_gate is None or cell.keeping_gate in letters
     for letter in letters:
         assert found[letter].shape == (6, cell.hidden_size)
+
+
+def test_all_cells_but_the_plain_ones_have_a_gate_that_keeps() -> None:
+    assert {name for name in CELLS.own if CELLS[name](3, 4).keeping_gate is None} == {"rnn", "rnn-relu"}
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 2])
