@@ -161,30 +161,18 @@ def run_layers(
     form, kind = find_form(first), find_kind(x, dtype)
     assert form is not None
     assert kind is not None
-    own: list[Tensor | None] = []
     if weights is None:
         weights = [cell.weights() for layer in layers for cell in layer]
     weight = weights[0]["weight_ih"]
-    if state is not None and state[0].dtype is not weight.dtype:
-        state = tuple([part.to(weight.dtype) for part in state])
-    for number, w in enumerate(weights):
-        h = c = None
-        if state is not None:
-            h, c, *_ = (*state[form.parts * number : form.parts * (number + 1)], None)
-        own += (w["weight_ih"], w["weight_hh"], w["bias"], w.get("bias_hn"), h, c)
-    keeps = False
-    if torch.is_grad_enabled():
-        for one in (x, *own):  # a loop, as `any` with a generator is slower
-            if one is not None and one.requires_grad:
-                keeps = True
-                break
-    steps, batch, inputs = x.shape
+    cell_tensors = _list_cell_tensors(form, weights, state)
+    keeps = torch.is_grad_enabled() and _need_gradient((x, *cell_tensors))
+    steps, batch, width = x.shape
     call = Call(
         form,
         kind,
         x.get_device(),
         first.hidden_size,
-        inputs,
+        width,
         steps,
         batch,
         len(layers),
@@ -196,17 +184,17 @@ def run_layers(
         weight.dtype is not dtype,
         plans,
     )
-    given = (
+    inputs = (
         None if lengths is None else lengths.to(torch.int32),
         None if carry is None else carry.to(torch.float32).contiguous(),
         x,
-        *own,
+        *cell_tensors,
     )
-    lease = RECORDINGS.borrow(call, given)
+    lease = RECORDINGS.borrow(call, inputs)
     results: tuple[Tensor, ...] = (
-        Recurrence.apply(call, *given)  # type: ignore[no-untyped-call]
+        Recurrence.apply(call, *inputs)  # type: ignore[no-untyped-call]
         if lease is None
-        else run_replay(lease, given)
+        else run_replay(lease, inputs)
     )
     outputs = results[0]
     if lengths is not None and state is not None and (call.directions > 1 or reverse):
@@ -214,6 +202,29 @@ def run_layers(
         inside = torch.arange(steps, device=x.device)[:, None] < lengths
         outputs = torch.where(inside[..., None], outputs, 0.0)
     return Result(outputs, results[1:])
+
+
+def _list_cell_tensors(
+    form: Form, weights: Sequence[Mapping[str, Tensor]], state: State | None
+) -> list[Tensor | None]:
+    """Return the tensors named in `OWN` of each cell; the state gets the type of the weights."""
+    dtype = weights[0]["weight_ih"].dtype
+    if state is not None and state[0].dtype is not dtype:
+        state = tuple([part.to(dtype) for part in state])
+    tensors: list[Tensor | None] = []
+    for number, w in enumerate(weights):
+        h = c = None
+        if state is not None:
+            h, c, *_ = (*state[form.parts * number : form.parts * (number + 1)], None)
+        tensors += (w["weight_ih"], w["weight_hh"], w["bias"], w.get("bias_hn"), h, c)
+    return tensors
+
+
+def _need_gradient(tensors: Sequence[Tensor | None]) -> bool:
+    for tensor in tensors:  # noqa: SIM110 - `any` with a generator is slower
+        if tensor is not None and tensor.requires_grad:
+            return True
+    return False
 
 
 def forget_programs() -> None:
@@ -225,8 +236,8 @@ def forget_programs() -> None:
 
 def find_form(cell: Cell) -> Form | None:
     """Return the equations of a cell, or None if the kernels do not have them."""
-    own = vars(cell)  # without the lookups of `nn.Module`, which are slow for what is not there
-    variant = own.get("activation") or own.get("reset", "")
+    options = vars(cell)  # without the lookups of `nn.Module`, which are slow for what is not there
+    variant = options.get("activation") or options.get("reset", "")
     return FORMS.get((cell.equations, variant))
 
 

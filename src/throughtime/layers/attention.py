@@ -137,7 +137,7 @@ class Additive(Attention):
             parts = zip(asked.split(some), keys.split(some), strict=True)
             # [S, n, T, D] of some sentences at a time
             seen = ((q[:, :, None] + k[:, None]).sigmoid_() for q, k in parts)
-            sums = [torch.matmul(one, 2 * energy) for one in seen]
+            sums = [torch.matmul(sigmoids, 2 * energy) for sigmoids in seen]
             return (sums[0] if len(sums) == 1 else torch.cat(sums)) - energy.sum()
 
     def graph_keys(self, ops: Ops, outputs: str) -> str:

@@ -116,15 +116,17 @@ class LinearChain(TagHead):
         forbidden = super().weights()
         if forbidden is None:
             return self._learned
-        return ChainWeights(*(one + other for one, other in zip(self._learned, forbidden, strict=True)))
+        return ChainWeights(
+            *(learned + scores for learned, scores in zip(self._learned, forbidden, strict=True))
+        )
 
     def surprisals(self, scores: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
         """ln Z less the score of the tags."""
         faster = chain_surprisals(scores, tags, lengths, self.transitions, self.first, self.last)
         if faster is not None:
             return faster
-        found = self.log_partition(scores, lengths) - self.score(scores, tags, lengths)
-        return torch.where(lengths > 0, found, 0.0)
+        surprisals = self.log_partition(scores, lengths) - self.score(scores, tags, lengths)
+        return torch.where(lengths > 0, surprisals, 0.0)
 
     def score(self, scores: Tensor, tags: Tensor, lengths: Tensor) -> Tensor:
         """The score of whole sequences of tags [T, B]: [B]."""

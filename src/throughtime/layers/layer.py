@@ -42,7 +42,7 @@ def build_cell(builder: Builder, input_size: int, hidden_size: int, *, initial: 
     except TypeError as error:
         problem = f"{name} cannot be built from an input size and a hidden size: {error}"
         raise InputError("cell", problem) from None
-    takes_any = any(one.kind is one.VAR_KEYWORD for one in signature.parameters.values())
+    takes_any = any(option.kind is option.VAR_KEYWORD for option in signature.parameters.values())
     if "initial" in signature.parameters or (takes_any and initial != "zero"):
         cell = builder(input_size, hidden_size, initial=initial)
     elif initial == "zero":

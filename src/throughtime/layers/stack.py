@@ -176,12 +176,12 @@ class Stack(nn.Module):
             return Result(at_once[0].transpose(0, 1), at_once[1]) if self.batch_first else at_once
         last: list[Tensor] = []
         for number, layer in enumerate(layers):
-            own: State | None = None
+            entering: State | None = None
             if states is not None:
-                own = states[len(last) : len(last) + len(layer.state_sizes)]
+                entering = states[len(last) : len(last) + len(layer.state_sizes)]
             elif type(layer) is not Layer:  # a layer of the user's own may need a first state
-                own = layer.initial_state(x.shape[1])
-            y, reached = layer(self._drop(number, x), own, lengths, carry, backend)
+                entering = layer.initial_state(x.shape[1])
+            y, reached = layer(self._drop(number, x), entering, lengths, carry, backend)
             x = self._finish_layer(number, x, y)
             if lengths is not None and (self.residual or self.norms):
                 inside = torch.arange(x.shape[0], device=x.device)[:, None] < lengths.to(x.device)
@@ -200,12 +200,12 @@ class Stack(nn.Module):
                 "a single step does not have; call forward, or eval() first",
             )
         self._check_input(x, ("batch",))
-        entering = self._check_state(x.shape[0], state)
+        states = self._check_state(x.shape[0], state)
         reached: list[Tensor] = []
         for number, layer in enumerate(self._layers()):
-            own = entering[len(reached) : len(reached) + len(layer.state_sizes)]
+            entering = states[len(reached) : len(reached) + len(layer.state_sizes)]
             shared = () if number or type(layer) is not Layer else (alike,)  # a subclass need not take it
-            stepped = layer.step(self._drop(number, x), own, *shared)
+            stepped = layer.step(self._drop(number, x), entering, *shared)
             x = self._finish_layer(number, x, stepped[0])
             reached += stepped
         return x, tuple(reached)
@@ -216,8 +216,8 @@ class Stack(nn.Module):
         """`forward` in a graph: outputs [T, B, H] of the last layer, and the last state of all."""
         reached: list[str] = []
         for number, layer in enumerate(self._layers()):
-            own = None if state is None else state[len(reached) : len(reached) + len(layer.state_sizes)]
-            y, last = ops.scan(layer.cells, x, own, lengths)
+            entering = None if state is None else state[len(reached) : len(reached) + len(layer.state_sizes)]
+            y, last = ops.scan(layer.cells, x, entering, lengths)
             x = self._graph_finish_layer(ops, number, x, y)
             if lengths is not None and (self.residual or self.norms):
                 x = ops.op("Where", ops.inside(x, lengths), x, ops.constant(0.0))
@@ -228,8 +228,8 @@ class Stack(nn.Module):
         """`step` in a graph."""
         reached: list[str] = []
         for number, layer in enumerate(self._layers()):
-            own = state[len(reached) : len(reached) + len(layer.state_sizes)]
-            stepped = layer.from_left.graph_advance(ops, x, own)
+            entering = state[len(reached) : len(reached) + len(layer.state_sizes)]
+            stepped = layer.from_left.graph_advance(ops, x, entering)
             x = self._graph_finish_layer(ops, number, x, stepped[0])
             reached += stepped
         return x, tuple(reached)
@@ -272,8 +272,8 @@ class Stack(nn.Module):
 
         layers = self._layers()
         learned = any(len(cell.learned_state) for layer in layers for cell in layer.cells)
-        own = {"residual": self.residual, "layer_norm": bool(self.norms), "initial='learned'": learned}
-        if used := [option for option, wanted in own.items() if wanted]:
+        options = {"residual": self.residual, "layer_norm": bool(self.norms), "initial='learned'": learned}
+        if used := [option for option, wanted in options.items() if wanted]:
             raise InputError(used[0], "torch's modules have no such option and would compute something else")
         module = empty_module(
             layers[0].from_left,

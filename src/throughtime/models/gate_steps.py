@@ -18,6 +18,7 @@ from torch import Tensor
 
 from throughtime.accelerate import find_gate_kernels
 from throughtime.cells.base import Cell, State
+from throughtime.recurrence.fused import find_slopes_after
 
 
 class GRUGates:
@@ -38,15 +39,8 @@ class GRUGates:
     @staticmethod
     def slopes(gates: Tensor, before: State, after: State, into: Tensor) -> State:
         """d(sum) / d(h') for q, r, z, n; and z."""
-        q, r, z, n = gates.chunk(4, dim=-1)
-        to_q, to_r, to_z, to_n = into.chunk(4, dim=-1)
-        torch.sub(before[0], n, out=to_z).mul_(z)
-        to_z.addcmul_(to_z, z, value=-1)  # (h - n) z (1 - z)
-        torch.addcmul(n.new_ones(()), n, n, value=-1, out=to_n)
-        to_n.addcmul_(to_n, z, value=-1)  # (1 - z) (1 - n^2)
-        torch.mul(to_n, r, out=to_q)
-        torch.addcmul(q, q, r, value=-1, out=to_r).mul_(to_q)  # q r (1 - r) (1 - z) (1 - n^2)
-        return (z,)
+        find_slopes_after(gates, before[0], into)
+        return (gates.chunk(4, dim=-1)[2],)
 
     @staticmethod
     def retreat(slopes: Tensor, rest: State, gradient: State, more: Tensor | None = None) -> None:

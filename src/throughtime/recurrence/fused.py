@@ -228,7 +228,7 @@ class ResetAfter:
         into_weight, into_bias = torch.zeros_like(weight), weight.new_zeros(size)
         for part, slopes in flow.parts(4 * size):
             h = states[part.rows]
-            _slopes_after(gates[part.rows], h, slopes)
+            find_slopes_after(gates[part.rows], h, slopes)
             all_sums = layout.blocks(slopes.view(-1, 4, size), part)
             fed_sums = layout.blocks(slopes[:, : 3 * size], part)
             for at, t in part.backwards():
@@ -300,10 +300,10 @@ class ResetBefore:
         return into_weight, None
 
 
-def _slopes_after(gates: Tensor, h: Tensor, slopes: Tensor) -> None:
-    """d(sum of each gate) / d(state after the step), for q, r, z, n, into `slopes` [rows, 4H]."""
-    q, r, z, n = gates.chunk(4, dim=1)
-    to_q, to_r, to_z, to_n = slopes.chunk(4, dim=1)
+def find_slopes_after(gates: Tensor, h: Tensor, slopes: Tensor) -> None:
+    """Write d(sum of each gate) / d(state after the step), for q, r, z, n, into `slopes` [..., 4H]."""
+    q, r, z, n = gates.chunk(4, dim=-1)
+    to_q, to_r, to_z, to_n = slopes.chunk(4, dim=-1)
     _slopes_of_mixture(z, n, h, to_z, to_n)
     torch.mul(to_n, r, out=to_q)
     torch.addcmul(q, q, r, value=-1, out=to_r).mul_(to_q)  # q (1 - r) r (1 - z) (1 - n^2)

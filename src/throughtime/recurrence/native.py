@@ -39,10 +39,10 @@ class Native:
             return "torch's kernels cannot multiply the gradient between steps (carry)"
         if cell.equations not in FUNCTIONS:
             return "torch has no kernel for this cell"
-        own = vars(cell)  # without the lookups of `nn.Module`, which are slow for what is not there
-        if own.get("activation", "tanh") not in ("tanh", "relu"):
+        options = vars(cell)  # without the lookups of `nn.Module`, which are slow for what is not there
+        if options.get("activation", "tanh") not in ("tanh", "relu"):
             return "torch's plain network knows the activations tanh and relu only"
-        if own.get("reset", "after") != "after":
+        if options.get("reset", "after") != "after":
             return "torch's GRU resets after the product only"
         if lengths is not None and lengths.is_cuda and torch.cuda.is_current_stream_capturing():
             return "torch's packing reads the lengths on the host, which a CUDA graph cannot do"

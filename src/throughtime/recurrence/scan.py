@@ -146,7 +146,7 @@ def scan_layers(
     if state is None:
         for cell in cells:
             if len(cell.learned_state):
-                state = tuple(part for one in cells for part in one.initial_state(x.shape[1]))
+                state = tuple(part for each in cells for part in each.initial_state(x.shape[1]))
                 break
     weights = [cell.weights() for cell in cells]
     _check_shape(cells[0], x, "[time, batch, {}]", narrow, weights[0])
@@ -182,7 +182,9 @@ def _stand_in(x: Tensor, dtype: torch.dtype | None) -> Tensor:
 def is_convertible(cells: Sequence[Cell], x: Tensor, dtype: torch.dtype | None) -> bool:
     """Whether a backend for layers converts these tensors itself: from float32, if at all."""
     return dtype is None or all(
-        one.dtype in (dtype, torch.float32) for one in (x, *cells[0]._parameters.values()) if one is not None
+        tensor.dtype in (dtype, torch.float32)
+        for tensor in (x, *cells[0]._parameters.values())
+        if tensor is not None
     )
 
 
@@ -194,14 +196,14 @@ def run_narrow(
     run: Callable[..., Result],
 ) -> Result:
     """Run in the precision of autocast; the returned state has the precision of the weights."""
-    own = next(cells[0].parameters()).dtype
+    kept = next(cells[0].parameters()).dtype
     with contextlib.ExitStack() as narrow:
         for cell in cells:
             weights = {name: weight.to(dtype) for name, weight in cell.weights().items()}
             narrow.enter_context(cell.replacing(weights))
         narrow.enter_context(torch.autocast(x.device.type, enabled=False))
         outputs, last = run(x.to(dtype), None if state is None else tuple(part.to(dtype) for part in state))
-    return Result(outputs, tuple(part.to(own) for part in last))
+    return Result(outputs, tuple(part.to(kept) for part in last))
 
 
 def get_backend(
