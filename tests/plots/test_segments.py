@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from throughtime import plots
-from throughtime.plots.backpropagation import StrategyCosts, stretches
+from throughtime.plots.backpropagation import stretches
 
 CUTS = {"randomised": [2, 3, 9], "truncated": [4, 8], "full": []}
 
@@ -30,14 +29,3 @@ def test_three_segmentations_stand_side_by_side() -> None:
     assert len(boxes) == 4 + 3 + 1
     letters = "".join(text.get_text() for text in axes.texts if text.get_text())
     assert letters == "time machine" * 3
-
-
-def test_figures_are_drawn_below(tmp_path: Path) -> None:
-    figures = {name: StrategyCosts(0.1, 0.2, [4, 8], [1.0, 2.0], [3.0, 6.0]) for name in CUTS}
-    still = dict.fromkeys(CUTS, StrategyCosts(0.0, 0.0, [4], [1.0], [3.0]))
-    files = [tmp_path / f"{name}.png" for name in "abc"]
-    for file in files[:2]:
-        plots.truncation("time machine", CUTS, figures, path=file)
-    plots.truncation("t", CUTS, still, path=files[2])
-    assert files[0].read_bytes() == files[1].read_bytes()
-    assert files[2].stat().st_size > 5000
