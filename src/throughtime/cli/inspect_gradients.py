@@ -203,21 +203,13 @@ def _backend(problem: Problem, strategy: GradientHorizon) -> str:
 
 
 def _draw_truncation(text: str, comparisons: list[StrategyComparison], plot: Path) -> None:
-    from throughtime.plots.backpropagation import StrategyCosts
     from throughtime.recurrence.backpropagation import carries
 
-    cuts, measured = {}, {}
-    for row in comparisons:
+    cuts = {}
+    for row in reversed(comparisons):
         carry = carries(row.strategy, len(text), 1)
         cuts[row.name] = [] if carry is None else (carry[:, 0] == 0).nonzero()[:, 0].tolist()
-        measured[row.name] = StrategyCosts(
-            row.error.bias,
-            row.error.deviation,
-            [cost.steps for cost in row.growth],
-            [cost.saved / 1e6 for cost in row.growth],
-            [cost.seconds * 1e3 for cost in row.growth],
-        )
-    draw_figure(plot, "truncation", text, dict(reversed(cuts.items())), measured)
+    draw_figure(plot, "truncation", text, cuts, comparisons)
 
 
 def _render_strategies(values: dict[str, Any]) -> list[RenderableType]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import cycle, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from throughtime.inspection.gradients import Curve
+    from throughtime.inspection.truncation import StrategyComparison
 
 _LIMITS = (1e-21, 1e21)
 _TICKS = [10.0**power for power in range(-21, 22, 7)]  # includes 1, where a gradient is preserved
@@ -80,17 +80,6 @@ def _key_of_gates(axes: Any, curves: Sequence[Curve]) -> None:
 _SHADES = ("#CFE3F1", "#F9DCC8")
 
 
-@dataclass(frozen=True)
-class StrategyCosts:
-    """The error of a strategy's gradient, and memory and time at some lengths of the sequence."""
-
-    bias: float
-    deviation: float
-    lengths: Sequence[int]
-    megabytes: Sequence[float]
-    milliseconds: Sequence[float]
-
-
 def segments(text: str, cuts: Mapping[str, Sequence[int]], *, path: Path | str | None = None) -> Figure:
     """Draw a text once for each strategy; `cuts` are the positions before which its gradient is cut."""
     with figure(7.6, 0.55 + 0.62 * len(cuts), path=path) as drawing:
@@ -101,7 +90,7 @@ def segments(text: str, cuts: Mapping[str, Sequence[int]], *, path: Path | str |
 def truncation(
     text: str,
     cuts: Mapping[str, Sequence[int]],
-    measured: Mapping[str, StrategyCosts],
+    measured: Sequence[StrategyComparison],
     *,
     path: Path | str | None = None,
 ) -> Figure:
@@ -111,15 +100,15 @@ def truncation(
         above, below = halves
         _segments(above.add_subplot(), text, cuts)
         error, memory, time = below.subplots(1, 3)
-        colours = dict(zip(measured, COLOURS, strict=False))
-        _errors(error, measured, colours)
-        for name, figures in measured.items():
+        _errors(error, measured)
+        for row, colour in zip(measured, COLOURS, strict=False):
             # Full and randomised need the same memory: draw the first line broad beneath the other.
-            width = 5 if name == next(iter(measured)) else 1.8
-            look: dict[str, Any] = {"color": colours[name], "marker": "o", "markersize": 4, "label": name}
+            width = 5 if row is measured[0] else 1.8
+            look: dict[str, Any] = {"color": colour, "marker": "o", "markersize": 4, "label": row.name}
             look |= {"linewidth": width, "alpha": 0.5 if width > 2 else 1.0}
-            memory.plot(figures.lengths, figures.megabytes, **look)
-            time.plot(figures.lengths, figures.milliseconds, **look)
+            lengths = [cost.steps for cost in row.growth]
+            memory.plot(lengths, [cost.saved / 1e6 for cost in row.growth], **look)
+            time.plot(lengths, [cost.seconds * 1e3 for cost in row.growth], **look)
         for axes, quantity in ((memory, "kept for the way back, MB"), (time, "forward and backward, ms")):
             axes.set_title(quantity, fontsize=10.5)
             axes.set(xlabel="steps", ylim=(0, None), xlim=(0, None))
@@ -170,20 +159,19 @@ def _segments(axes: Any, text: str, cuts: Mapping[str, Sequence[int]]) -> None:
     axes.set_title("How far back the gradient flows", fontsize=11)
 
 
-def _errors(axes: Any, measured: Mapping[str, StrategyCosts], colours: Mapping[str, str]) -> None:
+def _errors(axes: Any, measured: Sequence[StrategyComparison]) -> None:
     """Draw two bars for each strategy: bias filled, deviation hatched."""
-    for column, (name, figures) in enumerate(measured.items()):
-        axes.bar(column - 0.2, figures.bias, 0.38, color=colours[name])
-        axes.bar(
-            column + 0.2, figures.deviation, 0.38, facecolor="none", edgecolor=colours[name], hatch="////"
-        )
+    for column, (row, colour) in enumerate(zip(measured, COLOURS, strict=False)):
+        look = {"edgecolor": colour, "hatch": "////"}
+        axes.bar(column - 0.2, row.error.bias, 0.38, color=colour)
+        axes.bar(column + 0.2, row.error.deviation, 0.38, facecolor="none", **look)
     axes.set_title("error over |full gradient|", fontsize=10.5)
-    axes.set_xticks(range(len(measured)), measured, fontsize=8.5)
+    axes.set_xticks(range(len(measured)), [row.name for row in measured], fontsize=8.5)
     axes.grid(visible=False, axis="x")
     axes.bar(0, 0, color=INK, label="bias")
     axes.bar(0, 0, facecolor="none", edgecolor=INK, hatch="////", label="deviation")
     axes.legend(fontsize=9, loc="upper left")
-    top = max(max(figures.bias, figures.deviation) for figures in measured.values())
+    top = max(max(row.error.bias, row.error.deviation) for row in measured)
     axes.set_ylim(0, max(top * 1.45, 1e-6))
 
 
