@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from throughtime import plots
+from throughtime.inspection.truncation import Error, PassCost, StrategyComparison
 from throughtime.plots.backpropagation import stretches
+from throughtime.recurrence.backpropagation import Full
 
 CUTS = {"randomised": [2, 3, 9], "truncated": [4, 8], "full": []}
 
@@ -29,3 +32,19 @@ def test_three_segmentations_stand_side_by_side() -> None:
     assert len(boxes) == 4 + 3 + 1
     letters = "".join(text.get_text() for text in axes.texts if text.get_text())
     assert letters == "time machine" * 3
+
+
+def comparison(name: str, bias: float, deviation: float) -> StrategyComparison:
+    """The error and the costs of a strategy for two lengths."""
+    growth = [PassCost(steps, steps * 1e-3, steps * 250_000) for steps in (4, 8)]
+    return StrategyComparison(name, Full(), Error(bias, 0.0, deviation), growth)
+
+
+def test_figures_are_drawn_below(tmp_path: Path) -> None:
+    measured = [comparison(name, 0.1, 0.2) for name in CUTS]
+    files = [tmp_path / f"{name}.png" for name in "abc"]
+    for file in files[:2]:
+        plots.truncation("time machine", CUTS, measured, path=file)
+    plots.truncation("t", CUTS, [comparison(name, 0.0, 0.0) for name in CUTS], path=files[2])
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert files[2].stat().st_size > 5000
