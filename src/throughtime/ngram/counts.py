@@ -151,20 +151,31 @@ class NgramCounts:
 
     @classmethod
     def of_stream(
-        cls, ids: Ints, starts: Ints, order: int, vocabulary_size: int, never: Sequence[int] = ()
+        cls,
+        ids: Ints,
+        starts: Ints,
+        order: int,
+        vocabulary_size: int,
+        never: Sequence[int] = (),
+        *,
+        counted: int = 0,
     ) -> NgramCounts:
-        """Count one array of ids in which a sentence begins at each of `starts`."""
+        """Count one array of ids in which a sentence begins at each of `starts`.
+
+        N-grams that end among the first `counted` ids are listed, but counted elsewhere.
+        """
         check_whole("order", order)
         if not len(ids):
             raise InputError("the training text", "has no tokens to count")
         ids = check_ids(ids, vocabulary_size)
-        once = np.bincount(ids, minlength=vocabulary_size)
+        once = np.bincount(ids[counted:], minlength=vocabulary_size)
         levels = [NgramLevel(np.arange(vocabulary_size), once, vocabulary_size)]
         node = ids
         for _ in range(1, order):
             keys = continue_nodes(node, starts) * vocabulary_size + ids
             seen = keys >= 0
             unique, inverse, count = find_unique(keys[seen])
+            count -= np.bincount(inverse[: np.count_nonzero(seen[:counted])], minlength=len(unique))
             levels.append(NgramLevel(unique, count, vocabulary_size))
             node = np.full(len(ids), MISSING)
             node[seen] = inverse
