@@ -2,8 +2,8 @@
 
 The text is counted in blocks that fit into memory, each of which is written as a run: its sorted keys and
 their counts, length by length. Merging the keys of all runs gives those of the whole text in order, and tells
-each run the numbers of its n-grams among all, from which follow its keys of the next length. All files are read
-and written from their beginning to their end.
+each run the numbers of its n-grams among all, from which follow its keys of the next length. All files are
+read and written from their beginning to their end.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def _split(
 ) -> Iterator[tuple[Ints, Ints, int]]:
     """Yield blocks of about `positions` ids, with the places at which sentences begin.
 
-    Blocks of joined sentences begin with the last `overlap` ids of the block before, as contexts; their number
-    comes last.
+    Blocks of joined sentences begin with the last `overlap` ids of the block before, as contexts; the number
+    of these comes last.
     """
     ids: list[int] = []
     starts: list[int] = []
