@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import json
@@ -16,14 +17,7 @@ import numpy.typing as npt
 
 from throughtime.data.source import file_of
 from throughtime.errors import InputError
-from throughtime.files import (
-    cache_entry,
-    sha256_of,
-    sweep_parts,
-    whole_file,
-    whole_folder,
-    writable_cache,
-)
+from throughtime.files import cache_entry, sha256_of, sweep_parts, whole_folder, writable_cache
 
 if TYPE_CHECKING:
     from throughtime.data.dataset import Dataset
@@ -68,7 +62,7 @@ def token_ids(
     vocabulary gets a new entry. `eos` ends each text (with layout `stream`, the one text) with the end token;
     `progress` is called with the number of tokens so far.
     """
-    name = f"ids/{_key(dataset, split, codec, eos, side, cache)}"
+    name = f"ids/{_key(dataset, split, codec, eos, side)}"
     if (entry := _open(cache_entry(name) if cache is None else cache / name)) is not None:
         return entry
     folder = (cache or writable_cache()) / name
@@ -166,10 +160,10 @@ def _encode_texts(
     return np.insert(ids, ends, end).astype(np.int32), ends + np.arange(1, len(ends) + 1)
 
 
-def _key(dataset: Dataset, split: str, codec: Codec, eos: bool, side: str | None, cache: Path | None) -> str:
+def _key(dataset: Dataset, split: str, codec: Codec, eos: bool, side: str | None) -> str:
     places = [(path, file_of(path)) for path in dataset.files(split)]
     # Members of one archive differ by their names alone.
-    content = [_sum(file, cache) + str(path).removeprefix(str(file)) for path, file in places]
+    content = [_sum(file) + str(path).removeprefix(str(file)) for path, file in places]
     content = content or [_sum_of_texts(dataset, split)]
     parts = [VERSION, content, dataset.signature, split, side, eos, codec.hash]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
@@ -182,19 +176,12 @@ def _sum_of_texts(dataset: Dataset, split: str) -> str:
     return digest.hexdigest()
 
 
-def _sum(path: Path, cache: Path | None) -> str:
-    """Return the SHA-256 of a file, remembered as long as its size and modification time stay the same."""
-    path = path.resolve()
+def _sum(path: Path) -> str:
+    """Return the SHA-256 of a file, computed once as long as its size and modification time stay the same."""
     state = path.stat()
-    stamp = [str(path), state.st_size, state.st_mtime_ns]
-    name = f"sums/{hashlib.sha256(str(path).encode()).hexdigest()[:32]}.json"
-    try:
-        remembered = json.loads((cache_entry(name) if cache is None else cache / name).read_text("utf-8"))
-        if remembered["stamp"] == stamp:
-            return str(remembered["sha256"])
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    checksum = sha256_of(path)
-    with whole_file((cache or writable_cache()) / name) as file:
-        json.dump({"stamp": stamp, "sha256": checksum}, file)
-    return checksum
+    return _sum_of_state(path.resolve(), state.st_size, state.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=256)
+def _sum_of_state(path: Path, size: int, changed: int) -> str:
+    return sha256_of(path)

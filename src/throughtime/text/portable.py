@@ -9,21 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from throughtime.errors import InputError
-from throughtime.text.characters import (
-    FORMS,
-    CharacterSets,
-    Pattern,
-    all_characters,
-    clusters,
-    digits,
-    find_surrounded,
-    inert,
-    python_table,
-    removed_by,
-    translate_pattern,
-    words_and_signs,
-    write_ranges,
-)
+from throughtime.text import characters
+from throughtime.text.characters import CharacterSets, Pattern, all_characters
 from throughtime.text.codec import Codec
 from throughtime.text.definition import LISTS, list_steps
 from throughtime.text.subword import SUBWORDS, MarkedPieces, SubwordTokenizer, find_decoder, tokenizer_label
@@ -56,7 +43,7 @@ def portable_files(folder: Path) -> dict[str, str]:
             files[file] = _to_json(describe_subword(codec.tokenizer))
         else:
             check_portable(codec)
-    return files | {CHARACTERS: python_table()} if files else {}
+    return files | {CHARACTERS: characters.python_table()} if files else {}
 
 
 def check_portable(codec: Codec) -> None:
@@ -124,8 +111,8 @@ class _Description:
             unassigned = [sign for sign in all_characters() if unicodedata.category(sign) == "Cn"]
             changed = ((sign, lower.normalize_str(sign)) for sign in unassigned)
             tables["lower"] = {sign: new for sign, new in changed if new != sign}
-        if kinds & set(FORMS):
-            tables["inert"] = write_ranges(inert())
+        if kinds & set(characters.FORMS):
+            tables["inert"] = characters.write_ranges(characters.inert())
         return tables
 
     def list_added(self) -> list[list[Any]]:
@@ -146,12 +133,12 @@ class _Description:
     def normalize(self, step: Step) -> Iterator[Step]:
         """Rewrite a step that changes the text."""
         kind = step["type"]
-        if kind == "Lowercase" or kind in FORMS:
+        if kind == "Lowercase" or kind in characters.FORMS:
             yield {"type": kind}
         elif kind == "Prepend":
             yield {"type": kind, "text": step["prepend"]}
         elif kind == "Replace":
-            yield self.replace(translate_pattern(step["pattern"], self.sets), step["content"])
+            yield self.replace(characters.translate_pattern(step["pattern"], self.sets), step["content"])
         elif kind == "Strip":
             space = self.white_space()
             if step["strip_left"]:
@@ -165,7 +152,7 @@ class _Description:
         elif kind == "Nmt":
             yield from self.per_character(kind)
         elif kind == "Precompiled":
-            joining, alone = clusters(step["precompiled_charsmap"])
+            joining, alone = characters.clusters(step["precompiled_charsmap"])
             table = {"table": step["precompiled_charsmap"]}
             yield {"type": kind, **table, "joining": self.sets.add(joining), "alone": self.sets.add(alone)}
         elif kind == "BertNormalizer":
@@ -178,7 +165,7 @@ class _Description:
             if step["clean_text"]:
                 yield from self.per_character(kind, **off | {"clean_text": True})
             if step["handle_chinese_chars"]:
-                surrounded = find_surrounded(kind, off | {"handle_chinese_chars": True})
+                surrounded = characters.find_surrounded(kind, off | {"handle_chinese_chars": True})
                 yield self.replace(["(", self.sets.add(surrounded), ")"], " $1 ", raw=True)
             if step["strip_accents"] or (step["strip_accents"] is None and step["lowercase"]):
                 yield {"type": "NFD"}
@@ -202,41 +189,39 @@ class _Description:
 
     def split(self, step: Step) -> Iterator[Step]:
         """Rewrite a step that splits the text."""
-        from tokenizers import pre_tokenizers as library
-
         kind = step["type"]
         if kind == "Split":
-            pattern = translate_pattern(step["pattern"], self.sets)
+            pattern = characters.translate_pattern(step["pattern"], self.sets)
             yield self.cut(pattern, step["behavior"], step["invert"])
         elif kind == "ByteLevel":
             if step["add_prefix_space"]:
                 yield {"type": "Prefix", "text": " ", "first": False}
             if step.get("use_regex", True):
-                yield self.cut(translate_pattern({"Regex": _BYTE_LEVEL}, self.sets), "Isolated")
+                yield self.cut(characters.translate_pattern({"Regex": _BYTE_LEVEL}, self.sets), "Isolated")
             yield {"type": "Bytes"}
         elif kind == "Metaspace":
             sign, scheme = step["replacement"], step.get("prepend_scheme", "always")
-            literal = translate_pattern({"String": sign}, self.sets)
+            literal = characters.translate_pattern({"String": sign}, self.sets)
             yield self.replace([r"\u{20}"], sign)
             if scheme != "never":
                 yield {"type": "Prefix", "text": sign, "first": scheme == "first"}
             if step.get("split", True):
                 yield self.cut(literal, "MergedWithNext")
         elif kind == "Whitespace":
-            word, other = (self.sets.add(characters) for characters in words_and_signs())
+            word, other = (self.sets.add(members) for members in characters.words_and_signs())
             yield self.cut([word, "+|", other, "+"], "Removed", invert=True)
         elif kind == "WhitespaceSplit":
             yield self.cut([self.white_space()], "Removed")
         elif kind == "BertPreTokenizer":
             yield self.cut([self.white_space()], "Removed")
-            yield self.cut([self.sets.add(removed_by(library.Punctuation("removed")))], "Isolated")
+            yield self.cut([self.punctuation()], "Isolated")
         elif kind == "Punctuation":
-            yield self.cut([self.sets.add(removed_by(library.Punctuation("removed")))], step["behavior"])
+            yield self.cut([self.punctuation()], step["behavior"])
         elif kind == "Digits":
-            digit = self.sets.add("".join(digits()))
+            digit = self.sets.add("".join(characters.digits()))
             yield self.cut([digit], "Isolated" if step["individual_digits"] else "Contiguous")
         elif kind == "CharDelimiterSplit":
-            yield self.cut(translate_pattern({"String": step["delimiter"]}, self.sets), "Removed")
+            yield self.cut(characters.translate_pattern({"String": step["delimiter"]}, self.sets), "Removed")
         else:
             raise self.refuse(f"the pre-tokenizer {kind}")
 
@@ -244,7 +229,7 @@ class _Description:
         """Rewrite a step that joins pieces."""
         kind = step["type"]
         if kind == "Replace":
-            yield self.replace(translate_pattern(step["pattern"], self.sets), step["content"])
+            yield self.replace(characters.translate_pattern(step["pattern"], self.sets), step["content"])
         elif kind in ("Fuse", "ByteFallback", "ByteLevel", "Strip", "WordPiece", "BPEDecoder"):
             yield step
         elif kind == "Metaspace":
@@ -282,7 +267,13 @@ class _Description:
         """The set of white space."""
         from tokenizers import pre_tokenizers as library
 
-        return self.sets.add(removed_by(library.WhitespaceSplit()))
+        return self.sets.add(characters.removed_by(library.WhitespaceSplit()))
+
+    def punctuation(self) -> int:
+        """The set of punctuation."""
+        from tokenizers import pre_tokenizers as library
+
+        return self.sets.add(characters.removed_by(library.Punctuation("removed")))
 
     def replace(self, pattern: Pattern, content: str, raw: bool = False) -> Step:
         """A step that replaces what a pattern finds; `raw` contents may name groups of the pattern."""

@@ -8,18 +8,8 @@ from dataclasses import replace
 from itertools import chain, islice
 from typing import Any, ClassVar
 
-from throughtime.data.readers.dates import (
-    COMPACT,
-    ISO,
-    TIME_NAMES,
-    DateCell,
-    DateForm,
-    check_date_format,
-    compact_date,
-    like_date,
-    parse_date,
-    settle_form,
-)
+from throughtime.data.readers import dates
+from throughtime.data.readers.dates import ISO, DateCell, DateForm
 from throughtime.data.readers.layout import WHOLE, Row, SeriesLayout, find_layout
 from throughtime.data.readers.tables import NumberedRow, number_rows, read_first_row
 from throughtime.data.records import Kind, Observation
@@ -63,7 +53,7 @@ class SeriesTable:
             raise InputError("the reader series", problem)
         self.time, self.identifier, self.values = time, identifier, values
         self.delimiter, self.missing = delimiter, missing
-        self.date_format = None if date_format is None else check_date_format(date_format)
+        self.date_format = None if date_format is None else dates.check_date_format(date_format)
 
     def with_values(self, values: tuple[str, ...], identifier: str | None = None) -> SeriesTable:
         """Return a reader of these columns that is otherwise the same."""
@@ -136,15 +126,15 @@ class SeriesTable:
     def _compact(self, path: Place, first: list[str], sample: list[str]) -> str | None:
         """Return the column with a usual name for times if its whole numbers are all dates like 20231231."""
         names = [cell.strip() for cell in first]
-        if not sample or any(map(like_date, sample)):
+        if not sample or any(map(dates.like_date, sample)):
             return None
-        usual = [name for name in names if name.lower() in TIME_NAMES and name != self.identifier]
+        usual = [name for name in names if name.lower() in dates.TIME_NAMES and name != self.identifier]
         name = self.time or ("ds" if "ds" in usual else next(iter(usual), None))
-        if name not in usual or len(names) < 2 or not compact_date(sample[names.index(name)]):
+        if name not in usual or len(names) < 2 or not dates.compact_date(sample[names.index(name)]):
             return None
         rows = (cells for _, cells in number_rows(path, self.delimiter) if isinstance(cells, list))
         cells = (cells[names.index(name)].strip() for cells in rows if len(cells) == len(names))
-        return name if all(compact_date(cell) for cell in cells if WHOLE.fullmatch(cell)) else None
+        return name if all(dates.compact_date(cell) for cell in cells if WHOLE.fullmatch(cell)) else None
 
     def _layout(self, path: Place, lines: Iterator[NumberedRow]) -> tuple[SeriesLayout, list[NumberedRow]]:
         """Return the layout, and the lines read to find it that still have to be processed."""
@@ -155,13 +145,13 @@ class SeriesTable:
         form = ISO if self.date_format is None else DateForm(format=self.date_format)
         time = self.time
         if form == ISO and (named := self._compact(path, first, sample)) is not None:
-            time, form = named, DateForm(format=COMPACT)
+            time, form = named, DateForm(format=dates.COMPACT)
         options: dict[str, Any] = {"identifier": self.identifier, "values": self.values}
         layout = find_layout(path, first, rows, time=time, form=form, missing=self.missing, **options)
         column, values = layout.time, sample if layout.header else first
-        unread = column is not None and column < len(values) and not parse_date(values[column])
+        unread = column is not None and column < len(values) and not dates.parse_date(values[column])
         if form == ISO and layout.dated and unread:
-            layout = replace(layout, form=settle_form(self._dates(path, layout), str(path)))
+            layout = replace(layout, form=dates.settle_form(self._dates(path, layout), str(path)))
         if not layout.header:
             return layout, [(number, first), *waiting]
         if not waiting:
