@@ -91,33 +91,13 @@ def open_dataset(
     >>> open_dataset([("a fine day", "good"), ("rain again", "bad")] * 50, kind="labelled")
     Dataset('<memory 0e1773cb>': 100 labelled; train, valid, test)
     """
-    bad = BadRecords(skip_bad)
-    chosen_columns: dict[str, Any] = {role: column for role, column in columns.items() if column is not None}
-    if unknown_roles := chosen_columns.keys() - ColumnRoles.__annotations__.keys():
-        raise unknown("option of open_dataset", min(unknown_roles), ColumnRoles.__annotations__)
+    chosen, bad = _check_roles(columns), BadRecords(skip_bad)
     if kind is not None and kind not in KINDS:
         raise unknown("kind of data", kind, KINDS)
     if isinstance(data, Dataset):
         return data
-    if not isinstance(data, str | os.PathLike):
-        if reader is not None:
-            raise InputError("reader", "is for data in files; leave it out")
-        dataset = open_objects(data, kind, chosen_columns, bad, strict)
-    elif (name := str(data)).startswith(MEMORY):
-        raise InputError(
-            "data",
-            f"was given as Python objects in training ({name}), which a run does not store; pass the data",
-        )
-    elif is_path(name):
-        reader = "series" if date_format is not None and reader is None else reader
-        dataset = _open_path(name, reader, kind or kind_of(chosen_columns), chosen_columns, bad, strict)
-    else:
-        others = [role for role in chosen_columns if role not in SIDES]
-        if strict and others and name.partition("/")[0] in CORPORA:
-            problem = f"is for tables, and the columns of {name} are known; leave it out"
-            raise InputError(others[0], problem)
-        require = partial(catalogue.require, fetch_missing=download, progress=progress)
-        dataset = _open_catalogued(name, reader, chosen_columns, bad, require)
+    require = partial(catalogue.require, fetch_missing=download, progress=progress)
+    dataset = _open(data, kind, reader, chosen, bad, strict, date_format is not None, require)
     if date_format is not None:
         dataset.read_dates_as(date_format)
     if layout is not None:
@@ -125,6 +105,42 @@ def open_dataset(
             raise unknown("layout", layout, LAYOUTS)
         dataset.layout = layout
     return dataset
+
+
+def _check_roles(columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns that were chosen; refuse those of an unknown role."""
+    chosen = {role: column for role, column in columns.items() if column is not None}
+    if unknown_roles := chosen.keys() - ColumnRoles.__annotations__.keys():
+        raise unknown("option of open_dataset", min(unknown_roles), ColumnRoles.__annotations__)
+    return chosen
+
+
+def _open(
+    data: Any,
+    kind: str | None,
+    reader: str | None,
+    chosen: Mapping[str, Any],
+    bad: BadRecords,
+    strict: bool,
+    dated: bool,
+    require: Callable[..., Any],
+) -> Dataset:
+    """Open Python objects, files, or a corpus of the catalogue, whose files `require` finds or downloads."""
+    if not isinstance(data, str | os.PathLike):
+        if reader is not None:
+            raise InputError("reader", "is for data in files; leave it out")
+        return open_objects(data, kind, chosen, bad, strict)
+    if (name := str(data)).startswith(MEMORY):
+        problem = f"was given as Python objects in training ({name}), which a run does not store"
+        raise InputError("data", f"{problem}; pass the data")
+    if is_path(name):
+        reader = "series" if dated and reader is None else reader
+        return _open_path(name, reader, kind or kind_of(chosen), chosen, bad, strict)
+    others = [role for role in chosen if role not in SIDES]
+    if strict and others and name.partition("/")[0] in CORPORA:
+        problem = f"is for tables, and the columns of {name} are known; leave it out"
+        raise InputError(others[0], problem)
+    return _open_catalogued(name, reader, chosen, bad, require)
 
 
 def is_path(name: str) -> bool:
