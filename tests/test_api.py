@@ -147,12 +147,6 @@ def test_a_run_without_a_folder_lives_as_long_as_its_model(data):
     assert not folder.exists()
 
 
-def test_a_model_of_python_objects_is_evaluated_on_their_test_split():
-    model = train("language", LINES, progress="none", **SETTINGS["language"])
-    found = model.evaluate(split="test")
-    assert found["perplexity"] == model.evaluate(LINES, split="test")["perplexity"]
-
-
 def small_classifier(config, assets):
     from throughtime.tasks.classify.network import build_classifier
 
@@ -175,14 +169,6 @@ def test_a_classifier_with_an_own_network_is_trained_loaded_continued_and_saved(
             tt.load(tmp_path / "run", network=wrong)
     with refuses("network", "'small'"):
         train("classify", data["classify"], **{**settings, "network": "small"})
-
-
-def test_saving_never_overwrites(data, tmp_path):
-    for task in ("classify", "ngram"):
-        model = train(task, data[task], progress="none", **SETTINGS[task])
-        model.save(tmp_path / task)
-        with refuses(tmp_path / task):
-            model.save(tmp_path / task)
 
 
 def test_a_language_network_that_does_not_fit_is_refused_by_its_parts(data):

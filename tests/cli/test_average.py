@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 import torch
-from tests.refusals import lacks, refuses
+from tests.refusals import refuses
 
 from throughtime.cli.average import average
 from throughtime.fit.checkpoint import Checkpoints
@@ -94,21 +94,3 @@ def test_checkpoints_of_other_things_are_refused(run, tmp_path):
     checkpoints.save(60, {"optimizer.0.step": torch.zeros(())}, {})
     with refuses("step-00000060"):
         average(run=run, out=tmp_path / "averaged", last=1)
-
-
-def test_folders_within_come_along_and_a_full_disk_names_what_was_to_be_written(run, tmp_path, throughtime):
-    deep = run / "source" / "deep"
-    deep.mkdir(parents=True)
-    (deep / "vocabulary.txt").write_text("a\n" * 4000)
-    out = tmp_path / "averaged"
-    assert throughtime("average", run, "--out", out).code == 0
-    assert (out / "source" / "deep" / "vocabulary.txt").read_text() == "a\n" * 4000
-    resource = pytest.importorskip("resource")
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
-    try:
-        full = throughtime("average", run, "--out", tmp_path / "full")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert (full.code, lacks(full.err, "error:", f"{tmp_path / 'full'}:")) == (1, [])
-    assert not (tmp_path / "full").exists()

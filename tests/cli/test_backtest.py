@@ -70,29 +70,6 @@ def test_a_model_that_loses_to_a_baseline_says_so(run: Path, throughtime: Callab
     assert "linear loses to ridge" in throughtime("evaluate", run, "--split", "test").out
 
 
-def test_people_see_a_table_and_pictures(run: Path, tmp_path: Path, throughtime: Callable[..., Any]) -> None:
-    ran = throughtime(
-        "backtest", run, "--n-windows", 3, "--plot", tmp_path / "w.png", "--plot-steps", tmp_path / "s.svg"
-    )
-    assert ran.code == 0, ran.err
-    for words in ("sMAPE", "MASE", "CRPS", "seasonal-naive", "south", "conformal (absolute)"):
-        assert words in ran.out
-    assert (tmp_path / "w.png").stat().st_size > 5_000
-    assert (tmp_path / "s.svg").stat().st_size > 5_000
-
-
-def test_the_quantiles_of_crps_are_named_where_they_are_fewer(
-    run: Path, throughtime: Callable[..., Any]
-) -> None:
-    ran = throughtime("backtest", run, "--n-windows", 3, "--level", 50, "--earlier-windows", 4)
-    assert ran.code == 0, ran.err
-    assert "CRPS 0.1-0.9" in ran.out
-    assert "|crps:0.1-0.9|" in ran.out.replace("\n", "")
-    usual = throughtime("backtest", run, "--n-windows", 3, "--level", 50)
-    assert "crps:" not in usual.out
-    assert "CRPS 0" not in usual.out
-
-
 def test_infinite_intervals_are_told(run: Path, tmp_path: Path, throughtime: Callable[..., Any]) -> None:
     lines = (run.parent / "shops.csv").read_text().splitlines()
     table = tmp_path / "shops.csv"

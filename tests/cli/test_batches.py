@@ -29,18 +29,6 @@ def test_the_notes_shapes(throughtime, tmp_path, batch_size, num_steps, sampling
     assert inputs[1:] == labels[:-1]
 
 
-def test_rotated_rows_begin_elsewhere(throughtime, tmp_path):
-    text = tmp_path / "text.txt"
-    text.write_text("".join(f"{number}\n" for number in range(9000)))
-    words = ("data", "batches", text, "--tokens", "space", "--split", "all", "--batch-size", 4, "--json")
-    firsts = []
-    for sampling in ("sequential", "rotated"):
-        values = throughtime(*words, "--sampling", sampling).json
-        assert values["shape"] == [35, 4]
-        firsts.append(int(values["inputs"].replace("<eos>", " ").split()[0]))
-    assert abs(firsts[0] - firsts[1]) > 100
-
-
 def test_pairs_report_padding_truncation_and_the_shifted_labels(throughtime, tmp_path):  # R69, R71, R73
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("Go.\tVa !\nA very long one here.\tUne phrase vraiment très longue.\n" * 3)

@@ -52,14 +52,6 @@ def test_training_is_told_with_samples_and_columns_are_chosen(tmp_path, throught
     assert throughtime("evaluate", tmp_path / "mean", "--json").json["texts"] > 0
 
 
-def test_settings_are_shown_and_typing_errors_named(data, tmp_path, throughtime):
-    assert "pooling: max" in throughtime("train", "classify", "--show-config").out
-    ran = throughtime(*words(data, tmp_path / "run", "pooling=atention"))
-    assert ran.code == 2
-    assert "pooling" in ran.err
-    assert not (tmp_path / "run").exists()
-
-
 def test_texts_are_shown_with_bars(run, throughtime):
     ran = throughtime("classify", run, "play the jazz", "zig zag", "")
     assert ran.code == 0, ran.err
@@ -69,31 +61,6 @@ def test_texts_are_shown_with_bars(run, throughtime):
     assert "%" in lines[1]
     assert "odd [x]" in ran.out
     assert ran.out.count("weather") == 3
-
-
-def test_json_has_all_probabilities_or_the_k_best(run, throughtime):
-    ran = throughtime("classify", run, "snow", "", "--json").json
-    assert ran["texts"][0]["label"] == "weather"
-    assert len(ran["texts"]) == 2
-    assert sum(ran["texts"][1]["probabilities"].values()) == pytest.approx(1)
-    few = throughtime("classify", run, "snow", "--k", 2, "--json").json
-    assert len(few["texts"][0]["probabilities"]) == 2
-
-
-def test_as_many_lines_come_out_as_went_in(run, throughtime, typed, given_nothing, tmp_path):
-    content = "play jazz\n\n   \nrain\r\nü 雨\n"
-    typed(content.encode())
-    ran = throughtime("classify", run)
-    lines = ran.out.splitlines()
-    assert len(lines) == 5
-    assert lines[0].split("\t")[0] == "music"
-    assert float(lines[3].split("\t")[1]) > 0.5
-    file = tmp_path / "texts.txt"
-    file.write_text(content)
-    assert throughtime("classify", run, "--file", file).out == ran.out
-    more = throughtime("classify", run, "--file", file, "--k", 3).out.splitlines()
-    assert all(line.count("\t") == 5 for line in more)
-    assert given_nothing("classify", run)["texts"] == []
 
 
 def test_evaluate_gives_all_measures(run, throughtime):

@@ -30,37 +30,6 @@ def run(tmp_path_factory):
     return out
 
 
-def test_texts_from_a_label(run, throughtime):
-    asked = ["--label", "a", "--num-return-sequences", 3, "--temperature", 0.5, "--seed", 1]
-    ran = throughtime("compose", run, *asked)
-    assert ran.code == 0, ran.err
-    lines = ran.out.splitlines()
-    assert len(lines) == 3
-    assert all(set(line.split()) <= {"cat", "dog", "cow"} for line in lines)
-    [values] = throughtime("compose", run, *asked, "--json").json["composed"]
-    assert values["condition"] == "a"
-    assert [one["text"] for one in (values, *values["alternatives"])] == lines
-
-
-def test_beams_and_wishes(run, throughtime):
-    ran = throughtime("compose", run, "--label", "b", "--num-beams", 3, "--require", "green", "--json").json
-    [text] = ran["composed"]
-    assert "green" in text["text"]
-    greedy = [throughtime("compose", run, "--label", "b", "--greedy").out for _ in range(2)]
-    assert greedy[0] == greedy[1]
-
-
-def test_conditions_from_stdin(run, throughtime, typed, given_nothing):
-    typed(b"b\na\nb\n")
-    ran = throughtime("compose", run, "--greedy")
-    lines = ran.out.splitlines()
-    assert len(lines) == 3
-    assert lines[0] == lines[2] != lines[1]
-    typed(b"b \r\n\n")
-    assert not lacks(throughtime("compose", run).err, "stdin:2:", "''")
-    assert given_nothing("compose", run)["composed"] == []
-
-
 def test_evaluate_compares_with_a_wrong_label(run, throughtime):
     values = throughtime("evaluate", run, "--json").json
     assert values["perplexity_shuffled"] > values["perplexity"]
@@ -88,11 +57,6 @@ def test_what_is_wrong_is_one_sentence(run, throughtime, asked, facts):
     ran = throughtime("compose", run, *asked)
     assert ran.code == 2
     assert not lacks(ran.err, *facts)
-
-
-def test_another_kind_of_model_is_refused(run, throughtime):
-    assert not lacks(throughtime("classify", run, "a").err, f"{run}:", "throughtime compose")
-    assert "fed: true" in throughtime("train", "compose", "--show-config").out
 
 
 def hinted(shown):

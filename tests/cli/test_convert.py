@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import re
 import zipfile
 from collections.abc import Callable
@@ -94,26 +93,11 @@ def test_where_every_record_is_bad_or_dropped_nothing_is_written(tmp_path: Path,
     assert not lacks(ran.err, "0", "1", "length ratio")
 
 
-def test_two_decks_follow_one_another(tmp_path: Path, convert: Run) -> None:
-    one, other = put(tmp_path / "1.txt", DECK), put(tmp_path / "2.txt", DECK * 2)
-    ran = convert(one, other, "--out", tmp_path / "deck.csv")
-    assert (ran.code, ran.err) == (0, "")
-    assert ran.out.startswith("wrote 3 records (english, hsk, mandarin, pinyin)")
-
-
 @pytest.mark.parametrize("option", ["--max-ratio", "--max-length"])
 def test_a_filter_out_of_range_names_its_option(tmp_path: Path, convert: Run, option: str) -> None:
     ran = convert(put(tmp_path / "a.tsv", "a\tb\n"), "--out", tmp_path / "a.csv", option, "0")
     assert (ran.code, ran.out) == (2, "")
     assert option in ran.err
-
-
-def test_reader_options_and_packed_files(tmp_path: Path, convert: Run) -> None:
-    file, out = tmp_path / "train.tsv.gz", tmp_path / "a.tsv"
-    file.write_bytes(gzip.compress(b"1\tGo.\tVa !\n"))
-    assert convert(file, "-o", out, "--option", "source=2", "--option", "target=1").code == 0
-    assert out.read_text(encoding="utf-8") == "Va !\tGo.\n"
-    assert convert(file, "-o", out, "--reader", "text", "--force").code == 2  # its tabs do not fit into TSV
 
 
 def test_refusals(tmp_path: Path, convert: Run, monkeypatch: pytest.MonkeyPatch) -> None:

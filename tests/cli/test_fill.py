@@ -56,23 +56,6 @@ def test_a_single_line_leaves_none_to_validate_on(tmp_path, throughtime):
     assert throughtime("fill", tmp_path / "run", "red ___", "--k", 9).out.count("\n") == 4  # red goes left .
 
 
-def test_settings_are_shown(throughtime):
-    shown = throughtime("train", "fill", "--show-config").out
-    assert "mask_share: 0.15" in shown
-    assert "cell: lstm" in shown
-
-
-def test_a_sentence_gets_its_best_words(run, throughtime):
-    ran = throughtime("fill", run, "Now red goes ___!", "--k", 3)
-    assert ran.code == 0, ran.err
-    lines = ran.out.splitlines()
-    assert len(lines) == 3
-    assert lines[0].split("  ", 1)[1] == "Now red goes left!"
-    shares = [float(line.split()[0].removesuffix("%")) for line in lines]
-    assert shares == sorted(shares, reverse=True)
-    assert len(throughtime("fill", run, "___ goes up.").out.splitlines()) == 5
-
-
 def test_the_notes_three_sentences(tmp_path, throughtime):  # R67
     """The same left side three times: what stands in the blank is told by what comes after it."""
     lines = ["I am happy.", "I am not hungry.", "I am very hungry and I can eat half a cow."]
@@ -87,36 +70,6 @@ def test_the_notes_three_sentences(tmp_path, throughtime):  # R67
         assert len(chances) == 3
         assert chances == sorted(chances, reverse=True)
         assert 0.5 < chances[0] < sum(chances) <= 1
-
-
-def test_json_has_fillings(run, throughtime):
-    [one] = throughtime("fill", run, "___ goes [MASK].", "--k", 4, "--json").json["sentences"]
-    assert one["sentence"] == "___ goes [MASK]."
-    assert one.keys() == {"sentence", "text", "tokens", "probability", "alternatives"}
-    assert [other.keys() for other in one["alternatives"]] == [{"text", "tokens", "probability"}] * 3
-    colour, way = one["tokens"]
-    assert WAYS[colour] == way
-    assert one["text"] == f"{colour} goes {way}."
-    assert 0 < one["probability"] <= 1
-    both = throughtime("fill", run, "a ___ b", "a ___", "--json").json
-    assert [len(own["alternatives"]) for own in both["sentences"]] == [4, 4]
-
-
-def test_as_many_lines_come_out_as_went_in(run, throughtime, typed, given_nothing, tmp_path, monkeypatch):
-    content = "".join(f"{colour} goes __.\n" for colour in WAYS) + "\n"
-    expected = [f"{colour} goes {way}." for colour, way in WAYS.items()] + [""]
-    file = tmp_path / "blanks.txt"
-    file.write_text(content)
-    assert throughtime("fill", run, "--file", file).out.splitlines() == expected
-    monkeypatch.setattr("throughtime.cli.inputs.LINES_AT_ONCE", 2)
-    typed(content.encode())
-    assert throughtime("fill", run).out.splitlines() == expected
-    numbered = throughtime("fill", run, "--file", file, "--k", 2).out.splitlines()
-    assert [line.split(" ||| ")[0] for line in numbered] == "0 0 1 1 2 2 3 3".split()
-    assert numbered[2].split(" ||| ")[1] == expected[1]
-    told = throughtime("fill", run, "--file", file, "--json").json["sentences"]
-    assert [len(own["alternatives"]) for own in told] == [4, 4, 4, 4, 0]
-    assert given_nothing("fill", run)["sentences"] == []
 
 
 def test_evaluate_names_its_masks(run, throughtime):

@@ -79,16 +79,6 @@ def test_a_table_with_intervals_and_a_picture(run, tmp_path, throughtime):
     assert {"recurrent-path-1", "recurrent-path-2"} < told["rows"][0].keys()
 
 
-def test_other_data_go_on_from_their_own_end(run, sales, tmp_path, throughtime):
-    other = tmp_path / "other.csv"
-    lines = sales.read_text().splitlines()
-    other.write_text(
-        "\n".join([lines[0], *(line for line in lines if line.startswith("south"))][:100]) + "\n"
-    )
-    ran = throughtime("forecast", run, "--data", other, "--json")
-    assert [row["ds"] for row in ran.json["rows"]][:1] == ["2020-04-09"]
-
-
 def test_evaluation_stands_beside_naive_forecasts(run, throughtime):
     ran = throughtime("evaluate", run, "--split", "test", "--json")
     assert ran.code == 0, ran.err
@@ -231,14 +221,3 @@ def test_a_table_inside_a_file_is_refused(run, sales, throughtime):
     ran = throughtime("forecast", run, "--out", sales / "x.csv")
     assert ran.code == 2
     assert not lacks(ran.err, f"{sales}:")
-
-
-@pytest.mark.parametrize(("option", "name"), [("--out", "there.csv"), ("--plot", "there.png"), ("--out", "")])
-def test_a_folder_in_place_of_a_file_is_refused_before_the_work(tmp_path, throughtime, option, name):
-    (tmp_path / "there.csv").mkdir()
-    (tmp_path / "there.png").mkdir()
-    given = tmp_path / name if name else ""
-    ran = throughtime("forecast", "no-run", option, given)
-    assert ran.code == 2
-    assert ran.err.startswith(f"error: {given or '.'}: ")
-    assert ran.err.count("\n") == 1

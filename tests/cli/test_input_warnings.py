@@ -58,14 +58,6 @@ def test_a_strange_script_is_answered_with_a_warning(runs, task, throughtime):  
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_unknown_characters_and_spaces_are_answered_with_a_warning(runs, task, throughtime):
-    for text in ("☃☃ ♥", "  "):
-        ran = throughtime(*asked(runs, task, text), "--json")
-        assert ran.code == 0, ran.err
-        assert len(ran.json["warnings"]) == 1
-
-
-@pytest.mark.parametrize("task", TASKS)
 def test_an_empty_text_is_answered_with_a_warning(runs, task, throughtime):
     if ASK[task][0] == "generate":  # where nothing is given the text begins anywhere
         assert throughtime(*asked(runs, task, "")).err == ""

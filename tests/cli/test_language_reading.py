@@ -10,7 +10,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import torch
-from tests.refusals import lacks, refuses
+from tests.refusals import lacks
 
 import throughtime as tt
 from throughtime.cli import score as score_command
@@ -235,11 +235,6 @@ def test_score_ranks_the_pairs_of_the_notes(kind, counted, trained, throughtime)
         assert ran["ranking"].index(2) < ran["ranking"].index(3)
 
 
-def test_score_of_no_sentences_is_nothing(counted, trained, given_nothing):
-    for run in (counted, trained("word")):
-        assert given_nothing("score", run)["sentences"] == []
-
-
 def test_score_is_a_coloured_line_on_a_terminal(trained, on_terminal):
     shown = on_terminal("score", trained("char"), "the dog", "xxxxxxx").getvalue()
     assert "\x1b[" in shown
@@ -330,20 +325,6 @@ def test_streaming_needs_no_more_memory_for_a_longer_text(trained):
     assert len(sizes) == 1
     assert after - before < 100_000
     assert _held_by_tensors() <= held
-
-
-@pytest.mark.parametrize("tokens", ["word", "bpe"])
-def test_a_line_begins_with_what_training_has_shown_before_one(trained, tokens):
-    framing = tt.load(trained(tokens)).framing
-    words = framing.codec.vocabulary
-    assert framing.ids("the dog")[0] == framing.ids("the dog")[-1] == words.eos_id
-
-
-def test_python_writes_too(trained):
-    language = tt.load(str(trained("word")))
-    assert language.generate("the", max_new_tokens=3)[0].text.startswith("the")
-    with refuses("nowhere"):
-        tt.load("nowhere")
 
 
 def test_the_first_token_of_a_stream_is_predicted_from_nothing(trained):

@@ -157,23 +157,6 @@ def test_the_test_split_is_hinted_at_where_there_is_one(tmp_path, corpus, throug
     assert "--split test" not in two.out
 
 
-def test_a_model_without_checkpoints_is_not_averaged(run, tmp_path, throughtime):
-    ran = throughtime("average", run, "--out", tmp_path / "mean")
-    assert ran.code == 2
-    assert not lacks(ran.err, f"{run}:")
-
-
-@pytest.mark.parametrize(
-    "option", ["--temperature", "--top-k", "--top-p", "--num-return-sequences", "--seed"]
-)
-def test_greedy_does_not_draw(run, throughtime, option):
-    value = 2 if option == "--num-return-sequences" else 1
-    ran = throughtime("generate", run, "--greedy", option, value)
-    assert ran.code == 2
-    assert not lacks(ran.err, f"{option}:", "greedy")
-    assert throughtime("generate", run, "--greedy", "--num-return-sequences", 1).code == 0
-
-
 @pytest.mark.parametrize("words", [["score", "RUN", "the cat"], ["generate", "RUN"], ["evaluate", "RUN"]])
 def test_counts_need_no_device(run, throughtime, words):
     words = [run if word == "RUN" else word for word in words]
@@ -198,13 +181,6 @@ def test_a_seed_that_nothing_takes_is_refused(run, corpus, throughtime, seed):
         assert throughtime(*words, "--seed", 2**63 - 1).code == 0
 
 
-def test_resuming_nothing_starts_afresh_and_says_so(corpus, tmp_path, throughtime):
-    ran = throughtime("train", "ngram", "--data", corpus, "--out", tmp_path / "new", "--resume")
-    assert ran.code == 0
-    assert "starting from the beginning" in ran.err
-    assert (tmp_path / "new" / "config.json").is_file()
-
-
 def test_counting_and_resuming_do_without_torch(corpus, tmp_path):
     words = ["train", "ngram", "--data", str(corpus), "--out", str(tmp_path / "new")]
     code = f"""
@@ -214,14 +190,6 @@ assert main({words}) == main({[*words, "--resume"]}) == 0
 assert "torch" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_a_stream_keeps_its_line_breaks(throughtime, corpus, tmp_path):
-    out = tmp_path / "stream"
-    words = ("train", "ngram", "--data", corpus, "--tokens", "char", "--layout", "stream", "--split", "all")
-    trained = throughtime(*words, "--out", out, "--json")
-    assert trained.json["tokens"] == len(TEXT) - 1  # every character, but not the last line break
-    assert throughtime("evaluate", out, "--split", "all", "--json").json["tokens"] == len(TEXT) - 1
 
 
 def test_evaluate(run, throughtime):

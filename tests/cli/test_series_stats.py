@@ -44,16 +44,6 @@ def test_a_short_series_has_no_drift_and_hides_none_of_the_others(throughtime, t
     assert long["drifts"] is False
 
 
-def test_there_is_no_picture_of_short_series(throughtime, tmp_path):
-    table = tmp_path / "bom.csv"
-    table.write_text("ds,y\n1,2\n2,3\n")
-    assert throughtime("stats", table).code == 0
-    ran = throughtime("stats", table, "--plot", tmp_path / "x.png")
-    assert (ran.code, ran.out) == (2, "")
-    assert not lacks(ran.err, "bom.csv:", "30", "--plot")
-    assert not (tmp_path / "x.png").exists()
-
-
 @pytest.mark.parametrize(
     ("option", "value"),
     [
@@ -109,18 +99,6 @@ def test_skipped_rows_are_told(throughtime, tmp_path):
     assert (told["series"][0]["steps"], told["series"][0]["missing"]) == (60, 1)
 
 
-def test_a_column_of_words_beside_y_is_left_out(throughtime, tmp_path):
-    table = tmp_path / "sales.csv"
-    rows = [f"{row},{n % 2},{'' if n < 3 else 'good'}" for n, row in enumerate(days(40))]
-    table.write_text("\n".join(["ds,y,promo,mood", *rows]) + "\n")
-    ran = throughtime("stats", table, "--json")
-    assert [(row["series"], row["column"]) for row in ran.json["series"]] == [
-        ("sales", "y"),
-        ("sales", "promo"),
-    ]
-    assert not lacks(ran.err, "sales.csv:", "mood")
-
-
 def test_series_and_columns_keep_their_names(throughtime, tmp_path):
     def names(text):
         table = tmp_path / "sales.csv"
@@ -140,14 +118,6 @@ def test_series_and_columns_keep_their_names(throughtime, tmp_path):
         ("q", "z"),
     ]
     assert names("1,2\n3,4\n") == [("sales", "y0"), ("sales", "y1")]
-
-
-def test_a_series_without_values_has_no_figures(throughtime, tmp_path):
-    table = tmp_path / "sales.csv"
-    table.write_text("date,north,south\n2020-01-01,1,\n2020-01-02,3,NA\n")
-    _, south = throughtime("stats", table, "--json").json["series"]
-    assert (south["missing"], south["mean"], south["drifts"]) == (2, None, None)
-    assert throughtime("stats", table).out.count("–") == 4 + 2 * 2
 
 
 def test_a_split_is_cut_along_time_unless_it_has_a_file(throughtime, tmp_path):

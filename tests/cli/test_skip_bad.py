@@ -100,13 +100,6 @@ def test_forecasts_and_backtests_go_on_from_the_rows_of_training(trained, throug
     assert load(run, device="cpu").forecast()[0].mean[0] == pytest.approx(list(row.values())[2])
 
 
-def test_translators_are_compared_on_the_pairs_of_training(trained, throughtime):
-    first, second = trained("translate", "first"), trained("translate", "second")
-    ran = throughtime("compare", first, second, "--split", "all", "--samples", 10, "--json")
-    assert ran.code == 0, ran.err
-    assert "skipped 1 bad record" in ran.err
-
-
 def test_score_leaves_bad_pairs_out_when_told(trained, tmp_path, throughtime):
     run, pairs = trained("translate"), tmp_path / "candidates.tsv"
     pairs.write_text("one two\tun deux\none\n")

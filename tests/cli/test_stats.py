@@ -107,13 +107,6 @@ def test_a_normaliser_goes_with_characters(poem, throughtime, tokens) -> None:
     assert not lacks(ran.err, "--normaliser:", "'lower'", "char", tokens)
 
 
-def test_people_see_tables(poem: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    stats(data=str(poem), tokens="char")
-    out = capsys.readouterr().out
-    assert "stored / possible" in out
-    assert "' '" in out, "a space is shown so that it can be seen"
-
-
 @pytest.mark.parametrize(
     ("task", "text", "options"),
     [

@@ -7,7 +7,6 @@ import random
 
 import pytest
 from rich.console import Console
-from tests.refusals import lacks
 
 from throughtime.cli.main import main
 from throughtime.cli.predict import print_tags
@@ -54,35 +53,6 @@ def run(places, tmp_path_factory):
     return out
 
 
-def test_a_run_that_goes_on_ends_as_one_that_never_stopped(places, tmp_path, throughtime):
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    settings = ("schedule=constant", "word_dropout=0.2", "batch_size=64")
-    ran = throughtime(*words(places, whole, "epochs=2", *settings), "--json")
-    assert ran.code == 0, ran.err
-    assert ran.json["best"].keys() == {"f1", "accuracy"}
-    assert "we/O" in ran.err  # sentences are shown while it learns
-    assert throughtime(*words(places, parts, "epochs=1", *settings)).code == 0
-    assert throughtime(*words(places, parts, "epochs=2", *settings), "--resume").code == 0
-    one, other = ((run / "model.safetensors").read_bytes() for run in (whole, parts))
-    assert one == other
-    assert "Tagger of" in (whole / "README.md").read_text()
-    assert throughtime(*words(places, whole)).code == 2
-    averaged = tmp_path / "mean"
-    assert throughtime("average", whole, "--last", 2, "--out", averaged).code == 0
-    assert throughtime("tag", averaged, "we see").code == 0
-
-
-def test_settings_are_shown_and_typing_errors_named(places, tmp_path, throughtime):
-    shown = throughtime("train", "tag", "--show-config").out
-    assert "crf: true" in shown
-    assert "language_models: []" in shown
-    helped = throughtime("train", "tag", "--help").out.replace("\n", " ")
-    assert "language_models=[runs/left,runs/right]" in helped  # brackets are no markup
-    ran = throughtime(*words(places, tmp_path / "run", "krf=true"))
-    assert ran.code == 2
-    assert not lacks(ran.err, "'crf'")
-
-
 def test_evaluate(run, tmp_path, throughtime):
     judged = throughtime("evaluate", run, "--split", "test", "--json").json
     assert judged["f1"] > 0.9
@@ -100,15 +70,6 @@ def test_evaluate(run, tmp_path, throughtime):
     assert "Most frequent errors" in confused
     assert confused.splitlines()[-3].split() == ["X", "O", "2"]
     assert throughtime("evaluate", run, "--num-beams", 3).code == 2
-
-
-def test_sentences_on_the_command_line(run, throughtime):
-    ran = throughtime("tag", run, "we like New York", "", "we see [brackets]")
-    assert ran.out == "we/O like/O New/B-LOC York/I-LOC\n\nwe/O see/O [brackets]/O\n"
-    assert not lacks(ran.err, "warning:", "2")
-    assert ran.err.count("\n") == 1
-    raw = throughtime("tag", run, "--tokenize", "unicode", "we like Paris!").out
-    assert raw.startswith("we/O like/O Paris/B-LOC !/")
 
 
 def test_json_has_probabilities_and_chunks(run, throughtime):
@@ -143,26 +104,3 @@ def test_a_terminal_shows_colours():
     assert "[b]Rome" in shown
     assert "\x1b[" in shown
     assert "Travel" in shown
-
-
-def test_what_cannot_be_is_refused_in_a_sentence(run, places, tmp_path, throughtime):
-    text = tmp_path / "text.txt"
-    text.write_text("a b c\n" * 9)
-    assert throughtime("train", "ngram", "--data", text, "--out", tmp_path / "ngram").code == 0
-    cases = [
-        ("tag", tmp_path / "ngram", "x"),
-        ("tag", tmp_path / "nowhere", "x"),
-        ("tag", run, "x", "--file", text),
-        ("tag", run, "x", "--tokenize", "wrod"),
-        ("train", "tag", "--data", text, "--out", tmp_path / "new"),
-        words(places, tmp_path / "new", f"language_models=[{tmp_path / 'ngram'}]"),
-        words(places, tmp_path / "new", f"language_models=[{tmp_path / 'nowhere'}]"),
-        ("evaluate", run, "--data", text),
-    ]
-    for case in cases:
-        ran = throughtime(*case)
-        assert ran.code == 2, case
-        assert ran.err.startswith("error: "), case
-        assert ran.err.count("\n") == 1, ran.err
-        assert "unexpected" not in ran.err, case
-    assert not (tmp_path / "new").exists()

@@ -110,11 +110,6 @@ def test_the_hint_begins_with_words_of_the_text(throughtime, tmp_path, settings,
     assert not written["prompt"] or "<unk>" not in written["text"][: len(written["prompt"])]
 
 
-def test_what_is_missing_is_named(throughtime, text, tmp_path):
-    refused(throughtime("train", "language", "--out", tmp_path / "x"), "--data:")
-    refused(throughtime("train", "language", "--data", text), "--out:")
-
-
 @pytest.mark.parametrize(
     ("setting", "facts"),
     [
@@ -141,15 +136,6 @@ def test_what_is_missing_is_named(throughtime, text, tmp_path):
 def test_bad_settings_are_refused_and_leave_nothing(setting, facts, train, tmp_path):
     refused(train("--out", tmp_path / "run", settings=["epochs=1", setting]), *facts)
     assert not list(tmp_path.iterdir())
-
-
-def test_unknown_data(throughtime, tmp_path):
-    refused(throughtime("train", "language", "--data", "nope", "--out", tmp_path / "x"), "nope")
-
-
-def test_an_existing_folder_is_not_overwritten(train, tmp_path):
-    (tmp_path / "run").mkdir()
-    refused(train("--out", tmp_path / "run"), "--out:", tmp_path / "run", "resume")
 
 
 def test_resume(train, tmp_path, throughtime, text):
@@ -278,26 +264,6 @@ def test_what_went_astray_is_told_and_not_saved(train, tmp_path):
     last = ran.err.splitlines()[-1]
     assert not lacks(last, "error:", "training loss", "lr", "1e+30")
     assert not (tmp_path / "run" / "model.safetensors").exists()
-
-
-def test_a_run_goes_on_whatever_it_was_told(train, tmp_path):
-    """What changes nothing is refused where a run begins; one that was begun with it may be finished."""
-    run = tmp_path / "run"
-    assert train("--out", run).code == 0
-    config = json.loads((run / "config.json").read_text())
-    config["config"]["tau"] = 5
-    (run / "config.json").write_text(json.dumps(config))
-    ran = train("--out", run, "--resume", "--trust-changed", settings=["epochs=2", "tau=5"])
-    assert ran.code == 0, ran.err
-    assert "Continuing from step-" in ran.err
-
-
-def test_average_of_checkpoints(train, tmp_path, throughtime):
-    run = tmp_path / "run"
-    assert train("--out", run, settings=["epochs=3", "keep=3"]).code == 0
-    ran = throughtime("average", run, "--last", 3, "--out", tmp_path / "mean", "--json")
-    assert ran.code == 0, ran.err
-    assert throughtime("evaluate", tmp_path / "mean", "--split", "valid", "--json").json["perplexity"] > 1
 
 
 def test_ctrl_c_is_json_too(train, tmp_path, monkeypatch):

@@ -73,19 +73,6 @@ def test_training_is_told_with_sample_translations(pairs, tmp_path, throughtime)
     assert throughtime("translate", tmp_path / "mean", "one").code == 0
 
 
-def test_settings_are_shown_and_typing_errors_named(pairs, tmp_path, throughtime):
-    shown = throughtime("train", "translate", "--show-config").out
-    assert "label_smoothing: 0.1" in shown
-    assert "structure: attention" in shown
-    ran = throughtime(*words(pairs, tmp_path / "run", "strukture=main"))
-    assert ran.code == 2
-    assert not lacks(ran.err, "'structure'")
-    assert not (tmp_path / "run").exists()
-    wrong = throughtime(*words(pairs, tmp_path / "run", "structure=atention"))
-    assert wrong.code == 2
-    assert not lacks(wrong.err, "'attention'")
-
-
 def test_evaluate_gives_scores_with_their_signatures(run, throughtime):
     ran = throughtime("evaluate", run, "--split", "test", "--json").json
     assert ran["bleu"] > 50
@@ -103,13 +90,6 @@ def test_evaluate_gives_scores_with_their_signatures(run, throughtime):
     assert "--dynamic" in refused.err
 
 
-def test_sentences_on_the_command_line(run, throughtime):
-    ran = throughtime("translate", run, "one two", "", "five two five")
-    assert ran.out == "un deux\n\ncinq deux cinq\n"
-    assert not lacks(ran.err, "warning:", "2")
-    assert ran.err.count("\n") == 1
-
-
 def test_json_has_scores_alignments_and_others(run, throughtime):
     ran = throughtime("translate", run, "three one", "--num-return-sequences", 3, "--json").json
     [one] = ran["translations"]
@@ -119,41 +99,6 @@ def test_json_has_scores_alignments_and_others(run, throughtime):
     assert len(one["alignment"]["weights"]) == len(one["alignment"]["target"])
     assert len(one["alternatives"]) == 2
     assert one["score"] >= one["alternatives"][0]["score"]
-
-
-def test_as_many_lines_come_out_as_went_in(run, throughtime, typed, given_nothing, tmp_path):
-    content = (
-        "one two\n\n\r\nfive five\r\nfour\tfour\n中文 \n".encode()
-        + b"\xff\xfe bad\n"
-        + b"two" * 3000
-        + b"\nlast"
-    )
-    typed(content)
-    ran = throughtime("translate", run, "--max-length", 8)
-    assert ran.code == 0, ran.err
-    assert len(ran.out.splitlines()) == 9
-    assert ran.out.splitlines()[0] == "un deux"
-    assert ran.out.splitlines()[1] == ran.out.splitlines()[2] == ""
-    file = tmp_path / "english.txt"
-    file.write_text("two five\n\none one\n")
-    assert throughtime("translate", run, "--file", file).out == "deux cinq\n\nun un\n"
-    assert given_nothing("translate", run)["translations"] == []
-    typed(b"one two\nfive one\n")
-    found = throughtime("translate", run, "--json").json["translations"]
-    assert [one["text"] for one in found] == ["un deux", "cinq un"]
-
-
-def test_many_lines_are_read_in_blocks(run, throughtime, typed, monkeypatch):
-    monkeypatch.setattr("throughtime.cli.inputs.LINES_AT_ONCE", 3)
-    typed(b"".join(f"{word} two\n".encode() for word in NUMBERS))
-    assert throughtime("translate", run).out.splitlines() == [f"{word} deux" for word in NUMBERS.values()]
-
-
-def test_the_n_best_are_numbered(run, throughtime):
-    lines = throughtime("translate", run, "one five", "two one", "--num-return-sequences", 2).out.splitlines()
-    assert [line.split(" ||| ")[0] for line in lines] == ["0", "0", "1", "1"]
-    assert lines[0].split(" ||| ")[1] == "un cinq"
-    assert float(lines[0].split(" ||| ")[2]) >= float(lines[1].split(" ||| ")[2])
 
 
 def test_diverse_search_gives_different_translations(run, throughtime):
@@ -207,12 +152,6 @@ def test_the_help_lists_every_strategy(command, throughtime):
     assert "--search-option " in shown  # which takes all others
 
 
-def test_wishes(run, throughtime):
-    assert throughtime("translate", run, "one two", "--prefix", "cinq").out.startswith("cinq")
-    assert "un" not in throughtime("translate", run, "one two", "--forbid", "un").out.split()
-    assert "quatre" in throughtime("translate", run, "one two", "--require", "quatre").out
-
-
 def test_a_wish_without_a_word_is_refused(run, throughtime):
     words = [*itertools.product(("--require", "--forbid"), ("", " ")), ("--prefix", "  ")]
     for option, word in words:
@@ -256,14 +195,6 @@ def test_without_attention_nothing_points_to_a_word_to_copy(pairs, tmp_path, thr
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("error: --copy-unknown: ")
     assert throughtime("translate", alone, "one two").code == 0
-
-
-def test_several_runs_are_one(run, untrained, throughtime):
-    assert throughtime("translate", run, run, "four one").out == "quatre un\n"
-    both = throughtime("translate", run, untrained, "four one", "--json").json
-    assert both["runs"] == [str(run), str(untrained)]
-    alone = throughtime("translate", run, "four one", "--json").json
-    assert both["translations"][0]["score"] < alone["translations"][0]["score"]  # one of them knows nothing
 
 
 def test_several_runs_are_judged_as_one(run, untrained, throughtime):

@@ -86,13 +86,6 @@ def test_all_settings_that_an_option_may_mean_are_named(throughtime):  # R120
     assert not lacks(throughtime("train", "ngram", "--dropout", 0.1).err, "--dropout")
 
 
-def test_what_is_no_setting_is_told_the_nearest_option(throughtime):
-    ran = throughtime("train", "translate", "--resum")
-    assert ran.code == 2
-    assert not lacks(ran.err, "--resum", "--resume")
-    assert not lacks(throughtime("train", "translate", "--zzz", "--epochs", 3).err, "--zzz")
-
-
 ORDERS = [
     ("translate", "translator", ["Where is it?"]),
     ("score", "language", ["dog bites man", "it's"]),
@@ -160,12 +153,6 @@ def test_a_mistyped_run_is_no_text(throughtime, runs):
     assert not lacks(ran.err, "typo:")
     ran = throughtime("translate", "Where is it?", "now")
     assert not lacks(ran.err, "Where is it?:")
-
-
-def test_a_long_sentence_is_told_in_full_where_it_is_to_be_written(throughtime, runs):
-    text, run = "the cat sees " * 40, str(runs["tagger"])
-    ran = throughtime("tag", text, run)
-    assert written(ran.err) == ["throughtime", "tag", run, text]
 
 
 def test_help_comes_before_all(throughtime, runs):

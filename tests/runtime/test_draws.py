@@ -28,15 +28,6 @@ def test_the_generator_is_philox():
     ]
 
 
-def test_numbers_are_uniform_along_every_axis():
-    for axis in range(4):
-        given = [11, 5, 3, 2]
-        given[axis] = np.arange(20_000)
-        numbers = uniform(*given)
-        assert stats.kstest(numbers, "uniform").pvalue > 0.001
-        assert abs(np.corrcoef(numbers[1:], numbers[:-1])[0, 1]) < 0.03
-
-
 def test_tables_are_uniform_and_a_row_does_not_depend_on_the_others():
     sentences, places = np.repeat(np.arange(40), 5), np.tile(np.arange(5), 40)
     table = uniform_table(3, 2, sentences, places, 101)

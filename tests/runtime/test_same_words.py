@@ -98,18 +98,6 @@ def test_defaults_are_those_of_the_run(translators):
     assert ours == told
 
 
-def test_neighbours_change_nothing(translators):
-    texts = untrained.sentences(6, 9)
-    together = translators[1].translate(texts, max_length=10)
-    alone = [translators[1].translate([text], max_length=10)[0] for text in texts]
-    assert [own.text for own in together] == [own.text for own in alone]
-
-
-def test_beams_that_make_no_sense_are_refused(translators):
-    with refuses("num_return_sequences", "3", "1", "2"):
-        translators[1].translate(["the cat"], num_beams=2, num_return_sequences=3)
-
-
 @pytest.mark.parametrize(
     "settings",
     [
@@ -252,13 +240,6 @@ def test_both_refuse_what_writes_nothing(tmp_path, options, facts):
         model.generate("the", **options)
 
 
-def test_nothing_has_no_score_by_a_model_of_a_stream(tmp_path):
-    for one in both(untrained.language(tmp_path, layout="stream"), tmp_path / "exported"):
-        nothing, some = one.score(["", "the cat"])
-        assert (nothing.tokens, nothing.log_probs) == ((), ())
-        assert len(some.tokens) == len(some.log_probs) > 0
-
-
 @pytest.mark.parametrize("temperature", [1e-310, 1e-40, 1e-9])
 def test_the_coldest_draw_is_the_likeliest_token(tmp_path, temperature):
     model, runner = both(untrained.language(tmp_path), tmp_path / "exported")
@@ -364,21 +345,6 @@ def test_transformed_values_are_forecast_the_same(tmp_path, transform):
         assert mine.quantiles[0.9] == pytest.approx(theirs.quantiles[0.9], rel=1e-3)
     with refuses("series 'new'", "positive"):
         runner.forecast({"new": -values["new"]})
-
-
-def test_plain_values_are_forecast_the_same(tmp_path):
-    run = untrained.forecaster(tmp_path, model="recurrent", head="gaussian", cell="lstm")
-    times = np.arange(60)
-    values = {"north": np.sin(times / 3), "new": np.cos(times / 4) * 3 + 10}
-    values["new"][7] = np.nan
-    given = [values, [History(name, y) for name, y in values.items()]]
-    found = [one.forecast(how, level=[80]) for one in both(run, tmp_path / "exported") for how in given]
-    for own in found[1:]:
-        for mine, theirs in zip(own, found[0], strict=True):
-            assert mine.unique_id == theirs.unique_id
-            assert mine.mean == pytest.approx(theirs.mean, rel=1e-3, abs=1e-3)
-            assert mine.quantiles[0.9] == pytest.approx(theirs.quantiles[0.9], rel=1e-3, abs=1e-3)
-    assert found[0][0].ds.tolist() == list(range(60, 66))
 
 
 def test_columns_of_plain_values_are_read_the_same(tmp_path):

@@ -34,26 +34,6 @@ def refused(client, **body):
     return answer.status_code, answer.json()["error"]
 
 
-def test_texts_from_labels_are_those_of_the_library(client, runs):
-    body = {
-        "label": ["music", "animal"],
-        "num_return_sequences": 3,
-        "seed": 5,
-        "temperature": 0.7,
-        "max_new_tokens": 6,
-    }
-    found = asked(client, **body)
-    composer = tt.load(runs["composer"], "cpu")
-    told = composer.compose(body["label"], num_return_sequences=3, seed=5, temperature=0.7, max_new_tokens=6)
-    assert [one["condition"] for one in found] == body["label"]
-    assert found == [
-        {"condition": one, **own.to_dict()} for one, own in zip(body["label"], told, strict=True)
-    ]
-    assert asked(client, **body) == found  # by its seed, whatever others ask meanwhile
-    assert len(asked(client, label="music", num_return_sequences=2, max_new_tokens=3)[0]["alternatives"]) == 1
-    assert asked(client, label="music", temperature=0) == asked(client, label="music", temperature=0)
-
-
 def test_a_seed_gives_the_same_texts_beside_other_requests(models, client):
     bodies = [
         {"label": label, "num_return_sequences": 2, "seed": 3, "max_new_tokens": 6}

@@ -76,19 +76,6 @@ def test_translate_takes_json_forms_lists_and_alternatives(client):
     assert "detectedLanguage" not in several
 
 
-def test_translate_takes_the_keywords_of_python(client, runs):
-    body = {"q": "the cat sees", "source": "en", "target": "fr"}
-    options = {"num_beams": 4, "length_penalty": 0.5, "num_return_sequences": 3, "shortlist": 0}
-    found = client.post("/translate", json={**body, **options}).json()
-    (expected,) = tt.load(runs["en-fr"], "cpu").translate([body["q"]], **options)
-    assert [found["translatedText"], *found["alternatives"]] == [
-        one.text for one in (expected, *expected.alternatives)
-    ]
-    assert client.post("/translate", json={**body, "alternatives": 1, "num_beams": 4}).status_code == 400
-    for shortlist in (5, 101, -1):  # the model has none; out of range
-        assert client.post("/translate", json={**body, "shortlist": shortlist}).status_code == 400
-
-
 def test_what_a_form_leaves_out_may_stand_in_the_query(client):
     asked = {"q": "the cat sees", "source": "en", "target": "fr"}
     plain = client.post("/translate", json=asked).json()
@@ -214,15 +201,6 @@ def test_openai_client_lists_models_and_completes(gpt, models):
     assert gpt.completions.create(**asked, echo=True).choices[0].text == "the cat sleeps ."
 
 
-def test_equal_seeds_write_equal_texts_and_n_different_ones(gpt):
-    asked = {"model": "letters", "prompt": "the ", "max_tokens": 30, "seed": 7, "n": 3}
-    first, again = (gpt.completions.create(**asked) for _ in range(2))
-    texts = [one.text for one in first.choices]
-    assert texts == [one.text for one in again.choices]
-    assert len(set(texts)) == 3
-    assert texts != [one.text for one in gpt.completions.create(**{**asked, "seed": 8}).choices]
-
-
 def test_openai_client_streams_what_it_completes(gpt):
     asked = {"model": "letters", "prompt": ["the ", "a "], "max_tokens": 25, "seed": 3, "n": 2}
     whole = gpt.completions.create(**asked)
@@ -288,22 +266,6 @@ def test_openai_client_is_refused_as_it_expects(gpt):
         gpt.completions.create(model="en-fr", prompt="the")
     with pytest.raises(openai.BadRequestError, match="frequency_penalty"):
         gpt.completions.create(model="counted", prompt="the", frequency_penalty=1)
-
-
-def test_taggers_classifiers_and_fillers_say_what_they_say_in_python(client, runs):
-    asked = {"q": ["bring milk", ""]}
-    tagged = client.post("/tag", json=asked).json()
-    expected = [one.to_dict() for one in tt.load(runs["tags"], "cpu").tag(asked["q"])]
-    warned = tagged.pop("warnings")
-    assert len(warned) == 1
-    assert not lacks(warned[0], "2")
-    assert tagged == {"model": "tags", "results": json.loads(json.dumps(expected))}
-    classified = client.post("/classify", json={"q": "some jazz", "k": 1}).json()["results"]
-    assert classified == [
-        one.to_dict() for one in tt.load(runs["topics"], "cpu").classify(["some jazz"], k=1)
-    ]
-    filled = client.post("/fill", json={"q": "the ___ sleeps .", "k": 2}).json()["results"]
-    assert filled == [one.to_dict() for one in tt.load(runs["blanks"], "cpu").fill("the ___ sleeps .", k=2)]
 
 
 def test_forecasts_follow_the_series_and_have_their_intervals(client):

@@ -33,14 +33,6 @@ def test_a_strange_script_comes_with_a_warning_and_plain_text_without(client, pa
     assert strange.json().keys() == plain.json().keys() | {"warnings"}
 
 
-@pytest.mark.parametrize("path", ["/translate", "/tag", "/classify", "/fill", "/inspect/attention"])
-def test_an_empty_text_comes_with_a_warning(client, path):
-    body = {**REQUESTS[path](""), "q": ""}
-    answer = client.post(path, json=body)
-    assert answer.status_code == 200
-    assert answer.json()["warnings"] == ["the text is empty, so the answer means little"]
-
-
 def test_texts_of_a_list_are_called_by_their_numbers(client):
     texts = ["the cat", "le chien dort", CHINESE, "the dog", CHINESE]
     asked = {"q": texts, "source": "en", "target": "fr"}
@@ -55,13 +47,6 @@ def test_texts_of_a_list_are_called_by_their_numbers(client):
     guessed = client.post("/translate", json=asked).json()
     assert [one["language"] for one in guessed["detectedLanguage"]] == ["en", "fr", "en"]
     assert [one.split(" has ")[0] for one in guessed["warnings"]] == ["text 3"]
-
-
-def test_markup_is_no_text(client):
-    asked = {"q": "<p title='猫'>the <b>cat</b></p>", "source": "en", "target": "fr", "format": "html"}
-    assert "warnings" not in client.post("/translate", json=asked).json()
-    asked["q"] = f"<p>{CHINESE}</p>"
-    assert "Chinese" in client.post("/translate", json=asked).json()["warnings"][0]
 
 
 def test_prompts_of_completions(client):

@@ -196,14 +196,6 @@ def test_refusals_are_one_sentence(client, path, body, status, facts):
     assert not lacks(answer.json()["error"], *facts)
 
 
-def test_the_key_is_asked_for(models):
-    with TestClient(create_app(models, Options(api_key="secret"), log=io.StringIO())) as locked:
-        for path in ("attention", "beam", "gates", "next", "history"):
-            assert locked.post(f"/inspect/{path}", json={"q": "the"}).status_code == 403
-        key = {"Authorization": "Bearer secret"}
-        assert locked.post("/inspect/next", json={"q": "the"}, headers=key).status_code == 200
-
-
 TEXTS = st.text(max_size=30) | st.sampled_from(["the cat", "\ud800", "\x00", "___", "<eos>", "🙂 é", "\n"])
 JSON = {"Content-Type": "application/json"}
 BODIES = st.fixed_dictionaries(

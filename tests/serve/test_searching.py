@@ -50,16 +50,6 @@ def test_translations_are_those_of_python(client, runs, search):
 
 
 @pytest.mark.parametrize("search", OPTIONS)
-def test_composed_texts_are_those_of_python(client, runs, search):
-    body = {"label": "music", "search": search, "max_new_tokens": 5, **OPTIONS[search]}
-    (found,) = client.post("/compose", json=body).json()["results"]
-    (expected,) = tt.load(runs["composer"], "cpu").compose(
-        "music", search=search, max_new_tokens=5, **OPTIONS[search]
-    )
-    assert found == {"condition": "music", **expected.to_dict()}
-
-
-@pytest.mark.parametrize("search", OPTIONS)
 def test_completions_are_those_of_python(client, runs, search):
     options = dict(OPTIONS[search])
     n = options.pop("num_return_sequences", 1)

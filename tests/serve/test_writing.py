@@ -5,16 +5,13 @@ from __future__ import annotations
 import threading
 
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import chisquare
 from tests.refusals import refuses
 
 import throughtime as tt
-from throughtime.runtime.draws import uniform
 from throughtime.serve.requests import RefusalError
-from throughtime.serve.writing import Draft, SamplingOptions, Spelling, Stops, Writer, draw_tokens
+from throughtime.serve.writing import Draft, SamplingOptions, Spelling, Stops, Writer
 from throughtime.text.codec import Codec
 from throughtime.text.framing import Framing
 
@@ -116,19 +113,6 @@ def test_a_failing_model_fails_its_texts_and_goes_on(counted, monkeypatch):
     assert str(ill.failure) == "no such word"
     assert written(writer, counted, [("the cat", SamplingOptions(temperature=0))])[0].text == " sleeps ."
     writer.close()
-
-
-def test_draws_follow_the_models_probabilities():
-    p = torch.tensor([[0.5, 0.2, 0.2, 0.1]])
-    rows = 4_000
-    points = uniform(5, range(rows))
-    found = draw_tokens(p.log().expand(rows, 4), [SamplingOptions()] * rows, points)
-    assert chisquare(torch.bincount(found, minlength=4), (p[0] * rows).double().numpy()).pvalue > 1e-3
-    narrow = draw_tokens(p.log().expand(rows, 4), [SamplingOptions(top_p=0.6)] * rows, points)
-    assert set(narrow.tolist()) == {0, 1}
-    hot = draw_tokens(p.log().expand(rows, 4), [SamplingOptions(temperature=2.0)] * rows, points)
-    flat = p[0].double().sqrt()
-    assert chisquare(torch.bincount(hot, minlength=4), (flat / flat.sum() * rows).numpy()).pvalue > 1e-3
 
 
 @given(st.text(max_size=30), st.lists(st.text(min_size=1, max_size=3), max_size=3), st.data())

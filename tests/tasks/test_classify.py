@@ -7,7 +7,6 @@ import random
 import shutil
 
 import pytest
-import torch
 from sklearn import metrics
 from tests.refusals import refuses
 from torch.nn import functional
@@ -139,16 +138,6 @@ def test_the_loss_is_a_sum_over_texts(new, opened, smoothing):
     assert minimised.requires_grad
 
 
-def test_validation_shares_add_up(classifier, opened):
-    task = classifier.build_objective(opened)
-    alone = task.summarise(task.validate(0, 1))
-    shares = [task.validate(rank, 3) for rank in range(3)]
-    together = task.summarise({name: sum(share[name] for share in shares) for name in shares[0]})
-    assert together == pytest.approx(alone, rel=1e-5)
-    values = classifier.evaluate(opened, split="valid").values
-    assert alone == pytest.approx({name: values[name] for name in alone}, rel=1e-4)
-
-
 @pytest.mark.parametrize(("measure", "better"), [("accuracy", "more"), ("log_loss", "less")])
 def test_the_measure_that_decides(new, opened, measure, better):
     task = new(choose_by=measure).build_objective(opened)
@@ -206,34 +195,6 @@ def test_a_run_of_an_older_release_keeps_its_words(trained, opened, tmp_path):
     assert "tokens:basic-english" in older.evaluate(opened, split="valid").signature
 
 
-@pytest.mark.parametrize("tokens", ["char", "bpe", "unicode"])
-def test_other_tokens(new, opened, tokens):
-    model = new(tokens=tokens, pooling="attention")
-    task = model.build_objective(opened)
-    assert task.loss(next(iter(task.batches(0, 1))), ())[0].total.isfinite()
-    assert len(model.classify(["jazz"])) == 1
-
-
-def test_saved_and_loaded_are_the_same(trained, classifier):
-    out, _ = trained
-    again = tt.load(out, device="cpu")
-    assert again.classify(["play a song"]) == classifier.classify(["play a song"])
-    assert json.loads((out / "labels.json").read_text())["labels"].keys() == set(TOPICS)
-    assert "throughtime classify" in (out / "README.md").read_text()
-
-
-def test_resumed_is_the_same_bit_for_bit(new, opened, tmp_path):
-    first = new(epochs=2, schedule="constant")
-    first.fit(opened, tmp_path / "a")
-    second = new(epochs=1, schedule="constant")
-    second.fit(opened, tmp_path / "b")
-    config = second.config.model_copy(update={"epochs": 2})
-    on = Classifier.resume(tmp_path / "b", config)
-    on.fit(opened, tmp_path / "b", resume=True)
-    for name, weight in first.model.state_dict().items():
-        assert torch.equal(weight, on.model.state_dict()[name]), name
-
-
 def test_a_model_starts_from_another(trained, requests, opened, tmp_path):
     config = ClassifyConfig(data=str(requests))
     model = Classifier.initialise_from(trained[0], config, {"data": str(requests)})
@@ -289,24 +250,6 @@ def test_texts_with_vectors_are_refused_for_what_they_are(classifier, tmp_path):
     ):
         with refuses("weather.jsonl", "vector"):
             refused()
-
-
-def test_one_is_told_as_one(classifier, tmp_path):
-    (tmp_path / "one.csv").write_text("text,label\na day,weather\n")
-    report = classifier.evaluate(open_dataset(str(tmp_path / "one.csv")), split="all")
-    assert "over 1 text\n" in report.text
-    card = classifier.card({"best": {}, "parameters": 9, "epochs": 1, "steps": 1, "device": "cpu"})
-    assert "| training | 1 epoch, 1 update, seed" in card
-
-
-def test_other_models_options_are_refused(classifier, opened):
-    with refuses("num_beams"):
-        classifier.evaluate(opened, split="test", num_beams=3)
-
-
-def test_a_sample_shows_texts_and_labels(classifier, opened):
-    sample = classifier.build_objective(opened).sample()
-    assert sample.count(" → ") == 3
 
 
 def test_the_intents_of_snips(corpora):

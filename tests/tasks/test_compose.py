@@ -141,14 +141,6 @@ def test_the_loss_is_a_sum_over_real_tokens_only(new, opened):
     assert task.count(batch) == int(batch.target_lengths.sum())
 
 
-def test_validation_shares_add_up(composer, opened):
-    task = composer.build_objective(opened)
-    alone = task.summarise(task.validate(0, 1))
-    shares = [task.validate(rank, 3) for rank in range(3)]
-    together = task.summarise({name: sum(share[name] for share in shares) for name in shares[0]})
-    assert together == pytest.approx(alone, rel=1e-5)
-
-
 def test_wrong_conditions_are_wrong(composer, opened):
     texts = composer.texts(opened, "train")
     other = texts.swap_conditions(len(WORDS))
@@ -180,29 +172,6 @@ def test_vectors_decide_the_words(described, tmp_path):  # R8, likewise
     assert on.width == 3
 
 
-def test_saved_and_loaded_are_the_same(trained, composer):
-    again = tt.load(trained[0], device="cpu")
-    assert again.compose(["animals"], seed=2) == composer.compose(["animals"], seed=2)
-
-
-def test_resumed_is_the_same_bit_for_bit(new, opened, tmp_path):
-    whole = new(epochs=2, schedule="constant")
-    whole.fit(opened, tmp_path / "a")
-    half = new(epochs=1, schedule="constant")
-    half.fit(opened, tmp_path / "b")
-    on = Composer.resume(tmp_path / "b", half.config.model_copy(update={"epochs": 2}))
-    on.fit(opened, tmp_path / "b", resume=True)
-    for name, weight in whole.model.state_dict().items():
-        assert torch.equal(weight, on.model.state_dict()[name]), name
-
-
-def test_a_model_starts_from_another(trained, labelled, opened):
-    model = Composer.initialise_from(trained[0], ComposeConfig(data=str(labelled)), {"data": str(labelled)})
-    assert model.evaluate(opened, split="test").values["perplexity"] < 6
-    with refuses("fed"):
-        Composer.initialise_from(trained[0], ComposeConfig(data=str(labelled), fed=False), {"fed": False})
-
-
 def test_what_it_cannot_do_is_said(composer, opened, described, labelled):
     with refuses("label", "'animal'", "'animals'"):
         composer.compose(["animal"])
@@ -218,7 +187,3 @@ def test_what_it_cannot_do_is_said(composer, opened, described, labelled):
         composer.evaluate(opened, split="test", cache=5)
     with refuses("vector_size", "4", "0"):
         Composer.create(ComposeConfig(data=str(labelled), vector_size=4), opened)
-
-
-def test_a_sample_shows_conditions_and_texts(composer, opened):
-    assert composer.build_objective(opened).sample().count(" → ") == 2

@@ -80,10 +80,3 @@ def test_the_loss_is_one_of_real_tokens_with_the_end_among_them(learned):  # R10
     values = translator.evaluate(dataset, split="train", num_beams=1).values
     assert values["loss"] == pytest.approx(nats, rel=1e-3)
     assert values["loss"] < 1.28
-
-
-def test_each_language_has_its_own_vocabulary(learned):
-    translator, _ = learned
-    source, target = translator.codecs.source.vocabulary, translator.codecs.target.vocabulary
-    assert not any("一" <= letter <= "鿿" for token in source for letter in token)
-    assert any("一" <= letter <= "鿿" for token in target for letter in token)

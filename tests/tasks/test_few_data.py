@@ -130,8 +130,3 @@ def test_a_classifier_says_which_split_has_a_single_label():
 def test_a_text_of_one_token_is_refused():
     with refuses("split train", 1, 2):
         tt.train("language", ["word"], layout="stream", progress="none")
-
-
-def test_a_limit_of_the_text_leaves_the_choice_of_batches():
-    model = tt.train("language", LINES[:5], progress="none", epochs=1, max_tokens=1_000)
-    assert model.config.batch_size == 1

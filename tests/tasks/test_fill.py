@@ -147,13 +147,6 @@ def test_an_unknown_word_is_never_guessed_right(filler):
     assert found.tokens >= 20
 
 
-def test_validation_shares_add_up(filler, opened):
-    task = filler.build_objective(opened)
-    shares = [task.validate(rank, 3) for rank in range(3)]
-    together = task.summarise({name: sum(share[name] for share in shares) for name in shares[0]})
-    assert together == pytest.approx(task.summarise(task.validate(0, 1)), rel=1e-5)
-
-
 def test_the_loss_is_a_sum_over_masks(filler, opened):
     task = filler.build_objective(opened)
     batch = next(iter(task.batches(0, 1)))
@@ -166,50 +159,8 @@ def test_the_loss_is_a_sum_over_masks(filler, opened):
     assert task.count(batch) == len(batch.places)
 
 
-def test_a_sample_shows_blanks_and_words(filler, opened):
-    sample = filler.build_objective(opened).sample()
-    assert len(sample.splitlines()) == 3
-    assert all("___" in line and " → " in line for line in sample.splitlines())
-
-
 def test_it_refuses_to_write_from_left_to_right(filler):  # R66
     assert "bidirectional" in filler.refuses_generation
-
-
-@pytest.mark.parametrize("tokens", ["bpe", "wordpiece", "char"])
-def test_other_tokens(text, opened, tmp_path, tokens):
-    filler = Filler.create(FillConfig(data=str(text), tokens=tokens, **SMALL), opened)
-    filler.save(tmp_path / "run")
-    again = tt.load(tmp_path / "run", device="cpu")
-    found = again.fill("the ___ goes", k=2)
-    assert found == filler.fill("the ___ goes", k=2)
-    assert all("___" not in one.text for one in found)
-
-
-def test_a_run_that_goes_on_ends_as_one_that_never_stopped(text, opened, tmp_path):
-    def run(out, epochs, resume=False):
-        chance = {"embedding_dropout": 0.2, "output_dropout": 0.2}
-        settings = {**SMALL, **chance, "hidden_size": 4, "batch_size": 256, "schedule": "constant"}
-        config = FillConfig(data=str(text), epochs=epochs, **settings)
-        filler = Filler.resume(out, config.complete(opened)) if resume else Filler.create(config, opened)
-        filler.fit(opened, out, resume=resume)
-        return {name: weight.clone() for name, weight in filler.model.named_parameters()}
-
-    whole = run(tmp_path / "whole", 2)
-    run(tmp_path / "parts", 1)
-    parts = run(tmp_path / "parts", 2, resume=True)
-    assert all(torch.equal(whole[name], parts[name]) for name in whole)
-
-
-def test_a_model_starts_from_another(trained, text):
-    out, _ = trained
-    config = FillConfig(data=str(text), device="cpu", lr=0.5)
-    child, parent = Filler.initialise_from(out, config, {"lr": 0.5}), tt.load(out, device="cpu")
-    assert child.config.lr == 0.5
-    assert child.config.hidden_size == 24
-    assert child.fill("the ___ ball")[0] == parent.fill("the ___ ball")[0]
-    with refuses("cell", "'lstm'", "'gru'"):
-        Filler.initialise_from(out, config, {"cell": "lstm"})
 
 
 def test_pairs_give_one_side(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import pytest
@@ -80,13 +79,3 @@ def test_the_most_certain_blank_is_filled_first():
     best_first([Partial((BLANK,) * 3, (0, 1, 2))], watched, 1)
     assert asked[1] == [(0, 2)]  # the middle one is 2 at .9
     assert len(asked) == 3
-
-
-def test_many_sentences_at_once_are_each_alone():
-    starts = []
-    for blanks in itertools.product([True, False], repeat=3):
-        ids = [BLANK if blank else word for blank, word in zip(blanks, (1, 2, 3), strict=True)]
-        starts.append(Partial(tuple(ids), tuple(place for place in range(3) if blanks[place])))
-    together = best_first(starts, guess, 4)
-    assert together == [best_first([start], guess, 4)[0] for start in starts]
-    assert together[-1] == [starts[-1]]  # nothing to fill

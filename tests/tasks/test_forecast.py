@@ -392,24 +392,6 @@ def test_recursive_models_draw_paths(waves):
         )
 
 
-def test_saved_and_loaded_it_is_the_same(trained, forecaster):
-    again = tt.load(trained[0], device="cpu")
-    for one, two in zip(forecaster.forecast(level=[80]), again.forecast(level=[80]), strict=True):
-        assert one.mean.tolist() == two.mean.tolist()
-    card = (trained[0] / "README.md").read_text()
-    assert "| series | 2, one row per day |" in card
-
-
-def test_a_model_starts_from_another(trained, waves, tmp_path):
-    config = ForecastConfig(data=str(waves), lr=0.5, device="cpu")
-    model = SeriesForecaster.initialise_from(trained[0], config, {"lr": 0.5})
-    assert (model.config.lr, model.config.lookback, model.config.horizon) == (0.5, 14, 7)
-    model.build_objective(open_dataset(str(waves)))
-    assert model.config.valid_size == 26
-    with refuses("lookback", "3", "14"):
-        SeriesForecaster.initialise_from(trained[0], config, {"lookback": 3})
-
-
 def test_a_model_that_starts_from_another_has_its_warm_up(waves, tmp_path):
     """What is taken away from a window is known from the warm-up, so it belongs to the weights."""
     dataset = open_dataset(str(waves))
@@ -420,24 +402,6 @@ def test_a_model_that_starts_from_another_has_its_warm_up(waves, tmp_path):
         tmp_path / "run", ForecastConfig(data=str(waves), device="cpu"), {}
     )
     assert again.config.warm_up == again.model.warm_up == 7
-
-
-def test_a_run_that_goes_on_ends_as_one_that_never_stopped(waves, tmp_path):
-    dataset = open_dataset(str(waves))
-
-    def run(out, epochs, resume=False):
-        settings = {**SMALL, "epochs": epochs, "output_dropout": 0.2, "schedule": "constant"}
-        if resume:
-            _, settings = ModelFolder(out).read_config()
-        config = ForecastConfig(**{"data": str(waves), **settings, "epochs": epochs})
-        model = SeriesForecaster.resume(out, config) if resume else SeriesForecaster.create(config, dataset)
-        model.fit(dataset, out, resume=resume)
-        return {name: weight.clone() for name, weight in model.model.named_parameters()}
-
-    whole = run(tmp_path / "whole", 2)
-    run(tmp_path / "parts", 1)
-    parts = run(tmp_path / "parts", 2, resume=True)
-    assert all(torch.equal(whole[name], parts[name]) for name in whole)
 
 
 def test_short_series_beside_long_ones_only_train(tmp_path):
@@ -465,8 +429,6 @@ def test_the_usual_split_of_etth1_is_expressible(corpora):
 
 def test_loading_needs_the_scales(trained, tmp_path):
     import shutil
-
-    from throughtime.folder import ModelFolder
 
     shutil.copytree(trained[0], tmp_path / "run")
     (tmp_path / "run" / "series.json").write_text("{}")

@@ -122,12 +122,6 @@ def test_a_model_of_weight_1_is_that_model_alone(build, pair, layout, backward, 
         assert found[name] == (value if value is None else pytest.approx(value, rel=1e-9)), name
 
 
-def test_streamed_it_writes_what_it_generates(build):
-    both = tt.interpolate(build("recurrent"), build("3"), weights=[0.5, 0.5])
-    streamed = "".join(both.stream("the", max_new_tokens=9, strategy=both.strategy(seed=4)))
-    assert streamed == both.generate("the", max_new_tokens=9, seed=4)[0].text
-
-
 @pytest.mark.parametrize(("layout", "backward"), READINGS)
 def test_evaluation_mixes_what_each_model_reads_alone(build, pair, layout, backward):
     models = pick(build, pair, layout=layout, backward=backward)
@@ -147,15 +141,6 @@ def test_evaluation_mixes_what_each_model_reads_alone(build, pair, layout, backw
         assert model.likelihood(data, "valid").nats == pytest.approx(-one.log_probs.sum(), rel=1e-6)
 
 
-def test_the_first_tokens_are_those_of_the_whole_split(build, pair):
-    for model in pick(build, pair):
-        data = model.open_data()
-        whole, first = model.score_split(data, "valid"), model.score_split(data, "valid", limit=20)
-        assert len(first.ids) == len(first.log_probs) == 20
-        np.testing.assert_array_equal(first.ids, whole.ids[:20])
-        np.testing.assert_allclose(first.log_probs, whole.log_probs[:20], rtol=1e-6)
-
-
 def test_weights_are_chosen_on_validation(build, pair):
     models = pick(build, pair)
     both = tt.interpolate(*models)
@@ -168,21 +153,6 @@ def test_weights_are_chosen_on_validation(build, pair):
     assert not lacks(both.chosen_on, f"{mixed.tokens:,}", "valid")
     again = tt.interpolate(*models, weights=both.weights)
     assert again.likelihood(data, "valid") == mixed
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_chosen_weights_reach_the_maximum_of_a_fine_grid(seed):
-    dice = np.random.default_rng(seed)
-    log_probs = np.log(dice.beta(0.5, [1.0, 1.0 + seed], size=(400, 2)))
-
-    def mean(weight):
-        return np.logaddexp(log_probs[:, 0] + math.log(weight), log_probs[:, 1] + math.log1p(-weight)).mean()
-
-    grid = np.linspace(1e-4, 1 - 1e-4, 4001)
-    found = maximise_likelihood(log_probs)
-    assert found.sum() == pytest.approx(1, abs=1e-12)
-    assert mean(min(found[0], 1 - 1e-15)) >= max(map(mean, grid)) - 1e-6
-    assert choose_weights(log_probs) == pytest.approx(found, abs=6e-4)
 
 
 def test_weights_of_three_models_have_no_better_neighbour():

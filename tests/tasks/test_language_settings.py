@@ -68,11 +68,6 @@ def test_on_a_gpu_sizes_that_are_given_stay(given):
     assert "output_dropout" not in LanguageConfig(data="x", output_dropout=0.1).settings_on("cuda")
 
 
-def test_what_is_given_stays():
-    given = {"batch_size": 7, "weight_drop": 0.0, "weight_decay": 0.0, "forget_bias": 0.0}
-    assert chosen(LanguageConfig(data="x", **given).suit(10)) == given
-
-
 def test_the_folder_has_the_values_and_they_are_not_chosen_again(tmp_path, monkeypatch):
     first = tt.train("language", LINES, out=tmp_path / "first", **TINY)
     expected = suggest_settings(len(LINES))

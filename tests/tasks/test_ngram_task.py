@@ -29,28 +29,6 @@ def trained(corpus, **options):
     return NgramLanguageModel.create(config, dataset).count(dataset)
 
 
-def test_saved_and_loaded_gives_the_same_numbers(corpus, tmp_path):  # law 6
-    model = trained(corpus, order=3)
-    model.save(tmp_path / "run")
-    again = tt.load(tmp_path / "run")
-    assert again.score(LINES) == model.score(LINES)
-    assert again.config == model.config
-    seeded = again.strategy(seed=3)
-    assert again.generate("the", strategy=seeded) == model.generate("the", strategy=model.strategy(seed=3))
-    assert {entry.name for entry in (tmp_path / "run").iterdir()} == {
-        "config.json",
-        "examples.json",
-        "model.safetensors",
-        "generation_config.json",
-        "README.md",
-        "manifest.json",
-        "metrics.jsonl",
-        "seen.safetensors",
-        "tokenizer_config.json",
-        "vocabulary.txt",
-    }
-
-
 @pytest.mark.parametrize("layout", ["lines", "stream"])
 @pytest.mark.parametrize("backward", [False, True])
 def test_evaluation_is_the_sum_over_the_texts(corpus, layout, backward):  # R7, R34
@@ -124,15 +102,6 @@ def test_a_vocabulary_that_is_not_that_of_the_counts_is_refused(corpus, tmp_path
         tt.load(tmp_path / "run", trust_changed=True)
 
 
-@pytest.mark.parametrize("tokens", ["unicode", "char", "bpe"])
-@pytest.mark.parametrize("layout", ["lines", "stream"])
-def test_nothing_is_learned_from_a_blank_file(tmp_path, tokens, layout):
-    blank = tmp_path / "blank.txt"
-    blank.write_text("\n \n\n\t\n\n" * 5)
-    with refuses("blank.txt"):
-        trained(str(blank), tokens=tokens, layout=layout)
-
-
 def test_unknown_words_are_scored_and_counted(corpus, tmp_path):
     other = tmp_path / "other.txt"
     other.write_text("the zebra ran .\n")
@@ -178,13 +147,6 @@ def test_character_models_follow_the_corpus_suggestion(corpora):
     )
     # A Kneser-Ney 6-gram trained on the first 90 % of the lines.
     assert model.likelihood(data, "heldout").perplexity == pytest.approx(3.69, abs=0.01)
-
-
-def test_subword_models_train_and_score(corpus):
-    model = trained(corpus, tokens="bpe", max_size=300, order=3)
-    [scored] = model.score(["the cat sat on the mat ."])
-    assert scored.total > -15
-    assert model.generate("the cat", strategy=model.strategy(seed=0))[0].text.startswith("the cat")
 
 
 def test_words_are_forbidden_and_required(corpus):

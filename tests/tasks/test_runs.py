@@ -97,17 +97,6 @@ def test_an_empty_folder_is_as_good_as_none(run, tmp_path):
     assert has_content(out)
 
 
-def test_resuming_nothing_says_so(run, tmp_path):
-    said = []
-
-    class Listening(Reporter):
-        def say(self, sentence):
-            said.append(sentence)
-
-    run(tmp_path / "run", epochs=1, resume=True, reporter=Listening())
-    assert said == [f"Nothing saved in {tmp_path / 'run'} yet: starting from the beginning."]
-
-
 @pytest.mark.parametrize("settings", [{"output_bias": "frequencies"}, {"average": "ema"}])
 def test_one_killed_before_its_first_checkpoint_begins_with_the_same_weights(
     text, tmp_path, monkeypatch, settings
@@ -135,21 +124,6 @@ def test_one_killed_before_its_first_checkpoint_begins_with_the_same_weights(
     whole, killed = ((tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "killed"))
     assert whole == killed
     assert not (tmp_path / "killed/first").exists()
-
-
-def test_a_run_goes_on_with_more_epochs(run, tmp_path):
-    out = tmp_path / "run"
-    run(out, epochs=1)
-    same = continue_config(LanguageConfig, out, "language", {})
-    assert finish_reason(out, same)
-    more = continue_config(LanguageConfig, out, "language", {"epochs": 3})
-    assert not finish_reason(out, more)
-    assert run(out, more, resume=True)["epochs"] == 3
-    assert finish_reason(out, more)
-    run(tmp_path / "whole", epochs=3)
-    assert (tmp_path / "whole/model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
-    metrics = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    assert [line["epoch"] for line in metrics if line["kind"] == "valid"] == [1, 2, 3]
 
 
 def test_a_run_that_stopped_early_goes_on_when_told(run, tmp_path):

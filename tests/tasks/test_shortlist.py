@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -145,34 +144,6 @@ def test_every_search_keeps_to_the_list_and_neighbours_change_nothing(narrow, se
         assert [one.text for one in found] == [narrow.translate(text, **options)[0].text for text in texts]
 
 
-def test_all_candidates_are_no_list(model):
-    size = len(model.codecs.target.vocabulary)
-    everything = Shortlist(model.shortlist.starts, model.shortlist.ids, np.arange(size))
-    plain = model.translate(SENTENCES, num_return_sequences=3, shortlist=0)
-    model.shortlist = everything
-    found = model.translate(SENTENCES, num_return_sequences=3, shortlist=1)
-    for mine, theirs in zip(found, plain, strict=True):
-        assert [one.text for one in (mine, *mine.alternatives)] == [
-            one.text for one in (theirs, *theirs.alternatives)
-        ]
-        assert mine.score == pytest.approx(theirs.score, rel=1e-5)
-
-
-def test_constraints_hold_with_a_list(narrow):
-    options = {"shortlist": 1, "max_length": 8}
-    [found] = narrow.translate("au bv", require=["zf"], prefix="ye 7", **options)
-    assert found.text.startswith("ye 7")
-    assert "zf" in found.text.split()
-    [free] = narrow.translate("au bv", min_length=1, **options)
-    word = free.text.split()[0]
-    [other] = narrow.translate("au bv", forbid=[word], **options)
-    assert word not in other.text.split()
-    assert len(narrow.translate("au bv", min_length=6, **options)[0].text.split()) >= 6
-    pieces = narrow.translate("au bv", no_repeat_ngram=2, min_length=4, **options)[0].text.split()
-    assert len(set(pairwise(pieces))) == len(pieces) - 1
-    assert narrow.translate("au zebra", copy_unknown=True, align=True, **options)[0].alignment is not None
-
-
 def test_models_translate_together_with_a_list(narrow, folder):
     both = combine_translators([narrow, tt.load(folder, device="cpu")])
     alone = narrow.translate(SENTENCES, shortlist=2)
@@ -269,14 +240,6 @@ def test_the_runner_keeps_to_the_same_list(runner, narrow, beams, monkeypatch):
                 assert best.score == pytest.approx(other.score, abs=1e-4)
             else:
                 assert best.score == pytest.approx(other.score, abs=0.6)
-
-
-def test_neighbours_change_nothing_in_the_runner(runner):
-    together = runner.translate(SENTENCES, shortlist=2, max_length=7)
-    alone = [runner.translate(text, shortlist=2, max_length=7)[0] for text in SENTENCES]
-    # In int8 all rows of a step share the scale of their activations, with or without a list.
-    near = 0.1 if "int8" in repr(runner) else 1e-4
-    assert [one.score for one in together] == pytest.approx([one.score for one in alone], abs=near)
 
 
 def test_the_runner_has_the_same_default_and_refusals(runner, monkeypatch):

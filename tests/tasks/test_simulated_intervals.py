@@ -41,16 +41,6 @@ def test_intervals_cover_as_often_as_they_say(kind: str) -> None:  # R123
     assert 92 < of_95 < 98.5
 
 
-@pytest.mark.parametrize("kind", ["white", "ar1", "walk"])
-def test_noise_has_no_season(kind: str) -> None:
-    found = [
-        find_season(Panel((Series.of("s", simulate(kind, rows, seed)),), None))
-        for rows in (15, 40, 300)
-        for seed in range(20)
-    ]
-    assert found.count(1) >= len(found) - 1
-
-
 @pytest.mark.parametrize(
     ("pattern", "noise", "trend"),
     [([1, 5, 2, 3], 0.5, 0), ([0, 1, 3, 2, 5, 1, 2], 1, 0.1), (np.sin(np.arange(12) * np.pi / 6), 0.3, 0.05)],
@@ -72,8 +62,3 @@ def test_a_season_that_is_given_wins_and_a_found_one_is_the_horizon() -> None:
     small = {"epochs": 1, "device": "cpu", "progress": "none", "model": "linear"}
     found, given = (tt.train("forecast", rows, **small, **more).config for more in ({}, {"season": 5}))
     assert (found.season, found.horizon, given.season, given.horizon) == (4, 4, 5, 5)
-
-
-@pytest.mark.parametrize("values", [[], [1.0], [2.0] * 40, [np.nan] * 40, [np.nan, 1.0] * 20])
-def test_nothing_to_repeat_has_no_season(values) -> None:
-    assert find_season(Panel((Series.of("s", values),), None)) == 1

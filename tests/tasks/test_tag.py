@@ -15,7 +15,6 @@ import throughtime as tt
 from throughtime.data.batching.tagged import TaggedBatches
 from throughtime.data.datasets import open_dataset
 from throughtime.data.records import TaggedSentence
-from throughtime.tasks import TASKS
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.language.model import RecurrentLanguage
 from throughtime.tasks.tag.codec import load_languages
@@ -87,10 +86,6 @@ def tagger(trained):
     return tt.load(trained[0], device="cpu")
 
 
-def new_language(config, dataset):
-    return TASKS["language"].part("predictor").create(config, dataset)
-
-
 @pytest.fixture(scope="module")
 def languages(tmp_path_factory):
     """Two character models of the same lines, one for each direction."""
@@ -159,57 +154,10 @@ def test_sentences_without_a_label_add_nothing_to_its_loss(new, opened_orders):
     assert loss.penalty.item() == 0
 
 
-def test_validation_shares_add_up(tagger, opened_orders):
-    task = tagger.build_objective(opened_orders)
-    shares = [task.validate(rank, 4) for rank in range(4)]
-    added = {name: sum(share[name] for share in shares) for name in shares[0]}
-    assert added == task.validate(0, 1)
-    assert task.summarise(added).keys() == {"f1", "accuracy", "intent_accuracy"}
-    assert next(iter(task.summarise(added))) == task.measure == "f1"
-
-
-def test_order_and_neighbours_do_not_matter(tagger):
-    texts = ["bring tea", "", "is there black coffee and green tea", "   ", "milk", "bring xyzzy"]
-    found = tagger.tag(texts)
-    assert [len(one.words) for one in found] == [2, 0, 7, 0, 1, 2]
-    for text, one in zip(texts, found, strict=True):
-        [alone] = tagger.tag([text])
-        assert alone.tags == one.tags
-        assert [word.probability for word in alone.words] == pytest.approx(
-            [word.probability for word in one.words], abs=1e-4
-        )
-    assert tagger.tag([]) == []
-
-
-def test_strange_words_are_tagged_too(tagger):
-    strange = ["x" * 5000, "日本語 😀", "tea " * 3000, "\u200b", "<unk>"]
-    assert [len(one.words) for one in tagger.tag(strange)] == [1, 2, 3000, 1, 1]
-    [raw] = tagger.tag(["Bring tea, please!"], tokenize="unicode")
-    assert [word.word for word in raw.words] == ["Bring", "tea", ",", "please", "!"]
-
-
 def test_words_not_seen_in_training_are_counted(tagger):
     records = [TaggedSentence(("bring", "TEA", "zzz"), ("O", "B-drink", "nonsense"))]
     counts = tagger.count_tags(records)
     assert (counts.unknown, counts.unknown_right, counts.tags.words, counts.labelled) == (1, 0, 3, 0)
-
-
-def test_saved_and_loaded_it_is_the_same(trained, tagger):
-    again = tt.load(trained[0], device="cpu")
-    texts = ["bring tea", "is there black coffee"]
-    assert again.tag(texts) == tagger.tag(texts)
-    assert again.codec.hash == tagger.codec.hash
-
-
-def test_a_model_starts_from_another(trained, orders, opened_orders):
-    config = TagConfig(data=str(orders), device="cpu", lr=0.5)
-    model = Tagger.initialise_from(trained[0], config, {"lr": 0.5})
-    assert (model.config.lr, model.config.hidden_size) == (0.5, 16)
-    assert model.tag(["bring tea"])[0].tags == ("O", "B-drink")
-    with refuses("hidden_size", "7", "16"):
-        Tagger.initialise_from(trained[0], config, {"hidden_size": 7})
-    with refuses("the training data", "'other'"):
-        model.codec.tagged_rows([TaggedSentence(("a",), ("other",))], labelled=False)
 
 
 @pytest.mark.parametrize("name", ["nope", "wordpiece"])

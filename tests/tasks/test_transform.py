@@ -12,9 +12,6 @@ import throughtime as tt
 from throughtime.data.datasets import open_dataset
 from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import read_panel
-from throughtime.results import Forecast
-from throughtime.series.backtest import backtest
-from throughtime.series.protocol import ForecastModel
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.model import SeriesForecaster
 
@@ -114,37 +111,6 @@ def test_kept_intervals_widen_with_the_level(model, run, throughtime, table):
     assert widths[0] == pytest.approx(widths[1], rel=1e-6)  # by the same factor, not by the same amount
     ran = throughtime("forecast", run, "--level", 80, "--h", 1, "--json")
     assert ran.json["rows"][0]["linear-hi-80"] == pytest.approx(float(near.quantiles[0.9][0]))
-
-
-class Steady(ForecastModel):
-    """The last value again, whose errors are even on the scale of a power."""
-
-    name = "steady"
-
-    def __init__(self, power):
-        self.own_power = power
-
-    def power(self, series):
-        return self.own_power
-
-    def answer(self, query):
-        panel, h = query.panel, query.h
-        return [
-            Forecast(one.unique_id, np.repeat(one.y[-1], h), {}, ds=panel.after(one, h))
-            for one in panel.series
-        ]
-
-
-def test_even_scores_cover_where_errors_grow_with_the_level():
-    covered = {0.0: [], 1.0: []}
-    for seed in range(6):
-        steps = np.random.default_rng(seed).normal(0.015, 0.03, 260)
-        panel = Panel((Series.of("a", np.exp(steps.cumsum())),), None)
-        for power, found in covered.items():
-            tested = backtest(Steady(power), panel, h=1, n_windows=80, step_size=1, levels=[80])
-            found.append(tested.figures[0].total["coverage-80"])
-    assert abs(np.mean(covered[0.0]) - 80) < 3
-    assert np.mean(covered[1.0]) < 70
 
 
 def test_what_is_not_positive_is_refused_by_name(model, tmp_path):

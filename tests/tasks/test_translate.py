@@ -27,7 +27,6 @@ from throughtime.models.weights import save_weights
 from throughtime.results import Translation
 from throughtime.runtime.search import MAX_LENGTH_PENALTY, batches_by_length
 from throughtime.search.beam import Beam
-from throughtime.search.sampling import Greedy
 from throughtime.tasks.objective import likelihood
 from throughtime.tasks.texts import DecodingConstraints
 from throughtime.tasks.translate.config import ATTENTIVE, TranslateConfig
@@ -262,14 +261,6 @@ def test_own_words_are_read_where_teaching_stops(new, opened):  # R86
     assert nats[1][0] == pytest.approx(nats[1][1])
 
 
-def test_validation_shares_add_up(trained, translator, opened):
-    task = translator.build_objective(opened)
-    alone = task.summarise(task.validate(0, 1))
-    shares = [task.validate(rank, 3) for rank in range(3)]
-    together_ = task.summarise({name: sum(share[name] for share in shares) for name in shares[0]})
-    assert together_ == pytest.approx(alone, rel=1e-5)
-
-
 def test_a_few_long_pairs_do_not_pad_the_others(translator):  # R112: validation is part of the time
     short, long = [5, 6, 7], [5, 6, 7] * 60
     rows = RaggedIds.of([short] * 31 + [long])
@@ -288,12 +279,6 @@ def test_another_measure_decides_and_is_evaluated(new, opened):
     assert (task.better, next(iter(measures))) == ("less", "ter")
     assert measures["ter"] > 0
     assert translator.evaluate(opened, split="valid", measures=["ter"], num_beams=1)["ter"] > 0
-
-
-def test_a_sample_shows_three_sentences(translator, opened):
-    sample = translator.build_objective(opened).sample()
-    assert len(sample.splitlines()) == 3
-    assert all(" → " in line for line in sample.splitlines())
 
 
 def test_a_sample_is_a_line_a_sentence_whatever_the_model_says(translator, opened, monkeypatch):
@@ -347,17 +332,6 @@ def test_every_structure_trains_and_translates(new, opened, structure):
     model.model.eval()
     [one] = model.translate(["one two"], max_length=5, align=True)
     assert (one.alignment is not None) == (structure in ("attention", "attention-no-feeding", "conditional"))
-
-
-def test_translations_come_in_the_order_of_the_texts(translator):
-    rows = [("one", "two", "three"), ("four",), ("five", "six"), ("seven",) * 4, ("eight",)]
-    sources = [" ".join(row) + " ." for row in rows]
-    found = translator.translate(sources)
-    assert texts(found) == [french(row) + " !" for row in rows]
-    for source, own in zip(sources, found, strict=True):
-        [alone] = translator.translate([source])
-        assert alone.text == own.text
-        assert alone.log_prob == pytest.approx(own.log_prob, abs=1e-4)
 
 
 def test_no_text_is_lost_whatever_it_is(translator):
@@ -417,17 +391,6 @@ def test_it_searches_in_its_precision(trained):
     )
 
 
-def test_a_beam_gives_its_best_first(translator):
-    [best] = translator.translate(["two five ."], num_beams=4, num_return_sequences=4)
-    found = [best, *best.alternatives]
-    scores = [one.score for one in found]
-    assert scores == sorted(scores, reverse=True)
-    assert len({one.text for one in found}) == len(found) == 4
-    assert found[0].score == pytest.approx(found[0].log_prob / 4**0.75)  # deux cinq ! <eos>
-    with refuses("num_return_sequences", "3", "1", "2"):
-        translator.translate(["two ."], num_beams=2, num_return_sequences=3)
-
-
 def test_a_strategy_is_chosen_by_its_name(translator):
     text = ["two five ."]
     assert translator.translate(
@@ -447,12 +410,6 @@ def test_a_strategy_is_chosen_by_its_name(translator):
         translator.translate(text, search="beam", num_beams=5_000)
     with refuses("search strategy", "'beem'", "'beam'"):
         translator.translate(text, search="beem")
-
-
-def test_one_beam_is_greedy_search(translator):
-    sources = ["one three .", "seven seven two .", "four"]
-    greedy = translator.translate(sources, search=Greedy(translator.codecs.end_id))
-    assert texts(translator.translate(sources, num_beams=1)) == texts(greedy)
 
 
 def test_a_translation_is_as_likely_as_its_score_says(translator):
@@ -561,19 +518,6 @@ def test_the_settings_allow_what_a_beam_does():
             TranslateConfig(data="x", length_penalty=alpha).length_penalty
             == Beam(3, length_penalty=alpha).length_penalty
         )
-
-
-def test_beams_wider_than_memory_are_refused(translator):
-    with refuses("num_beams", "100000", "1,000"):
-        translator.translate(["one ."], num_beams=100_000)
-    with refuses("num_return_sequences", "1001", "1,000"):
-        translator.translate(["one ."], num_return_sequences=1_001)
-    with refuses("num_return_sequences", "1001", "1,000"):
-        translator.translate(["one ."], search="diverse", num_return_sequences=1_001)
-    with refuses("max_length", "0"):
-        translator.translate(["one ."], max_length=0)
-    with refuses("num_beams", "1001", "1000"):
-        build_config(TranslateConfig, {"data": "x", "num_beams": 1_001}, "settings")
 
 
 def test_a_wide_beam_searches_few_sentences_at_a_time(translator, monkeypatch):
@@ -721,28 +665,6 @@ def test_parts_of_words_are_shared_unless_told_otherwise(pairs, opened):
     assert (words.shared, words.max_size) == (False, None)
     told = TranslateConfig(data=str(pairs), shared=False, max_size=500).complete(opened)
     assert (told.shared, told.max_size) == (False, 500)
-
-
-def test_a_run_that_goes_on_ends_as_one_that_never_stopped(pairs, opened, tmp_path):
-    def run(out, epochs, resume=False):
-        settings = {**SMALL, "hidden_size": 16, "teacher_forcing": 0.8, "embedding_dropout": 0.2}
-        config = TranslateConfig(
-            data=str(pairs),
-            source="en",
-            target="fr",
-            tokens="space",
-            epochs=epochs,
-            schedule="constant",
-            **settings,
-        )
-        model = Translator.resume(out, config) if resume else Translator.create(config, opened)
-        model.fit(opened, out, resume=resume)
-        return {name: weight.clone() for name, weight in model.model.named_parameters()}
-
-    whole = run(tmp_path / "whole", 2)
-    run(tmp_path / "parts", 1)
-    parts = run(tmp_path / "parts", 2, resume=True)
-    assert all(torch.equal(whole[name], parts[name]) for name in whole)
 
 
 @pytest.mark.parametrize(("tokens", "size"), [("space", 7), ("wordpiece", 60), ("unigram", 60), ("bpe", 300)])
