@@ -56,7 +56,7 @@ def test_settings_of_training_need_no_torch():
 
 @pytest.mark.parametrize("task", ["classify", "compose", "fill", "language", "ngram"])
 def test_importing_a_model_imports_no_batches_measures_or_objectives(task):
-    parts = ("data.batching", "metrics", "export", "train.objective", f"tasks.{task}.training")
+    parts = ("data.batching", "metrics", "graphs", "fit.objective", f"tasks.{task}.training")
     script = f"""
 import sys, {TASKS[task].predictor.partition(":")[0]}
 print([name for name in sys.modules if name.startswith({tuple(f"throughtime.{part}" for part in parts)!r})])
