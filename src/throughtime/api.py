@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 from throughtime.errors import InputError
-from throughtime.folder import ModelFolder
 from throughtime.run import ProgressKind, Training
 from throughtime.tasks import TASKS, Task, Trained
 from throughtime.tasks.base import load as open_model
+from throughtime.tasks.saved import SavedRun
 
 if TYPE_CHECKING:
     from throughtime.results import Scored
@@ -238,20 +238,20 @@ def export(
 
     runs = list(run) if isinstance(run, list | tuple) else [run]
     for one in runs:
-        if not isinstance(one, str | Path) and not (
-            getattr(one, "task", None) in TASKS and hasattr(one, "config")
-        ):
+        is_model = getattr(one, "task", None) in TASKS and hasattr(one, "config")
+        if not isinstance(one, str | Path) and not is_model:
             problem = f"has {type(one).__name__!r}, expected a trained model or the folder of one"
             raise InputError("run", problem)
     chosen = choose_format(format, out)
     check_options(chosen, int8, weights, sample)
     if len(runs) != 1 and chosen != "html":
         raise InputError("run", f"has {len(runs)} runs; only the html format holds several models")
-    for one in runs:
-        _check_task(one, chosen, format)
-    models: list[Any] = [
-        open_model(one, "cpu", trust_changed=trust_changed) if isinstance(one, str | Path) else one
-        for one in runs
+    opened: list[Any] = [SavedRun.open(one) if isinstance(one, str | Path) else one for one in runs]
+    for one, saved in zip(runs, opened, strict=True):
+        _check_format(one, saved.task, chosen, format)
+    models = [
+        saved.load("cpu", trust_changed=trust_changed) if isinstance(saved, SavedRun) else saved
+        for saved in opened
     ]
     if chosen == "html":
         from throughtime.tasks.pages import export_html
@@ -261,21 +261,18 @@ def export(
     return values
 
 
-def _check_task(run: Any, chosen: str, given: str | None) -> None:
+def _check_format(run: Any, task: str, chosen: str, asked: str | None) -> None:
     """Refuse a run whose models are not written in the chosen format."""
-    task = ModelFolder.at(run).read_config()[0] if isinstance(run, str | Path) else run.task
-    own, exporter = TASKS[task].formats, TASKS[task].exporter
-    if own and chosen not in (*own, "html"):
-        named = " or ".join(repr(one) for one in (*own, "html"))
-        stated = "is missing" if given is None else f"is {given!r}"
-        raise InputError("format", f"{stated}, but {run} holds a model of the task {task!r}; give {named}")
-    if exporter is None and (chosen == "html" or not own):
-        raise _no_export(run, task)
-
-
-def _no_export(run: Any, task: str) -> InputError:
-    known = ", ".join(sorted(name for name, one in TASKS.available().items() if one.exporter))
-    return InputError(str(run), f"holds a model of the task {task!r}, which cannot be exported; {known} can")
+    formats, exporter = TASKS[task].formats, TASKS[task].exporter
+    if formats and chosen not in (*formats, "html"):
+        known = " or ".join(map(repr, (*formats, "html")))
+        stated = "is missing" if asked is None else f"is {asked!r}"
+        raise InputError("format", f"{stated}, but {run} holds a model of the task {task!r}; give {known}")
+    if exporter is None and (chosen == "html" or not formats):
+        known = ", ".join(sorted(name for name, one in TASKS.available().items() if one.exporter))
+        raise InputError(
+            str(run), f"holds a model of the task {task!r}, which cannot be exported; {known} can"
+        )
 
 
 def import_arpa(path: Path | str, *, tokens: str = "space") -> NgramLanguageModel:

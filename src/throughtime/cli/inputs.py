@@ -28,10 +28,10 @@ def read_task_name(run: Path) -> str:
 
 def load_model(run: Path, device: str, *tasks: str) -> Any:
     """The model of a run; one of other tasks than `tasks` is refused, and the error says what it is."""
-    from throughtime.folder import ModelFolder
+    from throughtime.tasks.saved import SavedRun
 
-    folder = ModelFolder.at(run)
-    task, settings = folder.read_config()
+    saved = SavedRun.open(run)
+    task = saved.task
     if tasks and task in TASKS and task not in tasks:
         title = TASKS[task].title
         wanted = [TASKS[name].title for name in tasks]
@@ -43,8 +43,7 @@ def load_model(run: Path, device: str, *tasks: str) -> Any:
         )
     if task == "ngram":
         check_counting(device)
-    folder.check(trust_changed=flags.trust_changed)
-    return TASKS[task].part("predictor").load(folder, settings, device)
+    return saved.load(device, trust_changed=flags.trust_changed)
 
 
 def load_language_model(

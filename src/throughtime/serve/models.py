@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from throughtime.errors import InputError, ThroughtimeError
-from throughtime.folder import ModelFolder
 from throughtime.serve.requests import RefusalError
 from throughtime.tasks import TASKS
 from throughtime.tasks.about import describe_model, find_abilities
-from throughtime.tasks.base import load
+from throughtime.tasks.saved import SavedRun
 
 
 @dataclass(frozen=True)
@@ -138,11 +137,11 @@ def _reason(run: Path, error: BaseException) -> str:
 
 
 def _open(run: Path, device: str, trust_changed: bool) -> Served:
-    folder = ModelFolder.at(run)
-    task, _ = folder.read_config()
+    saved = SavedRun.open(run)
+    folder, task, _ = saved
     if task not in TASKS or not (TASKS[task].route or TASKS[task].answers):
         raise InputError(str(run), f"holds a model of the task {task!r}, which is not served yet")
-    name, model = folder.path.resolve().name, load(run, device, trust_changed=trust_changed)
+    name, model = folder.path.resolve().name, saved.load(device, trust_changed=trust_changed)
     if task != "forecast":
         return Served(name, task, model)
     from throughtime.series.conformal import load_intervals

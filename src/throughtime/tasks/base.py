@@ -343,7 +343,7 @@ def load(
 ) -> Any:
     """Load a trained model of any task; see `throughtime.api.load`."""
     folder = ModelFolder.at(path)
-    folder.check(trust_changed=trust_changed)
+    folder.check(trust_changed=trust_changed)  # before anything is read from it
     saved_task, settings = folder.read_config()
     if task is not None and saved_task != task:
         raise InputError("task", f"is {task!r}, but {path} holds a model of the task {saved_task!r}")

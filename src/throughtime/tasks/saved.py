@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 from throughtime.config import check_config
 from throughtime.data.seen import Hashes, SeenCount, SeenRecords, hash_records, load_seen, save_seen
@@ -175,3 +175,22 @@ class SavedModel:
             return replace(evaluation, values={**evaluation.values, "trained_on": None})
         values = {**evaluation.values, "records": seen.records, "trained_on": seen.trained_on}
         return replace(evaluation, values=values, text=f"{evaluation.text}\n{seen}")
+
+
+class SavedRun(NamedTuple):
+    """The folder of a trained model, opened and its configuration read, but nothing else yet."""
+
+    folder: ModelFolder
+    task: str
+    settings: dict[str, Any]
+
+    @classmethod
+    def open(cls, path: Path | str) -> SavedRun:
+        """Open the folder at this path; an error says why it is not one of a model."""
+        folder = ModelFolder.at(path)
+        return cls(folder, *folder.read_config())
+
+    def load(self, device: str = "auto", *, network: Any = None, trust_changed: bool = False) -> Any:
+        """Load the model, after its files were compared with those that were saved."""
+        self.folder.check(trust_changed=trust_changed)
+        return TASKS[self.task].part("predictor").load(self.folder, self.settings, device, network=network)

@@ -18,7 +18,7 @@ from throughtime.folder import ModelFolder
 from throughtime.manifest import write_manifest
 from throughtime.models.language import FrozenReader
 from throughtime.models.weights import save_weights
-from throughtime.tasks.base import load
+from throughtime.tasks.saved import SavedRun
 from throughtime.tasks.tag.runner import LanguageReader, WordReader, number_forms
 from throughtime.text.subword import SubwordTokenizer
 from throughtime.text.tokenizer import CharTokenizer
@@ -212,12 +212,12 @@ def load_languages(runs: Sequence[str | Path], *, trust_changed: bool = False) -
     """Load the language models in these folders."""
     models = []
     for run in runs:
-        task, _ = ModelFolder.at(run).read_config()
-        if task != "language":
+        saved = SavedRun.open(run)
+        if saved.task != "language":
             raise InputError(
-                "language_models", f"{run} holds a model of the task {task!r}, expected 'language'"
+                "language_models", f"{run} holds a model of the task {saved.task!r}, expected 'language'"
             )
-        models.append(TagLanguage(load(run, "cpu", trust_changed=trust_changed), str(run)))
+        models.append(TagLanguage(saved.load("cpu", trust_changed=trust_changed), str(run)))
     return tuple(models)
 
 
