@@ -42,11 +42,12 @@ lock-check: | $(BIN)/python ## check that requirements/ fits pyproject.toml and 
 demo: $(VENV)/.core ## train a translator on embedded English and French, in about two minutes
 	$(BIN)/throughtime demo
 
-lint: lock-check $(VENV)/.dev ## check format, style, types, the direction of imports and the locked versions
+lint: lock-check $(VENV)/.dev ## check format, style, types, the direction of imports, sizes and the locked versions
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
+	$(BIN)/python -m tools.sizes
 
 # The lint runs beside the tests, as most of it uses one core; its output comes after theirs.
 # Of tests of emulated kernels, one variant in six runs here, as a compiler builds each; `make coverage` runs all.
