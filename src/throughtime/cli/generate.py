@@ -69,7 +69,7 @@ def generate(
     from rich.text import Text
 
     values = {"run": str(run), "prompt": prompt, "seed": options["seed"], **mixed, **answer.to_dict()}
-    return Outcome(values, [Text(one.text) for one in (answer, *answer.alternatives)])
+    return Outcome(values, [Text(text.text) for text in (answer, *answer.alternatives)])
 
 
 def load_writer(run: Path, device: str, others: list[Path] | None, weights: str | None) -> Any:

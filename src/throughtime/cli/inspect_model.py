@@ -264,7 +264,7 @@ def _gates(model: Any, sentence: str, options: ViewOptions, draw: Draw) -> Outco
     if number is None:
         draw("keep_gates", layers, title=f"“{sentence}”")
     elif number > len(layers):
-        names = ", ".join(f"{place} {layer.name}" for place, layer in enumerate(layers, 1))
+        names = ", ".join(f"{position} {layer.name}" for position, layer in enumerate(layers, 1))
         raise InputError("--layer", f"is {number}, but the model has {len(layers)} layers: {names}")
     else:
         layers = [layers[number - 1]]

@@ -165,8 +165,8 @@ class TakesSettings(Command):
         options = {option for param in self.params for option in param.opts}
         meant: dict[str, str] = {}
         near: list[str] = []
-        for place, word in enumerate(words):
-            option, _, given = word.partition("=")
+        for number, word in enumerate(words):
+            option, _, assigned = word.partition("=")
             if word == "--":
                 break
             if not option.startswith("-") or option in options or option in meant:
@@ -176,10 +176,12 @@ class TakesSettings(Command):
                 near = _near_settings(option, fields)
                 key = next(iter(near), None)
             if key is not None:
-                after = given if "=" in word else _get_following_word(words[place + 1 :])
+                after = assigned if "=" in word else _get_following_word(words[number + 1 :])
                 value = _value(after, fields[key].annotation, off)
-                own = f"--{key.replace('_', '-')}"
-                meant[option] = f"{own} {shlex.quote(value)}" if own in options else _set(key, value)
+                spelling = f"--{key.replace('_', '-')}"
+                meant[option] = (
+                    f"{spelling} {shlex.quote(value)}" if spelling in options else _set(key, value)
+                )
         if wrong not in meant:
             return
         write = f"write `{' '.join(meant.values())}`"
@@ -304,8 +306,12 @@ class RunFirst(Command):
         texts: list[str] = []
         for param in self.params:
             if param.param_type_name == "argument":
-                own = values.get(param.name)
-                texts += [own] if isinstance(own, str) else [one for one in own or () if isinstance(one, str)]
+                value = values.get(param.name)
+                texts += (
+                    [value]
+                    if isinstance(value, str)
+                    else [text for text in value or () if isinstance(text, str)]
+                )
         return [*texts, *rest]
 
     def _correct_command(self, ctx: Any, words: list[str], run: str, strays: list[str]) -> str:
@@ -324,8 +330,8 @@ class RunFirst(Command):
     def _drop_word(self, ctx: Any, words: list[str], word: str) -> list[str]:
         """The words without this argument; the same word as the value of an option stays."""
         before = self._positional(ctx, words) or []
-        for place in (place for place, one in enumerate(words) if one == word):
-            left = [*words[:place], *words[place + 1 :]]
+        for number in (number for number, candidate in enumerate(words) if candidate == word):
+            left = [*words[:number], *words[number + 1 :]]
             if len(self._positional(ctx, left) or []) == len(before) - 1:
                 return left
         return words

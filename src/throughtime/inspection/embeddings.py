@@ -54,8 +54,8 @@ def tables(model: Any) -> list[Table]:
     if tags(model):
         return [Table("words", network.embedding.weight.detach(), model.codec.words)]
     # The encoder of a composer reads labels or numbers; only its decoder has tokens.
-    part = network.decoder if isinstance(network, EncoderDecoder) else getattr(network, "encoder", network)
-    embedding = getattr(part, "embedding", None)
+    module = network.decoder if isinstance(network, EncoderDecoder) else getattr(network, "encoder", network)
+    embedding = getattr(module, "embedding", None)
     framing = getattr(model, "framing", None)
     codec = framing.codec if framing is not None else getattr(model, "codec", None)
     if not isinstance(embedding, nn.Embedding) or codec is None:
@@ -76,8 +76,8 @@ def table(model: Any, name: str | None = None) -> Table:
 def _list_translator_tables(network: EncoderDecoder, codecs: Any) -> list[Table]:
     sides = {"source": (network.encoder, codecs.source), "target": (network.decoder, codecs.target)}
     tables_of_sides: list[Table] = []
-    for name, (part, codec) in sides.items():
-        embedding = getattr(part, "embedding", None)
+    for name, (module, codec) in sides.items():
+        embedding = getattr(module, "embedding", None)
         if isinstance(embedding, nn.Embedding):
             tables_of_sides.append(Table(name, embedding.weight.detach(), codec.vocabulary, codec))
     if (
@@ -138,25 +138,25 @@ def embedding_map(model: Any, text: str, *, k: int = 6, side: str | None = None)
     if not ids:
         raise InputError("sentence", "has no token that the model knows; give words of its language")
     nearest = _nearest(chosen.vectors.float().cpu(), ids, k, chosen.vocabulary)
-    shown = list(dict.fromkeys([*ids, *(token_id for own in nearest for token_id, _ in own)]))
-    places = {token_id: place for place, token_id in enumerate(shown)}
+    shown = list(dict.fromkeys([*ids, *(token_id for row in nearest for token_id, _ in row)]))
+    places = {token_id: position for position, token_id in enumerate(shown)}
     flat, explained = principal_axes(chosen.vectors[shown].float().cpu())
     near = dict(zip(ids, nearest, strict=True))
     points = [
         Point(
             chosen.spell(token_id),
-            float(flat[place, 0]),
-            float(flat[place, 1]),
+            float(flat[position, 0]),
+            float(flat[position, 1]),
             token_id in near,
             tuple(places[other] for other, _ in near.get(token_id, ())),
         )
-        for place, token_id in enumerate(shown)
+        for position, token_id in enumerate(shown)
     ]
     neighbours = [
         Neighbourhood(
-            chosen.spell(token_id), tuple(Neighbour(chosen.spell(other), like) for other, like in own)
+            chosen.spell(token_id), tuple(Neighbour(chosen.spell(other), like) for other, like in row)
         )
-        for token_id, own in near.items()
+        for token_id, row in near.items()
     ]
     return EmbeddingMap(chosen.name, tuple(neighbours), tuple(points), explained)
 
@@ -188,6 +188,6 @@ def _nearest(vectors: Tensor, ids: Sequence[int], k: int, vocabulary: Any) -> li
     like[torch.arange(len(ids)), list(ids)] = -2.0
     best = like.topk(min(k, like.shape[1]))
     return [
-        [(token_id, value) for token_id, value in zip(own, values, strict=True) if value > -2.0]
-        for own, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+        [(token_id, value) for token_id, value in zip(row, values, strict=True) if value > -2.0]
+        for row, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
     ]

@@ -90,7 +90,7 @@ def step_gates(
     """
     names = cell.activations if held else ()
     with _Recorder(
-        [torch.cat([held[name] for name in one], -1) if one else None for one in names]
+        [torch.cat([held[name] for name in parts], -1) if parts else None for parts in names]
     ) as recorder:
         reached = type(cell).step(cell, projected, state)
     values = _name_values(cell, recorder.values, len(projected)) if cell.activations else {}

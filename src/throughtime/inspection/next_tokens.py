@@ -54,7 +54,7 @@ def next_tokens(language: LanguageModel, text: str, k: int = TOP) -> NextTokens:
         raise InputError("model", "reads from right to left, so nothing comes next")
     ids = framing.ids(text, end=False)
     pieces = framing.pieces(ids)
-    log_probs = [float(one) for one in language.model.log_probs([ids])[0]] if ids else []
+    log_probs = [float(log_prob) for log_prob in language.model.log_probs([ids])[0]] if ids else []
     read = [
         ScoredToken(piece, None if position < framing.num_given else -log_p / math.log(2))
         for position, (piece, log_p) in enumerate(zip(pieces, log_probs, strict=True))

@@ -126,7 +126,7 @@ def attention_view(
 
 def _describe_part(codecs: Codecs, part: TranslatedPart) -> TextPart:
     translations = []
-    for rank, (own, result) in enumerate(zip(part.translations, part.searched.results, strict=True)):
+    for rank, (translation, result) in enumerate(zip(part.translations, part.searched.results, strict=True)):
         alignment = steps = None
         if part.searched.attention:
             words = codecs.source.tokenizer.tokenize(part.source)
@@ -138,7 +138,7 @@ def _describe_part(codecs: Codecs, part: TranslatedPart) -> TextPart:
             scores, weights = (_round_rows(table[:, : len(part.prompt)]) for table in tables)
             target = pieces(codecs.target, [*result.tokens, *end])
             steps = AttentionSteps(tuple(pieces(codecs.source, part.prompt)), tuple(target), scores, weights)
-        figures = (own.text, own.score, own.log_prob, own.ended)
+        figures = (translation.text, translation.score, translation.log_prob, translation.ended)
         translations.append(PartTranslation(*figures, alignment, steps))
     return TextPart(part.source, tuple(translations))
 
@@ -301,10 +301,10 @@ def _candidates(watcher: _Reasons, codec: Codec, best: set[int]) -> list[Candida
         check_interrupt()
         before = _tokens(nodes, node.parent)
         parent = None if node.parent is None else nodes[node.parent]
-        own = piece(codec, before, node.token)
+        added = piece(codec, before, node.token)
         previous = candidates[node.parent].piece if node.parent is not None else ""
         gained = node.log_prob - (parent.log_prob if parent else 0.0)
-        figures = (own, label(own, previous), min(1.0, math.exp(gained)), node.log_prob, node.score)
+        figures = (added, label(added, previous), min(1.0, math.exp(gained)), node.log_prob, node.score)
         candidates.append(
             Candidate(node.step, node.parent, *figures, node.status, watcher.reason(node), number in best)
         )

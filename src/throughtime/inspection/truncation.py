@@ -84,7 +84,7 @@ def gradient_in_chunks(problem: Problem, tau: int) -> tuple[Tensor, int]:
             outputs, last = scan(problem.cell, x, state)
             loss = _loss(outputs, Problem(problem.cell, x, target)) * (len(x) / problem.steps)
         loss.backward()
-        state, most = tuple(part.detach() for part in last), max(most, saved.bytes)
+        state, most = tuple(tensor.detach() for tensor in last), max(most, saved.bytes)
     return _gradients(problem.cell), most
 
 
@@ -200,5 +200,5 @@ def _gradients(cell: Cell) -> Tensor:
 
 
 def _place(tensor: Any) -> int:
-    place: int = tensor.untyped_storage().data_ptr()
-    return place
+    address: int = tensor.untyped_storage().data_ptr()
+    return address

@@ -58,27 +58,27 @@ def forecast(
     ['observed', 'forecast', '80 %']
     """
     chosen = list(forecasts) if isinstance(forecasts, Sequence) else [forecasts]
-    if not chosen or not all(hasattr(one, "quantiles") for one in chosen):
+    if not chosen or not all(hasattr(answer, "quantiles") for answer in chosen):
         raise InputError("forecasts", "hold no forecasts; pass the answer of `model.forecast(...)`")
     if levels is None:
-        levels = sorted({level for one in chosen for level in _levels(one.quantiles)})
+        levels = sorted({level for answer in chosen for level in _levels(answer.quantiles)})
     panel = None if history is None else _read_history(history)
     shown = chosen[:_SHOWN]
     with figure(*_size(len(shown)), path=path) as drawing:
-        for axes, one in zip(_grid(drawing, len(shown)), shown, strict=True):
-            own = None if panel is None else _find_series(panel, one.unique_id, len(chosen))
-            ds = one.ds
+        for axes, answer in zip(_grid(drawing, len(shown)), shown, strict=True):
+            series = None if panel is None else _find_series(panel, answer.unique_id, len(chosen))
+            ds = answer.ds
             if ds is None:
-                ds = np.arange(len(one.mean)) + (0 if own is None else len(own))
-            if own is not None:
-                tail = own.rows(slice(-max(_TAIL * len(one.mean), _TAIL_AT_LEAST), None))
+                ds = np.arange(len(answer.mean)) + (0 if series is None else len(series))
+            if series is not None:
+                tail = series.rows(slice(-max(_TAIL * len(answer.mean), _TAIL_AT_LEAST), None))
                 axes.plot(tail.ds, tail.y, color=INK, linewidth=1.3, label="observed")
             for level in sorted(levels, reverse=True):
-                ends = _interval(one.quantiles, level)
+                ends = _interval(answer.quantiles, level)
                 if ends is not None:
                     _shade(axes, ds, *ends, level, levels)
-            axes.plot(ds, one.mean, color=COLOURS[0], label="forecast", marker=_marker(one.mean))
-            axes.set_title(one.unique_id)
+            axes.plot(ds, answer.mean, color=COLOURS[0], label="forecast", marker=_marker(answer.mean))
+            axes.set_title(answer.unique_id)
             _axes(axes, ds, () if panel is None else panel.target_names, len(shown))
         _legend(drawing, _describe_omitted(len(shown), len(chosen)))
     return drawing
@@ -124,15 +124,17 @@ def backtest(
     shown = panel.series[:_SHOWN]
     apart = _choose_windows_apart(cuts, windows.y.shape[-1])[-_WINDOWS:]
     with figure(*_size(len(shown), wide=True), path=path) as drawing:
-        for place, (axes, own) in enumerate(zip(_grid(drawing, len(shown)), shown, strict=True)):
-            first = max(0, len(own) - max(cuts[window] for window in apart) - _TAIL_AT_LEAST)
-            axes.plot(own.ds[first:], own.y[first:], color=INK, linewidth=1.1, label="observed", zorder=3)
+        for number, (axes, series) in enumerate(zip(_grid(drawing, len(shown)), shown, strict=True)):
+            first = max(0, len(series) - max(cuts[window] for window in apart) - _TAIL_AT_LEAST)
+            axes.plot(
+                series.ds[first:], series.y[first:], color=INK, linewidth=1.1, label="observed", zorder=3
+            )
             for window in apart:
-                _draw_window(axes, own, windows, (window, place), cuts[window], levels)
-            axes.set_title(own.unique_id)
+                _draw_window(axes, series, windows, (window, number), cuts[window], levels)
+            axes.set_title(series.unique_id)
             axes.grid(visible=False, axis="x")
             axes.margins(x=0.01)
-            _axes(axes, own.ds, panel.target_names, len(shown))
+            _axes(axes, series.ds, panel.target_names, len(shown))
         _legend(drawing, _describe_omitted(len(shown), len(panel.series)))
     return drawing
 
@@ -158,9 +160,9 @@ def _choose_windows_apart(cuts: Sequence[int], h: int) -> list[int]:
     [1, 4]
     """
     places: list[int] = []
-    for place in reversed(range(len(cuts))):
-        if not places or cuts[place] - cuts[places[0]] >= h:
-            places.insert(0, place)
+    for window in reversed(range(len(cuts))):
+        if not places or cuts[window] - cuts[places[0]] >= h:
+            places.insert(0, window)
     return places
 
 
@@ -233,7 +235,7 @@ def _levels(quantiles: Mapping[float, Array]) -> list[float]:
 
 def _grid(drawing: Any, count: int) -> list[Any]:
     columns = _columns(count)
-    return [drawing.add_subplot(-(-count // columns), columns, place + 1) for place in range(count)]
+    return [drawing.add_subplot(-(-count // columns), columns, number + 1) for number in range(count)]
 
 
 def _columns(count: int) -> int:

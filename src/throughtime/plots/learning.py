@@ -64,8 +64,8 @@ def learning_curve(
                 _curve(lines, "valid", trained_by, epochs),
             )
             _curves(between[0], *both, trained_by, "less")
-        for place, (name, curve) in zip(below, panels.items(), strict=True):
-            _panel(place, name, curve)
+        for panel, (name, curve) in zip(below, panels.items(), strict=True):
+            _panel(panel, name, curve)
         below[-1].set_xlabel("epoch")
         below[-1].xaxis.get_major_locator().set_params(integer=True)
         drawing.align_ylabels([axes, *others])

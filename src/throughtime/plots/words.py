@@ -78,7 +78,7 @@ def embedding(word_map: EmbeddingMap, *, path: Path | str | None = None) -> Figu
     with figure(_WIDTH, _HEIGHT, path=path) as drawing:
         axes = drawing.subplots()
         for point in word_map.points:
-            for other in (word_map.points[place] for place in point.near):
+            for other in (word_map.points[position] for position in point.near):
                 axes.plot([point.x, other.x], [point.y, other.y], color=FAINT, linewidth=0.9, zorder=1)
         for point, offset in zip(word_map.points, _offsets(word_map.points), strict=True):
             colour, asked = COLOURS[1] if point.asked else COLOURS[0], point.asked
@@ -103,7 +103,8 @@ def _offsets(points: Sequence[Point]) -> list[tuple[float, float]]:
     """The offset of each label from its point, in typographic points, with the least overlap."""
     xs, ys = [point.x for point in points], [point.y for point in points]
     across, up = (
-        72 * size / 1.35 / ((max(own) - min(own)) or 1) for size, own in ((_WIDTH, xs), (_HEIGHT, ys))
+        72 * size / 1.35 / ((max(values) - min(values)) or 1)
+        for size, values in ((_WIDTH, xs), (_HEIGHT, ys))
     )
     places = [(point.x * across, point.y * up) for point in points]
     occupied_boxes: list[Box] = [(x - 4, y - 4, x + 4, y + 4) for x, y in places]
@@ -114,7 +115,7 @@ def _offsets(points: Sequence[Point]) -> list[tuple[float, float]]:
         boxes = [_box(places[number], choice, size, points[number].token) for choice in choices]
         best = min(
             range(len(boxes)),
-            key=lambda one: (sum(_overlap_area(boxes[one], box) for box in occupied_boxes), one),
+            key=lambda choice: (sum(_overlap_area(boxes[choice], box) for box in occupied_boxes), choice),
         )
         offsets[number] = choices[best]
         occupied_boxes.append(boxes[best])
