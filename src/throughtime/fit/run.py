@@ -15,17 +15,17 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from torch import nn
 
 from throughtime.errors import InputError, ThroughtimeError, ThroughtimeWarning
 from throughtime.files import has_content, sweep_parts, whole_folder
 from throughtime.fit.checkpoint import Checkpoint, Checkpoints
 from throughtime.fit.config import TrainingConfig
-from throughtime.fit.metrics import read_metrics
+from throughtime.fit.metrics import Summary, read_metrics
 from throughtime.fit.objective import Objective
 from throughtime.fit.processes import Processes
 from throughtime.fit.progress import Reporter
@@ -91,18 +91,8 @@ def fit(
     as time of the run. `speed` is that of the model, if it was measured. `notes` are shown below the title.
     """
     processes, reporter = processes or Processes(), reporter or Reporter()
-    config: TrainingConfig = trainable.config
-    folder = ModelFolder(out)
-    model: nn.Module = trainable.model
+    config, folder, model = trainable.config, ModelFolder(out), trainable.model
     model.to(choose_device(config.device))
-
-    def begin(new_folder: Path) -> None:
-        trainable.save_description(ModelFolder(new_folder))
-        write_manifest(new_folder)
-        # The seed does not determine them: they may come from another run, or depend on the data.
-        (new_folder / FIRST).mkdir()
-        save_weights(model, ModelFolder(new_folder / FIRST))
-        ModelFolder(new_folder / FIRST).write_json(CHECKSUMS, {"data": trainer.checksums})
 
     def save_best(measured: dict[str, float]) -> None:
         with folder.replace() as new:
@@ -112,62 +102,118 @@ def fit(
     if resume and not saved.names() and (out / FIRST).is_dir():
         read_weights(model, ModelFolder(out / FIRST))
     trainer = Trainer(objective, config, out, reporter, improved=save_best, processes=processes)
-    if trainer.plan is not None and speed is not None and torch.get_num_threads() > 1:
-        trainer.plan.single = speed.single
     trainer.checksums = [list(pair) for pair in checksums]
     with RunLock(out, processes, trainer.device, overwrite) as lock:
         if resume:
             lock.resume()
         latest = saved.latest(checkpoint) if resume else None
-        change = _data_change(out, latest, trainer.checksums) if resume else None
-        if change is not None and not accept_changed_data:
-            raise InputError(
-                "accept_changed_data",
-                f"is not set, and {change} since the run in {out} was started; restore the data, train in "
-                "another folder, or set it to continue with the changed data",
-            )
-        if latest is None:
-            spent = 0.0 if began is None else time.monotonic() - began
-            trainer.expect(spent, None if speed is None else speed.per_update)
+        same_data = not resume or _check_data(out, latest, trainer.checksums, accept_changed_data)
+        _plan_time(trainer, speed, began, latest is None)
         # Last, when nothing can be refused any more: a corrected call must not find the folder taken.
-        lock.create(begin)
+        lock.create(partial(_write_beginning, trainable, trainer.checksums))
         if processes.first:
-            sweep_parts(out)
-            sweep_parts(out.parent, out.name)
-            if skip_bad:
-                folder.write_skipping()
-        if latest is not None:
-            trainer.restore(latest, same_data=change is None)
-            reporter.say(f"Continuing from {latest.path.name} in {out}.")
-        elif resume:
-            trainer.metrics.rewind(-1)  # those of the earlier attempt
-            reporter.say(f"Nothing saved in {out} yet: starting from the beginning.")
-        reporter.begin(title, config.num_epochs, trainer.steps_per_epoch, trainer.step)
-        if trainer.plan is not None:
-            reporter.plan(trainer.seconds(), trainer.plan.seconds)
-            if trainer.plan.announced:
-                reporter.say(trainer.plan.describe(trainer.steps_per_epoch))
-        for note in (*notes, *getattr(objective, "notes", ())):  # the latter on the data in its batches
-            reporter.say(note)
-        try:
-            summary = trainer.fit()
-        finally:
-            reporter.close()
-            if processes.first:
-                _draw(out, objective, reporter)
-        if trainer.shortfall is not None and processes.first:
-            warnings.warn(trainer.shortfall, ThroughtimeWarning, stacklevel=2)
-        weights = sum(weight.numel() for weight in model.parameters())
-        values = {"run": str(out), **asdict(summary), "parameters": weights, "device": str(trainer.device)}
-        values |= getattr(objective, "facts", {})
+            _tidy(folder, skip_bad)
+        if resume:
+            _resume(trainer, latest, same_data, out)
+        # The objective has notes on the data in its batches.
+        _announce(trainer, title, [*notes, *getattr(objective, "notes", ())])
+        summary = _train(trainer, out)
+        values = _describe_results(trainer, summary, out)
         if processes.first:
-            with folder.replace() as new:
-                trainable.save_description(new)  # a resumed run may have other settings
-            folder.write_card(trainable.card(values))
-            folder.write_json(FINISHED, {name: value for name, value in values.items() if name != "run"})
-            shutil.rmtree(out / FIRST, ignore_errors=True)
+            _write_end(trainable, folder, values)
         processes.barrier()
     return values
+
+
+def _check_data(out: Path, latest: Checkpoint | None, now: list[list[str]], accepted: bool) -> bool:
+    """Whether the data files are those of the run so far; refuse others unless they are `accepted`."""
+    change = _data_change(out, latest, now)
+    if change is not None and not accepted:
+        raise InputError(
+            "accept_changed_data",
+            f"is not set, and {change} since the run in {out} was started; restore the data, train in "
+            "another folder, or set it to continue with the changed data",
+        )
+    return change is None
+
+
+def _resume(trainer: Trainer, latest: Checkpoint | None, same_data: bool, out: Path) -> None:
+    """Go on from a checkpoint; from the beginning if there is none."""
+    if latest is not None:
+        trainer.restore(latest, same_data)
+        trainer.reporter.say(f"Continuing from {latest.path.name} in {out}.")
+    else:
+        trainer.metrics.rewind(-1)  # those of the earlier attempt
+        trainer.reporter.say(f"Nothing saved in {out} yet: starting from the beginning.")
+
+
+def _plan_time(trainer: Trainer, speed: Speed | None, began: float | None, is_new: bool) -> None:
+    """Tell the trainer how fast its model is and, for a new run, how long it was prepared."""
+    if trainer.plan is not None and speed is not None and torch.get_num_threads() > 1:
+        trainer.plan.single = speed.single
+    if is_new:
+        spent = 0.0 if began is None else time.monotonic() - began
+        trainer.expect(spent, None if speed is None else speed.per_update)
+
+
+def _write_beginning(trainable: Trainable, checksums: list[list[str]], new_folder: Path) -> None:
+    """Write the first files of a run."""
+    trainable.save_description(ModelFolder(new_folder))
+    write_manifest(new_folder)
+    # The seed does not determine them: they may come from another run, or depend on the data.
+    first = new_folder / FIRST
+    first.mkdir()
+    save_weights(trainable.model, ModelFolder(first))
+    ModelFolder(first).write_json(CHECKSUMS, {"data": checksums})
+
+
+def _tidy(folder: ModelFolder, skip_bad: bool) -> None:
+    """Remove what earlier processes left behind, and note that bad records are skipped."""
+    sweep_parts(folder.path)
+    sweep_parts(folder.path.parent, folder.path.name)
+    if skip_bad:
+        folder.write_skipping()
+
+
+def _announce(trainer: Trainer, title: str, notes: Sequence[str]) -> None:
+    """Report that training starts, what there is time for, and notes."""
+    reporter, plan = trainer.reporter, trainer.plan
+    reporter.begin(title, trainer.config.num_epochs, trainer.steps_per_epoch, trainer.step)
+    if plan is not None:
+        reporter.plan(trainer.seconds(), plan.seconds)
+        if plan.announced:
+            reporter.say(plan.describe(trainer.steps_per_epoch))
+    for note in notes:
+        reporter.say(note)
+
+
+def _train(trainer: Trainer, out: Path) -> Summary:
+    """Train to the end; draw the learning curve also if training fails."""
+    try:
+        summary = trainer.fit()
+    finally:
+        trainer.reporter.close()
+        if trainer.processes.first:
+            _draw(out, trainer.objective, trainer.reporter)
+    if trainer.shortfall is not None and trainer.processes.first:
+        warnings.warn(trainer.shortfall, ThroughtimeWarning, stacklevel=3)
+    return summary
+
+
+def _describe_results(trainer: Trainer, summary: Summary, out: Path) -> dict[str, Any]:
+    """Return the results of a run by name."""
+    weights = sum(weight.numel() for weight in trainer.objective.model.parameters())
+    values = {"run": str(out), **asdict(summary), "parameters": weights, "device": str(trainer.device)}
+    return values | getattr(trainer.objective, "facts", {})
+
+
+def _write_end(trainable: Trainable, folder: ModelFolder, values: Mapping[str, Any]) -> None:
+    """Write the description, the card and the results of a finished run."""
+    with folder.replace() as new:
+        trainable.save_description(new)  # a resumed run may have other settings
+    folder.write_card(trainable.card(values))
+    folder.write_json(FINISHED, {name: value for name, value in values.items() if name != "run"})
+    shutil.rmtree(folder.path / FIRST, ignore_errors=True)
 
 
 def _data_change(out: Path, checkpoint: Checkpoint | None, now: list[list[str]]) -> str | None:

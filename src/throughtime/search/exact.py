@@ -70,29 +70,19 @@ def exact(
     """
     for name, value in [("max_new_tokens", max_new_tokens), ("budget", budget), ("at_once", at_once)]:
         check_whole(name, value)
-    if first is None:
-        first = [IMPOSSIBLE] * len(prompts)
-    if len(first) != len(prompts):
-        raise InputError(
-            "first", f"has {len(first)} results for {len(prompts)} prompts, expected one for each"
-        )
+    best = _start_from(first, len(prompts), end_id, max_new_tokens)
     if not prompts:
         return []
     last, state, memory = model.start(prompts)
-    dtypes, device = [part.dtype for part in state], last.device
-    starts = [ReadPrefix((), tuple(part[row] for part in state)) for row in range(len(prompts))]
-    fit = [_fits(one, end_id, max_new_tokens) for one in first]
-    best = [
-        replace(one, score=one.log_prob) if fits else IMPOSSIBLE for one, fits in zip(first, fit, strict=True)
-    ]
+    dtypes, device = [tensor.dtype for tensor in state], last.device
+    starts = [ReadPrefix((), tuple(tensor[row] for tensor in state)) for row in range(len(prompts))]
     frontiers = [Frontier(*start, budget) for start in zip(starts, last.tolist(), strict=True)]
     alive = torch.arange(len(prompts), device=device)
     while len(taken := np.concatenate(parts := [frontier.take(at_once) for frontier in frontiers])):
         check_interrupt()
-        owners = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-        prefixes = [
-            (*parent.tokens, token) for parent, token in zip(taken["parent"], taken["token"], strict=True)
-        ]
+        owners = np.repeat(np.arange(len(parts)), [*map(len, parts)])
+        pairs = zip(taken["parent"], taken["token"], strict=True)
+        prefixes = [(*parent.tokens, token) for parent, token in pairs]
         sentence, token, log_prob = (
             torch.from_numpy(np.ascontiguousarray(x)).to(device)
             for x in (owners, taken["token"], taken["log_prob"])
@@ -104,38 +94,72 @@ def exact(
         if constraints:
             log_probs = _constrain(log_probs, sentence, prefixes, log_prob, constraints, end_id)
         goes_on = torch.tensor([len(prefix) < max_new_tokens for prefix in prefixes], device=device)
-        if end_id is None:
-            gained, final = log_probs.max(dim=1)
-            gained = gained.masked_fill(goes_on, -torch.inf)
-        else:
-            gained, final = log_probs[:, end_id], torch.full_like(token, end_id)
-        complete = zip(owners, prefixes, final.tolist(), (log_prob + gained).tolist(), strict=True)
-        for owner, (_, *tokens), end, total in complete:
-            if total > best[owner].log_prob:
-                said = tokens if end_id is not None else [*tokens, end]
-                best[owner] = Finished(tuple(said), total, total, ended=end_id is not None)
-
+        complete = _complete_sequences(log_probs, log_prob, goes_on, end_id)
+        _improve(best, owners, prefixes, complete, ends=end_id is not None)
         bound = log_prob.new_tensor([best[owner].log_prob for owner in owners])
         row, following, total = _find_promising(log_probs, log_prob, bound, goes_on, end_id)
-        parents = np.empty(len(prefixes), dtype=object)
-        for at in np.unique(row):
-            own = (part[at].to(dtype, copy=True) for part, dtype in zip(state, dtypes, strict=True))
-            parents[at] = ReadPrefix(prefixes[at], tuple(own))
+        parents = _keep_states(prefixes, state, dtypes, row)
         of_sentence = np.searchsorted(owners[row], np.arange(len(prompts) + 1))
         for owner in np.unique(owners):
             at = slice(*of_sentence[owner : owner + 2])
             frontiers[owner].put(parents[row[at]], following[at], total[at], best[owner].log_prob)
     return [
-        ExactResult(one, frontier.is_decided(one.log_prob), frontier.expansions)
-        for one, frontier in zip(best, frontiers, strict=True)
+        ExactResult(result, frontier.is_decided(result.log_prob), frontier.expansions)
+        for result, frontier in zip(best, frontiers, strict=True)
     ]
 
 
-def _fits(first: Finished, end_id: int | None, max_new_tokens: int) -> bool:
-    """Whether a sequence is one of those that the optimum is over."""
+def _start_from(
+    first: Sequence[Finished] | None, count: int, end_id: int | None, max_new_tokens: int
+) -> list[Finished]:
+    """Return the sequence to start from for each prompt; one that the optimum is not over is impossible."""
+    if first is None:
+        first = [IMPOSSIBLE] * count
+    if len(first) != count:
+        raise InputError("first", f"has {len(first)} results for {count} prompts, expected one for each")
+
+    def fits(result: Finished) -> bool:
+        if end_id is None:
+            return len(result.tokens) == max_new_tokens
+        return result.ended and len(result.tokens) < max_new_tokens
+
+    return [replace(result, score=result.log_prob) if fits(result) else IMPOSSIBLE for result in first]
+
+
+def _improve(
+    best: list[Finished],
+    owners: NDArray[Any],
+    prefixes: Sequence[tuple[int, ...]],
+    complete: Sequence[tuple[int, float]],
+    ends: bool,
+) -> None:
+    """Replace the best sequence of a sentence by likelier ones, as `_complete_sequences` returns them."""
+    for owner, (_, *tokens), (last, total) in zip(owners, prefixes, complete, strict=True):
+        if total > best[owner].log_prob:
+            best[owner] = Finished(tuple(tokens if ends else [*tokens, last]), total, total, ended=ends)
+
+
+def _keep_states(
+    prefixes: Sequence[tuple[int, ...]], state: SearchState, dtypes: Sequence[torch.dtype], rows: NDArray[Any]
+) -> NDArray[Any]:
+    """Return the prefixes of these rows with copies of their states, in an array of all rows."""
+    kept = np.empty(len(prefixes), dtype=object)
+    for row in np.unique(rows):
+        copied = (tensor[row].to(dtype, copy=True) for tensor, dtype in zip(state, dtypes, strict=True))
+        kept[row] = ReadPrefix(prefixes[row], tuple(copied))
+    return kept
+
+
+def _complete_sequences(
+    log_probs: Tensor, log_prob: Tensor, goes_on: Tensor, end_id: int | None
+) -> list[tuple[int, float]]:
+    """Return the last token of the sequence that each row completes, and the log-probability of the whole."""
     if end_id is None:
-        return len(first.tokens) == max_new_tokens
-    return first.ended and len(first.tokens) < max_new_tokens
+        gained, final = log_probs.max(dim=1)
+        gained = gained.masked_fill(goes_on, -torch.inf)
+    else:
+        gained, final = log_probs[:, end_id], torch.full_like(goes_on, end_id, dtype=torch.long)
+    return [*zip(final.tolist(), (log_prob + gained).tolist(), strict=True)]
 
 
 def _find_promising(
