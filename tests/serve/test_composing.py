@@ -13,7 +13,6 @@ from starlette.testclient import TestClient
 from tests.refusals import lacks, refuses
 from tests.serve.conftest import SMALL, serving
 
-import throughtime as tt
 from throughtime.data.datasets import open_dataset
 from throughtime.serve.app import create_app
 from throughtime.serve.cost import MAX_CHOICES
@@ -21,6 +20,7 @@ from throughtime.serve.models import Models, Served
 from throughtime.serve.requests import Options
 from throughtime.tasks.compose.config import ComposeConfig
 from throughtime.tasks.compose.model import Composer
+from throughtime.tasks.saved import SavedRun
 
 
 def asked(client, **body):
@@ -115,12 +115,14 @@ def test_what_cannot_be_served_is_left_out(runs, tmp_path):
 
 
 def test_a_failure_nobody_thought_of_leaves_one_model_out(runs, monkeypatch):
-    def broken(run, device, **options):
-        if run == runs["topics"]:
-            raise RuntimeError("size mismatch\nfor weight")
-        return tt.load(run, device)
+    load = SavedRun.load
 
-    monkeypatch.setattr("throughtime.serve.models.load", broken)
+    def broken(saved, device, **options):
+        if saved.folder.path == runs["topics"]:
+            raise RuntimeError("size mismatch\nfor weight")
+        return load(saved, device, **options)
+
+    monkeypatch.setattr(SavedRun, "load", broken)
     models = Models.open([runs["topics"], runs["counted"]], "cpu")
     [left_out] = models.left_out
     assert not lacks(left_out.reason, "RuntimeError", "size mismatch")
