@@ -56,7 +56,7 @@ def _problem(value: Any, kind: Any, name: str) -> str | None:
     if origin is NotRequired:
         return _problem(value, arguments[0], name)
     if origin in (Union, UnionType):
-        problems = [_problem(value, each, name) for each in arguments]
+        problems = [_problem(value, argument, name) for argument in arguments]
         return None if None in problems else problems[0]
     if origin is Literal:
         return None if value in arguments else _wrong(value, " or ".join(map(str, arguments)), name)

@@ -95,7 +95,7 @@ def read_keywords(kind: Any) -> dict[str, Keyword]:
     """
     hints = get_type_hints(kind, include_extras=True)
     return {
-        name: next(one for one in get_args(hint) if isinstance(one, Keyword)) for name, hint in hints.items()
+        name: next(arg for arg in get_args(hint) if isinstance(arg, Keyword)) for name, hint in hints.items()
     }
 
 

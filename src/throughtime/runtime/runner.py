@@ -33,7 +33,7 @@ def pad(sequences: Sequence[Sequence[int]], *, least: int = 1) -> tuple[Ids, Ids
     >>> ids.tolist(), lengths.tolist()
     ([[5, 8], [6, 0], [7, 0]], [3, 1])
     """
-    lengths = np.array([len(one) for one in sequences], dtype=np.int64)
+    lengths = np.array([len(sequence) for sequence in sequences], dtype=np.int64)
     ids = np.zeros((max(least, int(lengths.max(initial=0))), len(sequences)), dtype=np.int64)
     for column, one in enumerate(sequences):
         ids[: len(one), column] = one

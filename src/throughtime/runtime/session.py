@@ -46,7 +46,7 @@ class Session:
             options.intra_op_num_threads = threads
         self._session = onnxruntime.InferenceSession(str(path), options, ["CPUExecutionProvider"])
         self.inputs = [one.name for one in self._session.get_inputs()]
-        self.outputs = [one.name for one in self._session.get_outputs()]
+        self.outputs = [output.name for output in self._session.get_outputs()]
 
     def run(self, outputs: Sequence[str], given: Mapping[str, Array]) -> list[Array]:
         """Compute these outputs from these inputs."""

@@ -151,7 +151,7 @@ async def health(request: Request) -> dict[str, Any]:
 async def ready(request: Request) -> JSONResponse:
     """Whether the thread of each model takes requests; 503 if one is stuck or has stopped."""
     models = get_service(request).check_readiness()
-    up = all(one == "ready" for one in models.values())
+    up = all(readiness == "ready" for readiness in models.values())
     return JSONResponse({"status": "ready" if up else "not ready", "models": models}, 200 if up else 503)
 
 
@@ -159,7 +159,7 @@ async def ready(request: Request) -> JSONResponse:
 async def list_models(request: Request) -> list[dict[str, Any]]:
     """All models with their tasks and abilities, and texts to try them with if anybody may use them."""
     service = get_service(request)
-    return [one.values(private=service.keys.required) for one in service.models]
+    return [model.values(private=service.keys.required) for model in service.models]
 
 
 @state.get("/metrics", response_class=PlainTextResponse)

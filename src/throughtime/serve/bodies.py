@@ -202,12 +202,12 @@ def _split(values: list[Any] | tuple[Any, ...]) -> Iterator[list[Any]]:
     """Split a list into lists of about `PIECE` values; what has more is alone."""
     group: list[Any] = []
     weight = 0
-    for one in values:
-        own = weigh(one, PIECE)
+    for value in values:
+        own = weigh(value, PIECE)
         if group and weight + own > PIECE:
             yield group
             group, weight = [], 0
-        group.append(one)
+        group.append(value)
         weight += own
     if group:
         yield group

@@ -215,7 +215,7 @@ class Completion:
         """Return ln P of every token; those of an echoed prompt come first, and its first is unknown."""
         echoed = len(prompt_scores)
         skip = self.framing.num_given if echoed else 0
-        ids = [*draft.prompt, *(one.token for one in draft.tokens)]
+        ids = [*draft.prompt, *(token.token for token in draft.tokens)]
         first = skip if echoed else len(draft.prompt)
         tokens = self.framing.pieces(ids)[first:]
         scores: list[float | None] = [*prompt_scores[skip:], *(one.log_prob for one in draft.tokens)]

@@ -83,7 +83,7 @@ async def forecast(request: Request) -> Response:
 
     def compute(panels: list[Panel]) -> list[list[Forecast]]:
         with np.errstate(all="ignore"):
-            return [forecasting.predict(one, h, probabilities) for one in panels]
+            return [forecasting.predict(panel, h, probabilities) for panel in panels]
 
     key = ("forecast", h, tuple(levels))
     (answers,) = await service.compute(request, served, key, compute, [panel])
@@ -111,7 +111,7 @@ def build_panel(requests: Sequence[SeriesRequest], date_format: str | None = Non
     if count > 1:
         raise RefusalError(400, f"two series are named {twice!r}; give each a unique_id of its own")
     form = ISO if date_format is None else DateForm(format=check_date_format(date_format))
-    times = [(one.unique_id, text) for one in requests for text in one.ds or ()]
+    times = [(request.unique_id, text) for request in requests for text in request.ds or ()]
     dates = [DateCell(None, name, str(text)) for name, text in times if not isinstance(text, int)]
     if form == ISO and dates and not _read_iso(dates[0].text):
         form = settle_form(dates, "ds")

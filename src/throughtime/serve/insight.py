@@ -130,7 +130,7 @@ async def gates(request: Request) -> Response:
             raise RefusalError(
                 400, f"layer is {asked.layer}, but the model has {len(layers)} layers, counted from 0"
             )
-        names = [{"name": one.name, "cell": one.cell, "units": len(one.order)} for one in layers]
+        names = [{"name": layer.name, "cell": layer.cell, "units": len(layer.order)} for layer in layers]
         return {"layers": names, "layer": asked.layer, **layers[asked.layer].to_dict(asked.units)}
 
     def estimate(model: Any, text: str) -> Cost:

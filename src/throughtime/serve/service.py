@@ -54,14 +54,14 @@ class Service:
         self.models, self.options, self.metrics, self.ending = models, options, ServerMetrics(), Ending()
         self.keys, self.rates = Keys(options.api_key, options.key_file), Rates(options.rate_limit)
         self.batchers = {
-            one.name: Batcher(
-                one.name,
+            model.name: Batcher(
+                model.name,
                 wait=options.batch_wait,
                 most=options.batch,
                 queue=options.queue,
-                observe=self.metrics.batches.labels(one.name).observe,
+                observe=self.metrics.batches.labels(model.name).observe,
             )
-            for one in models
+            for model in models
         }
         self.writers = {
             one.name: Writer(one.name, one.model, most=options.batch, queue=options.queue)

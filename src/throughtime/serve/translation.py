@@ -120,7 +120,7 @@ async def translate(request: Request) -> Response:
     shaped: Callable[[list[Any]], Any] = itemgetter(0) if isinstance(asked.q, str) else list
     others = asked.alternatives or asked.num_return_sequences > 1
     values = {
-        "translatedText": shaped([one[0] for one in translations]),
+        "translatedText": shaped([translation[0] for translation in translations]),
         "alternatives": shaped([one[1:] for one in translations]) if others else None,
         "detectedLanguage": shaped([asdict(guess) for guess in guesses]) if guesses else None,
         "warnings": warnings or None,
@@ -197,9 +197,9 @@ def _choose_translator(service: Service, asked: TranslateRequest, source: str) -
             raise RefusalError(400, f"{shown} is not supported; the languages here are {known}")
     if source == asked.target:
         return None
-    for one in translators:
-        if (one.source, one.target) == direction:
-            return one
+    for translator in translators:
+        if (translator.source, translator.target) == direction:
+            return translator
     raise RefusalError(400, f"{asked.target} is not available as a target language from {source}")
 
 

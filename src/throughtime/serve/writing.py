@@ -260,7 +260,7 @@ class _Page:
         options = [draft.options for draft in self.drafts]
         tokens = draw_tokens(step.log_probs, options, [float(next(draft.draws)[0]) for draft in self.drafts])
         gained = step.log_probs.gather(1, tokens[:, None]).squeeze(1).tolist()
-        best = _likely(step.log_probs, max(one.likely for one in options))
+        best = _likely(step.log_probs, max(option.likely for option in options))
         for row, (draft, token) in enumerate(zip(self.drafts, tokens.tolist(), strict=True)):
             try:
                 draft.take(token, gained[row], best[row][: draft.options.likely], self.end_id)
@@ -284,7 +284,7 @@ def draw_tokens(log_probs: Tensor, options: Sequence[SamplingOptions], points: S
     [1, 1]
     """
     best = log_probs.argmax(dim=1)
-    cold = [one.temperature == 0 for one in options]
+    cold = [option.temperature == 0 for option in options]
     if all(cold):
         return best
     shape = log_probs.new_tensor(
@@ -298,7 +298,7 @@ def draw_tokens(log_probs: Tensor, options: Sequence[SamplingOptions], points: S
 def _keep_likeliest(log_probs: Tensor, options: Sequence[SamplingOptions]) -> Tensor:
     """The log-probabilities with -inf for tokens that are not among the `top_k` likeliest of their row."""
     size = log_probs.shape[1]
-    most = [min(one.top_k or size, size) for one in options]
+    most = [min(option.top_k or size, size) for option in options]
     if min(most) == size:
         return log_probs
     rank = torch.tensor(most, device=log_probs.device)[:, None] - 1

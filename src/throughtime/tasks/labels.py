@@ -34,7 +34,7 @@ class Labels:
     @classmethod
     def of(cls, dataset: Dataset) -> Labels:
         """Collect the labels of the training data."""
-        counts = Counter(one.label for one in labelled_texts(dataset, "train"))
+        counts = Counter(record.label for record in labelled_texts(dataset, "train"))
         texts = counts.total()
         if not texts:
             raise InputError(f"{dataset.name}, split train", "holds no labelled text")
@@ -80,10 +80,10 @@ class Labels:
 
 def labelled_texts(dataset: Dataset, split: str) -> Iterator[LabelledText]:
     """Yield the labelled texts of a split; refuse a text without a label."""
-    for one in dataset.labelled_texts(split):
-        if not one.label:
-            raise InputError(dataset.name, f"has no label for {one.text[:40]!r}; every text needs one")
-        yield one
+    for record in dataset.labelled_texts(split):
+        if not record.label:
+            raise InputError(dataset.name, f"has no label for {record.text[:40]!r}; every text needs one")
+        yield record
 
 
 def column_settings(dataset: Dataset, label: str = "label") -> dict[str, str]:

@@ -226,7 +226,7 @@ class DecodingConstraints:
             constraints.append(rules.required_words([required] * sentences, end_id, max_length))
         if prefix:
             # Constraints must not end a sentence before its prefix is complete.
-            constraints = [rules.after(len(prefix), one) for one in constraints]
+            constraints = [rules.after(len(prefix), constraint) for constraint in constraints]
             constraints.append(rules.forced_prefix([prefix] * sentences))
         return constraints
 

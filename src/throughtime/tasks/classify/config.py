@@ -86,7 +86,7 @@ class ClassifyConfig(shared.TextConfig):
         """A copy in which the settings left to the data have their values, as it is saved."""
         # Only catalogue data say that they are split into words; those with labels are all English.
         tokens = self.tokens or ("basic-english" if dataset.tokens == "space" else "unicode")
-        texts = (one.text for one in dataset.labelled_texts("train"))
+        texts = (record.text for record in dataset.labelled_texts("train"))
         size = shared.choose_max_size(self.max_size, tokens, lambda most: shared.count_words(texts, most))
         columns = column_settings(dataset)
         return self.model_copy(update={"tokens": tokens, "max_size": size, **columns})

@@ -59,7 +59,7 @@ class Classifier(TextClassifier, TextPredictor):
                 f"has only the label {labels.names[0]!r}; a classifier needs two or more: give more records",
             )
         config = config.complete(dataset)
-        texts = (one.text for one in dataset.labelled_texts("train"))
+        texts = (record.text for record in dataset.labelled_texts("train"))
         return config, TextAssets(
             build_codec(texts, config, dataset.name, reserved=choose_reserved(None, "classify")), labels
         )
@@ -104,7 +104,7 @@ class Classifier(TextClassifier, TextPredictor):
             raise InputError(f"{dataset.name}, split {split}", "holds no labelled text")
         log_probs = self.log_probs([one.text for one in records], progress)
         guesses = [self.labels.names[place] for place in log_probs.argmax(1).tolist()]
-        references = [one.label for one in records]
+        references = [record.label for record in records]
         confusion = Confusion.of(references, guesses)
         known = [row for row, label in enumerate(references) if label in self.labels]
         nats = -sum(float(log_probs[row, self.labels.number(references[row])]) for row in known)
@@ -114,7 +114,7 @@ class Classifier(TextClassifier, TextPredictor):
             "log_loss": nats / len(known) if known else math.inf,
             "texts": len(records),
             "unknown_labels": len(records) - len(known),
-            "classes": {one.label: one.values() for one in confusion.classes},
+            "classes": {label_class.label: label_class.values() for label_class in confusion.classes},
             "confusion": {"labels": list(confusion.labels), "counts": confusion.counts.tolist()},
         }
         values |= (further := compute_measures(options.get("measures") or (), self.task, guesses, references))
@@ -151,8 +151,14 @@ def _report(confusion: Confusion, values: Mapping[str, Any]) -> str:
     beside = f", {unknown:,} of them with labels that training did not know" if unknown else ""
     known = f" of the {values['texts'] - unknown:,} with known labels" if unknown else ""
     scores = [
-        (one.label, f"{one.precision:.2%}", f"{one.recall:.2%}", f"{one.f1:.2%}", f"{one.support:,}")
-        for one in confusion.classes
+        (
+            label_class.label,
+            f"{label_class.precision:.2%}",
+            f"{label_class.recall:.2%}",
+            f"{label_class.f1:.2%}",
+            f"{label_class.support:,}",
+        )
+        for label_class in confusion.classes
     ]
     return "\n".join(
         [

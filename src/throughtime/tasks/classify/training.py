@@ -56,7 +56,9 @@ class ClassifyObjective(TextObjective):
 
     def _rows(self, records: list[LabelledText]) -> tuple[RaggedIds, NDArray[np.int64]]:
         """Texts as ids, and the numbers of their labels; IGNORED for a label that training does not know."""
-        labels = [self.labels.number(one.label) if one.label in self.labels else IGNORED for one in records]
+        labels = [
+            self.labels.number(record.label) if record.label in self.labels else IGNORED for record in records
+        ]
         ids = RaggedIds.of(self.predictor.ids(one.text) for one in records)
         return ids, np.array(labels, dtype=np.int64)
 
@@ -119,7 +121,7 @@ class ClassifyObjective(TextObjective):
 
     def sample(self) -> str | None:
         """A few validation texts with their predicted labels."""
-        answers = self.predictor.classify([one.text for one in self.shown])
+        answers = self.predictor.classify([record.text for record in self.shown])
         lines = []
         for one, own in zip(self.shown, answers, strict=True):
             beside = "" if own.label == one.label else f", not {one.label}"

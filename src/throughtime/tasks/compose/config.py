@@ -95,7 +95,7 @@ class ComposeConfig(shared.TextConfig):
         tokens = self.tokens or ("space" if dataset.kind == "tags" else "unicode")
         length = 0
         if dataset.kind == "described":
-            length = next((len(one.vector) for one in dataset.records("train")), 0)
+            length = next((len(record.vector) for record in dataset.records("train")), 0)
             if not length:
                 raise InputError(f"{dataset.name}, split train", "holds no text with a vector")
         if self.vector_size not in (None, length):

@@ -84,7 +84,7 @@ class Composer(TextComposer, TextWriter):
     def adapt_to(self, dataset: Dataset) -> None:
         """Learn the mean and the scale of the vectors."""
         if isinstance(self.model.encoder, VectorCondition):
-            vectors = torch.tensor([one.vector for one in dataset.records("train")])
+            vectors = torch.tensor([record.vector for record in dataset.records("train")])
             self.model.encoder.standardise(vectors)
 
     @property
@@ -142,7 +142,7 @@ class Composer(TextComposer, TextWriter):
             described = list(dataset.records(split)) if dataset.kind == "described" else []
             if not all(len(one.vector) == self.width for one in described):
                 raise InputError(dataset.name, f"has vectors of another length than {self.width}")
-            texts = [one.text for one in described]
+            texts = [record.text for record in described]
             conditions = torch.tensor([one.vector for one in described]).view(len(texts), self.width)
         else:
             known = [one for one in labelled_texts(dataset, split) if one.label in self.labels]

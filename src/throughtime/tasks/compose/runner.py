@@ -89,7 +89,10 @@ class TextComposer:
         nothing = Composed("", -math.inf, -math.inf, False)  # if no text satisfies all constraints
         return [
             with_alternatives(
-                [Composed(self.codec.decode(one.tokens), one.score, one.log_prob, one.ended) for one in texts]
+                [
+                    Composed(self.codec.decode(text.tokens), text.score, text.log_prob, text.ended)
+                    for text in texts
+                ]
                 or [nothing]
             )
             for texts in self._write(prompts, options, progress)

@@ -78,7 +78,7 @@ class ComposeObjective(TextObjective):
         self.train = composer.texts(dataset, "train")
         usable, labels = dataset.has_records("valid"), composer.labels
         if usable and labels is not None:  # of few texts, none may have a label that is in the training data
-            usable = any(one.label in labels for one in labelled_texts(dataset, "valid"))
+            usable = any(record.label in labels for record in labelled_texts(dataset, "valid"))
         self.valid = composer.texts(dataset, "valid") if usable else None
 
     def batches(self, rank: int, world_size: int) -> ConditionedBatches:
@@ -103,5 +103,8 @@ class ComposeObjective(TextObjective):
         """A text for each of a few conditions, drawn with the same seed each time."""
         conditions = self.predictor.example_conditions(self.valid or self.train, SAMPLES)
         answers = self.predictor.compose(conditions, temperature=0.8, seed=0, max_new_tokens=SAMPLED_TOKENS)
-        shown = [one if isinstance(one, str) else ",".join(f"{x:.3g}" for x in one) for one in conditions]
+        shown = [
+            condition if isinstance(condition, str) else ",".join(f"{x:.3g}" for x in condition)
+            for condition in conditions
+        ]
         return "\n".join(f"{one} → {one_line(own.text)}" for one, own in zip(shown, answers, strict=True))

@@ -210,7 +210,7 @@ class Filler(BlankFiller, TextPredictor):
         ids = pad_sequence([torch.tensor(partial.ids) for partial in partials])  # [T, B]
         lengths = torch.tensor([len(partial.ids) for partial in partials])
         places = torch.tensor(
-            [place * len(partials) + row for row, one in enumerate(partials) for place in one.blanks]
+            [blank * len(partials) + row for row, one in enumerate(partials) for blank in one.blanks]
         )
         self.model.eval()
         with matmul_precision("float32"):

@@ -86,9 +86,9 @@ class RecurrentLanguage(LanguageModel):
             # torch draws embeddings from N(0, 1), far too large for an output that shares them.
             if config.embedding == "learned":
                 model.embedding.weight.uniform_(-0.1, 0.1)
-        for part in model.modules():
-            if isinstance(part, LSTM):
-                part.bias[part.hidden_size : 2 * part.hidden_size] += config.forget_bias or 0.0
+        for module in model.modules():
+            if isinstance(module, LSTM):
+                module.bias[module.hidden_size : 2 * module.hidden_size] += config.forget_bias or 0.0
 
     def adapt_to(self, dataset: Dataset) -> None:
         """Set the bias of the softmax to the frequencies of tokens in the training text."""

@@ -70,7 +70,10 @@ class LanguageWriter(ABC):
         ids = [self.framing.ids(prompt, end=False) for prompt in check_texts(prompts, "prompts")]
         return [
             with_alternatives(
-                [Generated(self.framing.text([*own, *one.tokens]), one.log_prob, one.ended) for one in texts]
+                [
+                    Generated(self.framing.text([*own, *text.tokens]), text.log_prob, text.ended)
+                    for text in texts
+                ]
             )
             for own, texts in zip(ids, write(ids, progress), strict=True)
         ]
@@ -123,7 +126,8 @@ class LanguageModelRunner(LanguageWriter, TextRunner):
 
     def _first(self, rows: int) -> list[Array]:
         return [
-            np.tile(np.array(part, dtype=np.float32), (rows, 1)) for part in self.settings["initial_state"]
+            np.tile(np.array(tensor, dtype=np.float32), (rows, 1))
+            for tensor in self.settings["initial_state"]
         ]
 
     def _read(self, ids: Array, lengths: Array, state: list[Array]) -> tuple[Array, list[Array]]:

@@ -115,7 +115,7 @@ class Tagger(SentenceTagger, Predictor):
         certainty = marginals.gather(2, chosen[..., None]).squeeze(2)
         likely = marginals.topk(min(LIKELY, marginals.shape[2]), -1)
         columns = (chosen, certainty, likely.indices, likely.values)
-        by_row = zip(sentences, *(one.transpose(0, 1).tolist() for one in columns), strict=True)
+        by_row = zip(sentences, *(column.transpose(0, 1).tolist() for column in columns), strict=True)
         names, labels = list(self.codec.tags), self._labels(label_scores, len(sentences))
         found = []
         for row, (words, *answers) in enumerate(by_row):
@@ -272,4 +272,4 @@ class TagObjective(TextObjective):
     def sample(self) -> str | None:
         """A few validation sentences with their predicted tags."""
         answers = self.predictor.tag_words([record.words for record in spread(self.valid, SAMPLES)])
-        return "\n".join(one.text.replace("\t", " → ") for one in answers) or None
+        return "\n".join(answer.text.replace("\t", " → ") for answer in answers) or None

@@ -269,7 +269,7 @@ def _cases(tagger: Tagger) -> Iterator[Case]:
     for batch, longest in SHAPES:
         lengths = [longest, *draws.integers(1, longest + 1, batch - 1).tolist()]
         sentences = [
-            [known[place] for place in draws.integers(len(known), size=length)] for length in lengths
+            [known[index] for index in draws.integers(len(known), size=length)] for length in lengths
         ]
         rows = tagger.codec.rows(sentences, tagger.languages)
         (one,) = TaggedBatches(rows, batch_size=batch, shuffle=False)

@@ -254,5 +254,5 @@ def build_answer(words: Sequence[TaggedWord], label: str = "", probability: floa
     """
     tags = [word.tag for word in words]
     marked = chunks(tags) if is_chunked(tags) else []
-    texts = [(one.type, " ".join(word.word for word in words[one.start : one.end])) for one in marked]
+    texts = [(chunk.type, " ".join(word.word for word in words[chunk.start : chunk.end])) for chunk in marked]
     return Tagged(tuple(words), label, probability, tuple(texts))
