@@ -20,7 +20,7 @@ def save_run(trainer: Trainer) -> Path | None:
     tensors, tally = trainer.learner.tensors(), trainer.learner.tally.state(trainer.processes)
     _, _, total, targets, *_ = tally
     if targets and "training" in trainer.guard.limits.first:
-        trainer.guard.check_loss("training", total / targets, trainer.step, trainer.place()[0])
+        trainer.guard.check_loss("training", total / targets, trainer.step, trainer.epoch_and_update()[0])
     if not trainer.processes.first:
         return None
     values = {

@@ -61,10 +61,9 @@ class Trainer:
         # Epochs may differ by a batch, as each begins at another token; schedules use the first.
         self.steps_per_epoch = -(-len(self.batches) // config.accumulate)
         self.step = self.resumed_at = 0
-        self.plan: TimePlan | None = None
+        planned = config.minutes if config.num_epochs is None else None
+        self.plan = None if planned is None else TimePlan(60 * planned)
         self.shortfall: str | None = None
-        if config.num_epochs is None and config.minutes is not None:
-            self.plan = TimePlan(60 * config.minutes)
         self.rate_of: Callable[[Standing], float] = partial(rate, config)
         self.rate = config.lr
         self.position = self.batches.state()
@@ -110,6 +109,7 @@ class Trainer:
         )
 
     def _epoch(self) -> None:
+        """Train to the end of the epoch, or until the time is over."""
         self.objective.model.train()
         due = False
         for group in self.groups():
@@ -131,32 +131,6 @@ class Trainer:
                 self.validates_early = False
         else:
             self._close_epoch()
-
-    def _agree(self) -> bool:
-        """Agree with all processes whether to stop and whether to save; return the latter."""
-        if not self.meetings.due(self.step):
-            return False
-        now, minutes = time.monotonic(), self.config.checkpoint_minutes
-        if minutes is not None and self.plan is not None:  # a run that is killed loses little of its time
-            minutes = min(minutes, self.plan.between_checkpoints / 60)
-        stale = minutes is not None and now - self.saved_at > 60 * minutes
-        flags = [self.interrupts.asked, self._time_is_over(), stale]
-        asked, self.out_of_time, due = self.meetings.hold(self.step, now, flags, self.device)
-        self.learner.meet()
-        if self.plan is not None:
-            # All processes plan with the mean of their clocks, so that their rates are the same.
-            (seconds,) = self.processes.sum([self.seconds()], self.device)
-            elapsed = seconds / self.processes.world_size
-            self.plan.observe(self.step, elapsed)
-            if self.plan.drops_threads():
-                torch.set_num_threads(1)
-                self.reporter.say("Other programs use this machine: training goes on with one thread.")
-            end = self.step + self.steps_per_epoch - self.place()[1]
-            self.validates_early = self.plan.needs_validation(self.step, end, elapsed)
-            self.reporter.plan(elapsed, self.plan.seconds)
-        if asked:
-            raise InterruptedRunError(self._save())
-        return due
 
     def groups(self) -> Iterator[list[PreparedBatch]]:
         """Yield the batches of one update after another, to the end of the epoch."""
@@ -184,14 +158,14 @@ class Trainer:
         self.guard.add_update(self.position, self.rate)
         # Updates that the device has not finished are not counted; this does not wait for them.
         ahead = self.clock.count_unfinished()
-        epoch, inside = self.place()
+        epoch, inside = self.epoch_and_update()
         self.reporter.add_update(epoch, max(inside - ahead, 0), self.step - ahead, count)
 
     def _report(self) -> None:
         """Report the updates since the last report. Only here the host waits for the device."""
         lap = self.learner.tally.lap(self.processes)
         self.guard.check_numbers(self.step, self.resumed_at)
-        epoch, step_in_epoch = self.place()
+        epoch, step_in_epoch = self.epoch_and_update()
         rate = self.rate * float(self.learner.tally.rate_factor)
         if lap.skipped:
             self.reporter.say(describe_skips(lap.skipped, rate))
@@ -210,7 +184,33 @@ class Trainer:
         self.reporter.update(Report(*position, loss, measures, rate, speed, self.objective.unit))
         self.guard.check_loss("training", loss, self.step, epoch)
 
-    def place(self) -> tuple[int, int]:
+    def _agree(self) -> bool:
+        """Agree with all processes whether to stop and whether to save; return the latter."""
+        if not self.meetings.due(self.step):
+            return False
+        now, minutes = time.monotonic(), self.config.checkpoint_minutes
+        if minutes is not None and self.plan is not None:  # a run that is killed loses little of its time
+            minutes = min(minutes, self.plan.between_checkpoints / 60)
+        stale = minutes is not None and now - self.saved_at > 60 * minutes
+        flags = [self.interrupts.asked, self._time_is_over(), stale]
+        asked, self.out_of_time, due = self.meetings.hold(self.step, now, flags, self.device)
+        self.learner.meet()
+        if self.plan is not None:
+            # All processes plan with the mean of their clocks, so that their rates are the same.
+            (seconds,) = self.processes.sum([self.seconds()], self.device)
+            elapsed = seconds / self.processes.world_size
+            self.plan.observe(self.step, elapsed)
+            if self.plan.drops_threads():
+                torch.set_num_threads(1)
+                self.reporter.say("Other programs use this machine: training goes on with one thread.")
+            end = self.step + self.steps_per_epoch - self.epoch_and_update()[1]
+            self.validates_early = self.plan.needs_validation(self.step, end, elapsed)
+            self.reporter.plan(elapsed, self.plan.seconds)
+        if asked:
+            raise InterruptedRunError(self._save())
+        return due
+
+    def epoch_and_update(self) -> tuple[int, int]:
         """Return the epoch, counted from 1, and the number of its completed updates."""
         return self.position["epoch"] + 1, -(-self.position["batch"] // self.config.accumulate)
 
@@ -249,8 +249,8 @@ class Trainer:
         """
         self._save()
         self._report()
-        epoch, _ = self.place()
         if self.plan is None:  # else the time is shown all along
+            epoch, _ = self.epoch_and_update()
             self.reporter.say(f"{why}: stopped in epoch {epoch}, after update {self.step:,}.")
         if not self.record.best or self.plan is not None:
             self._validate_inside()
@@ -259,7 +259,7 @@ class Trainer:
         """Validate inside an epoch."""
         total, targets, *_ = self.learner.tally.state(self.processes)
         self.last_train = self.objective.training_measures(total / targets) if targets else {}
-        self._validate(self.place()[0])
+        self._validate(self.epoch_and_update()[0])
 
     def _validate_and_save(self) -> None:
         """Validate at the end of an epoch, and write a checkpoint."""
