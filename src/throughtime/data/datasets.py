@@ -91,9 +91,7 @@ def open_dataset(
     >>> open_dataset([("a fine day", "good"), ("rain again", "bad")] * 50, kind="labelled")
     Dataset('<memory 0e1773cb>': 100 labelled; train, valid, test)
     """
-    chosen, bad = _check_roles(columns), BadRecords(skip_bad)
-    if kind is not None and kind not in KINDS:
-        raise unknown("kind of data", kind, KINDS)
+    chosen, bad = _check_choices(kind, columns), BadRecords(skip_bad)
     if isinstance(data, Dataset):
         return data
     require = partial(catalogue.require, fetch_missing=download, progress=progress)
@@ -107,8 +105,10 @@ def open_dataset(
     return dataset
 
 
-def _check_roles(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns that were chosen; refuse those of an unknown role."""
+def _check_choices(kind: str | None, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns that were chosen; refuse an unknown role or kind of data."""
+    if kind is not None and kind not in KINDS:
+        raise unknown("kind of data", kind, KINDS)
     chosen = {role: column for role, column in columns.items() if column is not None}
     if unknown_roles := chosen.keys() - ColumnRoles.__annotations__.keys():
         raise unknown("option of open_dataset", min(unknown_roles), ColumnRoles.__annotations__)
