@@ -9,8 +9,9 @@ from throughtime.cells import CELLS
 from throughtime.folder import ModelFolder
 from throughtime.layers.layer import build_cell
 from throughtime.models.language import RecurrentLanguageModel
-from throughtime.tasks.language import config as module
-from throughtime.tasks.language.config import LanguageConfig, suggest_settings
+from throughtime.tasks import text_config as module
+from throughtime.tasks.language.config import LanguageConfig
+from throughtime.tasks.text_config import suggest_settings
 
 TINY = {"epochs": 1, "hidden_size": 4, "num_steps": 5, "progress": "none", "device": "cpu"}
 LINES = ["the cat sleeps", "the dog sleeps", "a cat runs"] * 90

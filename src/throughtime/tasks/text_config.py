@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
     from throughtime.layers.stack import Stack
 
+SHORT_TEXT = 500_000
+"""Number of tokens below which a training text is short: it is soon known by heart."""
 MIN_PIECES, MAX_PIECES, WORDS_PER_PIECE = 1_000, 8_000, 40
 
 Size = Annotated[int, Field(ge=1)]
@@ -156,6 +158,30 @@ def choose_max_size(given: int | None, tokens: str, count: Callable[[int], int])
         return given
     words = count(MAX_PIECES * WORDS_PER_PIECE)
     return max(MIN_PIECES, min(MAX_PIECES, words // WORDS_PER_PIECE))
+
+
+def has_recurrent_weights(cell: str, input_size: int, hidden_size: int) -> bool:
+    """Return whether a cell multiplies its state by weights, some of which can be dropped."""
+    from throughtime.layers.layer import build_cell
+
+    return "weight_hh" in build_cell(cell, input_size, hidden_size).weights()
+
+
+def suggest_settings(num_tokens: int) -> dict[str, int | float]:
+    """Return the settings that follow from the length of the training text.
+
+    Smaller batches give the few tokens of a short text enough updates, forget gates that start open let
+    gradients through from the first of them on, and dropped recurrent weights and weight decay keep the model
+    from learning the text by heart.
+
+    >>> suggest_settings(157_384)
+    {'batch_size': 16, 'weight_drop': 0.2, 'weight_decay': 0.05, 'forget_bias': 1.0}
+    >>> suggest_settings(2_000_000)
+    {'batch_size': 32, 'weight_drop': 0.0, 'weight_decay': 0.0, 'forget_bias': 0.0}
+    """
+    if num_tokens < SHORT_TEXT:
+        return {"batch_size": 16, "weight_drop": 0.2, "weight_decay": 0.05, "forget_bias": 1.0}
+    return {"batch_size": 32, "weight_drop": 0.0, "weight_decay": 0.0, "forget_bias": 0.0}
 
 
 class ReadsText:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from throughtime.text.codec import Codec
 
 Probability = Annotated[float, Field(gt=0, le=1)]
-SHORT_TEXT = 500_000
-"""Number of tokens below which a training text is short: it is soon known by heart."""
 
 WIDER_PASSES = 6
 """Epochs of 256 units from which on 384 units are better in the same time."""
@@ -244,7 +242,7 @@ class LanguageConfig(shared.ReadsText, shared.TextConfig):
         """Return a copy in which the settings left to the length of the training text have their values."""
         limits = [self.max_tokens, self.train_windows and self.train_windows + self.num_steps]
         read = min([num_tokens, *(limit for limit in limits if limit is not None)])
-        found: dict[str, Any] = suggest_settings(read)
+        found: dict[str, Any] = shared.suggest_settings(read)
         if self.optimizer != "adamw":  # the others scale the decay like a gradient: that needs a choice
             found["weight_decay"] = 0.0
         if self.cell != "lstm":
@@ -253,7 +251,7 @@ class LanguageConfig(shared.ReadsText, shared.TextConfig):
             found["forget_bias"] = 0.0
         # A cell is built only if its answer matters.
         undecided = self.weight_drop is None and found["weight_drop"]
-        if undecided and not has_recurrent_weights(self.cell, self.embedding_size, self.widths[0]):
+        if undecided and not shared.has_recurrent_weights(self.cell, self.embedding_size, self.widths[0]):
             found["weight_drop"] = 0.0
         return self.model_copy(
             update={key: value for key, value in found.items() if getattr(self, key) is None}
@@ -285,34 +283,10 @@ class LanguageConfig(shared.ReadsText, shared.TextConfig):
         if device != "cuda" or self.model_fields_set & SIZES:
             return {}
         chosen = {key: value for key, value in LARGE.items() if key not in self.model_fields_set}
-        if not has_recurrent_weights(self.cell, self.embedding_size, self.widths[0]):
+        if not shared.has_recurrent_weights(self.cell, self.embedding_size, self.widths[0]):
             chosen.pop("weight_drop", None)
         return chosen
 
     def frame(self, codec: Codec) -> Framing:
         """Return the framing with which a model with this vocabulary reads text."""
         return Framing(codec, self.layout == "lines", self.reversed, running=True)
-
-
-def has_recurrent_weights(cell: str, input_size: int, hidden_size: int) -> bool:
-    """Return whether a cell multiplies its state by weights, some of which can be dropped."""
-    from throughtime.layers.layer import build_cell
-
-    return "weight_hh" in build_cell(cell, input_size, hidden_size).weights()
-
-
-def suggest_settings(num_tokens: int) -> dict[str, int | float]:
-    """Return the settings that follow from the length of the training text.
-
-    Smaller batches give the few tokens of a short text enough updates, forget gates that start open let
-    gradients through from the first of them on, and dropped recurrent weights and weight decay keep the model
-    from learning the text by heart.
-
-    >>> suggest_settings(157_384)
-    {'batch_size': 16, 'weight_drop': 0.2, 'weight_decay': 0.05, 'forget_bias': 1.0}
-    >>> suggest_settings(2_000_000)
-    {'batch_size': 32, 'weight_drop': 0.0, 'weight_decay': 0.0, 'forget_bias': 0.0}
-    """
-    if num_tokens < SHORT_TEXT:
-        return {"batch_size": 16, "weight_drop": 0.2, "weight_decay": 0.05, "forget_bias": 1.0}
-    return {"batch_size": 32, "weight_drop": 0.0, "weight_decay": 0.0, "forget_bias": 0.0}
