@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from throughtime.models.chunked_loss import draw_words, sampled_surprisal
 from throughtime.models.heads import IGNORED, SoftmaxHead
-from throughtime.models.sampled_loss import draw_words, sampled_surprisal
 
 FREQUENT = torch.arange(4)
 

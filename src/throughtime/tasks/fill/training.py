@@ -15,7 +15,7 @@ from throughtime.data.batching.sequences import MaskedBatch, MaskedBatches
 from throughtime.fit.objective import Carried, Loss
 from throughtime.layers.devices import choose_device
 from throughtime.metrics.measures import Likelihood
-from throughtime.models.sampled_loss import sampled_surprisal
+from throughtime.models.chunked_loss import sampled_surprisal
 from throughtime.tasks.objective import TextObjective
 from throughtime.tasks.texts import spread
 from throughtime.text.blanks import draw_blank
