@@ -28,13 +28,33 @@ class AlikeRows(NamedTuple):
 @advance_cell.register
 def advance_in_place(cell: Cell, x: Tensor, state: State, alike: AlikeRows | None) -> State | None:
     """The step of a GRU with reset after the product or of an LSTM, without gradients and `torch.vmap`."""
-    if x.device.type != "cpu" or torch.is_grad_enabled() or torch._C._are_functorch_transforms_active():
+    if (
+        x.device.type != "cpu"
+        or torch.is_grad_enabled()
+        or is_transformed(x, *state, *cell.weights().values())
+    ):
         return None
     if cell.equations == "lstm":
         return _advance_lstm(cell, x, state, alike)
     if cell.equations == "gru" and vars(cell)["reset"] == "after":
         return _advance_gru(cell, x, state, alike)
     return None
+
+
+def is_transformed(*tensors: Tensor) -> bool:
+    """Return whether a transform such as `torch.vmap` stands for one of these tensors, which has no memory.
+
+    >>> torch.vmap(lambda row: torch.tensor(is_transformed(row)))(torch.zeros(2, 3)).tolist()
+    [True, True]
+    >>> is_transformed(torch.zeros(3))
+    False
+    """
+    try:
+        for tensor in tensors:
+            tensor.data_ptr()
+    except RuntimeError:
+        return True
+    return False
 
 
 def _advance_gru(cell: Cell, x: Tensor, state: State, alike: AlikeRows | None) -> State:
