@@ -303,6 +303,18 @@ def test_a_step_runs_what_a_call_runs(trains, ragged, autocast):
     assert all(weight.grad is None for layer in layers for cell in layer for weight in cell.parameters())
 
 
+def test_timing_leaves_the_graph_of_replaced_weights_alone():
+    ((cell,),) = cells_of(build("gru", 1, 1, torch.float32))
+    x = torch.zeros(7, 3, cell.input_size, requires_grad=True)
+    dropped = cell.weight_hh.square()  # whose graph can be gone through once
+    with cell.replacing({"weight_hh": dropped}):
+        step = timing.build_step(TimedCall([[cell]], x, None, True, False), None)
+        step()
+        step()
+    dropped.sum().backward()
+    torch.testing.assert_close(cell.weight_hh.grad, 2 * cell.weight_hh)
+
+
 def test_times_say_which_is_faster():
     assert Times(1.0, 1.1).ours_win
     assert not Times(1.0, 1.01).ours_win
