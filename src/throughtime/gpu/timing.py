@@ -147,7 +147,7 @@ def build_step(call: TimedCall, ours: LayersBackend | None) -> Callable[[], Any]
         lengths = steps - torch.arange(batch, device=call.x.device) % (steps // 2 + 1)
     cells = [cell for layer in layers for cell in layer]
     x = call.x.new_zeros(call.x.shape).requires_grad_(call.trains and call.x.requires_grad)
-    # Gradients go no further than the weights, which may have a graph of their own, such as that of weight drop.
+    # Gradients go no further than the weights, which may have a graph of their own, as weight drop has.
     weights = [weight for cell in cells for weight in cell.weights().values()]
     inputs = [tensor for tensor in (x, *weights) if tensor.requires_grad]
     narrow = find_autocast_dtype(x)
