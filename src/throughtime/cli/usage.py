@@ -84,19 +84,15 @@ class Command(TyperCommand):
         from throughtime.search.strategies import STRATEGIES, strategy_options
 
         name, options = wrong.lstrip("-"), [option for param in self.params for option in param.opts]
-        known = {
-            option.lstrip("-").replace("-", "_"): option for option in options if option.startswith("--")
-        }
+        known = {word.lstrip("-").replace("-", "_"): word for word in options if word.startswith("--")}
         if "search" in known and name in STRATEGIES:
             return [f"--search {name}"]
         near = difflib.get_close_matches(name.replace("-", "_"), known, cutoff=SIMILAR_OPTION)
         if near or "search" not in known:
             return [known[option] for option in near]
         searching = dict.fromkeys(option for kind in STRATEGIES.own for option in strategy_options(kind))
-        return [
-            known.get(option, f"--search-option {option}=VALUE")
-            for option in _near_settings(wrong, searching)
-        ]
+        near = _near_settings(wrong, searching)
+        return [known.get(key, f"--search-option {key}=VALUE") for key in near]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Shorten what stands beside the help of each option, then print the page."""
@@ -307,11 +303,8 @@ class RunFirst(Command):
         for param in self.params:
             if param.param_type_name == "argument":
                 value = values.get(param.name)
-                texts += (
-                    [value]
-                    if isinstance(value, str)
-                    else [text for text in value or () if isinstance(text, str)]
-                )
+                words_of_param = [value] if isinstance(value, str) else value or ()
+                texts += [word for word in words_of_param if isinstance(word, str)]
         return [*texts, *rest]
 
     def _correct_command(self, ctx: Any, words: list[str], run: str, strays: list[str]) -> str:
