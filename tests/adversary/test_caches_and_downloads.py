@@ -14,7 +14,6 @@ from tests.refusals import refuses
 
 from throughtime import files
 from throughtime.data import download as module
-from throughtime.data.catalogue import CorpusFile, cached_path, corpus, fetch, locate
 from throughtime.data.download import download
 from throughtime.errors import ThroughtimeError, ThroughtimeWarning
 from throughtime.files import cache_entry, writable_cache
@@ -141,13 +140,3 @@ def test_more_bytes_than_a_file_can_have_are_refused(server, kind, tmp_path):
         download(f"{server}/{kind}/1000000", tmp_path / "a", limit=100_000, pause=0)
     assert [*tmp_path.iterdir()] == []
     assert download(f"{server}/{kind}/100000", tmp_path / "a", limit=100_000).stat().st_size == 100_000
-
-
-def test_a_corpus_is_fetched_up_to_its_size(server, tmp_path, monkeypatch):
-    monkeypatch.setenv("THROUGHTIME_CACHE", str(tmp_path))
-    own = corpus("ptb")
-    file = CorpusFile("large.txt", "0" * 64, 10, f"{server}/size/1000000")
-    with pytest.raises(ThroughtimeError, match=r"the 10 bytes"):
-        fetch(own, [file])
-    assert locate(own, file) is None
-    assert not cached_path(own, file).exists()

@@ -12,7 +12,6 @@ from tests.adversary.test_connections import connected, got
 from tests.serve.conftest import serving
 from tests.serve.test_server import gated
 
-from throughtime.serve.metrics import ServerMetrics
 from throughtime.serve.models import Models, Served
 from throughtime.serve.requests import Options
 
@@ -94,15 +93,3 @@ def test_a_path_forges_no_field_of_a_log_line(path):
     assert shown.isascii()
     assert shown.isprintable()
     assert unquote(shown) == unquote(path)[:200]
-
-
-def test_metrics_are_written_once_a_second(monkeypatch):
-    clock = iter([5.0, 5.0, 5.9, 6.1, 6.1]).__next__
-    monkeypatch.setattr("throughtime.serve.metrics.time.monotonic", clock)
-    metrics = ServerMetrics()
-    texts = []
-    for _ in range(3):
-        metrics.connections.inc()
-        texts.append(metrics.write())
-    assert texts[0] == texts[1] != texts[2]
-    assert b"throughtime_connections 3.0" in texts[2]

@@ -21,7 +21,6 @@ from tests.refusals import lacks, refuses
 
 import throughtime as tt
 from throughtime.errors import InputError
-from throughtime.manifest import write_manifest
 from throughtime.tasks.about import EXAMPLES, FILE, MAX_LENGTH
 
 OPENED = {"open", "os.listdir", "os.scandir"}
@@ -265,17 +264,3 @@ def test_odd_examples_are_refused(content, model_folder):
     (folder / FILE).write_text(content)
     with refuses(FILE, EXAMPLES, MAX_LENGTH):
         tt.load(folder, device="cpu", trust_changed=True)
-
-
-def test_examples_are_covered_by_the_manifest(model_folder):
-    folder = model_folder("classify")
-    (folder / FILE).write_text('{"examples": ["something else"]}')
-    with refuses(FILE):
-        tt.load(folder, device="cpu")
-
-
-def test_older_folders_have_no_examples(model_folder):
-    folder = model_folder("tag")
-    (folder / FILE).unlink()
-    write_manifest(folder)
-    assert tt.load(folder, device="cpu").examples == ()

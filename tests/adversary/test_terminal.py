@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-import shlex
 import sys
 
 import pytest
 from rich.text import Text
 from tests.adversary.conftest import change_config
 
-import throughtime as tt
 from throughtime.cli import console, output
 from throughtime.cli.main import main
 from throughtime.text.texts import escape_controls
@@ -95,19 +93,3 @@ def test_nothing_that_a_model_says_reaches_the_terminal_raw(model_folder, termin
     assert printed.count("evil") > 9
     assert not HARMFUL - {"\x1b"} & set(printed)
     assert "\x1b]" not in printed
-
-
-def test_commands_quote_what_they_name(model_folder, tmp_path):
-    folder = model_folder("compose")
-    labels = json.loads((folder / "labels.json").read_text())["labels"]
-    hostile = {"$(touch owned); `id` 'x' \x1b[2J": 3, **dict(list(labels.items())[1:])}
-    (folder / "labels.json").write_text(json.dumps({"labels": hostile}))
-    model = tt.load(folder, device="cpu", trust_changed=True)
-    model.save(tmp_path / "copy")
-    card = (tmp_path / "copy" / "README.md").read_text()
-    assert "\x1b" not in card
-    (line,) = [line for line in card.splitlines() if line.startswith("    throughtime compose")]
-    assert shlex.split(line)[:4] == ["throughtime", "compose", "FOLDER", "--label"]
-    assert shlex.split(line)[4].startswith("$(touch owned); `id` 'x'")
-    (shown,) = output.suggested_commands(["evaluate {run}"], "runs/$(id) x")
-    assert shlex.split(shown)[-1] == "runs/$(id) x"

@@ -21,13 +21,6 @@ def test_scratch_draws_small_normal_weights_and_zero_biases(name):  # R37
             assert weight.std().item() == pytest.approx(0.01, rel=0.06), label
 
 
-def test_scratch_takes_another_deviation_and_whole_modules():
-    model = scratch_(nn.Sequential(LSTM(30, 64), nn.Linear(64, 50)), std=0.5)
-    assert model[0].weight_hh.std().item() == pytest.approx(0.5, rel=0.06)
-    assert model[1].weight.std().item() == pytest.approx(0.5, rel=0.06)
-    assert (model[1].bias == 0).all()
-
-
 def test_xavier_draws_each_gate_by_its_own_fans():  # R38
     cell = xavier_(GRU(40, 64))
     for gate in cell.weight_ih.split(64):

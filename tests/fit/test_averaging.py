@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.refusals import refuses
 
 from throughtime.fit.optimizers import Averaging, first_trigger
@@ -63,24 +61,6 @@ def test_ema_is_the_recursion_and_its_first_update_copies():
             share = max(0.2, 10 / (update + 9))
             expected = (1 - share) * expected + share * step[index]
         torch.testing.assert_close(average, expected)
-
-
-def test_a_young_ema_has_forgotten_its_beginning():
-    weight = torch.zeros(1)
-    averaging = Averaging([weight], "ema", decay=0.9999)
-    for update in range(1000):
-        weight.fill_(1.0 if update < 300 else 0.0)
-        averaging.update(STEPPED)
-    with averaging.apply_averages():
-        assert 0 < float(weight) < 1e-4  # a plain mean has 0.3, a decay from the first update on 0.93
-
-
-def test_none_never_averages():
-    averaging = Averaging(parameters(), "none")
-    averaging.begin()
-    averaging.update(STEPPED)
-    assert not averaging.active
-    assert averaging.tensors() == {}
 
 
 def test_the_weights_come_back_bit_for_bit_whatever_happens():
@@ -143,20 +123,6 @@ def test_the_trigger_of_the_paper():
     assert first_trigger([*falling, 4.5], 2) is None  # the last two before it do not count
     assert first_trigger([*falling, 4.5, 5.5, 4.5], 2) == 7
     assert first_trigger([1.0, 1.0], 0) is None  # equal is not worse
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.integers(0, 9).map(float), max_size=20), st.integers(1, 5))
-def test_once_triggered_it_stays_so(scores, nonmono):
-    # algorithm 1 as it is printed: logs of the earlier epochs, the epoch's own value judged against them
-    logs: list[float] = []
-    began = None
-    for epoch, value in enumerate(scores):
-        if began is None and len(logs) > nonmono and value > min(logs[:-nonmono]):
-            began = epoch
-        logs.append(value)
-        assert (first_trigger(scores[: epoch + 1], nonmono) is None) == (began is None)
-    assert first_trigger(scores, nonmono) == began
 
 
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode")

@@ -67,18 +67,6 @@ def test_values_come_back_exactly(tmp_path_factory, values):
     assert repr(saved.latest().values) == repr(values)
 
 
-def test_values_that_json_settles_can_be_loaded(tmp_path):
-    saved = Checkpoints(tmp_path, keep=2)
-    saved.save(1, {}, {"tuple": (1, 2), "keys": {2: "b", 10: "a"}, "nan": math.nan})
-    values = saved.latest().values
-    assert values["tuple"] == [1, 2]
-    assert values["keys"] == {"2": "b", "10": "a"}
-    assert math.isnan(values["nan"])
-    with pytest.raises(TypeError):
-        saved.save(2, {}, {"path": tmp_path})
-    assert saved.names() == ["step-00000001"]
-
-
 def test_tensors_of_any_kind_come_back(tmp_path):
     whole = torch.randn(6, 4)
     tensors = {
@@ -194,23 +182,6 @@ def test_a_file_of_a_checkpoints_name_is_refused(checkpoints):
 def test_an_unknown_name_lists_those_there_are(checkpoints):
     with refuses("checkpoint", "'last'", "step-00001000", "step-00002000"):
         checkpoints.latest("last")
-
-
-def test_other_things_in_the_folder_are_left_alone(checkpoints):
-    (checkpoints.folder / "notes.txt").write_text("mine")
-    (checkpoints.folder / ".step-00000007.x1.part").mkdir()
-    assert checkpoints.names() == ["step-00001000", "step-00002000"]
-    checkpoints.sweep()
-    assert sorted(path.name for path in checkpoints.folder.iterdir()) == [
-        "notes.txt",
-        "step-00001000",
-        "step-00002000",
-    ]
-
-
-def test_where_nothing_was_saved_there_is_nothing_to_sweep(tmp_path):
-    Checkpoints(tmp_path / "checkpoints", 2).sweep()
-    assert not (tmp_path / "checkpoints").exists()
 
 
 @pytest.mark.parametrize("place", ["save_file", "write_manifest", "_flush"])

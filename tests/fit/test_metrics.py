@@ -70,16 +70,6 @@ def test_rewinding_drops_later_steps_and_a_torn_line_and_time_goes_on(tmp_path: 
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_rewinding_a_run_that_wrote_nothing_is_a_fresh_start(tmp_path: Path) -> None:
-    metrics = Metrics(tmp_path / "metrics.jsonl")
-    metrics.rewind(0)
-    assert list(tmp_path.iterdir()) == []
-    metrics.write("train", 1, 1, {})
-    metrics.close()
-    metrics.close()
-    assert len(read_metrics(tmp_path / "metrics.jsonl")) == 1
-
-
 def test_a_file_torn_at_any_byte_reads_as_the_lines_before(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     metrics = Metrics(path)
@@ -100,17 +90,6 @@ def test_a_bad_line_within_is_named(tmp_path: Path) -> None:
     path.write_text('{"step": 1}\nnothing\n{"step": 2}\n')
     with refuses("metrics.jsonl:2", "JSON"):
         read_metrics(path)
-
-
-def test_what_is_no_measurement_is_left_out(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.jsonl"
-    good = {"kind": "valid", "step": 3, "epoch": 1}
-    path.write_text("{}\n" + json.dumps({"kind": "train"}) + "\n" + json.dumps(good) + '\n{"step": 4}\n')
-    assert read_metrics(path) == [good]
-    metrics = Metrics(path)
-    metrics.rewind(3)
-    metrics.close()
-    assert [json.loads(line) for line in path.read_text().splitlines()] == [good]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full to write to")

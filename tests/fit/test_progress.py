@@ -66,15 +66,6 @@ def test_the_remaining_time_leaves_out_the_slow_start() -> None:
     assert pace.remaining == pytest.approx(360.0)
 
 
-def test_a_resumed_run_counts_only_its_own_steps() -> None:
-    clock = Clock()
-    pace = Pace(clock)
-    pace.begin(4, 100, 200)
-    clock.now = 10.0
-    pace.update(report(210))
-    assert pace.remaining == pytest.approx(190.0)
-
-
 def test_an_epoch_has_its_seconds_and_the_last_speed() -> None:
     clock = Clock()
     pace = Pace(clock)
@@ -256,11 +247,6 @@ def test_a_terminal_gets_bars_and_a_file_lines(monkeypatch: pytest.MonkeyPatch) 
         progress_reporter("line")  # type: ignore[arg-type]
 
 
-def test_ipython_on_a_terminal_is_no_notebook(notebook: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["IPython"], "get_ipython", object)
-    assert type(progress_reporter()) is not Notebook
-
-
 def test_a_notebook_gets_one_display_that_is_updated(notebook: Shown, capsys: Any) -> None:
     reporter = progress_reporter()
     assert type(reporter) is Notebook
@@ -325,13 +311,3 @@ def test_bars_move_between_reports() -> None:
     bars.close()
     assert "50 texts/s" in rendered(bars)[1]
     assert "32/100" in rendered(bars)[1]
-
-
-def test_updates_alone_write_no_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    clock = Clock()
-    lines = Lines(clock)
-    lines.begin("a small model", 1, 1000, 0)
-    for step in range(1, 1000):
-        clock.now += 60.0
-        lines.add_update(1, step, step, 50)
-    assert len(capsys.readouterr().err.splitlines()) == 1

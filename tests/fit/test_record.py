@@ -24,11 +24,6 @@ def test_where_scores_tie_the_smaller_loss_is_better():
     assert (record.best["loss"], record.validations_since_best) == (9.0, 2)
 
 
-def test_without_a_loss_the_first_of_equals_stays():
-    record = Record("f1", "more")
-    assert [record.add({"f1": f1}, {}, step=1, epoch=1) for f1 in (0.5, 0.5, 0.6)] == [True, False, True]
-
-
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 def test_a_broken_model_is_no_record_however_small_its_loss(bad):
     record = Record("bleu", "more")

@@ -41,22 +41,11 @@ def test_every_schedule_that_can_be_configured_is_there():
         rate(unheard, Standing(0, 1, 1))
 
 
-def test_constant():
-    assert ours(TrainingConfig(lr=LR), 3, 2) == [LR] * 6
-
-
 def test_step_is_torchs_when_both_ages_are_the_same():
     config = TrainingConfig(lr=LR, schedule="step", decay=0.3, decay_after=3, decay_every=3)
     reference = theirs(lambda o: lr_scheduler.StepLR(o, step_size=3, gamma=0.3), 11)
     assert ours(config, 1, 11) == pytest.approx(reference)
     assert ours(config, 4, 11) == pytest.approx([value for value in reference for _ in range(4)])
-
-
-def test_step_begins_with_the_first_epoch_after():
-    config = TrainingConfig(lr=1.0, schedule="step", decay=0.5, decay_after=4, decay_every=1)
-    assert ours(config, 1, 7) == [1, 1, 1, 1, 0.5, 0.25, 0.125]
-    config = TrainingConfig(lr=1.0, schedule="step", decay=0.5, decay_after=1, decay_every=2)
-    assert ours(config, 1, 6) == [1, 0.5, 0.5, 0.25, 0.25, 0.125]
 
 
 @pytest.mark.parametrize("patience", [0, 1, 3])
@@ -100,17 +89,6 @@ def test_a_last_rate_of_nothing_is_obeyed(schedule):
     rates = ours(TrainingConfig(lr=LR, schedule=schedule, final_lr=0), 5, 4)
     assert rates[-1] == 0.0
     assert rates[-2] > 0.0
-
-
-def test_runs_of_one_update_and_beyond_the_end():
-    for schedule in SCHEDULES:
-        config = TrainingConfig(lr=LR, schedule=schedule, decay_after=9)
-        assert rate(config, Standing(0, 1, 1)) == LR
-    cosine = TrainingConfig(lr=LR, schedule="cosine", final_lr=0.5)
-    assert rate(cosine, Standing(99, 5, 2)) == pytest.approx(0.5 * LR)
-    fall_only = ours(TrainingConfig(lr=LR, schedule="one-cycle", rise=0.0), 4, 2)
-    assert fall_only[0] == LR
-    assert fall_only == sorted(fall_only, reverse=True)
 
 
 def test_warmup_rises_in_equal_steps_on_top_of_the_schedule():

@@ -153,13 +153,6 @@ def test_a_mean_loss_leaves_skipped_updates_out(ramp, trainer_of):
     assert lines(holed, "epoch")[0]["train_mse"] == pytest.approx(mean)
 
 
-def test_one_bad_batch_skips_all_that_are_summed_with_it(ramp, trainer_of):
-    config = TrainingConfig(epochs=2, batch_size=10, accumulate=2, lr=0.1)
-    trainer = trainer_of(Poisoned(ramp(config), {1}), config)
-    summary = trainer.fit()
-    assert (summary.skipped, summary.steps) == (1, 2 * trainer.steps_per_epoch)
-
-
 def test_a_bad_state_is_not_carried_on(language_task, trainer_of):
     """The state after a bad batch may be bad too; the next batch gets the one before it."""
     for bad in ({0}, {3}):

@@ -13,12 +13,10 @@ import torch
 from safetensors.torch import load_file
 from tests.refusals import lacks, refuses
 from tests.tiny import tiny_data, training
-from tests.windows import SeriesWindows
 
 from throughtime.errors import ThroughtimeError
 from throughtime.fit.config import TrainingConfig
 from throughtime.fit.divergence import LossLimits, validation_loss
-from throughtime.fit.lr_finder import find_learning_rate
 from throughtime.fit.objective import Loss
 from throughtime.fit.processes import Meetings, Processes
 from throughtime.fit.progress import Reporter
@@ -97,16 +95,6 @@ def test_an_epoch_whose_last_update_used_the_time_up_is_judged_as_ever(clock, la
     summary = trainer.fit()
     assert (summary.steps, summary.epochs, summary.best_epoch) == (steps, 1, 1)
     assert trainer.checkpoints.latest().values["scores"] == trainer.record.scores != []
-
-
-def test_without_validation_data_the_weights_of_the_stop_are_the_model(clock, ramp, trainer_of):
-    config = TrainingConfig(epochs=3, batch_size=10, lr=0.01, minutes=2.5)
-    task = ramp(config, valid=False)
-    trainer = trainer_of(task, config)
-    summary = trainer.fit()
-    assert (summary.steps, list(summary.best)) == (3, ["mse"])
-    for name, weight in task.model.named_parameters():
-        assert torch.equal(trainer.saved[-1][1][name], weight)
 
 
 def test_killed_between_the_checkpoint_and_the_model(clock, language_task, trainer_of):
@@ -326,23 +314,3 @@ def test_every_task_stops_when_it_diverges(task, tmp_path, throughtime):
         *training(task, data, out, **{**wild, "lr": 1e-6, "clip": 1.0, "epochs": 1}), "--resume"
     )
     assert calm.code == 0, calm.err
-
-
-def test_the_rate_finder_still_goes_beyond_the_limit(series_task, linear):
-    """It diverges on purpose, and stops by a rule of its own."""
-    values = np.linspace(-1, 1, 400) + 0.1 * np.random.default_rng(0).standard_normal(400)
-    config = TrainingConfig(batch_size=10, optimizer="sgd", clip=None)
-    torch.manual_seed(0)
-    found = find_learning_rate(series_task(linear(3), SeriesWindows(values, 3, 1), None, config), config)
-    assert found.losses[-1] > 4 * found.losses[0]
-    assert 1e-3 < found.suggestion < 1
-
-
-def test_the_reporter_hears_of_each_update(language_task, trainer_of):
-    reporter = heard()
-    trainer = trainer_of(language_task(epochs=2, report_every=10_000, accumulate=2), reporter=reporter)
-    summary = trainer.fit()
-    per_epoch = trainer.steps_per_epoch
-    expected = [(1 + step // per_epoch, 1 + step % per_epoch, step + 1) for step in range(summary.steps)]
-    assert [place[:3] for place in reporter.places] == expected
-    assert all(targets > 0 for *_, targets in reporter.places)

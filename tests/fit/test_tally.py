@@ -79,12 +79,3 @@ def test_skipped_updates_count_apart():
         assert (one.skips, float(one.rate_factor)) == (2, 0.25)
         one.forget_skips()
         assert (one.skips, float(one.rate_factor)) == (0, 1.0)
-
-
-def test_an_interrupted_lap_of_skipped_updates_alone_is_pending():
-    tally, again = Tally(CPU), Tally(CPU)
-    tally.add(NAN, NAN, 5, ~FINITE)
-    tally.count(5)
-    again.restore(tally.state(Processes()), Processes())
-    assert tally.pending
-    assert again.pending

@@ -262,21 +262,6 @@ def test_a_run_stops_when_nothing_has_improved_for_a_third_of_it(
         assert summary.planned is None  # it needed no more
 
 
-def test_short_epochs_are_not_all_validated(clock, language_task, trainer_of):
-    trainer = trainer_of(language_task(**{**PLANNED, "batch_size": 50, "minutes": 3.0}))
-    epochs = trainer.fit().epochs
-    assert epochs > 60
-    assert 20 <= len(trainer.record.scores) <= 41
-
-
-def test_with_epochs_the_time_is_only_a_limit(clock, language_task, trainer_of):
-    trainer = trainer_of(language_task(**{**PLANNED, "epochs": 1, "minutes": 0.2}))
-    assert trainer.plan is None
-    summary = trainer.fit()
-    assert (summary.steps, summary.why) == (13, "0.2 minutes are over")
-    assert rates(trainer.run)[-1] > 0.05  # the schedule is that of a whole epoch
-
-
 def test_validations_keep_to_their_share():
     plan = TimePlan(600.0)
     assert not plan.allows_validation(100.0)  # none was measured: it may take long
@@ -292,18 +277,3 @@ def test_progress_is_continuous_where_the_plan_is_revised(step):
     plan.revise(step, 30.0, 0.35)
     assert plan.progress(step) == before
     assert plan.progress(10**9) == 1.0
-
-
-def test_where_updates_became_slower_a_validation_is_expected_to_be_slower_too():
-    plan = TimePlan(300.0)
-    plan.revise(0, 0.0, 1.0)
-    plan.add_validation(9.0)
-    plan.revise(100, 120.0, 3.0)
-    assert plan.reserve == 27.0
-    assert plan.is_over(110, 275.0)
-    plan.revise(120, 150.0, 0.5)
-    assert plan.reserve == 9.0
-    plan.revise(130, 160.0, 2.0)
-    again = TimePlan(300.0)
-    again.restore(plan.state(), 160.0, 130)
-    assert again.reserve == 18.0

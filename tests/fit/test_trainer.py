@@ -164,33 +164,11 @@ def equal(left, right):
     return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
 
 
-def test_the_best_epoch_is_the_one_that_is_saved(ramp, trainer_of):
-    task, config = scripted(ramp, [3.0, 1.0, 2.0, 1.0])
-    trainer = trainer_of(task, config)
-    summary = trainer.fit()
-    assert (summary.best_epoch, summary.best, summary.why) == (2, {"mse": 1.0}, "all epochs done")
-    assert [measured for measured, _ in trainer.saved] == [{"mse": 3.0}, {"mse": 1.0}]
-    assert equal(trainer.saved[-1][1], task.judgements[1])
-    assert not equal(trainer.saved[-1][1], weights(task))
-
-
 def test_early_stopping_waits_for_its_patience(ramp, trainer_of):
     task, config = scripted(ramp, [3.0, 1.0, 2.0, 0.9, 2.0, 1.0, 0.5], early_stopping=2)
     summary = trainer_of(task, config).fit()
     assert (summary.epochs, summary.best_epoch) == (6, 4)
     assert summary.why == "no better validation for 2 epochs"
-
-
-def test_some_epochs_go_without_a_validation(ramp, trainer_of):
-    task, config = scripted(ramp, [3.0, 1.0, 2.0])
-    config = config.model_copy(update={"epochs": 5, "validate_every": 2})
-    trainer = trainer_of(task, config)
-    summary = trainer.fit()
-    assert [line["epoch"] for line in lines(trainer, "valid")] == [2, 4, 5]  # the last one is always judged
-    assert [line["epoch"] for line in lines(trainer, "epoch")] == [1, 2, 3, 4, 5]
-    assert (summary.best_epoch, summary.best) == (4, {"mse": 1.0})
-    assert equal(trainer.saved[-1][1], task.judgements[1])
-    assert trainer.checkpoints.names()[-1] == f"step-{summary.steps:08d}"
 
 
 def test_an_unforeseen_end_is_judged_once(ramp, trainer_of):
@@ -322,18 +300,6 @@ def test_nan_names_its_update_and_keeps_what_was_good(language_task, trainer_of)
     assert len(trainer.saved) == 1
 
 
-def test_nan_is_named_after_a_resume_too(language_task, trainer_of):
-    task = language_task(epochs=9, checkpoint_every=7)
-    first = trainer_of(Poisoned(task, at=10), task.config)
-    with refuses("19", "1", "step-00000014", error=ThroughtimeError):
-        first.fit()
-    again = language_task(epochs=9, report_every=10)
-    second = trainer_of(Poisoned(again, at=5), again.config)
-    second.restore(first.checkpoints.latest())
-    with refuses("27", "1", error=ThroughtimeError):
-        second.fit()
-
-
 def test_weights_that_broke_in_the_last_update_are_not_saved(ramp, trainer_of):
     """After the first update the weights are so large that no loss is finite: the others are skipped."""
     config = TrainingConfig(epochs=2, batch_size=10, optimizer="sgd", lr=1e38, clip=None, checkpoint_every=1)
@@ -391,10 +357,3 @@ def test_rows_of_an_embedding_train_as_the_whole_table(settings, language_task, 
     trainer_of(whole).fit()
     assert not whole.model.embedding.weight.grad.is_sparse
     torch.testing.assert_close(weights(task), weights(whole), rtol=1e-5, atol=1e-6)
-
-
-def test_an_optimiser_that_moves_all_words_gets_whole_tables(language_task, trainer_of):
-    for settings in ({"optimizer": "adamw"}, {"momentum": 0.9}, {"weight_decay": 1e-3}):
-        task = language_task(**{"optimizer": "sgd", "tied": False, "epochs": 1, **settings})
-        trainer_of(task).fit()
-        assert not task.model.embedding.weight.grad.is_sparse

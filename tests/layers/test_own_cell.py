@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 import torch
 from tests.refusals import refuses
@@ -105,16 +103,6 @@ def test_a_layer_that_steps_in_its_own_way_does():
     torch.testing.assert_close(y, cell.step(cell.project(x[None] / 2)[0], cell.initial_state(2))[0])
 
 
-def test_a_name_a_class_and_a_function_build_the_same(monkeypatch):
-    monkeypatch.setitem(CELLS._loaded, "leaky", Leaky)
-    x, found = torch.randn(5, 2, 3), []
-    for builder in ("leaky", Leaky, lambda width, units: Leaky(width, hidden_size=units)):
-        torch.manual_seed(0)
-        found.append(Stack(builder, 3, 4, num_layers=2)(x).outputs)
-    assert torch.equal(found[0], found[1])
-    assert torch.equal(found[0], found[2])
-
-
 def test_a_language_model_is_built_of_a_registered_cell(monkeypatch):
     from throughtime.models.language import RecurrentLanguageModel
 
@@ -146,10 +134,6 @@ def test_a_learned_first_state_is_for_cells_that_take_one():
 def test_what_builds_no_cell_is_refused(builder, facts):
     with refuses(*facts):
         Stack(builder, 3, 4)
-
-
-def test_a_function_fills_in_what_a_cell_needs_besides():
-    assert Stack(partial(ProjectedLSTM, projection_size=2), 3, 4, 2).output_size == 2
 
 
 class Named(Leaky):

@@ -161,23 +161,6 @@ def test_a_residual_sum_and_the_norm_stand_where_they_are_said_to():
     assert_close(stack(x).outputs, expected)
 
 
-def test_given_cells_are_used_as_they_are():
-    cells = [LSTM(4, 8), GRU(8, 6), RNN(6, 3)]
-    stack = Stack.of(cells)
-    assert stack.state_sizes == (8, 8, 6, 3)
-    assert (stack.input_size, stack.output_size, stack.num_layers) == (4, 3, 3)
-    assert [layer.from_left for layer in stack.layers] == cells
-    both = Stack.of([LSTM(4, 8), GRU(13, 6)], [GRU(4, 5), RNN(13, 2)])
-    assert both.state_sizes == (8, 8, 5, 6, 2)
-    assert both(torch.randn(3, 2, 4)).outputs.shape == (3, 2, 8)
-
-
-def test_a_class_or_a_function_can_build_the_cells():
-    assert Stack(GRU, 4, 6).state_sizes == (6,)
-    stack = Stack(lambda i, h, *, initial: LSTM(i, h, forget_bias=5.0, initial=initial), 4, 6, 2)
-    assert all(layer.from_left.bias[6:12].min() > 4 for layer in stack.layers)
-
-
 def test_a_bidirectional_stack_refuses_to_generate():  # R66
     stack = Stack("gru", 4, 6, bidirectional=True)
     assert "bidirectional" in stack.refuses_generation

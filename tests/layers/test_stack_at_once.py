@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import importlib
 
 import pytest
@@ -99,12 +98,6 @@ def test_both_directions_of_a_layer_run_at_once_where_layers_do_not(options, cal
     torch.testing.assert_close(*results)
 
 
-def test_a_single_layer_drops_nothing_between_layers(calls):
-    Stack("gru", 4, 4, dropout=0.5).double()(X)
-    Stack("gru", 4, 4, dropout=0.5, bidirectional=True).double()(X)
-    assert calls == [1, 1]
-
-
 @pytest.mark.parametrize("backend", ["native", "reference"])
 def test_a_backend_that_is_named_is_taken_layer_by_layer(backend, calls):
     Stack("lstm", 4, 4, 2).double()(X, backend=backend)
@@ -157,15 +150,6 @@ def test_on_a_cpu_nobody_is_asked(calls, monkeypatch):
     monkeypatch.undo()
     monkeypatch.setattr(stack_module, "scan_layers", lambda *_: pytest.fail("layers run in turn on a CPU"))
     Stack("lstm", 4, 4, 2).double()(X)
-
-
-def test_a_copy_runs_with_its_own_weights(calls):
-    stack = Stack("gru", 4, 4, 2).double()
-    twin = copy.deepcopy(stack)
-    for weight in twin.parameters():
-        torch.nn.init.zeros_(weight)
-    assert not twin(X).outputs.any()
-    assert calls == [2]
 
 
 def random_stack(*options, **named):
@@ -287,28 +271,6 @@ def test_a_layer_that_runs_in_its_own_way_does(calls):
         stack.layers[layers - 1] = Silent(GRU(4, 4)).double()
         assert not stack(X).outputs.any()
     assert calls == []
-
-
-@pytest.mark.parametrize("options", [{}, {"initial": "learned"}, {"batch_first": True}])
-@pytest.mark.parametrize("lengths", [None, torch.tensor([3, 5])])
-@pytest.mark.parametrize("backend", ["auto", "native"])
-def test_a_single_layer_gives_what_its_equations_give(options, lengths, backend):
-    stack = random_stack("lstm", 4, 4, **options)
-    x = X.transpose(0, 1) if stack.batch_first else X
-    torch.testing.assert_close(
-        stack(x, None, lengths, backend=backend), stack(x, None, lengths, backend="reference")
-    )
-
-
-def test_a_single_layer_drops_weights_and_takes_a_carry():
-    stack = random_stack("gru", 4, 4, weight_drop=0.9)
-    assert not torch.allclose(stack(X).outputs, stack(X).outputs)
-    torch.testing.assert_close(stack.eval()(X), stack(X, backend="reference"))
-    stopped = stack(X, carry=torch.zeros(6, 2, dtype=torch.float64)).outputs[-1].sum()
-    through = stack(X).outputs[-1].sum()
-    weight = stack.layers[0].from_left.weight_ih
-    ours, whole = (torch.autograd.grad(one, weight)[0] for one in (stopped, through))
-    assert not torch.allclose(ours, whole)
 
 
 class Doubled(torch.nn.Module):

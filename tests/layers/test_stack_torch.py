@@ -44,13 +44,6 @@ def test_training_mode_and_precision_are_kept():
     assert stack.to_torch().weight_ih_l0.dtype == torch.bfloat16
 
 
-def test_the_weights_are_copies():
-    module = nn.LSTM(4, 6)
-    stack = Stack.from_torch(module)
-    nn.init.zeros_(module.weight_hh_l0)
-    assert torch.count_nonzero(stack.layers[0].from_left.weight_hh) == 4 * 6 * 6
-
-
 def test_what_acts_in_training_only_stays_behind():
     stack = Stack("lstm", 4, 6, 2, dropout=0.5, variational=True, weight_drop=0.5).eval()
     module, x = stack.to_torch(), torch.randn(5, 3, 4)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from throughtime.layers import attention
-from throughtime.layers.attention import Additive
 from throughtime.models import bf16_search
 from throughtime.models.bf16_search import Bf16Model, ProductsInFewShapes, round_up_rows
 from throughtime.search.beam import Beam
@@ -106,14 +104,3 @@ def test_every_search_runs_it():
     expected = generate(model, PROMPTS, Beam(2, 3, max_length=9), max_new_tokens=9)
     for [one], [other] in zip(found, expected, strict=True):
         assert one.score == pytest.approx(other.score, abs=0.05)
-
-
-def test_comparing_some_sentences_at_a_time_changes_nothing(monkeypatch):
-    torch.manual_seed(0)
-    additive = Additive(6, 4).double()
-    query, keys = torch.randn(5, 3, 6).double(), additive.keys(torch.randn(5, 7, 4).double())
-    expected = additive.scores(query, keys)
-    for values in (1, 2 * 3 * 7 * 6, 10**9):
-        monkeypatch.setattr(attention, "COMPARED_AT_ONCE", values)
-        with torch.no_grad():
-            torch.testing.assert_close(additive.scores(query, keys), expected, atol=1e-12, rtol=0)

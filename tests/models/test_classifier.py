@@ -34,13 +34,3 @@ def test_of_nothing_it_expects_what_it_was_told():
     model.expect(shares)
     found = model.log_probs(torch.zeros(0, 1, dtype=torch.long), torch.tensor([0]))
     assert torch.allclose(found.exp()[0], shares)
-
-
-def test_words_are_dropped_in_training_only():
-    model = small(unknown_id=1, word_dropout=0.5)
-    ids = torch.full((50, 40), 7)
-    dropped = (model._drop_words(ids) == 1).float().mean()
-    assert 0.4 < float(dropped) < 0.6
-    assert torch.equal(model.eval()._drop_words(ids), ids)
-    without = small(word_dropout=0.5)
-    assert torch.equal(without._drop_words(ids), ids)

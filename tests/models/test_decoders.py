@@ -164,17 +164,6 @@ def test_the_conditional_decoder_is_its_equations():
         torch.testing.assert_close(found.outputs[t], expected)
 
 
-def test_dropout_of_outputs_is_not_fed_back():
-    torch.manual_seed(0)
-    decoder = AttentionDecoder(
-        nn.Embedding(9, 5), Stack("gru", 5 + 40, H), Additive(H, H), output_size=40, output_dropout=0.5
-    )
-    state, kept = decoder.start(encoded())
-    decoded = decoder.step(torch.zeros(B, dtype=torch.long), state, memory_of(kept))
-    assert (decoded.outputs == 0).any()
-    assert not (decoded.state[-1] == 0).any()
-
-
 def test_what_does_not_fit_is_refused():
     table = nn.Embedding(9, 5)
     with refuses("decoder", "bidirectional"):  # R66

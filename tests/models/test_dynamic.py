@@ -22,14 +22,6 @@ def weights(model):
 
 
 @pytest.mark.usefixtures("double")
-@pytest.mark.parametrize("cell", CELLS)
-def test_without_a_rate_it_is_plain_reading(small, cell):
-    model, ids = small(cell, num_layers=2, initial="learned"), np.arange(33) * 7 % 5
-    with DynamicEvaluation(rate=0.0, decay=0.1) as reader:
-        torch.testing.assert_close(read(model, ids, reader), read(model, ids))
-
-
-@pytest.mark.usefixtures("double")
 @pytest.mark.parametrize("scaled", [False, True])
 def test_one_step_is_the_formula(small, scaled):
     model, ids = small(), torch.tensor([[1], [4], [2]])
@@ -104,14 +96,6 @@ def test_weights_come_back_bit_for_bit_even_after_an_error(small):
         read(model, [*range(5), 99, *range(5)], reader)
     assert all(torch.equal(a, b) for a, b in zip(before, weights(model), strict=True))
     assert all(weight.grad is None for weight in model.parameters())
-
-
-def test_dropout_stays_off(small):
-    model = small(input_dropout=0.9, hidden_dropout=0.9, output_dropout=0.9, weight_drop=0.9, num_layers=2)
-    with DynamicEvaluation(rate=0.1) as one, DynamicEvaluation(rate=0.0) as other:
-        first = read(model, np.arange(5), one)
-        one.close()
-        torch.testing.assert_close(first, read(model, np.arange(5), other))
 
 
 @pytest.mark.usefixtures("double")

@@ -42,15 +42,6 @@ def test_empty_sentences_are_read():
     assert not encoded.final.any()
 
 
-def test_dropout_acts_in_training_only():
-    torch.manual_seed(0)
-    encoder = RecurrentEncoder(nn.Embedding(9, 4), Stack("gru", 4, 50), output_dropout=0.5)
-    source, lengths = torch.ones(6, 3, dtype=torch.long), torch.full((3,), 6)
-    share = (encoder(source, lengths).outputs == 0).double().mean()
-    assert 0.4 < share < 0.6
-    assert torch.equal(encoder.eval()(source, lengths).outputs, encoder(source, lengths).outputs)
-
-
 def test_what_cannot_be_is_refused():
     with refuses("encoder"):
         RecurrentEncoder(nn.Embedding(9, 4), Stack.of([GRU(4, 5)], [LSTM(4, 5)]))

@@ -95,17 +95,6 @@ def test_the_answer_leaks_at_no_depth(layers):
     assert not torch.allclose(asked, model.log_probs(neighbour, places))
 
 
-def test_real_valued_answers_leak_neither():
-    torch.manual_seed(4)
-    model = MaskedSteps(Stack("lstm", 3, 4, 2, bidirectional=True), SoftmaxHead(8, 5))
-    x, places = torch.randn(4, 2, 3), torch.tensor([5])
-    other = x.clone()
-    other[2, 1] += 9
-    assert torch.equal(model.log_probs(x, places), model.log_probs(other, places))
-    assert (model.hide(x, places)[2, 1] == 0).all()
-    assert torch.equal(model.hide(x, places)[2, 0], x[2, 0])
-
-
 @pytest.mark.parametrize("batch_first", [False, True])
 def test_a_place_is_the_same_step_in_both_layouts(batch_first):  # R67
     torch.manual_seed(6)
@@ -148,13 +137,6 @@ def test_a_padded_batch_is_each_row_alone():
     both = model.log_probs(ids, torch.tensor([2 * 4, 2 * 1 + 1]), lengths)
     torch.testing.assert_close(both[:1], model.log_probs(ids[:, :1], torch.tensor([4])))
     torch.testing.assert_close(both[1:], model.log_probs(ids[:3, 1:], torch.tensor([1])))
-
-
-def test_a_tied_output_is_the_embedding():
-    tied, free = (build(embedding_size=8, hidden_size=6, tied=tied) for tied in (True, False))
-    assert tied.head.weight is tied.embedding.weight
-    assert free.head.weight.shape == (20, 12)
-    assert isinstance(free.projection, nn.Identity)
 
 
 def test_one_direction_is_refused():

@@ -67,15 +67,6 @@ def test_a_forecast_knows_nothing_of_its_future(kind, normalise):
     assert not torch.allclose(first, model.rollout(moved, HORIZON, model.head.mean))
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("normalise", "factor"), [("last", 1.0), ("mean", 1.0), ("standard", 3.0)])
-def test_a_level_never_seen_is_no_hindrance(kind, normalise, factor):
-    model, seen = forecaster(kind, normalise, warm_up=LOOKBACK // 2), window()
-    risen = seen._replace(values=factor * seen.values + 100)
-    found = model.rollout(seen, HORIZON, model.head.mean)
-    assert torch.allclose(model.rollout(risen, HORIZON, model.head.mean), factor * found + 100, atol=1e-3)
-
-
 @pytest.mark.parametrize("kind", ["recursive", "latent"])
 def test_one_step_fed_back_is_the_recursion(kind):  # R4
     """Forecasts of one row, each from a window that ends in the last, are those of many rows at once."""

@@ -19,7 +19,7 @@ from throughtime.errors import ThroughtimeError
 from throughtime.gpu import driver
 from throughtime.gpu.softmax_loss import CudaSoftmax
 from throughtime.models import chunked_loss, softmax_loss
-from throughtime.models.adaptive import AdaptiveHead, default_cutoffs
+from throughtime.models.adaptive import AdaptiveHead
 from throughtime.models.heads import HEADS, IGNORED, Head, SoftmaxHead
 from throughtime.models.mixture import MixtureHead
 
@@ -94,15 +94,6 @@ def test_loss_and_gradients_are_those_of_cross_entropy(
     assert_same_loss(plain_loss(head, hidden, labels), head, hidden, labels)
 
 
-def test_default_chunks_of_a_large_vocabulary(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(softmax_loss, "CPU_LOGITS", 40 * 50)
-    head = softmax_head(4, 50, torch.float64)
-    hidden, labels = examples(90, 4, 50)  # three chunks of 30: the most is 40
-    found, expected = head.loss(hidden, labels), plain_loss(head, hidden, labels)
-    torch.testing.assert_close(found, expected)
-    torch.testing.assert_close(gradients(found, head, hidden), gradients(expected, head, hidden))
-
-
 def test_all_logits_never_exist_at_once() -> None:
     rows, hidden_size, vocabulary_size, chunk = 64, 4, 500, 8
     head = softmax_head(hidden_size, vocabulary_size, torch.float32, chunk=chunk)
@@ -114,15 +105,6 @@ def test_all_logits_never_exist_at_once() -> None:
     with Watched() as plain:
         plain_loss(head, hidden, labels).backward()
     assert max(plain.sizes) == rows * vocabulary_size  # so that this would have been seen
-
-
-def test_gradients_are_handed_on_without_a_copy() -> None:
-    head = softmax_head(4, 50, torch.float32)
-    hidden, labels = examples(9, 4, 50, torch.float32)
-    loss = head.loss(hidden, labels)
-    with Watched() as watched:
-        loss.backward()
-    assert {name for name in watched.names if name not in ("detach", "ones_like")} == {"mul_"}
 
 
 def test_only_wanted_gradients_are_computed() -> None:
@@ -154,18 +136,6 @@ def test_nothing_to_predict_costs_nothing(name: str, rows: int) -> None:
     assert head.surprisals(hidden, torch.full((rows,), IGNORED)).tolist() == [0.0] * rows
 
 
-def test_huge_logits_stay_finite() -> None:
-    head = SoftmaxHead(1, 3, bias=False)
-    with torch.no_grad():
-        head.weight.copy_(torch.tensor([[1e4], [0.0], [-1e4]]))
-    hidden = torch.ones(2, 1, requires_grad=True)
-    loss = head.loss(hidden, torch.tensor([0, 2]))
-    loss.backward()
-    assert loss.item() == 2e4
-    assert hidden.grad is not None
-    assert hidden.grad.tolist() == [[0.0], [2e4]]
-
-
 def test_a_tied_weight_gets_both_gradients() -> None:
     embedding = nn.Embedding(20, 4, dtype=torch.float64)
     head = SoftmaxHead(4, 20, weight=embedding.weight, chunk=2).double()
@@ -174,16 +144,6 @@ def test_a_tied_weight_gets_both_gradients() -> None:
     found = torch.autograd.grad(head.loss(embedding(ids).tanh(), labels), embedding.weight)
     expected = torch.autograd.grad(plain_loss(head, embedding(ids).tanh(), labels), embedding.weight)
     torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
-
-
-def test_gradients_accumulate_over_losses() -> None:
-    head = softmax_head(4, 30, torch.float64)
-    hidden, labels = examples(12, 4, 30)
-    for part in (slice(0, 5), slice(5, 12)):
-        head.loss(hidden[part], labels[part]).backward()
-    found = [hidden.grad, head.weight.grad]
-    expected = torch.autograd.grad(plain_loss(head, hidden, labels), [hidden, head.weight])
-    torch.testing.assert_close(found, list(expected), rtol=1e-9, atol=1e-9)
 
 
 def test_second_derivatives_are_refused() -> None:
@@ -232,14 +192,6 @@ def test_bf16_weights_gather_their_gradient_in_float32() -> None:
     for one, other in zip(found, expected, strict=True):
         assert one.dtype == torch.bfloat16
         assert (one.float() - other).norm() <= 2e-2 * other.norm()
-
-
-def test_autocast_leaves_float64_alone() -> None:
-    head = softmax_head(8, 30, torch.float64)
-    hidden, labels = examples(6, 8, 30)
-    with torch.autocast("cpu", torch.bfloat16):
-        found = head.loss(hidden, labels)
-    torch.testing.assert_close(found, plain_loss(head, hidden, labels), rtol=1e-9, atol=0)
 
 
 @pytest.mark.parametrize("name", HEADS)
@@ -304,27 +256,11 @@ def test_adaptive_head_of_all_rows_is_that_of_the_rows_of_each_class() -> None:
     torch.testing.assert_close(each, head.surprisals(hidden, labels))
 
 
-def test_adaptive_surprisals_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    head = AdaptiveHead(16, 100)
-    hidden, labels = examples(50, 16, 100, torch.float32)
-    whole = head.surprisals(hidden, labels)
-    monkeypatch.setattr("throughtime.models.adaptive.ADAPTIVE_ROWS", 7)
-    torch.testing.assert_close(head.surprisals(hidden, labels), whole)
-
-
 def test_a_class_without_words_has_a_gradient() -> None:
     """Of zeros: several processes must agree on which parameters have one."""
     head = AdaptiveHead(16, 100)
     head.loss(torch.ones(3, 16), torch.tensor([0, 1, 2])).backward()
     assert all(parameter.grad is not None for parameter in head.parameters())
-
-
-@pytest.mark.parametrize("size", [2, 3, 10, 33_278, 99_999, 100_000, 267_735])
-def test_default_cutoffs_rise_within_the_vocabulary(size: int) -> None:
-    cutoffs = default_cutoffs(size)
-    assert cutoffs == sorted({*cutoffs})
-    assert cutoffs[0] >= 1
-    assert cutoffs[-1] < size
 
 
 def test_wrong_sizes_are_refused_in_a_sentence() -> None:
@@ -373,17 +309,6 @@ def test_log_probs_are_the_same_with_and_without_gradients(bias: bool) -> None:
         found = head.log_probs(hidden)
     assert found.is_contiguous()
     torch.testing.assert_close(found, head.log_probs(hidden))
-
-
-def test_weights_in_bf16_give_log_probs_in_float32():
-    head = softmax_head(7, 83, torch.float32).bfloat16()
-    hidden = torch.randn(71, 7, generator=torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        found = head.log_probs(hidden)
-        expected = head.float().log_probs(hidden)
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(found.exp().sum(1), torch.ones(71))
-    torch.testing.assert_close(found, expected, atol=0.05, rtol=0.02)
 
 
 @pytest.mark.parametrize(

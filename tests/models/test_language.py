@@ -103,15 +103,6 @@ def test_parameters_are_shared_over_time(tied):  # R36
     assert all(weight.grad is not None and weight.grad.shape == weight.shape for weight in used)
 
 
-@each_kind
-def test_saved_and_loaded_gives_the_same_numbers(small, cell, options):
-    model = small(cell, **options)
-    saved = {name: weight.detach().clone() for name, weight in named_weights(model).items()}
-    other = RecurrentLanguageModel(5, cell=cell, **{"embedding_size": 6, "hidden_size": 6, **options}).eval()
-    load_weights(other, saved, "file")
-    assert np.array_equal(other.log_probs([TEXT])[0], model.log_probs([TEXT])[0])
-
-
 def test_weights_that_do_not_fit_are_named(small):
     model = small()
     saved = dict(named_weights(model))

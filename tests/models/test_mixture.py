@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.models.test_heads import TOLERANCES, Watched, assert_same_loss, examples, gradients
+from tests.models.test_heads import TOLERANCES, assert_same_loss, examples, gradients
 from tests.refusals import refuses
 from torch import nn
 from torch.nn import functional
@@ -71,29 +71,6 @@ def test_one_distribution_behind_all_three():
     assert not head.surprisals(hidden, labels).requires_grad
 
 
-def test_it_says_what_one_softmax_cannot():
-    """Two words are likely together and a third between them is not, along one line of states."""
-    head = mixture(1, 3, experts=2, width=1)
-    with torch.no_grad():
-        head.shares.weight.zero_()
-        head.states.weight.zero_()
-        head.states.bias.copy_(torch.tensor([-9.0, 9.0]))
-        head.softmax.weight.copy_(torch.tensor([[-20.0], [0.0], [20.0]]))
-        head.softmax.bias.zero_()
-    found = head.log_probs(torch.ones(1, 1, dtype=torch.float64)).exp()[0]
-    torch.testing.assert_close(found, torch.tensor([0.5, 0.0, 0.5], dtype=torch.float64), atol=1e-6, rtol=0)
-
-
-def test_all_logits_never_exist_at_once():
-    rows, experts, words, chunk = 32, 4, 500, 16
-    head = mixture(3, words, experts, dtype=torch.float32, chunk=chunk)
-    hidden, labels = examples(rows, 3, words, torch.float32)
-    with Watched() as watched:
-        head.loss(hidden, labels).backward()
-        head.surprisals(hidden, labels)
-    assert max(watched.sizes) == chunk * words
-
-
 def test_dropout_falls_on_experts_in_training_only():
     head = mixture(5, 13, dropout=0.5)
     hidden, labels = examples(11, 5, 13)
@@ -140,15 +117,6 @@ def test_bf16_products_under_autocast():
     for ours, truth in zip(gradients(found, head, hidden), gradients(expected, head, hidden), strict=True):
         assert ours.dtype == torch.float32
         assert (ours - truth).norm() < 0.05 * truth.norm()
-
-
-def test_a_tied_weight_gets_both_gradients():
-    weight = nn.Parameter(torch.randn(13, 4, dtype=torch.float64))
-    head = mixture(5, 13, weight=weight)
-    hidden, labels = examples(11, 5, 13)
-    used_twice = [head.loss(hidden, labels) + weight.square().sum(), head.loss(hidden, labels)]
-    both, alone = (torch.autograd.grad(loss, weight)[0] for loss in used_twice)
-    torch.testing.assert_close(both, alone + 2 * weight.detach())
 
 
 def test_what_it_cannot_do_it_says():

@@ -36,7 +36,3 @@ def test_the_size_of_pieces_is_the_readers_and_progress_is_told(small):
     pieces = list(surprisals(small(), np.arange(10) % 5, 0, reader=reader, progress=told.append))
     assert [len(piece) for piece in pieces] == [4, 4, 2]
     assert told == [4, 8, 10]
-
-
-def test_an_empty_text_gives_nothing(small):
-    assert list(surprisals(small(), np.array([], dtype=np.int64), 0)) == []

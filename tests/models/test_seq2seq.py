@@ -149,15 +149,6 @@ def test_embeddings_are_tied_and_shared():
     assert table.grad is not None
 
 
-@pytest.mark.parametrize("preset", PRESETS)
-def test_every_decoder_can_be_tied_to_a_narrower_embedding(preset):
-    model, (source, inputs) = built(preset, tied=True), drawn()
-    assert model.head.weight.shape == (13, 8)
-    whole = model.log_probs(source, LENGTHS, inputs)
-    first = model.head.log_probs(model(source, LENGTHS, inputs[:1]).outputs[0])
-    torch.testing.assert_close(whole[0], first)
-
-
 def test_xavier_draws_the_first_weights():  # R88
     model = built(hidden_size=64, embedding_size=64)
     weight = model.decoder.from_state.weight

@@ -81,16 +81,6 @@ def test_own_numbers_find_the_same(name):  # stochastic search draws a number fo
         assert all(set(one.tokens) <= set(own.tolist()) for one in results)
 
 
-@pytest.mark.parametrize("name", ["greedy", "beam", "diverse", "exact"])
-@pytest.mark.parametrize("renumber", [False, True])
-def test_the_candidates_of_neighbours_change_nothing(name, renumber):  # law 5
-    model, candidates = drawn(), lists()
-    together = searched(ShortlistModel(model, candidates, renumber=renumber), name)
-    for number in (0, 7, COUNT - 1):
-        alone = ShortlistModel(model, [candidates[number]], renumber=renumber)
-        same([together[number]], searched(alone, name, [PROMPTS[number]]))
-
-
 @pytest.mark.parametrize("structure", ["attention", "conditional", "main"])
 def test_probabilities_are_those_of_the_candidates_alone(structure):
     model, candidates = drawn(structure), lists()

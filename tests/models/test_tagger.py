@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -11,7 +9,7 @@ import torch
 from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.batching.tagged import NO_LABEL, Reading, TaggedBatches, TaggedRows
 from throughtime.models.language import FrozenReader, RecurrentLanguageModel
-from throughtime.tasks.tag.network import UNKNOWN, SequenceTagger, SpellingReader
+from throughtime.tasks.tag.network import SequenceTagger, SpellingReader
 
 SENTENCES = [[3, 1, 4, 1], [2], [5, 1], [4, 4, 2]]
 
@@ -62,15 +60,6 @@ def test_a_spelling_is_read_from_both_ends():
     changed = reader(torch.tensor([[1], [2], [4]]), torch.tensor([3]))
     assert not torch.allclose(found[0, :4], changed[0, :4])
     assert not torch.allclose(found[0, 4:], changed[0, 4:])
-
-
-def test_words_are_lost_in_training_only():
-    model = new(word_dropout=0.9999999)
-    made = batch(rows())
-    unknown = replace(made, words=torch.full_like(made.words, UNKNOWN))
-    torch.testing.assert_close(model(made).tags, model(unknown).tags)
-    model.eval()
-    assert not torch.allclose(model(made).tags, model(unknown).tags)
 
 
 def test_language_models_learn_nothing_and_are_no_weights_of_the_tagger(readers):

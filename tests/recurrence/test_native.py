@@ -7,8 +7,6 @@ from functools import partial
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.refusals import refuses
 
 from throughtime.cells import GRU, LSTM, RNN, MinGRU, ProjectedLSTM
@@ -60,26 +58,6 @@ def assert_equals_reference(cell, steps, batch, lengths=None, dtype=torch.float6
         )
 
 
-@every_cell
-@pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize(("steps", "batch", "hidden"), [(1, 1, 1), (63, 3, 5), (7, 1, 4), (2, 6, 1)])
-def test_equals_the_reference_at_odd_sizes(name, steps, batch, hidden, dtype):
-    assert_equals_reference(build(name, hidden=hidden, dtype=dtype), steps, batch, dtype=dtype)
-
-
-@settings(max_examples=15, deadline=None)
-@given(
-    data=st.data(),
-    steps=st.integers(1, 9),
-    batch=st.integers(1, 5),
-    dtype=st.sampled_from([torch.float64, torch.float32]),
-)
-@every_cell
-def test_equals_the_reference_on_ragged_rows(name, data, steps, batch, dtype):
-    lengths = torch.tensor(data.draw(st.lists(st.integers(0, steps), min_size=batch, max_size=batch)))
-    assert_equals_reference(build(name, dtype=dtype), steps, batch, lengths, dtype)
-
-
 @pytest.mark.parametrize("lengths", [[5, 2, 0], [0, 0, 0], [1, 3, 2]])
 @pytest.mark.parametrize("name", ["lstm", "lstm-projected"])
 def test_packing_as_on_a_gpu_gives_the_same(name, lengths, monkeypatch):
@@ -97,17 +75,6 @@ def test_the_memory_past_a_row_s_end_is_frozen_bit_for_bit(dtype):
     assert torch.equal(last[0][0], h[0])
     assert torch.equal(last[1][0], c[0])
     assert not outputs[:, 0].any()
-
-
-@every_cell
-def test_ragged_rows_with_the_batch_in_front(name):
-    cell, x, lengths = build(name), torch.randn(3, 5, 3, dtype=torch.float64), torch.tensor([2, 5, 0])
-    ours, truth = (
-        scan(cell, x, lengths=lengths, batch_first=True, backend=backend)
-        for backend in ("native", "reference")
-    )
-    torch.testing.assert_close(ours.outputs, truth.outputs)
-    torch.testing.assert_close(ours.state, truth.state)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), 1e30])

@@ -10,7 +10,6 @@ from tests.refusals import refuses
 from throughtime.cells import CELLS, GRU, LSTM, RNN, MinGRU
 from throughtime.layers.stack import Stack
 from throughtime.recurrence import scan
-from throughtime.recurrence.scan import reversal
 
 
 @pytest.mark.parametrize(
@@ -69,12 +68,6 @@ def test_weights_on_another_device_are_told():
         scan(GRU(3, 4).to("meta"), torch.zeros(5, 2, 3))
 
 
-def test_a_bare_tensor_is_a_state_of_one():
-    cell = GRU(3, 4)
-    x, h = torch.randn(5, 2, 3), torch.randn(2, 4)
-    assert torch.equal(scan(cell, x, h).outputs, scan(cell, x, (h,)).outputs)
-
-
 def test_batch_first_turns_inputs_and_outputs():  # R38
     cell = RNN(10, 20)
     x = torch.randn(3, 5, 10)
@@ -114,11 +107,6 @@ def test_a_cell_without_a_batch_equals_torch():  # R122
         y, (state,) = run(x, h)
         torch.testing.assert_close(y, expected)
         torch.testing.assert_close(state, last)
-
-
-def test_reversal_swaps_inside_each_length():
-    order = reversal(torch.zeros(5, 3, 1), torch.tensor([5, 0, 3]))
-    assert order.T.tolist() == [[4, 3, 2, 1, 0], [0, 1, 2, 3, 4], [2, 1, 0, 3, 4]]
 
 
 def test_a_backend_that_refuses_says_why():

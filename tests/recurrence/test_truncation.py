@@ -128,12 +128,6 @@ def test_a_seed_means_the_same_draws_and_a_generator_goes_on() -> None:
     assert not torch.equal(followed, first)
 
 
-@pytest.mark.parametrize("pi", [0.0, -0.1, 1.01, float("nan"), [0.5, 0.0]])
-def test_pi_out_of_range_is_refused(pi: float) -> None:
-    with refuses("pi", "0", "1"):
-        Randomised(pi)
-
-
 def test_other_bad_numbers_are_refused() -> None:
     with refuses("tau", "0", "1"):
         Truncated(0)

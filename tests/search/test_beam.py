@@ -131,24 +131,6 @@ def test_dropping_rows_that_cannot_win_changes_no_result(seed, sharpness, alpha,
     assert rows[1] <= rows[0]
 
 
-def test_rows_that_cannot_win_are_dropped():
-    rows = []
-    for kind in (Together, Beam):
-        steps = Steps(Pairs(4, 5, 3))
-        generate(steps, [[n] for n in range(4)], kind(END, 4, max_length=12), max_new_tokens=12)
-        rows.append(sum(steps.rows))
-    assert rows[1] < rows[0]
-
-
-def test_max_length_is_a_cap_of_its_own():
-    never = Contexts(3, {})
-    results = generate(
-        never, [[0], [0]], Beam(None, 2, num_return_sequences=2, max_length=5), max_new_tokens=50
-    )
-    assert [len(one.tokens) for found in results for one in found] == [5] * 4
-    assert not results[0][0].ended
-
-
 @pytest.mark.parametrize("prune", [prune_by_token, prune_by_hypothesis])
 @pytest.mark.parametrize("seed", range(8))
 def test_limit_zero_is_greedy_and_limit_one_is_plain_beam(seed, prune):  # R102

@@ -61,11 +61,6 @@ def test_no_ngram_twice(strategy, n):
             assert len(set(ngrams)) == len(ngrams)
 
 
-def test_ngrams_do_come_twice_without_the_constraint():
-    free = every(Greedy(END), minimum_length(8, END))
-    assert any(len(set(one.tokens)) < len(one.tokens) for one in free)
-
-
 @pytest.mark.parametrize("tokens", [0, 1, 4, CAP])
 def test_a_result_may_end_at_the_minimum_length_and_no_token_earlier(tokens):
     ending = [0.02, *[0.01] * (END - 1), 0.9, *[0.01] * (V - END - 1)]
@@ -107,10 +102,6 @@ def test_rules_wait_for_the_prefix(strategy):
         assert 0 not in one.tokens[3:]
 
 
-def test_a_forced_end_leaves_an_empty_result():
-    assert [own[0].tokens for own in found(Greedy(END), forced_prefix([[END]] * 3))] == [()] * 3
-
-
 @every_strategy
 def test_forbidden_words_of_one_and_several_tokens(strategy):
     free = found(Greedy(END), minimum_length(6, END), seed=3)
@@ -121,12 +112,6 @@ def test_forbidden_words_of_one_and_several_tokens(strategy):
     parts = Contexts(4, {(): [0.9, 0.1, 0.0, 0.0], (0,): [0.8, 0.2, 0.0, 0.0]})
     [[one]] = generate(parts, [[0]], Greedy(END), max_new_tokens=2, constraints=[forbidden_words([(0, 0)])])
     assert one.tokens == (0, 1)
-
-
-@every_strategy
-def test_no_token(strategy):
-    for one in every(strategy, no_token(0, 1), minimum_length(4, END)):
-        assert not {0, 1} & set(one.tokens)
 
 
 @settings(max_examples=40, deadline=None)
@@ -181,12 +166,6 @@ def test_without_an_end_token_a_stuck_row_goes_on():
     assert set(own[0].tokens[:3]) == {0, 1, 2}
     assert len(own[0].tokens) == 6
     assert math.isfinite(own[0].log_prob)
-
-
-def test_a_beam_answers_where_the_model_knows_nothing():
-    dead = Contexts(3, {(0,): [0.0, 0.0, 0.0], (): [1.0, 0.0, 0.0]})
-    [own] = generate(dead, [[0]], Beam(2, 3), max_new_tokens=5)
-    assert [(one.tokens, one.ended, one.log_prob) for one in own] == [((0,), False, 0.0)]
 
 
 def test_constraints_leave_what_they_are_given_as_it_was():

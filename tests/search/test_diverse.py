@@ -11,7 +11,6 @@ from tests.search.tables import Contexts, Pairs
 from throughtime.search.beam import Beam
 from throughtime.search.beam_variants import DiverseBeam
 from throughtime.search.generate import generate
-from throughtime.search.strategies import build_strategy
 
 END = 3
 PROMPTS = [[0], [1], [2]]
@@ -55,18 +54,6 @@ def test_a_group_takes_the_next_best_text_when_an_earlier_one_has_ended_it():
     assert found[0].tokens == (0,)
     assert found[1].tokens[:1] == (0,)
     assert len(found[1].tokens) > 1
-
-
-def test_a_group_gives_more_results_if_there_are_fewer_groups_than_answers_asked():
-    pair = build_strategy("diverse", END, num_beams=6, groups=2, num_return_sequences=5, max_length=6)
-    assert pair.n_best == 3
-    assert all(len(found) == 5 for found in generate(Pairs(3, 6, 2), PROMPTS, pair, max_new_tokens=6))
-
-
-@pytest.mark.parametrize(("count", "beams"), [(1, 9), (2, 6), (5, 15), (400, 800), (1_000, 1_000)])
-def test_there_is_a_group_for_each_answer(count, beams):
-    strategy = build_strategy("diverse", END, num_return_sequences=count)
-    assert (strategy.num_beams, strategy.groups) == (beams, max(count, 3) if count == 1 else count)
 
 
 def test_the_penalty_is_paid_for_every_earlier_group_that_took_the_token():
@@ -138,13 +125,6 @@ def test_groups_say_more_different_things_than_one_beam():  # R101
         assert all(len(found) <= 4 for found in diverse)
         wins += distinct_bigrams(diverse) > distinct_bigrams(plain)
     assert wins == 10
-
-
-def test_results_of_all_groups_come_best_first_and_once():
-    model = Pairs(3, 5, 2)
-    for found in generate(model, PROMPTS, DiverseBeam(END, 6, groups=3, per_group=2), max_new_tokens=6):
-        assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
-        assert len({(one.tokens, one.ended) for one in found}) == len(found) <= 6
 
 
 def test_bad_options_are_named():

@@ -103,14 +103,6 @@ def test_of_one_or_of_equal_models_it_is_the_model(copies):
     assert scores(found) == pytest.approx(scores(expected), rel=1e-9)
 
 
-def test_order_does_not_matter():
-    models, weights = [Recurrent(1, 3), Recurrent(2, 6, ages=3), Recurrent(3, 4, ages=0)], [1.0, 2.0, 0.5]
-    there, back = Ensemble(models, weights), Ensemble(models[::-1], weights[::-1])
-    found, expected = (generate(x, PROMPTS, beam(), max_new_tokens=7) for x in (there, back))
-    assert told(found) == told(expected)
-    assert scores(found) == pytest.approx(scores(expected), rel=1e-9)
-
-
 @pytest.mark.parametrize("weights", [None, [3.0, 1.0]])
 def test_every_search_over_it_is_the_search_over_the_mean(weights):
     one, two = Recurrent(4, 3), Recurrent(5, 6, ages=2)

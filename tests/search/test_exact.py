@@ -126,26 +126,6 @@ def test_a_wide_vocabulary_does_not_fill_the_memory():
     assert not frontier.is_decided(0.0)
 
 
-def test_a_batch_is_each_sentence_alone():
-    model = Recurrent(3, vocabulary=7, ending=-4.0)
-    prompts = [[i] for i in range(20)]
-    together = exact(model, prompts, END, max_new_tokens=9, budget=150)
-    alone = [exact(model, [prompt], END, max_new_tokens=9, budget=150)[0] for prompt in prompts]
-    assert [(x.best.tokens, x.resolved, x.expansions) for x in together] == [
-        (x.best.tokens, x.resolved, x.expansions) for x in alone
-    ]
-    assert len({x.resolved for x in together}) == 2  # some ran out, which makes the test worth its while
-
-
-def test_a_better_first_bound_saves_work():
-    model, prompts = Recurrent(1, vocabulary=6, ending=-2.0), [[i] for i in range(10)]
-    unaided = exact(model, prompts, END, max_new_tokens=8)
-    aided = exact(model, prompts, END, max_new_tokens=8, first=[one.best for one in unaided])
-    assert [one.best.tokens for one in aided] == [one.best.tokens for one in unaided]
-    assert all(a.expansions <= b.expansions for a, b in zip(aided, unaided, strict=True))
-    assert sum(one.expansions for one in aided) < sum(one.expansions for one in unaided)
-
-
 def test_with_the_optimum_as_bound_only_likelier_prefixes_are_continued():
     model = Recurrent(5, vocabulary=3)
     [best] = exact(model, [[4]], END, max_new_tokens=5)
@@ -197,16 +177,6 @@ def test_a_spent_budget_is_told_and_the_best_so_far_kept():
     assert told.resolved
 
 
-def test_what_the_cap_cuts_does_not_count():
-    model = Recurrent(4, vocabulary=4)
-    cut = Finished((1, 1, 1), -1e-9, -1e-9, ended=False)
-    too_long = Finished((1, 1, 1), -1e-9, -1e-9, ended=True)
-    [expected] = exact(model, [[0]], END, max_new_tokens=3)
-    for first in (cut, too_long):
-        [found] = exact(model, [[0]], END, max_new_tokens=3, first=[first])
-        assert found.best == expected.best
-
-
 def test_where_nothing_can_end_the_answer_is_impossible():
     class Endless(Recurrent):
         def step(self, last, state, memory):
@@ -218,39 +188,6 @@ def test_where_nothing_can_end_the_answer_is_impossible():
     assert found.best.log_prob == -math.inf
     assert not found.best.ended
     assert found.resolved
-
-
-def test_the_model_s_tensors_are_left_alone():
-    class Remembering(Recurrent):
-        def start(self, prompts):
-            self.started = super().start(prompts)
-            return self.started
-
-    model = Remembering(0)
-    exact(model, [[0], [1]], END, max_new_tokens=6)
-    last, (h, depth), _ = model.started
-    assert last.tolist() == [4, 4]
-    assert not h.any()
-    assert not depth.any()
-
-
-def test_single_precision_finds_the_same():
-    prompts = [[i] for i in range(8)]
-    single = exact(Recurrent(6, dtype=torch.float32), prompts, END, max_new_tokens=8)
-    double = exact(Recurrent(6), prompts, END, max_new_tokens=8)
-    assert [one.best.tokens for one in single] == [one.best.tokens for one in double]
-
-
-def test_several_prefixes_of_every_sentence_go_in_one_step():
-    one, many = Recurrent(7, vocabulary=6, ending=-3.0), Recurrent(7, vocabulary=6, ending=-3.0)
-    prompts = [[i] for i in range(6)]
-    best = [found.best for found in exact(one, prompts, END, max_new_tokens=7)]
-    one.rows, many.rows = [], []
-    exact(one, prompts, END, max_new_tokens=7, first=best, at_once=1)
-    exact(many, prompts, END, max_new_tokens=7, first=best, at_once=16)
-    assert sum(many.rows) == sum(one.rows)  # nothing is wasted once the bound is right
-    assert len(many.rows) * 5 < len(one.rows)
-    assert max(one.rows) == 6
 
 
 def test_search_errors_are_counted_apart_from_the_unresolved():

@@ -65,13 +65,6 @@ def test_nothing_is_emitted_while_the_prompt_is_read():  # R41
     assert found.tokens == (1, 2, 0)
 
 
-def test_a_cap_ends_a_sequence_that_has_no_end():
-    never = [[0.5, 0.5, 0.0, 0.0]] * 4
-    results = generate(Table(never), [[0], [1]], Greedy(END), max_new_tokens=40)
-    assert [len(one[0].tokens) for one in results] == [40, 40]  # past the first growth of the buffer
-    assert not results[0][0].ended
-
-
 def test_finished_sentences_leave_the_batch_and_memory_follows_its_sentence():
     rows = [[0.7, 0.1, 0.1, 0.1]] * 4
     # Sentence 0 is pushed to end at once, sentence 1 to say 1 for ever, sentence 2 to say 2.
@@ -83,16 +76,6 @@ def test_finished_sentences_leave_the_batch_and_memory_follows_its_sentence():
     assert last == [1, 2]
     assert state == [3.0, 3.0]
     assert memory.kept[0].tolist() == bias[1:]
-
-
-def test_several_draws_share_one_memory_of_their_sentence():
-    model = Table(CHAIN, [[0.0, 0, 0, -99], [0.0, 0, 0, -99]])
-    results = generate(model, [[0], [1]], Sampling(END, num_return_sequences=3, seed=0), max_new_tokens=5)
-    assert [len(one) for one in results] == [3, 3]
-    memory = model.calls[0][2]
-    assert memory.owner.tolist() == [0, 0, 0, 1, 1, 1]
-    assert memory.rows_each == 3
-    assert memory.kept[0].shape == (2, 4)
 
 
 def test_no_token_follows_the_end_token():  # R89

@@ -7,7 +7,6 @@ import math
 from dataclasses import asdict
 
 import pytest
-from tests.refusals import refuses
 from tests.search.tables import Contexts, Pairs
 
 from throughtime.search.beam import Beam
@@ -87,8 +86,3 @@ def test_no_more_cut_ones_than_asked_for():
     generate(Pairs(2, 5, 4), [[0], [1]], Beam(END, 3), max_new_tokens=5, watch=trace)
     per_step = [(node.sentence, node.step) for node in trace.nodes if node.status == "cut"]
     assert len(set(per_step)) == len(per_step) > 0
-
-
-def test_a_strange_power_of_the_length_is_refused():
-    with refuses("length_penalty", "300"):
-        Trace(END, length_penalty=300)

@@ -61,16 +61,6 @@ def test_figures_by_hand() -> None:
     assert found.figures[1].total == own.total
 
 
-def test_totals_are_the_means_of_steps_and_of_series() -> None:
-    panel = read_series_panel(walk(60), 100 * walk(60, 1))
-    found = backtest(Baseline("drift"), panel, h=3, n_windows=5)
-    for one in found.figures:
-        for figure in ("mae", "mase", "smape", "crps", "coverage-80", "width-95"):
-            assert np.mean(one.steps[figure]) == pytest.approx(one.total[figure])
-            assert np.mean([own[figure] for own in one.series.values()]) == pytest.approx(one.total[figure])
-    assert found.to_dict()["figures"]["seasonal-naive"]["by_series"]["b"]["mae"] > 0
-
-
 @pytest.mark.parametrize("kind", ["absolute", "scaled"])
 def test_no_window_that_is_tested_has_made_its_own_interval(kind: str) -> None:
     y = walk(120)
@@ -159,13 +149,6 @@ def test_windows_are_looked_for_where_the_model_was_not_trained() -> None:
     late = backtest(Points(), panel, h=2, n_windows=4, unseen=5)
     assert (late.trained_on, late.earlier_trained_on) == (2, 19)
     assert late.to_dict()["windows_trained_on"] == 2
-
-
-def test_gaps_in_what_came_do_not_count() -> None:
-    y = walk(60)
-    y[-3] = np.nan
-    found = backtest(Baseline("naive"), read_series_panel(y), h=2, n_windows=4)
-    assert all(np.isfinite(value) for value in found.figures[0].total.values())
 
 
 def test_bad_wishes_are_refused_in_a_sentence() -> None:
@@ -277,17 +260,6 @@ def test_a_level_without_any_interval_is_dropped_with_a_sentence() -> None:
     ]
     assert all("coverage-95" not in one.total for one in found.figures)
     assert found.figures[0].total["coverage-80"] >= 0
-
-
-def test_a_step_without_scores_is_a_point() -> None:
-    # Observed in the tested window for the first time ever: no interval, and a CRPS all the same.
-    y = np.arange(80.0) % 5
-    y[1:-1:2] = np.nan
-    found = backtest(Points(), read_series_panel(y), h=2, n_windows=1, levels=[50])
-    own = found.figures[0]
-    assert np.isinf(own.windows.quantiles[0.75][0, 0]).tolist() == [False, True]
-    assert np.isfinite(own.total["crps"])
-    assert own.steps["crps"][1] == pytest.approx(0.95 * own.steps["mae"][1])
 
 
 def test_kept_intervals_are_made_of_observed_values() -> None:

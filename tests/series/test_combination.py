@@ -8,7 +8,6 @@ import pytest
 from throughtime.series.baselines import naive, seasonal_naive
 from throughtime.series.combination import (
     add_errors,
-    add_maps,
     certain_share,
     error_products,
     last_season,
@@ -25,12 +24,6 @@ def test_a_whole_map_forecasts_what_the_map_of_normalised_windows_does(offset):
     windows, weights = DRAWS.normal(size=(5, 9)) + 7, DRAWS.normal(size=(9, 3))
     level = {"last": windows[:, -1:], "mean": windows.mean(1, keepdims=True), "none": 0.0}[offset]
     assert np.allclose(windows @ whole_map(weights, offset), level + (windows - level) @ weights)
-
-
-def test_the_mean_of_maps_forecasts_the_mean():
-    windows, maps = DRAWS.normal(size=(5, 9)), [DRAWS.normal(size=(4, 3)), DRAWS.normal(size=(9, 3))]
-    found = windows @ add_maps([(0.25, maps[0]), (0.75, maps[1])], 9)
-    assert np.allclose(found, 0.25 * windows[:, -4:] @ maps[0] + 0.75 * windows @ maps[1])
 
 
 @pytest.mark.parametrize("horizon", [3, 7, 10])
@@ -65,10 +58,6 @@ def test_no_weights_have_a_lower_error(seed):
     for _ in range(200):
         other = draws.dirichlet(np.ones(6))
         assert least <= other @ products @ other + 1e-9
-
-
-def test_a_map_without_errors_is_enough():
-    assert least_combination(np.diag([3.0, 0.0, 1.0])).tolist() == [0, 1, 0]
 
 
 ZERO, FAR = np.zeros((1, 2)), np.full((1, 2), 3.0)
@@ -108,21 +97,3 @@ def test_one_of_many_choices_needs_a_larger_gain():
     assert 2 < errors < 3
     assert certain_share(trials) == 1
     assert certain_share(trials, choices=100) == 0  # 3.5 standard errors
-
-
-def test_a_few_rows_are_no_evidence():
-    values = np.ones(300)
-    for rows, enough in ((2, False), (4, True)):
-        parts = range(100, 100 + rows), range(200, 200 + rows)
-        assert bool(certain_share([errors_of(values, part, FAR, ZERO) for part in parts])) == enough
-
-
-def test_blocks_do_not_depend_on_how_windows_are_read(monkeypatch):
-    """Very long series are read in several blocks of windows."""
-    values = DRAWS.normal(size=200)
-    maps = DRAWS.normal(size=(5, 8)), DRAWS.normal(size=(3, 8))
-    whole = errors_of(values, range(20, 200), *maps)
-    monkeypatch.setattr("throughtime.series.ridge.BLOCK", 13 * 7)
-    parts = errors_of(values, range(20, 200), *maps)
-    assert whole.keys() == parts.keys() == set(range(22))
-    assert np.allclose([*whole.values()], [*parts.values()])

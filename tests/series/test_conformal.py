@@ -15,7 +15,6 @@ from throughtime.data.panel import Panel, Series
 from throughtime.folder import ModelFolder
 from throughtime.results import Forecast
 from throughtime.series.conformal import (
-    FILE,
     KINDS,
     Conformal,
     conformal_quantile,
@@ -83,12 +82,6 @@ def test_the_quantile_is_the_smallest_score_with_enough_below_it(count: int, lev
     if np.isfinite(found):
         assert (scores <= found).sum() >= (count + 1) * level - 1e-6
         assert (scores < found).sum() < (count + 1) * level
-
-
-def test_what_was_not_observed_is_no_score() -> None:
-    scores = np.array([[1.0, 5.0], [np.nan, 6.0], [3.0, 7.0], [2.0, 8.0]])
-    np.testing.assert_array_equal(conformal_quantile(scores, 0.75), [3, 8])
-    np.testing.assert_array_equal(conformal_quantile(scores, 0.8), [np.inf, 8])
 
 
 def test_quantiles_are_moved_in_where_they_are_too_wide_and_never_cross() -> None:
@@ -166,11 +159,3 @@ def test_kept_intervals_are_the_same(kind: str, tmp_path: Path) -> None:
     told, expected = kept.adjust(new, ASKED), intervals.adjust(new, ASKED)
     for p in ASKED:
         np.testing.assert_array_equal(told[p], expected[p])
-
-
-def test_a_torn_file_of_intervals_is_told_in_a_sentence(tmp_path: Path) -> None:
-    save_intervals(ModelFolder(tmp_path), KINDS["absolute"].of(windows(5)))
-    file = tmp_path / FILE
-    file.write_bytes(file.read_bytes()[:-9])
-    with refuses("intervals.safetensors", "save_intervals"):
-        load_intervals(ModelFolder(tmp_path))

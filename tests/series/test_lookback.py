@@ -14,7 +14,6 @@ from throughtime.series.lookback import (
     choose_ridge,
     choose_stride,
     lookbacks_to_try,
-    seconds_to_fit,
 )
 from throughtime.series.ridge import PENALTIES, fit_ridge, windows_within
 from throughtime.series.trials import cut_trials, fit_moments, normalise, sum_windows
@@ -100,19 +99,6 @@ def test_a_gain_that_may_be_chance_is_taken_by_half():
     assert sum(found.shares.values()) == pytest.approx(1)
 
 
-def test_chance_does_not_raise_the_share_of_a_combination():
-    """Only the last row matters: weights of longer look-backs that are best on some rows lose on others."""
-    found = []
-    for seed in range(12):
-        values = np.random.default_rng(seed).normal(size=300)
-        for row in range(1, 300):
-            values[row] += 0.7 * values[row - 1]
-        choice = choose_ridge([values], [range(198)], [range(198, 300)], [2, 6, 12, 24, 48], 2, ["none"])
-        found.append((choice.baseline, choice.shares["ridge 2"] > 0.499, choice.gain))
-    assert {each[:2] for each in found} == {("ridge 2", True)}
-    assert np.mean([gain for *_, gain in found]) < 0.005
-
-
 def test_a_rule_that_is_better_on_every_part_is_the_baseline():
     """Seven rows are repeated with little noise, and the training rows are few."""
     draws = np.random.default_rng(2)
@@ -168,25 +154,6 @@ def test_without_validation_rows_the_last_fifth_decides():
     assert "validation" not in found.describe()
 
 
-def test_without_validation_rows_all_training_rows_are_fitted_to():
-    """As by the baseline: the last fifth only chooses."""
-    draws = np.random.default_rng(0)
-    series = [draws.normal(size=500).cumsum(), draws.normal(size=500).cumsum()]
-    baseline = fit_ridge(series, [range(500)] * 2, [range(0)] * 2, 6, 3)
-    found = choose_ridge(series, [range(500)] * 2, [range(0)] * 2, [6], 3, ["last"])
-    assert np.allclose(found.weights[:-1], found.shares["ridge 6"] * baseline.weights[:-1])
-
-
-def test_too_few_rows_choose_nothing():
-    assert choose_ridge([np.ones(9)], [range(6)], [range(6, 9)], [6], 3) is None
-    assert choose_ridge([np.ones(90)], [range(60)], [range(60, 90)], [], 3) is None
-
-
-def test_equations_that_would_take_hours_are_not_solved():
-    values = np.zeros(60_000)
-    assert choose_ridge([values], [range(50_000)], [range(50_000, 60_000)], [20_000], 3) is None
-
-
 @pytest.mark.parametrize("offsets", [["none"], ["last", "mean"]])
 def test_series_that_do_not_change_are_forecast_without_an_error(offsets):
     """Without an offset, the map itself must return the constant; with one, any finite map does."""
@@ -217,18 +184,6 @@ def test_look_backs_fit_the_series():
     assert lookbacks_to_try(7, 7, [500, 30, 30]) == [10, 7, 14]  # most series have 30 rows
     assert lookbacks_to_try(7, 7, [9]) == []
     assert lookbacks_to_try(1440, 60, [200_000]) == [336, 96, 512, 720, 1440]
-
-
-def test_look_backs_fit_the_time():
-    """2,880 rows took half a minute; a hundredth of a second is enough for the shortest ones only."""
-    assert lookbacks_to_try(1440, 60, [200_000], seconds=0.05) == [336]
-    assert lookbacks_to_try(1440, 60, [200_000], seconds=600)[-2:] == [1440, 2880]
-    tried = lookbacks_to_try(24, 96, [8640], seconds=1)
-    assert seconds_to_fit(tried, 96) <= 1 < seconds_to_fit([*tried, 720], 96)
-    values = DRAWS.normal(size=900)
-    assert choose_ridge([values], [range(600)], [range(600, 900)], [64], 4, seconds=1e-4) is None
-    parts = [range(8640)] * 7
-    assert choose_stride(parts, [336], 96, time=0.01) > choose_stride(parts, [336], 96) == 1
 
 
 def test_what_was_chosen_is_said():

@@ -60,12 +60,6 @@ def test_missing_values_at_the_end_make_the_way_longer() -> None:
     np.testing.assert_allclose(seasonal_naive(gone, 3, 2).deviation, seasonal_naive(y, 5, 2).deviation[2:])
 
 
-def test_gaps_within_the_history_leave_out_their_residuals() -> None:
-    y = np.array([1.0, 3.0, np.nan, 6.0, 8.0])
-    assert naive(y, 1).deviation[0] == pytest.approx(2)  # of 2 and 2: the pairs that were observed
-    assert drift(y, 1).mean[0] == pytest.approx(8 + 7 / 4)
-
-
 def test_rows_that_are_repeated_step_back_whole_seasons() -> None:
     observed = np.random.default_rng(0).random(50) < 0.5
     origins = np.array([3, 20, 50])

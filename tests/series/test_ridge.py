@@ -69,19 +69,6 @@ def test_it_is_fitted_to_the_rows_that_are_named() -> None:
     np.testing.assert_allclose(found.figures[-1].windows.mean[-1], expected)
 
 
-def test_gaps_repeat_the_row_before_and_short_series_their_first() -> None:
-    panel = seasons()
-    fitted = RidgeBaseline.fit(panel, 7, Fitting.before(panel, 20))
-    gap = panel.series[0].y.copy()
-    gap[-1] = np.nan
-    full = gap.copy()
-    full[-1] = full[-2]
-    said = [fitted.predict(Panel((Series.of("small", y),), None), 7)[0].mean for y in (gap, full)]
-    np.testing.assert_array_equal(*said)
-    flat = Panel((Series.of("small", np.full(3, 0.5)),), None)
-    np.testing.assert_allclose(fitted.predict(flat, 7)[0].mean, 0.5)
-
-
 def test_the_scale_of_a_power_keeps_forecasts_positive() -> None:
     draws = np.random.default_rng(0)
     grown = np.exp(np.arange(150) / 40 + np.sin(np.arange(150) * np.pi / 6) + draws.normal(0, 0.1, 150))

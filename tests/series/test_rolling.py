@@ -69,23 +69,10 @@ def test_earlier_windows_are_over_before_the_tested_ones_begin(
     assert rolling.room(room - 1) == earlier - 1
 
 
-def test_earlier_windows_count_in_the_sentence() -> None:
-    with refuses("series 's12'", "12", "2", "4", "3", "20"):
-        Rolling(2, 3, 3).check(read_series_panel(12), history=2, earlier=4)
-    Rolling(2, 3, 3).check(read_series_panel(20), history=2, earlier=4)
-
-
 @pytest.mark.parametrize(("given_", "name"), [((0, 1, 1), "n_windows"), ((1, 0, 1), "step_size")])
 def test_what_is_no_window_is_refused(given_: tuple[int, int, int], name: str) -> None:
     with refuses(name, "0"):
         Rolling(*given_)
-
-
-def test_series_of_different_lengths_end_together() -> None:
-    rolled = roll(Spy(), read_series_panel(9, 12), Rolling(2, 2, 3), (), season=1)
-    assert rolled.series == ("s9", "s12")
-    assert rolled.y[:, :, 0].tolist() == [[904, 1207], [906, 1209]]
-    assert rolled.mean[:, :, 0].tolist() == [[4, 7], [6, 9]]
 
 
 def test_a_model_sees_no_row_after_the_origin_but_columns_known_ahead() -> None:

@@ -47,20 +47,6 @@ def test_segments_hold_their_own_statistics() -> None:
     )
 
 
-def test_expected_is_what_stationary_series_show() -> None:
-    # The number beside `spread` is right: over many stationary series the two agree.
-    for memory in (0.0, 0.5, -0.5):
-        found = [drift(remembering(memory, np.random.default_rng(seed))) for seed in range(30)]
-        spread = np.sqrt(np.mean([one.spread**2 for one in found]))
-        assert spread == pytest.approx(np.mean([one.expected for one in found]), rel=0.2)
-
-
-def test_segments_cover_a_series_that_does_not_divide() -> None:
-    segments = drift(np.arange(103.0)).segments
-    assert [segment.stop for segment in segments[:-1]] == [segment.start for segment in segments[1:]]
-    assert (segments[0].start, segments[-1].stop) == (0, 103)
-
-
 def test_missing_values_change_no_figure_but_their_own() -> None:
     series = remembering(0.8, np.random.default_rng(0), 20_000)
     holed = np.where(np.arange(20_000) % 3 == 0, np.nan, series)  # of each three values two are neighbours
@@ -74,12 +60,6 @@ def test_missing_values_change_no_figure_but_their_own() -> None:
     assert (part.start, part.stop, part.mean) == (6000, 8000, pytest.approx(np.nanmean(holed[6000:8000])))
     alternating = np.where(np.arange(20_000) % 2, np.nan, series)
     assert {part.autocorrelation for part in drift(alternating).segments} == {0.0}  # nobody has a neighbour
-
-
-def test_segments_without_values_are_left_out() -> None:
-    series = np.random.default_rng(0).normal(size=200)
-    series[40:80] = np.nan
-    assert [part.start for part in drift(series).segments] == [0, 20, 80, 100, 120, 140, 160, 180]
 
 
 def test_a_line_breaks_at_a_gap_and_lone_values_are_dots(tmp_path: Path) -> None:
