@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.browser.answers import ask_all, differences
+from tests.browser.answers import differences
 from tests.browser.blocks import ask_model, rounded
 from tests.browser.pages import settled
 from tests.browser.test_tag import draw_texts
@@ -36,18 +36,6 @@ def test_labels_are_those_of_python(node, tmp_path, inputs, settings, weights):
         how = {"k": body["k"]} if "k" in body else {}
         assert not differences(mine, answer_in_python(model, asked, **how), 1e-3)
     assert len({one["label"] for one in found[inputs]["results"]}) > 1
-
-
-def test_a_file_classifies_as_python_does(opened, exported, runs, inputs):
-    import throughtime as tt
-
-    model = tt.load(runs["classify"], device="cpu")
-    texts = draw_texts("one two three four five".split(), inputs)
-    page = opened(exported("classify"))
-    for text, mine in zip(texts, ask_all(page, "classify", [{"q": text} for text in texts]), strict=True):
-        assert not differences(mine, answer_in_python(model, [text], "classify"), 1e-3)
-    (problem,) = ask_all(page, "classify", [{"q": "one", "k": 0}])
-    assert problem["problem"].startswith("K: is 0")
 
 
 def test_labels_that_are_numbers_stay_in_order(opened, tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.browser.answers import ask_all, differences
+from tests.browser.answers import differences
 from tests.browser.blocks import ask_model, rounded
 from tests.graphs import untrained
 
@@ -52,15 +52,3 @@ def test_fillings_are_those_of_python(node, tmp_path, inputs, settings, weights)
         how = {"k": body["k"]} if "k" in body else {}
         assert not differences(mine, answer_in_python(model, body["q"], **how), 1e-3), body
     assert len(found[-1]["results"][0]["alternatives"]) == 11
-
-
-def test_a_file_fills_blanks_as_python_does(opened, exported, runs, inputs):
-    import throughtime as tt
-
-    model = tt.load(runs["fill"], device="cpu")
-    texts = [text for text in draw_texts("one two three four five".split(), inputs) if "no blank" not in text]
-    page = opened(exported("fill"))
-    for text, mine in zip(texts, ask_all(page, "fill", [{"q": text} for text in texts]), strict=True):
-        assert not differences(mine, answer_in_python(model, text, "fill"), 1e-3), text
-    (problem,) = ask_all(page, "fill", [{"q": "nothing is missing"}])
-    assert problem["problem"] == "Text: has no blank; write ___ where a word is missing."

@@ -11,7 +11,7 @@ from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
-from tests.browser.answers import ask_all, differences
+from tests.browser.answers import differences
 from tests.browser.blocks import ask_model, rounded
 from tests.browser.conftest import serving
 from tests.graphs import untrained
@@ -422,21 +422,6 @@ def test_the_last_rows_stay_out_of_a_file_if_asked(node, tmp_path):
         (found,) = ask_model(node, model, [("inspect/history", {"rows": 3})], sample=sample)
         assert ("problem" in found) is not sample
     assert "paste" in found["problem"]
-
-
-def test_a_file_forecasts_as_python_does(opened, exported, runs, inputs):
-    import throughtime as tt
-    from throughtime import runtime
-    from throughtime.api import export
-
-    folder = exported("forecast").parent / "forecast-onnx"
-    export(runs["forecast"], folder)
-    runner, model = runtime.load(folder), tt.load(runs["forecast"], device="cpu")
-    bodies = list(draw_forecasts(np.random.default_rng(1), inputs, model.model.horizon, levels=True))
-    page = opened(exported("forecast"))
-    for body, mine in zip(bodies, ask_all(page, "forecast", bodies), strict=True):
-        expected = {"model": "forecast", "forecasts": answer_in_python(runner, body)}
-        assert not differences(mine, expected, 1e-3, absent=("ds", "notes"))
 
 
 def test_a_page_reads_the_columns_of_a_table(opened, exported, tmp_path):

@@ -272,18 +272,6 @@ def test_light_and_dark_and_the_switch(opened, site):
     assert opened(site, color_scheme="light").evaluate(colour) == light
 
 
-def test_a_phone_scrolls_down_only(opened, site):
-    page = opened(site, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
-    page.locator("#forecast path.fan").first.wait_for()
-    assert page.evaluate("document.documentElement.scrollWidth") == 390
-    small = [
-        one.bounding_box()
-        for one in page.locator("button:visible, select:visible").all()
-        if one.bounding_box()
-    ]
-    assert min(box["height"] for box in small) >= 32
-
-
 def test_on_a_phone_nothing_is_cut_off_or_printed_over_another(opened, site):
     page = opened(site, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     page.locator("#forecast path.fan").first.wait_for()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.browser.answers import ask_all, differences
+from tests.browser.answers import differences
 from tests.browser.blocks import ask_model, rounded
 from tests.graphs import untrained
 
@@ -74,13 +74,3 @@ def test_what_a_tagger_cannot_read_is_refused(node, tmp_path):
     assert "texts[0]" in found[1]
     assert "tokenize" in found[2]
     assert "magic" in found[2]
-
-
-def test_a_file_tags_as_python_does(opened, exported, runs, inputs):
-    import throughtime as tt
-
-    model = tt.load(runs["tag"], device="cpu")
-    texts = draw_texts("one two three four five".split(), inputs)
-    page = opened(exported("tag"))
-    for text, mine in zip(texts, ask_all(page, "tag", [{"q": text} for text in texts]), strict=True):
-        assert not differences(mine, answer_in_python(model, [text], "tag"), 1e-3)
