@@ -45,10 +45,15 @@ def test_a_row_is_stale_if_one_of_its_first_figures_does_not_come_out(
     first, value = rows["trained"]["first"], rows["counted"]["value"]
     assert len(first) == FIRST_LOSSES
     assert len(set(first)) > FIRST_LOSSES // 2, "losses of different updates"
-    changed(folder, lambda rows: rows["trained"]["first"].__setitem__(-1, first[-1] * (1 + 1e-5)))
-    assert main(["--check"], folder) == 0, "rounding"
+    changed(folder, lambda rows: rows["trained"]["first"].__setitem__(5, first[5] * (1 + 1e-5)))
+    changed(folder, lambda rows: rows["trained"]["first"].__setitem__(-1, first[-1] * 1.03))
+    assert main(["--check"], folder) == 0, "rounding, which updates magnify"
     assert not capsys.readouterr().out.strip()
-    changed(folder, lambda rows: rows["trained"]["first"].__setitem__(-1, first[-1] * 1.01))
+    changed(folder, lambda rows: rows["trained"]["first"].__setitem__(-1, first[-1] * 1.1))
+    assert main(["--check", "trained"], folder) == 1
+    assert capsys.readouterr().out.split() == ["trained", "code", "changed"]
+    changed(folder, lambda rows: rows["trained"]["first"].__setitem__(-1, first[-1]))
+    changed(folder, lambda rows: rows["trained"]["first"].__setitem__(5, first[5] * 1.01))
     changed(folder, lambda rows: rows["counted"]["first"].__setitem__(0, value + 1e-6))
     assert main(["--check"], folder) == 1
     assert capsys.readouterr().out.split() == ["counted", "code", "changed", "trained", "code", "changed"]
