@@ -1,7 +1,7 @@
 """Check the sizes of the package against the limits in pyproject.toml, which only fall; part of `make lint`.
 
-A change that makes the code larger has to make something else smaller. `python -m tools.sizes --lower` writes
-the sizes of now as limits.
+Limits leave room for one small addition; a change that makes the code larger than that has to make something
+else smaller. `python -m tools.sizes --lower` writes the sizes of now as limits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path("src/throughtime")
 SETTINGS = Path("pyproject.toml")
 SLACK = 0.01
-"""The share of a limit by which a size may be below it before the limit must be lowered."""
+"""The share of a limit by which a size may exceed it, and be below it before the limit must be lowered."""
 
 
 def count_code_lines(text: str) -> int:
@@ -67,17 +67,18 @@ def read_limits() -> dict[str, int]:
 
 
 def find_problems(sizes: dict[str, int], limits: dict[str, int]) -> list[str]:
-    """Return a sentence for each size above its limit, or so far below it that the limit must be lowered.
+    """Return a sentence for each size that exceeds its limit, or is so far below it that it must be lowered.
 
-    >>> find_problems({"files": 101}, {"files": 100})
-    ['files: 101, the limit is 100; make something else smaller']
+    >>> find_problems({"files": 102}, {"files": 100})
+    ['files: 102, the limit is 100 (in pyproject.toml); join or remove something else']
     >>> find_problems({"files": 99}, {"files": 100}), find_problems({"files": 90}, {"files": 100})
     ([], ['files: 90, the limit is 100; lower it with `python -m tools.sizes --lower`'])
     """
     problems = []
     for name, limit in limits.items():
-        if sizes[name] > limit:
-            problems.append(f"{name}: {sizes[name]}, the limit is {limit}; make something else smaller")
+        if sizes[name] > limit * (1 + SLACK):
+            advice = "join or remove something else"
+            problems.append(f"{name}: {sizes[name]}, the limit is {limit} (in pyproject.toml); {advice}")
         elif sizes[name] < limit * (1 - SLACK):
             advice = "lower it with `python -m tools.sizes --lower`"
             problems.append(f"{name}: {sizes[name]}, the limit is {limit}; {advice}")

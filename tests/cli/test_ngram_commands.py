@@ -347,7 +347,7 @@ def test_an_interrupted_count_leaves_nothing(corpus, throughtime, tmp_path, monk
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(disk_counts, "merge", stop)
+    monkeypatch.setattr(disk_counts, "_merge", stop)
     before = set(tmp_path.iterdir())
     ran = throughtime("train", "ngram", "--data", corpus, "--memory", "1GB", "--out", tmp_path / "run")
     assert ran.code == 130

@@ -30,6 +30,8 @@ from throughtime.serve.server import format_address, listen
 class Gated:
     """A classifier that answers when it is let, with the text itself as the label."""
 
+    examples, facts = (), {}
+
     def __init__(self, is_open=True):
         self.open, self.begun, self.sizes = threading.Event(), threading.Event(), []
         if is_open:
