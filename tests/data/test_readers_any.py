@@ -16,9 +16,9 @@ from tests.refusals import refuses
 
 from throughtime.data.datasets import open_dataset
 from throughtime.data.memory import RECORDS
-from throughtime.data.readers import READERS, guess_reader, reader_for
+from throughtime.data.readers import READERS, build_reader, guess_reader, reader_for, takes
 from throughtime.data.readers.lines import PlainText
-from throughtime.data.records import Line, Observation
+from throughtime.data.records import Line, Observation, Pair
 from throughtime.data.source import BadRecords
 from throughtime.errors import InputError
 from throughtime.registry import Registry
@@ -160,6 +160,14 @@ SAMPLES = [
 ]
 """One small file of each kind, by name."""
 
+SIDES: dict[str, tuple[str, str | int, str | int]] = {
+    "tsv": ("pairs.tsv", 0, 1),
+    "csv": ("pairs.csv", "source", "target"),
+    "jsonl": ("pairs.jsonl", "source", "target"),
+    "hsk-pairs": ("cards.txt", "english", "mandarin"),
+}
+"""By reader with the options `source` and `target`: the sample that it reads, and their values by default."""
+
 
 @pytest.mark.parametrize("ending", ["\r\n", "\r"])
 @pytest.mark.parametrize(("name", "content"), SAMPLES)
@@ -171,6 +179,23 @@ def test_old_line_ends_give_the_same_records(tmp_path: Path, name: str, content:
         file.write_bytes(text.encode())
         found.append(list(reader_for([file]).read([file], BadRecords())))
     assert found[0] == found[1] != []
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in READERS if {"source", "target"} <= {*takes(READERS[name])}]
+)
+def test_the_options_of_a_reader_of_pairs_choose_its_sides(tmp_path: Path, name: str) -> None:
+    if name == "parquet":
+        pytest.skip("reads its columns like the other tables")
+    sample, source, target = SIDES[name]
+    file = tmp_path / sample
+    file.write_text(dict(SAMPLES)[sample], encoding="utf-8")
+    pairs = list(build_reader(name).read([file], BadRecords()))
+    for options, expected in (
+        ({"source": source, "target": target}, pairs),
+        ({"source": target, "target": source}, [Pair(pair.target, pair.source) for pair in pairs]),
+    ):
+        assert list(build_reader(name, options).read([file], BadRecords())) == expected != []
 
 
 def test_another_package_adds_a_reader(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -156,6 +156,24 @@ def test_gradients_agree_with_finite_differences(name):  # law 1
 
 @pytest.mark.parametrize("backend", ["auto", "reference"])
 @pytest.mark.parametrize("name", CELLS)
+def test_a_weight_that_replaces_another_is_used_like_it(name, backend):
+    cell = build(name)
+    x, state, _ = problem(cell, 4, 2, ragged=False)
+    for replaced, weight in cell.weights().items():
+        other = weight.detach() + torch.rand(weight.shape, dtype=weight.dtype)
+        before, _ = scan(cell, x, state, backend=backend)
+        with cell.replacing({replaced: other}):
+            outputs, last = scan(cell, x, state, backend=backend)
+        assert not torch.allclose(outputs, before), replaced
+        with torch.no_grad():
+            weight.copy_(other)
+        expected = scan(cell, x, state, backend=backend)
+        for ours, theirs in zip((outputs, *last), (expected[0], *expected[1]), strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("backend", ["auto", "reference"])
+@pytest.mark.parametrize("name", CELLS)
 def test_whole_is_step_by_step_is_in_chunks(name, backend):  # law 2
     cell = build(name)
     x, state, _ = problem(cell, 10, 3, ragged=False)

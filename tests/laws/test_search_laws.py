@@ -29,10 +29,10 @@ OPTIONS = {
 """Options other than the defaults of a strategy."""
 
 
-def build(name):
+def build(name, seed=5):
     constructor, options = STRATEGIES[name], OPTIONS.get(name, {})
     if "seed" in strategy_options(name):
-        options = {"seed": 5, **options}
+        options = {"seed": seed, **options}
     bound = inspect.signature(constructor).parameters.get("max_length")
     if bound is not None and bound.default is bound.empty:
         options = {"max_length": CAP, **options}
@@ -91,6 +91,17 @@ def test_a_batch_is_each_sentence_alone(name, seed, sharpness):
     together = generate(model, PROMPTS, build(name), max_new_tokens=CAP)
     alone = [generate(model, [prompt], build(name), max_new_tokens=CAP)[0] for prompt in PROMPTS]
     same(together, alone)
+
+
+@pytest.mark.parametrize("name", [name for name in STRATEGIES if "seed" in strategy_options(name)])
+def test_draws_depend_on_the_seed(name):
+    model = Pairs(4, V, seed=0, sharpness=0.0)  # all tokens are equally likely
+
+    def draw(seed):
+        results = generate(model, PROMPTS, build(name, seed), max_new_tokens=CAP)
+        return [[one.tokens for one in own] for own in results]
+
+    assert draw(1) == draw(1) != draw(2) == draw(2)
 
 
 @quick
