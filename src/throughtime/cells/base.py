@@ -55,7 +55,8 @@ class Cell(nn.Module, ABC):
 
     A subclass declares its weights in `__init__` (names, shapes and gate order are torch's) and defines
     `step`, and `project` if it is not W_ih x + b. It reads weights through `weights()`, never as attributes,
-    so that they can be replaced during one scan. A cell with `graph_step` can be exported.
+    so that they can be replaced during one scan. A cell with `graph_step` can be exported; `Graph` in
+    `graphs/graph.py` says which operators it may use.
 
     - *State*: any number of tensors, [B, size] for each of `state_sizes`; the first is the output. The state
       before the first step is zeros, unless `initial_state` says otherwise. If not all real numbers are legal

@@ -23,13 +23,26 @@ from throughtime.registry import Registry
 
 
 class Interpolation(NamedTuple):
-    """A fitted smoothing. Index n - 1 belongs to n-grams of length n; index 0 is not used."""
+    """A fitted smoothing: base, own and back of the equation above.
 
-    base: Floats  # [V]: P(w)
-    own: tuple[Floats, ...]  # own[n-1]: [nodes of level n]
-    back: tuple[Floats, ...]  # back[n-1]: [nodes of level n-1]; NaN marks a context that was never continued
-    shortened_to_nothing: bool  # every order is mixed with P(w) instead of with the next shorter context
-    replaces: bool = False  # own is P(w | c) itself, and only n-grams without one take the shorter context
+    `own` and `back` have one array for each length of n-grams. Index n - 1 belongs to n-grams of length n,
+    whose counts are in `counts.levels[n - 1]`; index 0 is not used and may hold an empty array.
+
+    - `base` [V] is P(w); it is 0 for the words of `counts.never`, and sums to 1.
+    - `own[n - 1]` has a number for each n-gram of length n.
+    - `back[n - 1]` has a number for each n-gram of length n - 1, which is a context c here. Added to the
+      sum of `own` over all continuations of c, it is 1. NaN marks a context that was never continued: after
+      it, the next shorter context decides.
+    - With `shortened_to_nothing`, every length is mixed with P(w) instead of with the next shorter context.
+      From order 3 on, such a model cannot be written as an ARPA file.
+    - With `replaces`, `own` is P(w | c) itself, and only words that do not follow c take the shorter context.
+    """
+
+    base: Floats
+    own: tuple[Floats, ...]
+    back: tuple[Floats, ...]
+    shortened_to_nothing: bool
+    replaces: bool = False
 
     @classmethod
     def collect(

@@ -42,6 +42,8 @@ class Sampling:
     `num_return_sequences` texts are drawn for every prompt. The same seed gives the same draws on every
     device and from an exported model. They depend on the number of the prompt, not on the other prompts; the
     first prompt of a batch has the number `first_sentence`.
+
+    A strategy that draws from another distribution derives from this class and overrides `probabilities`.
     """
 
     first_sentence = 0

@@ -32,9 +32,17 @@ TRUTH = {"true": True, "yes": True, "false": False, "no": False}
 
 
 class Reader(Protocol):
-    """Turns files into records. The options of a reader are the arguments of its constructor.
+    """Turns files into records, all of one `kind`. A class may also have `suffixes`, those of its files.
 
-    A class may also have `suffixes`, those of its files.
+    Options are the arguments of the constructor, all with defaults. Users set them by name, as text that is
+    converted to the annotated types. In a reader of pairs, `source` and `target` say where the two sides are:
+    which columns, fields or languages.
+
+    Files may be packed (gzip, xz, zip). `good_lines` unpacks them and yields their lines; a reader of a
+    format without lines, such as XML, reads bytes from `open_source`. Both are in `data/source.py`. For a
+    record that cannot be read, call `bad.handle` with an `InputError` that has the path and the line, and
+    continue with the next one if it returns, because users may skip bad records. If the rest of a file
+    cannot be read, raise the error.
     """
 
     name: ClassVar[str]
