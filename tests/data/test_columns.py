@@ -218,28 +218,32 @@ def test_languages_that_two_files_do_not_have_are_refused(tmp_path: Path) -> Non
 def test_source_and_target_reach_readers_of_other_packages(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    places = [EntryPoint("tmx", f"{__name__}:Memory", "throughtime.readers")]
+    places = [EntryPoint("pipes", f"{__name__}:Memory", "throughtime.readers")]
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: places * (group == READERS.group))
     other = Registry("reader", READERS.group, READERS._own)
     for module in ("readers", "datasets"):
         monkeypatch.setattr(f"throughtime.data.{module}.READERS", other)
     by_suffix.cache_clear()
-    path = tmp_path / "a.tmx"
+    path = tmp_path / "a.pipes"
     path.write_text("en=Go. fr=Va!\n")
     try:
         dataset = open_dataset(str(path), source="fr", target="en")
         assert (list(dataset.records()), dataset.languages) == ([Pair("Va!", "Go.")], ("fr", "en"))
-        assert (by_suffix()[".tmx"], find_file_language("a.tmx"), names_format("xlf")) == ("tmx", None, True)
-        with refuses("label", "'x'", "tmx"):
+        assert (by_suffix()[".pipes"], find_file_language("a.pipes"), names_format("pip")) == (
+            "pipes",
+            None,
+            True,
+        )
+        with refuses("label", "'x'", "pipes"):
             open_dataset(str(path), label="x", text="y")
     finally:
         by_suffix.cache_clear()
 
 
 class Memory:
-    name: ClassVar[str] = "tmx"
+    name: ClassVar[str] = "pipes"
     kind: ClassVar[str] = "pairs"
-    suffixes: ClassVar[tuple[str, ...]] = (".tmx", ".xlf")
+    suffixes: ClassVar[tuple[str, ...]] = (".pipes", ".pip")
 
     def __init__(self, source: str, target: str) -> None:
         self.source, self.target = source, target
