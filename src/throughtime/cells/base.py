@@ -72,8 +72,9 @@ class Cell(nn.Module, ABC):
     """Names for the results of sigmoid, tanh and relu, in the order in which `step` calls them: one name for
     each equal part of a result, or () for a result that is not shown."""
     keeping_gate: str | None = None
-    """The name of the gate that is the exact share of the old state that is kept: one of `gates`, or "1 - "
-    and one of them. If all gates are held and a state grows by 1, the next state grows by this share."""
+    """The name, in `activations`, of the gate that is the exact share of the old state that is kept. Of
+    several tensors, the old state is the one that this gate keeps, such as c of an LSTM: if all gates are
+    held and that tensor grows by 1, its next value grows by this share."""
     equations: ClassVar[str] = ""
     """The name by which backends know the equations of this class; a subclass may differ and has none."""
 
@@ -119,6 +120,12 @@ class Cell(nn.Module, ABC):
     def output_size(self) -> int:
         """The width of h."""
         return self.state_sizes[0]
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """The letters of the tensors of a state: h for the output, c for a memory, then s_3, s_4, ..."""
+        count = len(self.initial_state(1))
+        return ("h", "c", *(f"s_{number}" for number in range(3, count + 1)))[:count]
 
     def project(self, x: Tensor) -> Tensor:
         """The part that needs no state, for all steps at once: [T, B, I] -> [T, B, P]. Here W_ih x + b."""

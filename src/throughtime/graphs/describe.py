@@ -134,7 +134,8 @@ def _describe_marks(marks: list[Mark], titles: Mapping[int, str]) -> list[dict[s
             "cell": type(mark.cell).__name__,
             "keep": mark.cell.keeping_gate,
             "values": [
-                [value, list(parts)] for value, parts in (*mark.gates, *zip(mark.state, "hc", strict=False))
+                *([value, list(parts)] for value, parts in mark.gates),
+                *([value, [name]] for value, name in zip(mark.state, mark.cell.state_names, strict=True)),
             ],
         }
         for mark in marks

@@ -74,12 +74,6 @@ def gates(cell: Cell, x: Tensor) -> dict[str, Tensor]:
     return {name: torch.cat([row[name] for row in rows]) for name in rows[0]}
 
 
-def name_states(cell: Cell) -> tuple[str, ...]:
-    """Return the letters of the tensors of a state: h for the output, c for a memory, then s_3, s_4, ..."""
-    count = len(cell.initial_state(1))
-    return ("h", "c", *(f"s_{number}" for number in range(3, count + 1)))[:count]
-
-
 def step_gates(
     cell: Cell, projected: Tensor, state: State, *, held: Mapping[str, Tensor] = MappingProxyType({})
 ) -> tuple[State, dict[str, Tensor]]:
@@ -94,7 +88,7 @@ def step_gates(
     ) as recorder:
         reached = type(cell).step(cell, projected, state)
     values = _name_values(cell, recorder.values, len(projected)) if cell.activations else {}
-    return reached, values | dict(zip(name_states(cell), reached, strict=True))
+    return reached, values | dict(zip(cell.state_names, reached, strict=True))
 
 
 def random_step(cell: Cell) -> tuple[Tensor, State]:

@@ -10,7 +10,7 @@ import torch
 from throughtime.cells import CELLS
 from throughtime.cells.base import Cell
 from throughtime.errors import check_whole
-from throughtime.inspection.gates import name_states, random_step, step_gates
+from throughtime.inspection.gates import random_step, step_gates
 
 Sources = dict[str, tuple[str, ...]]
 """The values of one step, each with the values that it is computed from; `h-` is the h of the step before."""
@@ -56,7 +56,7 @@ def unroll(cell: str, steps: int) -> UnrolledGraph:
     check_whole("steps", steps)
     with torch.random.fork_rng(devices=[]):
         built = CELLS[cell](2, 4).double()
-    edges = tuple(_edges(find_sources(built), name_states(built), steps))
+    edges = tuple(_edges(find_sources(built), built.state_names, steps))
     nodes = tuple(dict.fromkeys(node for edge in edges for node in edge))
     return UnrolledGraph(cell, steps, nodes, edges)
 
@@ -69,7 +69,7 @@ def find_sources(cell: Cell) -> Sources:
     >>> find_sources(GRU(2, 3))
     {'r': ('x', 'h-'), 'n': ('x', 'h-', 'r'), 'z': ('x', 'h-'), 'h': ('h-', 'z', 'n')}
     """
-    states = name_states(cell)
+    states = cell.state_names
     x, state = random_step(cell)
     inputs = {"x": x} | {f"{letter}-": tensor for letter, tensor in zip(states, state, strict=True)}
     values = step_gates(cell, cell.project(x)[0], state)[1]
