@@ -167,6 +167,7 @@ def truncation(
         text: With --plot: text to show the cuts on; at most 72 characters.
     """
     from throughtime.cells import CELLS
+    from throughtime.inspection.gradients import keeps
     from throughtime.inspection.truncation import compare_strategies, random_problem
 
     check_pictures(plot)
@@ -176,7 +177,8 @@ def truncation(
         refuse("is shown in the figure only; add --plot, or leave it out", text=text)
     if text == "":
         raise InputError("--text", "is empty; give a text, or leave it out")
-    set_to = KEEP_TRUNCATED if keep is None else _check_keep(keep, [cell])
+    kept = KEEP_TRUNCATED if keeps(cell) else None
+    set_to = kept if keep is None else _check_keep(keep, [cell])
     problem = random_problem(cell, steps, hidden=hidden, keep=set_to)
     comparisons = compare_strategies(problem, tau, pi, draws)
     if plot is not None:
@@ -233,11 +235,13 @@ def _render_strategies(values: dict[str, Any]) -> list[RenderableType]:
 
 
 def _check_keep(keep: float, cells: Sequence[str]) -> float:
-    """Return `keep` if it can be a gate's value and one of these cells has a gate that keeps the state."""
+    """Return `keep` if it can be a gate's value and one of these cells keeps its state by such a gate."""
     from throughtime.inspection.gradients import keeps
 
     if not any(keeps(cell) for cell in cells):
-        raise InputError("--keep", f"sets gates that keep the state; {cells[0]} has none, so leave it out")
+        raise InputError(
+            "--keep", f"sets the bias of the gate that keeps the state; {cells[0]} has none, so leave it out"
+        )
     if not 0 < keep < 1:
         raise InputError("--keep", f"is {keep}, expected a number between 0 and 1")
     return keep

@@ -200,13 +200,13 @@ def with_outside(*names: str) -> tuple[str, ...]:
 
 
 def keeps(name: str) -> bool:
-    """Whether the cell has a gate that decides how much of its state is kept.
+    """Whether the cell has a gate that keeps the state and that its bias can set to a share.
 
     >>> keeps("lstm"), keeps("rnn")
     (True, False)
     """
     with torch.random.fork_rng(devices=[]):
-        return _keeping_bias(CELLS[name](2, 2)) is not None
+        return _set_keeping_gate(CELLS[name](2, 2).double(), 0.9)
 
 
 def random_cell(name: str, gain: float, hidden: int, keep: float | None, seed: int) -> Cell:
@@ -222,26 +222,27 @@ def random_cell(name: str, gain: float, hidden: int, keep: float | None, seed: i
         with torch.no_grad():
             if "weight_hh" in weights:
                 weights["weight_hh"].normal_(0, gain * hidden**-0.5)
-            if keep is not None and (sign := _keeping_bias(cell)) is not None:
-                gate = sign != 0
-                weights["bias"][gate] = sign[gate] * math.log(keep / (1 - keep))
-                kept = _keeping_values(cell)
-                if not torch.allclose(kept, torch.full_like(kept, keep)):
-                    raise InputError(
-                        "keep", f"cannot be set: the keeping gate of {name} is not the sigmoid of a bias"
-                    )
+            if keep is not None and cell.keeping_gate is not None and not _set_keeping_gate(cell, keep):
+                problem = f"cannot be set: the keeping gate of {name} is not the sigmoid of a bias"
+                raise InputError("keep", problem)
     return cell
 
 
-@torch.enable_grad()
-def _keeping_bias(cell: Cell) -> Tensor | None:
-    """The sign with which each element of the bias opens the gate that keeps the state; 0 for other gates."""
+def _set_keeping_gate(cell: Cell, keep: float) -> bool:
+    """Set the gate that keeps the state to a share through its bias; return whether there is such a gate."""
     bias = cell.weights().get("bias")
     if cell.keeping_gate is None or bias is None:
-        return None
+        return False
     check_keeping_gate(cell)
-    (slope,) = torch.autograd.grad(_keeping_values(cell).sum(), bias)
-    return slope.sign()
+    with torch.enable_grad():
+        (slope,) = torch.autograd.grad(_keeping_values(cell).sum(), bias, allow_unused=True)
+    if slope is None:
+        return False
+    gate, sign = slope != 0, slope.sign()
+    with torch.no_grad():
+        bias[gate] = sign[gate] * math.log(keep / (1 - keep))
+        kept = _keeping_values(cell)
+    return torch.allclose(kept, torch.full_like(kept, keep))
 
 
 def _keeping_values(cell: Cell) -> Tensor:

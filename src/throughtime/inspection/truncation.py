@@ -56,9 +56,9 @@ class Problem:
 
 
 def random_problem(
-    name: str, steps: int, *, hidden: int, batch: int = 16, keep: float = 0.9, seed: int = 0
+    name: str, steps: int, *, hidden: int, batch: int = 16, keep: float | None = 0.9, seed: int = 0
 ) -> Problem:
-    """Draw a cell whose gates keep the share `keep` of the state at each step, and random sequences."""
+    """Draw random sequences, and a cell whose gates keep the share `keep` of the state, or are as drawn."""
     cell = random_cell(name, 1.0, hidden, keep, seed).float()
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(steps, batch, INPUT, generator=generator)
