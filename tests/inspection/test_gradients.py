@@ -7,9 +7,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.refusals import refuses
+from torch.nn.functional import logsigmoid
 
 from throughtime.cells import CELLS
-from throughtime.inspection.gates import gates
+from throughtime.cells.base import Cell, State
+from throughtime.inspection.gates import check_keeping_gate, gates
 from throughtime.inspection.gradients import GAINS, Curve, descent_bound, keeps, lag_curve, random_cell
 
 SMALL, LARGE = GAINS["small"], GAINS["large"]
@@ -75,6 +77,33 @@ def test_the_gate_that_keeps_the_state_is_set_through_its_bias(name: str) -> Non
     assert cell.keeping_gate is not None
     found = gates(cell, torch.zeros(1, 16, dtype=torch.float64))[cell.keeping_gate]
     torch.testing.assert_close(found, torch.full_like(found, 0.9))
+
+
+class Normalised(Cell):
+    """A cell whose keeping gate is set by two biases together, so by none alone."""
+
+    gates = ("i", "f", "candidate")
+    activations = (("k",),)
+    keeping_gate = "k"
+
+    def __init__(self, input_size: int, hidden_size: int) -> None:
+        super().__init__(input_size, hidden_size)
+        self.add_weights(recurrent=False)
+        self.reset_parameters()
+
+    def step(self, projected: torch.Tensor, state: State) -> State:
+        i, f, new = projected.chunk(3, dim=-1)
+        kept = torch.sigmoid(logsigmoid(f) - i)
+        return (new + kept * (state[0] - new),)
+
+
+def test_a_gate_of_two_biases_is_followed_as_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CELLS._added, "normalised", Normalised)
+    check_keeping_gate(Normalised(3, 4))
+    assert not keeps("normalised")
+    assert len(curve("normalised", 1.0).norms) == 61
+    with refuses("keep", "normalised"):
+        curve("normalised", 1.0, keep=0.9)
 
 
 @settings(deadline=None, max_examples=60)
