@@ -156,7 +156,16 @@ def test_a_measure_evaluates(outside, translator):
 
 
 def test_a_smoothing_counts(outside, data, tmp_path):
-    words = ("train", "ngram", "--data", data["ngram"], "--smoothing", "half", "--out", tmp_path / "run")
+    words = (
+        "train",
+        "ngram",
+        "--data",
+        data["ngram"],
+        "--smoothing",
+        "witten-bell",
+        "--out",
+        tmp_path / "run",
+    )
     outside(*words)
     assert outside("evaluate", tmp_path / "run", "--split", "test", "--json").json["perplexity"] > 1
 
