@@ -45,6 +45,18 @@ CELLS = Registry[Callable[..., "Cell"]](
     },
 )
 
+FORMS = {
+    "rnn-relu": "rnn",
+    "gru-before": "gru",
+    "mingru": "gru",
+    "lstm-coupled": "lstm",
+    "lstm-layernorm": "lstm",
+    "lstm-projected": "lstm",
+    "lstm-mogrifier": "lstm",
+    "minlstm": "lstm",
+}
+"""Cells that are forms of another one, which stands for them where `inspect` compares all cells."""
+
 
 def __getattr__(name: str) -> Any:
     for module, names in (

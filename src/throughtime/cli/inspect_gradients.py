@@ -45,7 +45,7 @@ def gradients(
       throughtime inspect gradients --cell all --steps 200 --plot g.png
 
     Args:
-        cell: all (rnn, gru, lstm and those of other packages), or {throughtime.cells:CELLS}.
+        cell: all (but those that are forms of another), or {throughtime.cells:CELLS}.
         steps: Number of steps to follow the gradient back.
         hidden: Number of hidden units.
         scale: Size of the recurrent weights: small, large, or a gain such as 1.2; by default small and large.
@@ -54,14 +54,14 @@ def gradients(
         seeds: Number of random networks to average over.
     """
     from throughtime.cells import CELLS
-    from throughtime.inspection.gradients import keeps, lag_curve, with_outside
+    from throughtime.inspection.gradients import keeps, lag_curve, list_kinds
 
     check_pictures(plot)
     if not clip > 0:
         raise InputError("--clip", f"is {clip}, expected more than 0")
     if cell not in (*CELLS, "all"):
         raise unknown("cell", cell, (*CELLS, "all"))
-    cells = with_outside("rnn", "gru", "lstm") if cell == "all" else (cell,)
+    cells = list_kinds() if cell == "all" else (cell,)
     set_to = KEEP if keep is None else _check_keep(keep, cells)
     curves = [
         lag_curve(name, gain, steps=steps, hidden=hidden, keep=gates, clip=clip, seeds=seeds)

@@ -20,7 +20,7 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 
 from throughtime.cells import CELLS, RNN, MinGRU
 from throughtime.errors import InputError
-from throughtime.inspection.gradients import keeps, lag_curve, one_thread, with_outside
+from throughtime.inspection.gradients import keeps, lag_curve, list_kinds, one_thread
 from throughtime.inspection.truncation import SavedBytes
 from throughtime.recurrence.associative import CHUNK, Associative
 from throughtime.recurrence.scan import scan
@@ -219,12 +219,13 @@ def compare_cells(
 ) -> Mapping[str, CellCost]:
     """Compare cells by number of weights, time of a training step, and gradient left after `lag` steps.
 
-    By default, they are LSTM, both forms of the GRU, and the cells of other packages.
+    By default, they are LSTM, both forms of the GRU, and all other cells but the plain network and the forms
+    of a cell.
 
     The cells take turns, and the median time counts. The gradient is that of random cells of `lag_units`
     units, as in `throughtime inspect gradients`; what training makes of it differs from task to task.
     """
-    names = names or with_outside(*COMPARED_CELLS)
+    names = names or list_compared_cells()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         cells = {name: CELLS[name](hidden_size, hidden_size) for name in names}
@@ -238,6 +239,11 @@ def compare_cells(
     return {
         name: _describe_cell(name, cell, median(times[name]), lag, lag_units) for name, cell in cells.items()
     }
+
+
+def list_compared_cells() -> tuple[str, ...]:
+    """Return the names of the cells that `compare_cells` compares by default: ours, and those added."""
+    return (*COMPARED_CELLS, *(name for name in list_kinds() if name not in (*COMPARED_CELLS, "rnn")))
 
 
 def _describe_cell(name: str, cell: nn.Module, seconds: float, lag: int, units: int) -> CellCost:

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
-from throughtime.cells import CELLS
+from throughtime.cells import CELLS, FORMS
 from throughtime.cells.base import Cell
 from throughtime.errors import InputError, unknown
 from throughtime.inspection.gates import check_keeping_gate, step_gates
@@ -194,9 +194,13 @@ def lag_curve(
     return Curve(name, gain, keep, norms.tolist(), added.tolist(), gradient.item(), clipped.item())
 
 
-def with_outside(*names: str) -> tuple[str, ...]:
-    """The names of some of our cells, and of all those that other packages have added."""
-    return (*names, *(name for name in CELLS.available() if name not in CELLS.own))
+def list_kinds() -> tuple[str, ...]:
+    """Return the names of all cells that are not forms of another one.
+
+    >>> list_kinds()[:3]
+    ('rnn', 'gru', 'lstm')
+    """
+    return tuple(name for name in CELLS.available() if name not in FORMS)
 
 
 def keeps(name: str) -> bool:
