@@ -24,10 +24,10 @@ class NgramTask(Task):
     options = {  # noqa: RUF012 - declared once, never changed
         "order": (int, "Length of the longest n-grams."),
         "minutes": (float, "Choose the order by validation, in at most this number of minutes."),
-        "smoothing": (str, "Smoothing: kneser-ney, laplace, dirichlet or relative-frequency."),
+        "smoothing": (str, "Smoothing: {throughtime.ngram.smoothing:SMOOTHINGS}."),
         "strengths": (
             list[float],
-            "Pseudo-count of laplace or dirichlet; repeat it for each length of n-grams.",
+            "Pseudo-count of a smoothing such as laplace; repeat it for each length of n-grams.",
         ),
         "prune": (
             list[int],

@@ -13,7 +13,7 @@ from throughtime.fit.config import Positive
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.pruning import check_pruning, prune
-from throughtime.ngram.smoothing import Fixed, Smoothing, build_smoothing
+from throughtime.ngram.smoothing import SMOOTHINGS, Fixed, Smoothing, build_smoothing
 from throughtime.tasks import text_config as shared
 from throughtime.text.framing import Framing
 
@@ -57,11 +57,10 @@ class NgramConfig(shared.ReadsText, Config):
     minutes: Positive | None = Field(
         None, description="choose the order by validation, in at most this number of minutes"
     )
-    smoothing: str = Field(
-        "kneser-ney", description="kneser-ney, laplace, dirichlet, relative-frequency, ..."
-    )
+    smoothing: str = Field("kneser-ney", description=", ".join(SMOOTHINGS))
     strengths: tuple[float, ...] = Field(
-        (), description="pseudo-counts e1, e2, ... of laplace and dirichlet, one for each length of n-grams"
+        (),
+        description="pseudo-counts e1, e2, ... of a smoothing such as laplace, one per length of n-grams",
     )
     prune: tuple[Annotated[int, Field(ge=0)], ...] = Field(
         (),
