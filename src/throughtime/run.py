@@ -255,7 +255,10 @@ class Training:
         data = self.settings["data"]
         opens = self.open_data or open_dataset
         source = config.data if isinstance(data, str | Path) else data
-        return opens(source, **config.data_options, skip_bad=self.skip_bad)
+        dataset = opens(source, **config.data_options, skip_bad=self.skip_bad)
+        if self.skip_bad:
+            _refuse_if_all_are_skipped(dataset)
+        return dataset
 
     def _say_what_was_read(self, config: Any) -> None:
         """Say how many records the user's data have, and in which columns; corpora are known."""
@@ -296,3 +299,16 @@ def continue_config(kind: type[Config], out: Path, task: str, settings: Mapping[
                 key, f"is {new!r}, but the run in {out} was started with {was!r}; use another folder"
             )
     return now
+
+
+def _refuse_if_all_are_skipped(dataset: Dataset) -> None:
+    """Raise if all records to train on are bad, with the reason of the first."""
+    shown = dataset.bad  # reading replaces this count of skipped records, which is shown later
+    if next(iter(dataset.records("train" if "train" in dataset.stored else "all")), None) is None:
+        bad = dataset.bad
+        if bad.examples:
+            skipped = "its only record was" if bad.count == 1 else f"all {bad.count:,} records were"
+            raise InputError(
+                dataset.name, f"has nothing to read: {skipped} skipped; first, {bad.examples[0]}"
+            )
+    dataset.bad = shown
