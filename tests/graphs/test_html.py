@@ -13,9 +13,10 @@ from tests.graphs.untrained import classifier
 from tests.refusals import refuses
 
 from throughtime import api
+from throughtime.cells import RNN
 from throughtime.errors import ThroughtimeError
 from throughtime.graphs.describe import Constants, describe
-from throughtime.graphs.graph import Graph
+from throughtime.graphs.graph import Graph, for_page
 from throughtime.graphs.html import build_page, join_modules
 from throughtime.tasks.base import load
 
@@ -82,6 +83,27 @@ def test_a_constant_of_several_graphs_is_stored_once():
     assert constants.add(table + 1) == 1
     assert [one["stored"] for one in constants.places] == ["int8", "int8"]
     assert sum(map(len, constants.blocks)) == 2 * (40 * 30 + 4 * 40)
+
+
+class Threefold(RNN):
+    """A cell with three tensors of state."""
+
+    def __init__(self, input_size, hidden_size):
+        super().__init__(input_size, hidden_size)
+        self.state_sizes = (hidden_size,) * 3
+
+    def graph_step(self, ops, projected, state):
+        return tuple(ops.op("Add", projected, part) for part in state)
+
+
+def test_every_tensor_of_a_state_has_its_letter():
+    cell = Threefold(3, 3)
+    with for_page():
+        graph = Graph("one")
+    state = tuple(graph.input(name, "float32", ["batch", 3]) for name in "hcs")
+    graph.step(cell, graph.input("x", "float32", ["batch", 3]), state)
+    [mark] = describe(graph, Constants(), {id(cell): "layer 1"})["marks"]
+    assert [letters for _, letters in mark["values"]] == [["h"], ["c"], ["s_3"]]
 
 
 def test_an_operator_that_pages_lack_is_refused():

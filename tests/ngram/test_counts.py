@@ -13,7 +13,7 @@ from tests.refusals import refuses
 
 from throughtime.ngram.counts import NgramCounts, NgramLevel, read_parts, release
 from throughtime.ngram.model import NgramModel
-from throughtime.ngram.smoothing import Dirichlet, KneserNey
+from throughtime.ngram.smoothing import SMOOTHINGS
 
 WORDS = 5
 texts = st.lists(st.lists(st.integers(0, WORDS - 1), max_size=12), min_size=1, max_size=6).filter(any)
@@ -49,8 +49,9 @@ def test_nothing_to_count_and_bad_orders_are_refused():
         NgramCounts.of([[1]], 0, 3)
 
 
-@pytest.mark.parametrize("smoothing", [KneserNey(), Dirichlet()])
-def test_a_model_takes_little_memory_besides_its_counts(smoothing, monkeypatch):
+@pytest.mark.parametrize("name", SMOOTHINGS)
+def test_a_model_takes_little_memory_besides_its_counts(name, monkeypatch):
+    smoothing = SMOOTHINGS[name]()
     monkeypatch.setattr(NgramLevel.slices, "__defaults__", (4096,))
     ids = np.random.default_rng(0).geometric(0.01, 200_000) % 500
     counts = NgramCounts.of_stream(ids, np.arange(0, len(ids), 20), 4, 500, (0,))
