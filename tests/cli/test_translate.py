@@ -57,6 +57,14 @@ def untrained(pairs, tmp_path, throughtime):
     return out
 
 
+def test_pairs_that_are_all_skipped_are_told_with_the_first_reason(tmp_path, throughtime):
+    data = tmp_path / "pairs.tsv"
+    data.write_text("one\ntwo\nthree\n")
+    ran = throughtime("train", "translate", "--data", data, "--skip-bad", "--out", tmp_path / "run")
+    assert (ran.code, (tmp_path / "run").exists()) == (2, False)
+    assert not lacks(ran.err, "all 3", "skipped", f"{data}:1", "1 column")
+
+
 def test_training_is_told_with_sample_translations(pairs, tmp_path, throughtime):
     out = tmp_path / "run"
     ran = throughtime(*words(pairs, out, "epochs=2"), "--json")
