@@ -40,7 +40,7 @@ def cells(
       throughtime inspect cells --cell lstm --cell mingru --hidden-size 512
 
     Args:
-        cell: Cell to compare; repeatable. By default lstm, gru, gru-before and all added.
+        cell: Cell to compare; repeatable. By default lstm, gru, gru-before and all that were added.
         steps: Number of steps of a sequence.
         batch_size: Number of sequences of a batch.
         hidden_size: Number of inputs and of units.
