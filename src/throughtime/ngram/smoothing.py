@@ -59,7 +59,11 @@ class Smoothing(Protocol):
     name: ClassVar[str]
 
     def fit(self, counts: NgramCounts) -> Interpolation:
-        """Choose own, back and base for these counts."""
+        """Choose own, back and base for these counts.
+
+        Counts may be files as large as the memory: go through a level by `slices`, without arrays of its
+        length besides the result. `Interpolation.collect` puts the lengths together, one at a time.
+        """
         ...
 
 
