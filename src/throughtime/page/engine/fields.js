@@ -13,7 +13,7 @@ export const FIELDS = {
     `presence_penalty logit_bias user ${SEARCH} ${DRAWING}`,
   tag: "q model tokenize",
   classify: "q model k",
-  fill: "q model k",
+  fill: "q model k num_beams",
   forecast: "series model h date_format level",
   "inspect/attention": "q model prefix forbid alternatives",
   "inspect/beam": "q model prefix forbid num_beams",

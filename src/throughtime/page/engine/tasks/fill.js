@@ -11,7 +11,7 @@ import { watchText } from "../watching.js";
 const [ROWS_AT_ONCE, BLANKS_AT_ONCE] = [256, 1024];
 const BLANKS = /_{2,}|\[MASK\]/g;
 const BEAMS = 10;
-const MAX_RESULTS = 100;
+const [MAX_RESULTS, MAX_BEAMS] = [100, 1000];
 
 export function openFill(model) {
   const filler = new Filler(model);
@@ -30,19 +30,20 @@ class Filler {
   async answer(body, context) {
     const texts = readTexts(body);
     const k = readNumber(body, "k", 5, 1, MAX_RESULTS);
+    const width = Math.max(k, readNumber(body, "num_beams", BEAMS, 1, MAX_BEAMS));
     const results = [];
     for (const text of texts) {
-      if (strip(text)) results.push(await this.fill(text, k, context));
+      if (strip(text)) results.push(await this.fill(text, k, width, context));
       else results.push({ text, tokens: [], probability: 1, alternatives: [] });
     }
     return { model: this.model.name, results, ...warn(this.codec, texts.map(dropBlanks)) };
   }
 
-  /** The best filling of a text, with k - 1 alternatives. */
-  async fill(text, k, context) {
+  /** The best filling of a text, with k - 1 alternatives, of `width` partial fillings at each step. */
+  async fill(text, k, width, context) {
     const blanks = readBlanks(text, this.codec);
     const start = { ids: blanks.ids, blanks: blanks.places, logProb: 0 };
-    const found = await this.search(start, Math.max(k, BEAMS), context);
+    const found = await this.search(start, width, context);
     const fillings = found.slice(0, k).map(({ ids, logProb }) => {
       const words = blanks.places.map((place) => ids[place]);
       const tokens = words.map((word) => tokenText(word, this.codec).replace(/^ +| +$/g, ""));
