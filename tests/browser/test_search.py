@@ -14,8 +14,9 @@ from throughtime.search.generate import Memory, Step, generate
 from throughtime.serve.completion_request import CompletionRequest
 from throughtime.serve.forecasting import ForecastRequest
 from throughtime.serve.insight import AttentionRequest, BeamRequest, GatesRequest, HistoryRequest, NextRequest
-from throughtime.serve.prediction import ClassifyRequest, ComposeRequest, FillRequest, TagRequest
+from throughtime.serve.prediction import ComposeRequest, build_request
 from throughtime.serve.translation import TranslateRequest
+from throughtime.tasks import TASKS
 
 BEGIN, END, UNKNOWN, SIZE = 0, 1, 2, 40
 
@@ -138,9 +139,7 @@ def test_the_fields_of_requests_are_those_of_the_server(node):
         "translate": TranslateRequest,
         "compose": ComposeRequest,
         "v1/completions": CompletionRequest,
-        "tag": TagRequest,
-        "classify": ClassifyRequest,
-        "fill": FillRequest,
+        **{name: build_request(TASKS[name]) for name in ("tag", "classify", "fill")},
         "forecast": ForecastRequest,
         "inspect/attention": AttentionRequest,
         "inspect/beam": BeamRequest,
