@@ -90,10 +90,8 @@ class Graph:
     With `int8`, the weights of `linear` and `lookup` are int8, with a scale for each output of a product and
     for each row of a table.
 
-    `op` and `ops` add any operator of ONNX by its name. Only those of `OPERATORS` in
-    `page/engine/operators.js` also run on the page and in HTML files: operators on single numbers, such as
-    `Add` and `Exp` (all are in `page/engine/elementwise.js`), matrix products, `Softmax`,
-    `LayerNormalization`, reductions such as `ReduceSum`, and those that arrange values, such as `Concat`.
+    `op` and `ops` add any operator of ONNX by its name; HTML files run those of `OPERATORS` in
+    `page/engine/operators.js`, among them all that work on single numbers (`elementwise.js`).
 
     >>> import torch
     >>> graph = Graph("double")

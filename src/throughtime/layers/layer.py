@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import dropout
 
 from throughtime.cells import CELLS
-from throughtime.cells.base import Cell, State
+from throughtime.cells.base import Cell, Ops, State
 from throughtime.errors import InputError, check_number
 from throughtime.recurrence.backend import Result
 from throughtime.recurrence.choice import are_alike, prefers_one_call
@@ -234,3 +234,8 @@ def weight_drop(cell: Cell, p: float, training: bool = True) -> Iterator[None]:
         return
     with cell.replacing({"weight_hh": dropout(cell.weights()["weight_hh"], p)}):
         yield
+
+
+def graph_norm(ops: Ops, norm: nn.LayerNorm | None, x: str) -> str:
+    """Add a layer normalisation to a graph; without one, return x itself."""
+    return x if norm is None else ops.layer_norm(x, norm.weight, norm.bias, norm.eps)

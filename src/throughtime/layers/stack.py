@@ -18,6 +18,7 @@ from throughtime.layers.layer import (
     Layer,
     build_cell,
     check_probability,
+    graph_norm,
     list_bare_cells,
     variational_dropout,
 )
@@ -236,8 +237,8 @@ class Stack(nn.Module):
 
     def graph_initial_state(self, ops: Ops, batch: str) -> GraphState:
         """`initial_state` in a graph."""
-        cells = [cell for layer in self._layers() for cell in layer.cells]
-        return tuple(part for cell in cells for part in cell.graph_initial_state(ops, batch))
+        cells = (cell for layer in self._layers() for cell in layer.cells)
+        return tuple(name for cell in cells for name in cell.graph_initial_state(ops, batch))
 
     @classmethod
     def from_torch(cls, module: TorchRecurrence) -> Self:
@@ -310,13 +311,12 @@ class Stack(nn.Module):
     def _list_bare_cells(self, layers: Sequence[Layer]) -> list[tuple[Cell, ...]] | None:
         """Return the cells of each layer if nothing happens between them and no hook watches, else None."""
         dropped = self.dropout and self.training and len(layers) > 1
-        if dropped or self.residual or self._modules["norms"]._modules:  # type: ignore[union-attr]
-            return None
-        return list_bare_cells(layers)
+        joined = dropped or self.residual or self._modules["norms"]._modules  # type: ignore[union-attr]
+        return None if joined else list_bare_cells(layers)
 
     def _keeps_masks(self) -> bool:
-        variational = self.variational and self.dropout > 0 and self.num_layers > 1
-        return variational or any(layer.weight_drop for layer in self._layers())
+        shared = self.variational and self.dropout > 0 and self.num_layers > 1
+        return shared or any(layer.weight_drop for layer in self._layers())
 
     def _drop(self, number: int, x: Tensor) -> Tensor:
         if number == 0 or not self.dropout or not self.training:
@@ -325,11 +325,8 @@ class Stack(nn.Module):
 
     def _finish_layer(self, number: int, x: Tensor, y: Tensor) -> Tensor:
         """The output of a layer, from its input x and the outputs y of its cells."""
-        if self.residual and x.shape[-1] == y.shape[-1]:
-            y = x + y
-        if self.norms:
-            y = self.norms[number](y)
-        return y
+        y = x + y if self.residual and x.shape[-1] == y.shape[-1] else y
+        return self.norms[number](y) if self.norms else y
 
     def _graph_finish_layer(self, ops: Ops, number: int, x: str, y: str) -> str:
         layer = self._layers()[number]
@@ -340,20 +337,14 @@ class Stack(nn.Module):
     def _check_input(self, x: Tensor, axes: tuple[str, ...]) -> None:
         if x.dim() != len(axes) + 1 or x.shape[-1] != self.input_size:
             expected = f"[{', '.join(axes)}, {self.input_size}]"
-            if len(axes) == 2:
-                expected += f" or, without a batch, [time, {self.input_size}]"
+            expected += f" or, without a batch, [time, {self.input_size}]" if len(axes) == 2 else ""
             raise InputError("x", f"has shape {list(x.shape)}, expected {expected}")
 
     def _check_state(self, batch: int, state: State | Tensor | None) -> State:
         if state is None:
             return self.initial_state(batch)
-        parts = (state,) if isinstance(state, Tensor) else tuple(state)
-        got, expected = [list(part.shape) for part in parts], [[batch, size] for size in self.state_sizes]
+        tensors = (state,) if isinstance(state, Tensor) else tuple(state)
+        got, expected = [[*tensor.shape] for tensor in tensors], [[batch, size] for size in self.state_sizes]
         if got != expected:
             raise InputError("state", f"has shapes {got}, expected a flat tuple of {expected}")
-        return parts
-
-
-def graph_norm(ops: Ops, norm: nn.LayerNorm | None, x: str) -> str:
-    """A layer normalisation in a graph; without one, x itself."""
-    return x if norm is None else ops.layer_norm(x, norm.weight, norm.bias, norm.eps)
+        return tensors

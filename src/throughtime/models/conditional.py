@@ -8,8 +8,7 @@ from torch import Tensor, nn
 from throughtime.cells.base import Cell, GraphState, Ops, State
 from throughtime.errors import InputError
 from throughtime.layers.attention import Attention, attend, build_memory
-from throughtime.layers.layer import check_probability
-from throughtime.layers.stack import graph_norm
+from throughtime.layers.layer import check_probability, graph_norm
 from throughtime.models.decoders import check_query, first_state, graph_first_state
 from throughtime.models.seq2seq import (
     Bridge,

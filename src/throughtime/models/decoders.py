@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from throughtime.cells.base import Cell, GraphState, Ops, State
 from throughtime.errors import InputError, unknown
 from throughtime.layers.attention import Attention, attend, build_memory
-from throughtime.layers.layer import check_probability
-from throughtime.layers.stack import Stack, graph_norm
+from throughtime.layers.layer import check_probability, graph_norm
+from throughtime.layers.stack import Stack
 from throughtime.models.heads import product_dtype
 from throughtime.models.seq2seq import (
     Bridge,
