@@ -148,7 +148,7 @@ class Predictor(TaskModel, SavedModel):
         import torch
 
         torch.manual_seed(config.seed)
-        predictor = cls(cls._choose_network(config, assets, network), assets, config)
+        predictor = cls(cls._choose_network(config, assets, network).eval(), assets, config)
         if config.network is None:
             predictor.initialise_weights()
         return predictor
