@@ -6,7 +6,6 @@ import contextlib
 import importlib
 import io
 import json
-import math
 import os
 import platform
 import re
@@ -33,8 +32,11 @@ Row = dict[str, Any]
 ROW_KEYS = ("value", "seconds", "machine", "date", "version", "signature", "fingerprint", "first")
 COUNTED = ("ngram", "windows", "retrieval")
 TOLERANCE, LATER_TOLERANCE, EARLY = 1e-3, 0.05, 20
-"""Relative, of the first `EARLY` figures of a trained model and of those after them: other processors round
-differently, and updates magnify that (`hsk-en-zh-notes` on two machines: from 1e-5 to 3 % in 35 updates)."""
+"""Relative, of the first `EARLY` figures of a trained model and of most of those after them: other
+processors round differently, and updates magnify that (`hsk-en-zh-notes` on two machines: from 1e-5 to 3 %
+in 35 updates; `ptb-awd-lstm` with its rate of 30: from 2e-5 to more than 5 % in single updates)."""
+FAR = 0.25
+"""The share of the later figures that may lie outside of their tolerance."""
 
 
 def refuses(recipe: Recipe) -> str | None:
@@ -74,13 +76,16 @@ def first_figures(recipe: Recipe) -> list[float]:
 def come_out(recipe: Recipe, row: Row, figures: Sequence[float]) -> bool:
     """Whether the first figures are those of the row, but for rounding."""
     stored = row.get("first", [])
-    tolerances = [TOLERANCE] * EARLY + [LATER_TOLERANCE] * len(figures)
+    if len(stored) != len(figures):
+        return False
+    differences = [
+        abs(old - new) / max(abs(old), abs(new), 1e-12) for old, new in zip(stored, figures, strict=True)
+    ]
     if recipe.task in COUNTED:
-        tolerances = [1e-9] * len(figures)
-    return len(stored) == len(figures) and all(
-        math.isclose(old, new, rel_tol=tolerance)
-        for old, new, tolerance in zip(stored, figures, tolerances, strict=False)
-    )
+        return max(differences, default=0.0) <= 1e-9
+    early, later = differences[:EARLY], differences[EARLY:]
+    far = sum(difference > LATER_TOLERANCE for difference in later)
+    return max(early, default=0.0) <= TOLERANCE and far <= FAR * len(later)
 
 
 def measure(name: str, recipes: Mapping[str, Recipe], keep: Path | None = None) -> Row:

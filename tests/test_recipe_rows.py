@@ -49,10 +49,14 @@ def test_a_row_is_stale_if_one_of_its_first_figures_does_not_come_out(
     changed(folder, lambda rows: rows["trained"]["first"].__setitem__(-1, first[-1] * 1.03))
     assert main(["--check"], folder) == 0, "rounding, which updates magnify"
     assert not capsys.readouterr().out.strip()
-    changed(folder, lambda rows: rows["trained"]["first"].__setitem__(-1, first[-1] * 1.1))
-    assert main(["--check", "trained"], folder) == 1
+    changed(folder, lambda rows: rows["trained"]["first"].__setitem__(-1, first[-1] * 2))
+    assert main(["--check", "trained"], folder) == 0, "one late loss of a training that jumps"
+    for scale, code in ((1.04, 0), (1.1, 1)):
+        far = [loss * scale for loss in first[35:]]
+        changed(folder, lambda rows, far=far: rows["trained"]["first"].__setitem__(slice(35, None), far))
+        assert main(["--check", "trained"], folder) == code, "half of the late losses"
     assert capsys.readouterr().out.split() == ["trained", "code", "changed"]
-    changed(folder, lambda rows: rows["trained"]["first"].__setitem__(-1, first[-1]))
+    changed(folder, lambda rows: rows["trained"].__setitem__("first", [*first]))
     changed(folder, lambda rows: rows["trained"]["first"].__setitem__(5, first[5] * 1.01))
     changed(folder, lambda rows: rows["counted"]["first"].__setitem__(0, value + 1e-6))
     assert main(["--check"], folder) == 1
