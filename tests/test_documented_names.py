@@ -78,15 +78,3 @@ def test_the_names_of_docstrings_are_there():
         if lacking := missing("\n".join(told)):
             absent[str(path)] = lacking
     assert absent == {}
-
-
-def test_names_are_found_and_missed():
-    text = """from throughtime.plots import (beam,
-        bean as b)  # and `tt.Stack.of`, tt.lode(x) or throughtime.runtime.load; see throughtime.yaml
-        `embedding`, `x` and
-        `layer_gates` in `throughtime.plots`"""
-    assert missing(text) == ["throughtime.plots.bean", "throughtime.lode", "throughtime.plots.x"]
-    found = {"throughtime.Stack.of", "throughtime.runtime.load", "throughtime.plots.embedding"}
-    assert found < set(names(text))
-    readme = PAGES[0].read_text(encoding="utf-8")
-    assert {"throughtime.scan", "throughtime.train"} <= set(names(readme))

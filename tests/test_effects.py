@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shlex
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +15,6 @@ from throughtime.settings import format_settings, read_assignments, read_setting
 from throughtime.tasks import TASKS
 
 TRAINED = sorted(set(TASKS) - {"ngram"})
-ROOT = Path(__file__).parent.parent
 
 
 def config_of(task: str, given: dict[str, Any]) -> Config:
@@ -204,15 +200,3 @@ def test_recipes_hold_no_setting_without_effect() -> None:
     assert len(recipes) > 20
     for recipe in recipes.values():
         check(recipe.task, {**recipe.config, **dict.fromkeys(recipe.needs, ("run",))})
-
-
-def test_the_pages_tell_no_setting_without_effect() -> None:
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
-    text = "\n".join(page.read_text() for page in pages).replace("\\\n", " ")
-    commands = re.findall(r"throughtime train (\w+) ([^`\n]*--set [^`\n]*)", text)
-    assert len(commands) > 10
-    for task, rest in commands:
-        words = shlex.split(rest, comments=True)
-        told = [word for before, word in pairwise(words) if before == "--set"]
-        if not {"hiden_size=512", "tau=5"} & {*told}:  # shown on the page for what becomes of it
-            check(task, read_assignments(told))

@@ -38,10 +38,3 @@ def test_translations_have_the_same_gaps_and_are_chinese():
     for sentence, translation in _chinese().items():
         assert set(GAP.findall(translation)) == set(GAP.findall(sentence)), sentence
         assert re.search(r"[\u4e00-\u9fff\u3000-\u303f\uff00-\uffef]", translation), sentence
-
-
-def test_sentences_are_plain_texts_so_that_they_can_be_found():
-    for path in sorted(PAGE.glob("*.js")):
-        text = path.read_text(encoding="utf-8")
-        given = re.findall(r"\bsay\(\s*(`|'|\"[^\"]*\"\s*\+)", text)
-        assert not given, f"{path.name}: say() takes one text in double quotes; values go into {{gaps}}"

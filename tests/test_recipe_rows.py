@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,8 @@ from typing import Any
 import pytest
 from recipes.__main__ import main
 from recipes.commands import judging, training
-from recipes.page import _compared, page
-from recipes.recipe import HERE, Recipe, read_recipes
+from recipes.page import page
+from recipes.recipe import Recipe, read_recipes
 
 FIRST_LOSSES = 50
 
@@ -112,65 +111,3 @@ def test_commands_are_the_recipes_own() -> None:
     assert judging("ptb-mixture", recipes)["dynamic"] == scaled
     assert judging("hsk-en-zh-together", recipes)[""].count("--with hsk-en-zh-") == 3
     assert judging("airline", recipes) == {"": "throughtime backtest RUN --n-windows 2"}
-
-
-DOCUMENTED_ROWS = {
-    "Penn Treebank, Kneser-Ney 5-gram": ["ptb-5gram"],
-    "Penn Treebank, Kneser-Ney 3-gram": ["ptb-3gram"],
-    "WikiText-2, Kneser-Ney 5-gram": ["wikitext-2-5gram"],
-    "Time Machine letters, Kneser-Ney 6-gram": ["timemachine-book-6gram"],
-    "Penn Treebank, Zaremba's": ["ptb-zaremba-small", "ptb-zaremba-medium", "ptb-zaremba-large"],
-    "Penn Treebank, AWD-LSTM": ["ptb-awd-lstm"],
-    "the same AWD-LSTM": ["ptb-awd-lstm dynamic"],
-    "Penn Treebank, mixture": ["ptb-mixture"],
-    "the same mixture": ["ptb-mixture dynamic"],
-    "WikiText-2, AWD-LSTM": ["wikitext-2-awd-lstm"],
-    "Time Machine letters, LSTM": ["timemachine-book-lstm"],
-    "Time Machine letters, 10,000 windows": ["timemachine-windows-gru"],
-    "the same, regularised LSTM": ["timemachine-windows-lstm"],
-    "Time Machine, training perplexity": ["timemachine-gru"],
-    "Multi30k English to German": ["multi30k-en-de"],
-    "Multi30k English to French": ["multi30k-en-fr"],
-    "Multi30k German to English, greedy, with": ["multi30k-de-en"],
-    "the same without attention": [
-        f"multi30k-de-en-{end}" for end in ("context-and-input", "state-only", "context-only")
-    ],
-    "Tatoeba English to French": ["tatoeba-en-fr"],
-    "Universal tags": ["ud-english-tags"],
-    "SNIPS": ["snips-slots", "snips-intents"],
-    "ETTh1": ["etth1-96", "etth1-192", "etth1-336", "etth1-720"],
-    "ridge regression": [f"etth1-{hours} ridge" for hours in (96, 192, 336, 720)],
-}
-
-
-def test_the_documented_tables_have_the_figures_of_the_rows() -> None:
-    rows, recipes = json.loads((HERE / "measured.json").read_text()), read_recipes()
-    text = (HERE.parent / "docs" / "measurements.md").read_text("utf-8")
-    section = text.split("## Quality")[1].split("## Speed")[0]
-    lines = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
-    lines = [line for line in lines if line[1] != "measured"]
-    assert len(lines) == len(DOCUMENTED_ROWS)
-    for (start, names), (what, measured, published) in zip(DOCUMENTED_ROWS.items(), lines, strict=True):
-        assert what.startswith(start)
-        figures = re.findall(r"\d*\.\d+", measured)
-        assert len(figures) == len(names)
-        for name, figure in zip(names, figures, strict=True):
-            row, _, label = name.partition(" ")
-            value = rows[row]["also"][label] if label else rows[row]["value"]
-            value *= 100 if "%" in measured else 1
-            assert f"{value:.{len(figure.partition('.')[2])}f}".lstrip("0") == figure.lstrip("0"), what
-            minutes = re.search(r"([\d.]+) minutes", what)
-            assert minutes is None or float(minutes[1]) == pytest.approx(rows[row]["seconds"] / 60, abs=0.1)
-        told = [float(figure) for figure in re.findall(r"\d*\.\d+", published)]
-        verdicts = set()
-        for name in names:
-            row, _, label = name.partition(" ")
-            for one in recipes[row].published:
-                if isinstance(one.figure, str) or one.of != (label or None):
-                    continue
-                shown = [figure for figure in told if figure in (one.figure, round(100 * one.figure, 6))]
-                if shown:
-                    verdicts.add(_compared(one, recipes[row], rows[row]).rpartition(": ")[2])
-                    told = [figure for figure in told if figure not in shown]
-        assert not told or "1.0 to 1.1" in published, f"{what}: {told} are in no recipe"
-        assert set(re.findall("tie|better|worse", published)) == verdicts, what

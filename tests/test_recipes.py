@@ -133,15 +133,6 @@ def test_a_translator_tells_chrf_its_training_loss_and_what_it_makes_of_sentence
     assert set(row["trained_on"]) <= known & set(row["said"])
 
 
-def test_the_sentence_about_lunch_is_asked() -> None:  # R104
-    recipe, row = read_recipes()["hsk-en-zh"], json.loads((HERE / "measured.json").read_text())["hsk-en-zh"]
-    assert "hey, randy, have you had your lunch yet?" in recipe.asks
-    # What the row says comes from the recipe; until it is measured anew, the note says what is missing.
-    assert (
-        set(row["said"]) == set(recipe.asks) if "said" in row else "are missing here" in (recipe.note or "")
-    )
-
-
 TOY_TOGETHER = """
 title: Translators as one
 group: Translation of Multi30k
@@ -228,38 +219,6 @@ def test_results_are_what_was_measured() -> None:
 def settled(recipe: Recipe) -> Any:
     """The settings with all that the recipe leaves to the defaults."""
     return build_config(TASKS[recipe.task].part("config"), recipe.config, recipe.title)
-
-
-@pytest.mark.parametrize(
-    ("name", "cell", "layers", "lr"), [("timemachine-gru", "gru", 1, 1), ("timemachine-lstm", "lstm", 2, 2)]
-)
-def test_time_machine_is_learned_by_heart(name: str, cell: str, layers: int, lr: float) -> None:  # R59
-    recipe, rows = read_recipes()[name], json.loads((HERE / "measured.json").read_text())
-    config = settled(recipe)
-    assert (config.data, config.max_tokens) == ("timemachine", 10_000)
-    assert (config.cell, config.num_layers, config.hidden_size) == (cell, layers, 256)
-    assert (config.batch_size, config.num_steps, config.epochs) == (32, 35, 500)
-    assert (config.optimizer, config.lr, config.schedule) == ("sgd", lr, "constant")
-    # The notes' rate is 1; another is told to whoever reads the table.
-    assert lr == 1 or f"rate of {lr}" in (recipe.note or "")
-    assert (recipe.source, recipe.measure) == ("train", "train.perplexity")
-    assert rows[name]["fingerprint"] == recipe.fingerprint
-    assert rows[name]["value"] <= 1.1
-
-
-def test_time_machine_in_windows_is_as_in_the_notes() -> None:  # R60
-    name = "timemachine-windows-gru"
-    recipe, row = read_recipes()[name], json.loads((HERE / "measured.json").read_text())[name]
-    config = settled(recipe)
-    assert (config.data, config.max_tokens) == ("timemachine", None)
-    assert (config.sampling, config.train_windows, config.valid_windows) == ("overlapping", 10_000, 5_000)
-    assert (config.cell, config.num_layers, config.hidden_size) == ("gru", 1, 32)
-    assert (config.batch_size, config.num_steps, config.epochs) == (1024, 32, 50)
-    assert (config.optimizer, config.lr, config.schedule, config.clip) == ("sgd", 4, "constant", 1)
-    assert (recipe.source, recipe.measure) == ("train", "best.perplexity")
-    assert "the best of 50 epochs" in (recipe.note or "")  # told, as the notes take the last
-    assert row["fingerprint"] == recipe.fingerprint
-    assert row["value"] <= 6.8
 
 
 def test_attention_beats_no_attention_on_multi30k() -> None:  # R90

@@ -38,12 +38,6 @@ def test_the_examples_give_the_same_numbers_as_torch(tmp_path: Path, monkeypatch
     assert found.failed == 0
 
 
-def test_every_picture_is_there() -> None:
-    pictures = re.findall(r"!\[[^\]]+\]\((\S+)\)", TEXT)
-    assert len(pictures) >= 8
-    assert all((PAGE.parent / picture).is_file() for picture in pictures)
-
-
 def test_hidden_layer_and_hidden_state_are_told_apart() -> None:
     # R48
     assert "**Hidden layer and hidden state** are two things" in TEXT

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import shutil
 from typing import Any
 
@@ -15,13 +14,11 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 from tests.refusals import lacks
 
-from throughtime.files import PAGE
 from throughtime.folder import ModelFolder
 from throughtime.series.history import load_history
 from throughtime.serve.app import create_app
 from throughtime.serve.models import Models
 from throughtime.serve.requests import Options
-from throughtime.tasks import TASKS
 
 
 @pytest.fixture(scope="module")
@@ -34,13 +31,6 @@ def told(client: TestClient, path: str, **body: Any) -> Any:
     answer = client.post(path, json=body)
     assert answer.status_code == 200, answer.text
     return answer.json()
-
-
-def test_sections_of_the_page_are_for_abilities_of_declared_tasks(client):
-    source = (PAGE / "main.js").read_text()
-    shown = set(re.findall(r'ability: "(.*?)"', source))
-    assert {one for model in client.get("/models").json() for one in model["abilities"]} >= shown
-    assert shown <= {"gates", *(task.command for task in TASKS.values())}
 
 
 def test_translations_come_with_alignments(client):
