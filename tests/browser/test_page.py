@@ -48,42 +48,9 @@ def told(page, place, words):
     expect(page.locator(place).first).to_contain_text(words, timeout=PATIENCE)
 
 
-def expect_count(page, place, count):
-    """Wait until there are so many of these."""
-    from playwright.sync_api import expect
-
-    expect(page.locator(place)).to_have_count(count, timeout=PATIENCE)
-
-
 def answered(page, section):
     """Wait until the newest question of a section is answered."""
     page.locator(f"#{section}:not([aria-busy])").wait_for()
-
-
-def test_a_section_for_each_thing_the_models_can_show(page):
-    sections = [one.get_attribute("id") for one in page.locator("section").all()]
-    assert sections == [
-        "translate",
-        "search",
-        "write",
-        "tag",
-        "classify",
-        "fill",
-        "compose",
-        "forecast",
-        "gates",
-    ]
-    assert page.locator("nav a").all_inner_texts() == [
-        "Translate",
-        "Search",
-        "Write",
-        "Tag",
-        "Classify",
-        "Fill in",
-        "Compose",
-        "Forecast",
-        "Gates",
-    ]
 
 
 def test_sections_only_for_what_is_loaded(opened, models, browser):
@@ -116,15 +83,6 @@ def test_a_word_of_the_translation_lights_its_sources(page):
     assert "looked" in page.locator("#translate .readout").inner_text()
     page.locator("#translate .matrix").hover(position={"x": 120, "y": 60})
     assert page.locator("#translate .word.lit").count() == 1
-
-
-def test_texts_are_written_from_a_label(page):
-    label = page.locator("#compose select")
-    assert label.locator("option").all_inner_texts() == ["animal", "music"]
-    page.locator("#compose input[type=number]").first.fill("3")
-    label.select_option("music")
-    answered(page, "compose")
-    expect_count(page, "#compose .composed", 3)
 
 
 def test_alternatives_can_be_chosen(page):
@@ -169,19 +127,6 @@ def test_the_next_token_is_told_while_one_types(page):
     button.click()
     told(page, "#write .surprises", box.input_value().removeprefix("the cat").strip())
     assert page.locator("#write .bars").evaluate(place) == before  # nothing jumps
-
-
-def test_gates_by_layer_and_letter_with_the_keyboard(page):
-    page.locator("#gates .head select").select_option("en-fr")
-    page.locator("#gates .matrix[aria-label^='Values of z']").wait_for()
-    answered(page, "gates")
-    picture = page.locator("#gates .matrix")
-    picture.focus()
-    picture.press("ArrowRight")
-    told = page.locator("#gates .readout").inner_text()
-    assert re.match(r"unit \d+ at “.+”: z = 0\.\d+, half-life", told)
-    page.locator("#gates .row select").nth(1).select_option("h")
-    page.locator("#gates .matrix[aria-label^='Values of h']").wait_for()
 
 
 def test_blanks_are_filled_and_a_forecast_is_drawn(page):
@@ -299,16 +244,6 @@ def test_on_a_phone_nothing_is_cut_off_or_printed_over_another(opened, site):
         )
         assert hidden == 0
         assert lines == pytest.approx(round(lines), abs=0.1)
-
-
-def test_every_field_and_picture_has_a_name(page):
-    page.locator("#forecast path.fan").first.wait_for()
-    nameless = page.evaluate(
-        """() => [...document.querySelectorAll('textarea, input:not([type=password]), select, button, svg')]
-        .filter(one => !one.getAttribute('aria-label') && !one.closest('label') && !one.textContent.trim())
-        .map(one => one.outerHTML.slice(0, 80))"""
-    )
-    assert nameless == []
 
 
 def test_a_key_is_asked_for_where_one_is_needed(opened, models):

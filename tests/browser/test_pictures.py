@@ -354,15 +354,3 @@ def test_a_long_text_has_a_matrix_for_each_sentence_and_draws_soon(page):
     assert spent < 1500
     page.locator("#translate .row select").first.select_option("2")
     ask(page, "translate", "one two")
-
-
-@pytest.mark.parametrize("width", [400, 1400])
-def test_nothing_is_cut_off_in_chinese_and_dark(opened, trained_site, width):
-    size = {"width": width, "height": 850}
-    page = opened(trained_site, viewport=size, color_scheme="dark", locale="zh-CN")
-    page.locator("#gates canvas").wait_for()
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert "我看到的是什么" in page.locator("#gates summary").first.inner_text()
-    for section in ("translate", "gates"):
-        inside = page.locator(f"#{section} .fades").first.evaluate("one => one.scrollWidth - one.clientWidth")
-        assert inside <= 2  # short sentences fit
