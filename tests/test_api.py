@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import json
 import subprocess
 import sys
 
@@ -121,21 +120,6 @@ def test_methods_have_the_same_keywords_and_defaults_everywhere(task, part, meth
     if (task, method) == ("translate", "score"):
         del expected["prompt"]  # a translation has its source before it
     assert keywords(getattr(TASKS[task].part(part), method)) == expected
-
-
-def test_a_folder_that_names_a_module_imports_nothing(data, tmp_path):
-    run = tmp_path / "run"
-    train("classify", data["classify"], out=run, progress="none", **SETTINGS["classify"])
-    (tmp_path / "hostile.py").write_text("raise SystemExit('imported')")
-    saved = json.loads((run / "config.json").read_text())
-    for key in ("network", "cell"):
-        hostile = {**saved, "config": {**saved["config"], key: "hostile:build"}}
-        (run / "config.json").write_text(json.dumps(hostile))
-        with refuses(key, "'hostile:build'"):
-            tt.load(run, trust_changed=True)
-        assert "hostile" not in sys.modules
-    with refuses("task", "'classify'"):
-        tt.load(run, task="translate", trust_changed=True)
 
 
 def test_a_run_without_a_folder_lives_as_long_as_its_model(data):

@@ -76,11 +76,6 @@ def test_a_folder_without_a_manifest_loads_with_a_warning(model_folder):
     assert len(caught) == 1
 
 
-def test_a_copy_has_a_manifest_of_its_own(model_folder, tmp_path):
-    tt.load(model_folder("classify"), device="cpu").save(tmp_path / "copy")
-    assert tt.load(tmp_path / "copy", device="cpu").task == "classify"
-
-
 def test_the_manifest_is_right_at_every_moment_of_a_replacement(model_folder, monkeypatch):
     """A power cut may come between any two steps: the folder then loads as before or as after."""
     folder = ModelFolder(model_folder("ngram"))

@@ -11,40 +11,10 @@ from tests.adversary.conftest import change_config
 from tests.refusals import refuses
 
 import throughtime as tt
-from throughtime.data import datasets
 from throughtime.data.panel import Frequency, Panel, Series
 from throughtime.errors import ThroughtimeError
 from throughtime.folder import ModelFolder
 from throughtime.series.history import load_history, save_history
-
-
-@pytest.fixture
-def no_files(monkeypatch):
-    """Opening data by name fails."""
-    opens = datasets.open_dataset
-
-    def check(data, **options):
-        assert not isinstance(data, str), data
-        return opens(data, **options)
-
-    monkeypatch.setattr(datasets, "open_dataset", check)
-
-
-def test_a_forecaster_never_opens_the_path_in_its_configuration(model_folder, no_files, throughtime):
-    folder = change_config(model_folder("forecast"), data="/etc/passwd")
-    model = tt.load(folder, device="cpu", trust_changed=True)
-    (forecast,) = model.forecast(h=3)
-    assert forecast.mean.shape == (3,)
-    assert model.evaluate(split="test").values["mse"] > 0
-    assert model.backtest(n_windows=2).to_dict()
-    assert model.k_steps(steps=[1]).rows
-    for words in (("forecast", folder), ("backtest", folder, "--n-windows", 2), ("evaluate", folder)):
-        ran = throughtime(*words, "--trust-changed", "--json")
-        assert ran.code == 0, ran.err
-    rows = throughtime("forecast", folder, "--h", 3, "--trust-changed", "--json").json["rows"]
-    assert [row["recurrent"] for row in rows] == forecast.mean.tolist()
-    with refuses("date_format"):
-        model.forecast(date_format="%d.%m.%Y")
 
 
 def test_a_history_is_saved_as_it_was(tmp_path):

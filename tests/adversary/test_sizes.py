@@ -161,21 +161,6 @@ def definition(vocabulary, normalizer=None):
 GROWING = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 100}
 
 
-@pytest.mark.parametrize(
-    ("text", "match"),
-    [
-        (definition({"[UNK]": 0, "a": 2**31}), r"tokenizer\.json: .*2,147,483,648"),
-        (definition({"[UNK]": 0}, {"type": "Sequence", "normalizers": [GROWING] * 9}), "1,000,000,000,000"),
-    ],
-    ids=["id", "growth"],
-)
-def test_a_tokenizer_has_bounds(text, match, model_folder):
-    folder = model_folder("language")
-    (folder / "tokenizer_config.json").write_text('{"tokenizer": "file", "options": {}}')
-    (folder / "tokenizer.json").write_text(text)
-    refused(folder, match)
-
-
 def test_the_header_of_the_weights_is_not_believed(model_folder):
     folder = model_folder("language")
     path = folder / "model.safetensors"

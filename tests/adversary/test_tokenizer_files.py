@@ -13,7 +13,6 @@ import pytest
 from tests.browser.text_samples import foreign_tokenizers
 from tests.refusals import refuses
 
-import throughtime as tt
 from throughtime.text.definition import count_attempts
 from throughtime.text.subword import FileTokenizer, tokenizer_file
 
@@ -188,11 +187,3 @@ def test_the_slowest_expression_takes_seconds_at_most():
     began = time.process_time()
     tokenizer.tokenize("a" * MAX_CHARACTERS)
     assert time.process_time() - began < 10
-
-
-def test_models_with_such_tokenizers_are_refused_in_a_sentence(model_folder):
-    folder = model_folder("language")
-    (folder / "tokenizer_config.json").write_text('{"tokenizer": "file", "options": {}}')
-    (folder / "tokenizer.json").write_text(definition(normalizer={"type": "Prepend", "prepend": "a" * 10**6}))
-    with refuses("tokenizer.json", "'prepend'"):
-        tt.load(folder, device="cpu", trust_changed=True)

@@ -37,21 +37,6 @@ def run(data, tmp_path_factory):
     return out
 
 
-def test_training_is_told_with_samples_and_columns_are_chosen(tmp_path, throughtime):
-    data, out = tmp_path / "mails.csv", tmp_path / "run"
-    data.write_text("body,folder\n" + "".join(f"play {n},music\nrain {n},weather\n" for n in range(40)))
-    command = words(data, out, "text=body", "label=folder", "epochs=1")
-    ran = throughtime(*command, "--json")
-    assert ran.code == 0, ran.err
-    assert ran.json["best"].keys() == {"accuracy", "macro_f1", "log_loss"}
-    assert ran.err.count(" → ") == 3
-    assert "nothing to do" in throughtime(*command, "--resume").out
-    assert throughtime(*command).code == 2
-    averaged = throughtime("average", out, "--last", 1, "--out", tmp_path / "mean")
-    assert averaged.code == 0, averaged.err
-    assert throughtime("evaluate", tmp_path / "mean", "--json").json["texts"] > 0
-
-
 def test_texts_are_shown_with_bars(run, throughtime):
     ran = throughtime("classify", run, "play the jazz", "zig zag", "")
     assert ran.code == 0, ran.err
@@ -73,22 +58,6 @@ def test_evaluate_gives_all_measures(run, throughtime):
     shown = throughtime("evaluate", run, "--split", "all").out
     assert "precision" in shown
     assert "odd [x]" in shown
-
-
-def test_what_is_wrong_is_one_sentence(run, data, tmp_path, throughtime):
-    assert "choose one" in throughtime("classify", run, "a", "--file", data).err
-    other = throughtime("translate", run, "a")
-    assert other.code == 2
-    text = tmp_path / "a.txt"
-    text.write_text("lines only\n" * 10)
-    refused = throughtime("train", "classify", "--data", text, "--out", tmp_path / "no")
-    assert refused.code == 2
-    assert "not labelled texts" in refused.err
-    same = tmp_path / "same.csv"
-    same.write_text("text,label\n" + "one,a\ntwo,a\n" * 9)
-    refused = throughtime(*words(same, tmp_path / "no"))
-    assert "the label 'a'" in refused.err
-    assert not (tmp_path / "no").exists()
 
 
 def test_usual_columns_are_found_and_remembered(tmp_path, throughtime):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,6 @@ import pytest
 from tests.refusals import lacks
 
 from throughtime.data.datasets import open_dataset
-from throughtime.data.readers import READERS
 
 Run = Callable[..., Any]
 DECK = "english: Don't rush: take it easy.\nhsk: 1\nmandarin: 别急。\npinyin: bié jí。\n--\n"
@@ -123,12 +121,6 @@ def test_refusals(tmp_path: Path, convert: Run, monkeypatch: pytest.MonkeyPatch)
     assert not lacks(error("ptbb", "-o", "a.csv"), "'ptbb'", "'ptb'")
     assert (tmp_path / "old.csv").read_text() == "precious"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "old.csv"]
-
-
-def test_help_names_every_reader(convert: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    words = convert("--help").out
-    assert set(READERS) <= set(re.findall(r"[\w-]+", words))
 
 
 OPUS = {

@@ -35,17 +35,6 @@ def run(text, tmp_path_factory):
     return out
 
 
-def test_training_is_told_with_sample_blanks(text, tmp_path, throughtime):
-    out = tmp_path / "run"
-    ran = throughtime(*words(text, out, "epochs=1", "batch_size=300"), "--json")
-    assert ran.code == 0, ran.err
-    assert ran.json["best"].keys() == {"perplexity", "accuracy", "top5"}
-    assert ran.err.count("___") == 3
-    assert "cannot write from left to right" in (out / "README.md").read_text()
-    assert "nothing to do" in throughtime(*words(text, out, "epochs=1", "batch_size=300"), "--resume").out
-    assert throughtime(*words(text, out)).code == 2
-
-
 def test_a_single_line_leaves_none_to_validate_on(tmp_path, throughtime):
     line = tmp_path / "line.csv"
     line.write_text("text,label\nred goes left.,way\n")

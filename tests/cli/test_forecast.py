@@ -88,20 +88,6 @@ def test_evaluation_stands_beside_naive_forecasts(run, throughtime):
     assert "seasonal-naive" in shown
 
 
-def test_points_have_intervals_once_they_are_measured(sales, tmp_path, throughtime):
-    out = tmp_path / "points"
-    linear = ("head=point", "model=linear", "hidden_size=64", "test_size=0.5")
-    assert throughtime(*words(sales, out, *linear)).code == 0
-    assert throughtime("forecast", out).code == 0
-    ran = throughtime("forecast", out, "--level", 80)
-    assert ran.code == 2
-    assert "backtest" in ran.err
-    measured = throughtime("backtest", out, "--n-windows", 3, "--level", 80, "--save-intervals")
-    assert measured.code == 0, measured.err
-    rows = throughtime("forecast", out, "--level", 80, "--json").json["rows"]
-    assert all(row["linear-lo-80"] < row["linear"] < row["linear-hi-80"] for row in rows)
-
-
 @pytest.mark.parametrize(
     ("given", "facts"),
     [
@@ -118,24 +104,6 @@ def test_what_cannot_be_is_refused_in_one_sentence(run, throughtime, tmp_path, g
     assert ran.code == 2
     assert not lacks(ran.err, *facts)
     assert not (tmp_path / "out.csv").exists()
-
-
-def test_mistakes_in_training_are_named(sales, tmp_path, throughtime):
-    for settings, *facts in (
-        (["known=[temp]"], "'temp'"),
-        (["modle=linear"], "'modle'", "'model'"),
-        (["model=liner"], "'liner'", "'linear'"),
-        (["lookback=500"], "500", "7"),
-    ):
-        ran = throughtime(*words(sales, tmp_path / "run", *settings))
-        assert ran.code == 2
-        assert not lacks(ran.err, *facts)
-        assert not (tmp_path / "run").exists()
-    twice = tmp_path / "twice.csv"
-    twice.write_text("ds,y\n2020-01-01,1\n2020-01-02,1\n2020-01-02,2\n")
-    assert not lacks(throughtime(*words(twice, tmp_path / "run")).err, "twice.csv:4:", "3")
-    shown = throughtime("train", "forecast", "--show-config").out
-    assert "highway: ridge" in shown
 
 
 def test_k_steps_ahead_with_a_picture(sales, tmp_path, throughtime):  # R4
@@ -201,20 +169,6 @@ def test_a_date_format_is_remembered(sales, tmp_path, throughtime):
     bad = throughtime("stats", table, "--date-format", "%d/%m")
     assert bad.code == 2
     assert not lacks(bad.err, "--date-format:", "'%d/%m'")
-
-
-def test_hints_are_what_the_model_can_do(sales, tmp_path, throughtime):
-    own = throughtime(*words(sales, tmp_path / "own", "epochs=1")).out
-    assert f"throughtime forecast {tmp_path / 'own'} --level 80 --level 95 --plot" in own
-    assert "--split test" in own
-    point = throughtime(*words(sales, tmp_path / "point", "epochs=1", "head=point", "test_size=0")).out
-    assert f"throughtime forecast {tmp_path / 'point'} --plot" in point
-    assert "--split test" not in point
-    promotion = tmp_path / "promotion.csv"
-    header, *rows = sales.read_text().splitlines()
-    promotion.write_text("\n".join([f"{header},promo", *(f"{row},{len(row) % 2}" for row in rows)]) + "\n")
-    known = throughtime(*words(promotion, tmp_path / "known", "epochs=1", "known=[promo]")).out
-    assert "--level 95 --future FILE --plot" in known
 
 
 def test_a_table_inside_a_file_is_refused(run, sales, throughtime):

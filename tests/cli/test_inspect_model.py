@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from tests.refusals import lacks
 
-from throughtime.cells import CELLS
 from throughtime.data.datasets import open_dataset
 from throughtime.search.strategies import STRATEGIES
 from throughtime.tasks.language.config import LanguageConfig
@@ -16,7 +15,6 @@ from throughtime.tasks.ngram.config import NgramConfig
 from throughtime.tasks.ngram.model import NgramLanguageModel
 from throughtime.tasks.translate.config import TranslateConfig
 from throughtime.tasks.translate.model import Translator
-from throughtime.text.codec import Codec
 
 PLAIN = {"device": "cpu", "precision": "float32"}
 
@@ -169,28 +167,6 @@ def test_help_for_a_run_offers_the_views_of_its_model(throughtime, runs, run, of
     assert ("--side" in told) == ("--embedding" in offered)
     general = throughtime("inspect", "model", "--help").out
     assert [view for view in VIEWS if f" {view}  " in general] == list(VIEWS)
-
-
-@pytest.mark.parametrize("cell", CELLS)
-def test_gates_of_every_registered_cell_are_shown_or_refused(throughtime, runs, cell, tmp_path):
-    sizes = {"embedding_size": 6, "hidden_size": 4, "num_layers": 2, "tied": False}
-    config = LanguageConfig(data="embedded/english", tokens="char", cell=cell, **sizes, **PLAIN).suit(0)
-    model = RecurrentLanguage.initialise(config, config.frame(Codec.load(runs / "english")))
-    model.save(tmp_path / "run")
-    ran = throughtime("inspect", tmp_path / "run", "one", "--gates", "--plot", tmp_path / "g.svg", "--json")
-    if cell.startswith("rnn"):
-        assert ran.code == 2
-        assert not lacks(ran.json["error"], "gates")
-        return
-    assert ran.code == 0, ran.err
-    for layer in ran.json["layers"]:
-        assert layer["keep"] in layer["gates"]
-        assert all(len(row) == 3 for rows in layer["values"].values() for row in rows)
-        assert len(layer["half_lives"]) == len(layer["units"]) > 0
-
-
-def test_the_other_commands_are_where_they_were(throughtime):
-    assert throughtime("inspect", "graph", "--cell", "rnn", "--steps", 2, "--json").json["cell"] == "rnn"
 
 
 def test_a_folder_with_the_name_of_a_near_command_is_a_run(throughtime, runs, monkeypatch):

@@ -104,19 +104,6 @@ def test_what_is_wrong_is_said_before_anything_is_counted(corpus, tmp_path, thro
     assert "Counting" not in ran.err
 
 
-def test_ones_own_text_keeps_its_letters_and_its_marks(tmp_path, throughtime):  # R17
-    path = tmp_path / "mine.txt"
-    path.write_text("I want to eat, grandma\nПривет, мир\n" * 20, encoding="utf-8")
-    ran = throughtime("train", "ngram", "--data", path, "--out", tmp_path / "run", "--json")
-    assert (ran.json["tokenizer"], ran.json["vocabulary"]) == ("unicode", 3 + 8)
-    told = throughtime(
-        "score", tmp_path / "run", "I want to eat, grandma", "I want to eat grandma", "Привет, мир", "--json"
-    ).json
-    assert "," in told["sentences"][0]["tokens"]
-    assert told["sentences"][0]["log_prob"] > told["sentences"][1]["log_prob"] + 1
-    assert "<unk>" not in told["sentences"][2]["tokens"]
-
-
 @pytest.mark.parametrize("train", ["ngram", "language"])
 def test_what_a_tokenizer_drops_is_told_or_refused(train, tmp_path, throughtime):
     path = tmp_path / "mine.txt"
@@ -136,13 +123,6 @@ def test_what_a_tokenizer_drops_is_told_or_refused(train, tmp_path, throughtime)
     assert f"{path}: " in ran.err
     assert not lacks(ran.err, "error:", "'word'", "unicode")
     assert not (tmp_path / "other").exists()
-
-
-def test_a_normaliser_goes_with_characters(corpus, tmp_path, throughtime):
-    words = ("train", "ngram", "--data", corpus, "--tokens", "word", "--normaliser", "letters")
-    ran = throughtime(*words, "--out", tmp_path / "run")
-    assert ran.code == 2
-    assert not lacks(ran.err, "--normaliser:", "'letters'", "char", "word")
 
 
 def test_the_test_split_is_hinted_at_where_there_is_one(tmp_path, corpus, throughtime):
@@ -220,17 +200,6 @@ def test_score_ranks_by_total_and_per_token(run, throughtime, tmp_path):  # R17
     assert "--file" in both.err
 
 
-def test_generate_is_seeded(run, throughtime):  # R16
-    words = ["generate", run, "--prompt", "the", "--num-return-sequences", 4, "--temperature", 3, "--json"]
-    first, again, other = (throughtime(*words, "--seed", seed).json["alternatives"] for seed in (1, 1, 2))
-    assert first == again
-    assert first != other
-    assert all(one["text"].startswith("the") for one in first)
-    greedy = throughtime("generate", run, "--prompt", "the dog", "--greedy", "--json").json
-    assert greedy["text"] == "the dog bites the man ."
-    assert not lacks(throughtime("generate", run, "--top-p", 0).err, "error:", "--top-p:", "0.0")
-
-
 def test_penn_treebank_in_the_terminal(corpora, tmp_path, throughtime):
     out = tmp_path / "ptb"
     assert throughtime("train", "ngram", "--data", "ptb", "--order", 5, "--out", out, "--json").code == 0
@@ -260,19 +229,6 @@ def test_inspect_markov_looks_beyond_the_next_word(stream, throughtime):  # R11,
     best = throughtime("inspect", "markov", stream, "--after", "dog", "--most-likely", 2, "--json").json
     assert (best["text"], best["log_prob"]) == ("bites the", pytest.approx(0.0))
     assert "bites the" in throughtime("inspect", "markov", stream, "--after", "dog", "--most-likely", 2).out
-
-
-def test_inspect_markov_of_lines_begins_and_ends_with_them(run, throughtime):
-    ended = [
-        throughtime("inspect", "markov", run, "--steps", steps, "--top", 100, "--json").json["words"]
-        for steps in (3, 9, 40)
-    ]
-    ends = [next(one["probability"] for one in words if one["word"] == "⟨end⟩") for words in ended]
-    assert ends == sorted(ends)
-    assert ends[-1] > 0.99
-    best = throughtime("inspect", "markov", run, "--most-likely", 30, "--json").json
-    assert best["text"] == "a man sat ."
-    assert best["tokens"][-1] == "<eos>"
 
 
 @pytest.mark.parametrize(

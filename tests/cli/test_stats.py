@@ -69,22 +69,6 @@ def test_subwords_and_normalisers(poem: Path, counted: Callable[..., dict[str, A
         counted(poem, tokens="char", normaliser="lowr")
 
 
-def test_ones_own_file_is_cut_into_words_and_marks_of_any_script(tmp_path, counted) -> None:
-    path = tmp_path / "mine.txt"
-    path.write_text("Привет, мир\ncafé 42\n我吃\n", encoding="utf-8")
-    found = counted(path, ngrams=1)
-    assert (found["tokenizer"], found["tokens"]) == ("unicode", 7)
-    assert {gram[0] for gram, _ in found["ngrams"][0]["top"]} == {
-        "Привет",
-        ",",
-        "мир",
-        "café",
-        "42",
-        "我",
-        "吃",
-    }
-
-
 def test_what_a_tokenizer_drops_is_told_or_refused(tmp_path, throughtime) -> None:
     path = tmp_path / "mine.txt"
     path.write_text("Привет, мир\nhello\n", encoding="utf-8")
@@ -134,14 +118,6 @@ def test_stats_and_train_agree_on_every_vocabulary(task, text, options, tmp_path
     assert capsys.readouterr().out.count("in train with" if len(codecs) == 2 else "of train with") == len(
         codecs
     )
-
-
-def test_an_ngram_model_names_the_marks_that_it_has_besides(tmp_path, throughtime, counted) -> None:
-    path = tmp_path / "mine.txt"
-    path.write_text(LINES)
-    words = counted(path)["vocabulary"]
-    ran = throughtime("train", "ngram", "--data", path, "--out", tmp_path / "run")
-    assert f"vocabulary {words + 1} with <unk>, <bos>, <eos>" in " ".join(ran.out.split())
 
 
 def test_the_plot_is_drawn_and_a_bad_suffix_found_before_the_work(poem: Path, tmp_path: Path) -> None:

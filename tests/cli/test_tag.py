@@ -72,30 +72,6 @@ def test_evaluate(run, tmp_path, throughtime):
     assert throughtime("evaluate", run, "--num-beams", 3).code == 2
 
 
-def test_json_has_probabilities_and_chunks(run, throughtime):
-    ran = throughtime("tag", run, "we see New York", "", "--json").json
-    first, empty = ran["sentences"]
-    assert [word["tag"] for word in first["words"]] == ["O", "O", "B-LOC", "I-LOC"]
-    assert all(0 < word["probability"] <= 1 for word in first["words"])
-    assert sum(first["words"][0]["likely"].values()) == pytest.approx(1, abs=1e-4)
-    assert first["chunks"] == [{"type": "LOC", "text": "New York"}]
-    assert empty == {"text": "", "words": [], "chunks": []}
-
-
-def test_as_many_lines_come_out_as_went_in(run, throughtime, typed, given_nothing, tmp_path, monkeypatch):
-    monkeypatch.setattr("throughtime.cli.inputs.LINES_AT_ONCE", 3)
-    content = "we see Paris\n\n\r\nwe\tsee\n中文\n".encode() + b"\xff bad\n" + b"we " * 2000 + b"\nlast"
-    typed(content)
-    ran = throughtime("tag", run)
-    assert ran.code == 0, ran.err
-    assert len(ran.out.splitlines()) == 8
-    assert ran.out.splitlines()[:3] == ["we/O see/O Paris/B-LOC", "", ""]
-    file = tmp_path / "lines.txt"
-    file.write_text("we see\n\nParis\n")
-    assert [line.count("/") for line in throughtime("tag", run, "--file", file).out.splitlines()] == [2, 0, 1]
-    assert given_nothing("tag", run)["sentences"] == []
-
-
 def test_a_terminal_shows_colours():
     console = Console(file=io.StringIO(), force_terminal=True, color_system="standard")
     sentence = Tagged((TaggedWord("[b]Rome", "B-LOC", 0.9), TaggedWord(".", "O", 0.9)), "Travel")

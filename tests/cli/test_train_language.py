@@ -54,14 +54,6 @@ def test_from_text_to_a_model_that_writes(train, tmp_path, throughtime):
     assert tt.load(out).config.hidden_size == 8
 
 
-def test_a_summary_for_people(train, tmp_path):
-    out = tmp_path / "run"
-    shown = train("--out", out).out
-    assert "Trained 1 epoch," in shown
-    assert "perplexity" in shown
-    assert f"throughtime evaluate {out}" in shown.replace("\n", "")
-
-
 FRENCH = """LE VOYAGE
 
 — Où va-t-il ?
@@ -70,24 +62,6 @@ et le train est en retard. Elle attend
 dans la gare. Il est parti sans elle.
 Il est parti tôt ce matin avec la mer
 """
-
-
-def test_the_line_of_the_model_names_the_layout(throughtime, tmp_path):
-    book = tmp_path / "livre.txt"
-    book.write_text(FRENCH * 30)
-    given = [word for setting in (*SMALL[:-2], "device=cpu", "epochs=1") for word in ("--set", setting)]
-    words = ("train", "language", "--data", book, *given)
-    lines = throughtime(*words, "--out", tmp_path / "lines")
-    stream = throughtime(*words, "--set", "layout=stream", "--out", tmp_path / "stream")
-    assert "(unicode), layout lines: 1 epoch" in lines.err
-    assert "(unicode), layout stream: 1 epoch" in stream.err
-    counted = throughtime("train", "ngram", "--data", book, "--out", tmp_path / "counted")
-    assert counted.err.splitlines()[:2] == [
-        f"{book}: 210 lines",
-        f"Counting {book} (train, layout lines) up to order 3 ...",
-    ]
-    joined = ("--layout", "stream", "--out", tmp_path / "joined")
-    assert "layout stream" in throughtime("train", "ngram", "--data", book, *joined).err
 
 
 @pytest.mark.parametrize(
@@ -234,25 +208,8 @@ def test_find_lr(train, tmp_path):
     refused(there, f"{tmp_path / 'there.png'}:")
 
 
-@pytest.mark.parametrize("task", ["language", "translate", "classify", "tag", "fill", "compose", "forecast"])
-def test_settings_as_json(throughtime, task):
-    shown = throughtime("train", task, "--set", "epochs=7", "--show-config", "--json").json
-    assert shown["epochs"] == 7
-    assert "hidden_size" in shown
-    assert "data" not in shown  # it has no default
-    assert throughtime("train", task, "--data", "x", "--show-config", "--json").json["data"] == "x"
-
-
 def test_a_file_in_the_way_is_said_before_training(train, text):
     refused(train("--out", text / "run"), f"{text}:")
-
-
-def test_numbers_that_break_stop_the_run(train, tmp_path):
-    breaking = ["epochs=2", "lr=1e38", "clip=null", "optimizer=sgd", "report_every=3"]
-    ran = train("--out", tmp_path / "run", settings=breaking)
-    assert ran.code == 1
-    last = ran.err.splitlines()[-1]
-    assert not lacks(last, "error:", "update", "lr")
 
 
 def test_what_went_astray_is_told_and_not_saved(train, tmp_path):

@@ -98,25 +98,6 @@ def test_evaluate_gives_scores_with_their_signatures(run, throughtime):
     assert "--dynamic" in refused.err
 
 
-def test_json_has_scores_alignments_and_others(run, throughtime):
-    ran = throughtime("translate", run, "three one", "--num-return-sequences", 3, "--json").json
-    [one] = ran["translations"]
-    assert (one["source"], one["text"]) == ("three one", "trois un")
-    assert one["score"] <= 0
-    assert one["alignment"]["source"] == ["three", "one", "⟨end⟩"]
-    assert len(one["alignment"]["weights"]) == len(one["alignment"]["target"])
-    assert len(one["alternatives"]) == 2
-    assert one["score"] >= one["alternatives"][0]["score"]
-
-
-def test_diverse_search_gives_different_translations(run, throughtime):
-    words = ("--num-return-sequences", 3, "--search", "diverse")
-    lines = throughtime("translate", run, "one two", *words).out.splitlines()
-    texts = [line.split(" ||| ")[1] for line in lines]
-    assert texts[0] == "un deux"
-    assert len({*texts}) == len(texts) == 3
-
-
 def test_every_strategy_translates(run, throughtime):
     for name in STRATEGIES:
         if name != "exhaustive":

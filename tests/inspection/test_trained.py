@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.refusals import lacks, refuses
+from tests.refusals import refuses
 
 from throughtime.data.datasets import open_dataset
 from throughtime.fit.run import fit
@@ -283,24 +283,6 @@ def test_the_way_to_the_best_is_marked_without_a_terminal(throughtime: Any, runs
     way = [node.label for node in beam_tree(trained, "one two .").nodes if node.best]
     assert [word[1:] for word in ran.out.split() if word[0] == "*" and word != "*"] == way
     assert "* marks the way to the best" in ran.out
-
-
-@pytest.mark.parametrize(
-    ("run", "words", "facts"),
-    [
-        ("en-fr", "--attention --num-beams 3", ("--num-beams:", "--beam")),
-        ("en-fr", "--beam --layer 1", ("--layer:", "--gates")),
-        ("en-fr", "--gates --side source", ("--side:", "--embedding")),
-        ("en-fr", "--gates --neighbours 4", ("--neighbours:", "--embedding")),
-        ("english", "--attention", ("english:", "attention")),
-    ],
-)
-def test_what_has_no_effect_is_refused_and_a_run_is_named(
-    throughtime: Any, runs: Path, run: str, words: str, facts: tuple[str, ...]
-) -> None:
-    ran = throughtime("inspect", runs / run, "one", *words.split())
-    assert ran.code == 2
-    assert not lacks(ran.err, *facts)
 
 
 def test_a_word_is_looked_up_as_it_stands_inside_of_sentences() -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from tests.refusals import refuses
 
 from throughtime import plots
@@ -107,10 +105,3 @@ def test_units_stand_in_the_order_of_their_memory() -> None:
 def test_all_gates_of_a_layer_but_what_is_told_twice() -> None:
     titles = [axes.get_title(loc="left") for axes in panels(plots.layer_gates(LSTM))]
     assert titles == ["f, 1 keeps the state", "h"]
-
-
-@pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
-def test_files_are_whole_pictures(tmp_path: Path, kind: str) -> None:
-    beginning = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}[kind]
-    plots.beam(TREE, path=tmp_path / f"b.{kind}")
-    assert (tmp_path / f"b.{kind}").read_bytes().startswith(beginning)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,14 +21,6 @@ def lines(epochs: int, top: float, bottom: float, until: float = 1.0) -> list[di
             worse = 4.0 if epoch == epochs else 1.1
             made.append({"kind": "valid", "step": step, "epoch": epoch, "perplexity": worse * value})
     return made
-
-
-def test_the_picture_is_written(tmp_path: Path) -> None:
-    path = tmp_path / "a.png"
-    plots.learning_curve(lines(4, 900, 5), path=path)
-    assert path.read_bytes().startswith(b"\x89PNG")
-    plots.learning_rates([1e-3, 1e-2], [2.0, 1.0], 1e-2, path=path)
-    assert path.stat().st_size > 1000
 
 
 def test_curves_lie_on_the_epochs_and_the_best_is_marked() -> None:

@@ -102,13 +102,6 @@ def test_a_foreign_or_torn_folder_is_refused(exported, change, facts):
         tt.runtime.load(exported, trust_changed=True)
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, "9" * 5_000], ids=["deep", "long"])
-def test_json_past_all_bounds_is_refused(exported, text):
-    (exported / "export.json").write_text(text)
-    with refuses("export.json"):
-        tt.runtime.load(exported, trust_changed=True)
-
-
 def test_a_torn_graph_is_refused(exported):
     (exported / "model.onnx").write_bytes(b"half a gra")
     with refuses("model.onnx", error=ThroughtimeError):

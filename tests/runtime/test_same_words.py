@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 from itertools import chain
 
 import numpy as np
 import pytest
-import torch
 from tests.graphs import untrained
-from tests.keywords import keywords
 from tests.refusals import refuses
 
 import throughtime as tt
 from throughtime.api import export
 from throughtime.runtime.forecast import History
-from throughtime.tasks import TASKS
-from throughtime.tasks.ngram.model import NgramLanguageModel
 
 
 def both(run, out):
@@ -34,18 +29,6 @@ MAKERS = {
     "compose": untrained.composer,
     "forecast": untrained.forecaster,
 }
-
-
-@pytest.mark.parametrize("task", [name for name in TASKS if TASKS[name].runner])
-def test_a_model_takes_every_keyword_that_its_runner_takes(task, tmp_path):
-    model, runner = both(MAKERS[task](tmp_path), tmp_path / "exported")
-    methods = [name for name, _ in inspect.getmembers(type(runner), inspect.isfunction) if name[0] != "_"]
-    assert methods
-    models = [model, *([NgramLanguageModel] if task == "language" else [])]
-    for one in models:
-        for name in methods:
-            ours, theirs = keywords(getattr(one, name)), keywords(getattr(runner, name))
-            assert theirs.items() <= ours.items(), (one, name)
 
 
 @pytest.mark.parametrize(
@@ -131,18 +114,6 @@ def test_a_language_model_scores_and_writes_the_same(tmp_path, settings):
         ours = runner.generate(prompt, max_new_tokens=9, greedy=True)
         assert [(one.text, one.ended) for one in ours] == [(one.text, one.ended) for one in told]
         assert ours[0].log_prob == pytest.approx(told[0].log_prob, abs=1e-4)
-
-
-def test_draws_follow_the_model_and_the_seed(tmp_path):
-    for one in both(untrained.language(tmp_path), tmp_path / "exported"):
-        how = {"max_new_tokens": 6, "temperature": 0.8, "top_p": 0.9, "num_return_sequences": 3}
-        drawn = [one.generate("the", seed=seed, **how) for seed in (1, 1, 2)]
-        assert drawn[0] == drawn[1] != drawn[2]
-        [best] = drawn[0]
-        assert len(best.alternatives) == 2
-        assert all(text.text.startswith("the") for text in (best, *best.alternatives))
-        likely = one.generate("the", max_new_tokens=6, top_k=1, seed=3)
-        assert likely == one.generate("the", max_new_tokens=6, greedy=True)
 
 
 @pytest.mark.parametrize("settings", [{"layout": "lines"}, {"layout": "stream"}, {"reversed": True}])
@@ -399,12 +370,6 @@ def test_a_series_too_short_is_refused(tmp_path):
     _, runner = both(untrained.forecaster(tmp_path), tmp_path / "exported")
     with refuses("series 'new'", "3", "24"):
         runner.forecast({"new": [1.0, 2.0, 3.0]})
-
-
-def test_threads_of_torch_stay_as_they_are(translators):
-    before = torch.get_num_threads()
-    translators[1].translate(["the cat"])
-    assert torch.get_num_threads() == before
 
 
 @pytest.mark.parametrize(

@@ -321,14 +321,6 @@ def test_every_model_is_listed_with_its_task(client):
     assert settings["language"]["source"]["code"] == "en"
 
 
-def test_a_level_is_a_percentage(client):
-    series = [{"y": [math.sin(t) for t in range(20)]}]
-    for level, *facts in ((0.95, "0.95", "95"), (100, "100")):
-        answer = client.post("/forecast", json={"series": series, "level": [level]})
-        assert answer.status_code == 400
-        assert not lacks(answer.json()["error"], "level:", *facts)
-
-
 def test_dates_are_read_in_the_one_order_that_fits(client):
     y = [math.sin(t) for t in range(20)]
     for ds in (

@@ -29,15 +29,6 @@ def texts_of(results):
     return [[one.text, *(other.text for other in one.alternatives)] for one in results]
 
 
-def test_defaults_of_a_strategy_are_those_of_python(client, runs):
-    body = {**PAIR, "search": "diverse", "num_return_sequences": 4}
-    found = client.post("/translate", json=body).json()
-    expected = tt.load(runs["en-fr"], "cpu").translate(PAIR["q"], search="diverse", num_return_sequences=4)
-    assert [
-        [one, *others] for one, others in zip(found["translatedText"], found["alternatives"], strict=True)
-    ] == texts_of(expected)
-
-
 @pytest.mark.parametrize("search", OPTIONS)
 def test_translations_are_those_of_python(client, runs, search):
     found = client.post("/translate", json={**PAIR, "search": search, **OPTIONS[search]})
