@@ -9,7 +9,7 @@ from tests.fit.conftest import language_task, text, trainer_of
 
 from throughtime.gpu import batched_copies, driver, persistent_call, weight_gradients
 from throughtime.gpu.persistent import forget_programs
-from throughtime.gpu.persistent_spans import Arrangement
+from throughtime.gpu.persistent_choice import Arrangement
 
 __all__ = ["language_task", "plan", "text", "trainer_of"]
 

@@ -9,12 +9,12 @@ import time
 import pytest
 
 from throughtime.errors import ThroughtimeWarning
-from throughtime.gpu.cache import load_or_build
+from throughtime.gpu.driver import load_or_build
 
 SIZE = 200_000
 WORKER = f"""
 import sys, time
-from throughtime.gpu.cache import load_or_build
+from throughtime.gpu.driver import load_or_build
 
 def build(key):
     built.append(key)

@@ -15,7 +15,7 @@ from tests.gpu.test_persistent import CELLS
 from throughtime.gpu import batched_copies as moves
 from throughtime.gpu import driver, persistent, persistent_call, weight_gradients
 from throughtime.gpu.persistent import Persistent, run_layers
-from throughtime.gpu.persistent_spans import Arrangement, arrange
+from throughtime.gpu.persistent_choice import Arrangement, arrange
 from throughtime.layers import stack as stack_module
 from throughtime.layers.stack import Stack
 from throughtime.recurrence.choice import BACKENDS

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from throughtime.accelerate import block_gpu
 from throughtime.errors import ThroughtimeError
 from throughtime.gpu import driver
-from throughtime.gpu.softmax_loss import CudaSoftmax
+from throughtime.gpu.softmax import CudaSoftmax
 from throughtime.models import chunked_loss, softmax_loss
 from throughtime.models.adaptive import AdaptiveHead
 from throughtime.models.heads import HEADS, IGNORED, Head, SoftmaxHead

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from throughtime.errors import ThroughtimeError
-from throughtime.gpu.softmax_loss import CudaSoftmax
+from throughtime.gpu.softmax import CudaSoftmax
 from throughtime.models import softmax_loss
 from throughtime.models.chunked_loss import SurprisalSums
 from throughtime.models.heads import IGNORED, SoftmaxHead

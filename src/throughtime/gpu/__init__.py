@@ -41,7 +41,7 @@ ANSWERS: dict[Operation[..., Any], str] = {
     find_gate_kernels: "decoder_steps:find_gates",
     find_second_biases: "flat_weights:find_second_biases",
     lay_out_weights: "flat_weights:flatten",
-    find_softmax_kernel: "softmax_loss:find_softmax",
+    find_softmax_kernel: "softmax:find_softmax",
     run_search: "search:replay_search",
 }
 """The function for each operation, as `module:name`."""

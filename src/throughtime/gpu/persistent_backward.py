@@ -18,11 +18,17 @@ from throughtime.gpu.persistent_forward import (
     find_candidate_weights,
     view_outputs,
 )
-from throughtime.gpu.persistent_memory import Allocations, Shape, View, find_addresses
+from throughtime.gpu.persistent_memory import (
+    Allocations,
+    Product,
+    Shape,
+    Stage,
+    View,
+    find_addresses,
+    run_stages,
+)
 from throughtime.gpu.persistent_plan import Form
-from throughtime.gpu.persistent_products import multiply_back
-from throughtime.gpu.persistent_stages import Product, Stage, run_stages
-from throughtime.gpu.persistent_weights import WeightsBuilder
+from throughtime.gpu.persistent_weights import WeightsBuilder, multiply_back
 
 ENTERING, FIRST_RECURRENT = 2, 3
 """The numbers of saved tensors: the rows of the input, and the recurrent weights of all cells. Four of each

@@ -10,8 +10,8 @@ import torch
 
 from throughtime.gpu.batched_copies import FROM_FLOAT, NO_CONVERSION, TO_FLOAT, At
 from throughtime.gpu.elements import ElementKind, round_up_units
+from throughtime.gpu.persistent_choice import Arrangement, arrange
 from throughtime.gpu.persistent_plan import Form, KernelTask, Plan
-from throughtime.gpu.persistent_spans import Arrangement, arrange
 
 if TYPE_CHECKING:
     from throughtime.gpu import driver

@@ -11,9 +11,16 @@ import torch
 from throughtime.gpu.batched_copies import At, Copies, Launch, Matrix
 from throughtime.gpu.elements import ElementKind
 from throughtime.gpu.persistent_call import Call, Kernel, StateLayout, prepare_kernel, set_precision
-from throughtime.gpu.persistent_memory import Allocations, Shape, View, find_addresses
+from throughtime.gpu.persistent_memory import (
+    Allocations,
+    Product,
+    Shape,
+    Stage,
+    View,
+    find_addresses,
+    run_stages,
+)
 from throughtime.gpu.persistent_plan import Form
-from throughtime.gpu.persistent_stages import Product, Stage, run_stages
 
 OWN = ("weight_ih", "weight_hh", "bias", "bias_hn", "h", "c")
 """The inputs of a cell: weights, and the state before the first step. Only a GRU with reset after has

@@ -23,9 +23,9 @@ from torch import Tensor
 from throughtime.gpu.batched_copies import TILE, At, Copies, Matrix
 from throughtime.gpu.persistent_backward import build_backward
 from throughtime.gpu.persistent_call import Call
+from throughtime.gpu.persistent_choice import MAX_REPLAYED_BYTES
 from throughtime.gpu.persistent_forward import CARRY, FIRST_OWN, LENGTHS, OWN, X, build_forward
 from throughtime.gpu.persistent_memory import allocate
-from throughtime.gpu.persistent_spans import MAX_REPLAYED_BYTES
 from throughtime.gpu.recording import FAILURES, record
 from throughtime.recurrence.backend import first_order
 
