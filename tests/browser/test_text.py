@@ -17,9 +17,8 @@ from tests.browser.text_samples import LANGUAGE_TEXTS, SENTENCES, draw_texts, fo
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.graphs.html import join_modules
-from throughtime.text.blanks import Blanks, token_text
 from throughtime.text.codec import Codec, labels, pieces, subword_vocabulary
-from throughtime.text.framing import Framing
+from throughtime.text.framing import Blanks, Framing, token_text
 from throughtime.text.parallel import Codecs
 from throughtime.text.portable import check_portable, portable_files
 from throughtime.text.subword import FileTokenizer

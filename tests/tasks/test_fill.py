@@ -15,7 +15,7 @@ from throughtime.data.batching.buckets import RaggedIds
 from throughtime.data.datasets import open_dataset
 from throughtime.tasks.fill.config import FillConfig
 from throughtime.tasks.fill.model import Filler
-from throughtime.text.blanks import Blanks
+from throughtime.text.framing import Blanks
 
 SMALL = {
     "cell": "gru",

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.refusals import refuses
 
-from throughtime.text.blanks import Blanks, draw_blank, token_text
 from throughtime.text.codec import Codec
+from throughtime.text.framing import Blanks, draw_blank, token_text
 from throughtime.text.subword import TRAINED
 
 TEXTS = ["I am tired .", "I am very hungry .", "you are tired and hungry ."]

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.refusals import refuses
 
-from throughtime.text.blanks import find_mask_id
 from throughtime.text.codec import Codec
+from throughtime.text.framing import find_mask_id
 from throughtime.text.parallel import Codecs
 from throughtime.text.subword import TRAINED, SubwordTokenizer, tokenizer_file
 from throughtime.text.subword_training import SPECIAL_TOKENS, train_subword

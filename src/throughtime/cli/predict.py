@@ -171,7 +171,7 @@ class FillCommand(PredictCommand):
 
     def check(self, model: Any, blocks: Iterator[list[Any]], where: str | None) -> Iterator[list[Any]]:
         """Return the texts, each of which has a blank; an empty line has nothing to fill and stays empty."""
-        from throughtime.text.blanks import BLANK, NO_BLANK
+        from throughtime.text.framing import BLANK, NO_BLANK
 
         number = 0
         for block in blocks:

@@ -30,7 +30,7 @@ from throughtime.serve.requests import (
 )
 from throughtime.serve.service import admit, ask, batch_key, get_service
 from throughtime.tasks import Task
-from throughtime.text.blanks import BLANK
+from throughtime.text.framing import BLANK
 
 if TYPE_CHECKING:
     from throughtime.tasks.compose.model import Composer

@@ -23,7 +23,7 @@ from throughtime.tasks.fill.config import FillConfig
 from throughtime.tasks.fill.network import MaskedTokens, build_filler
 from throughtime.tasks.fill.runner import BlankFiller, Partial
 from throughtime.tasks.texts import TextAssets, TextPredictor, build_codec
-from throughtime.text.blanks import draw_blank, find_mask_id
+from throughtime.text.framing import draw_blank, find_mask_id
 from throughtime.text.texts import format_count
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from throughtime.runtime.checks import Size
 from throughtime.runtime.keywords import complete_options
 from throughtime.runtime.runner import TextRunner, normalise, pad
 from throughtime.tasks.fill import FillOptions
-from throughtime.text.blanks import BLANK, Blanks, token_text
 from throughtime.text.codec import Codec
+from throughtime.text.framing import BLANK, Blanks, token_text
 from throughtime.text.texts import check_texts
 
 ROWS_AT_ONCE, BLANKS_AT_ONCE = 256, 1_024

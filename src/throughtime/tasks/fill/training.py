@@ -18,7 +18,7 @@ from throughtime.metrics.measures import Likelihood
 from throughtime.models.chunked_loss import sampled_surprisal
 from throughtime.tasks.objective import TextObjective
 from throughtime.tasks.texts import spread
-from throughtime.text.blanks import draw_blank
+from throughtime.text.framing import draw_blank
 
 if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
