@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from throughtime.series.baselines import naive, seasonal_naive
-from throughtime.series.combination import (
+from throughtime.series.linear_maps import (
     add_errors,
     certain_share,
     error_products,

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from tests.refusals import lacks
 
-from throughtime.series import trials as trials_module
+from throughtime.series import linear_maps
+from throughtime.series.linear_maps import cut_trials, fit_moments, normalise, sum_windows
 from throughtime.series.lookback import (
     RidgeChoice,
     choose_ridge,
@@ -16,7 +17,6 @@ from throughtime.series.lookback import (
     lookbacks_to_try,
 )
 from throughtime.series.ridge import PENALTIES, fit_ridge, windows_within
-from throughtime.series.trials import cut_trials, fit_moments, normalise, sum_windows
 
 DRAWS = np.random.default_rng(0)
 
@@ -170,7 +170,7 @@ def test_of_very_many_windows_every_nth_is_used(monkeypatch):
     values = echo(900, 12, 0.1)
     parts = [range(600)], [range(600, 900)]
     whole = choose_ridge([values], *parts, [16], 4, ["last"])
-    monkeypatch.setattr(trials_module, "MAX_PRODUCTS", 600 * 16 * 20 / 5)
+    monkeypatch.setattr(linear_maps, "MAX_PRODUCTS", 600 * 16 * 20 / 5)
     assert choose_stride(parts[0], [16], 4) == 5
     fewer = choose_ridge([values], *parts, [16], 4, ["last"])
     assert fewer.errors[16] == pytest.approx(whole.errors[16], rel=0.4)

@@ -9,10 +9,10 @@ import pytest
 from tests.refusals import lacks, refuses
 
 from throughtime.series import own_maps
+from throughtime.series.linear_maps import cut_trials
 from throughtime.series.lookback import RidgeChoice, choose_ridge
 from throughtime.series.own_maps import OwnMaps, fit_own_maps, may_have_own
 from throughtime.series.ridge import windows_within
-from throughtime.series.trials import cut_trials
 
 LOOKBACK, HORIZON = 8, 3
 TRAINING, VALIDATION = range(600), range(600, 900)

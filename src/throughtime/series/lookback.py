@@ -23,31 +23,29 @@ from typing import NamedTuple
 import numpy as np
 
 from throughtime.errors import InputError
-from throughtime.series.combination import (
-    add_errors,
-    add_maps,
-    certain_share,
-    error_products,
-    last_season,
-    least_combination,
-    whole_map,
-)
-from throughtime.series.own_maps import OwnMaps, fit_own_maps, may_have_own
-from throughtime.series.ridge import MAX_LOOKBACK, PENALTIES, SHARE, Moments, hold_back
-from throughtime.series.trials import (
+from throughtime.series.linear_maps import (
     CUTS,
     Array,
     Offset,
     Trial,
+    add_errors,
+    add_maps,
+    certain_share,
     choose_stride,
     cut_trials,
+    error_products,
     fit_moments,
+    last_season,
+    least_combination,
     normalise,
     offset_weights,
     saved_part,
     square_errors,
     sum_others,
+    whole_map,
 )
+from throughtime.series.own_maps import OwnMaps, fit_own_maps, may_have_own
+from throughtime.series.ridge import MAX_LOOKBACK, PENALTIES, SHARE, Moments, hold_back
 
 OFFSETS: tuple[Offset, ...] = ("last", "mean")
 """Both make a forecast follow the level of its window. Without that, a map may win on validation rows whose

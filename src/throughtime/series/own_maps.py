@@ -17,18 +17,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from throughtime.series.combination import add_errors, certain_share, whole_map
-from throughtime.series.ridge import PENALTIES
-from throughtime.series.trials import (
+from throughtime.series.linear_maps import (
     Array,
     Offset,
     Trial,
+    add_errors,
+    certain_share,
     fit_moments,
     normalise,
     saved_part,
     sum_others,
     sum_windows,
+    whole_map,
 )
+from throughtime.series.ridge import PENALTIES
 
 MAX_WEIGHTS = 2**22
 """Maps of more weights in all, 16 MiB, are not tried."""

@@ -14,10 +14,9 @@ from throughtime.data.panel import Panel, Window
 from throughtime.errors import InputError
 from throughtime.fit.objective import Carried, Loss
 from throughtime.models.forecasters import DirectForecaster, Forecaster
-from throughtime.series.combination import smallest_share
+from throughtime.series.linear_maps import Offset, smallest_share
 from throughtime.series.lookback import OFFSETS, SECONDS, RidgeChoice, choose_ridge, lookbacks_to_try
 from throughtime.series.panels import PanelScaling
-from throughtime.series.trials import Offset
 from throughtime.tasks.forecast.config import ForecastConfig
 
 if TYPE_CHECKING:
