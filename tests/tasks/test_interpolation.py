@@ -12,7 +12,7 @@ import torch
 from tests.refusals import lacks, refuses
 
 import throughtime as tt
-from throughtime.metrics.mixing import choose_weights, maximise_likelihood
+from throughtime.metrics.measures import choose_weights, maximise_likelihood
 from throughtime.tasks.interpolation import VALIDATION_TOKENS
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.language.model import RecurrentLanguage

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from throughtime.errors import InputError
-from throughtime.metrics.measures import Likelihood
-from throughtime.metrics.mixing import Floats, check_weights, choose_weights, mix_log_probs
+from throughtime.metrics.measures import Floats, Likelihood, check_weights, choose_weights, mix_log_probs
 from throughtime.results import Evaluation
 from throughtime.search.ensemble import Ensemble
 from throughtime.search.generate import Memory, SearchState, Step
