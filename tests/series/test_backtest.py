@@ -13,10 +13,9 @@ from throughtime.data.panel import Panel, Series
 from throughtime.data.readers.panel import read_panel
 from throughtime.results import Forecast
 from throughtime.series.backtest import backtest, calibrate_intervals
-from throughtime.series.baselines import Baseline, find_season
+from throughtime.series.baselines import Baseline, ForecastModel, find_season
 from throughtime.series.conformal import Conformal
 from throughtime.series.figures import GRID
-from throughtime.series.protocol import ForecastModel
 from throughtime.series.rolling import Rolling
 
 

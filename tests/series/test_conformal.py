@@ -14,6 +14,7 @@ from tests.refusals import refuses
 from throughtime.data.panel import Panel, Series
 from throughtime.folder import ModelFolder
 from throughtime.results import Forecast
+from throughtime.series.baselines import ForecastModel
 from throughtime.series.conformal import (
     KINDS,
     Conformal,
@@ -21,7 +22,6 @@ from throughtime.series.conformal import (
     load_intervals,
     save_intervals,
 )
-from throughtime.series.protocol import ForecastModel
 from throughtime.series.rolling import PastWindows, windows_needed
 
 ENDS = {80: (0.1, 0.9), 95: (0.025, 0.975)}

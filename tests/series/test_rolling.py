@@ -10,7 +10,7 @@ from tests.refusals import refuses
 
 from throughtime.data.panel import Panel, Series
 from throughtime.results import Forecast
-from throughtime.series.protocol import ForecastModel
+from throughtime.series.baselines import ForecastModel
 from throughtime.series.rolling import Rolling, measure_recent_change, roll
 
 small = st.integers(1, 9)

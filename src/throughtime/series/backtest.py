@@ -14,7 +14,7 @@ from throughtime.errors import InputError, unknown
 from throughtime.metrics import forecast as measures
 from throughtime.results import Progress, format_times
 from throughtime.runtime.forecast import ends
-from throughtime.series.baselines import BASELINES, Baseline, find_season
+from throughtime.series.baselines import BASELINES, Baseline, ForecastModel, find_season
 from throughtime.series.conformal import KINDS, Intervals, QuantileIntervals, ScaledIntervals
 from throughtime.series.figures import (
     GRID,
@@ -26,7 +26,6 @@ from throughtime.series.figures import (
     measure_model,
     probabilities,
 )
-from throughtime.series.protocol import ForecastModel
 from throughtime.series.ridge import Fitting, RidgeBaseline
 from throughtime.series.rolling import (
     USUAL_LEVEL,

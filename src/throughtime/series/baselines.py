@@ -1,7 +1,8 @@
-"""Simple forecasts that any model should beat: the last value, the last season, a straight line.
+"""The interface of a forecasting model, and simple forecasts that any model should beat.
 
-Each is a Gaussian whose mean and deviation follow from the history in closed form, where s is the deviation
-of the one-step residuals within the history, T the length of the history and m the season:
+These are the last value, the last season, and a straight line. Each is a Gaussian whose mean and deviation
+follow from the history in closed form, where s is the deviation of the one-step residuals within the history,
+T the length of the history and m the season:
 
 naive           mean y_T                          deviation s sqrt(k)
 seasonal-naive  mean y_{T+k-m(j+1)}               deviation s sqrt(j + 1), j = floor((k - 1) / m)
@@ -14,17 +15,67 @@ seasonal-naive uses the season before, and so on.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from throughtime.data.panel import Panel
+from throughtime.data.panel import Panel, Series
 from throughtime.errors import InputError, check_whole, unknown
 from throughtime.results import Forecast
-from throughtime.series.protocol import ForecastModel, ForecastQuery
+from throughtime.series.scaling import PLAIN
+
+
+@dataclass(frozen=True)
+class ForecastQuery:
+    """What to forecast: the next `h` rows of each series of a panel.
+
+    `probabilities` are those of the quantiles, `paths` is the number of sample paths to draw with `seed`, and
+    `future` holds the columns that are known in the future, by their times.
+    """
+
+    panel: Panel
+    h: int
+    probabilities: Sequence[float] = ()
+    paths: int = 0
+    future: Panel | None = None
+    seed: int | None = None
+
+
+class ForecastModel(ABC):
+    """A model that forecasts every series of a panel; `name` heads the columns of its output."""
+
+    name: str
+    lookback: int = 1
+    """Number of rows that a forecast is made from."""
+    reach: tuple[float, float] = (0.0, 1.0)
+    """The lowest and highest probabilities for which the model has quantiles."""
+
+    @abstractmethod
+    def answer(self, query: ForecastQuery) -> list[Forecast]:
+        """Return a forecast for each series of the query."""
+
+    def predict(
+        self,
+        panel: Panel,
+        h: int,
+        probabilities: Sequence[float] = (),
+        *,
+        paths: int = 0,
+        future: Panel | None = None,
+        seed: int | None = None,
+    ) -> list[Forecast]:
+        """Forecast the next `h` rows of each series; see `ForecastQuery` for the arguments."""
+        return self.answer(ForecastQuery(panel, h, probabilities, paths, future, seed))
+
+    def power(self, series: Series) -> float:
+        """Return the Box-Cox power of a series; on its scale, errors do not depend on the level."""
+        return PLAIN
+
 
 Array = npt.NDArray[np.float64]
 MAX_SERIES, MIN_ROWS = 50, 16

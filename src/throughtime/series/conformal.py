@@ -21,7 +21,7 @@ from throughtime.data.panel import Series
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.results import Forecast
-from throughtime.series.protocol import ForecastModel, ForecastQuery
+from throughtime.series.baselines import ForecastModel, ForecastQuery
 from throughtime.series.rolling import ROUNDING, PastWindows, gather_window, windows_needed
 from throughtime.text.texts import format_count
 

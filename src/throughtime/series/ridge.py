@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from throughtime.data.panel import Panel, Series
 from throughtime.errors import InputError
 from throughtime.results import Forecast
+from throughtime.series.baselines import ForecastModel, ForecastQuery
 from throughtime.series.panels import Timeline
-from throughtime.series.protocol import ForecastModel, ForecastQuery
 from throughtime.series.scaling import PLAIN, Scale, fill_gaps, fit_scale
 
 Array = NDArray[np.float64]

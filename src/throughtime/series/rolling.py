@@ -15,7 +15,7 @@ from throughtime.data.panel import Panel, Series
 from throughtime.errors import InputError, check_whole
 from throughtime.metrics.forecast import seasonal_scale
 from throughtime.results import Forecast
-from throughtime.series.protocol import ForecastModel
+from throughtime.series.baselines import ForecastModel
 from throughtime.series.scaling import PLAIN, apply_power, undo_power
 from throughtime.text.texts import format_count
 

@@ -19,8 +19,8 @@ from throughtime.interrupt import check_interrupt
 from throughtime.models.recursive_forecasters import RecursiveForecaster
 from throughtime.results import Forecast
 from throughtime.runtime.forecast import ends, interval_ends
+from throughtime.series.baselines import ForecastModel
 from throughtime.series.conformal import Conformal
-from throughtime.series.protocol import ForecastModel
 from throughtime.serve.bodies import answer, body_schema, read_body
 from throughtime.serve.cost import Cost
 from throughtime.serve.models import Served

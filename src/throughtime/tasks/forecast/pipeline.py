@@ -27,8 +27,8 @@ from throughtime.runtime.forecast import (
     read_histories,
     roll_out,
 )
+from throughtime.series.baselines import ForecastModel, ForecastQuery
 from throughtime.series.panels import PanelScaling
-from throughtime.series.protocol import ForecastModel, ForecastQuery
 from throughtime.series.scaling import Scale, unscale_forecasts
 
 Array = NDArray[Any]
