@@ -14,7 +14,7 @@ import throughtime as tt
 from throughtime.data.panel import Frequency, Panel, Series
 from throughtime.errors import ThroughtimeError
 from throughtime.folder import ModelFolder
-from throughtime.series.history import load_history, save_history
+from throughtime.series.panels import load_history, save_history
 
 
 def test_a_history_is_saved_as_it_was(tmp_path):

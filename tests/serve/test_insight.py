@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from tests.refusals import lacks
 
 from throughtime.folder import ModelFolder
-from throughtime.series.history import load_history
+from throughtime.series.panels import load_history
 from throughtime.serve.app import create_app
 from throughtime.serve.models import Models
 from throughtime.serve.requests import Options

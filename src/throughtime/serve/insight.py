@@ -14,7 +14,7 @@ from throughtime.errors import InputError, ThroughtimeError
 from throughtime.inspection.gates import unit_gates
 from throughtime.inspection.next_tokens import next_tokens
 from throughtime.inspection.translation import MAX_TOKENS, attention_view, beam_tree
-from throughtime.series.history import last_rows
+from throughtime.series.panels import last_rows
 from throughtime.serve.bodies import answer, body_schema, read_body
 from throughtime.serve.cost import ENTRY, GATES, MAX_BEAMS, ROUNDED, USUAL_BEAMS, Cost
 from throughtime.serve.requests import Fields, RefusalError, Text, TextsRequest, check_cost

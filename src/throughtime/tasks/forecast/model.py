@@ -20,8 +20,13 @@ from throughtime.runtime.forecast import interval_ends
 from throughtime.series.backtest import AUTO, CONFORMAL, OWN, Calibration, calibrate_intervals
 from throughtime.series.baselines import ForecastModel
 from throughtime.series.conformal import add_saved_intervals, load_intervals, save_intervals
-from throughtime.series.history import load_history, save_history
-from throughtime.series.panels import SERIES_FILE, PanelScaling, describe_unusual_series
+from throughtime.series.panels import (
+    SERIES_FILE,
+    PanelScaling,
+    describe_unusual_series,
+    load_history,
+    save_history,
+)
 from throughtime.tasks.base import Progress
 from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.forecast.config import ForecastConfig

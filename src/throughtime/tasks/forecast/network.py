@@ -22,8 +22,7 @@ from throughtime.models.recursive_forecasters import LatentAutoregression, Recur
 from throughtime.models.window_networks import RecurrentNetwork, SegmentNetwork, WindowNetwork
 from throughtime.runtime.forecast import OutputDistribution, WindowLevel, WindowReading
 from throughtime.series.conformal import load_intervals
-from throughtime.series.history import last_rows, to_plain
-from throughtime.series.panels import PanelScaling
+from throughtime.series.panels import PanelScaling, last_rows, to_plain
 from throughtime.tasks.forecast.config import ForecastConfig
 from throughtime.tasks.forecast.pipeline import Array, ForecastPipeline
 
