@@ -17,7 +17,7 @@ from throughtime.series.scaling import Scale, fill_gaps, fit_scale
 def arrays(*series):
     panel = Panel(tuple(Series.of(str(number), values) for number, values in enumerate(series)), None)
     scaling = PanelScaling.of(panel, [range(len(y)) for y in series], "none", False)
-    return scaling.arrays(panel, [Scale()] * len(series))
+    return scaling.scale_panel(panel)[0]
 
 
 def test_the_notes_window():  # R1

@@ -51,7 +51,7 @@ def built(table, **settings):
 def test_the_first_forecasts_are_those_of_ridge_regression(model, normalise, table):
     forecaster, dataset = built(table, model=model, normalise=normalise, lookback=21, head="gaussian")
     panel, config = read_series_panel(dataset), forecaster.config
-    arrays = forecaster.scaling.arrays(panel, [*forecaster.scaling.series.values()])
+    arrays, _ = forecaster.scaling.scale_panel(panel)
     ends = arrays.offsets[1:]
     window = np.stack([arrays.values[end - 21 : end].astype(float) for end in ends])
     offset = forecaster.scaling.ridge.normalise

@@ -174,13 +174,14 @@ class PanelScaling:
             raise InputError("data", f"has steps of one {steps[0]}, the model was trained on one {steps[1]}")
 
     def scale_panel(self, panel: Panel) -> tuple[PanelArrays, list[Scale]]:
-        """Return the scaled panel, and the scale of each series."""
+        """Return the scaled panel, one series after another, and its scales; gaps repeat the row before."""
         scales = [self.scale(series) for series in panel.series]
-        return self.arrays(panel, scales), scales
-
-    def arrays(self, panel: Panel, scales: Sequence[Scale]) -> PanelArrays:
-        """Return the scaled panel, one series after another; gaps repeat the row before."""
-        y = [scale_series(series, scale) for series, scale in zip(panel.series, scales, strict=True)]
+        y = []
+        for series, scale in zip(panel.series, scales, strict=True):
+            try:
+                y.append(scale.apply(series.y))
+            except InputError as error:
+                raise InputError(f"series {series.unique_id!r}", error.problem) from None
         numbers = {name: number for number, name in enumerate(self.series) if number < self.numbered}
         columns = (
             [fill_gaps(values) for values in y],
@@ -188,15 +189,10 @@ class PanelScaling:
             [fill_gaps(_scale_columns(series.past, self.past)) for series in panel.series],
         )
         values, known, past = (np.concatenate(each).astype(np.float32) for each in columns)
-        return PanelArrays(
-            values,
-            ~np.isnan(np.concatenate(y)),
-            known,
-            past,
-            np.append(0, np.cumsum([*map(len, panel.series)])),
-            np.array([numbers.get(name, -1) for name in panel.names]),
-            panel.names,
-        )
+        observed = ~np.isnan(np.concatenate(y))
+        offsets = np.append(0, np.cumsum([*map(len, panel.series)]))
+        known_numbers = np.array([numbers.get(name, -1) for name in panel.names])
+        return PanelArrays(values, observed, known, past, offsets, known_numbers, panel.names), scales
 
     def columns(self, known: Values, ds: Times) -> Values:
         """Return the columns known in the future, scaled, and those of the calendar."""
@@ -256,14 +252,6 @@ def _scale(values: Sequence[float]) -> Scale:
     if not all(map(math.isfinite, scale)):
         raise ValueError(f"a scale of {values}")
     return scale
-
-
-def scale_series(series: Series, scale: Scale) -> Values:
-    """Scale the values of a series; missing values stay NaN."""
-    try:
-        return scale.apply(series.y)
-    except InputError as error:
-        raise InputError(f"series {series.unique_id!r}", error.problem) from None
 
 
 def _scale_columns(columns: Values, scales: tuple[Scale, ...]) -> Values:
