@@ -7,7 +7,7 @@ import torch
 from tests.refusals import refuses
 
 from throughtime.data.batching.buckets import RaggedIds
-from throughtime.data.batching.tagged import NO_LABEL, Reading, TaggedBatches, TaggedRows
+from throughtime.data.batching.sequences import NO_LABEL, Reading, TaggedBatches, TaggedRows
 
 WORDS = RaggedIds.of([[3, 1, 4, 1], [2], [5, 1], [4, 4, 2]])
 SPELLINGS = RaggedIds.of([[1], [2, 3, 4], [5, 6], [7], [1, 2, 3, 4, 5], [6]])

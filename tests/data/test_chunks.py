@@ -10,10 +10,10 @@ import torch
 from tests.data.test_shapes import KINDS, batches_of, ragged
 
 from throughtime.data.batching import batches as batching
+from throughtime.data.batching.packing import PaddedShapes
 from throughtime.data.batching.pairs import ConditionedBatches, PairBatches
 from throughtime.data.batching.sequences import MaskedBatches
 from throughtime.data.batching.series import PanelArrays, PanelBatches, PanelWindows
-from throughtime.data.batching.shapes import PaddedShapes
 from throughtime.data.records import Specials
 
 MARKS = Specials(pad_id=0, bos_id=1, eos_id=2)

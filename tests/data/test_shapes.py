@@ -8,13 +8,18 @@ import numpy as np
 import pytest
 import torch
 
-from throughtime.data.batching import shapes as shapes_module
+from throughtime.data.batching import packing
 from throughtime.data.batching.batches import real_positions
 from throughtime.data.batching.buckets import RaggedIds
+from throughtime.data.batching.packing import MERGED_AT_MOST, PaddedShapes, merge_shapes
 from throughtime.data.batching.pairs import ConditionedBatches, PairBatches
-from throughtime.data.batching.sequences import IGNORED, LabelledBatches, MaskedBatches
-from throughtime.data.batching.shapes import MERGED_AT_MOST, PaddedShapes, merge_shapes
-from throughtime.data.batching.tagged import TaggedBatches, TaggedRows
+from throughtime.data.batching.sequences import (
+    IGNORED,
+    LabelledBatches,
+    MaskedBatches,
+    TaggedBatches,
+    TaggedRows,
+)
 from throughtime.data.batching.text import SequentialPartition
 from throughtime.data.records import Specials
 from throughtime.models import heads
@@ -103,7 +108,7 @@ def test_the_smallest_shape_that_holds_a_batch_is_taken_and_none_is_cut():
 
 
 def test_a_limited_number_of_sizes_is_remembered(monkeypatch):
-    monkeypatch.setattr(shapes_module, "MAX_FOUND", 5)
+    monkeypatch.setattr(packing, "MAX_FOUND", 5)
     shapes = PaddedShapes(("steps",), np.array([[10], [20]]))
     assert [shapes.find_sizes((steps,)) for steps in range(1, 23)] == [(10,)] * 10 + [(20,)] * 10 + [None] * 2
     assert len(shapes._found) <= 5

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from throughtime.data.batching.buckets import RaggedIds
-from throughtime.data.batching.tagged import NO_LABEL, Reading, TaggedBatches, TaggedRows
+from throughtime.data.batching.sequences import NO_LABEL, Reading, TaggedBatches, TaggedRows
 from throughtime.models.language import FrozenReader, RecurrentLanguageModel
 from throughtime.tasks.tag.network import SequenceTagger, SpellingReader
 

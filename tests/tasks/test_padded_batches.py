@@ -8,7 +8,7 @@ import pytest
 import torch
 from tests.tiny import DROPPED, SMALL, tiny_data
 
-from throughtime.data.batching.shapes import PaddedShapes
+from throughtime.data.batching.packing import PaddedShapes
 from throughtime.data.datasets import open_dataset
 from throughtime.fit.progress import Reporter
 from throughtime.fit.trainer import Trainer

@@ -12,7 +12,7 @@ import torch
 from tests.refusals import refuses
 
 import throughtime as tt
-from throughtime.data.batching.tagged import TaggedBatches
+from throughtime.data.batching.sequences import TaggedBatches
 from throughtime.data.datasets import open_dataset
 from throughtime.data.records import TaggedSentence
 from throughtime.tasks.language.config import LanguageConfig

@@ -13,7 +13,7 @@ from torch.optim import SGD, Optimizer
 from throughtime.accelerate import adopt_times, export_times
 from throughtime.data.batching.batch import Header
 from throughtime.data.batching.batches import Batch, Batches
-from throughtime.data.batching.shapes import PaddedShapes
+from throughtime.data.batching.packing import PaddedShapes
 from throughtime.fit import optimizers
 from throughtime.fit.config import TrainingConfig
 from throughtime.fit.learner import Learner, PreparedBatch, state_before

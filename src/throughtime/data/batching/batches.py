@@ -15,7 +15,7 @@ from throughtime.data.batching.batch import Batch as Batch
 from throughtime.errors import InputError, check_whole
 
 if TYPE_CHECKING:
-    from throughtime.data.batching.shapes import PaddedShapes
+    from throughtime.data.batching.packing import PaddedShapes
 
 CHUNK = 16
 """Number of batches that are prepared at once: a GPU may have to wait for all of them."""
@@ -179,7 +179,7 @@ class Batches(ABC, Generic[Plan, BatchType]):
 
 
 class PackedBatches(Batches[Plan, BatchType]):
-    """Batches that are written straight into packed memory, several at a time (see `chunks.py`)."""
+    """Batches that are written straight into packed memory, several at a time (see `packing.py`)."""
 
     @abstractmethod
     def _pack_chunk(

@@ -11,12 +11,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from throughtime.data.batching import chunks
 from throughtime.data.batching.batch import TensorKind
 from throughtime.data.batching.batches import Batch
 from throughtime.data.batching.buckets import BucketedBatches, BucketOptions, RaggedIds
-from throughtime.data.batching.chunks import BatchChunk, BatchColumns, BatchRows, Positions
-from throughtime.data.batching.shapes import PaddedShapes
+from throughtime.data.batching.packing import (
+    BatchChunk,
+    BatchColumns,
+    BatchRows,
+    PaddedShapes,
+    Positions,
+    find_longest,
+    sum_each,
+)
 from throughtime.data.records import Specials
 from throughtime.errors import InputError, check_whole
 
@@ -116,11 +122,11 @@ class PairBatches(BucketedBatches[PairBatch]):
         self, plan: RaggedIds, indices: range, shapes: PaddedShapes | None, pin: bool
     ) -> Iterable[PairBatch]:
         whole = BatchRows.select(plan, indices)
-        targets = chunks.sum_each(self._targets.select_lengths(whole.rows), whole.counts)
+        targets = sum_each(self._targets.select_lengths(whole.rows), whole.counts)
         pairs, counts = whole.share(self.rank, self.world_size)
         columns = BatchColumns.number(counts)
         lengths = [side.select_lengths(pairs) for side in (self._sources, self._targets)]
-        source, target = (chunks.find_longest(side, counts) for side in lengths)
+        source, target = (find_longest(side, counts) for side in lengths)
         source = source.clip(min=self._min_source_steps)
         sizes = {"source": source, "target": target, "rows": counts}
         chunk = BatchChunk(PairBatch, sizes, shapes, pin, self._vectors)

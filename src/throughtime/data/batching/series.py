@@ -15,7 +15,7 @@ from torch import Tensor
 from throughtime.data.batching.batch import HEADER, Batch, Layout, TensorKind
 from throughtime.data.batching.batches import PackedBatches
 from throughtime.data.batching.buckets import RaggedIds, ShuffledWindows, WindowOptions
-from throughtime.data.batching.shapes import PaddedShapes
+from throughtime.data.batching.packing import PaddedShapes
 from throughtime.data.panel import PanelArrays
 from throughtime.errors import InputError, check_whole
 

@@ -25,7 +25,7 @@ from throughtime.text.tokenizer import CharTokenizer
 from throughtime.text.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from throughtime.data.batching.tagged import TaggedRows
+    from throughtime.data.batching.sequences import TaggedRows
 
 LANGUAGE_MODELS = "language-models"
 """The part of a tagger's folder that holds copies of its language models."""
@@ -99,7 +99,7 @@ class TagCodec:
     def rows(self, sentences: Sequence[Sequence[str]], languages: Sequence[TagLanguage] = ()) -> TaggedRows:
         """Sentences as ids, without tags and labels."""
         from throughtime.data.batching.buckets import RaggedIds
-        from throughtime.data.batching.tagged import NO_LABEL, Reading, TaggedRows
+        from throughtime.data.batching.sequences import NO_LABEL, Reading, TaggedRows
 
         forms, rows = number_forms(sentences)
         numbered = RaggedIds.of(rows)
@@ -124,7 +124,7 @@ class TagCodec:
     ) -> TaggedRows:
         """Sentences with their tags and, if `labelled`, the label of each."""
         from throughtime.data.batching.buckets import RaggedIds
-        from throughtime.data.batching.tagged import NO_LABEL
+        from throughtime.data.batching.sequences import NO_LABEL
 
         rows = self.rows([record.words for record in records], languages)
         tags = RaggedIds.of([_find_known(self.tags, tag, "tag") for tag in record.tags] for record in records)

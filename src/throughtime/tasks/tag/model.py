@@ -29,7 +29,7 @@ from throughtime.tasks.texts import spread
 from throughtime.text.texts import check_sentences, format_count
 
 if TYPE_CHECKING:
-    from throughtime.data.batching.tagged import TaggedBatch, TaggedBatches
+    from throughtime.data.batching.sequences import TaggedBatch, TaggedBatches
     from throughtime.data.datasets import Dataset
 
 SENTENCES_PER_BATCH = 64
@@ -84,7 +84,7 @@ class Tagger(SentenceTagger, Predictor):
         self, sentences: Sequence[Sequence[str]], *, progress: Progress | None = None
     ) -> list[Tagged]:
         """Tag sentences that are split into words already."""
-        from throughtime.data.batching.tagged import TaggedBatches
+        from throughtime.data.batching.sequences import TaggedBatches
 
         tagged = [Tagged(())] * len(check_sentences(sentences))
         real = [number for number, words in enumerate(sentences) if words]
@@ -224,13 +224,13 @@ class TagObjective(TextObjective):
 
     def batches(self, rank: int, world_size: int) -> TaggedBatches:
         """Sentences of similar lengths together."""
-        from throughtime.data.batching.tagged import TaggedBatches
+        from throughtime.data.batching.sequences import TaggedBatches
 
         return TaggedBatches(self.train, **self.batch_options(rank, world_size))
 
     def loss(self, batch: Batch, carried: Carried) -> tuple[Loss, Carried]:
         """-ln P of the tags; that of the labels is minimised with it."""
-        from throughtime.data.batching.tagged import NO_LABEL, TaggedBatch
+        from throughtime.data.batching.sequences import NO_LABEL, TaggedBatch
 
         assert isinstance(batch, TaggedBatch)
         tags, labels = self.model(batch)

@@ -20,7 +20,7 @@ from throughtime.models.language import FrozenReader
 from throughtime.tasks.tag.runner import UNKNOWN
 
 if TYPE_CHECKING:
-    from throughtime.data.batching.tagged import TaggedBatch
+    from throughtime.data.batching.sequences import TaggedBatch
     from throughtime.graphs.graph import Graph
     from throughtime.graphs.write import Case, ModelExport
     from throughtime.tasks.tag.model import Tagger
@@ -261,7 +261,7 @@ def _read(graph: Graph, model: SequenceTagger, number: int) -> str:
 
 @torch.inference_mode()
 def _cases(tagger: Tagger) -> Iterator[Case]:
-    from throughtime.data.batching.tagged import TaggedBatches
+    from throughtime.data.batching.sequences import TaggedBatches
     from throughtime.graphs.write import Case
 
     model, draws = tagger.model, np.random.default_rng(0)
