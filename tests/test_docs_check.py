@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from tests.refusals import refuses
-from tools.docs.commands import MINUTES, shortened
 from tools.docs.fixtures import Fixtures
 from tools.docs.one_page import Run, run_page
 from tools.docs.pages import PYTHON, SHELL, PageError, blocks_of
@@ -81,18 +80,6 @@ def test_every_page_can_be_read():
     blocks = [block for page in pages for block in blocks_of(page.read_text(encoding="utf-8"), page.name)]
     assert sum(len(block.commands()) for block in blocks if block.language in SHELL) > 60
     assert sum(block.language in PYTHON for block in blocks) > 20
-
-
-def test_a_training_is_shortened_after_its_own_settings_and_before_a_comment():
-    command = "throughtime train fill --data x --set epochs=20 --out runs/x  # slow"
-    assert shortened(command, "epochs=1").endswith("--set epochs=20 --set epochs=1 --out runs/x  # slow")
-    assert "epochs=1 " in shortened(command)
-    assert shortened("throughtime evaluate runs/x --out y") == "throughtime evaluate runs/x --out y"
-    assert shortened("throughtime train ngram --data x --out y") == "throughtime train ngram --data x --out y"
-    assert "--set epochs=2 " in shortened("torchrun -m throughtime train language --data x --out y")
-    planned = shortened("throughtime train fill --data x --minutes 5 --out y")
-    assert "epochs" not in planned
-    assert f"--minutes {MINUTES} " in planned
 
 
 def test_a_page_runs_to_its_end_and_says_what_failed_and_what_was_left_out(tmp_path):

@@ -24,15 +24,6 @@ def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path):
     assert [entry.name for entry in path.parent.iterdir()] == ["numbers.txt"]
 
 
-def test_binary_and_text_modes(tmp_path):
-    with whole_file(tmp_path / "b", "wb") as file:
-        file.write(b"\xff\n")
-    with whole_file(tmp_path / "t") as file:
-        file.write("é\n")
-    assert (tmp_path / "b").read_bytes() == b"\xff\n"
-    assert (tmp_path / "t").read_bytes() == "é\n".encode()
-
-
 def test_a_failed_folder_never_appears(tmp_path):
     with pytest.raises(RuntimeError, match="stop"), whole_folder(tmp_path / "run") as folder:
         (folder / "config.json").write_text("{}")

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 from recipes.__main__ import main
-from recipes.commands import judging, training
 from recipes.page import page
-from recipes.recipe import Recipe, read_recipes
+from recipes.recipe import Recipe
 
 FIRST_LOSSES = 50
 
@@ -98,16 +97,3 @@ def test_small_differences_are_ties(measure: str, row: dict[str, Any], told: str
     )
     row = {"seconds": 1.0, "machine": "m", "date": "d", "fingerprint": "", **row}
     assert f"| {told}" in page({"t": recipe}, {"t": row})
-
-
-def test_commands_are_the_recipes_own() -> None:
-    recipes = read_recipes()
-    assert training("ptb-5gram", recipes["ptb-5gram"]).endswith(
-        "ngram --data ptb --order 5 --smoothing kneser-ney --out RUN"
-    )
-    greedy = "throughtime evaluate RUN --split test --tokenize none --num-beams 1"
-    assert judging("multi30k-de-en", recipes)[""] == greedy
-    scaled = "throughtime evaluate RUN --split test --dynamic 2 --dynamic-decay 0.003 --dynamic-scaled"
-    assert judging("ptb-mixture", recipes)["dynamic"] == scaled
-    assert judging("hsk-en-zh-together", recipes)[""].count("--with hsk-en-zh-") == 3
-    assert judging("airline", recipes) == {"": "throughtime backtest RUN --n-windows 2"}

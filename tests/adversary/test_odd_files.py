@@ -11,11 +11,6 @@ import pytest
 from tests.refusals import lacks, refuses
 
 import throughtime as tt
-from throughtime.data.datasets import open_dataset
-from throughtime.settings import read_settings
-from throughtime.text.codec import Codec
-from throughtime.text.subword import tokenizer_file
-from throughtime.text.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names on this system")
 
@@ -98,21 +93,6 @@ def test_a_pipe_is_refused_by_every_command(name, kind, place, model_folder, thr
     assert ran.err.count("error:") == 1
     assert "--debug" not in ran.err
     assert not Path("new").exists()
-
-
-def test_a_pipe_is_refused_in_python(place):
-    for read, name in (
-        (lambda path: list(open_dataset(path).records()), "pipe.txt"),
-        (lambda path: tt.train("language", path, out="new"), "pipe.txt"),
-        (read_settings, "pipe.yaml"),
-        (tokenizer_file, "pipe.json"),
-        (lambda path: Codec.build(["a"], path), "pipe.json"),
-        (Vocabulary.load, "pipe.txt"),
-        (tt.load, "pipe.txt"),
-        (tt.runtime.load, "pipe.txt"),
-    ):
-        with at_once(), refuses(name):
-            read(name)
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "data.json", "notes.log"])

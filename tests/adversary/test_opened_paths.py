@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from tests.adversary.conftest import change_config
-from tests.refusals import lacks, refuses
+from tests.refusals import refuses
 
 import throughtime as tt
 from throughtime.errors import InputError
@@ -219,14 +219,6 @@ def test_no_setting_of_a_folder_names_a_file_that_is_opened(task, hostile, tmp_p
                 shutil.rmtree(tmp_path / "copies")
                 loaded.add(name)
     assert "data" in loaded
-
-
-def test_weights_of_an_interpolation_are_chosen_by_evaluate_alone(model_folder, throughtime):
-    folder = model_folder("ngram")
-    for words in (("generate", folder), ("score", folder, SENTENCE)):
-        ran = throughtime(*words, "--with", folder)
-        assert ran.code == 2
-        assert not lacks(ran.err, "--weights:", "evaluate")
 
 
 def test_examples_are_saved_with_the_model_and_shown_as_text(model_folder, tmp_path):

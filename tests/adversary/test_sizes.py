@@ -158,9 +158,6 @@ def definition(vocabulary, normalizer=None):
     return json.dumps({**parts, **rest, "normalizer": normalizer})
 
 
-GROWING = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 100}
-
-
 def test_the_header_of_the_weights_is_not_believed(model_folder):
     folder = model_folder("language")
     path = folder / "model.safetensors"

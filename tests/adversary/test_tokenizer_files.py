@@ -129,19 +129,6 @@ def test_a_failure_inside_the_library_is_an_error(monkeypatch):
         tokenizer.tokenize("a")
 
 
-def test_a_folder_with_a_tokenizer_that_panics_is_left_out(model_folder):
-    pytest.importorskip("fastapi")
-    from throughtime.serve.models import Models
-
-    good, bad = model_folder("classify"), model_folder("language")
-    (bad / "tokenizer_config.json").write_text('{"tokenizer": "file", "options": {}}')
-    (bad / "tokenizer.json").write_text(definition(pre_tokenizer={"type": "FixedLength", "length": 0}))
-    models = Models.open([good, bad], "cpu", trust_changed=True)
-    assert [served.name for served in models] == [good.name]
-    (left,) = models.left_out
-    assert "tokenizer.json" in left.reason
-
-
 @pytest.mark.parametrize("name", foreign_tokenizers())
 def test_tokenizers_of_other_programs_are_accepted(name, tmp_path):
     library = foreign_tokenizers()[name]
@@ -179,11 +166,3 @@ def test_expressions_without_a_bound_are_refused(expression):
 )
 def test_attempts_are_counted(expression, attempts):
     assert count_attempts(expression, "") == attempts
-
-
-def test_the_slowest_expression_takes_seconds_at_most():
-    cut = {**CUT, "pattern": {"Regex": "(?=[a-y]*z)"}}
-    tokenizer = FileTokenizer(definition(pre_tokenizer=cut))
-    began = time.process_time()
-    tokenizer.tokenize("a" * MAX_CHARACTERS)
-    assert time.process_time() - began < 10

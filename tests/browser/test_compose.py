@@ -5,13 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.browser.answers import differences
-from tests.browser.blocks import ask_model, rounded
 from tests.browser.conftest import made_once
 from tests.browser.same import both
 from tests.graphs import untrained
-
-import throughtime as tt
 
 KINDS = {
     "labels-lstm": {"num_layers": 2},
@@ -95,14 +91,3 @@ def test_what_the_server_refuses_a_page_refuses(compare):
     ]
     told, refused = compare([("compose", {"model": "labels-lstm", **body}) for body in wrong])
     assert (told, len(refused)) == ([], len(wrong))
-
-
-@pytest.mark.parametrize("weights", ["int8", "float16"])
-def test_rounded_weights_write_what_python_writes_with_them(node, tmp_path, weights):
-    model = tt.load(untrained.composer(tmp_path), device="cpu")
-    ways = [{"seed": seed, "num_return_sequences": 3, "max_new_tokens": 9} for seed in range(10)]
-    asked = [("compose", {"label": ["sea", "city"], **how}) for how in ways]
-    runner = rounded(model, weights, tmp_path / "rounded")
-    for how, found in zip(ways, ask_model(node, model, asked, weights), strict=True):
-        expected = [one.to_dict() for one in runner.compose(["sea", "city"], **how)]
-        assert differences(found["results"], expected, absent=["condition"]) == []

@@ -5,12 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.browser.blocks import ask_model, rounded
 from tests.browser.conftest import made_once
 from tests.browser.same import both
 from tests.graphs import untrained
-
-import throughtime as tt
 
 KINDS = {
     "lines-gru": {"layout": "lines", "cell": "gru", "num_layers": 2, "initial": "learned"},
@@ -170,18 +167,3 @@ def test_what_the_server_refuses_a_page_refuses(compare):
     asked = [(path, {"model": "lines-gru", **body}) for path, body in wrong]
     told, refused = compare(asked)
     assert (told, len(refused)) == ([], len(wrong))
-
-
-@pytest.mark.parametrize("weights", ["int8", "float16"])
-def test_rounded_weights_write_what_python_writes_with_them(node, tmp_path, weights):
-    model = tt.load(untrained.language(tmp_path, cell="lstm", num_layers=2), device="cpu")
-    prompts = ["the old cat", "a green tree", "bird"]
-    asked = [
-        ("v1/completions", {"prompt": prompts, "search": "sampling", "echo": True, "n": 3, "seed": seed})
-        for seed in range(10)
-    ]
-    runner = rounded(model, weights, tmp_path / "rounded")
-    for (_, body), found in zip(asked, ask_model(node, model, asked, weights), strict=True):
-        drawn = runner.generate(prompts, max_new_tokens=16, num_return_sequences=3, seed=body["seed"])
-        expected = [one.text for best in drawn for one in (best, *best.alternatives)]
-        assert [one["text"] for one in found["choices"]] == expected

@@ -108,24 +108,6 @@ def test_windows_in_the_training_part_are_told(run: Path, throughtime: Callable[
     assert not lacks(ran.err, "12", "40", "test_size")
 
 
-def test_training_rows_that_only_set_intervals_are_told_apart(
-    run: Path, throughtime: Callable[..., Any]
-) -> None:
-    ran = throughtime("backtest", run, "--n-windows", 10, "--json")
-    assert ran.code == 0, ran.err
-    assert (ran.json["windows_trained_on"], ran.json["earlier_windows_trained_on"]) == (0, 1)
-    # The 10 windows are in the last 70 of 200 rows, and the first of 19 before them 203 from the end.
-    told = [line for line in ran.err.splitlines() if "trained on" in line]
-    assert len(told) == 1
-    assert told[0].startswith("1 of the earlier windows")
-    assert "errors" not in told[0]
-    saved = throughtime("backtest", run, "--n-windows", 5, "--h", 2, "--save-intervals", "--level", 99.6)
-    assert saved.code == 0, saved.err
-    told = [line for line in saved.err.splitlines() if "trained on" in line]
-    assert len(told) == 1
-    assert told[0].startswith("50 of the 249 windows")  # a row apart; 200 rows were not trained on
-
-
 @pytest.mark.parametrize(
     ("words", "facts"),
     [

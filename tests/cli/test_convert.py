@@ -91,13 +91,6 @@ def test_where_every_record_is_bad_or_dropped_nothing_is_written(tmp_path: Path,
     assert not lacks(ran.err, "0", "1", "length ratio")
 
 
-@pytest.mark.parametrize("option", ["--max-ratio", "--max-length"])
-def test_a_filter_out_of_range_names_its_option(tmp_path: Path, convert: Run, option: str) -> None:
-    ran = convert(put(tmp_path / "a.tsv", "a\tb\n"), "--out", tmp_path / "a.csv", option, "0")
-    assert (ran.code, ran.out) == (2, "")
-    assert option in ran.err
-
-
 def test_refusals(tmp_path: Path, convert: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     put(tmp_path / "a.txt", "Once upon a time\n")

@@ -13,8 +13,6 @@ from tests.refusals import lacks
 
 import throughtime as tt
 from throughtime.cli.demo import NEW, SETTINGS, run_demo
-from throughtime.config import build_config
-from throughtime.tasks.translate.config import TranslateConfig
 
 
 @pytest.fixture
@@ -58,15 +56,6 @@ def test_what_it_suggests_works_when_pasted(few, tmp_path, monkeypatch):
     activate = shown[-1].rpartition(": ")[2]
     version = subprocess.run(f"{activate} && throughtime --version", shell=True, capture_output=True)
     assert version.returncode == 0
-
-
-def test_its_new_sentences_are_new():
-    known = {pair.source for pair in tt.open_dataset("embedded/en-fr").pairs("all")}
-    assert not known & set(NEW)
-
-
-def test_its_settings_are_settings():
-    assert build_config(TranslateConfig, SETTINGS, "demo").seed == SETTINGS["seed"]
 
 
 def test_a_file_in_its_place_is_said_first(tmp_path, throughtime):

@@ -99,27 +99,6 @@ def test_skipped_rows_are_told(throughtime, tmp_path):
     assert (told["series"][0]["steps"], told["series"][0]["missing"]) == (60, 1)
 
 
-def test_series_and_columns_keep_their_names(throughtime, tmp_path):
-    def names(text):
-        table = tmp_path / "sales.csv"
-        table.write_text(text)
-        return [
-            (row["series"], row["column"]) for row in throughtime("stats", table, "--json").json["series"]
-        ]
-
-    assert names("date,north,south\n2020-01-01,1,2\n2020-01-02,3,4\n") == [
-        ("sales", "north"),
-        ("sales", "south"),
-    ]
-    assert names("unique_id,ds,y,z\na/b,1,1,2\nq,1,3,4\n") == [
-        ("a/b", "y"),
-        ("a/b", "z"),
-        ("q", "y"),
-        ("q", "z"),
-    ]
-    assert names("1,2\n3,4\n") == [("sales", "y0"), ("sales", "y1")]
-
-
 def test_a_split_is_cut_along_time_unless_it_has_a_file(throughtime, tmp_path):
     for name, first in (("train", 0), ("test", 80)):
         (tmp_path / f"{name}.csv").write_text("\n".join(["ds,y", *days(100)[first:]]) + "\n")

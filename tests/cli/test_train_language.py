@@ -159,19 +159,6 @@ def test_all_settings_with_their_meaning(throughtime, tmp_path, text):
     assert "# data: (required)" in bare.out
 
 
-def test_toml_and_the_command_line_over_it(throughtime, tmp_path, text):
-    file = tmp_path / "my.toml"
-    file.write_text('tokens = "word"\nhidden_size = 8\nembedding_size = 8\nbatch_size = 4\nepochs = 9\n')
-    words = ("--config", file, "--data", text, "--set", "epochs=1", "--set", "num_steps=8")
-    ran = throughtime("train", "language", *words, "--out", tmp_path / "run", "--json")
-    assert ran.json["epochs"] == 1
-    file.write_text("hiden_size = 8\n")
-    refused(throughtime("train", "language", *words, "--out", tmp_path / "x"), "'hidden_size'")
-    refused(
-        throughtime("train", "language", "--config", tmp_path / "no.toml", "--out", tmp_path / "x"), "no.toml"
-    )
-
-
 def test_init_from_another_run(train, tmp_path, throughtime, text):
     first, second = tmp_path / "first", tmp_path / "second"
     assert train("--out", first, settings=["epochs=3", "lr=0.02"]).code == 0
@@ -237,25 +224,3 @@ def test_ctrl_c_is_json_too(train, tmp_path, monkeypatch):
     assert ran.code == 130
     assert ran.json == {"error": ran.err.splitlines()[-1]}
     assert not lacks(ran.json["error"], "step-00000001", "--resume")
-
-
-def test_a_width_alone_is_enough(tmp_path, throughtime):
-    """What has to be as wide follows, is said, and is saved."""
-    from tests.tiny import tiny_data
-
-    data = tiny_data(tmp_path)
-    rest = ["--set", "epochs=1", "--set", "batch_size=8", "--set", "device=cpu"]
-    for task, extra in (("language", ["--set", "num_steps=10"]), ("compose", [])):
-        for layers in (1, 2):
-            out = tmp_path / f"{task}-{layers}"
-            words = ["--set", "hidden_size=14", "--set", f"num_layers={layers}", *rest, *extra]
-            ran = throughtime("train", task, "--data", data[task], *words, "--out", out)
-            assert ran.code == 0, ran.err
-            assert "embedding_size=14" in ran.err
-            config = json.loads((out / "config.json").read_text())["config"]
-            assert (config["hidden_size"], config["embedding_size"], config["tied"]) == (14, 14, True)
-        narrower = ["--set", "cell=lstm-projected", "--set", "hidden_size=14", *rest, *extra]
-        ran = throughtime(
-            "train", task, "--data", data[task], *narrower, "--out", tmp_path / f"{task}-narrow"
-        )
-        assert ran.code == 0, ran.err

@@ -47,27 +47,6 @@ def test_every_task_is_exported_in_both_precisions(throughtime, tmp_path, task):
     assert sizes["int8"] < sizes["float32"] or task == "forecast"  # a window model is all but its biases
 
 
-def test_the_call_on_a_forecaster_s_card_is_one_that_it_answers(throughtime, tmp_path):
-    run, out = untrained.forecaster(tmp_path), tmp_path / "out"
-    assert throughtime("export", run, "--out", out).code == 0
-    card = (out / "README.md").read_text()
-    [call] = [line.strip() for line in card.splitlines() if ".forecast(" in line]
-    assert "h=6" in call
-    values = ", ".join(f"{number}.0" for number in range(24))
-    mean = eval(call.replace("1.0, 2.0, ...", values), {"model": tt.runtime.load(out)})
-    assert mean.shape == (6,)
-    # No index of packages has it.
-    assert "pip install PATH_TO_THE_THROUGHTIME_REPOSITORY/runtime" in card
-
-
-def test_people_are_told_sizes_and_differences(throughtime, tmp_path):
-    run = untrained.language(tmp_path)
-    done = throughtime("export", run, "--out", tmp_path / "out", "--format", "onnx")
-    assert done.code == 0
-    assert "model.onnx" in done.out
-    assert "checked against torch" in done.out
-
-
 @pytest.mark.parametrize(
     ("words", "facts"),
     [

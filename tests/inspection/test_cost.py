@@ -121,16 +121,6 @@ def test_the_exponent_of_a_power_is_found() -> None:
     assert fit_exponent(lengths, [9.0] + [3 * n**1.5 for n in lengths[1:]]) == pytest.approx(1.5)
 
 
-def test_measured_layers_have_every_length_and_their_growth() -> None:  # R103
-    found = measure_layers((64, 128, 256), width=8, repetitions=1)
-    assert list(found) == list(ORDERS)
-    for one in found.values():
-        assert len(one.milliseconds) == len(one.megabytes) == 3
-        assert all(value > 0 for value in one.milliseconds)
-        assert one.megabytes_exponent == pytest.approx(fit_exponent((64, 128, 256), one.megabytes), abs=0.2)
-    assert found["self-attention"].megabytes_exponent > found["recurrence"].megabytes_exponent + 0.3
-
-
 def test_growth_needs_two_lengths() -> None:
     with refuses("lengths", "1", "2"):
         measure_layers((64,))

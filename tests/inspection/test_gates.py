@@ -83,32 +83,6 @@ def test_the_rounds_of_a_mogrifier_are_no_gates_of_its_units(rounds: int) -> Non
     assert set(found) == {"f", "i", "g", "o", "tanh c", "h", "c"}
 
 
-def test_the_gate_that_keeps_is_the_factor_of_the_old_state() -> None:
-    for name, state in (
-        ("gru", "h"),
-        ("lstm", "c"),
-        ("lstm-coupled", "c"),
-        ("mingru", "h"),
-        ("minlstm", "h"),
-    ):
-        torch.manual_seed(0)
-        cell = CELLS[name](3, 4).double()
-        with torch.no_grad():  # what the gates see does not depend on the state, so only the factor does
-            if "weight_hh" in cell.weights():
-                cell.weights()["weight_hh"].zero_()
-        found = gates(cell, torch.randn(2, 3, dtype=torch.float64))
-        letter = cell.keeping_gate
-        assert letter is not None
-        start = cell.initial_state(1)
-        far = tuple(part + 1 for part in start)
-        projected = cell.project(torch.zeros(1, 1, 3, dtype=torch.float64))[0]
-        place = 1 if state == "c" else 0
-        moved = cell.step(projected, far)[place] - cell.step(projected, start)[place]
-        torch.testing.assert_close(moved[0], gates(cell, torch.zeros(1, 3, dtype=torch.float64))[letter][0])
-        assert found[letter].shape == (2, 4)
-    assert CELLS["rnn"](3, 4).keeping_gate is None
-
-
 @pytest.mark.parametrize("name", CELLS)
 def test_the_graph_depends_on_what_the_cell_depends_on(name: str) -> None:
     # R54: state by state, an arrow path exists exactly where autograd finds a gradient.

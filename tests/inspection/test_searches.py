@@ -99,12 +99,6 @@ def test_refusals_and_warnings_of_other_strategies_are_notes(translator, monkeyp
     assert found["greedy"].note is None
 
 
-def test_equal_seeds_give_equal_rows(translator):
-    first, second = (compare_searches(translator, SENTENCE, seed=3) for _ in range(2))
-    assert first == second
-    assert first["sampling"] != compare_searches(translator, SENTENCE, seed=4)["sampling"]
-
-
 def test_what_cannot_be_searched_is_refused(translator, tmp_path):
     for text in ("", "cat " * 200):
         with refuses("sentence"):

@@ -20,14 +20,10 @@ from throughtime.inspection.embeddings import Table, embedding_map, principal_ax
 from throughtime.inspection.gates import LayerGates, gates, unit_gates
 from throughtime.inspection.next_tokens import next_tokens
 from throughtime.inspection.translation import attention, beam_tree
-from throughtime.tasks.classify.config import ClassifyConfig
-from throughtime.tasks.classify.model import Classifier
 from throughtime.tasks.language.config import LanguageConfig
 from throughtime.tasks.language.model import RecurrentLanguage
 from throughtime.tasks.ngram.config import NgramConfig
 from throughtime.tasks.ngram.model import NgramLanguageModel
-from throughtime.tasks.tag.config import TagConfig
-from throughtime.tasks.tag.model import Tagger
 from throughtime.tasks.translate.config import TranslateConfig
 from throughtime.tasks.translate.model import Translator
 from throughtime.text.codec import BEGIN, END, Codec
@@ -66,13 +62,6 @@ def language(pairs: Path) -> Any:
     dataset = open_dataset("embedded/english")
     sizes = {"tokens": "char", "cell": "lstm", "embedding_size": 12, "hidden_size": 16, "num_layers": 2}
     return RecurrentLanguage.create(LanguageConfig(data="embedded/english", **sizes, **PLAIN), dataset)
-
-
-def test_a_translation_comes_with_what_it_looked_at(trained: Any) -> None:
-    best = attention(trained, "two three .")
-    assert best.text == "deux trois !"
-    assert best.alignment.target == ("deux", "trois", "!", END)
-    assert all(sum(row) == pytest.approx(1) for row in best.alignment.weights)
 
 
 def test_the_tree_ends_in_what_the_search_finds(trained: Any) -> None:
@@ -185,22 +174,6 @@ def test_a_gate_that_is_always_open_remembers_for_long_but_not_for_ever() -> Non
     layer = LayerGates("layer 1", "LSTM", ("a", "b", "c"), {"h": ones, "f": ones}, "f")
     assert layer.half_lives is not None
     assert layer.half_lives.tolist() == pytest.approx([1000.0, 1000.0])
-
-
-def test_taggers_and_classifiers_show_their_gates(tmp_path: Path) -> None:
-    for name, text in (("seq.in", "bring tea\n"), ("seq.out", "O B-drink\n"), ("label", "order\n")):
-        (tmp_path / name).write_text(text * 20)
-    tagger = Tagger.create(
-        TagConfig(data=str(tmp_path), hidden_size=8, word_size=8, **PLAIN), open_dataset(str(tmp_path))
-    )
-    assert unit_gates(tagger, "bring tea")[0].tokens == ("bring", "tea")
-    assert not tagger.model.stack._forward_pre_hooks
-    labelled = tmp_path / "labelled.csv"
-    labelled.write_text("text,label\n" + "the cat,animal\nsome jazz,music\n" * 10)
-    config = ClassifyConfig(data=str(labelled), hidden_size=8, embedding_size=8, **PLAIN)
-    classifier = Classifier.create(config, open_dataset(str(labelled)))
-    assert len(unit_gates(classifier, "some jazz")) >= 2
-    assert table(tagger).ids("bring zebra") != []
 
 
 @pytest.mark.parametrize(("text", "facts"), [("", ("sentence",)), ("x" * 400, ("sentence", "401", "400"))])

@@ -77,20 +77,6 @@ def test_a_full_queue_refuses_and_says_when_to_come_again(batcher, gate):
     gate.open.set()
 
 
-def test_one_bad_item_costs_only_its_own_request(batcher, gate):
-    held(batcher, gate)
-
-    def divided(items):
-        return [12 // item for item in items]
-
-    jobs = [batcher.submit("same", divided, [item]) for item in (1, 0, 3)]
-    gate.open.set()
-    assert jobs[0].future.result(10) == [12]
-    with pytest.raises(ZeroDivisionError):
-        jobs[1].future.result(10)
-    assert jobs[2].future.result(10) == [4]
-
-
 def test_a_model_that_answers_too_little_is_an_error_not_a_mix_up(batcher):
     job = batcher.submit("same", lambda items: items[1:], [1, 2])
     with refuses("model", "1", "2", error=RuntimeError):

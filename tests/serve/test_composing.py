@@ -64,13 +64,6 @@ def test_what_cannot_be_composed_is_one_sentence(client):
     assert (code, lacks(told, "letters")) == (400, [])
 
 
-def test_a_composer_is_listed_with_its_labels(client):
-    (listed,) = [one for one in client.get("/models").json() if one["name"] == "composer"]
-    expected = {"name": "composer", "task": "compose", "abilities": ["compose"]}
-    assert listed == {**expected, "labels": ["animal", "music"]}
-    assert client.get("/health").json() == {"status": "ok"}
-
-
 @pytest.fixture
 def vector_models(tmp_path):
     rows = ({"text": "the cat", "vector": [0, 1]}, {"text": "the dog", "vector": [1, 0]})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import gc
 import io
@@ -50,25 +49,6 @@ class Gated:
 def gated(is_open=True):
     model = Gated(is_open)
     return model, Models([Served("gated", "classify", model)])
-
-
-def test_many_at_once_are_batched_and_each_gets_its_own_answer():
-    model, models = gated()
-
-    async def asked(client, number):
-        texts = [f"{number}:{place}" for place in range(number % 3 + 1)]
-        answer = await client.post("/classify", json={"q": texts})
-        assert [one["label"] for one in answer.json()["results"]] == texts
-
-    async def all_asked(address):
-        limits = httpx2.Limits(max_connections=50)
-        async with httpx2.AsyncClient(base_url=address, timeout=20, limits=limits) as client:
-            await asyncio.gather(*(asked(client, number) for number in range(200)))
-
-    with serving(models, Options(queue=10_000)) as (_, address):
-        asyncio.run(all_asked(address))
-    assert sum(model.sizes) == sum(number % 3 + 1 for number in range(200))
-    assert max(model.sizes) > 3
 
 
 def test_a_full_queue_is_503_and_a_slow_model_504():
@@ -134,23 +114,6 @@ def test_a_stream_ends_in_a_sentence_when_its_time_is_over(models):
     assert lines[-2:] == ["data: [DONE]", ""]
     error = json.loads(lines[-3].removeprefix("data: "))["error"]
     assert error["type"] == "timeout_error"
-
-
-def test_stopping_finishes_what_runs():
-    model, models = gated(is_open=False)
-    answers = []
-    with serving(models) as (server, address):
-        client = threading.Thread(
-            target=lambda: answers.append(httpx2.post(f"{address}/classify", json={"q": "a"}, timeout=20))
-        )
-        client.start()
-        assert model.begun.wait(10)
-        server.should_exit = True
-        time.sleep(0.2)
-        assert not answers
-        model.open.set()
-        client.join()
-    assert answers[0].status_code == 200
 
 
 def half_sent(address, path=b"/classify"):

@@ -15,8 +15,6 @@ from tests.adversary.serve.probing import measure_waits, post, server
 
 import throughtime as tt
 from throughtime.interrupt import InterruptError, interruptible
-from throughtime.serve.cost import MAX_BEAMS, Cost, count_hypotheses
-from throughtime.serve.requests import Options
 
 DATES = [str(day) for day in np.arange("2024-01-01", "2024-01-09", dtype="datetime64[D]")]
 LETTERS = {"model": "letters", "max_tokens": 2_000}
@@ -50,28 +48,6 @@ def test_what_costs_too_much_is_refused_at_once_with_its_limit(host, name):
     status, answer = post(host, path, body)
     assert time.monotonic() - began < 2
     assert (status, asked in answer, limit in answer) == (413, True, True), answer
-
-
-def test_what_the_other_limits_allow_costs_little_enough():
-    options = Options()
-    texts = ["x" * options.max_characters]
-    assert Cost.of_translating(texts, {"num_beams": MAX_BEAMS}).steps < options.max_steps
-    assert Cost.of_writing(0, options.max_texts, options.max_tokens) < (options.max_steps, options.max_answer)
-    assert Cost.of_reading(texts, entries=2) < (options.max_steps, options.max_answer)
-
-
-def test_attention_is_counted_for_each_part_and_result():
-    one = Cost.of_attending([100], {})
-    assert Cost.of_attending([100] * 7, {}).answer == 7 * one.answer
-    several = {"search": "diverse", "num_return_sequences": 11}
-    assert Cost.of_attending([100], several) == (248 * 33, 11 * one.answer)
-    assert Cost.of_attending([57] * 7, several | {"num_return_sequences": 4}).answer < Options().max_answer
-
-
-def test_hypotheses_of_searches():
-    assert count_hypotheses({"search": "exact", "budget": 2_000}) == 1
-    assert count_hypotheses({"search": "diverse", "num_return_sequences": 11}) == 33
-    assert count_hypotheses({"num_beams": 3, "num_return_sequences": 8}) == 8
 
 
 CALLS = {

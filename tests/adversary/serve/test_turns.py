@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import threading
-import time
 from unittest.mock import Mock
 
 import h11
@@ -187,22 +185,3 @@ def test_a_body_that_nobody_waits_for_is_not_parsed():
     with interruptible(lambda: True), pytest.raises(InterruptError):
         bodies._alone(parse)
     assert not parse.called
-
-
-def test_long_bodies_are_parsed_one_at_a_time_and_leave_room_for_others():
-    running, most, ended = [], [], []
-
-    def parse():
-        running.append(1)
-        most.append(len(running))
-        time.sleep(0.05)
-        running.pop()
-        ended.append(time.monotonic())
-
-    threads = [threading.Thread(target=bodies._alone, args=(parse,)) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert most == [1, 1, 1]
-    assert min(later - earlier for earlier, later in itertools.pairwise(ended)) >= 0.099
