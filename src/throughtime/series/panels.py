@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from throughtime.data.panel import Frequency, Panel, PanelArrays, Series, Times, calendar
 from throughtime.errors import InputError
-from throughtime.folder import ModelFolder
 from throughtime.results import format_times
 from throughtime.series.scaling import Scale, Scaling, Transform, fill_gaps, fit_power, fit_scale
 
