@@ -38,6 +38,11 @@ Answer = TypeVar("Answer")
 
 BLOCKED = "THROUGHTIME_NO_GPU_CODE"
 """An environment variable: unless it is empty, plain torch computes everything on a GPU."""
+GPU_BACKENDS = {
+    "persistent": "throughtime.gpu.persistent:BACKEND",
+    "linear": "throughtime.gpu.linear_scan:BACKEND",
+}
+"""The backends of recurrences that need a GPU, for the table of all, the fastest first."""
 
 
 class Operation(Generic[P, Answer]):

@@ -17,13 +17,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from throughtime.accelerate import GPU_BACKENDS
 from throughtime.cells import CELLS
 from throughtime.cells.base import Cell
 from throughtime.gpu import driver, timing, trials
 from throughtime.gpu.flat_weights import flatten
 from throughtime.gpu.timing import TimedCall, Times
 from throughtime.recurrence.backend import Backend, runs_layers
-from throughtime.recurrence.choice import BACKENDS, GPU_ONLY, choose_portable_backend, needs_gradient
+from throughtime.recurrence.choice import BACKENDS, choose_portable_backend, needs_gradient
 
 MAX_CHOICES = 4096
 """Maximum number of choices that are remembered."""
@@ -104,7 +105,7 @@ def _choose(
     """Return a backend, and whether the choice is settled: all that it depends on is known."""
     cell = layers[-1][-1]
     portable = choose_portable_backend(cell, x, lengths, carry)
-    candidates = (BACKENDS[name] for name in GPU_ONLY)
+    candidates = (BACKENDS[name] for name in GPU_BACKENDS)
     ours = next((backend for backend in candidates if not backend.refuses(cell, x, lengths, carry)), None)
     if ours is None:
         return portable, True

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from throughtime.accelerate import choose_gpu_backend
+from throughtime.accelerate import GPU_BACKENDS, choose_gpu_backend
 from throughtime.cells.base import Cell
 from throughtime.recurrence.backend import Backend
 from throughtime.registry import Registry
@@ -16,8 +16,7 @@ BACKENDS = Registry[Backend](
     "backend",
     "throughtime.backends",
     {
-        "persistent": "throughtime.gpu.persistent:BACKEND",
-        "linear": "throughtime.gpu.linear_scan:BACKEND",
+        **GPU_BACKENDS,
         "native": "throughtime.recurrence.native:BACKEND",
         "fused": "throughtime.recurrence.fused:BACKEND",
         "associative": "throughtime.recurrence.associative:BACKEND",
@@ -26,8 +25,6 @@ BACKENDS = Registry[Backend](
 )
 """All backends, imported when they are first used. A new one is one file and one line here, placed before
 every backend that is slower wherever both can run. `auto` uses these; others are used by name."""
-
-GPU_ONLY = ("persistent", "linear")
 
 SPEED: dict[str, dict[str, tuple[float, ...]]] = {
     # training:  many rows   one row     inference:  many rows   one row
@@ -72,7 +69,7 @@ def choose_for_layers(
 def choose_portable_backend(cell: Cell, x: Tensor, lengths: Tensor | None, carry: Tensor | None) -> Backend:
     """Return the fastest backend of those that do not need an NVIDIA GPU."""
     for name in rank_backends(cell, x, lengths):
-        if name in GPU_ONLY or not _pays(name, cell, x):
+        if name in GPU_BACKENDS or not _pays(name, cell, x):
             continue
         backend = BACKENDS[name]
         if backend.refuses(cell, x, lengths, carry) is None:
