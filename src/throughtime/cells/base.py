@@ -156,8 +156,8 @@ class Cell(nn.Module, ABC):
     def graph_initial_state(self, ops: Ops, batch: str) -> GraphState:
         """`initial_state` in a graph, for a batch of this size."""
         return tuple(
-            ops.op("Expand", ops.constant(part.detach().cpu()), ops.sizes(batch, part.shape[-1]))
-            for part in self.initial_state(1)
+            ops.op("Expand", ops.constant(state.detach().cpu()), ops.sizes(batch, state.shape[-1]))
+            for state in self.initial_state(1)
         )
 
     def graph_operator(self) -> GraphOperator | None:
@@ -228,13 +228,10 @@ class Cell(nn.Module, ABC):
 
     def weights(self) -> dict[str, Tensor]:
         """The weights by name, or what replaces them during one scan."""
+        # Without modules inside, the cell's own dict takes a fifth of the time; every scan calls this twice.
         weights: dict[str, Tensor]
-        if self._modules:
-            weights = {
-                name: weight for name, weight in self.named_parameters() if "learned_state" not in name
-            }
-        else:  # the same in a fifth of the time; every scan calls this more than once
-            weights = {name: weight for name, weight in self._parameters.items() if weight is not None}
+        named = self.named_parameters() if self._modules else self._parameters.items()
+        weights = {name: w for name, w in named if w is not None and "learned_state" not in name}
         replaced = _REPLACED.weights.get(id(self))
         return weights if replaced is None else {**weights, **replaced}
 
@@ -243,20 +240,18 @@ class Cell(nn.Module, ABC):
         """Use other weights inside the block and in this thread, as weight drop does."""
         if strange := set(weights) - set(self.weights()):
             raise unknown("weight", min(strange), self.weights())
-        before = _REPLACED.weights.get(id(self), {})
-        _REPLACED.weights[id(self)] = {**before, **weights}
+        before = _REPLACED.weights
+        _REPLACED.weights = {**before, id(self): {**before.get(id(self), {}), **weights}}
         try:
             yield
         finally:
-            if before:
-                _REPLACED.weights[id(self)] = before
-            else:
-                del _REPLACED.weights[id(self)]
+            _REPLACED.weights = before
 
     def extra_repr(self) -> str:
         """What `print(cell)` shows."""
-        learned = ", initial='learned'" if len(self.learned_state) else ""
-        return f"{self.input_size}, {self.hidden_size}{learned}"
+        return f"{self.input_size}, {self.hidden_size}" + ", initial='learned'" * bool(
+            len(self.learned_state)
+        )
 
     def reset_parameters(self) -> None:
         """Draw all weights from U(-1/sqrt(H), 1/sqrt(H)), as torch does."""
