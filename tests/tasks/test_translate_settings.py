@@ -7,6 +7,7 @@ from tests.refusals import refuses
 
 import throughtime as tt
 from throughtime.tasks.translate.config import TranslateConfig
+from throughtime.tasks.translate.training import forcing_ratio
 from throughtime.text.codec import Codec
 
 PAIRS = [("Go.", "Va !"), ("Hi Tom.", "Salut Tom !"), ("Run!", "Cours !"), ("Who?", "Qui ?")] * 12
@@ -18,13 +19,13 @@ TINY |= {"source": "en", "target": "fr", "tokens": "unicode"}
 def test_the_ratio_of_teacher_forcing_falls_from_first_to_last(schedule: str) -> None:  # R86
     given = {"teacher_forcing": 0.9, "final_teacher_forcing": 0.3, "teacher_forcing_schedule": schedule}
     config = TranslateConfig(data="x", **given)
-    ratios = [config.forcing_ratio(done / 20) for done in range(21)]
+    ratios = [forcing_ratio(config, done / 20) for done in range(21)]
     assert (ratios[0], ratios[-1]) == pytest.approx((0.9, 0.3))
     assert ratios == sorted(ratios, reverse=True)
     assert ratios[10] == pytest.approx(0.6)
     if schedule == "inverse-sigmoid":  # slow at both ends, fast in the middle
         assert ratios[0] - ratios[1] < (ratios[9] - ratios[10]) / 4
-    assert TranslateConfig(data="x", teacher_forcing=0.7).forcing_ratio(0.5) == 0.7
+    assert forcing_ratio(TranslateConfig(data="x", teacher_forcing=0.7), 0.5) == 0.7
 
 
 def test_training_follows_the_schedule(monkeypatch: pytest.MonkeyPatch) -> None:  # R86

@@ -79,20 +79,12 @@ class ForecastConfig(TrainingConfig):
     )
 
     data: str = Field(description="a name from `throughtime data list`, or a CSV file, long or wide")
-    id: str | None = Field(
-        None, description="column with the names of the series; null: unique_id, or the only column of text"
-    )
+    id: str | None = Field(None, description="column of series names; null: unique_id, or the one of text")
     time: str | None = Field(None, description="column of the times; null: ds, or the first with dates")
-    target: tuple[str, ...] = Field(
-        (), description="columns to forecast; by default y, or all columns if there is no y"
-    )
-    known: tuple[str, ...] = architecture(
-        (), description="columns whose future values are known: [temp, holiday]"
-    )
+    target: tuple[str, ...] = Field((), description="columns to forecast; by default y, or else all")
+    known: tuple[str, ...] = architecture((), description="columns whose future values are known: [temp]")
     past: tuple[str, ...] = architecture((), description="columns whose future values are not known: [load]")
-    date_format: str | None = Field(
-        None, description="format of dates, such as %d.%m.%Y; null: ISO, or the only format that fits"
-    )
+    date_format: str | None = Field(None, description="such as %d.%m.%Y; null: ISO, or the one that fits")
     calendar: bool = architecture(False, description="add hour, weekday and month as known columns")
     train_size: Rows | None = Field(
         None, description="rows for training, or a fraction below 1; null: all before the held-out rows"
@@ -102,13 +94,9 @@ class ForecastConfig(TrainingConfig):
     )
     test_size: Rows | None = Field(None, description="rows for testing, after those; null: as valid_size")
 
-    horizon: Count | None = architecture(
-        None, le=100_000, description="rows to forecast; null: a season, or 10"
-    )
+    horizon: Count | None = architecture(None, le=100_000, description="rows forecast; null: a season, or 10")
     lookback: Count | None = architecture(
-        None,
-        le=1_000_000,
-        description="rows that a forecast reads; null: as many as the chosen linear forecasts need",
+        None, le=1_000_000, description="rows that a forecast reads; null: as many as linear forecasts need"
     )
     season: Count | None = Field(
         None, description="rows in a season; null: 24 hours, 7 days, 12 months, or found in the data"
@@ -117,8 +105,7 @@ class ForecastConfig(TrainingConfig):
         "none", description="none, or log or box-cox before scaling, if variation grows with the level"
     )
     scaling: Scaling = architecture(
-        "standard",
-        description="scale each series by its training rows: standard, robust (to outliers) or none",
+        "standard", description="scale a series by its training rows: standard, robust (to outliers) or none"
     )
     normalise: Literal["none", "last", "mean", "standard"] | None = architecture(
         None,
@@ -188,9 +175,7 @@ class ForecastConfig(TrainingConfig):
     intervals: Literal["head", "conformal"] = Field(
         "head", description="intervals of `forecast`: from the head, or conformal, measured by back-testing"
     )
-    paths: Count = Field(
-        200, le=100_000, description="number of paths drawn for the intervals of a recursive model"
-    )
+    paths: Count = Field(200, le=100_000, description="paths drawn for the intervals of a recursive model")
 
     @field_validator("target", "known", "past", mode="before")
     @classmethod
@@ -259,11 +244,8 @@ class ForecastConfig(TrainingConfig):
 
     def suit_few(self, rows: int, fixed: Collection[str]) -> dict[str, Any]:
         """The horizon and the splits, if the longest series is too short for the usual ones: see `divide`."""
-        usual = {
-            "horizon": self.season or WITHOUT_SEASON,
-            "valid_size": self.horizon,
-            "test_size": self.horizon,
-        }
+        usual: dict[str, Any] = {"horizon": self.season or WITHOUT_SEASON}
+        usual |= dict.fromkeys(("valid_size", "test_size"), self.horizon)
         chosen = {name: getattr(self, name) for name in usual if name not in fixed}
         return chosen if any(value < usual[name] for name, value in chosen.items()) else {}
 
@@ -303,14 +285,10 @@ class ForecastConfig(TrainingConfig):
     def _check(self) -> None:
         if self.strategy == "recursive" and self.model == "segment":
             raise InputError(
-                "strategy",
-                "recursive does not work with model=segment; set model=recurrent or strategy=direct",
+                "strategy", "is recursive, which does not suit model=segment; set model=recurrent"
             )
         if self.strategy == "recursive" and self.past:
-            raise InputError(
-                "past",
-                "columns are unknown in the rows that a recursive model forecasts; set strategy=direct",
-            )
+            raise InputError("past", "is unknown in rows that are forecast one by one; set strategy=direct")
         if self.model not in (None, "recurrent") and self.warm_up:
             raise InputError("warm_up", f"needs model=recurrent, but model is {self.model}; leave it out")
 

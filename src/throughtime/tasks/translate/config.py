@@ -17,6 +17,7 @@ from throughtime.tasks.text_config import (
     HiddenDropout,
     LayerNorm,
     MinFreq,
+    NumLayers,
     Size,
     TextConfig,
     choose_max_size,
@@ -33,12 +34,9 @@ LengthPenalty = Annotated[float, Field(ge=0, le=MAX_LENGTH_PENALTY)]
 class Switches(NamedTuple):
     """What a decoder without attention is made of."""
 
-    initial_state: str
-    """Its first state: the encoder's last one, zero, or learned."""
-    feed_context: bool
-    """Whether each step reads the context c, one vector for the whole source."""
-    feed_token: bool
-    """Whether each step reads the previous token."""
+    initial_state: str  # the encoder's last one, zero, or learned
+    feed_context: bool  # whether each step reads the context c, one vector for the whole source
+    feed_token: bool  # whether each step reads the previous token
 
 
 SWITCHES = {
@@ -130,9 +128,7 @@ class TranslateConfig(TextConfig):
     )
     min_freq: MinFreq = 1
     max_size: int | None = architecture(
-        None,
-        ge=1,
-        description="maximum size of a vocabulary; null: no limit, or 1,000 to 8,000 parts of words",
+        None, ge=1, description="maximum size of a vocabulary; null: none, or 1,000 to 8,000 parts of words"
     )
     max_length: Annotated[int, Field(ge=2)] = Field(
         100, description="maximum number of tokens of a training sentence, its end mark included"
@@ -150,22 +146,18 @@ class TranslateConfig(TextConfig):
         None, description="feed the context to every step; null: as the structure has it"
     )
     feed_token: bool | None = architecture(
-        None,
-        description="feed the previous token to every step; null: as the structure has it",
+        None, description="feed the previous token to every step; null: as the structure has it"
     )
     cell: str = architecture("gru", description="gru, lstm, rnn, mingru, ...; see `throughtime doctor`")
     embedding_size: EmbeddingSize = 256
     hidden_size: Size = architecture(
-        256,
-        description="number of units of a decoder layer; by default 512 on a GPU, or if minutes allow it",
+        256, description="units of a decoder layer; by default 512 on a GPU, or if minutes allow it"
     )
     encoder_size: Size | None = architecture(
         None,
         description="units of an encoder layer per direction; null: hidden_size, half of it if bidirectional",
     )
-    num_layers: Size = architecture(
-        1, le=1_000, description="number of stacked layers of encoder and decoder"
-    )
+    num_layers: NumLayers = 1
     bidirectional: bool = architecture(True, description="the encoder reads in both directions")
     attention: Annotated[str, one_of("throughtime.layers.attention:ATTENTIONS")] = architecture(
         "additive", description="score function of the attention: additive, dot or general"
@@ -174,9 +166,7 @@ class TranslateConfig(TextConfig):
     context: Literal["last", "mean", "max"] = architecture(
         "last", description="without attention: the encoder's last output, or the mean or maximum of all"
     )
-    bridge: bool = architecture(
-        True, description="a linear layer from the encoder's state to the decoder's first state"
-    )
+    bridge: bool = architecture(True, description="a linear layer between the states of encoder and decoder")
     tied: bool = architecture(True, description="use the target embedding as the weights of the output layer")
     layer_norm: LayerNorm = False
     output_bias: OutputBias = initialisation("frequencies")
@@ -189,16 +179,12 @@ class TranslateConfig(TextConfig):
     output_dropout: Share | None = Field(
         None, description="dropout on the input of the output layer; null: 0.1 to 0.4, more for more epochs"
     )
-    label_smoothing: Share = Field(
-        0.1, description="share of the target probability that is spread over all tokens"
-    )
+    label_smoothing: Share = Field(0.1, description="share of the target probability spread over all tokens")
     teacher_forcing: Annotated[float, Field(ge=0, le=1)] = Field(
         1.0, description="probability that the decoder reads the reference token, not its own prediction"
     )
     teacher_forcing_schedule: Literal["constant", "linear", "inverse-sigmoid"] = Field(
-        "constant",
-        description="constant, or how this probability falls to final_teacher_forcing: linear or "
-        "inverse-sigmoid",
+        "constant", description="constant, or its fall to final_teacher_forcing: linear or inverse-sigmoid"
     )
     final_teacher_forcing: Annotated[float, Field(ge=0, le=1)] = Field(
         0.0, description="linear, inverse-sigmoid: probability at the end of the training"
@@ -210,8 +196,7 @@ class TranslateConfig(TextConfig):
     )
     lr: LearningRate = 4e-3
     choose_by: Annotated[str, one_of("throughtime.metrics.measures:MEASURES", "bleu", "perplexity")] = Field(
-        "bleu",
-        description="validation measure that selects the best weights: bleu, perplexity, chrf, ...",
+        "bleu", description="validation measure that selects the best weights: bleu, perplexity, chrf, ..."
     )
     valid_sentences: Size = Field(500, description="number of validation sentences to translate each epoch")
     valid_beams: Beams = Field(1, description="number of beams for these translations; 1 is greedy search")
@@ -229,22 +214,6 @@ class TranslateConfig(TextConfig):
             context if self.feed_context is None else self.feed_context,
             token if self.feed_token is None else self.feed_token,
         )
-
-    def forcing_ratio(self, progress: float) -> float:
-        """Return the probability of teacher forcing when this share of the training is done.
-
-        >>> config = TranslateConfig(data="x", teacher_forcing_schedule="linear")
-        >>> [config.forcing_ratio(progress) for progress in (0.0, 0.25, 1.0)]
-        [1.0, 0.75, 0.0]
-        """
-        first, last = self.teacher_forcing, self.final_teacher_forcing
-        if self.teacher_forcing_schedule == "constant":
-            return first
-        if self.teacher_forcing_schedule == "linear":
-            return first + (last - first) * progress
-        # Scaled so that it is 1 at the beginning and 0 at the end.
-        low, high, now = (1 / (1 + math.exp(12 * (x - 0.5))) for x in (1.0, 0.0, progress))
-        return last + (first - last) * (now - low) / (high - low)
 
     @property
     def data_options(self) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,24 @@ READ_PAIRS, EXAMINED_PAIRS = 4_000, 400
 
 PairIds = tuple[RaggedIds, RaggedIds]
 """The ids of both sides."""
+
+
+def forcing_ratio(config: TranslateConfig, progress: float) -> float:
+    """Return the probability of teacher forcing when this share of the training is done.
+
+    >>> from throughtime.tasks.translate.config import TranslateConfig
+    >>> config = TranslateConfig(data="x", teacher_forcing_schedule="linear")
+    >>> [forcing_ratio(config, progress) for progress in (0.0, 0.25, 1.0)]
+    [1.0, 0.75, 0.0]
+    """
+    first, last = config.teacher_forcing, config.final_teacher_forcing
+    if config.teacher_forcing_schedule == "constant":
+        return first
+    if config.teacher_forcing_schedule == "linear":
+        return first + (last - first) * progress
+    # Scaled so that it is 1 at the beginning and 0 at the end.
+    low, high, now = (1 / (1 + math.exp(12 * (x - 0.5))) for x in (1.0, 0.0, progress))
+    return last + (first - last) * (now - low) / (high - low)
 
 
 def special_ids(codecs: Codecs) -> tuple[Specials, Specials]:
@@ -101,7 +120,7 @@ class TranslateObjective(TextObjective):
             0, 0
         )  # training pairs that were cut, known once they are in batches
         self.choose_measure(self.config.choose_by, {"bleu": "more", "perplexity": "less"})
-        self._ratio, self._ratio_on_gpu = self.config.forcing_ratio(0.0), torch.ones(())
+        self._ratio, self._ratio_on_gpu = forcing_ratio(self.config, 0.0), torch.ones(())
 
     def batches(self, rank: int, world_size: int) -> PairBatches:
         """Form batches of pairs of similar length."""
@@ -112,7 +131,7 @@ class TranslateObjective(TextObjective):
 
     def begin_update(self, progress: float) -> None:
         """Set the probability of teacher forcing by the share of the training that is done."""
-        self._ratio = self.config.forcing_ratio(progress)
+        self._ratio = forcing_ratio(self.config, progress)
         if self._ratio < 1 and self.predictor.device.type == "cuda":
             # Where a CUDA graph that is replayed finds it.
             self._ratio_on_gpu = self._ratio_on_gpu.to(self.predictor.device).fill_(self._ratio)
