@@ -120,15 +120,9 @@ def format_measure(value: float) -> str:
     """Format a loss or a perplexity with four digits.
 
     >>> [format_measure(value) for value in (91.2, 812.345, 1.00449, 9999.7, 123456, 0.00001234)]
-    ['91.20', '812.3', '1.004', '10,000', '123,500', '1.234e-5']
+    ['91.20', '812.3', '1.004', '10,000', '123,456', '1.234e-05']
     """
-    rounded = _round_digits(value, 4)
-    if not math.isfinite(rounded):
-        return str(value)
-    if rounded != 0 and not 1e-3 <= abs(rounded) < 1e7:
-        return _scientific(rounded, 4)
-    whole_digits = math.floor(math.log10(abs(rounded))) + 1 if rounded else 1
-    return f"{rounded:,.{max(4 - whole_digits, 0)}f}"
+    return f"{value:,.0f}" if abs(value) >= 999.95 else f"{value:#.4g}"
 
 
 def format_rate(value: float) -> str:
@@ -137,9 +131,10 @@ def format_rate(value: float) -> str:
     >>> [format_rate(value) for value in (0.0012, 2e-3, 30, 0.25, 0)]
     ['1.2e-3', '2e-3', '30', '0.25', '0']
     """
-    if not math.isfinite(value) or value == 0 or 0.1 <= value < 1000:
+    if value == 0 or 0.1 <= value < 1000 or not math.isfinite(value):
         return f"{value:.3g}"
-    return _scientific(value, 2)
+    mantissa, exponent = f"{value:.1e}".split("e")
+    return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
 
 
 def format_speed(value: float, unit: str | None) -> str:
@@ -150,13 +145,10 @@ def format_speed(value: float, unit: str | None) -> str:
     >>> format_speed(1_234_567, None)
     '1.23M/s'
     """
-    rounded = _round_digits(value, 3)
-    letter, size = next((pair for pair in _LETTERS if rounded >= pair[1]), ("", 0.0))
-    number = f"{rounded:.0f}"
-    if size:
-        whole_digits = math.floor(math.log10(rounded / size)) + 1
-        number = f"{rounded / size:.{max(3 - whole_digits, 0)}f}{letter}"
-    return f"{number} {unit}/s" if unit else f"{number}/s"
+    # What rounds to 1,000 of a unit is 1.00 of the next.
+    letter, size = next((pair for pair in _LETTERS if value >= 0.9995 * pair[1]), ("", 0.0))
+    number = f"{value / size:#.3g}".removesuffix(".") if size else f"{value:.0f}"
+    return f"{number}{letter} {unit or ''}".rstrip() + "/s"
 
 
 def format_duration(seconds: float | None) -> str:
@@ -173,13 +165,3 @@ def format_duration(seconds: float | None) -> str:
         return f"{minute}:{second:02}"
     days, hour = divmod(hours, 24)
     return (f"{days} d " if days else "") + f"{hour}:{minute:02}:{second:02}"
-
-
-def _round_digits(value: float, digits: int) -> float:
-    """Round before the size is determined: 9999.7 becomes a number of five digits."""
-    return float(f"{value:.{digits - 1}e}")
-
-
-def _scientific(value: float, digits: int) -> str:
-    mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
-    return f"{mantissa.rstrip('0').rstrip('.') if digits < 3 else mantissa}e{int(exponent)}"
