@@ -112,8 +112,9 @@ def one_of(table: str, *others: str) -> AfterValidator:
         if name in others:
             return name  # without importing the table
         module, _, attribute = table.partition(":")
-        known = [*others, *getattr(importlib.import_module(module), attribute)]
-        if name not in known:
+        names = getattr(importlib.import_module(module), attribute)
+        if name not in names:
+            known = [*others, *names]
             raise ValueError(f"{', '.join(known[:-1])} or {known[-1]}{suggest(name, known)}")
         return name
 

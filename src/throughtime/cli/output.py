@@ -8,6 +8,7 @@ import inspect
 import json
 import os
 import shlex
+import sys
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -110,7 +111,7 @@ def _print_warnings() -> Iterator[None]:
 def name_options(
     error: InputError, command: Callable[..., None], search_options: Sequence[str] = ()
 ) -> InputError:
-    """The error of the library with the names of options in place of parameters.
+    """Return the error of the library with the names of options in place of parameters.
 
     Settings of `train` without an option are given with `--set`, those of a search with `--search-option`.
     """
@@ -131,7 +132,7 @@ def name_options(
 
 
 def name_switches(problem: str, names: Collection[str]) -> str:
-    """A problem as a command with these parameters says it: `set resume` becomes `add --resume`."""
+    """Return a problem as a command with these parameters says it: `set resume` becomes `add --resume`."""
     for name in {"resume", "overwrite", "trust_changed"}.intersection(names):
         problem = problem.replace(f"set {name}", f"add --{name.replace('_', '-')}")
     return problem
@@ -146,7 +147,7 @@ def suggested_commands(hints: Sequence[str], run: str) -> list[str]:
 
 
 def print_json(values: dict[str, Any]) -> None:
-    """One object, one line, on stdout. JSON has no infinity: it becomes null."""
+    """Print one object, one line, on stdout. JSON has no infinity: it becomes null."""
     text = readable(json.dumps(finite(values), ensure_ascii=False, allow_nan=False))
     print(escape_controls(text), flush=True)  # these escapes are JSON's own
 
@@ -166,7 +167,7 @@ def _read(value: Any) -> Any:
 
 
 def build_table(*headings: str, rows: Sequence[Sequence[Any]] = (), **style: Any) -> Table:
-    """A table without lines; the columns of headings that begin with ">" are aligned to the right."""
+    """Return a table without lines; the columns of headings that begin with ">" are aligned to the right."""
     from rich.table import Table
     from rich.text import Text
 
@@ -208,15 +209,14 @@ def warn(warnings: Mapping[str, str]) -> None:
 
 @contextlib.contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A progress bar on stderr for work in several pieces; none unless stderr is a terminal."""
-    console = stderr()
-    if not console.is_terminal:
+    """Yield a progress bar on stderr for work in several pieces; none unless stderr is a terminal."""
+    if not sys.stderr.isatty():  # without importing what draws it
         yield None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bars = Progress(*columns, console=console, transient=True)
+    bars = Progress(*columns, console=stderr(), transient=True)
     task = bars.add_task(title, total=None)
 
     def advance(done: int, total: int) -> None:
@@ -232,7 +232,7 @@ def progress_bar(title: str) -> Iterator[Callable[[int, int], None] | None]:
 
 @contextlib.contextmanager
 def download_bars() -> Iterator[Callable[[CorpusFile, int, int | None], None]]:
-    """A bar on stderr for each file that is being downloaded."""
+    """Yield a bar on stderr for each file that is being downloaded."""
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())

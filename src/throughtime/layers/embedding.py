@@ -61,10 +61,12 @@ def initialise_network_(module: AnyModule) -> AnyModule:
     """Draw first weights by Xavier, and every embedding of width E from N(0, 1 / E).
 
     Xavier would count all words of a table, although a step reads only one: with vectors that small, the
-    layers above learn nothing for hundreds of updates.
+    layers above learn nothing for hundreds of updates. On torch's meta device, nothing is drawn.
     """
+    if any(weight.is_meta for weight in module.parameters()):  # whose values are read from a file
+        return module
     xavier_(module)
-    for part in module.modules():
-        if isinstance(part, nn.Embedding):
-            nn.init.normal_(part.weight, std=part.embedding_dim**-0.5)
+    for layer in module.modules():
+        if isinstance(layer, nn.Embedding):
+            nn.init.normal_(layer.weight, std=layer.embedding_dim**-0.5)
     return module

@@ -74,7 +74,8 @@ def scan(
         outputs, last = _run_reversed(chosen, cell, x, entering, lengths, carry)
     else:
         factors = None if carry is None else carry.to(narrow)
-        run = partial(_run_reversed if reverse else _run, chosen, cell, lengths=lengths, carry=factors)
+        once = partial(_run_reversed, chosen) if reverse else chosen.run
+        run = partial(once, cell, lengths=lengths, carry=factors)
         outputs, last = run_narrow([cell], x, entering, narrow, run)
     return Result(_append_zeros(outputs, steps), last)
 
@@ -105,12 +106,6 @@ def run_single(
         x.unsqueeze(axis), state, lengths, carry=None if carry is None else carry.unsqueeze(-1)
     )
     return Result(outputs.squeeze(axis), tuple(part[0] for part in last))
-
-
-def _run(
-    backend: Backend, cell: Cell, x: Tensor, state: State, lengths: Tensor | None, carry: Tensor | None
-) -> Result:
-    return backend.run(cell, x, state, lengths, carry)
 
 
 def _run_reversed(
