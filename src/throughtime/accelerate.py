@@ -67,7 +67,7 @@ class Operation(Generic[P, Answer]):
         return answer
 
     def __call__(self, *arguments: P.args, **options: P.kwargs) -> Answer | None:
-        """The first answer that is not None; None if nothing is faster than plain torch."""
+        """Return the first answer that is not None; None if nothing is faster than plain torch."""
         if not _wing.checked:
             _wing.open()
         for answer in self._answers:

@@ -30,7 +30,7 @@ State = tuple[Tensor, ...]
 """Flat, each tensor [batch, ...]; of a cell, state[0] is the output h."""
 
 GraphState = tuple[str, ...]
-"""The same in a graph, where values are names."""
+"""Do the same in a graph, where values are names."""
 
 INITIAL = ("zero", "learned")
 STACK_OPTIONS = {"num_layers", "bidirectional", "dropout", "batch_first"}
@@ -128,16 +128,16 @@ class Cell(nn.Module, ABC):
         return ("h", "c", *(f"s_{number}" for number in range(3, count + 1)))[:count]
 
     def project(self, x: Tensor) -> Tensor:
-        """The part that needs no state, for all steps at once: [T, B, I] -> [T, B, P]. Here W_ih x + b."""
+        """Compute all that needs no state, of all steps at once: [T, B, I] -> [T, B, P]. Here W_ih x + b."""
         w = self.weights()
         return linear(x, w["weight_ih"], w["bias"])
 
     @abstractmethod
     def step(self, projected: Tensor, state: State) -> State:
-        """One step: from [B, P] and the state to the next state."""
+        """Take one step: from [B, P] and the state to the next state."""
 
     def advance(self, x: Tensor, state: State, alike: AlikeRows | None = None) -> State:
-        """One whole step, for generation: from x [B, I] and the state to the next state.
+        """Take one whole step, for generation: from x [B, I] and the state to the next state.
 
         `alike` says which rows begin alike; cells whose `equations` have a name may use it to compute less.
         """
@@ -161,18 +161,18 @@ class Cell(nn.Module, ABC):
         )
 
     def graph_operator(self) -> GraphOperator | None:
-        """The operator of ONNX with this cell's equations; None if there is none and the graph must loop."""
+        """Return the operator of ONNX with this cell's equations; None if there is none: the graph loops."""
         return None
 
     def graph_problem(self) -> str | None:
-        """The reason why the cell cannot be exported; None if it can."""
+        """Return the reason why the cell cannot be exported; None if it can."""
         for equation in ("project", "step"):
             if not self.is_written_for(f"graph_{equation}", equation):
                 return f"defines `{equation}` for torch only; add `graph_{equation}` to export it"
         return None
 
     def graph_advance(self, ops: Ops, x: str, state: GraphState) -> GraphState:
-        """One whole step in a graph: from x [B, I] and the state to the next state."""
+        """Take one whole step in a graph: from x [B, I] and the state to the next state."""
         self.check_graph()
         return ops.step(self, self.graph_project(ops, x), state)
 
@@ -182,7 +182,7 @@ class Cell(nn.Module, ABC):
             raise InputError(f"cell {type(self).__name__}", problem)
 
     def is_written_for(self, method: str, *equations: str) -> bool:
-        """Whether a method is defined for these equations of this class, not for those of a base class."""
+        """Return whether a method is defined for these equations of this class, not for those of a base."""
         kinds = type(self).__mro__
 
         def find_class(name: str) -> int:
@@ -209,7 +209,7 @@ class Cell(nn.Module, ABC):
         )
 
     def initial_state(self, batch: int) -> State:
-        """The state before the first step: zeros, or the learned state. Each [B, H]"""
+        """Return the state before the first step: zeros, or the learned state. Each [B, H]"""
         if len(self.learned_state):
             return tuple(learned.expand(batch, -1) for learned in self.learned_state)
         like = self._find_weight()
@@ -227,7 +227,7 @@ class Cell(nn.Module, ABC):
         return next(self.parameters()) if weight is None else weight
 
     def weights(self) -> dict[str, Tensor]:
-        """The weights by name, or what replaces them during one scan."""
+        """Return the weights by name, or what replaces them during one scan."""
         # Without modules inside, the cell's own dict takes a fifth of the time; every scan calls this twice.
         weights: dict[str, Tensor]
         named = self.named_parameters() if self._modules else self._parameters.items()
@@ -248,7 +248,7 @@ class Cell(nn.Module, ABC):
             _REPLACED.weights = before
 
     def extra_repr(self) -> str:
-        """What `print(cell)` shows."""
+        """Return what `print(cell)` shows."""
         return f"{self.input_size}, {self.hidden_size}" + ", initial='learned'" * bool(
             len(self.learned_state)
         )

@@ -55,7 +55,7 @@ class RNN(Cell, equations="rnn"):
         return (self.phi(projected + linear(h, self.weights()["weight_hh"])),)
 
     def graph_step(self, ops: Ops, projected: str, state: GraphState) -> GraphState:
-        """The same in a graph."""
+        """Do the same in a graph."""
         total = ops.op("Add", projected, ops.linear(state[0], self.weights()["weight_hh"]))
         return (ops.op(GRAPH_ACTIVATIONS[self.activation], total),)
 

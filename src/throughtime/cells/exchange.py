@@ -23,7 +23,7 @@ TorchRecurrence = nn.RNN | nn.GRU | nn.LSTM
 
 
 def counterpart(module: TorchRecurrence) -> Callable[..., Cell]:
-    """The constructor of the cell with this module's equations; it takes an input size and a hidden size."""
+    """Return the constructor of the cell with this module's equations, from input size and hidden size."""
     if isinstance(module, nn.RNN):
         return partial(RNN, activation=module.nonlinearity)
     if isinstance(module, nn.GRU):
@@ -41,7 +41,7 @@ def empty_module(
     dropout: float = 0.0,
     batch_first: bool = False,
 ) -> TorchRecurrence:
-    """A new torch module of this cell's kind and sizes, with random weights."""
+    """Return a new torch module of this cell's kind and sizes, with random weights."""
     _check_torch(cell)
     weight = cell.weights()["weight_ih"]
     build: Callable[..., TorchRecurrence]
@@ -119,7 +119,7 @@ def _check_torch(cell: Cell) -> None:
 def _match_weights(
     cell: Cell, module: TorchRecurrence, layer: int, reverse: bool
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The weights of one layer and direction of a module, and those of the cell; their shapes agree."""
+    """Return the weights of one layer and direction of a module, and those of the cell, alike in shape."""
     _check_torch(cell)
     expected = counterpart(module)
     kind = expected.func if isinstance(expected, partial) else expected

@@ -24,5 +24,5 @@ class GraphOperator:
 
 
 def no_graph(module: nn.Module, method: str) -> InputError:
-    """The error for a module that cannot be exported because it lacks a method."""
+    """Return the error for a module that cannot be exported because it lacks a method."""
     return InputError("export", f"{type(module).__name__} has no graph; add `{method}` to export it")

@@ -46,7 +46,7 @@ class GRU(Cell, equations="gru"):
         self.reset_parameters()
 
     def step(self, projected: Tensor, state: State) -> State:
-        """The gates, the candidate, and its mixture with the old state."""
+        """Compute the gates, the candidate, and its mixture with the old state."""
         (h,) = state
         w = self.weights()
         size = self.hidden_size
@@ -60,7 +60,7 @@ class GRU(Cell, equations="gru"):
         return ((1 - z) * n + z * h,)
 
     def graph_step(self, ops: Ops, projected: str, state: GraphState) -> GraphState:
-        """The same in a graph, with one product fewer: n + z (h - n)."""
+        """Do the same in a graph, with one product fewer: n + z (h - n)."""
         (h,), size, w = state, self.hidden_size, self.weights()
         both = 2 * size
         x_rz, x_n = ops.slice(projected, 0, both), ops.slice(projected, both, 3 * size)

@@ -49,7 +49,7 @@ def _zero_biases_and_list_matrices(module: nn.Module) -> Iterator[Tensor]:
 
 
 def _matrices(part: nn.Module, weight: Tensor) -> Iterator[Tensor]:
-    """The matrices of the equations that are in one tensor."""
+    """Yield the matrices of the equations that are in one tensor."""
     if isinstance(part, Cell) and weight.dim() == 3:
         yield from weight.unbind()
     elif isinstance(part, Cell | nn.RNNBase) and weight.shape[0] % part.hidden_size == 0:

@@ -39,14 +39,14 @@ class LSTM(Cell, equations="lstm"):
             self.bias[hidden_size : 2 * hidden_size] += forget_bias
 
     def step(self, projected: Tensor, state: State) -> State:
-        """The gates, the memory, and the part of it that is shown."""
+        """Compute the gates, the memory, and the part of it that is shown."""
         h, c = state
         i, f, g, o = (projected + linear(h, self.weights()["weight_hh"])).chunk(4, dim=-1)
         c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
         return torch.sigmoid(o) * torch.tanh(c), c
 
     def graph_step(self, ops: Ops, projected: str, state: GraphState) -> GraphState:
-        """The same in a graph."""
+        """Do the same in a graph."""
         h, c = state
         c, o = graph_memory(ops, ops.op("Add", projected, ops.linear(h, self.weights()["weight_hh"])), c)
         return ops.op("Mul", o, ops.op("Tanh", c)), c
@@ -57,7 +57,7 @@ class LSTM(Cell, equations="lstm"):
 
 
 def next_memory(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-    """The next memory of an LSTM and its output gate, from the sums of i, f, g and o."""
+    """Return the next memory of an LSTM and its output gate, from the sums of i, f, g and o."""
     i, f, g, o = gates.chunk(4, dim=-1)
     return torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g), torch.sigmoid(o)
 

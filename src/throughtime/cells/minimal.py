@@ -19,7 +19,7 @@ class LinearCell(Cell):
 
     @abstractmethod
     def coefficients(self, projected: Tensor) -> tuple[Tensor, Tensor]:
-        """The decay a in [0, 1] and the drive u for any number of steps: [..., P] -> two of [..., H]."""
+        """Return the decay a in [0, 1] and the drive u, of any number of steps: [..., P] -> two [..., H]."""
 
     def step(self, projected: Tensor, state: State) -> State:
         """h = a h + u."""
@@ -31,12 +31,12 @@ class LinearCell(Cell):
         raise NotImplementedError
 
     def graph_step(self, ops: Ops, projected: str, state: GraphState) -> GraphState:
-        """The same in a graph."""
+        """Do the same in a graph."""
         decay, drive = self.graph_coefficients(ops, projected)
         return (ops.op("Add", ops.op("Mul", decay, state[0]), drive),)
 
     def graph_problem(self) -> str | None:
-        """The coefficients must be defined for graphs, too."""
+        """Require the coefficients for graphs, too."""
         if not self.is_written_for("graph_coefficients", "coefficients"):
             return "defines `coefficients` for torch only; add `graph_coefficients` to export it"
         return super().graph_problem()
@@ -66,7 +66,7 @@ class MinGRU(LinearCell, equations="mingru"):
         return torch.sigmoid(-z), torch.sigmoid(z) * candidate
 
     def graph_coefficients(self, ops: Ops, projected: str) -> tuple[str, str]:
-        """The same in a graph."""
+        """Do the same in a graph."""
         z, candidate = ops.split(projected, 2)
         decay = ops.op("Sigmoid", ops.op("Neg", z))
         return decay, ops.op("Mul", ops.op("Sigmoid", z), candidate)
@@ -96,7 +96,7 @@ class MinLSTM(LinearCell, equations="minlstm"):
         return torch.sigmoid(keep), torch.sigmoid(-keep) * candidate
 
     def graph_coefficients(self, ops: Ops, projected: str) -> tuple[str, str]:
-        """The same in a graph: ln sigmoid(f) - ln sigmoid(i) = softplus(-i) - softplus(-f)."""
+        """Do the same in a graph: ln sigmoid(f) - ln sigmoid(i) = softplus(-i) - softplus(-f)."""
         f, i, candidate = ops.split(projected, 3)
         keep = ops.op("Sub", *(ops.op("Softplus", ops.op("Neg", gate)) for gate in (i, f)))
         decay = ops.op("Sigmoid", keep)

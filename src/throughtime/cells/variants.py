@@ -27,14 +27,14 @@ class CoupledLSTM(Cell):
         self.reset_parameters()
 
     def step(self, projected: Tensor, state: State) -> State:
-        """One gate divides the memory between old and new."""
+        """Let one gate divide the memory between old and new."""
         h, c = state
         f, g, o = (projected + linear(h, self.weights()["weight_hh"])).chunk(3, dim=-1)
         c = torch.sigmoid(f) * c + torch.sigmoid(-f) * torch.tanh(g)
         return torch.sigmoid(o) * torch.tanh(c), c
 
     def graph_step(self, ops: Ops, projected: str, state: GraphState) -> GraphState:
-        """The same in a graph."""
+        """Do the same in a graph."""
         h, c = state
         f, g, o = ops.split(ops.op("Add", projected, ops.linear(h, self.weights()["weight_hh"])), 3)
         old = ops.op("Mul", ops.op("Sigmoid", f), c)
@@ -74,7 +74,7 @@ class LayerNormLSTM(Cell):
         return layer_norm(product, product.shape[-1:], w["gain_ih"], w["bias"])
 
     def step(self, projected: Tensor, state: State) -> State:
-        """The gates of an LSTM from normalised sums."""
+        """Compute the gates of an LSTM from normalised sums."""
         h, c = state
         w = self.weights()
         product = linear(h, w["weight_hh"])
@@ -82,12 +82,12 @@ class LayerNormLSTM(Cell):
         return o * torch.tanh(layer_norm(c, c.shape[-1:], w["gain_c"], w["bias_c"])), c
 
     def graph_project(self, ops: Ops, x: str) -> str:
-        """The same in a graph."""
+        """Do the same in a graph."""
         w = self.weights()
         return ops.layer_norm(ops.linear(x, w["weight_ih"]), w["gain_ih"], w["bias"])
 
     def graph_step(self, ops: Ops, projected: str, state: GraphState) -> GraphState:
-        """The same in a graph."""
+        """Do the same in a graph."""
         h, c = state
         w = self.weights()
         product = ops.layer_norm(ops.linear(h, w["weight_hh"]), w["gain_hh"])
@@ -118,14 +118,14 @@ class ProjectedLSTM(Cell, equations="lstm-projected"):
         self.reset_parameters()
 
     def step(self, projected: Tensor, state: State) -> State:
-        """An LSTM step, then the projection."""
+        """Take an LSTM step, then project."""
         h, c = state
         w = self.weights()
         c, o = next_memory(projected + linear(h, w["weight_hh"]), c)
         return linear(o * torch.tanh(c), w["weight_hr"]), c
 
     def graph_step(self, ops: Ops, projected: str, state: GraphState) -> GraphState:
-        """The same in a graph."""
+        """Do the same in a graph."""
         h, c = state
         w = self.weights()
         c, o = graph_memory(ops, ops.op("Add", projected, ops.linear(h, w["weight_hh"])), c)
@@ -133,7 +133,7 @@ class ProjectedLSTM(Cell, equations="lstm-projected"):
 
 
 def build_half_projected(input_size: int, hidden_size: int, *, initial: str = "zero") -> ProjectedLSTM:
-    """A projection to half the units, for the choice by name."""
+    """Return a projection to half the units, for the choice by name."""
     return ProjectedLSTM(input_size, hidden_size, max(1, hidden_size // 2), initial=initial)
 
 
@@ -166,7 +166,7 @@ class MogrifierLSTM(Cell):
         return x
 
     def step(self, projected: Tensor, state: State) -> State:
-        """The rounds, then an LSTM step."""
+        """Run the rounds, then an LSTM step."""
         x, (h, c) = projected, state
         w = self.weights()
         for number in range(self.rounds):
@@ -178,11 +178,11 @@ class MogrifierLSTM(Cell):
         return o * torch.tanh(c), c
 
     def graph_project(self, ops: Ops, x: str) -> str:
-        """The same in a graph."""
+        """Do the same in a graph."""
         return x
 
     def graph_step(self, ops: Ops, projected: str, state: GraphState) -> GraphState:
-        """The same in a graph."""
+        """Do the same in a graph."""
         x, (h, c) = projected, state
         w = self.weights()
         two = ops.constant(2.0)

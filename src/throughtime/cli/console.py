@@ -43,7 +43,7 @@ def readable(text: str) -> str:
 
 
 def stdout() -> Console:
-    """The console for results."""
+    """Return the console for results."""
     from rich.console import Console
 
     class ResultConsole(Console):
@@ -56,14 +56,14 @@ def stdout() -> Console:
 
 
 def stderr() -> Console:
-    """The console for messages and progress, so that stdout holds results only."""
+    """Return the console for messages and progress, so that stdout holds results only."""
     from rich.console import Console
 
     return _escape_controls(Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty()))
 
 
 def _escape_controls(console: Console) -> Console:
-    """The console, which from now on escapes control characters in all it prints, but not its own colours."""
+    """Let a console escape control characters in all it prints, but not its own colours."""
     from rich.console import RenderHook
     from rich.segment import Segment
 
@@ -84,7 +84,7 @@ def _escape_controls(console: Console) -> Console:
 
 
 def command_name() -> str:
-    """The command that runs this program again from the same shell.
+    """Return the command that runs this program again from the same shell.
 
     `throughtime` if the shell finds the program that is running; otherwise the path of the installed script,
     or `python -m throughtime` if there is no script.
@@ -101,13 +101,13 @@ def command_name() -> str:
 
 
 def _shorten_path(path: str) -> str:
-    """The path relative to the current folder, if it is inside."""
+    """Return the path relative to the current folder, if it is inside."""
     here = f"{Path.cwd()}{os.sep}"
     return path.removeprefix(here)
 
 
 def command_with(choices: Mapping[str, Any], options: Mapping[str, str], words: Sequence[str]) -> str:
-    """The command of these words with other choices; empty if it has no options for them.
+    """Return the command of these words with other choices; empty if it has no options for them.
 
     >>> words = ["train", "translate", "--source=x", "--data", "a.tsv"]
     >>> command_with({"source": "en"}, {"source": "--source"}, words).partition(" ")[2]

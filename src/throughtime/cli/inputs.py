@@ -20,14 +20,14 @@ LINES_AT_ONCE = 2_000
 
 
 def read_task_name(run: Path) -> str:
-    """The name of the task that a run was trained for; its weights are not read."""
+    """Return the name of the task that a run was trained for; its weights are not read."""
     from throughtime.folder import ModelFolder
 
     return ModelFolder.at(run).read_config()[0]
 
 
 def load_model(run: Path, device: str, *tasks: str) -> Any:
-    """The model of a run; one of other tasks than `tasks` is refused, and the error says what it is."""
+    """Load the model of a run; one of other tasks than `tasks` is refused, with what it is."""
     from throughtime.tasks.saved import SavedRun
 
     saved = SavedRun.open(run)
@@ -49,7 +49,7 @@ def load_model(run: Path, device: str, *tasks: str) -> Any:
 def load_language_model(
     run: Path, device: str, others: Sequence[Path] | None, weights: str | None, *, choose: bool = False
 ) -> Any:
-    """The language model of a run, interpolated with those of `others`, if there are any.
+    """Return the language model of a run, interpolated with those of `others`, if there are any.
 
     Only with `choose` may the weights be missing: choosing them opens the data that the folder names.
     """
@@ -136,7 +136,7 @@ def report_skipped(dataset: Dataset) -> None:
 
 
 def read_texts(texts: list[str] | None, file: Path | None) -> Iterator[list[str]]:
-    """The texts of the command line, or the lines of the file or of stdin, many at a time.
+    """Return the texts of the command line, or the lines of the file or of stdin, many at a time.
 
     With `--json` all of them come at once, as the answer is one object.
     """
@@ -153,7 +153,7 @@ def answer_texts(
     *,
     lines: bool,
 ) -> Iterator[tuple[int, Any, Any]]:
-    """The number, counted from 0, the text and the answer of each text.
+    """Yield the number, counted from 0, the text and the answer of each text.
 
     `check` returns warnings about texts; `lines` says that they are lines of a file or of stdin.
     """
@@ -172,7 +172,7 @@ def answer_texts(
 
 
 def read_blocks(file: Path | None) -> Iterator[list[str]]:
-    """The lines of the file, or of stdin, many at a time; at a keyboard one at a time.
+    """Yield the lines of the file, or of stdin, many at a time; at a keyboard one at a time.
 
     A file without lines is refused. An empty stdin gets a message and is not an error: a filter that is given
     nothing returns nothing.
@@ -195,7 +195,7 @@ def read_blocks(file: Path | None) -> Iterator[list[str]]:
 
 
 def is_run(word: str) -> bool:
-    """Whether a word is the folder of a trained model; a sentence may be longer than any name.
+    """Return whether a word is the folder of a trained model; a sentence may be longer than any name.
 
     >>> is_run("a long sentence " * 100), is_run("")
     (False, False)

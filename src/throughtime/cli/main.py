@@ -233,5 +233,5 @@ def _flush_stdout() -> bool:
 
 
 def run() -> None:
-    """What the installed script calls."""
+    """Run the command line, as the installed script does."""
     sys.exit(main())

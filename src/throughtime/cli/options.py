@@ -78,12 +78,12 @@ class Shared:
 
 
 def option(text: str | None, *names: str, panel: str | None = None, **more: Any) -> Any:
-    """An option with its help; `names` are needed for switches and where a name is not the parameter's."""
+    """Declare an option; `names` are needed for switches and where a name is not the parameter's."""
     return typer.Option(*names, help=text, rich_help_panel=panel, **more)
 
 
 def keyword_option(name: str, hint: Any) -> Any:
-    """The option for a keyword of a prediction, from its type and its `Keyword`."""
+    """Return the option for a keyword of a prediction, from its type and its `Keyword`."""
     kind, keyword = get_args(hint)
     kinds = {bool | None: bool, Sequence[str]: list[str] | None}
     names = [f"--{name.replace('_', '-')}"] * (kind in (bool, bool | None))
@@ -146,7 +146,7 @@ class SeriesOptions(TypedDict):
 
 
 def select_given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that were given; the others are None, or False for a switch.
+    """Return the options that were given; the others are None, or False for a switch.
 
     >>> select_given({"top_k": 5, "top_p": None, "greedy": False, "seed": 0})
     {'top_k': 5, 'seed': 0}
@@ -155,7 +155,7 @@ def select_given(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def search_arguments(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a search as keywords, with those of --search-option among them.
+    """Return the options of a search as keywords, with those of --search-option among them.
 
     >>> search_arguments({"search": "exact", "num_beams": None, "search_option": ["budget=100"]})
     {'search': 'exact', 'budget': '100'}
@@ -215,7 +215,7 @@ COMMON_OPTIONS = ("trust_changed", "json", "debug")
 def list_parameters(
     command: Callable[..., Any], group: Mapping[str, Any] | None
 ) -> Iterator[inspect.Parameter]:
-    """The parameters of a command with those of its group written out, and the options that all have.
+    """Yield the parameters of a command with those of its group written out, and the options that all have.
 
     Those after `*` come after the group.
     """
@@ -262,7 +262,7 @@ Helps = Mapping[str, tuple[str | None, str]]
 
 
 def build_parameter(name: str, hint: Any, helps: Helps) -> inspect.Parameter:
-    """The parameter of an option of a group, or of a keyword of a prediction."""
+    """Return the parameter of an option of a group, or of a keyword of a prediction."""
     default = None
     if isinstance(keyword := (*get_args(hint), None, None)[1], Keyword):
         hint, default = keyword_option(name, hint), keyword.default or None
@@ -273,7 +273,7 @@ def build_parameter(name: str, hint: Any, helps: Helps) -> inspect.Parameter:
 
 
 def add_help(name: str, hint: Any, helps: Helps) -> Any:
-    """The annotation of a parameter as an option with help; a switch has no `--no-...`."""
+    """Return the annotation of a parameter as an option with help; a switch has no `--no-...`."""
     kind, *metadata = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     info = copy(metadata[0]) if metadata else option(None, *[f"--{name.replace('_', '-')}"] * (kind is bool))
     if info.help is None:
@@ -282,7 +282,7 @@ def add_help(name: str, hint: Any, helps: Helps) -> Any:
 
 
 def option_names(command: Callable[..., None]) -> dict[str, str]:
-    """The options of a command by the names of its parameters; arguments are left out."""
+    """Return the options of a command by the names of its parameters; arguments are left out."""
     options = {}
     for parameter, hint in command.__annotations__.items():
         for info in getattr(hint, "__metadata__", ()):
@@ -294,7 +294,7 @@ def option_names(command: Callable[..., None]) -> dict[str, str]:
 
 
 def join_paragraphs(text: str) -> str:
-    r"""A docstring with each paragraph in one line, so that help fills the terminal, however wide it is.
+    r"""Put each paragraph of a docstring in one line, so that help fills the terminal, however wide it is.
 
     >>> join_paragraphs("One line of a paragraph,\n    and another.\n\n      an example")
     'One line of a paragraph, and another.\n\n  an example'

@@ -61,7 +61,7 @@ class TaskGroup(Group):
         return [*dict.fromkeys((*super().list_commands(ctx), *self.find_tasks()))]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of this name."""
+        """Return the command of this name."""
         if cmd_name not in self.commands and (built := self.build_command(cmd_name)) is not None:
             single = typer.Typer(rich_markup_mode="rich", add_completion=False)
             self.commands[cmd_name] = typer.main.get_command(add_commands(single, built))
@@ -119,17 +119,17 @@ class Command(TyperCommand):
         super().format_help(ctx, formatter)
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The words of the usage line, without braces; a name that ends in dots needs no more of them."""
+        """Return the words of the usage line, without braces; a name in dots needs no more of them."""
         pieces = [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
         return [re.sub(r"(\.{3}\]?)\.{3}$", r"\1", piece) for piece in pieces]
 
     def get_default(self, param: Any) -> Any:
-        """The default of an option, as its help shows it; None for one without."""
+        """Return the default of an option, as its help shows it; None for one without."""
         return None if param.required or callable(param.default) else param.default
 
 
 def _names(table: re.Match[str]) -> str:
-    """The names in a table, our own and those of other packages."""
+    """Return the names in a table, our own and those of other packages."""
     names = [*getattr(importlib.import_module(table[1]), table[2])]
     return f"{', '.join(names[:-1])} or {names[-1]}"
 
@@ -151,7 +151,7 @@ class TakesSettings(Command):
             raise
 
     def get_default(self, param: Any) -> Any:
-        """The default of the setting that an option sets."""
+        """Return the default of the setting that an option sets."""
         field = getattr(self.callback, "task").part("config").model_fields.get(param.name)  # noqa: B009
         return super().get_default(param) if field is None or field.is_required() else field.default
 
@@ -194,7 +194,7 @@ def _set(key: str, value: str) -> str:
 
 
 def _our_name(option: str) -> str:
-    """The name of the setting that an option means, if other libraries call it otherwise.
+    """Return the name of the setting that an option means, if other libraries call it otherwise.
 
     >>> _our_name("--learning-rate"), _our_name("--num-layers")
     ('lr', 'num_layers')
@@ -206,7 +206,7 @@ def _our_name(option: str) -> str:
 
 
 def _setting(option: str, fields: dict[str, Any]) -> tuple[str | None, bool]:
-    """The setting that an option names, and whether it is to be off, as in --no-tied."""
+    """Return the setting that an option names, and whether it is to be off, as in --no-tied."""
     key = _our_name(option)
     if key in fields:
         return key, False
@@ -215,7 +215,7 @@ def _setting(option: str, fields: dict[str, Any]) -> tuple[str | None, bool]:
 
 
 def _near_settings(option: str, fields: dict[str, Any]) -> list[str]:
-    """The settings that an option may mean: those with its words in their names, or the most similar one.
+    """List the settings that an option may mean: with its words in their names, or the most similar one.
 
     >>> _near_settings("--dropout", {"lr": 1, "output_dropout": 1, "hidden_dropout": 1})
     ['hidden_dropout', 'output_dropout']
@@ -233,7 +233,7 @@ def _near_settings(option: str, fields: dict[str, Any]) -> list[str]:
 
 
 def _get_following_word(words: list[str]) -> str | None:
-    """The word after an option, unless it is an option too."""
+    """Return the word after an option, unless it is an option too."""
     return words[0] if words and (not words[0].startswith("-") or _NUMBER.match(words[0])) else None
 
 
@@ -257,7 +257,7 @@ class RunFirst(Command):
         return super().parse_args(ctx, args)
 
     def option_for(self, word: str) -> str | None:
-        """The option that this extra argument was probably meant for."""
+        """Return the option that this extra argument was probably meant for."""
         from throughtime.data.dataset import SPLITS
 
         options = {option for param in self.params for option in param.opts}
@@ -292,7 +292,7 @@ class RunFirst(Command):
         )
 
     def _positional(self, ctx: Any, words: list[str]) -> list[str] | None:
-        """The positional arguments; None if `--help` is given or an option is wrong."""
+        """Return the positional arguments; None if `--help` is given or an option is wrong."""
         try:
             values, rest, _ = self.make_parser(ctx).parse_args(list(words))
         except typer.TyperException:
@@ -308,7 +308,7 @@ class RunFirst(Command):
         return [*texts, *rest]
 
     def _correct_command(self, ctx: Any, words: list[str], run: str, strays: list[str]) -> str:
-        """The command line as it should have been."""
+        """Return the command line as it should have been."""
         rest = words
         for word in (run, *strays):
             rest = self._drop_word(ctx, rest, word)
@@ -321,7 +321,7 @@ class RunFirst(Command):
         return f"{path} {shlex.join([run, *rest, *added])}"
 
     def _drop_word(self, ctx: Any, words: list[str], word: str) -> list[str]:
-        """The words without this argument; the same word as the value of an option stays."""
+        """Return the words without this argument; the same word as the value of an option stays."""
         before = self._positional(ctx, words) or []
         for number in (number for number, candidate in enumerate(words) if candidate == word):
             left = [*words[:number], *words[number + 1 :]]
@@ -340,7 +340,7 @@ def add_commands(app: typer.Typer, *commands: Callable[..., None]) -> typer.Type
 
 
 def _is_path(word: str) -> bool:
-    """Whether a word was probably meant as a path."""
+    """Return whether a word was probably meant as a path."""
     return path_exists(word) or ("/" in word and not re.search(r"\s", word))
 
 

@@ -100,7 +100,7 @@ class LossLimits:
         self.first: dict[str, float] = {}
 
     def problem(self, kind: str, loss: float) -> str | None:
-        """What is wrong with this loss, or None; the first finite loss sets the limit."""
+        """Return what is wrong with this loss, or None; the first finite loss sets the limit."""
         if not math.isfinite(loss):
             return f"the {kind} loss is not finite"
         first = self.first.setdefault(kind, loss)
@@ -112,7 +112,7 @@ class LossLimits:
 
 
 def validation_loss(valid: Mapping[str, float], trained: Iterable[str]) -> float | None:
-    """The validation loss: the measure that training reports too; None if there is none.
+    """Return the validation loss: the measure that training reports too; None if there is none.
 
     >>> validation_loss({"bleu": 20.0, "perplexity": math.e}, ["perplexity"])
     1.0

@@ -159,7 +159,7 @@ class Record:
         return len(self.scores) - 1 - self.best_at if self.scores else 0
 
     def values(self) -> dict[str, Any]:
-        """For a checkpoint."""
+        """Return what a checkpoint stores."""
         return {name: getattr(self, name) for name in _KEPT}
 
     def restore(self, values: dict[str, Any], step: int) -> None:

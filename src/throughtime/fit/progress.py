@@ -38,10 +38,10 @@ class Reporter:
         """Training starts; a resumed run has done `step` updates. `epochs` is None if time limits the run."""
 
     def plan(self, elapsed: float, seconds: float) -> None:
-        """A run that is limited by time has used `elapsed` of its `seconds`."""
+        """Take note that a run which is limited by time has used `elapsed` of its `seconds`."""
 
     def add_update(self, epoch: int, step_in_epoch: int, step: int, targets: int) -> None:
-        """One more update with this number of targets was submitted; the device has completed `step`.
+        """Count an update with this number of targets that was submitted; the device has completed `step`.
 
         This is called after every update, so it must be fast.
         """
@@ -50,7 +50,7 @@ class Reporter:
         """Training reports its state, every `report_every` updates."""
 
     def epoch(self, epoch: int, train: Measures, valid: Measures, best: bool, sample: str | None) -> None:
-        """An epoch has been validated. The first measure of each kind, other than the loss, is shown.
+        """Show a validated epoch. The first measure of each kind, other than the loss, is shown.
 
         The first of `valid` decides which model is best.
         """
@@ -79,7 +79,7 @@ def progress_reporter(kind: Literal["auto", "bars", "notebook", "lines", "none"]
 
 
 def _in_notebook() -> bool:
-    """Whether this runs in the kernel of a notebook; IPython on a terminal has none."""
+    """Return whether this runs in the kernel of a notebook; IPython on a terminal has none."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return hasattr(shell, "kernel")
 

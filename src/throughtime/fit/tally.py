@@ -133,7 +133,7 @@ class Tally:
         return total, targets
 
     def state(self, processes: Processes) -> list[float]:
-        """For a checkpoint: sum and targets of the epoch and of the lap; norms, clipped updates, updates.
+        """Return, for a checkpoint, sum and targets of epoch and lap; norms, clipped updates, updates.
 
         Then follow the skipped updates of the run and of the lap.
         """

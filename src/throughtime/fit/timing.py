@@ -86,7 +86,7 @@ class Pace:
         self._from = self._reported = (step, self._epoch_began)
 
     def add_update(self, step: int, targets: int) -> None:
-        """One more update with this number of targets was submitted, and `step` updates are done."""
+        """Count an update with this number of targets that was submitted; `step` updates are done."""
         now, (before, reported) = self._clock(), self._reported
         updates, targets_done = self._counts = (self._counts[0] + 1, self._counts[1] + targets)
         if step > before and now - reported >= _LIVE_SECONDS:

@@ -36,7 +36,7 @@ class At(NamedTuple):
     offset: int = 0
 
     def behind(self, size: int) -> At:
-        """The address this number of bytes behind it."""
+        """Return the address this number of bytes behind it."""
         return At(self.tensor, self.offset + size)
 
 

@@ -102,7 +102,7 @@ class _Follow(ctypes.Structure):
 
 
 def fits(options: BeamOptions, log_probs: Tensor) -> bool:
-    """Whether the kernels can run these options on the device of these log-probabilities."""
+    """Return whether the kernels can run these options on the device of these log-probabilities."""
     if not log_probs.is_cuda or log_probs.dtype != torch.float32:
         return False
     from throughtime.gpu import driver
@@ -176,7 +176,7 @@ class BeamStep:
         self._follow = driver.build("follow", ("primitives.cuh", "follow.cu"), sizes, self._device)
 
     def _build_likeliest(self, dtype: torch.dtype) -> driver.LaunchKernel:
-        """The first kernel for scores of this type; it is compiled once."""
+        """Return the first kernel for scores of this type; it is compiled once."""
         from throughtime.gpu import driver
 
         shared = 8 * (KEPT + MAX_ROWS) + 4 * (LIKELIEST_WARPS + 2)

@@ -68,7 +68,7 @@ def _advance_lstm(cell: Cell, x: Tensor, state: State) -> State:
 
 
 def advance(from_input: Tensor, from_state: Tensor, state: State, bias: Tensor | None = None) -> State | None:
-    """The next state of a GRU (h) or an LSTM (h, c), in float32; None if the kernel does not fit.
+    """Return the next state of a GRU (h) or an LSTM (h, c), in float32; None if the kernel does not fit.
 
     It is computed from W_ih x + b and W_hh h, which are of one type and may have 16 bits: [B, 3H], where
     W_hn h still lacks its `bias` [H], or [B, 4H].

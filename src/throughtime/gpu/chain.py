@@ -101,7 +101,7 @@ def chain_surprisals(
 
 
 def has_kernels(scores: Tensor) -> bool:
-    """Whether the kernels support these scores: neither float64 nor thousands of tags."""
+    """Return whether the kernels support these scores: neither float64 nor thousands of tags."""
     if not scores.is_cuda or scores.dtype == torch.float64:
         return False
     return is_available(scores.get_device(), scores.shape[2])
@@ -123,7 +123,7 @@ class ChainSurprisals(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, outer: Tensor) -> tuple[Tensor | None, ...]:
-        """The gradients of the scores, the transitions and the ends."""
+        """Return the gradients of the scores, the transitions and the ends."""
         saved = ctx.saved_tensors
         own = len(ChainInputs._fields)
         into = gradients(ChainInputs(*saved[:own]), ChainSums(*saved[own:]), outer)
@@ -132,7 +132,7 @@ class ChainSurprisals(torch.autograd.Function):
 
 @functools.cache
 def is_available(device: int, tags: int) -> bool:
-    """Whether the kernels for this number of tags compile for a GPU."""
+    """Return whether the kernels for this number of tags compile for a GPU."""
     from throughtime.gpu import driver
 
     if tags > MAX_TAGS or driver.unavailable(device) is not None:

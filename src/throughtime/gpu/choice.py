@@ -91,7 +91,7 @@ def expecting_graphs() -> Iterator[None]:
 
 
 def is_recorded() -> bool:
-    """Whether what runs on the GPU now is recorded in a CUDA graph, or will be when it recurs."""
+    """Return whether what runs on the GPU now is recorded in a CUDA graph, or will be when it recurs."""
     return bool(_expecting) or torch.cuda.is_current_stream_capturing()
 
 

@@ -49,7 +49,7 @@ class _Gates(ctypes.Structure):
 
 
 def is_available(device: torch.device) -> bool:
-    """Whether this is an NVIDIA GPU for which the kernels compile."""
+    """Return whether this is an NVIDIA GPU for which the kernels compile."""
     return device.type == "cuda" and _compiles(device.index)
 
 
@@ -71,12 +71,12 @@ def _compiles(device: int) -> bool:
 
 
 def supports(dtype: torch.dtype, *sizes: int) -> bool:
-    """Whether the kernels support this type and rows of these sizes, which they read in pairs."""
+    """Return whether the kernels support this type and rows of these sizes, which they read in pairs."""
     return dtype in KINDS and all(size % 2 == 0 for size in sizes)
 
 
 def fits(places: int, size: int, width: int) -> bool:
-    """Whether a sentence of this length, with such keys and values, fits the memory of a block."""
+    """Return whether a sentence of this length, with such keys and values, fits the memory of a block."""
     return _shared_bytes(_round_places(places), size, width) <= MAX_SHARED
 
 
@@ -177,7 +177,7 @@ def _launch_gates(
 
 
 def _both(state: State) -> Sequence[Tensor | None]:
-    """The state and the memory; None for what is missing."""
+    """Return the state and the memory; None for what is missing."""
     return (*state, None, None)[:2]
 
 

@@ -150,7 +150,7 @@ class _KernelGates:
 
     @staticmethod
     def slopes(gates: Tensor, before: State, after: State, into: Tensor) -> State:
-        """What `retreat` computes the slopes from: the gates, and the states before and after."""
+        """Return what `retreat` computes the slopes from: the gates, and the states before and after."""
         return gates, *before, *after
 
     @staticmethod

@@ -91,7 +91,7 @@ def build(
 
 
 def try_build(build: Callable[[], object], consequence: str) -> bool:
-    """Whether this function compiles and loads its kernels; if not, warn with the consequence and the reason.
+    """Try to compile and load the kernels of a function; if that fails, warn: the consequence, the reason.
 
     Callers cache the answer, so that the warning is given once.
     """

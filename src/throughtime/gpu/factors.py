@@ -45,7 +45,7 @@ def pad_states(states: Tensor, added: bool, pitch: int) -> Tensor:
 
 
 def is_whole(given: Tensor) -> bool:
-    """Whether each row of a contiguous matrix begins on a boundary of 16 bytes."""
+    """Return whether each row of a contiguous matrix begins on a boundary of 16 bytes."""
     return not (given.shape[1] * given.itemsize | given.data_ptr()) % VECTOR
 
 

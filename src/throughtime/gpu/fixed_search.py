@@ -75,7 +75,7 @@ class FixedStrategy(Protocol):
         ...
 
     def begin(self, sentences: int, steps: int) -> FixedRows:
-        """The rows before the first of at most this number of steps, on the host."""
+        """Return the rows before the first of at most this number of steps, on the host."""
         ...
 
     def decide(self, log_probs: Tensor, rows: FixedRows) -> Decision:
@@ -83,17 +83,17 @@ class FixedStrategy(Protocol):
         ...
 
     def score(self, log_prob: Tensor, lengths: Tensor) -> Tensor:
-        """The scores of results [results] of these numbers of tokens, the end token included, on the host."""
+        """Score results [results] of these numbers of tokens, the end token included, on the host."""
         ...
 
 
 def leaves_softmax(model: StepModel) -> bool:
-    """Whether a model can leave the softmax to a kernel; a subclass may have changed its `step` alone."""
+    """Return whether a model can leave the softmax to a kernel; a subclass may change `step` alone."""
     return stands_for(model, "step_scores", "step")
 
 
 def stands_for(owner: object, fast: str, plain: str) -> bool:
-    """Whether a method does what another one does: its class, or one above it, changed both or neither."""
+    """Return whether a method does what another does: its class, or one above, changed both or neither."""
     if plain in getattr(owner, "__dict__", {}):
         return False
     kind = next(one for one in type(owner).__mro__ if {fast, plain} & vars(one).keys())
@@ -156,7 +156,7 @@ class FixedSearch:
                 own.copy_(new.index_select(0, self.rows.sentence))
 
     def step(self, model: StepModel) -> None:
-        """One step: the model, the constraints, the decision of the strategy, and the next states."""
+        """Take one step: the model, the constraints, the decision of the strategy, and the next states."""
         unnormalised = isinstance(self._fused, BeamStep) and leaves_softmax(model)
         run = model.step_scores if unnormalised else model.step
         step = run(self.last, self.state, self.memory)
@@ -185,7 +185,7 @@ class FixedSearch:
         self.rows.length.add_(1)
 
     def read(self, steps: int) -> list[Array]:
-        """The history of some steps that the device has done, [steps, rows] each; see `Decision`.
+        """Return the history of some steps that the device has done, [steps, rows] each; see `Decision`.
 
         It holds tokens, parents, log-probabilities, and which rows ended and lived.
         """

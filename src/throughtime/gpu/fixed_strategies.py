@@ -41,7 +41,7 @@ class FixedBeam:
         return "beam", beam.end_id, beam.width, beam.n_best, beam.length_penalty, beam.max_length, beam.eager
 
     def begin(self, sentences: int, steps: int) -> FixedRows:
-        """One row for each sentence lives, the first of its cells."""
+        """Begin with one live row for each sentence, the first of its cells."""
         rows = FixedRows.begin(sentences, self.beam.width)
         rows.live.view(sentences, -1)[:, 1:] = False
         rows.log_prob.masked_fill_(~rows.live, -torch.inf)
@@ -97,7 +97,7 @@ class FixedGreedy:
         return "greedy", self.end_id
 
     def begin(self, sentences: int, steps: int) -> FixedRows:
-        """One row for each sentence, which has no result yet."""
+        """Begin with one row for each sentence, which has no result yet."""
         rows = FixedRows.begin(sentences, 1)
         return rows._replace(best=rows.log_prob.new_full((sentences, 1, 1), -torch.inf))
 
@@ -111,7 +111,7 @@ class FixedGreedy:
         return fuse_choice(options, search, log_probs)
 
     def score(self, log_prob: Tensor, lengths: Tensor) -> Tensor:
-        """The log-probability itself."""
+        """Return the log-probability itself."""
         return log_prob
 
 
@@ -144,7 +144,7 @@ class FixedSampling:
         return append_fixed(rows, log_probs, token, self.sampling.end_id)
 
     def score(self, log_prob: Tensor, lengths: Tensor) -> Tensor:
-        """The log-probability itself."""
+        """Return the log-probability itself."""
         return log_prob
 
 
@@ -157,7 +157,7 @@ FORMS: dict[type, Callable[[Any], FixedStrategy]] = {
 
 
 def fixed_form(strategy: object) -> FixedStrategy | None:
-    """The fixed form of a strategy; None if it needs the plain loop.
+    """Return the fixed form of a strategy; None if it needs the plain loop.
 
     A subclass that changes how `advance` chooses has none, unless `FORMS` has one for the subclass.
     """
@@ -173,7 +173,7 @@ def fixed_form(strategy: object) -> FixedStrategy | None:
 
 
 def recording_key(strategy: object) -> Hashable | None:
-    """The class and all options of a strategy that its choices depend on; None if it needs the plain loop."""
+    """Return the class and all options that choices depend on; None if it needs the plain loop."""
     form = fixed_form(strategy)
     return None if form is None else (type(strategy), form.recording_key)
 

@@ -29,7 +29,7 @@ class _Flat(NamedTuple):
     second_biases: list[Tensor]
 
     def holds(self, weights: Sequence[Tensor]) -> bool:
-        """Whether these weights are still where they were put."""
+        """Return whether these weights are still where they were put."""
         return self.addresses == [weight.data_ptr() for weight in weights]
 
 
@@ -91,7 +91,7 @@ def flatten(layers: Sequence[Sequence[Cell]], together: bool = True) -> None:
 
 
 def _are_movable(first: Cell, weights: Sequence[Tensor]) -> bool:
-    """Whether cuDNN runs such cells and these are ordinary parameters on one GPU, none of them twice."""
+    """Return whether cuDNN runs such cells and these are ordinary parameters on one GPU, none twice."""
     like = weights[0]
     return (
         like.is_cuda

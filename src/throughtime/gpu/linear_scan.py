@@ -50,7 +50,7 @@ class ScanSettings(NamedTuple):
 
 @functools.cache
 def _prepare_kernel(settings: ScanSettings, backward: bool, carried: bool) -> driver.LaunchKernel:
-    """The kernel for these settings, with steps and stages that the GPU's shared memory holds."""
+    """Return the kernel for these settings, with steps and stages that the GPU's shared memory holds."""
     from throughtime.gpu import driver
 
     warps, steps = settings.warps[backward], settings.steps[backward]
@@ -101,7 +101,7 @@ class LinearScan:
     def run(
         self, cell: Cell, x: Tensor, state: State, lengths: Tensor | None, carry: Tensor | None
     ) -> Result:
-        """One product for the input, one launch, and for training one launch back."""
+        """Run one product for the input, one launch, and for training one launch back."""
         outputs, last = Scan.apply(  # type: ignore[no-untyped-call]
             cell.project(x),
             state[0].to(torch.float32),
@@ -127,7 +127,7 @@ class Scan(torch.autograd.Function):
         carry: Tensor | None,
         settings: ScanSettings,
     ) -> tuple[Tensor, Tensor]:
-        """One pass over the projected inputs."""
+        """Make one pass over the projected inputs."""
         projected, initial = projected.contiguous(), initial.contiguous()
         steps, (batch, size) = len(projected), initial.shape
         outputs = projected.new_empty(steps, batch, size)
@@ -143,7 +143,7 @@ class Scan(torch.autograd.Function):
     @staticmethod
     @first_order
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
-        """One pass over inputs, outputs and what comes in, from the last step to the first."""
+        """Make one pass over inputs, outputs and what comes in, from the last step to the first."""
         projected, initial, outputs, lengths, carry = ctx.saved_tensors
         steps, batch, size = outputs.shape
         d_outputs, d_last = (gradient.contiguous() for gradient in gradients)

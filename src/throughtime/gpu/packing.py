@@ -14,12 +14,12 @@ Column = tuple[torch.dtype, int]
 
 
 def measure(columns: Sequence[Column]) -> int:
-    """The number of bytes of all columns."""
+    """Return the number of bytes of all columns."""
     return sum(_round_up(count * dtype.itemsize) for dtype, count in columns)
 
 
 def carve(buffer: Tensor, columns: Sequence[Column]) -> list[Tensor]:
-    """The columns of a buffer of bytes [..., `measure(columns)`], each [..., its number of elements].
+    """Return the columns of a buffer of bytes [..., `measure(columns)`], each [..., its number of elements].
 
     >>> tokens, live = carve(torch.zeros(2, 48, dtype=torch.uint8), [(torch.long, 3), (torch.bool, 3)])
     >>> tokens.shape, live.shape, live.stride()

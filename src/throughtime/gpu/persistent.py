@@ -252,7 +252,7 @@ def find_kind(x: Tensor, dtype: torch.dtype | None = None) -> ElementKind | None
 
 @functools.cache
 def _fits(form: Form, kind: ElementKind, size: int, batch: int, limits: tuple[int, int]) -> bool:
-    """Whether there is a plan for both the forward and the backward pass."""
+    """Return whether there is a plan for both the forward and the backward pass."""
     return all(
         best(KernelTask(form, kind, round_up_units(size), batch, way), *limits) for way in (False, True)
     )

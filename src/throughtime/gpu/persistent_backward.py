@@ -122,14 +122,14 @@ class _Builder:
         )
 
     def _view_entering(self, layer: int) -> View:
-        """The rows that enter a layer at all steps."""
+        """Return the rows that enter a layer at all steps."""
         if layer:
             return view_outputs(self.call, self.first_layer + 4 * layer - 2, range(self.call.steps))
         rows, (_, _, padded) = self.call.steps * self.call.batch, self.call.input_blocks(0)
         return View(ENTERING, (rows, padded), (padded, 1), None)
 
     def _take_outputs(self) -> int:
-        """The gradient of the outputs, padded; zeros if there is none."""
+        """Return the gradient of the outputs, padded; zeros if there is none."""
         call = self.call
         rows = call.steps * call.batch * call.directions
         if self.given[0] and call.size == call.width:
@@ -143,7 +143,7 @@ class _Builder:
         return outputs
 
     def _take_end(self, cell: int, part: int) -> int | At:
-        """The address of the gradient of a last state, padded; 0 if there is none."""
+        """Return the address of the gradient of a last state, padded; 0 if there is none."""
         call, number = self.call, 1 + cell * self.call.form.parts + part
         if part >= call.form.parts or not self.given[number]:
             return 0
@@ -194,7 +194,7 @@ class _Builder:
         return sums, launches
 
     def _describe_forward(self, layer: int, direction: int, step: int) -> tuple[int | At, ...]:
-        """The addresses of what the forward pass left of a layer from a step on."""
+        """Return the addresses of what the forward pass left of a layer from a step on."""
         call, layout = self.call, StateLayout.of(self.call)
         _, gates, states, kept = range(self.first_layer + 4 * layer, self.first_layer + 4 * layer + 4)
         back, rows = call.reads_backwards(direction), step * call.batch * call.directions
@@ -207,7 +207,7 @@ class _Builder:
         )
 
     def _share_parts(self, split: int) -> int | At:
-        """The address where blocks that share their units exchange parts of sums; 0 if none share theirs."""
+        """Return the address where blocks that share units exchange parts of sums; 0 if none do."""
         if split == 1:
             return 0
         parts = self.memory.allocate(2 * self.call.batch, split * self.call.width, float32=True)
@@ -233,7 +233,7 @@ class _Builder:
         return weights
 
     def _give_initial(self, cell: int, name: str) -> int | At:
-        """The address for the gradient of a first state; 0 if it is not wanted."""
+        """Return the address for the gradient of a first state; 0 if it is not wanted."""
         call, number = self.call, 1 + cell * len(OWN) + OWN.index(name)
         if not call.stateful or not self.wanted[number]:
             return 0
@@ -250,7 +250,7 @@ class _Builder:
         return At(wide)
 
     def _tighten_rows(self, wide: int) -> View:
-        """The gradient of the input, without padding and in its own type."""
+        """Return the gradient of the input, without padding and in its own type."""
         call, (_, given, padded), rows = (
             self.call,
             self.call.input_blocks(0),

@@ -61,19 +61,19 @@ class Call(NamedTuple):
         return self.size == self.width and not self.float_weights
 
     def reads_backwards(self, direction: int) -> bool:
-        """Whether this direction of a layer reads from the right."""
+        """Return whether this direction of a layer reads from the right."""
         return direction == 1 or self.reads_back
 
     def convert_weights(self, back: bool = False) -> int:
-        """The conversion of weights and the first state, or back of their gradients and of the last state."""
+        """Convert weights and the first state, or back their gradients and the last state."""
         return (TO_FLOAT if back else FROM_FLOAT) if self.float_weights else NO_CONVERSION
 
     def convert_x(self, back: bool = False) -> int:
-        """The conversion of the input, or back of its gradient."""
+        """Return the conversion of the input, or back of its gradient."""
         return (TO_FLOAT if back else FROM_FLOAT) if self.float_x else NO_CONVERSION
 
     def input_blocks(self, layer: int) -> tuple[int, int, int]:
-        """The input of a layer: of how many blocks a row consists, their numbers as given and when padded."""
+        """Return, of the input of a layer, the blocks of a row, and their numbers as given and padded."""
         if layer:
             return self.directions, self.size, self.width
         return 1, self.inputs, round_up_units(self.inputs)
@@ -95,7 +95,7 @@ class StateLayout(NamedTuple):
 
     @classmethod
     def of(cls, call: Call) -> StateLayout:
-        """The layout of each layer of a call."""
+        """Return the layout of each layer of a call."""
         both = call.directions > 1
         first_output = 0 if call.reads_back and not both else 1
         return cls(
@@ -109,11 +109,11 @@ class StateLayout(NamedTuple):
         )
 
     def outputs(self, tensor: int, direction: int = 0, step: int = 0) -> At:
-        """The address of the state after a step."""
+        """Return the address of the state after a step."""
         return At(tensor, self.offset(self.first_output + step, direction) * self.element)
 
     def first(self, tensor: int, direction: int, reads_back: bool, step: int = 0) -> At:
-        """The address of the state before the first step; what reads from the left may begin at another."""
+        """Return the address of the state before the first step; from the left it may begin elsewhere."""
         return At(tensor, self.offset(self.blocks - 1 if reads_back else step, direction) * self.element)
 
     def offset(self, block: int, direction: int = 0) -> int:

@@ -120,13 +120,13 @@ def build_forward(call: Call) -> ForwardProgram:
 
 
 def view_outputs(call: Call, states: int, span: range) -> View:
-    """The rows of the outputs of these steps among the states of a layer."""
+    """Return the rows of the outputs of these steps among the states of a layer."""
     layout, rows = StateLayout.of(call), len(span) * call.batch
     return View(states, (rows, call.row), (call.row, 1), layout.offset(layout.first_output + span.start))
 
 
 def allocate_running(call: Call, kernel: Kernel, memory: Allocations) -> int | At:
-    """The address of the running values of a layer between its spans; 0 if one launch runs all steps."""
+    """Return the address of the running values of a layer between spans; 0 if one launch runs all."""
     if len(kernel.spans) == 1:
         return 0
     return At(memory.allocate(2, call.batch, call.width, float32=True))
@@ -135,7 +135,7 @@ def allocate_running(call: Call, kernel: Kernel, memory: Allocations) -> int | A
 def _enter_layer(
     call: Call, layer: int, rows: View, weight: int, bias: int, gates: int, span: range
 ) -> Product:
-    """The product of the rows that enter a layer at these steps with its weights, transposed."""
+    """Return the product of the rows that enter a layer at these steps with its weights, transposed."""
     blocks, _, padded = call.input_blocks(layer)
     inputs, width = blocks * padded, call.directions * call.form.gates * call.width
     turned = View(weight, (inputs, width), (1, inputs), None)
@@ -249,7 +249,7 @@ def _write_first(call: Call, copies: Copies, into: Matrix, given: int) -> None:
 
 
 def _memory(call: Call, kept: int, direction: int) -> At:
-    """The address of an LSTM's first memory; those after each step follow."""
+    """Return the address of an LSTM's first memory; those after each step follow."""
     blocks = call.steps + 1 if call.keeps else 1
     return At(kept, direction * blocks * call.batch * call.width * call.kind.size)
 
@@ -257,7 +257,7 @@ def _memory(call: Call, kept: int, direction: int) -> At:
 def describe_kept(
     call: Call, kept: int | None, direction: int, step: int
 ) -> tuple[int | At, int | At, int | At]:
-    """The addresses of the memory before a step, the next ones, and what only GRUs keep; 0 for none."""
+    """Return addresses: the memory before a step, the next ones, and what only GRUs keep; 0 for none."""
     one = call.batch * call.width * call.kind.size
     if kept is None:
         return 0, 0, 0
@@ -268,7 +268,7 @@ def describe_kept(
 
 
 def find_candidate_weights(call: Call, weight: int) -> int | At:
-    """The address of the weights of n, which only a GRU with reset before has separately; else 0."""
+    """Return the address of the weights of n, which only a GRU with reset before has separately; else 0."""
     return At(weight, 2 * call.width**2 * call.kind.size) if call.form is Form.GRU_BEFORE else 0
 
 

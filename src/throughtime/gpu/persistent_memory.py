@@ -33,7 +33,7 @@ class Allocations:
         return self.given + len(self.shapes) - 1
 
     def columns(self, tensor: int) -> int:
-        """The last dimension of a tensor that was allocated here."""
+        """Return the last dimension of a tensor that was allocated here."""
         return self.shapes[tensor - self.given][0][-1]
 
 
@@ -51,12 +51,12 @@ class View(NamedTuple):
     offset: int | None = 0  # in the memory of the tensor; None: where the tensor begins
 
     def of(self, tensors: Sequence[Any]) -> Tensor:
-        """The view of one of these tensors."""
+        """Return the view of one of these tensors."""
         tensor: Tensor = tensors[self.tensor]
         return tensor if self.size is None else tensor.as_strided(self.size, self.stride, self.offset)
 
     def transpose(self) -> View:
-        """The same with rows and columns exchanged."""
+        """Return the same with rows and columns exchanged."""
         assert self.size is not None
         return View(self.tensor, self.size[::-1], self.stride[::-1], self.offset)
 

@@ -171,7 +171,7 @@ class Plan:
         return left if left <= staged else staged + self.ring
 
     def constants(self, task: KernelTask) -> dict[str, int]:
-        """The constants that the source of the kernel needs."""
+        """Return the constants that the source of the kernel needs."""
         own = {name.upper(): int(value) for name, value in asdict(self).items() if name != "pause"}
         values = {"CELL": int(task.form), "KIND": int(task.kind), "WIDTH": task.width}
         values |= {"DIRECTIONS": task.directions, "KEPT": self.count_kept(task), "LOADED": task.num_loaded}

@@ -315,7 +315,7 @@ RECORDINGS = Recordings()
 
 
 def is_replayable(device: int) -> bool:
-    """Whether calls on this device can be recorded now: not inside another recording."""
+    """Return whether calls on this device can be recorded now: not inside another recording."""
     return device >= 0 and not torch.cuda.is_current_stream_capturing()
 
 

@@ -20,7 +20,7 @@ def _add_product(left: Tensor, right: Tensor, out: Tensor) -> Tensor:
 
 
 def _select_fed(call: Call, sums: int, span: range) -> list[View]:
-    """The gradients of the sums that the input enters at these steps: all but q of a GRU with reset after.
+    """Select the gradients of the sums that the input enters: all but q of a GRU with reset after.
 
     Without those, what is left of two directions is apart.
     """
@@ -35,14 +35,14 @@ def _select_fed(call: Call, sums: int, span: range) -> list[View]:
 
 
 def _part(call: Call, layer: int, tensor: int, part: int) -> View:
-    """The rows of one direction in the weights of a GRU's input."""
+    """Return the rows of one direction in the weights of a GRU's input."""
     blocks, _, padded = call.input_blocks(layer)
     rows, columns = call.form.gates * call.width, blocks * padded
     return View(tensor, (rows, columns), (columns, 1), part * rows * columns)
 
 
 def multiply_back(call: Call, layer: int, sums: int, weight: int, into: int, span: range) -> list[Product]:
-    """The gradient of the input of a layer at these steps."""
+    """Return the gradient of the input of a layer at these steps."""
     fed = _select_fed(call, sums, span)
     blocks, _, padded = call.input_blocks(layer)
     rows, columns = len(span) * call.batch, blocks * padded
@@ -56,7 +56,7 @@ def multiply_back(call: Call, layer: int, sums: int, weight: int, into: int, spa
 
 
 def multiply_rows(call: Call, layer: int, sums: int, entering: View, into: int) -> list[Product]:
-    """The gradient of the weights of a layer's input, whose rows are `entering`."""
+    """Return the gradient of the weights of a layer's input, whose rows are `entering`."""
     fed = _select_fed(call, sums, range(call.steps))
     return [
         Product(
@@ -70,13 +70,13 @@ def multiply_rows(call: Call, layer: int, sums: int, entering: View, into: int) 
 
 
 def multiply_states(call: Call, sums: int, states: int, kept: int, into: int) -> list[Product]:
-    """The gradient of the recurrent weights, of both directions at once."""
+    """Return the gradient of the recurrent weights, of both directions at once."""
     layout, width, both = StateLayout.of(call), call.width, call.directions > 1
     count, slots, gates = call.steps * call.batch, call.form.slots * width, call.form.gates
     first = layout.offset_before(0, call.reads_back)
 
     def view(tensor: int, size: tuple[int, int], stride: tuple[int, int], offset: int, apart: int) -> View:
-        """A matrix, or with two directions a pair of them."""
+        """Return a matrix, or with two directions a pair of them."""
         if not both:
             return View(tensor, size, stride, offset)
         return View(tensor, (2, *size), (apart, *stride), offset)
@@ -104,7 +104,7 @@ class Wide(NamedTuple):
     apart: int = 0  # numbers from one part to the next
 
     def behind(self, count: int) -> At:
-        """The address of what comes after this many numbers."""
+        """Return the address of what comes after this many numbers."""
         return At(self.tensor, count * self.element)
 
 
@@ -137,7 +137,7 @@ class WeightsBuilder:
         return range(layer * self.call.directions, (layer + 1) * self.call.directions)
 
     def _count_tiles(self, layer: int) -> tuple[int, int]:
-        """The tiles of the gradients of the input's weights and of the recurrent ones."""
+        """Return the tiles of the gradients of the input's weights and of the recurrent ones."""
         call, (blocks, _, padded) = self.call, self.call.input_blocks(layer)
         rows = call.form.gates * call.width
         return (
@@ -272,11 +272,11 @@ class WeightsBuilder:
         return View(tight)
 
     def _is_tight(self, wide: Wide) -> bool:
-        """Whether the rows of a gradient need no copy."""
+        """Return whether the rows of a gradient need no copy."""
         return self.call.reads_weights and not wide.parts
 
     def _share(self, wide: Wide, direction: int) -> View:
-        """The rows of one direction."""
+        """Return the rows of one direction."""
         if self.call.directions == 1:
             return View(wide.tensor)
         rows, columns = self.call.form.gates * self.call.width, self.memory.columns(wide.tensor)

@@ -45,7 +45,7 @@ LENGTH_STEP = 64
 def suits(
     model: StepModel, strategy: Strategy, constraints: Sequence[Constraint], sentences: int, steps: int
 ) -> bool:
-    """Whether a search can run from a recording; if not, it uses the plain loop."""
+    """Return whether a search can run from a recording; if not, it uses the plain loop."""
     # To ask whether a model or a strategy has a protocol would take as long as all the rest.
     modules: Sequence[nn.Module] = getattr(model, "recorded_modules", ())
     if not modules or recording_key(strategy) is None:
@@ -65,12 +65,12 @@ def suits(
 
 
 def _select(constraints: Sequence[Constraint]) -> list[BarredTokens]:
-    """The constraints that a recorded step may contain."""
+    """Return the constraints that a recorded step may contain."""
     return [one for one in constraints if isinstance(one, BarredTokens)]
 
 
 def may_record(module: nn.Module) -> bool:
-    """Whether a module has no hooks, which must be called each time, and draws no random numbers."""
+    """Return whether a module has no hooks, which must be called each time, and draws no random numbers."""
     return not any(
         one._forward_hooks or one._forward_pre_hooks or (one.training and not one._modules)
         for one in walk([module])
@@ -78,7 +78,7 @@ def may_record(module: nn.Module) -> bool:
 
 
 def round_up_sentences(count: int) -> int:
-    """The number of sentences of a recording: a power of two, or three quarters of one.
+    """Return the number of sentences of a recording: a power of two, or three quarters of one.
 
     >>> [round_up_sentences(count) for count in (1, 3, 9, 40, 64, 100)]
     [1, 4, 12, 48, 64, 128]
@@ -237,7 +237,7 @@ def search_fixed(
 
 
 def _start(model: StepModel, prompts: Sequence[Sequence[int]]) -> SearchStart:
-    """What `model.start` returns, from a recording where there is one."""
+    """Return what `model.start` returns, from a recording where there is one."""
     modules: Sequence[nn.Module] = getattr(model, "reading_modules", ())
     if not modules or not stands_for(model, "prepare", "start"):
         return model.start(prompts)
@@ -263,7 +263,7 @@ def _find_recording(
     started: SearchStart,
     steps: int,
 ) -> RecordedSearch:
-    """The recording for a search that begins so; a new one if there is none."""
+    """Return the recording for a search that begins so; a new one if there is none."""
     last, state, memory = started
     key: tuple[Hashable, ...] = ()
     modules: Sequence[nn.Module] = getattr(model, "recorded_modules", ())

@@ -20,7 +20,7 @@ NOWHERE: tuple[Array, Array] = (np.empty(0, dtype=np.int64), np.empty(0, dtype=n
 def read_results(
     search: FixedSearch, strategy: Strategy, first: Array, sentences: int, steps: int
 ) -> list[list[Finished]]:
-    """The results of the first sentences after this number of steps, best first.
+    """Return the results of the first sentences after this number of steps, best first.
 
     `first` [rows] says which rows lived at the beginning.
     """
@@ -63,7 +63,7 @@ class SearchHistory:
         """Which rows lived before each step."""
 
     def results(self) -> tuple[tuple[Finished, ...], ...]:
-        """The results of each sentence that may be returned, in the order in which they were found."""
+        """Return the results of each sentence that may be returned, in the order in which they were found."""
         found: list[list[Finished]] = [[] for _ in range(self.sentences)]
         ends = self._select(self._find_ends())
         tokens, path = (part.tolist() for part in self._trace(ends))
@@ -115,7 +115,7 @@ class SearchHistory:
         return Ends(*(part[kept] for part in ends))
 
     def _trace(self, ends: Ends) -> tuple[Array, Array]:
-        """The tokens of all results, one after the other, and the numbers of their rows in the plain loop."""
+        """Return the tokens of all results, one after the other, and their rows in the plain loop."""
         number = self.before.cumsum(axis=1) - 1  # rows that are dead have left the plain loop
         steps = int(ends.step.max(initial=-1)) + 1
         inside = ends.step >= np.arange(steps)[:, None]  # [steps, results]

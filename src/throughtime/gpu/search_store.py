@@ -59,7 +59,7 @@ class RecordingStore:
         return [*self._found.values()]
 
     def find(self, model: object, key: Key) -> RecordedWork | None:
-        """The recording of this model and key, if there is one."""
+        """Return the recording of this model and key, if there is one."""
         own = (id(model), *key)
         if own in self._found:
             self._found.move_to_end(own)
@@ -88,7 +88,7 @@ class RecordingStore:
                 raise
 
     def _find_pool(self, device: torch.device) -> Any:
-        """The pool of the recordings of a device; torch gives one up with its last recording."""
+        """Return the pool of the recordings of a device; torch gives one up with its last recording."""
         own = [one for one in self._found.values() if one.device == device]
         if device not in self._pools or all(one.replay is None for one in own):
             self._pools[device] = torch.cuda.graph_pool_handle()
@@ -118,7 +118,7 @@ RECORDINGS = RecordingStore()
 
 
 def describe_shapes(*tensors: Tensor) -> Hashable:
-    """The shapes and types of tensors."""
+    """Return the shapes and types of tensors."""
     return tuple((tensor.shape, tensor.dtype) for tensor in tensors)
 
 

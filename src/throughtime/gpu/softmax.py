@@ -44,7 +44,7 @@ class Surprisals(NamedTuple):
 
 
 def fits(words: int, dtype: torch.dtype) -> bool:
-    """Whether a row of logits of this type can be kept in registers."""
+    """Return whether a row of logits of this type can be kept in registers."""
     return dtype in KINDS and words * dtype.itemsize <= WARPS[-1] * 32 * MAX_VECTORS * 16
 
 

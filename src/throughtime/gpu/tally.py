@@ -60,7 +60,7 @@ class _Tally(ctypes.Structure):
 
 @functools.cache
 def is_available(device: int) -> bool:
-    """Whether the kernel compiles for a GPU."""
+    """Return whether the kernel compiles for a GPU."""
     from throughtime.gpu import driver
 
     if driver.unavailable(device) is not None:

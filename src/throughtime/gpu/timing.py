@@ -111,7 +111,7 @@ def find_times(call: TimedCall) -> Times | None:
 
 
 def may_measure() -> bool:
-    """Whether calls can be timed now and by this process."""
+    """Return whether calls can be timed now and by this process."""
     if torch.cuda.is_current_stream_capturing() or torch._C._are_functorch_transforms_active():
         return False
     alone = not (distributed.is_available() and distributed.is_initialized())

@@ -36,7 +36,7 @@ def count_tiles(rows: int, columns: int) -> int:
 
 
 def is_joined(kind: ElementKind, depth: int, tiles: int, multiprocessors: int) -> bool:
-    """Whether a product over this number of rows is computed here: its result has few tiles, or rows are few.
+    """Return whether a product over so many rows is computed here: of few tiles, or with few rows.
 
     Otherwise torch's are faster, which have larger tiles; in 16 bits they cut the inner dimension, too.
     """

@@ -34,7 +34,7 @@ HELD_OUT = 0.1
 
 
 def _only_with_model(key: str, *models: str) -> Effect:
-    """The setting `key` has an effect only with these models; the default, null, may become one of them."""
+    """Say that `key` has an effect only with these models; the default, null, may become one of them."""
     plain = only_with(key, "model", *models)
     return Effect(key, lambda config: config.model is None or plain.counts(config), plain.without)
 
@@ -243,7 +243,7 @@ class ForecastConfig(TrainingConfig):
         return self.model_copy(update=updates)
 
     def suit_few(self, rows: int, fixed: Collection[str]) -> dict[str, Any]:
-        """The horizon and the splits, if the longest series is too short for the usual ones: see `divide`."""
+        """Return horizon and splits if the longest series is too short for the usual ones: see `divide`."""
         usual: dict[str, Any] = {"horizon": self.season or WITHOUT_SEASON}
         usual |= dict.fromkeys(("valid_size", "test_size"), self.horizon)
         chosen = {name: getattr(self, name) for name in usual if name not in fixed}
