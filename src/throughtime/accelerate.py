@@ -108,7 +108,7 @@ def block_gpu() -> Iterator[None]:
         _wing.blocked = before
 
 
-advance_cell: Operation[[Cell, Tensor, State, AlikeRows | None], State] = Operation()
+step_cell: Operation[[Cell, Tensor, State, AlikeRows | None], State] = Operation()
 """The state after one step of a cell, without gradients, from x [B, I] and the state; rows may be alike."""
 
 attend_rows: Operation[[Attention, Tensor, Memory, Tensor | None, bool], tuple[Tensor, Tensor]] = Operation()

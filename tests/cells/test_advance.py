@@ -26,7 +26,7 @@ class Inverted(GRU):
 
 def both(cell, x, state):
     with torch.no_grad():
-        return cell.advance(x, state), cell.step(cell.project(x[None])[0], state)
+        return cell.step_from(x, state), cell.step(cell.project(x[None])[0], state)
 
 
 def examples(cell, device, dtype):
@@ -49,7 +49,7 @@ def test_it_is_a_projection_and_a_step(name, device):
 def test_weights_may_be_replaced_and_gradients_flow(name, device):
     cell = CELLS[name](6, 8).to(device, torch.float64)
     x, state = examples(cell, device, torch.float64)
-    cell.advance(x, state)[0].sum().backward()
+    cell.step_from(x, state)[0].sum().backward()
     assert all(weight.grad is not None for weight in cell.parameters())
     with cell.replacing({name: 2 * weight for name, weight in cell.weights().items()}):
         found, expected = both(cell, x, state)
@@ -62,7 +62,7 @@ def test_a_step_in_place_leaves_its_inputs_alone(name):  # R114
     x, state = examples(cell, "cpu", torch.float32)
     before = [part.clone() for part in (x, *state)]
     with torch.inference_mode():
-        cell.advance(x, state)
+        cell.step_from(x, state)
     assert all(map(torch.equal, (x, *state), before))
 
 
@@ -76,11 +76,11 @@ def test_rows_that_are_alike_are_projected_once(name, columns, tokens, monkeypat
     x = torch.randn(len(ids), 6, dtype=torch.float64)
     x[:, :columns] = torch.randn(tokens, columns, dtype=torch.float64)[ids]
     state = tuple(torch.randn(len(ids), size, dtype=torch.float64) for size in cell.state_sizes)
-    expected = cell.advance(x, state)
+    expected = cell.step_from(x, state)
     if cell.equations in ("gru", "lstm") and tokens == 5 and getattr(cell, "reset", "after") == "after":
         monkeypatch.setattr(cell, "project", None)  # the whole product is not computed
     with torch.inference_mode():
-        found = cell.advance(x, state, AlikeRows(ids, columns))
+        found = cell.step_from(x, state, AlikeRows(ids, columns))
     for own, other in zip(found, expected, strict=True):
         torch.testing.assert_close(own, other.detach(), rtol=1e-9, atol=1e-9)
 
@@ -107,9 +107,9 @@ def test_states_may_be_mapped_over(name):
     cell, x = CELLS[name](6, 8).double(), torch.randn(5, 6, dtype=torch.float64)
     states = tuple(torch.randn(3, 5, size, dtype=torch.float64) for size in cell.state_sizes)
     with torch.no_grad():
-        found = torch.vmap(lambda *state: cell.advance(x, state))(*states)
+        found = torch.vmap(lambda *state: cell.step_from(x, state))(*states)
         for number in range(3):
-            expected = cell.advance(x, tuple(part[number] for part in states))
+            expected = cell.step_from(x, tuple(part[number] for part in states))
             for own, other in zip(found, expected, strict=True):
                 torch.testing.assert_close(own[number], other)
 
@@ -125,9 +125,9 @@ def test_in_bf16_a_row_does_not_depend_on_its_companions(name, columns, autocast
     x[:, :columns] = x[:5, :columns].repeat(16, 1)
     state = tuple(torch.randn(rows, size).to(cell.bias.dtype) for size in cell.state_sizes)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-        together = cell.advance(x, state, AlikeRows(ids, columns))
+        together = cell.step_from(x, state, AlikeRows(ids, columns))
         each = [slice(row, row + 1) for row in range(rows)]
-        alone = [cell.advance(x[one], tuple(part[one] for part in state)) for one in each]
+        alone = [cell.step_from(x[one], tuple(part[one] for part in state)) for one in each]
     for own, others in zip(together, zip(*alone, strict=True), strict=True):
         # Sums of another order may be rounded differently, but seldom are.
         assert torch.isclose(own, torch.cat(others), rtol=1e-5, atol=1e-6).float().mean() > 0.98

@@ -57,7 +57,7 @@ def expected(own, products, state):
 def check(kind, rows, units, dtype, device="cpu"):
     own, products, state = example(kind, rows, units, dtype, device)
     bias = own.bias_hn.detach().float() if kind is GRU else None
-    found = cell.advance(*products, state, bias)
+    found = cell.compute_next(*products, state, bias)
     for part, exact in zip(found, expected(own, products, state), strict=True):
         torch.testing.assert_close(part.double(), exact, rtol=0, atol=ROUNDING[dtype])
 
@@ -73,14 +73,14 @@ def test_the_kernel_computes_the_equations(kind, dtype, emulated_cell):
 def test_what_does_not_fit_is_left_to_torch(kind, emulated_cell):
     own, (first, second), state = example(kind, 3, 6, torch.float32)
     bias = own.bias_hn.detach().float() if kind is GRU else None
-    assert cell.advance(first, second, state, bias) is not None
+    assert cell.compute_next(first, second, state, bias) is not None
     wide = tuple(part.double() for part in state)
-    assert cell.advance(first, second, wide, bias) is None
-    assert cell.advance(first, second.bfloat16(), state, bias) is None
-    assert cell.advance(first.double(), second.double(), state, bias) is None
-    assert cell.advance(first.T.contiguous().T, second, state, bias) is None
+    assert cell.compute_next(first, second, wide, bias) is None
+    assert cell.compute_next(first, second.bfloat16(), state, bias) is None
+    assert cell.compute_next(first.double(), second.double(), state, bias) is None
+    assert cell.compute_next(first.T.contiguous().T, second, state, bias) is None
     _, products, state = example(kind, 3, 5, torch.float32)
-    assert cell.advance(*products, state) is None
+    assert cell.compute_next(*products, state) is None
 
 
 def test_without_a_compiler_torch_computes_it(emulated_cell, monkeypatch):
@@ -90,8 +90,8 @@ def test_without_a_compiler_torch_computes_it(emulated_cell, monkeypatch):
     monkeypatch.setattr(driver, "build", fail)
     _, products, state = example(LSTM, 3, 6, torch.float32)
     with pytest.warns(ThroughtimeWarning):
-        assert cell.advance(*products, state) is None
-    assert cell.advance(*products, state) is None  # which was said once
+        assert cell.compute_next(*products, state) is None
+    assert cell.compute_next(*products, state) is None  # which was said once
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU: the emulated one is too slow")
@@ -104,7 +104,7 @@ def test_a_real_gpu_agrees(kind, dtype):
     x, state = torch.randn(5, 8, device="cuda"), own.initial_state(5)
     with torch.no_grad(), torch.autocast("cuda", torch.bfloat16, enabled=dtype == torch.bfloat16):
         for _ in range(3):
-            found = own.advance(x, state)
+            found = own.step_from(x, state)
             for part, exact in zip(found, own.step(own.project(x), state), strict=True):
                 torch.testing.assert_close(
                     part, exact.float(), rtol=0, atol=1e-4 if x.dtype == dtype else 2e-2

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
-from throughtime.accelerate import advance_cell
+from throughtime.accelerate import step_cell
 from throughtime.cells.graph import GraphOperator
 from throughtime.errors import InputError, check_whole, unknown
 
@@ -136,12 +136,12 @@ class Cell(nn.Module, ABC):
     def step(self, projected: Tensor, state: State) -> State:
         """Take one step: from [B, P] and the state to the next state."""
 
-    def advance(self, x: Tensor, state: State, alike: AlikeRows | None = None) -> State:
+    def step_from(self, x: Tensor, state: State, alike: AlikeRows | None = None) -> State:
         """Take one whole step, for generation: from x [B, I] and the state to the next state.
 
         `alike` says which rows begin alike; cells whose `equations` have a name may use it to compute less.
         """
-        faster = advance_cell(self, x, state, alike) if self.equations else None
+        faster = step_cell(self, x, state, alike) if self.equations else None
         return self.step(self.project(x[None])[0], state) if faster is None else faster
 
     def graph_project(self, ops: Ops, x: str) -> str:
@@ -171,7 +171,7 @@ class Cell(nn.Module, ABC):
                 return f"defines `{equation}` for torch only; add `graph_{equation}` to export it"
         return None
 
-    def graph_advance(self, ops: Ops, x: str, state: GraphState) -> GraphState:
+    def graph_step_from(self, ops: Ops, x: str, state: GraphState) -> GraphState:
         """Take one whole step in a graph: from x [B, I] and the state to the next state."""
         self.check_graph()
         return ops.step(self, self.graph_project(ops, x), state)

@@ -13,7 +13,6 @@ from typing import Any
 from throughtime.accelerate import (
     Operation,
     adopt_times,
-    advance_cell,
     attend_rows,
     chain_surprisals,
     choose_gpu_backend,
@@ -26,10 +25,11 @@ from throughtime.accelerate import (
     find_softmax_kernel,
     lay_out_weights,
     run_search,
+    step_cell,
 )
 
 ANSWERS: dict[Operation[..., Any], str] = {
-    advance_cell: "cell:advance_cell",
+    step_cell: "cell:step_cell",
     attend_rows: "decoder_steps:attend_rows",
     chain_surprisals: "chain:chain_surprisals",
     choose_gpu_backend: "choice:choose_backend",

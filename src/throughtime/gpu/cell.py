@@ -16,11 +16,10 @@ from torch.nn.functional import linear
 from throughtime.gpu.elements import KINDS, ElementKind
 
 if TYPE_CHECKING:
-    from throughtime.cells.base import Cell
+    from throughtime.cells.base import Cell, State
     from throughtime.gpu import driver
     from throughtime.recurrence.steps import AlikeRows
 
-State = tuple[Tensor, ...]
 
 FILES = ("primitives.cuh", "elements.cuh", "cell.cu")
 WARPS = 4
@@ -34,21 +33,21 @@ class _CellArguments(ctypes.Structure):
     ]
 
 
-def advance_cell(cell: Cell, x: Tensor, state: State, alike: AlikeRows | None) -> State | None:
+def step_cell(cell: Cell, x: Tensor, state: State, alike: AlikeRows | None) -> State | None:
     """Compute one whole step with our kernel or torch's, which have no gradients."""
     if not x.is_cuda or torch.is_grad_enabled():
         return None
     if cell.equations == "lstm":
-        return _advance_lstm(cell, x, state)
+        return _step_lstm(cell, x, state)
     if cell.equations == "gru" and vars(cell)["reset"] == "after":
-        return _advance_gru(cell, x, state)
+        return _step_gru(cell, x, state)
     return None
 
 
-def _advance_gru(cell: Cell, x: Tensor, state: State) -> State:
+def _step_gru(cell: Cell, x: Tensor, state: State) -> State:
     (h,), w = state, cell.weights()
     from_state, from_input = linear(h, w["weight_hh"]), cell.project(x)
-    if (after := advance(from_input, from_state, state, w["bias_hn"])) is not None:
+    if (after := compute_next(from_input, from_state, state, w["bias_hn"])) is not None:
         return after
     from_state, from_input = from_state.to(h.dtype), from_input.to(h.dtype)
     from_state[:, 2 * cell.hidden_size :] += w["bias_hn"]
@@ -56,10 +55,10 @@ def _advance_gru(cell: Cell, x: Tensor, state: State) -> State:
         return (torch.ops.aten._thnn_fused_gru_cell(from_input, from_state, h)[0],)
 
 
-def _advance_lstm(cell: Cell, x: Tensor, state: State) -> State:
+def _step_lstm(cell: Cell, x: Tensor, state: State) -> State:
     h, c = state
     from_state, from_input = linear(h, cell.weights()["weight_hh"]), cell.project(x)
-    if (after := advance(from_input, from_state, state)) is not None:
+    if (after := compute_next(from_input, from_state, state)) is not None:
         return after
     from_state, from_input = from_state.to(c.dtype), from_input.to(c.dtype)
     with torch.autocast("cuda", enabled=False):  # which would round the state
@@ -67,7 +66,9 @@ def _advance_lstm(cell: Cell, x: Tensor, state: State) -> State:
     return h, c
 
 
-def advance(from_input: Tensor, from_state: Tensor, state: State, bias: Tensor | None = None) -> State | None:
+def compute_next(
+    from_input: Tensor, from_state: Tensor, state: State, bias: Tensor | None = None
+) -> State | None:
     """Return the next state of a GRU (h) or an LSTM (h, c), in float32; None if the kernel does not fit.
 
     It is computed from W_ih x + b and W_hh h, which are of one type and may have 16 bits: [B, 3H], where

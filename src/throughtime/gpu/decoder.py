@@ -17,9 +17,9 @@ from torch import Tensor
 from throughtime.gpu.elements import KINDS, ElementKind
 
 if TYPE_CHECKING:
+    from throughtime.cells.base import State
     from throughtime.gpu import driver
 
-State = tuple[Tensor, ...]
 
 HEADERS = ("primitives.cuh", "elements.cuh")
 FORWARD_WARPS, BACKWARD_WARPS, GATE_WARPS = 16, 8, 4

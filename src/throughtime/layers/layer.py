@@ -149,7 +149,7 @@ class Layer(nn.Module):
     def step(self, x: Tensor, state: State, alike: AlikeRows | None = None) -> State:
         """One step of the cell from the left; the output is the first tensor of the state. [B, I]"""
         cell = self.from_left
-        return cell.advance(x, state, alike) if cell.equations else cell.advance(x, state)
+        return cell.step_from(x, state, alike) if cell.equations else cell.step_from(x, state)
 
     def extra_repr(self) -> str:
         """What `print(layer)` shows."""

@@ -230,7 +230,7 @@ class Stack(nn.Module):
         reached: list[str] = []
         for number, layer in enumerate(self._layers()):
             entering = state[len(reached) : len(reached) + len(layer.state_sizes)]
-            stepped = layer.from_left.graph_advance(ops, x, entering)
+            stepped = layer.from_left.graph_step_from(ops, x, entering)
             x = self._graph_finish_layer(ops, number, x, stepped[0])
             reached += stepped
         return x, tuple(reached)

@@ -78,7 +78,7 @@ class ConditionalDecoder(Decoder):
     def step(self, last: Tensor, state: State, memory: Memory) -> DecoderOutput:
         """Read one token per row."""
         y = self.dropout(self.embedding(last))
-        state, context, weights = self._advance(self.first.advance(y, state), memory)
+        state, context, weights = self._finish_step(self.first.step_from(y, state), memory)
         output = self._output(state[0], y, context)
         return DecoderOutput(output, state, {"attention": weights})
 
@@ -97,17 +97,17 @@ class ConditionalDecoder(Decoder):
             return DecoderOutput(self._output(states, y, context), reached, {"attention": looks})
         seen, contexts, attention = [], [], []
         for projected in self.first.project(y).unbind():
-            state, context, weights = self._advance(self.first.step(projected, state), memory)
+            state, context, weights = self._finish_step(self.first.step(projected, state), memory)
             seen.append(state[0])
             contexts.append(context)
             attention.append(weights)
         output = self._output(torch.stack(seen), y, torch.stack(contexts))
         return DecoderOutput(output, state, {"attention": torch.stack(attention)})
 
-    def _advance(self, query_state: State, memory: Memory) -> tuple[State, Tensor, Tensor]:
-        """Return the attention and the second cell: the next state, the context, the weights."""
+    def _finish_step(self, query_state: State, memory: Memory) -> tuple[State, Tensor, Tensor]:
+        """Run the attention and the second cell: the next state, the context, the weights."""
         context, weights = attend(self.attention, query_state[0], memory)
-        return self.second.advance(context, query_state), context, weights
+        return self.second.step_from(context, query_state), context, weights
 
     def _output(self, seen: Tensor, y: Tensor, context: Tensor) -> Tensor:
         mixed = self.mix(torch.cat([seen, y, context], dim=-1))
@@ -122,8 +122,8 @@ class ConditionalDecoder(Decoder):
     def graph_step(self, ops: Ops, last: str, state: GraphState, kept: GraphState) -> GraphDecoded:
         """See `Decoder`."""
         y = ops.lookup(self.embedding.weight, last)
-        query_state = self.first.graph_advance(ops, y, state)
+        query_state = self.first.graph_step_from(ops, y, state)
         context, weights = self.attention.graph(ops, query_state[0], kept)
-        reached = self.second.graph_advance(ops, context, query_state)
+        reached = self.second.graph_step_from(ops, context, query_state)
         mixed = ops.linear(ops.concat([reached[0], y, context]), self.mix.weight, self.mix.bias)
         return GraphDecoded(ops.op("Tanh", graph_norm(ops, self.norm, mixed)), reached, weights)

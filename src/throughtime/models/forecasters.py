@@ -60,7 +60,7 @@ class Forecaster(nn.Module):
     def compute(self, window: Window[Tensor]) -> WindowReading:
         """Read a window of `lookback` rows: the outputs for the next row, or for all rows of the horizon."""
 
-    def advance(self, reading: WindowReading, value: Tensor) -> WindowReading:
+    def read_row(self, reading: WindowReading, value: Tensor) -> WindowReading:
         """Read the value [B], normalised, that was chosen for the next row."""
         raise NotImplementedError(f"{type(self).__name__} forecasts the whole horizon at once")
 

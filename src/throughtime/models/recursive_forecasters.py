@@ -31,7 +31,7 @@ class RecursiveForecaster(NetworkForecaster):
         outputs = self.forward(window)
         return WindowReading(outputs.values[0], outputs.level, (window, outputs.level))
 
-    def advance(self, reading: WindowReading, value: Tensor) -> WindowReading:
+    def read_row(self, reading: WindowReading, value: Tensor) -> WindowReading:
         """Move the window on by a row, which has this value."""
         window, level = reading.memory
         values = torch.cat([window.values[1:], level.restore(value).unsqueeze(0)])
@@ -87,7 +87,7 @@ class LatentAutoregression(Forecaster):
         outputs, state = self.stack(self._inputs(level.remove(values), known[1 : len(values) + 1]))
         return WindowReading(self.readout(outputs[-1]), level, (state, known[len(values) + 1 :]))
 
-    def advance(self, reading: WindowReading, value: Tensor) -> WindowReading:
+    def read_row(self, reading: WindowReading, value: Tensor) -> WindowReading:
         """Update the state with a value."""
         state, known = reading.memory
         last, state = self.stack.step(self._inputs(value, known[0]), state)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from throughtime.accelerate import advance_cell
+from throughtime.accelerate import step_cell
 from throughtime.cells.base import Cell, State
 
 MIN_ALIKE = 64
@@ -25,8 +25,8 @@ class AlikeRows(NamedTuple):
     columns: int
 
 
-@advance_cell.register
-def advance_in_place(cell: Cell, x: Tensor, state: State, alike: AlikeRows | None) -> State | None:
+@step_cell.register
+def step_in_place(cell: Cell, x: Tensor, state: State, alike: AlikeRows | None) -> State | None:
     """The step of a GRU with reset after the product or of an LSTM, without gradients and `torch.vmap`."""
     if (
         x.device.type != "cpu"
@@ -35,9 +35,9 @@ def advance_in_place(cell: Cell, x: Tensor, state: State, alike: AlikeRows | Non
     ):
         return None
     if cell.equations == "lstm":
-        return _advance_lstm(cell, x, state, alike)
+        return _step_lstm(cell, x, state, alike)
     if cell.equations == "gru" and vars(cell)["reset"] == "after":
-        return _advance_gru(cell, x, state, alike)
+        return _step_gru(cell, x, state, alike)
     return None
 
 
@@ -57,7 +57,7 @@ def is_transformed(*tensors: Tensor) -> bool:
     return False
 
 
-def _advance_gru(cell: Cell, x: Tensor, state: State, alike: AlikeRows | None) -> State:
+def _step_gru(cell: Cell, x: Tensor, state: State, alike: AlikeRows | None) -> State:
     (h,), w, both = state, cell.weights(), 2 * cell.hidden_size
     from_state = linear(h, w["weight_hh"]).to(h.dtype)
     gates = _project_once(cell, x, alike).to(h.dtype)
@@ -67,7 +67,7 @@ def _advance_gru(cell: Cell, x: Tensor, state: State, alike: AlikeRows | None) -
     return (torch.lerp(n, h, z),)
 
 
-def _advance_lstm(cell: Cell, x: Tensor, state: State, alike: AlikeRows | None) -> State:
+def _step_lstm(cell: Cell, x: Tensor, state: State, alike: AlikeRows | None) -> State:
     h, c = state
     from_state = linear(h, cell.weights()["weight_hh"]).to(c.dtype)
     gates = _project_once(cell, x, alike).to(c.dtype).add_(from_state)

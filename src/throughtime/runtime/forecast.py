@@ -181,7 +181,7 @@ class WindowReader(Protocol):
     def compute(self, window: Any) -> WindowReading:
         """Read a window."""
 
-    def advance(self, reading: WindowReading, value: Any) -> WindowReading:
+    def read_row(self, reading: WindowReading, value: Any) -> WindowReading:
         """Read the normalised value [B] that was chosen for the next row."""
 
 
@@ -193,7 +193,7 @@ def roll_out(network: WindowReader, window: Any, h: int, choose: Callable[[Any, 
         value = choose(reading.outputs, step)
         rows.append(reading.level.restore(value))
         if step < h - 1:
-            reading = network.advance(reading, value)
+            reading = network.read_row(reading, value)
     return rows
 
 

@@ -90,9 +90,9 @@ class NetworkPipeline(ForecastPipeline):
         tensors = Window(*(self._to_tensor(table) for table in window))
         return self._read(lambda: self.model.eval().compute(tensors))
 
-    def advance(self, reading: WindowReading, value: Array) -> WindowReading:
+    def read_row(self, reading: WindowReading, value: Array) -> WindowReading:
         """Run the network on the value that was chosen for the next row."""
-        return self._read(lambda: self.model.advance(reading.memory, self._to_tensor(value)))
+        return self._read(lambda: self.model.read_row(reading.memory, self._to_tensor(value)))
 
     @torch.no_grad()
     def _read(self, run: Callable[[], WindowReading]) -> WindowReading:
@@ -264,7 +264,7 @@ def _cases(model: Forecaster, known: int, past: int, numbered: int) -> Iterator[
             "known": columns_known[rows + 1],
             **number_names("state", state),
         }
-        reading = model.advance(reading, inputs["value"])
+        reading = model.read_row(reading, inputs["value"])
         reached = number_names("next", reading.memory[0])
         yield case("step", inputs, {"outputs": head.describe_values(reading.outputs), **reached})
 

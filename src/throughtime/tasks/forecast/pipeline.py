@@ -61,7 +61,7 @@ class ForecastPipeline(ForecastModel):
         """Run the network on a window; the outputs are those that `distribution` reads."""
 
     @abstractmethod
-    def advance(self, reading: WindowReading, value: Array) -> WindowReading:
+    def read_row(self, reading: WindowReading, value: Array) -> WindowReading:
         """Run the network on the value that was chosen for the next row."""
 
     def answer(self, query: ForecastQuery) -> list[Forecast]:

@@ -134,7 +134,7 @@ class SeriesForecasterRunner(ForecastPipeline, ExportedModel):
             )
         return WindowReading(outputs[0] if self.recursive else outputs, level, (window, level))
 
-    def advance(self, reading: WindowReading, value: Array) -> WindowReading:
+    def read_row(self, reading: WindowReading, value: Array) -> WindowReading:
         """Run the graph on the value that was chosen for the next row."""
         if self.step is None:
             window, level = reading.memory
