@@ -52,7 +52,7 @@ class ChainInputs(NamedTuple):
         """Arrange scores, tags, lengths, the scores of transitions and those of the first and last tag."""
         whole = tags.to(torch.int64), lengths.to(torch.int64)
         parts = scores, *whole, transitions, transitions.t(), ends
-        return cls(*(part.contiguous() for part in parts))
+        return cls(*(tensor.contiguous() for tensor in parts))
 
 
 class ChainSums(NamedTuple):
@@ -70,20 +70,20 @@ class ChainGradients(NamedTuple):
     ends: Tensor
 
 
-def surprisals(given: ChainInputs) -> tuple[Tensor, ChainSums]:
+def surprisals(inputs: ChainInputs) -> tuple[Tensor, ChainSums]:
     """Return -ln P of the tags of each row, 0 for an empty row, and what `gradients` needs."""
-    sums = ChainSums(torch.empty_like(given.scores), given.scores.new_empty(given.scores.shape[1]))
-    found = torch.empty_like(sums.partitions)
-    _launch("chain_forward", given, sums, surprisals=found)
-    return found, sums
+    sums = ChainSums(torch.empty_like(inputs.scores), inputs.scores.new_empty(inputs.scores.shape[1]))
+    values = torch.empty_like(sums.partitions)
+    _launch("chain_forward", inputs, sums, surprisals=values)
+    return values, sums
 
 
-def gradients(given: ChainInputs, sums: ChainSums, outer: Tensor) -> ChainGradients:
+def gradients(inputs: ChainInputs, sums: ChainSums, outer: Tensor) -> ChainGradients:
     """Return the gradients, if `outer` [B] are those of the surprisals."""
-    _, batch, tags = given.scores.shape
-    scores = torch.empty_like(given.scores)
+    _, batch, tags = inputs.scores.shape
+    scores = torch.empty_like(inputs.scores)
     weights = scores.new_zeros(_count_blocks(batch, tags), tags + 2, tags)
-    _launch("chain_backward", given, sums, outer=outer.contiguous(), d_scores=scores, d_weights=weights)
+    _launch("chain_backward", inputs, sums, outer=outer.contiguous(), d_scores=scores, d_weights=weights)
     summed = weights.sum(0)
     return ChainGradients(scores, summed[:tags].t(), summed[tags:])
 
@@ -96,8 +96,8 @@ def chain_surprisals(
         return None
     precise = scores.to(torch.promote_types(scores.dtype, torch.float32))
     ends = torch.stack([first, last])
-    found: Tensor = ChainSurprisals.apply(precise, tags, lengths, transitions, ends)  # type: ignore[no-untyped-call]
-    return found
+    values: Tensor = ChainSurprisals.apply(precise, tags, lengths, transitions, ends)  # type: ignore[no-untyped-call]
+    return values
 
 
 def has_kernels(scores: Tensor) -> bool:
@@ -115,18 +115,18 @@ class ChainSurprisals(torch.autograd.Function):
         ctx: Any, scores: Tensor, tags: Tensor, lengths: Tensor, transitions: Tensor, ends: Tensor
     ) -> Tensor:
         """-ln P of the tags of each row; `ends` [2, S] are the scores of the first and the last tag."""
-        given = ChainInputs.prepare(scores, tags, lengths, transitions, ends)
-        found, sums = surprisals(given)
-        ctx.save_for_backward(*given, *sums)
-        return found
+        inputs = ChainInputs.prepare(scores, tags, lengths, transitions, ends)
+        values, sums = surprisals(inputs)
+        ctx.save_for_backward(*inputs, *sums)
+        return values
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, outer: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of the scores, the transitions and the ends."""
         saved = ctx.saved_tensors
-        own = len(ChainInputs._fields)
-        into = gradients(ChainInputs(*saved[:own]), ChainSums(*saved[own:]), outer)
+        count = len(ChainInputs._fields)
+        into = gradients(ChainInputs(*saved[:count]), ChainSums(*saved[count:]), outer)
         return into.scores, None, None, into.transitions, into.ends
 
 
@@ -145,12 +145,12 @@ def is_available(device: int, tags: int) -> bool:
     return driver.try_build(build, "the CRF runs without its GPU kernels")
 
 
-def _launch(name: str, given: ChainInputs, sums: ChainSums, **others: Tensor) -> None:
-    steps, batch, tags = given.scores.shape
+def _launch(name: str, inputs: ChainInputs, sums: ChainSums, **others: Tensor) -> None:
+    steps, batch, tags = inputs.scores.shape
     blocks = _count_blocks(batch, tags)
-    tensors = {**given._asdict(), **sums._asdict(), **others}
+    tensors = {**inputs._asdict(), **sums._asdict(), **others}
     addresses = {key: tensor.data_ptr() for key, tensor in tensors.items()}
-    _prepare_kernel(name, tags, given.scores.get_device())(
+    _prepare_kernel(name, tags, inputs.scores.get_device())(
         blocks, _Chain(steps, batch, tags, blocks, **addresses)
     )
 

@@ -96,7 +96,7 @@ def stands_for(owner: object, fast: str, plain: str) -> bool:
     """Return whether a method does what another does: its class, or one above, changed both or neither."""
     if plain in getattr(owner, "__dict__", {}):
         return False
-    kind = next(one for one in type(owner).__mro__ if {fast, plain} & vars(one).keys())
+    kind = next(base for base in type(owner).__mro__ if {fast, plain} & vars(base).keys())
     return fast in vars(kind)
 
 
@@ -118,7 +118,7 @@ class FixedSearch:
         self._packed = Packed(rows, device)
         self.rows = FixedRows(*self._packed.parts)
         self.last = last.new_empty(count)
-        self.state = tuple(part.new_empty(count, *part.shape[1:]) for part in state)
+        self.state = tuple(tensor.new_empty(count, *tensor.shape[1:]) for tensor in state)
         kept = tuple(map(torch.empty_like, memory.kept))
         self.memory = Memory(kept, self.rows.sentence, count // len(last))
         self._columns = [*[(torch.long, count)] * 2, (torch.float64, count), *[(torch.bool, count)] * 2]
@@ -147,13 +147,13 @@ class FixedSearch:
         self._lived.zero_()
         self._packed.hold(rows)
         self._packed.send()
-        for own, new in zip(self.memory.kept, memory.kept, strict=True):
-            own.copy_(new)
-        for own, new in zip((self.last, *self.state), (last, *state), strict=True):
-            if own.dtype == new.dtype:
-                torch.index_select(new, 0, self.rows.sentence, out=own)
+        for mine, new in zip(self.memory.kept, memory.kept, strict=True):
+            mine.copy_(new)
+        for mine, new in zip((self.last, *self.state), (last, *state), strict=True):
+            if mine.dtype == new.dtype:
+                torch.index_select(new, 0, self.rows.sentence, out=mine)
             else:
-                own.copy_(new.index_select(0, self.rows.sentence))
+                mine.copy_(new.index_select(0, self.rows.sentence))
 
     def step(self, model: StepModel) -> None:
         """Take one step: the model, the constraints, the decision of the strategy, and the next states."""
@@ -161,10 +161,12 @@ class FixedSearch:
         run = model.step_scores if unnormalised else model.step
         step = run(self.last, self.state, self.memory)
         # A model may hand back what it was given, which is overwritten here.
-        given = {part.untyped_storage().data_ptr() for part in (self.last, *self.state)}
-        state = [part.clone() if part.untyped_storage().data_ptr() in given else part for part in step.state]
+        lent = {tensor.untyped_storage().data_ptr() for tensor in (self.last, *self.state)}
+        state = [
+            tensor.clone() if tensor.untyped_storage().data_ptr() in lent else tensor for tensor in step.state
+        ]
         if not self._stepped:  # states may be of another precision than the first one
-            self.state = tuple(own.to(new.dtype) for own, new in zip(self.state, state, strict=True))
+            self.state = tuple(before.to(new.dtype) for before, new in zip(self.state, state, strict=True))
             self._fused = self._fuse(step.log_probs)
             self._stepped = True
         row = self._choose(step.log_probs, unnormalised)
@@ -177,11 +179,11 @@ class FixedSearch:
 
     def _follow(self, state: Sequence[Tensor], row: Tensor | None) -> None:
         """Take over the states of the rows that are continued, and count the step."""
-        for own, reached in zip(self.state, state, strict=True):
+        for kept, reached in zip(self.state, state, strict=True):
             if row is None:
-                own.copy_(reached)
+                kept.copy_(reached)
             else:
-                torch.index_select(reached, 0, row, out=own)
+                torch.index_select(reached, 0, row, out=kept)
         self.rows.length.add_(1)
 
     def read(self, steps: int) -> list[Array]:
@@ -189,14 +191,14 @@ class FixedSearch:
 
         It holds tokens, parents, log-probabilities, and which rows ended and lived.
         """
-        found = self._history[:steps]
-        if found.is_cuda:
-            found = torch.empty(found.shape, dtype=found.dtype, pin_memory=True)
+        history = self._history[:steps]
+        if history.is_cuda:
+            history = torch.empty(history.shape, dtype=history.dtype, pin_memory=True)
             # Beside the stream of the search, which may have begun a step that nobody needs.
             with torch.cuda.stream(self._beside):
-                found.copy_(self._history[:steps], non_blocking=True)
+                history.copy_(self._history[:steps], non_blocking=True)
             self._beside.synchronize()
-        return [column.numpy() for column in carve(found, self._columns)]
+        return [column.numpy() for column in carve(history, self._columns)]
 
     def _fuse(self, log_probs: Tensor) -> Callable[..., None] | None:
         """Return kernels that choose as `decide` does; None if a subclass has a `decide` of its own."""

@@ -30,17 +30,27 @@ class Recurrence(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, call: Call, lengths: Tensor | None, carry: Tensor | None, x: Tensor, *own: Tensor | None
+        ctx: Any,
+        call: Call,
+        lengths: Tensor | None,
+        carry: Tensor | None,
+        x: Tensor,
+        *cell_tensors: Tensor | None,
     ) -> tuple[Tensor, ...]:
         """Return the outputs [T, B, H] of the last layer, and the last state of each cell, each part [B, H].
 
-        `own` has the tensors named in `OWN` of each cell, the lowest layer first.
+        `cell_tensors` are those named in `OWN` of each cell, the lowest layer first.
         """
         program = build_forward(call)
-        tensors = [lengths, carry, *settle_inputs(call, x, own), *allocate(program.shapes, x, call.kind)]
+        tensors = [
+            lengths,
+            carry,
+            *settle_inputs(call, x, cell_tensors),
+            *allocate(program.shapes, x, call.kind),
+        ]
         program.run(tensors)
         if call.keeps:
-            ctx.save_for_backward(*[None if one is None else tensors[one] for one in program.saved])
+            ctx.save_for_backward(*[None if number is None else tensors[number] for number in program.saved])
             ctx.call = call
             ctx.set_materialize_grads(False)
         return program.outputs.of(tensors), *[tensors[end] for end in program.ends]
@@ -50,20 +60,22 @@ class Recurrence(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         """Go from the top layer down: one launch for the gradients of all sums, then products."""
         call: Call = ctx.call
-        given = [None if part is None else settle(part) for part in gradients]
+        arrived = [None if gradient is None else settle(gradient) for gradient in gradients]
         saved = ctx.saved_tensors
-        program = build_backward(call, tuple([part is not None for part in given]), ctx.needs_input_grad[3:])
-        tensors = [*saved, *given, *allocate(program.shapes, saved[ENTERING], call.kind)]
+        program = build_backward(
+            call, tuple([gradient is not None for gradient in arrived]), ctx.needs_input_grad[3:]
+        )
+        tensors = [*saved, *arrived, *allocate(program.shapes, saved[ENTERING], call.kind)]
         program.run(tensors)
-        return None, None, None, *[None if one is None else one.of(tensors) for one in program.results]
+        return None, None, None, *[None if view is None else view.of(tensors) for view in program.results]
 
 
-def settle_inputs(call: Call, x: Tensor, own: Sequence[Tensor | None]) -> list[Any]:
+def settle_inputs(call: Call, x: Tensor, cell_tensors: Sequence[Tensor | None]) -> list[Any]:
     """Return the rows of x [T * B, I] and the tensors named in `OWN` of each cell, each in one piece."""
     aligned = call.reads_weights
     return [
         settle(x).view(-1, call.inputs),
-        *[None if one is None else settle(one, aligned) for one in own],
+        *[None if tensor is None else settle(tensor, aligned) for tensor in cell_tensors],
     ]
 
 
@@ -210,7 +222,7 @@ def _list_cell_tensors(
     """Return the tensors named in `OWN` of each cell; the state gets the type of the weights."""
     dtype = weights[0]["weight_ih"].dtype
     if state is not None and state[0].dtype is not dtype:
-        state = tuple([part.to(dtype) for part in state])
+        state = tuple([tensor.to(dtype) for tensor in state])
     tensors: list[Tensor | None] = []
     for number, w in enumerate(weights):
         h = c = None

@@ -61,22 +61,22 @@ class BackwardProgram(NamedTuple):
 
 
 @functools.lru_cache(1024)
-def build_backward(call: Call, given: tuple[bool, ...], wanted: tuple[bool, ...]) -> BackwardProgram:
+def build_backward(call: Call, present: tuple[bool, ...], wanted: tuple[bool, ...]) -> BackwardProgram:
     """Work out the backward pass.
 
-    `given` says which gradients come in, `wanted` which are needed: of x, and of the tensors named in OWN of
-    each cell.
+    `present` says which gradients come in, `wanted` which are needed: of x, and of the tensors named in OWN
+    of each cell.
     """
-    return _Builder(call, given, wanted).build()
+    return _Builder(call, present, wanted).build()
 
 
 class _Builder:
-    def __init__(self, call: Call, given: tuple[bool, ...], wanted: tuple[bool, ...]) -> None:
-        self.call, self.given, self.wanted = call, given, wanted
+    def __init__(self, call: Call, present: tuple[bool, ...], wanted: tuple[bool, ...]) -> None:
+        self.call, self.present, self.wanted = call, present, wanted
         self.first_layer = FIRST_RECURRENT + call.cells
         self.first_gradient = self.first_layer + 4 * call.layers
         self.copies, self.closing = Copies(call.kind, call.device), Copies(call.kind, call.device)
-        self.memory = Allocations(self.first_gradient + len(given))
+        self.memory = Allocations(self.first_gradient + len(present))
         self.results: list[View | None] = [None] * len(wanted)
         self.kernel = prepare_kernel(call, True)
 
@@ -96,7 +96,7 @@ class _Builder:
                     free if reusable else self.memory.allocate(call.steps * call.batch, blocks * padded)
                 )
             sums, launches = self._add_launches(layer, flowing)
-            layers.append([Stage(entering.get(span, []), one) for span, one in launches.items()])
+            layers.append([Stage(entering.get(span, []), launch) for span, launch in launches.items()])
             states, kept = self.first_layer + 4 * layer + 2, self.first_layer + 4 * layer + 3
             weights.add(layer, sums, states, kept, self._view_entering(layer))
             free = flowing if layer < call.layers - 1 else None
@@ -132,28 +132,28 @@ class _Builder:
         """Return the gradient of the outputs, padded; zeros if there is none."""
         call = self.call
         rows = call.steps * call.batch * call.directions
-        if self.given[0] and call.size == call.width:
+        if self.present[0] and call.size == call.width:
             return self.first_gradient
         outputs = self.memory.allocate(call.steps, call.batch, call.row)
         into = Matrix(At(outputs), rows, call.width, call.width)
-        if self.given[0]:
+        if self.present[0]:
             self.copies.copy(into, Matrix(At(self.first_gradient), rows, call.size, call.size))
         else:
             self.copies.clear(into)
         return outputs
 
-    def _take_end(self, cell: int, part: int) -> int | At:
+    def _take_end(self, cell: int, state_number: int) -> int | At:
         """Return the address of the gradient of a last state, padded; 0 if there is none."""
-        call, number = self.call, 1 + cell * self.call.form.parts + part
-        if part >= call.form.parts or not self.given[number]:
+        call, number = self.call, 1 + cell * self.call.form.parts + state_number
+        if state_number >= call.form.parts or not self.present[number]:
             return 0
-        given = self.first_gradient + number
+        tensor = self.first_gradient + number
         if call.size == call.width and not call.float_weights:
-            return At(given)
+            return At(tensor)
         end = self.memory.allocate(call.batch, call.width)
         self.copies.copy(
             Matrix(At(end), call.batch, call.width, call.width),
-            Matrix(At(given), call.batch, call.size, call.size),
+            Matrix(At(tensor), call.batch, call.size, call.size),
             conversion=call.convert_weights(),
         )
         return At(end)
@@ -186,9 +186,9 @@ class _Builder:
                     self._share_parts(self.kernel.split),
                 )
             shared = len(span), call.batch, self.kernel.pause, At(LENGTHS), At(CARRY)
-            place = step, int(span.stop < call.steps), running
+            position = step, int(span.stop < call.steps), running
             launches[span] = [
-                Launch(self.kernel.launch, self.kernel.blocks, (*shared, first, *place, *described))
+                Launch(self.kernel.launch, self.kernel.blocks, (*shared, first, *position, *described))
                 for first in self.kernel.first_directions
             ]
         return sums, launches
@@ -217,11 +217,11 @@ class _Builder:
     def _transpose_weights(self, recurrent: int) -> int:
         """Transpose the recurrent weights of a cell, gates in the order of the slots."""
         call, form, width, element = self.call, self.call.form, self.call.width, self.call.kind.size
-        given = 4 if call.float_weights else element
+        element_bytes = 4 if call.float_weights else element
         conversion, weights = call.convert_weights(), self.memory.allocate(form.gates * width, width)
         two, all_gates = 2 * width, form.gates * width
         square = Matrix(At(recurrent), call.size, call.size, call.size)
-        last = square._replace(at=At(recurrent, 2 * call.size**2 * given))
+        last = square._replace(at=At(recurrent, 2 * call.size**2 * element_bytes))
         if form is Form.GRU_AFTER:  # from r, z, n to q, r, z
             self.copies.transpose(At(weights), all_gates, width, last, 1, conversion)
             self.copies.transpose(At(weights, width * element), all_gates, width, square, 2, conversion)
@@ -251,17 +251,17 @@ class _Builder:
 
     def _tighten_rows(self, wide: int) -> View:
         """Return the gradient of the input, without padding and in its own type."""
-        call, (_, given, padded), rows = (
+        call, (_, unpadded, padded), rows = (
             self.call,
             self.call.input_blocks(0),
             self.call.steps * self.call.batch,
         )
-        size, stride = (call.steps, call.batch, given), (call.batch * given, given, 1)
-        if given == padded and not call.float_x:
+        size, stride = (call.steps, call.batch, unpadded), (call.batch * unpadded, unpadded, 1)
+        if unpadded == padded and not call.float_x:
             return View(wide, size, stride)
-        tight = self.memory.allocate(rows, given, float32=call.float_x)
+        tight = self.memory.allocate(rows, unpadded, float32=call.float_x)
         self.closing.copy(
-            Matrix(At(tight), rows, given, given),
+            Matrix(At(tight), rows, unpadded, unpadded),
             Matrix(At(wide), rows, padded, padded),
             conversion=call.convert_x(back=True),
         )

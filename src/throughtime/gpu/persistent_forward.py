@@ -84,7 +84,7 @@ def build_forward(call: Call) -> ForwardProgram:
         LENGTHS,
         CARRY,
         entering,
-        *(_own(one, "weight_hh") for one in range(call.cells)),
+        *(_own(cell, "weight_hh") for cell in range(call.cells)),
     ]
     gates, below = -1, -1
     for layer, (weight, bias, states, kept, cells) in enumerate(tensors):
@@ -153,14 +153,14 @@ def _cells_of(call: Call, layer: int) -> range:
 
 def _enter(call: Call, copies: Copies, memory: Allocations) -> int:
     """Pad the rows of the input: those that are not aligned are multiplied at half the speed."""
-    _, given, width = call.input_blocks(0)
-    if given == width and not call.float_x:
+    _, unpadded, width = call.input_blocks(0)
+    if unpadded == width and not call.float_x:
         return X
     rows = call.steps * call.batch
     entering = memory.allocate(rows, width)
     copies.copy(
         Matrix(At(entering), rows, width, width),
-        Matrix(At(X), rows, given, given),
+        Matrix(At(X), rows, unpadded, unpadded),
         conversion=call.convert_x(),
     )
     return entering
@@ -169,9 +169,9 @@ def _enter(call: Call, copies: Copies, memory: Allocations) -> int:
 def _join_weights(call: Call, layer: int, copies: Copies, memory: Allocations) -> tuple[int, int]:
     """Make the input's weights and biases of all directions one matrix and one row, padded with zeros."""
     gates, size, width, element = call.form.gates, call.size, call.width, call.kind.size
-    blocks, given, padded = call.input_blocks(layer)
+    blocks, unpadded, padded = call.input_blocks(layer)
     first, *others = _cells_of(call, layer)
-    as_given = size == width and given == padded and not (others or call.float_weights)
+    as_given = size == width and unpadded == padded and not (others or call.float_weights)
     if as_given:
         return _own(first, "weight_ih"), _own(first, "bias")
     rows, columns, conversion = gates * width, blocks * padded, call.convert_weights()
@@ -180,10 +180,10 @@ def _join_weights(call: Call, layer: int, copies: Copies, memory: Allocations) -
     for direction, cell in enumerate(_cells_of(call, layer)):
         for block in range(blocks):
             into = At(weight, (direction * rows * columns + block * padded) * element)
-            source = At(_own(cell, "weight_ih"), block * given * given_element)
+            source = At(_own(cell, "weight_ih"), block * unpadded * given_element)
             copies.copy(
                 Matrix(into, width, padded, columns),
-                Matrix(source, size, given, blocks * given),
+                Matrix(source, size, unpadded, blocks * unpadded),
                 gates,
                 conversion,
             )
@@ -202,14 +202,14 @@ def _prepare_cell(call: Call, cell: int, copies: Copies, memory: Allocations) ->
     recurrent = _own(cell, "weight_hh")
     bias_hn = _own(cell, "bias_hn") if call.form is Form.GRU_AFTER else None
     if size < width or call.float_weights:
-        given, recurrent = recurrent, memory.allocate(gates * width, width)
+        plain, recurrent = recurrent, memory.allocate(gates * width, width)
         copies.copy(
-            Matrix(At(recurrent), width, width, width), Matrix(At(given), size, size, size), gates, conversion
+            Matrix(At(recurrent), width, width, width), Matrix(At(plain), size, size, size), gates, conversion
         )
         if bias_hn is not None:
-            given, bias_hn = bias_hn, memory.allocate(width)
+            plain, bias_hn = bias_hn, memory.allocate(width)
             copies.copy(
-                Matrix(At(bias_hn), 1, width, width), Matrix(At(given), 1, size, size), conversion=conversion
+                Matrix(At(bias_hn), 1, width, width), Matrix(At(plain), 1, size, size), conversion=conversion
             )
     return _Cell(recurrent, bias_hn, ends)
 
@@ -219,7 +219,7 @@ def _prepare_states(
 ) -> tuple[int, int | None]:
     """Allocate the states of a layer, and memories or what only GRUs keep; fill in the first of them."""
     form, steps, batch, width, element = call.form, call.steps, call.batch, call.width, call.kind.size
-    layout, one = StateLayout.of(call), call.batch * call.width * call.kind.size
+    layout, state_bytes = StateLayout.of(call), call.batch * call.width * call.kind.size
     states, kept = memory.allocate(layout.blocks, batch, call.row), None
     if not kernel.alone:
         copies.mark_unwritten(layout.outputs(states), steps * batch * call.row * element)
@@ -228,7 +228,7 @@ def _prepare_states(
     elif form is Form.GRU_BEFORE or (form is Form.GRU_AFTER and call.keeps):
         kept = memory.allocate(call.directions, steps, batch, width)
         if form is Form.GRU_BEFORE and not kernel.alone:  # it is exchanged
-            copies.mark_unwritten(At(kept), call.directions * steps * one)
+            copies.mark_unwritten(At(kept), call.directions * steps * state_bytes)
     for direction, cell in enumerate(_cells_of(call, layer)):
         first = layout.first(states, direction, call.reads_backwards(direction))
         _write_first(call, copies, Matrix(first, batch, width, call.row), _own(cell, "h"))
@@ -239,10 +239,10 @@ def _prepare_states(
     return states, kept
 
 
-def _write_first(call: Call, copies: Copies, into: Matrix, given: int) -> None:
+def _write_first(call: Call, copies: Copies, into: Matrix, tensor: int) -> None:
     """Fill in a first state, as given or with zeros."""
     if call.stateful:
-        source = Matrix(At(given), call.batch, call.size, call.size)
+        source = Matrix(At(tensor), call.batch, call.size, call.size)
         copies.copy(into, source, conversion=call.convert_weights())
     else:
         copies.clear(into)
@@ -258,13 +258,13 @@ def describe_kept(
     call: Call, kept: int | None, direction: int, step: int
 ) -> tuple[int | At, int | At, int | At]:
     """Return addresses: the memory before a step, the next ones, and what only GRUs keep; 0 for none."""
-    one = call.batch * call.width * call.kind.size
+    state_bytes = call.batch * call.width * call.kind.size
     if kept is None:
         return 0, 0, 0
     if call.form is Form.LSTM:
-        first = _memory(call, kept, direction).behind(step * one)
-        return first, first.behind(one), 0
-    return 0, 0, At(kept, (direction * call.steps + step) * one)
+        first = _memory(call, kept, direction).behind(step * state_bytes)
+        return first, first.behind(state_bytes), 0
+    return 0, 0, At(kept, (direction * call.steps + step) * state_bytes)
 
 
 def find_candidate_weights(call: Call, weight: int) -> int | At:
@@ -300,9 +300,9 @@ def _prepare_launches(
             At(cell.ends[1]) if call.form is Form.LSTM else 0,
         )
     shared = len(span), call.batch, kernel.pause, int(call.keeps), At(LENGTHS)
-    place = step, int(step > 0), running
+    position = step, int(step > 0), running
     return [
-        Launch(kernel.launch, kernel.blocks, (*shared, first, *place, *directions))
+        Launch(kernel.launch, kernel.blocks, (*shared, first, *position, *directions))
         for first in kernel.first_directions
     ]
 

@@ -72,28 +72,28 @@ class Replay:
     def __init__(
         self,
         call: Call,
-        given: Sequence[Tensor | None],
+        arguments: Sequence[Tensor | None],
         stream: Any,
         pool: Any,
         drop_place: Callable[[], None],
     ) -> None:
-        """Record a call; `given` are lengths, carry, x, and the tensors named in `OWN` of each cell.
+        """Record a call; `arguments` are lengths, carry, x, and the tensors named in `OWN` of each cell.
 
         `drop_place` is called if the backward pass cannot be recorded, after which the pool records nothing.
         """
         self.call, self.busy = call, threading.Lock()
         self._stream, self._pool, self._drop_place = stream, pool, drop_place
         program = build_forward(call)
-        tensors: list[Any] = list(given)
+        tensors: list[Any] = list(arguments)
         self.moved = [
             number
-            for number, one in enumerate(given)
-            if one is not None and (number < FIRST_OWN or (number - FIRST_OWN) % len(OWN) >= STATE)
+            for number, tensor in enumerate(arguments)
+            if tensor is not None and (number < FIRST_OWN or (number - FIRST_OWN) % len(OWN) >= STATE)
         ]
         self._weights = [
             number
-            for number, one in enumerate(given)
-            if one is not None and number >= FIRST_OWN and number not in self.moved
+            for number, tensor in enumerate(arguments)
+            if tensor is not None and number >= FIRST_OWN and number not in self.moved
         ]
         for number in self.moved:
             tensors[number] = tensors[number].new_empty(tensors[number].shape)
@@ -101,42 +101,44 @@ class Replay:
         tensors[X] = self._like = tensors[X].view(-1, call.inputs)
         tensors += allocate(program.shapes, self._like, call.kind)
         self._outputs = [program.outputs.of(tensors), *[tensors[end] for end in program.ends]]
-        self._saved = [None if one is None else tensors[one] for one in program.saved]
+        self._saved = [None if number is None else tensors[number] for number in program.saved]
         self._enter, self._leave = Transfer(call, self._inputs), Transfer(call, self._outputs, out=True)
         self._forward = record(lambda: program.run(tensors), stream, pool)
         self._backward: dict[Hashable, Callable[..., list[Tensor | None]]] = {}
 
-    def run_forward(self, given: Sequence[Any]) -> list[Tensor]:
+    def run_forward(self, arguments: Sequence[Any]) -> list[Tensor]:
         """Run the forward pass; return the outputs and ends."""
-        self._enter([given[number].contiguous() for number in self.moved])
+        self._enter([arguments[number].contiguous() for number in self.moved])
         self._forward()
-        results = [torch.empty_like(part) for part in self._outputs]
+        results = [torch.empty_like(output) for output in self._outputs]
         self._leave(results)
         return results
 
-    def select_weights(self, given: Sequence[Any]) -> list[Tensor]:
+    def select_weights(self, arguments: Sequence[Any]) -> list[Tensor]:
         """Return the weights among the tensors of a call, which are read where they lie."""
-        return [given[number] for number in self._weights]
+        return [arguments[number] for number in self._weights]
 
     def run_backward(
         self, gradients: Sequence[Tensor | None], wanted: tuple[bool, ...]
     ) -> list[Tensor | None]:
         """Run the backward pass; return the gradients of x and of all of `OWN`."""
-        key = tuple([part is not None for part in gradients]), wanted
+        key = tuple([gradient is not None for gradient in gradients]), wanted
         run = self._backward.get(key)
         if run is None:
             run = self._backward[key] = self._record_backward(gradients, *key)
-        return run([part for part in gradients if part is not None])
+        return run([gradient for gradient in gradients if gradient is not None])
 
     def _record_backward(
-        self, gradients: Sequence[Tensor | None], given: tuple[bool, ...], wanted: tuple[bool, ...]
+        self, gradients: Sequence[Tensor | None], present: tuple[bool, ...], wanted: tuple[bool, ...]
     ) -> Callable[..., list[Tensor | None]]:
-        call, program = self.call, build_backward(self.call, given, wanted)
-        incoming = [None if part is None else part.new_empty(part.shape) for part in gradients]
+        call, program = self.call, build_backward(self.call, present, wanted)
+        incoming = [
+            None if gradient is None else gradient.new_empty(gradient.shape) for gradient in gradients
+        ]
         tensors: list[Any] = [*self._saved, *incoming, *allocate(program.shapes, self._like, call.kind)]
-        inputs = [part for part in incoming if part is not None]
-        results = [None if one is None else one.of(tensors) for one in program.results]
-        outputs = [part for part in results if part is not None]
+        inputs = [gradient for gradient in incoming if gradient is not None]
+        results = [None if view is None else view.of(tensors) for view in program.results]
+        outputs = [result for result in results if result is not None]
         enter, leave = Transfer(call, inputs), Transfer(call, outputs, out=True)
 
         def replay() -> None:
@@ -147,11 +149,11 @@ class Replay:
         except FAILURES:  # it runs without a recording
             self._drop_place()
 
-        def run(given: Sequence[Tensor]) -> list[Tensor | None]:
-            enter(given)
+        def run(arrived: Sequence[Tensor]) -> list[Tensor | None]:
+            enter(arrived)
             replay()
-            fresh = [None if part is None else torch.empty_like(part) for part in results]
-            leave([part for part in fresh if part is not None])
+            fresh = [None if result is None else torch.empty_like(result) for result in results]
+            leave([result for result in fresh if result is not None])
             return fresh
 
         return run
@@ -180,15 +182,15 @@ class ReplayedRecurrence(torch.autograd.Function):
     """The same function as `Recurrence`, replayed."""
 
     @staticmethod
-    def forward(ctx: Any, lease: Lease, *given: Tensor | None) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, lease: Lease, *arguments: Tensor | None) -> tuple[Tensor, ...]:
         """Return the outputs, and the last state of each cell."""
         replay = lease.replay
         assert replay is not None
-        results = replay.run_forward(given)
+        results = replay.run_forward(arguments)
         if replay.call.keeps:
             ctx.lease = lease
             # Not for their values, but so that torch notices weights that change before the backward pass.
-            ctx.save_for_backward(*replay.select_weights(given))
+            ctx.save_for_backward(*replay.select_weights(arguments))
             ctx.set_materialize_grads(False)
         else:
             lease.end()
@@ -200,8 +202,8 @@ class ReplayedRecurrence(torch.autograd.Function):
         """Replay the backward pass."""
         _ = ctx.saved_tensors  # raises an error where the graph has been freed
         replay = ctx.lease.replay
-        given = [None if part is None else part.contiguous() for part in gradients]
-        results = replay.run_backward(given, ctx.needs_input_grad[3:])
+        arrived = [None if gradient is None else gradient.contiguous() for gradient in gradients]
+        results = replay.run_backward(arrived, ctx.needs_input_grad[3:])
         if not torch._C._autograd._get_current_graph_task_keep_graph():
             ctx.lease.end()
         return None, None, None, *results
@@ -210,7 +212,7 @@ class ReplayedRecurrence(torch.autograd.Function):
 _apply: Callable[..., tuple[Tensor, ...]] = super(torch.autograd.Function, ReplayedRecurrence).apply
 
 
-def run_replay(lease: Lease, given: Sequence[Any]) -> tuple[Tensor, ...]:
+def run_replay(lease: Lease, arguments: Sequence[Any]) -> tuple[Tensor, ...]:
     """Return `ReplayedRecurrence.apply(lease, *given)`.
 
     That method looks in Python for tensors of function transforms (`torch.func`), which takes as long as all
@@ -220,10 +222,10 @@ def run_replay(lease: Lease, given: Sequence[Any]) -> tuple[Tensor, ...]:
     assert replay is not None
     plain = not torch._C._are_functorch_transforms_active()
     for number in replay.moved:  # not the weights: their addresses are known, and wrapped tensors have none
-        plain = plain and not torch._C._functorch.is_functorch_wrapped_tensor(given[number])
+        plain = plain and not torch._C._functorch.is_functorch_wrapped_tensor(arguments[number])
     if plain:
-        return _apply(lease, *given)
-    results: tuple[Tensor, ...] = ReplayedRecurrence.apply(lease, *given)  # type: ignore[no-untyped-call]
+        return _apply(lease, *arguments)
+    results: tuple[Tensor, ...] = ReplayedRecurrence.apply(lease, *arguments)  # type: ignore[no-untyped-call]
     return results
 
 
@@ -246,28 +248,28 @@ class Recordings:
         finally:
             self._at_once = False
 
-    def borrow(self, call: Call, given: Sequence[Tensor | None]) -> Lease | None:
+    def borrow(self, call: Call, arguments: Sequence[Tensor | None]) -> Lease | None:
         """Return the right to use the recording of a call; None if there is none yet, or it is in use."""
         if call.plans is not None or not is_replayable(call.device):
             return None
         addresses = []
-        for first in range(FIRST_OWN, len(given), len(OWN)):
-            for weight in given[first : first + STATE]:
+        for first in range(FIRST_OWN, len(arguments), len(OWN)):
+            for weight in arguments[first : first + STATE]:
                 if weight is not None:
                     if not weight.is_contiguous():
                         return None
                     addresses.append(weight.data_ptr())
-        key = call, given[LENGTHS] is None, given[CARRY] is None, get_stream(call.device), *addresses
+        key = call, arguments[LENGTHS] is None, arguments[CARRY] is None, get_stream(call.device), *addresses
         with self._lock:
             replay = self._replays.get(key)
             if replay is not None:
                 self._replays.move_to_end(key)
             else:
-                replay = self._add(key, call, given, addresses)
+                replay = self._add(key, call, arguments, addresses)
         return Lease(replay) if replay is not None and replay.busy.acquire(blocking=False) else None
 
     def _add(
-        self, key: Hashable, call: Call, given: Sequence[Tensor | None], addresses: Sequence[int]
+        self, key: Hashable, call: Call, arguments: Sequence[Tensor | None], addresses: Sequence[int]
     ) -> Replay | None:
         """Record a call that has been seen often enough."""
         self._seen[key] += 1
@@ -283,10 +285,10 @@ class Recordings:
         where = call.device, get_stream(call.device)
         if where not in self._places:
             self._places[where] = make_place(call.device)
-        place = self._places[where]
-        drop_place = functools.partial(self._drop_place, where, place)
+        slot = self._places[where]
+        drop_place = functools.partial(self._drop_place, where, slot)
         try:
-            replay = Replay(call, given, *place, drop_place)
+            replay = Replay(call, arguments, *slot, drop_place)
         except FAILURES:  # recording runs nothing, so the call can run without one
             drop_place()
             return None
@@ -295,9 +297,9 @@ class Recordings:
         self._replays[key] = replay
         return replay
 
-    def _drop_place(self, where: Hashable, place: tuple[Any, Any]) -> None:
+    def _drop_place(self, where: Hashable, slot: tuple[Any, Any]) -> None:
         """Take another place next time: torch records nothing more with the pool of one that failed."""
-        if self._places.get(where) is place:  # not one that has replaced it already
+        if self._places.get(where) is slot:  # not one that has replaced it already
             self._places.pop(where, None)
 
     def _count_bytes(self) -> int:
@@ -335,8 +337,8 @@ def count_bytes(call: Call) -> int:
     """Return the memory of a recording, roughly: the programs' tensors and the inputs."""
     shapes = [*build_forward(call).shapes]
     if call.keeps:
-        given = (True,) * (1 + call.cells * call.form.parts)
+        present = (True,) * (1 + call.cells * call.form.parts)
         wanted = (True,) * (1 + call.cells * len(OWN))
-        shapes += build_backward(call, given, wanted).shapes
+        shapes += build_backward(call, present, wanted).shapes
     sizes = (math.prod(shape) * (4 if float32 else call.kind.size) for shape, float32 in shapes)
     return sum(sizes) + call.steps * call.batch * call.inputs * call.kind.size

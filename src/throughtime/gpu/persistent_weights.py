@@ -30,15 +30,16 @@ def _select_fed(call: Call, sums: int, span: range) -> list[View]:
         return [View(sums, (count, pitch), (pitch, 1), first)]
     size = count, 3 * call.width
     return [
-        View(sums, size, (pitch, 1), first + (4 * part + 1) * call.width) for part in range(call.directions)
+        View(sums, size, (pitch, 1), first + (4 * direction + 1) * call.width)
+        for direction in range(call.directions)
     ]
 
 
-def _part(call: Call, layer: int, tensor: int, part: int) -> View:
+def _part(call: Call, layer: int, tensor: int, direction: int) -> View:
     """Return the rows of one direction in the weights of a GRU's input."""
     blocks, _, padded = call.input_blocks(layer)
     rows, columns = call.form.gates * call.width, blocks * padded
-    return View(tensor, (rows, columns), (columns, 1), part * rows * columns)
+    return View(tensor, (rows, columns), (columns, 1), direction * rows * columns)
 
 
 def multiply_back(call: Call, layer: int, sums: int, weight: int, into: int, span: range) -> list[Product]:
@@ -61,11 +62,11 @@ def multiply_rows(call: Call, layer: int, sums: int, entering: View, into: int) 
     return [
         Product(
             torch.mm,
-            one.transpose(),
+            sums_of.transpose(),
             entering,
-            View(into) if len(fed) == 1 else _part(call, layer, into, part),
+            View(into) if len(fed) == 1 else _part(call, layer, into, direction),
         )
-        for part, one in enumerate(fed)
+        for direction, sums_of in enumerate(fed)
     ]
 
 
@@ -194,14 +195,14 @@ class WeightsBuilder:
         assert right.size is not None
         pair, size = len(left.size) > 2, self.call.kind.size
 
-        def count(view: View, one: int) -> int:
-            return (view.offset or 0) + (one * view.stride[0] if pair else 0)
+        def count(view: View, direction: int) -> int:
+            return (view.offset or 0) + (direction * view.stride[0] if pair else 0)
 
-        for one in range(1 + pair):
+        for direction in range(1 + pair):
             self._joint.multiply(
-                (At(left.tensor, size * count(left, one)), left.stride[-1], left.size[-2]),
-                (At(right.tensor, size * count(right, one)), right.stride[-2], right.size[-1]),
-                At(into.tensor, 4 * count(into, one)),
+                (At(left.tensor, size * count(left, direction)), left.stride[-1], left.size[-2]),
+                (At(right.tensor, size * count(right, direction)), right.stride[-2], right.size[-1]),
+                At(into.tensor, 4 * count(into, direction)),
                 apart,
             )
 
@@ -226,15 +227,17 @@ class WeightsBuilder:
 
     def _tighten_ih(self, layer: int, wide: Wide, direction: int) -> View:
         call, gates, width = self.call, self.call.form.gates, self.call.width
-        blocks, given, padded = call.input_blocks(layer)
-        if self._is_tight(wide) and given == padded:
+        blocks, width_given, padded = call.input_blocks(layer)
+        if self._is_tight(wide) and width_given == padded:
             return self._share(wide, direction)
-        tight = self.memory.allocate(gates * call.size, blocks * given, float32=call.float_weights)
-        own = 4 if call.float_weights else call.kind.size
+        tight = self.memory.allocate(gates * call.size, blocks * width_given, float32=call.float_weights)
+        element = 4 if call.float_weights else call.kind.size
         for block in range(blocks):
             source = wide.behind((direction * gates * width * blocks + block) * padded)
             self._tighten(
-                Matrix(At(tight, block * given * own), call.size, given, blocks * given),
+                Matrix(
+                    At(tight, block * width_given * element), call.size, width_given, blocks * width_given
+                ),
                 wide,
                 Matrix(source, width, padded, blocks * padded),
                 gates,
@@ -247,7 +250,7 @@ class WeightsBuilder:
         if self._is_tight(wide) and not after:
             return self._share(wide, direction)
         tight = self.memory.allocate(gates * size, size, float32=call.float_weights)
-        own, begin, square = 4 if call.float_weights else call.kind.size, direction * gates, width * width
+        element, begin, square = 4 if call.float_weights else call.kind.size, direction * gates, width * width
         into, source = (
             Matrix(At(tight), size, size, size),
             Matrix(wide.behind(begin * square), width, width, width),
@@ -256,7 +259,7 @@ class WeightsBuilder:
             self._tighten(into, wide, source, gates)
         else:  # from q, r, z to r, z, n
             self._tighten(into, wide, source._replace(at=wide.behind((begin + 1) * square)), 2)
-            self._tighten(into._replace(at=At(tight, 2 * size * size * own)), wide, source)
+            self._tighten(into._replace(at=At(tight, 2 * size * size * element)), wide, source)
         return View(tight)
 
     def _tighten_bias(self, wide: Wide, begin: int, gates: int) -> View:

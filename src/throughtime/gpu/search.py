@@ -52,7 +52,7 @@ def suits(
         return False
     if len(_select(constraints)) < len(constraints):
         return False
-    weight = next((weight for one in modules for weight in one.parameters()), None)
+    weight = next((weight for module in modules for weight in module.parameters()), None)
     if weight is None or weight.device.type != "cuda" or torch.version.hip is not None:
         return False
     each: int = getattr(strategy, "num_beams", getattr(strategy, "num_return_sequences", 1))
@@ -66,14 +66,14 @@ def suits(
 
 def _select(constraints: Sequence[Constraint]) -> list[BarredTokens]:
     """Return the constraints that a recorded step may contain."""
-    return [one for one in constraints if isinstance(one, BarredTokens)]
+    return [constraint for constraint in constraints if isinstance(constraint, BarredTokens)]
 
 
 def may_record(module: nn.Module) -> bool:
     """Return whether a module has no hooks, which must be called each time, and draws no random numbers."""
     return not any(
-        one._forward_hooks or one._forward_pre_hooks or (one.training and not one._modules)
-        for one in walk([module])
+        module._forward_hooks or module._forward_pre_hooks or (module.training and not module._modules)
+        for module in walk([module])
     )
 
 
@@ -106,13 +106,13 @@ class RecordedStart:
             self._packed.send()
             return model.read(*self._packed.parts)
         if self.replay is None:
-            own, reference, started = self._packed, weakref.ref(model), self._started
+            packed, reference, started = self._packed, weakref.ref(model), self._started
 
             def read() -> None:
-                found = reference()  # a recording must not keep its model alive
-                assert found is not None
-                own.send()
-                started.append(found.read(*own.parts))
+                source_model = reference()  # a recording must not keep its model alive
+                assert source_model is not None
+                packed.send()
+                started.append(source_model.read(*packed.parts))
 
             try:
                 self.replay = RECORDINGS.record(read, self.device)
@@ -179,10 +179,10 @@ class RecordedSearch:
         search, reference = self.search, weakref.ref(model)
 
         def advance() -> None:
-            found = reference()  # a recording must not keep its model alive
-            assert found is not None
+            source_model = reference()  # a recording must not keep its model alive
+            assert source_model is not None
             for _ in range(steps):
-                search.step(found)
+                search.step(source_model)
 
         try:
             return RECORDINGS.record(advance, self.device)
@@ -242,16 +242,16 @@ def _start(model: StepModel, prompts: Sequence[Sequence[int]]) -> SearchStart:
     if not modules or not stands_for(model, "prepare", "start"):
         return model.start(prompts)
     source, lengths = model.prepare(prompts)
-    device = next((weight.device for one in modules for weight in one.parameters()), source.device)
+    device = next((weight.device for module in modules for weight in module.parameters()), source.device)
     if device.type != "cuda" or not all(map(may_record, modules)):
         return model.read(source, lengths)
     key = ("start", describe_shapes(source, lengths), describe_weights(modules), device)
-    found = RECORDINGS.find(model, key)
-    if found is None:
-        found = RecordedStart(source, lengths, device)
-        RECORDINGS.keep(model, key, found)
-    assert isinstance(found, RecordedStart)
-    return found(model, source, lengths)
+    start = RECORDINGS.find(model, key)
+    if start is None:
+        start = RecordedStart(source, lengths, device)
+        RECORDINGS.keep(model, key, start)
+    assert isinstance(start, RecordedStart)
+    return start(model, source, lengths)
 
 
 def _find_recording(
@@ -271,9 +271,9 @@ def _find_recording(
         shapes = describe_shapes(*rows, last, *state, *memory.kept)
         options = recording_key(strategy), tuple(constraints), steps
         key = ("search", shapes, describe_weights(modules), options, last.device)
-        found = RECORDINGS.find(model, key)
-        if isinstance(found, RecordedSearch):
-            return found
+        recorded = RECORDINGS.find(model, key)
+        if isinstance(recorded, RecordedSearch):
+            return recorded
     barred = _select(constraints)
     recording = RecordedSearch(FixedSearch(form, barred, strategy.end_id, rows, started, steps))
     if key:

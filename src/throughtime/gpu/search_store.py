@@ -60,10 +60,10 @@ class RecordingStore:
 
     def find(self, model: object, key: Key) -> RecordedWork | None:
         """Return the recording of this model and key, if there is one."""
-        own = (id(model), *key)
-        if own in self._found:
-            self._found.move_to_end(own)
-        return self._found.get(own)
+        full_key = (id(model), *key)
+        if full_key in self._found:
+            self._found.move_to_end(full_key)
+        return self._found.get(full_key)
 
     def keep(self, model: object, key: Key, recording: RecordedWork) -> None:
         """Keep a recording as long as its model lives and few others are newer."""
@@ -89,8 +89,8 @@ class RecordingStore:
 
     def _find_pool(self, device: torch.device) -> Any:
         """Return the pool of the recordings of a device; torch gives one up with its last recording."""
-        own = [one for one in self._found.values() if one.device == device]
-        if device not in self._pools or all(one.replay is None for one in own):
+        recordings = [recording for recording in self._found.values() if recording.device == device]
+        if device not in self._pools or all(recording.replay is None for recording in recordings):
             self._pools[device] = torch.cuda.graph_pool_handle()
         return self._pools[device]
 
@@ -127,18 +127,18 @@ def walk(modules: Iterable[nn.Module]) -> list[nn.Module]:
 
     `nn.Module.modules` gives names and looks for such parts, which takes as long as a step of a search.
     """
-    found = list(modules)
-    for one in found:  # the list grows meanwhile
-        found.extend(part for part in one._modules.values() if part is not None)
-    return found
+    modules_found = list(modules)
+    for module in modules_found:  # the list grows meanwhile
+        modules_found.extend(child for child in module._modules.values() if child is not None)
+    return modules_found
 
 
 def describe_weights(modules: Sequence[nn.Module]) -> Hashable:
     """Where the weights of modules are, and how products are computed."""
     weights = [
         weight
-        for one in walk(modules)
-        for weight in (*one._parameters.values(), *one._buffers.values())
+        for module in walk(modules)
+        for weight in (*module._parameters.values(), *module._buffers.values())
         if weight is not None
     ]
     precision = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
