@@ -61,6 +61,7 @@ def random_offset(n: int, generator: np.random.Generator) -> int:
 
 
 def _bits(n: int, generator: np.random.Generator) -> NDArray[np.uint64]:
+    # numpy promises the same bits in all its versions, but not the same permutations or draws.
     return np.asarray(generator.bit_generator.random_raw(n), dtype=np.uint64)
 
 
