@@ -82,10 +82,8 @@ class _Wing:
     """The package with code for GPUs, imported once, and only on a machine that has one."""
 
     package = "throughtime.gpu"
-
-    def __init__(self) -> None:
-        self.checked = False
-        self.blocked = bool(os.environ.get(BLOCKED))
+    checked = False
+    blocked = bool(os.environ.get(BLOCKED))
 
     def open(self) -> None:
         import torch

@@ -43,8 +43,7 @@ class _Replaced(threading.local):
     Two threads may run one model at once, the one in bf16 and the other in float32.
     """
 
-    def __init__(self) -> None:
-        self.weights: dict[int, Mapping[str, Tensor]] = {}
+    weights: Mapping[int, Mapping[str, Tensor]] = {}
 
 
 _REPLACED = _Replaced()

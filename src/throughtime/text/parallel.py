@@ -181,6 +181,8 @@ def join_parts(parts: Sequence[Sequence[Translation]]) -> Translation:
     >>> join_parts([[un], [deux]])
     Translation(text='Un. Deux.', score=-2.0, log_prob=-4.0, ended=True, alignment=None, alternatives=())
     """
+    if len(parts) == 1:
+        return with_alternatives(parts[0])
     return with_alternatives([_join(rank) for rank in join_ranks(parts)])
 
 
