@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -36,6 +37,7 @@ UNPACKED = "THROUGHTIME_MAX_UNPACKED"
 SMALL, RATIO = 1 << 28, 100
 MAX_LINE_BYTES = 1 << 27
 """Maximum number of bytes in a line of a file; text8 is one line of 100 million."""
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 TOO_MUCH = "is nested too deeply, or holds a number with too many digits"
 """The problem of a file that the JSON parser gives up on, although it may be well-formed."""
 
@@ -203,22 +205,40 @@ def read_json(path: Path, cure: str) -> Any:
     """Return what a JSON file holds; `cure` says in an error what to do about a bad file."""
     check_plain(path)
     try:
-        return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_build_object)
-    except (UnicodeDecodeError, json.JSONDecodeError, _TwiceError) as error:
+        return parse_json(path.read_text(encoding="utf-8"), object_pairs_hook=_build_object)
+    except (UnicodeDecodeError, json.JSONDecodeError, _UnusableError) as error:
         raise InputError(str(path), f"is not valid JSON ({error}); {cure}") from None
     except (ValueError, RecursionError):
         raise InputError(str(path), f"{TOO_MUCH}; {cure}") from None
 
 
-class _TwiceError(ValueError):
-    """A key occurs twice in an object: programs disagree about which value counts."""
+def parse_json(text: str, **how: Any) -> Any:
+    r"""Return what a JSON text holds; half a surrogate pair is refused, as no output can be written with it.
+
+    >>> parse_json('"\\ud83d\\ude00"')
+    '😀'
+    >>> parse_json('"\\ud83d"')
+    Traceback (most recent call last):
+    throughtime.files._UnusableError: it has half a surrogate pair
+    """
+    values = json.loads(text, **how)
+    if _SURROGATE.search(text):
+        try:
+            json.dumps(values, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise _UnusableError("it has half a surrogate pair") from None
+    return values
+
+
+class _UnusableError(ValueError):
+    """JSON whose values cannot be used: a key twice in an object, or text that is not valid Unicode."""
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) != len(pairs):
         counts = Counter(key for key, _ in pairs)
-        raise _TwiceError(f"the key {counts.most_common(1)[0][0]!r} occurs twice")
+        raise _UnusableError(f"the key {counts.most_common(1)[0][0]!r} occurs twice")
     return values
 
 

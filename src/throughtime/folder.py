@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from throughtime.errors import InputError
-from throughtime.files import has_content, path_exists, read_json, whole_file, whole_folder
+from throughtime.files import has_content, parse_json, path_exists, read_json, whole_file, whole_folder
 from throughtime.manifest import check_files, check_sums, find_foreign, replace_files, write_manifest
 from throughtime.version import __version__
 
@@ -188,7 +188,7 @@ class ModelFolder:
         """Yield what `write_arrays` wrote, for a block that fails if the content makes no sense."""
         with self._open(name, "numpy", cure) as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no dict
-            yield arrays, json.loads(file.metadata()[Path(name).stem])
+            yield arrays, parse_json(file.metadata()[Path(name).stem])
 
     @contextlib.contextmanager
     def _open(self, name: str, framework: str, cure: str) -> Iterator[Any]:

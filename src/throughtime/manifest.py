@@ -157,6 +157,8 @@ def _list_files(folder: Path) -> dict[str, int]:
             is_link = path.is_symlink()
             if is_link and not path.resolve().is_relative_to(root):
                 raise InputError(str(path), "is a link that leads out of the model folder; copy the file")
+            if is_link and name in folders:  # it may lead to a folder that is not walked through
+                raise InputError(str(path), "is a link to a folder, in which nothing is checked; copy it")
             if name in folders or not (path.suffix in LOADED or path.exists()):
                 continue
             status = path.stat() if path.exists() else path.lstat()

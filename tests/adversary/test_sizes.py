@@ -240,6 +240,19 @@ def test_files_that_are_none_are_refused(model_folder, tmp_path):
     assert tt.load(folder, device="cpu", trust_changed=True)
 
 
+@pytest.mark.parametrize("hidden", [".hidden", "checkpoints/hidden"])
+def test_a_link_to_a_folder_that_is_not_checked_is_refused(hidden, model_folder, tmp_path):
+    """Files in a hidden folder are not looked at, so a link into it could lead anywhere from there."""
+    folder = model_folder("translate")
+    (folder / hidden).parent.mkdir(exist_ok=True)
+    (folder / "source").rename(folder / hidden)
+    (folder / "source").symlink_to(hidden)
+    words = folder / hidden / "vocabulary.txt"
+    words.rename(tmp_path / "secret.txt")
+    words.symlink_to(tmp_path / "secret.txt")
+    refused(folder, r"source: .*link")
+
+
 def test_holes_are_not_files(model_folder):
     folder = model_folder("language")
     with (folder / "model.safetensors").open("r+b") as file:

@@ -313,9 +313,12 @@ def load_history(folder: ModelFolder) -> Panel | None:
     if not (folder.path / FILE).is_file():
         return None
     with folder.read_arrays(FILE, "train the model again") as (arrays, about):
+        cuts = arrays.pop("ends")
+        kinds = {"ds": (1, "i"), "y": (1, "f"), "known": (2, "f"), "past": (2, "f")}
+        if any((arrays[name].ndim, arrays[name].dtype.kind) != kind for name, kind in kinds.items()):
+            raise ValueError("it holds other arrays than columns")
         if about["dated"]:
             arrays["ds"] = arrays["ds"].view("datetime64[ns]")
-        cuts = arrays.pop("ends")
         if any(len(each) != cuts[-1] for each in arrays.values()):
             raise ValueError("its columns differ in length")
         columns = (np.split(arrays[name], cuts[:-1]) for name in COLUMNS)

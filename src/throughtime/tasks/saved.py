@@ -73,7 +73,18 @@ class SavedModel:
             self.save_description(folder)
             save_weights(self.model, folder)
             self.save_measurements(folder)
-            folder.write_card(self.card(self.training_values()))
+            folder.write_card(self._measured_card())
+
+    def _measured_card(self) -> str:
+        try:
+            return self.card(self.training_values())
+        except InputError:
+            raise
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            if self.folder is None:
+                raise
+            # The manifest leaves it out, so anything may be in it.
+            raise InputError(str(self.folder.path / "training.json"), "is damaged; remove it") from error
 
     def save_measurements(self, folder: ModelFolder) -> None:
         """Write what was measured with these weights and belongs to them, if anything."""

@@ -79,7 +79,12 @@ class SeriesForecaster(TestedForecaster, NetworkPipeline):
             if getattr(config, name) is None:
                 raise InputError(str(folder.path / "config.json"), f"lacks {name}; train the model again")
         values, where = folder.read_json(SERIES_FILE), str(folder.path / SERIES_FILE)
-        return PanelScaling.from_values(values, where, config.scaling, config.transform)
+        scaling = PanelScaling.from_values(values, where, config.scaling, config.transform)
+        for role, scales in (("known", scaling.known), ("past", scaling.past)):
+            if len(scales) != (count := len(getattr(config, role))):
+                problem = f"has scales of {len(scales)} {role} columns, the model has {count}"
+                raise InputError(where, f"{problem}; train the model again")
+        return scaling
 
     @classmethod
     def build_network(cls, config: ForecastConfig, assets: PanelScaling) -> Forecaster:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from throughtime.config import build_config
 from throughtime.errors import InputError
-from throughtime.files import check_new
+from throughtime.files import check_new, parse_json
 from throughtime.folder import ModelFolder
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.smoothing import Fixed, count_predicted
@@ -25,6 +24,9 @@ if TYPE_CHECKING:
 
     from throughtime.data.datasets import Dataset
     from throughtime.ngram.disk_counts import DiskCounts
+
+MAX_MEASURED = 1_000_000
+"""Bytes of the first line of metrics.jsonl."""
 
 
 class NgramLanguageModel(LanguageModel):
@@ -185,8 +187,15 @@ class NgramLanguageModel(LanguageModel):
     def _validation(self) -> dict[str, Any]:
         """Return the measurements on the validation split, if the model folder has them."""
         path = None if self.folder is None else self.folder.path / "metrics.jsonl"
-        lines = path.read_text(encoding="utf-8").splitlines() if path is not None and path.is_file() else []
-        return dict(json.loads(lines[0])) if lines else {}
+        if path is None or not path.is_file():
+            return {}
+        with path.open("rb") as file:
+            line = file.readline(MAX_MEASURED)
+        try:
+            measured = dict(parse_json(line.decode())) if line.strip() else {}
+            return measured | {"perplexity": float(measured["perplexity"])} if measured else {}
+        except (LookupError, TypeError, ValueError, RecursionError):  # the manifest leaves it out
+            raise InputError(str(path), "does not begin with a measurement; remove it") from None
 
     @property
     def has_data(self) -> bool:
