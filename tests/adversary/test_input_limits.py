@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import itertools
 import lzma
 import re
 import subprocess
@@ -17,10 +18,12 @@ from tests.refusals import refuses
 from throughtime import files
 from throughtime.data import source
 from throughtime.data.datasets import open_dataset
+from throughtime.data.readers.dates import DateCell, DateForm, check_date_format, settle_form
 from throughtime.data.readers.panel import Roles, read_panel
 from throughtime.data.readers.tables import MAX_CELLS
 from throughtime.data.source import BadRecords, read_lines
 from throughtime.errors import InputError
+from throughtime.interrupt import InterruptError, interruptible
 
 WIDE = 40_000
 
@@ -71,6 +74,7 @@ import resource, sys
 from pathlib import Path
 from throughtime.data.source import read_lines
 from throughtime.errors import InputError
+from throughtime.interrupt import InterruptError, interruptible
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     [*read_lines(Path(sys.argv[1]))]
@@ -186,3 +190,20 @@ def test_damaged_archives_are_refused(tmp_path, compression, damage):
     path.write_bytes(damage(zipped(compression)))
     with pytest.raises(InputError, match=r"lines\.zip: "):
         list(read_lines(path))
+
+
+@pytest.mark.parametrize("date_format", ["%Y" + "%A" * 300_000, "%Y-%m-%d" + "x" * 900_000, "%Y%Y", "%Y%z%z"])
+def test_formats_of_dates_are_bounded(date_format):
+    """Anybody may send one to /forecast: `strptime` needs minutes for a long one, and `re` fails."""
+    began = time.monotonic()
+    with refuses("date_format"):
+        check_date_format(date_format)
+    assert time.monotonic() - began < 1
+    assert DateForm(format="%Y %B").read("2020 " + "May" * 90_000) is None
+
+
+def test_finding_the_order_of_many_dates_can_be_stopped():
+    rounds = itertools.count()
+    cells = [DateCell(None, "a", "01/02/2020")] * 1_000
+    with pytest.raises(InterruptError), interruptible(lambda: next(rounds) == 100):
+        settle_form(cells, "ds")

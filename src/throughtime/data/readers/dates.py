@@ -12,6 +12,7 @@ import numpy as np
 
 from throughtime.data.panel import YEARS, infer_frequency
 from throughtime.errors import InputError
+from throughtime.interrupt import check_interrupt
 
 DATE = re.compile(r"\d{4}-\d\d(-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?)?", re.ASCII)
 DATE_PARTS = re.compile(
@@ -35,6 +36,7 @@ NAMED = re.compile(
 DATED = re.compile(r"(?<!\d)(1[6-9]|2[01])\d\d(?!\d)|\b\d{1,2}[-/. ][^\W\d]{3,}\.?[-/. ]\d\d\b", re.ASCII)
 """A year, or a two-digit one after a day and a word."""
 MAX_LENGTH = 32  # maximum number of characters of a date; longer texts only mention one
+MAX_FORMAT = 100  # maximum number of characters of a format, and of a date in one: strptime takes long
 COMPACT = "%Y%m%d"
 TIME_NAMES = frozenset("ds date day time timestamp datetime".split())
 """The usual names of columns of times."""
@@ -102,13 +104,16 @@ def check_date_format(date_format: str) -> str:
     """
     earlier, later = datetime(2003, 4, 5, 6, 7, 8), datetime(2014, 4, 5, 6, 7, 8)
     problem = "which has no year; add %Y, as in %d.%m.%Y"
+    if len(date_format) > MAX_FORMAT:
+        shown = f"{date_format[:MAX_LENGTH]}..."
+        raise InputError("date_format", f"is {shown!r}, expected at most {MAX_FORMAT} characters")
     try:
         written = earlier.strftime(date_format)
         # The year is looked for first: newer versions of Python warn about reading a date without one.
         if written != later.strftime(date_format):
             datetime.strptime(written, date_format)
             problem = ""
-    except ValueError as error:
+    except (ValueError, re.error) as error:  # the second for a part that is given twice
         problem = f"which strptime refuses ({error}); write it like %d.%m.%Y"
     if problem:
         raise InputError("date_format", f"is {date_format!r}, {problem}")
@@ -223,6 +228,8 @@ def like_date(text: str) -> bool:
 
 
 def _parse_format(text: str, date_format: str) -> datetime | None:
+    if len(text) > MAX_FORMAT:
+        return None
     try:
         moment = datetime.strptime(text, date_format)
         return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
@@ -231,6 +238,7 @@ def _parse_format(text: str, date_format: str) -> datetime | None:
 
 
 def _parse_order(text: str, order: str) -> datetime | None:
+    check_interrupt()
     match = DATE_PARTS.fullmatch(text.strip())
     if match is None:
         return None
