@@ -194,7 +194,9 @@ def _size_of_holes(path: Path, size: int) -> int:
 
 def _is_covered(name: str) -> bool:
     parts = Path(name).parts
-    return parts[-1] not in FREE and not APART.intersection(parts) and Path(name).suffix in LOADED
+    # What is in a hidden folder is not checked, so no sum of it is computed either.
+    apart = APART.intersection(parts) or any(part.startswith(".") for part in parts[:-1])
+    return parts[-1] not in FREE and not apart and Path(name).suffix in LOADED
 
 
 def _read(folder: Path) -> dict[str, list[str]] | None:

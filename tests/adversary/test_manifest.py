@@ -55,6 +55,7 @@ def test_a_missing_file_and_a_damaged_manifest_are_refused(model_folder):
     (folder / "elsewhere").rename(folder / "source" / "vocabulary.txt")
     listed = {f"{number}.txt": ["0"] for number in range(400_000)}
     bad = ({"../outside.txt": ["0"]}, {"./config.json": ["0"]}, {"source//a.txt": ["0"]}, listed)
+    bad += ({".hidden/link.txt": ["0"]}, {"checkpoints/link.txt": ["0"]})  # whose links are not checked
     for text in ("{}", "[", *(json.dumps({"format": "throughtime manifest", "sha256": one}) for one in bad)):
         (folder / MANIFEST).write_text(text)
         with pytest.raises(InputError, match=r"manifest\.json"):

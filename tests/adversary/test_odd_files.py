@@ -11,6 +11,7 @@ import pytest
 from tests.refusals import lacks, refuses
 
 import throughtime as tt
+from throughtime.data.readers.tables import parquet_rows
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names on this system")
 
@@ -140,3 +141,13 @@ def test_errors_about_long_names_are_short(name, place, model_folder, throughtim
     assert len(ran.err) < 5_000, (len(ran.err), ran.err[:200])
     assert not lacks(ran.err, "...")
     assert "--debug" not in ran.err
+
+
+def test_a_time_beyond_the_calendar_in_parquet_is_refused(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    path = tmp_path / "far.parquet"
+    parquet.write_table(pyarrow.table({"ds": pyarrow.array([2**62], pyarrow.timestamp("us"))}), path)
+    with refuses("far.parquet"):
+        list(parquet_rows(path))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from throughtime.data.source import MemoryFile, Place, lines_or_errors, open_source, text_suffix
-from throughtime.errors import InputError, import_optional, unknown
+from throughtime.errors import InputError, first_line, import_optional, unknown
 from throughtime.text.texts import format_count
 
 NumberedRow = tuple[int, list[Any] | InputError]
@@ -155,8 +155,8 @@ def parquet_rows(path: Path) -> Iterator[NumberedRow]:
         yield 1, list(table.schema_arrow.names)
         batches = ([column.to_pylist() for column in batch.columns] for batch in table.iter_batches())
         yield from enumerate((list(row) for batch in batches for row in zip(*batch, strict=True)), start=2)
-    except (ValueError, OSError) as error:
-        raise InputError(str(path), f"cannot be read as Parquet: {str(error).splitlines()[0]}") from None
+    except (ValueError, OSError, TypeError, LookupError, OverflowError, NotImplementedError) as error:
+        raise InputError(str(path), f"cannot be read as Parquet: {first_line(error)}") from None
 
 
 def json_rows(path: Path) -> Iterator[NumberedRow]:
