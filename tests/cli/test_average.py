@@ -94,3 +94,14 @@ def test_checkpoints_of_other_things_are_refused(run, tmp_path):
     checkpoints.save(60, {"optimizer.0.step": torch.zeros(())}, {})
     with refuses("step-00000060"):
         average(run=run, out=tmp_path / "averaged", last=1)
+
+
+@pytest.mark.parametrize("hidden", [".hidden", "checkpoints"])
+def test_no_link_of_a_hidden_folder_is_followed(hidden, run, tmp_path):
+    """Links in it are not checked; a copy of what they lead to could be published with the model."""
+    (tmp_path / "secret.txt").write_text("hunter2")
+    (run / "source" / hidden).mkdir(parents=True)
+    (run / "source" / hidden / "words.txt").symlink_to(tmp_path / "secret.txt")
+    (run / "source" / hidden / "again").symlink_to(run / "source")
+    average(run=run, out=tmp_path / "averaged", last=2)
+    assert not any((tmp_path / "averaged" / "source").iterdir())

@@ -18,6 +18,7 @@ from tests.refusals import refuses
 
 from throughtime.fit import checkpoint as module
 from throughtime.fit.checkpoint import STATE, TENSORS, Checkpoints
+from throughtime.manifest import write_manifest
 
 VALUES = {"epoch": 3, "scores": [0.1 + 0.2, 1e-320, math.inf], "position": {"seed": 2**63, "name": "é"}}
 
@@ -122,6 +123,10 @@ def edit(path, **changes):
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
+def rename_step(path):
+    path.write_text(path.read_text().replace('"step"', '"stop"', 1))
+
+
 DAMAGES = {
     "tensors cut": (
         lambda p: (p / TENSORS).write_bytes((p / TENSORS).read_bytes()[:-3]),
@@ -139,6 +144,9 @@ DAMAGES = {
     "value edited": (lambda p: edit(p / STATE, values={**VALUES, "epoch": 4}), STATE),
     "step edited": (lambda p: edit(p / STATE, step=1999), STATE),
     "values gone": (lambda p: edit(p / STATE, values=None), STATE),
+    "state nested deeply": (lambda p: (p / STATE).write_text("[" * 100_000), STATE),
+    "values gone, sums too": (lambda p: [edit(p / STATE, values=None), write_manifest(p)], STATE),
+    "step gone, sums too": (lambda p: [rename_step(p / STATE), write_manifest(p)], STATE),
     "other format": (lambda p: edit(p / STATE, format="pt"), STATE, "'pt'"),
     "newer": (lambda p: edit(p / STATE, version=99), STATE, "99"),
     "without best_step": (lambda p: edit(p / STATE, version=3), STATE, "3"),

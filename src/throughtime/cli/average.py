@@ -11,6 +11,7 @@ from throughtime.cli.console import command_name
 from throughtime.cli.options import OptionalCount, Run
 from throughtime.cli.output import Outcome, as_command, flags
 from throughtime.errors import InputError
+from throughtime.manifest import APART
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -82,9 +83,14 @@ def average(
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a folder with its content; unlike `shutil.copytree`, stop at the first error."""
+    """Copy a folder with its content; unlike `shutil.copytree`, stop at the first error.
+
+    Folders in which links are not checked are left out: no model is loaded from them.
+    """
     target.mkdir()
     for path in sorted(source.iterdir()):
+        if path.is_dir() and (path.name in APART or path.name.startswith(".")):
+            continue
         if path.is_dir():
             _copy(path, target / path.name)
         else:

@@ -138,8 +138,10 @@ def _read_state(path: Path) -> tuple[int, dict[str, Any]]:
         raise _DamageError(path / STATE, f"has version {version!r}, but this release reads {VERSION}")
     if change is not None:
         raise _DamageError(*change)
-    if state["step"] != _step(path.name):
-        raise _DamageError(path / STATE, f"is of step {state['step']}, not of {path.name}")
+    if state.get("step") != _step(path.name):
+        raise _DamageError(path / STATE, f"is of step {state.get('step')}, not of {path.name}")
+    if not isinstance(state.get("values"), dict):
+        raise _DamageError(path / STATE, "holds no values")
     return state["step"], state["values"]
 
 
@@ -156,7 +158,7 @@ def _read_json(path: Path) -> dict[str, Any]:
         state = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise _DamageError(path, "is missing") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _DamageError(path, f"is not JSON ({error})") from None
     if not isinstance(state, dict):
         raise _DamageError(path, "holds no JSON object")
