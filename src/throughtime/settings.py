@@ -18,6 +18,11 @@ from throughtime.files import TOO_MUCH, check_plain
 MAX_FILE_BYTES = 256 << 10  # bytes; reading YAML of this size takes two seconds
 MAX_DEPTH = 20
 """Maximum number of brackets around a value."""
+# A name like a.b.c of more parts; the parser keeps all beginnings of a name, which fill memory.
+_DEEP_NAME = re.compile(
+    rf"""(?<![\w\\-])(?:(?:"(?:[^"\\\n]|\\[^\n])*"|'[^'\n]*'|[\w-]+)[ \t]*\.[ \t]*){{{MAX_DEPTH}}}""",
+    re.ASCII,
+)
 _WIDTH = 80
 _MAX_SETTING_WIDTH = 34  # the comment of a longer setting begins further to the right
 
@@ -160,6 +165,9 @@ def _read_yaml(text: str, where: str) -> dict[str, Any]:
 
 
 def _read_toml(text: str, where: str) -> dict[str, Any]:
+    if deep := _DEEP_NAME.search(text):
+        problem = f"has a name of more than {MAX_DEPTH} parts"
+        raise InputError(where, problem, line=text.count("\n", 0, deep.start()) + 1)
     try:
         settings = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -24,6 +24,7 @@ from throughtime.data.readers.tables import MAX_CELLS
 from throughtime.data.source import BadRecords, read_lines
 from throughtime.errors import InputError
 from throughtime.interrupt import InterruptError, interruptible
+from throughtime.settings import read_settings
 
 WIDE = 40_000
 
@@ -75,6 +76,7 @@ from pathlib import Path
 from throughtime.data.source import read_lines
 from throughtime.errors import InputError
 from throughtime.interrupt import InterruptError, interruptible
+from throughtime.settings import read_settings
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     [*read_lines(Path(sys.argv[1]))]
@@ -207,3 +209,27 @@ def test_finding_the_order_of_many_dates_can_be_stopped():
     cells = [DateCell(None, "a", "01/02/2020")] * 1_000
     with pytest.raises(InterruptError), interruptible(lambda: next(rounds) == 100):
         settle_form(cells, "ds")
+
+
+@pytest.mark.parametrize("part", ["a", '" "', "'x'", '"\\""', "a ", '"\\\\"'])
+@pytest.mark.parametrize("around", ["{}=1", "[{}]", "[[{}]]", "b={{{}=1}}", "b='\\'\n{}=1"])
+def test_names_of_many_parts_in_toml_are_refused(part, around, tmp_path):
+    """Those of 120 kB took 20 seconds and more than 8 GB."""
+    path = tmp_path / "s.toml"
+    path.write_text(around.format(".".join([part] * 5_000)))
+    with refuses("s.toml:2" if "\n" in around else "s.toml:1", 20):
+        read_settings(path)
+
+
+def test_the_names_in_toml_are_looked_for_in_linear_time(tmp_path):
+    path = tmp_path / "s.toml"
+    for text in ("a" * 250_000, '"' + r"\"" * 120_000, "a " * 120_000, 'x"' * 80_000 + "\\", "'\"" * 120_000):
+        path.write_text(text)
+        began = time.process_time()
+        with refuses("s.toml:1"):
+            read_settings(path)
+        assert time.process_time() - began < 2
+    path.write_text(
+        "d = '" + ". . " * 300 + "'\nw = [" + "0.5, " * 500 + "]\n" + ".".join(["a"] * 20) + " = 1"
+    )
+    assert list(read_settings(path)) == ["d", "w", "a"]
