@@ -11,6 +11,8 @@ from safetensors.numpy import load_file, save
 from tests.refusals import refuses
 
 import throughtime as tt
+from throughtime.folder import ModelFolder
+from throughtime.series.conformal import FILE, load_intervals
 
 HALF = "\ud800"
 TEXTS = {
@@ -90,3 +92,14 @@ def test_other_arrays_than_columns_are_refused(name, change, model_folder):
     path.write_bytes(save({**arrays, name: change(arrays[name])}, about))
     with refuses("history.safetensors"):
         tt.load(folder, device="cpu", trust_changed=True).forecast()
+
+
+@pytest.mark.parametrize("season", [None, 0, -1, "x", 1.5, []])
+def test_intervals_with_an_odd_season_are_refused(season, tmp_path):
+    folder = ModelFolder(tmp_path)
+    about = {"kind": "scaled", "series": ["a"], "season": season}
+    folder.write_arrays(FILE, {"scores": np.ones((3, 2))}, about)
+    with refuses(FILE, "season"):
+        load_intervals(folder)
+    folder.write_arrays(FILE, {"scores": np.ones((3, 2))}, about | {"season": 7})
+    assert load_intervals(folder).season == 7

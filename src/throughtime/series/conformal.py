@@ -285,6 +285,8 @@ def load_intervals(folder: ModelFolder) -> Intervals | None:
         named = [float(name) for name in scores] if kind is QuantileIntervals else scores["scores"]
         if not len(named):
             raise ValueError("it holds no scores")
+        if not isinstance(about["season"], int) or about["season"] < 1:
+            raise ValueError(f"a season of {about['season']!r:.60}")
         return kind(tuple(about["series"]), about["season"], scores)
 
 
