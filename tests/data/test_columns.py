@@ -29,6 +29,8 @@ GERMAN, ENGLISH = (SENTENCES[0][0], SENTENCES[0][1]), (SENTENCES[0][1], SENTENCE
 CHOSEN = {"source": "Deutsch", "target": "English"}
 TURNED = {"source": "English", "target": "Deutsch"}
 CSV = PLAIN.replace("\t", ",")
+NAMES = "Rossi,Rome\nBianchi,Rome\nSmith,Leeds\nJones,Leeds\n"
+WORDS = "Hund\tdog\nKatze\tcat\nHaus\thouse\n"
 REVIEWS = "1,fine food,good\n2,cold soup,bad\n3,warm soup,good\n"
 STORES = "".join(f"{s},2024-01-0{d},{d}.5,{d % 2}\n" for s in ("North", "South") for d in range(1, 5))
 JSON = [{"id": n, "Deutsch": one, "English": other} for n, (one, other) in enumerate(SENTENCES)]
@@ -53,7 +55,11 @@ READINGS: list[tuple[str, str, str, dict[str, str], Any]] = [
     ("a.tsv", PLAIN, "pairs", {"source": "de", "target": "en"}, (GERMAN, 6)),
     ("a.tsv", PLAIN, "pairs", {"source": "Deutsh"}, ["'Deutsh'", "source=0"]),
     ("a.tsv", PLAIN.replace("\n", "\tCC-BY 2.0\n"), "pairs", {}, (GERMAN, 6)),
-    ("a.tsv", "Hund\tdog\nKatze\tcat\nHaus\thouse\n", "pairs", {}, (("Hund", "dog"), 3)),
+    ("a.tsv", WORDS, "pairs", {}, ["'Hund'", "source=0", "source=Hund"]),
+    ("a.tsv", WORDS, "pairs", {"source": "0", "target": "1"}, (("Hund", "dog"), 3)),
+    ("a.tsv", WORDS + "kleiner Hund\tpuppy\n", "pairs", {}, (("Hund", "dog"), 4)),
+    ("b.csv", "term,gloss\n" + WORDS.replace("\t", ","), "pairs", {}, ["'term'", "source=term"]),
+    ("b.csv", '"Satz, neu",Gegenstück\n' + CSV, "pairs", {}, ["'Satz, neu'", "source='Satz, neu'"]),
     ("a.csv", "id,de,en\n1,Go,Los\n2,Run,Lauf\n", "pairs", {}, (("Go", "Los"), 2)),
     ("a.csv", CSV, "pairs", {}, (GERMAN, 6)),
     ("a.csv", "nr,ja,nein,x\n1,a,b,c\n2,d,e,f\n", "pairs", {}, ["'ja'", "source=ja", "target=nein"]),
@@ -75,7 +81,15 @@ READINGS: list[tuple[str, str, str, dict[str, str], Any]] = [
         {"label": "verdict", "text": "Prose"},
         (("fine food", "good"), 3),
     ),
-    ("a.tsv", "fine food\tgood\ncold soup\tbad\n", "labelled", {}, (("fine food", "good"), 2)),
+    (
+        "a.tsv",
+        "fine food\tgood\ncold soup\tbad\nwarm soup\tgood\n",
+        "labelled",
+        {},
+        (("fine food", "good"), 3),
+    ),
+    ("b.csv", "who,where\n" + NAMES, "labelled", {}, ["'who'", "text=who", "label=where"]),
+    ("b.csv", NAMES, "labelled", {}, (("Rossi", "Rome"), 4)),
     (
         "a.csv",
         "id,mood,poem\n" + REVIEWS,

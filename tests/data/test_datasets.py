@@ -133,7 +133,7 @@ def test_path_or_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_bad_records_are_refused_or_counted(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
-    path.write_text("a\tb\nbroken\n" + "c\td\ne\tf\ng\th\n", "utf-8")
+    path.write_text("a b\tb\nbroken\n" + "c a\td\ne\tf\ng\th\n", "utf-8")
     with refuses("pairs.tsv:2", "1", "2"):
         list(open_dataset(str(path)).records())
     dataset = open_dataset(str(path), skip_bad=True)

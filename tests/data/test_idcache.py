@@ -130,7 +130,7 @@ def test_failure_leaves_no_entry(tmp_path: Path) -> None:
 
 def test_sides_of_pairs(tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
-    path.write_text("a\tb b\nc\ta\n")
+    path.write_text("a c\tb b\nc\ta\n")
     dataset = open_dataset(str(path))
     target = token_ids(dataset, "all", Words(), eos=False, side="target", cache=tmp_path)
     assert (target.ids.tolist(), target.starts.tolist()) == ([3, 3, 2], [0, 2, 3])

@@ -55,8 +55,9 @@ OPTIONAL = {"tags": ("label",)}
 """Further columns that a table may have."""
 MAX_WORDS = 3
 MAX_LIKE_NAMES = 0.1
-"""Share of the other rows that look like names of columns up to which the first row may hold names."""
-_NAME = re.compile(r"[^\W\d_][\w ()/-]{0,39}")
+"""Share of the other rows up to which those that look like names are exceptions."""
+_NAME = re.compile(r"[^\W\d_]([\w ()/.,:#&-]{0,38}[\w)#])?")
+"""What may be a name of a column: it does not end as a sentence does."""
 ATTRIBUTION = "CC-BY"
 
 
@@ -116,7 +117,7 @@ def has_header(table: DataTable, kind: str | None, given: Mapping[str, Column] =
 
     It does if it contains a name that was given, or usual names; or if none of its cells recurs in its
     column, and some column holds numbers below it where it does not. It does not if a cell recurs, or if the
-    first row looks like a sentence, or like the other rows.
+    first row looks like a sentence, or like other rows that have a word in common with it.
     """
     first, rows = table.first, [row for row in table.sample[1:] if len(row) == len(table.first)]
     lowered = [cell.lower() for cell in first]
@@ -132,7 +133,8 @@ def has_header(table: DataTable, kind: str | None, given: Mapping[str, Column] =
         return False
     if any(not like_number(cell) and all(map(like_number, column)) for cell, column in columns):
         return True
-    if not _like_names(first) or sum(map(_like_names, rows)) > MAX_LIKE_NAMES * len(rows):
+    alike = sum(map(_like_names, rows)) > MAX_LIKE_NAMES * len(rows)
+    if not _like_names(first) or (alike and any(_shares_word(cell, column) for cell, column in columns)):
         return False
     return None
 
@@ -231,6 +233,11 @@ def names_pairs(names: Sequence[str]) -> bool:
 def _like_names(cells: Sequence[Any]) -> bool:
     texts = [str(cell).strip() for cell in cells]
     return all(_NAME.fullmatch(text) and len(text.split()) <= MAX_WORDS for text in texts)
+
+
+def _shares_word(cell: str, column: Sequence[str]) -> bool:
+    words = {*cell.lower().split()}
+    return any(not words.isdisjoint(other.lower().split()) for other in column)
 
 
 def _text_columns(table: DataTable, header: bool | None) -> list[int]:
