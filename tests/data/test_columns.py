@@ -29,6 +29,9 @@ GERMAN, ENGLISH = (SENTENCES[0][0], SENTENCES[0][1]), (SENTENCES[0][1], SENTENCE
 CHOSEN = {"source": "Deutsch", "target": "English"}
 TURNED = {"source": "English", "target": "Deutsch"}
 CSV = PLAIN.replace("\t", ",")
+WORD_LINES = "Der\tD\nHund\tN\nbellt\tV\n\nDie\tD\nKatze\tN\n"
+SWAPPED = "D\tDer\nN\tHund\nV\tbellt\n\nD\tDie\nN\tKatze\n"
+DOGS = (("Der", "Hund", "bellt"), ("D", "N", "V"), "")
 NAMES = "Rossi,Rome\nBianchi,Rome\nSmith,Leeds\nJones,Leeds\n"
 WORDS = "Hund\tdog\nKatze\tcat\nHaus\thouse\n"
 REVIEWS = "1,fine food,good\n2,cold soup,bad\n3,warm soup,good\n"
@@ -36,7 +39,7 @@ STORES = "".join(f"{s},2024-01-0{d},{d}.5,{d % 2}\n" for s in ("North", "South")
 JSON = [{"id": n, "Deutsch": one, "English": other} for n, (one, other) in enumerate(SENTENCES)]
 TAGGED = '{"tokens": ["Go", "."], "ner_tags": ["O", "O"]}\n'
 
-READINGS: list[tuple[str, str, str, dict[str, str], Any]] = [
+READINGS: list[tuple[str, str, str | None, dict[str, str], Any]] = [
     # file, content, kind, chosen columns, the first record and the number of records, or facts of the refusal
     ("a.tsv", "id\tDeutsch\tEnglish\tby\n" + NUMBERED, "pairs", CHOSEN, (GERMAN, 6)),
     ("a.tsv", "id\tDeutsch\tEnglish\tby\n" + NUMBERED, "pairs", TURNED, (ENGLISH, 6)),
@@ -107,7 +110,25 @@ READINGS: list[tuple[str, str, str, dict[str, str], Any]] = [
         ((("Go", "now"), ("V", "A"), ""), 1),
     ),
     ("a.tsv", "Go\tV\nnow\tA\n\nHi\tI\n", "tags", {}, ((("Go", "now"), ("V", "A"), ""), 2)),
+    ("a.tsv", "Wort\tArt\n" + WORD_LINES, "tags", {}, ["'Wort'", "words=0", "words=Wort"]),
+    ("a.tsv", "Wort\tArt\n" + WORD_LINES, "tags", {"words": "Wort", "tags": "Art"}, (DOGS, 2)),
+    ("a.tsv", "Art\tWort\n" + SWAPPED, "tags", {"words": "Wort"}, (DOGS, 2)),
+    ("a.tsv", "Wort\tArt\n" + WORD_LINES, "tags", {"words": "Wrt", "tags": "Art"}, ["'Wrt'", "words=Wort"]),
+    ("a.tsv", "token\tpos\n" + WORD_LINES, "tags", {}, (DOGS, 2)),
+    ("a.tsv", WORD_LINES, "tags", {}, (DOGS, 2)),
+    (
+        "a.tsv",
+        WORD_LINES.replace("\t", "\tx\t"),
+        "tags",
+        {"words": "0", "tags": "1"},
+        ((DOGS[0], ("x",) * 3, ""), 2),
+    ),
+    ("a.tsv", "id\tde\tx\n1\tDer Hund bellt\tD N V\n2\tEin Tag\tD N\n", "tags", {}, ["words=de", "tags=x"]),
     ("a.jsonl", TAGGED, "tags", {}, ((("Go", "."), ("O", "O"), ""), 1)),
+    ("a.csv", "text\nGo now.\nRun.\n", None, {}, (("Go now.",), 2)),
+    ("a.tsv", "text\nGo now.\nRun.\n", None, {}, (("Go now.",), 2)),
+    ("b.csv", "Satz\nGeh jetzt.\nLauf.\n", None, {}, ["'Satz'", "text=Satz"]),
+    ("a.csv", "who,body,when,mood\nbob,Go now.,2024-01-01,pos\n", None, {}, (("Go now.",), 1)),
     ("a.csv", "id,title,body\n" + REVIEWS, "text", {"text": "title"}, (("fine food",), 3)),
     (
         "a.csv",
@@ -124,6 +145,14 @@ READINGS: list[tuple[str, str, str, dict[str, str], Any]] = [
         ["'store'", "target"],
     ),
     (
+        "a.csv",
+        "sent,due,units\n2024-01-01,2024-02-01,3\n2024-01-02,2024-02-02,4\n",
+        "series",
+        {},
+        ["time=sent"],
+    ),
+    ("a.csv", "shop,sold\nN,1\nN,2\nS,3\n", "series", {}, ["'shop'", "id=shop", "target=sold"]),
+    (
         "a.jsonl",
         '{"day": "2024-01-01", "y": 2}\n{"day": "2024-01-02", "y": 3}\n',
         "series",
@@ -137,7 +166,7 @@ READINGS: list[tuple[str, str, str, dict[str, str], Any]] = [
     ("name", "content", "kind", "columns", "expected"), READINGS, ids=range(len(READINGS))
 )
 def test_small_files_and_their_right_reading(
-    tmp_path: Path, name: str, content: str, kind: str, columns: dict[str, str], expected: Any
+    tmp_path: Path, name: str, content: str, kind: str | None, columns: dict[str, str], expected: Any
 ) -> None:
     path = tmp_path / name
     path.write_text(content, "utf-8")
@@ -172,7 +201,7 @@ class Frame:
     ],
 )
 def test_frames_are_read_as_files_are(
-    name: str, content: str, kind: str, columns: dict[str, str], expected: Any, tmp_path: Path
+    name: str, content: str, kind: str | None, columns: dict[str, str], expected: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / name
     path.write_text(content, "utf-8")
@@ -184,6 +213,20 @@ def test_frames_are_read_as_files_are(
     stored, given = open_dataset(str(path), kind=kind, **columns), open_dataset(frame, kind=kind, **columns)
     assert list(stored.records()) == list(given.records())
     assert (stored.columns, stored.languages) == (given.columns, given.languages)
+
+
+def test_times_that_recur_ask_for_the_column_of_numbers_that_may_name_the_series(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    rows = [f"{n},2024-01-0{day},{day}.5\n" for n in (11, 12) for day in range(1, 5)]
+    path.write_text("sensor,date,heat\n" + "".join(rows))
+    with refuses("a.csv:6", "id=sensor", "target=heat"):
+        read_series_panel(open_dataset(str(path), kind="series"))
+    chosen = open_dataset(str(path), kind="series", id="sensor")
+    assert [one.unique_id for one in read_series_panel(chosen).series] == ["11", "12"]
+    path.write_text("date,heat\n2024-01-01,1\n2024-01-01,2\n")
+    with refuses("a.csv:3", "2024-01-01") as told:
+        read_series_panel(open_dataset(str(path), kind="series"))
+    assert told.value.skippable
 
 
 def test_frames_of_stores_are_read_as_files_are(tmp_path: Path) -> None:

@@ -247,7 +247,7 @@ class Dataset:
         if self.kind in ("text", "labelled", "described"):
             texts = (record.text for record in self.records(split))
             return blocks(texts) if self.kind == "text" and self.layout == "stream" else texts
-        raise InputError(self.name, f"holds {self.kind} data, not text")
+        raise InputError(self.name, f"holds {self.kind} data; choose a column of texts with text")
 
     def pairs(self, split: str = "all") -> Iterator[Pair]:
         """Return the sentence pairs of a split; cards give pairs of English and Mandarin."""

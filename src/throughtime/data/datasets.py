@@ -34,12 +34,13 @@ from throughtime.text.texts import format_count
 
 if TYPE_CHECKING:
     from throughtime.data.dataset import Dataset
+    from throughtime.data.readers.lines import ColumnTags
 
 __all__ = ["Dataset", "open_dataset"]
 
 LAYOUTS = ("lines", "stream")
-SERIES_OPTIONS = {"id": "identifier", "target": "values"}
-"""The options of the reader of series, by role."""
+OPTIONS = {"series": {"id": "identifier", "target": "values"}, "columns": {"words": "word", "tags": "tag"}}
+"""The options of a reader, by role, where they have names of their own."""
 DataLike = str | os.PathLike[str] | Dataset | Iterable[Any]
 """Data as `open_dataset` takes them."""
 
@@ -233,10 +234,8 @@ def _open_path(
     chosen = reader or guess_reader(files, kind)
     if chosen == "hsk" and reader is None and {*SIDES} & given.keys():
         chosen = "hsk-pairs"
-    tabular = chosen == "columns" and text_suffix(files[0]) == ".tsv"
-    if tabular and reader is None and {"words", "tags"} & given.keys():
-        chosen = "tagged"
-    names = SERIES_OPTIONS if chosen == "series" else {}
+    named = chosen != "columns" or text_suffix(files[0]) == ".tsv"
+    names = OPTIONS.get(chosen, {}) if named else {}
     taken = takes(READERS[chosen])
     for role in given if strict else ():
         if names.get(role, role) not in (SIDES if chosen == "moses" else taken):
@@ -246,7 +245,8 @@ def _open_path(
     built = build_reader(chosen, {option: value for option, value in options.items() if option in taken})
     if chosen == "moses" and all(by_name) and strict:
         _direction(name, by_name, *sides)
-    if not isinstance(built, TableReader):
+    words = chosen == "columns" and bool(names)
+    if not (isinstance(built, TableReader) or words):
         sides = sides if built.kind == "pairs" else (None, None)
         return Dataset(name, built, splits, languages=by_name or languages_of({}, *sides), bad=bad)
     table_reader, columns = _choose(built, files[0], strict)
@@ -254,19 +254,23 @@ def _open_path(
     return Dataset(name, table_reader, splits, languages=languages, columns=columns, bad=bad)
 
 
-def _choose(built: TableReader, file: Place, strict: bool) -> tuple[Any, dict[str, str]]:
+def _choose(
+    built: TableReader | ColumnTags, file: Any, strict: bool
+) -> tuple[TableReader | ColumnTags, dict[str, str]]:
     """Return the reader of a table, and the names of its columns; conditions may be labels."""
     try:
+        if not isinstance(built, TableReader):
+            return built, built.names(file)
         table, choice = built.open(file)
     except InputError:
-        if strict or not any(built.columns.values()):
+        if strict or (isinstance(built, TableReader) and not any(built.columns.values())):
             raise
-        built = type(built)()
-        table, choice = built.open(file)
+        return _choose(type(built)(), file, strict=True)
     if built.kind != "described" or any(isinstance(row[choice.places[0]], list) for row in table.sample[1:2]):
         return built, choice.names
     condition, text = choice.names.values() if choice.names else choice.places
-    return build_reader("labelled", {"text": text, "label": condition}), choice.names
+    labelled: Any = build_reader("labelled", {"text": text, "label": condition})
+    return labelled, choice.names
 
 
 def _order_by_direction(paths: list[Path], source: str | None, target: str | None) -> list[Path]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-from throughtime.data.readers.columns import ROLES, find_usual, has_header, is_language, names_pairs, width
+from throughtime.data.readers.columns import ROLES, find_usual, is_language, names_pairs, width
 from throughtime.data.readers.dates import TIME_NAMES, compact_date, like_date, named_date, parse_date
 from throughtime.data.readers.layout import MISSING, like_number, parse_number, unread_dates
 from throughtime.data.readers.tables import FORMATS, LABELS, PAIRS, TEXTS, DataTable, number_rows, tab_rows
@@ -194,9 +194,14 @@ def _guess_for_single_file(path: Path, kind: str | None) -> str:
         guess = by_suffix().get(suffix) or _guess_by_content(path)
         return BY_KIND.get(kind or "", guess) if guess == "tsv" else guess
     table = DataTable(path)
-    if suffix == ".tsv" and kind == "tags" and not has_header(table, kind):
+    if suffix == ".tsv" and kind == "tags" and _has_words_in_lines(table):
         return "columns"
     return BY_KIND.get(kind or guess_kind(table), suffix[1:])
+
+
+def _has_words_in_lines(table: DataTable) -> bool:
+    """Return whether each line of a table has a word and its tag, not a sentence and its tags."""
+    return 2 * sum(any(" " in cell for cell in row) for row in table.sample) <= len(table.sample)
 
 
 def _guess_by_content(path: Path) -> str:
@@ -222,18 +227,20 @@ def guess_kind(table: DataTable) -> str:
     if {"text", "label"} <= {*names}:
         return "labelled"
     if table.has_names:
-        early, late = "ds" in names, _holds_numbers(table)
+        early, late = "ds" in names, _holds_numbers(table) and not find_usual(names, "text")
     else:
         early = late = _holds_series(Path(str(table.path)), table.format, {*names})
     if early:
         return "series"
+    if not late and {len(row) for row in table.sample} == {1}:
+        return "text"
     if find_usual(names, "text") and find_usual(names, "label"):
         return "labelled"
     if names_pairs(names):
         return "pairs"
     if late:
         return "series"
-    if table.has_names and ("text" in names or len(names) == 1):
+    if table.has_names and "text" in names:
         return "text"
     return "pairs" if width(table) <= len(ROLES["pairs"]) or sum(map(is_language, names)) == 2 else "text"
 
@@ -257,6 +264,9 @@ def _holds_series(path: Path, suffix: str, names: set[str]) -> bool:
     lines = tab_rows(path) if suffix == ".tsv" else number_rows(path)
     rows = [row for _, row in itertools.islice(lines, 2) if isinstance(row, list)]
     cells = [cell.strip(' "') for cell in rows[-1]] if rows else []
+    named = zip(rows[0], cells, strict=False) if rows else ()
+    if any(name.strip(' "').lower() in TEXTS and not like_number(cell) for name, cell in named):
+        return False
     if any(map(like_date, cells)) and any(like_number(cell) or cell.lower() in MISSING for cell in cells):
         return True
     if rows and _has_date(rows[0], cells, suffix, lowered):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -49,6 +50,11 @@ USUAL: dict[str, frozenset[str]] = {
     "condition": LABELS | {"vector", "condition"},
 }
 """Usual names of columns in lower case."""
+USUAL_WORDS = {
+    "words": USUAL["words"] | {"word", "token", "form"},
+    "tags": USUAL["tags"] | {"tag", "pos", "upos", "ner"},
+}
+"""Usual names where each line has one word."""
 FIRST = {"condition": ("vector", "condition", "label")}
 """Names that are preferred to other usual ones; by default the role itself."""
 OPTIONAL = {"tags": ("label",)}
@@ -136,6 +142,24 @@ def has_header(table: DataTable, kind: str | None, given: Mapping[str, Column] =
     alike = sum(map(_like_names, rows)) > MAX_LIKE_NAMES * len(rows)
     if not _like_names(first) or (alike and any(_shares_word(cell, column) for cell, column in columns)):
         return False
+    return None
+
+
+def choose_word_columns(table: DataTable, given: Mapping[str, Column]) -> ChosenColumns | None:
+    """Return the columns of words and tags, one word a line; None if the first row is a word, as it often is.
+
+    It holds names if one was given, or if two are usual. Otherwise it is asked, if no other word has its tag
+    though most share theirs.
+    """
+    usual = [next((n for n in table.first if n.lower() in USUAL_WORDS[role]), None) for role in ROLES["tags"]]
+    if all(usual):
+        return choose_columns(table, "tags", {**dict(zip(ROLES["tags"], usual, strict=True)), **given}, True)
+    if any(isinstance(column, str) for column in given.values()):
+        return choose_columns(table, "tags", given)
+    tags = Counter(row[-1] for row in table.sample)
+    alone, single = bool(table.first) and tags[table.sample[0][-1]] == 1, [*tags.values()].count(1)
+    if not given and alone and _like_names(table.first) and single < min(tags.total(), tags.total() / 2 + 1):
+        raise _unclear(table, ROLES["tags"], None, {})
     return None
 
 

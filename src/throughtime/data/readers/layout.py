@@ -166,7 +166,7 @@ def find_layout(
     identifier = "unique_id" if identifier is None and "unique_id" in names else identifier
     owner = None if identifier is None else place(path, names, identifier)
     clock = _time(path, names, sample, time, owner, form)
-    if header and clock is not None:
+    if header:
         owner = _owner(path, names, rows, clock, owner, values)
     chosen = tuple(places[each] if each in places else place(path, names, each) for each in values)
     chosen = chosen or tuple(each for each in range(len(names)) if each not in (owner, clock))
@@ -187,13 +187,14 @@ def _owner(
     path: Place,
     names: Sequence[str],
     rows: Sequence[Sequence[str]],
-    clock: int,
+    clock: int | None,
     chosen: int | None,
     values: Sequence[str],
 ) -> int | None:
     """Return the column that names the series: the chosen one, else the only one of text; ask about several.
 
-    Text that may be a note names the series only if a time recurs, or if it is the same everywhere.
+    Text that may be a note names the series only if a time recurs, or if it is the same everywhere. Dates
+    beside those of the times name none, and without times, only text that recurs may.
     """
     named = {*values}  # searched once for each of perhaps many columns
     texts = [
@@ -205,22 +206,33 @@ def _owner(
         and not any(row[each].strip().lower() in MISSING or like_number(row[each]) for row in rows)
     ]
     sure = not values and "y" not in names
-    recurs = len({row[clock] for row in rows}) < len(rows)
+    if clock is None:
+        texts = [each for each in texts if len({row[each] for row in rows}) < len(rows)]
+    recurs = clock is not None and len({row[clock] for row in rows}) < len(rows)
+    dates = [each for each in texts if clock is not None and all(like_date(row[each]) for row in rows)]
     taken = {*texts, clock, chosen}
     left = [name for each, name in enumerate(names) if each not in taken]
     if not left:
         return chosen  # reading the values raises the error
-    if chosen is None and len(texts) == 1 and (sure or recurs or len({row[texts[0]] for row in rows}) == 1):
+    alone = chosen is None and len(texts) == 1 and clock is not None and not dates
+    if alone and (sure or recurs or len({row[texts[0]] for row in rows}) == 1):
         return texts[0]
     if texts and sure:
-        choices = {"target": left[0]} if chosen is not None else {"id": names[texts[0]], "target": left[0]}
-        example = " and ".join(f"{role}={name}" for role, name in choices.items())
         shown = shown_names(names[each] for each in texts)
-        problem = f"holds text in {shown}; choose with {' and '.join(choices)}, as in {example}"
-        error = InputError(str(path), problem, line=1)
-        error.choices = choices
-        raise error
+        choices = {} if chosen is not None else {"id": names[texts[0]]}
+        if clock is not None and len(dates) == len(texts):
+            shown, choices = shown_names(names[each] for each in (clock, *dates)), {"time": names[clock]}
+        kind = "dates" if "time" in choices else "text"
+        raise ask_columns(path, f"holds {kind} in {shown}", {**choices, "target": left[0]})
     return chosen
+
+
+def ask_columns(path: Place, problem: str, choices: dict[str, str], line: int = 1) -> InputError:
+    """Return the question which columns to read, which the command line makes a command of."""
+    example = " and ".join(f"{role}={name}" for role, name in choices.items())
+    error = InputError(str(path), f"{problem}; choose with {' and '.join(choices)}, as in {example}", line)
+    error.choices = {**choices}
+    return error
 
 
 def parse_number(text: str) -> float | None:

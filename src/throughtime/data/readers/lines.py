@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from throughtime.data.readers import SLOT_FILES
+from throughtime.data.readers.columns import choose_word_columns
+from throughtime.data.readers.tables import DataTable
 from throughtime.data.records import Flashcard, Kind, Line, Pair, TaggedSentence
-from throughtime.data.source import BadRecords, good_lines, lines_or_errors
+from throughtime.data.source import BadRecords, good_lines, lines_or_errors, text_suffix
 from throughtime.errors import InputError, unknown
 from throughtime.text.texts import format_count
 
@@ -170,7 +172,8 @@ Cells = list[tuple[str, str] | InputError]
 class ColumnTags:
     """A word and its tag per line, and a blank line or a `-DOCSTART-` line between sentences.
 
-    `word` and `tag` are column numbers from 0, or negative, from the end. Columns are separated by
+    `word` and `tag` are column numbers from 0, or negative, from the end; by default the first and the last.
+    In a table with names, such as a .tsv file may be, they may be names. Columns are separated by
     `separator`; by default by tabs if the first row of a file has one, else by runs of spaces. `comments`
     skips lines that start with `#` and are not rows of columns; otherwise, `#` is a word like any other.
     """
@@ -180,11 +183,33 @@ class ColumnTags:
     suffixes: ClassVar[tuple[str, ...]] = (".conll", ".bio", ".iob")
 
     def __init__(
-        self, word: int = 0, tag: int = -1, separator: str | None = None, comments: bool = False
+        self,
+        word: int | str | None = None,
+        tag: int | str | None = None,
+        separator: str | None = None,
+        comments: bool = False,
     ) -> None:
         if separator == "":
             raise InputError("the reader columns", "option separator is empty; give a tab or a space")
         self.word, self.tag, self.separator, self.comments = word, tag, separator, comments
+
+    def names(self, path: Path) -> dict[str, str]:
+        """Return the names of the columns that are read, if the first row of a file holds names."""
+        return self._columns(path)[2]
+
+    def _columns(self, path: Path) -> tuple[int, int, dict[str, str]]:
+        """Return the columns of the words and of the tags, and their names, if the first row holds names."""
+        given = {"words": self.word, "tags": self.tag}
+        chosen = {role: column for role, column in given.items() if column is not None}
+        named = any(isinstance(column, str) for column in chosen.values())
+        if named or (text_suffix(path) == ".tsv" and self.separator is None):
+            choice = choose_word_columns(DataTable(path, ".tsv"), chosen)
+            if choice is not None:
+                return choice.places[0], choice.places[1], choice.names
+        word, tag = chosen.get("words", 0), chosen.get("tags", -1)
+        assert isinstance(word, int)
+        assert isinstance(tag, int)
+        return word, tag, {}
 
     def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[TaggedSentence]:
         """Yield each sentence of each file; a bad line makes its whole sentence bad."""
@@ -199,6 +224,7 @@ class ColumnTags:
 
     def _sentences(self, path: Path) -> Iterator[Cells]:
         rows: Cells = []
+        word, tag, names = self._columns(path)
         separator, width = self.separator, 0
         for number, line in lines_or_errors(path):
             if isinstance(line, InputError):
@@ -212,8 +238,10 @@ class ColumnTags:
                     separator = "\t"
                 cells = _cells(line, separator)
                 width = width or len(cells)
-                if self._has_word(cells):
-                    rows.append(self._row(path, number, cells, width, separator))
+                if names:
+                    names = {}  # they are in the first row alone
+                elif self._has_word(cells):
+                    rows.append(self._row(path, number, cells, (word, tag), width, separator))
         if rows:
             yield rows
 
@@ -226,9 +254,15 @@ class ColumnTags:
         return True
 
     def _row(
-        self, path: Path, number: int, cells: list[str], width: int, separator: str | None
+        self,
+        path: Path,
+        number: int,
+        cells: list[str],
+        columns: tuple[int, int],
+        width: int,
+        separator: str | None,
     ) -> tuple[str, str] | InputError:
-        needed = max(2, *(column + 1 if column >= 0 else -column for column in (self.word, self.tag)))
+        needed = max(2, *(column + 1 if column >= 0 else -column for column in columns))
         if len(cells) < needed:
             count = format_count(len(cells), "column")
             marks = {"\t": "tabs", " ": "spaces", None: "a tab or spaces"}.get(separator, repr(separator))
@@ -237,7 +271,7 @@ class ColumnTags:
         if len(cells) != width:
             problem = f"has {len(cells)} columns, the file's first row has {width}"
             return InputError(str(path), problem, line=number)
-        word, tag = cells[self.word], cells[self.tag]
+        word, tag = (cells[column] for column in columns)
         if not word.strip() or not tag.strip():
             return InputError(str(path), f"has no {'tag' if word.strip() else 'word'}", line=number)
         return word, tag

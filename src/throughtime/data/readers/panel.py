@@ -12,7 +12,7 @@ import numpy as np
 
 from throughtime.data.memory import MemoryReader
 from throughtime.data.panel import YEARS, Panel, Series, Times, make_regular
-from throughtime.data.readers.layout import Row, SeriesLayout
+from throughtime.data.readers.layout import Row, SeriesLayout, ask_columns
 from throughtime.data.readers.series import SeriesTable
 from throughtime.data.readers.tables import shown_names
 from throughtime.data.source import BadRecords, Place, naming_items
@@ -126,7 +126,7 @@ def _panel(
         raise InputError(str(path), "has no row that can be read")
     if sizes is not None:
         sizes |= {name: len(mine) for name, mine in rows.items()}
-    late = sum(_sort(path, mine, bad) for mine in rows.values())
+    late = sum(_sort(path, mine, bad, layout) for mine in rows.values())
     sorted_note = [f"{path.name}: rows out of order in time were sorted, {late:,} of them."] if late else []
     series = [
         entry for name, mine in rows.items() for entry in _series(name, layout, mine, len(target), roles)
@@ -158,10 +158,10 @@ def _targets(layout: SeriesLayout, roles: Roles) -> tuple[tuple[str, ...], str |
     return ("y",), note
 
 
-def _sort(path: Place, rows: list[Row], bad: BadRecords) -> int:
+def _sort(path: Place, rows: list[Row], bad: BadRecords, layout: SeriesLayout) -> int:
     """Sort the rows of one series by time, in place; return the number that were out of order.
 
-    Rows that repeat a time are bad records, and are removed.
+    Rows that repeat a time are bad records, and are removed, unless a column of numbers may name the series.
     """
     if rows[0].moment is None:
         return 0
@@ -171,11 +171,26 @@ def _sort(path: Place, rows: list[Row], bad: BadRecords) -> int:
     for row in rows[1:]:
         if row.moment == unique[-1].moment:
             problem = f"repeats the time of line {unique[-1].line}, {row.ds}, in series {row.unique_id!r}"
+            if not bad.skip and (names := _find_numbered(rows, layout)):
+                others = (name for name in layout.columns if name != names)
+                raise ask_columns(path, problem, {"id": names, "target": next(others)}, row.line)
             bad.handle(InputError(str(path), f"{problem}; keep one row for each time", line=row.line))
         else:
             unique.append(row)
     rows[:] = unique
     return late
+
+
+def _find_numbered(rows: Sequence[Row], layout: SeriesLayout) -> str | None:
+    """Return the column of whole numbers that recur, each at most once at a time, if there is one."""
+    if not layout.header or layout.identifier is not None or len(layout.columns) < 2:
+        return None
+    for each, name in enumerate(layout.columns):
+        numbers = [row.values[each] for row in rows]
+        once = len({(row.moment, number) for row, number in zip(rows, numbers, strict=True)}) == len(rows)
+        if once and all(number == int(number) for number in numbers) and 2 * len({*numbers}) <= len(rows):
+            return name
+    return None
 
 
 def _series(
