@@ -82,3 +82,17 @@ def test_what_is_not_a_table_takes_no_columns(files, throughtime) -> None:
     for words in (["language", "--text", "x"], ["tag", "--words", "x"], ["translate", "--source", "en"]):
         ran = throughtime("train", words[0], "--data", "poem.txt", *words[1:], "--out", "run")
         assert (ran.code, lacks(ran.err, words[1], words[2], "poem.txt")) == (2, [])
+
+
+def test_stats_reads_series_by_the_columns_that_are_chosen(files, throughtime) -> None:
+    ran = throughtime("stats", "shops.csv")
+    assert (ran.code, lacks(ran.err, "--id region --target revenue")) == (2, [])
+    [command] = re.findall(r"write `(.*)`", ran.err)
+    words = shlex.split(command.replace("--id region", "--id store"))
+    again = throughtime(*words[words.index("stats") :], "--json")
+    assert {row["series"] for row in again.json["series"]} == {"North", "South"}, again.err
+
+
+def test_a_command_without_options_for_columns_names_one_that_shows_the_file(files, throughtime) -> None:
+    ran = throughtime("data", "show", "pairs.tsv")
+    assert (ran.code, lacks(ran.err, "data preview pairs.tsv")) == (2, [])

@@ -210,7 +210,7 @@ def test_guesses(tmp_path: Path) -> None:
     def guess(name: str, text: str) -> str:
         return reader_for([put(tmp_path / name, text)]).name
 
-    assert guess("a.tsv", "x") == "tsv"
+    assert [guess("a.tsv", text) for text in ("x\ty", "x")] == ["tsv", "texts"]
     assert guess("a.jsonl", "x") == "jsonl"
     assert guess("a.txt", "Once upon a time\nthere\twas\n") == "text"
     assert guess("fra.txt", "Go.\tVa !\nHi.\tSalut !\n") == "tsv"
@@ -235,7 +235,7 @@ def test_options_are_checked() -> None:
     with refuses("moses", "'source'"):
         build_reader("moses", {"source": "en"})
     columns = build_reader("columns", {"tag": "-2", "separator": "\\t", "comments": "yes"})
-    assert vars(columns) == {"word": 0, "tag": -2, "separator": "\t", "comments": True}
+    assert vars(columns) == {"word": None, "tag": -2, "separator": "\t", "comments": True}
     assert build_reader("series", {"values": "a, b"}).values == ("a", "b")  # type: ignore[attr-defined]
 
 

@@ -128,6 +128,9 @@ def name_options(
         problem = name_switches(problem, options)
     if error.choices and (corrected := command_with(error.choices, options, flags.words)):
         problem = f"{problem}; write `{corrected}`"
+    elif error.choices:
+        preview = shlex.join(["data", "preview", error.where])
+        problem = f"{problem}; this command cannot: `{command_name()} {preview}` shows it as tasks read it"
     return InputError(where, problem, error.line)
 
 

@@ -68,7 +68,10 @@ def _read_columns(path: Path, dataset: Dataset) -> tuple[list[Column], list[str]
     from throughtime.data.readers.panel import Roles, read_panel
     from throughtime.data.readers.series import SeriesTable
 
-    table = SeriesTable(missing=True, date_format=dataset.date_format)
+    assert isinstance(dataset.reader, SeriesTable)
+    given = dataset.reader
+    time, owner, values = given.time, given.identifier, given.values
+    table = SeriesTable(time, owner, values, missing=True, date_format=dataset.date_format)
     layout = table.layout(path)
     names = layout.columns
     left: tuple[str, ...] = ()
@@ -76,7 +79,7 @@ def _read_columns(path: Path, dataset: Dataset) -> tuple[list[Column], list[str]
         # A forecaster reads only y, so text in another column is no error.
         left = table.columns_with_text(path, "y")
         names = tuple(name for name in names if name not in left)
-    roles = Roles(target=names) if layout.header else Roles()
+    roles = Roles(names if layout.header else (), id=owner, time=time)
     panel = read_panel(path, roles, dataset.bad, dataset.date_format)
     columns = []
     for number, entry in enumerate(panel.series):

@@ -42,6 +42,8 @@ def stats(
     text: str | None = None,
     source: str | None = None,
     target: str | None = None,
+    id: str | None = None,  # noqa: A002
+    time: str | None = None,
     date_format: str | None = None,
     skip_bad: bool = False,
 ) -> Outcome:
@@ -71,7 +73,7 @@ def stats(
     from throughtime.text.statistics import Running, ngram_counts
 
     check_pictures(plot)
-    columns = {"text": text, "source": source, "target": target}
+    columns = {"text": text, "source": source, "target": target, "id": id, "time": time}
     dataset = open_data(data, **columns, date_format=date_format, skip_bad=skip_bad)
     if dataset.kind == "series":
         of_texts = {"tokens": tokens, "normaliser": normaliser, "side": side, "min_freq": min_freq}

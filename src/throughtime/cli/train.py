@@ -243,8 +243,8 @@ def _longer(why: str) -> str:
     """Which option to raise to train longer."""
     if why == "counted":
         return ""
-    option = "epochs" if why == "all epochs done" else "early_stopping"
-    return f" To train longer, raise {'minutes' if ' minute' in why else option}."
+    option = "--epochs" if why == "all epochs done" else "--set early_stopping"
+    return f" To train longer, raise {'--minutes' if ' minute' in why else option}."
 
 
 add_commands(train_app, *(train_command(TASKS[name]) for name in TASKS.own))

@@ -254,9 +254,7 @@ def _open_path(
     return Dataset(name, table_reader, splits, languages=languages, columns=columns, bad=bad)
 
 
-def _choose(
-    built: TableReader | ColumnTags, file: Any, strict: bool
-) -> tuple[TableReader | ColumnTags, dict[str, str]]:
+def _choose(built: Any, file: Place, strict: bool) -> tuple[TableReader | ColumnTags, dict[str, str]]:
     """Return the reader of a table, and the names of its columns; conditions may be labels."""
     try:
         if not isinstance(built, TableReader):
@@ -269,8 +267,8 @@ def _choose(
     if built.kind != "described" or any(isinstance(row[choice.places[0]], list) for row in table.sample[1:2]):
         return built, choice.names
     condition, text = choice.names.values() if choice.names else choice.places
-    labelled: Any = build_reader("labelled", {"text": text, "label": condition})
-    return labelled, choice.names
+    built = build_reader("labelled", {"text": text, "label": condition})
+    return built, choice.names
 
 
 def _order_by_direction(paths: list[Path], source: str | None, target: str | None) -> list[Path]:

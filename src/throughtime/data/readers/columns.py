@@ -57,7 +57,7 @@ USUAL_WORDS = {
 """Usual names where each line has one word."""
 FIRST = {"condition": ("vector", "condition", "label")}
 """Names that are preferred to other usual ones; by default the role itself."""
-OPTIONAL = {"tags": ("label",)}
+OPTIONAL = {"tags": ("label",), "series": ("target",)}
 """Further columns that a table may have."""
 MAX_WORDS = 3
 MAX_LIKE_NAMES = 0.1

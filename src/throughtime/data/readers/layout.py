@@ -194,7 +194,7 @@ def _owner(
     """Return the column that names the series: the chosen one, else the only one of text; ask about several.
 
     Text that may be a note names the series only if a time recurs, or if it is the same everywhere. Dates
-    beside those of the times name none, and without times, only text that recurs may.
+    beside those of the times name none, and without times, text may if all of it recurs.
     """
     named = {*values}  # searched once for each of perhaps many columns
     texts = [
@@ -206,8 +206,8 @@ def _owner(
         and not any(row[each].strip().lower() in MISSING or like_number(row[each]) for row in rows)
     ]
     sure = not values and "y" not in names
-    if clock is None:
-        texts = [each for each in texts if len({row[each] for row in rows}) < len(rows)]
+    if clock is None and any(len({row[each] for row in rows}) == len(rows) for each in texts):
+        texts = []
     recurs = clock is not None and len({row[clock] for row in rows}) < len(rows)
     dates = [each for each in texts if clock is not None and all(like_date(row[each]) for row in rows)]
     taken = {*texts, clock, chosen}

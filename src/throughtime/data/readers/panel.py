@@ -77,7 +77,8 @@ def read_panel(
     """
     file = Path(path) if isinstance(path, str) else path
     with naming_items(file):
-        return _panel(file, roles, bad or BadRecords(), SeriesTable(date_format=date_format))
+        reader = SeriesTable(roles.time, roles.id, date_format=date_format)
+        return _panel(file, roles, bad or BadRecords(), reader)
 
 
 def read_future(path: Place | str, roles: Roles, date_format: str | None = None) -> Panel:
