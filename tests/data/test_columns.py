@@ -35,6 +35,8 @@ DOGS = (("Der", "Hund", "bellt"), ("D", "N", "V"), "")
 NAMES = "Rossi,Rome\nBianchi,Rome\nSmith,Leeds\nJones,Leeds\n"
 WORDS = "Hund\tdog\nKatze\tcat\nHaus\thouse\n"
 REVIEWS = "1,fine food,good\n2,cold soup,bad\n3,warm soup,good\n"
+MOODS = "u1,ann,fine food,good\nu2,ann,cold soup,bad\nu3,ann,warm soup,good\nu4,ann,old soup,bad\n"
+PROSE = "fine food now,good,ann\ncold soup now,bad,ann\nwarm soup now,good,ann\nold soup now,bad,ann\n"
 STORES = "".join(f"{s},2024-01-0{d},{d}.5,{d % 2}\n" for s in ("North", "South") for d in range(1, 5))
 JSON = [{"id": n, "Deutsch": one, "English": other} for n, (one, other) in enumerate(SENTENCES)]
 TAGGED = '{"tokens": ["Go", "."], "ner_tags": ["O", "O"]}\n'
@@ -75,6 +77,8 @@ READINGS: list[tuple[str, str, str | None, dict[str, str], Any]] = [
         ["'English'", "source=Deutsch"],
     ),
     ("a.csv", "id,review,stars\n" + REVIEWS, "labelled", {}, (("fine food", "good"), 3)),
+    ("a.csv", "nr,by,satz,laune\n" + MOODS, "labelled", {"text": "satz"}, ["label=laune"]),
+    ("a.csv", "satz,laune,by\n" + PROSE, "described", {}, ["condition=laune", "text=satz"]),
     ("a.csv", "x,x,stars\n" + REVIEWS, "labelled", {"text": "x"}, ["'x'", "twice"]),
     ("a.csv", "id,prose,verdict\n" + REVIEWS, "labelled", {}, ["text=prose", "label=verdict"]),
     (

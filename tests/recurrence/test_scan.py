@@ -89,6 +89,7 @@ def test_a_sequence_without_a_batch_equals_a_batch_of_one_row(name):  # R122
         ({"state": start, "reverse": True}, {"state": rows, "reverse": True}),
         ({"state": start, "carry": carry}, {"state": rows, "carry": carry[:, None]}),
         ({"lengths": torch.tensor(3)}, {"lengths": torch.tensor([3])}),
+        ({"lengths": torch.tensor([3])}, {"lengths": torch.tensor([3])}),
         ({"batch_first": True}, {}),
     ):
         y, state = cell(x, **options)

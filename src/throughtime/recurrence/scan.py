@@ -91,7 +91,7 @@ def run_single(
 ) -> Result:
     """Run a sequence [T, I] as a batch of one row, and return outputs and state without that batch.
 
-    The state has tensors of these `sizes`, `lengths` is a scalar and `carry` [T]; `axis` is the batch's.
+    The state has tensors of these `sizes`, `lengths` is one number and `carry` [T]; `axis` is the batch's.
     """
     if state is not None:
         state = (state,) if isinstance(state, Tensor) else tuple(state)
@@ -101,7 +101,7 @@ def run_single(
             raise InputError("state", f"has shapes {got}, but x has no batch: expected a tuple of {expected}")
         state = tuple(part[None] for part in state)
     if lengths is not None:
-        lengths = torch.as_tensor(lengths)[None]
+        lengths = torch.as_tensor(lengths).reshape(-1)
     outputs, last = run(
         x.unsqueeze(axis), state, lengths, carry=None if carry is None else carry.unsqueeze(-1)
     )

@@ -278,7 +278,7 @@ def _unclear(
     missing = [role for role in roles if role not in places]
     others = [each for each in range(len(table.first)) if each not in places.values()]
     text = [each for each in _text_columns(table, header) if each not in places.values()]
-    guesses = dict(zip(missing, text if len(text) >= len(missing) else others, strict=False))
+    guesses = _guess(table, missing, text if len(text) >= len(missing) else others)
     order = {role: {**places, **guesses}[role] for role in roles if role in places or role in guesses}
     choices: dict[str, Any] = order if header is False else {r: table.first[p] for r, p in order.items()}
     shown, what = shown_names(table.first), f"which holds the {' and which the '.join(missing)}"
@@ -288,6 +288,19 @@ def _unclear(
         problem = f"begins with {shown}, and it is not clear whether these are names of columns; choose them "
         problem += f"by number if they are not, as in {numbers}, or else by name"
     return _question(table, problem, choices)
+
+
+def _guess(table: DataTable, missing: Sequence[str], columns: Sequence[int]) -> dict[str, int]:
+    """Return columns that may be meant, in their order; labels recur, and differ."""
+    order, rows = [*columns], table.sample[1:]
+    kinds = {each: len({str(row[each]) for row in rows if len(row) > each}) for each in order}
+    labels = [each for each in order if 1 < kinds[each] <= len(rows) / 2]
+    role = next((role for role in missing if role in ("label", "condition")), None)
+    if labels and role is not None:
+        least = min(labels, key=lambda each: kinds[each])
+        order.remove(least)
+        order.insert(missing.index(role), least)
+    return dict(zip(missing, order, strict=False))
 
 
 def _question(table: DataTable, problem: str, choices: dict[str, Any]) -> InputError:
