@@ -83,7 +83,7 @@ def test_bad_records_refused_then_skipped(tmp_path: Path, convert: Run) -> None:
 
 def test_where_every_record_is_bad_or_dropped_nothing_is_written(tmp_path: Path, convert: Run) -> None:
     file, out = put(tmp_path / "a.tsv", "Go.\nRun!\n"), tmp_path / "a.csv"
-    ran = convert(file, "--out", out, "--skip-bad")
+    ran = convert(file, "--reader", "tsv", "--out", out, "--skip-bad")
     assert (ran.code, ran.out, out.exists()) == (2, "", False)
     assert not lacks(ran.err, "error:", f"{out}:", "2")
     ran = convert(put(tmp_path / "b.tsv", "a b c\td\n"), "--out", out, "--max-ratio", "2")

@@ -79,6 +79,8 @@ READINGS: list[tuple[str, str, str | None, dict[str, str], Any]] = [
     ("a.csv", "id,review,stars\n" + REVIEWS, "labelled", {}, (("fine food", "good"), 3)),
     ("a.csv", "nr,by,satz,laune\n" + MOODS, "labelled", {"text": "satz"}, ["label=laune"]),
     ("a.csv", "satz,laune,by\n" + PROSE, "described", {}, ["condition=laune", "text=satz"]),
+    ("a.tsv", "source\ttarget\n", "pairs", {}, ["header", "rows"]),
+    ("b.csv", "text\n", None, {}, ["header", "rows"]),
     ("a.csv", "x,x,stars\n" + REVIEWS, "labelled", {"text": "x"}, ["'x'", "twice"]),
     ("a.csv", "id,prose,verdict\n" + REVIEWS, "labelled", {}, ["text=prose", "label=verdict"]),
     (

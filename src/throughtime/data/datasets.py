@@ -264,6 +264,8 @@ def _choose(built: Any, file: Place, strict: bool) -> tuple[TableReader | Column
         if strict or (isinstance(built, TableReader) and not any(built.columns.values())):
             raise
         return _choose(type(built)(), file, strict=True)
+    if choice.header and not any(True for _ in itertools.islice(table.rows(), 1, 2)):
+        raise InputError(str(file), "has a header but no rows", line=1)
     if built.kind != "described" or any(isinstance(row[choice.places[0]], list) for row in table.sample[1:2]):
         return built, choice.names
     condition, text = choice.names.values() if choice.names else choice.places
