@@ -105,6 +105,27 @@ def test_searches_find_the_same(node, inputs):
     assert differences(node(SEARCH, data), expected, 1e-6) == []
 
 
+def test_many_groups_find_the_same_few_words(node):
+    """There are few results of two or three words, so groups must share the ways that lead to them."""
+    cases = []
+    for seed in range(30):
+        draws = np.random.default_rng(seed)
+        known = 2 + seed % 3  # the end, the beginning and others
+        logits = draws.normal(0, 3, (SIZE, SIZE)).astype(np.float32)
+        table = torch.from_numpy(logits).log_softmax(1)
+        groups = int(draws.integers(3, 9))
+        options = {"begin": BEGIN, "end": END, "width": 1, "most": int(draws.integers(2, 6)), "alpha": 0.6}
+        options |= {"count": 1, "groups": groups, "penalty": float(draws.choice([0, 1])), "returned": groups}
+        cases.append((table, options, {"barred": list(range(known, SIZE)), "prefix": [], "forbidden": []}))
+    data = [{"table": table.tolist(), "options": options, "bars": bars} for table, options, bars in cases]
+    expected = [search_table(*case) for case in cases]
+    for found, (_, options, bars) in zip(expected, cases, strict=True):
+        others, most = bars["barred"][0] - 1, options["most"]
+        existing = sum(others**length for length in range(most + 1))
+        assert len(found) == min(options["groups"], existing)
+    assert differences(node(SEARCH, data), expected, 1e-6) == []
+
+
 def test_a_row_without_tokens_ends(node):
     table = torch.zeros(SIZE, SIZE).log_softmax(1)
     options = {"begin": BEGIN, "end": END, "width": 2, "most": 5, "alpha": 1.0, "count": 1}

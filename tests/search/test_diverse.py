@@ -28,8 +28,8 @@ def test_one_group_is_beam_search(seed):
 @pytest.mark.parametrize("seed", range(60))
 def test_there_are_as_many_different_answers_as_asked(seed):  # groups find none twice
     draws = random.Random(seed)
-    vocabulary, length = draws.choice([3, 4, 6, 7]), draws.randint(1, 5)
-    count, width = draws.randint(1, vocabulary - 1), draws.randint(1, 3)
+    vocabulary, length = draws.choice([2, 3, 4, 6]), draws.randint(1, 6)
+    count, width = draws.randint(1, 10), draws.randint(1, 3)
     groups = draws.choice([None, 1, 2, 3, count])
     if groups is not None:
         width = max(width, -(-count // groups))
@@ -44,6 +44,17 @@ def test_there_are_as_many_different_answers_as_asked(seed):  # groups find none
     existing = sum((vocabulary - 1) ** size for size in range(length)) + (vocabulary - 1) ** length
     for found in generate(Pairs(3, vocabulary, seed), PROMPTS, diverse, max_new_tokens=length):
         assert len(found) == len({(one.tokens, one.ended) for one in found}) == min(count, existing)
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "length", "groups"), [(2, 4, 5), (2, 7, 8), (3, 3, 6), (3, 4, 9), (4, 3, 9)]
+)
+def test_groups_share_the_few_results_of_two_or_three_tokens(vocabulary, length, groups):
+    for seed in range(6):
+        model, end = Pairs(3, vocabulary, seed), vocabulary - 1
+        search = DiverseBeam(end, groups, groups=groups, num_return_sequences=groups, max_length=length)
+        for found in generate(model, PROMPTS, search, max_new_tokens=length):
+            assert len({(one.tokens, one.ended) for one in found}) == len(found) == groups
 
 
 def test_a_group_takes_the_next_best_text_when_an_earlier_one_has_ended_it():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +30,8 @@ from throughtime.search.strategies import (
 
 GROUPS, GROUP_WIDTH = 3, 3
 """Diverse search: number of groups for a single result, and hypotheses of a group."""
+CROWDED = 1e4
+"""The penalty on a hypothesis that as many groups continue as there are results left that begin with it."""
 
 
 class DiverseBeam(Beam):
@@ -89,33 +92,50 @@ class DiverseBeam(Beam):
         nothing = rows.rank.new_full(rows.shape, -torch.inf)
         chosen = Candidates(number, number.clone(), nothing, nothing.clone())
         text = torch.empty(0)  # [rows], equal for rows of the same sentence and tokens
-        results: list[tuple[Tensor, Tensor]] = []  # of earlier groups at this step: texts and last tokens
+        results: list[Tensor] = []  # of earlier groups at this step: numbers of texts and last tokens, ...
+        longer: list[Tensor] = []  # ... and of their hypotheses that go on
+        size, length = log_probs.shape[1], rows.length + 1
+        room = self._count_results_below(log_probs, length)
         for group in range(self.groups):
             # Empty if the group has finished in all sentences.
             members = (group_of == group).nonzero().squeeze(1)
             if len(members):
                 penalty = self.penalty * token_counts[sentence[members]]
-                allowed = log_probs[members]
-                for texts, tokens in results:
-                    row, which = (text[members, None] == texts).nonzero(as_tuple=True)
-                    allowed[row, tokens[which]] = -torch.inf
-                continued = best_candidates(allowed, rows.only(members), penalty=penalty)
+                if results:
+                    begun, groups = torch.cat(longer).unique(return_counts=True)
+                    for taken, cost in ((torch.cat(results), math.inf), (begun[groups >= room], CROWDED)):
+                        row, which = (text[members, None] == taken // size).nonzero(as_tuple=True)
+                        penalty[row, taken[which] % size] += cost
+                continued = best_candidates(log_probs[members], rows.only(members), penalty=penalty)
                 # It numbers the rows that it is given.
                 continued = continued._replace(row=members[continued.row])
                 for whole, of_group in zip(chosen, continued, strict=True):
                     whole[:, group] = of_group[:, group]
-                this, length = slice(group, group + 1), rows.length + 1
-                continued = Candidates(*(whole[:, this] for whole in chosen))
-                choice = self.judge(continued, rows.best[rows.alive][:, this], length)
+                continued = Candidates(*(whole[:, group : group + 1] for whole in chosen))
+                choice = self.judge(continued, rows.best[rows.alive][:, group : group + 1], length)
                 over = choice.ended | choice.going_on if length == self.max_length else choice.ended
-                if bool(over.any()):
-                    if not results:
-                        before = torch.cat([rows.sentence[:, None], rows.tokens], dim=1)
-                        text = before.unique(dim=0, return_inverse=True)[1]
-                    results.append((text[continued.row[over]], continued.token[over]))
+                if not results and (room < self.groups or bool(over.any())):
+                    before = torch.cat([rows.sentence[:, None], rows.tokens], dim=1)
+                    text = before.unique(dim=0, return_inverse=True)[1]
+                if len(text):
+                    keys = text[continued.row] * size + continued.token
+                    results.append(keys[over])
+                    longer.append(keys[choice.going_on])
             real = (chosen.rank[:, group] > -torch.inf).to(token_counts.dtype)
             token_counts.scatter_add_(1, chosen.token[:, group], real)
         return chosen
+
+    def _count_results_below(self, log_probs: Tensor, length: int) -> float:
+        """How many results can begin with a hypothesis of this length; infinite if enough for all groups."""
+        left = 0 if self.max_length is None else self.max_length - length
+        if not 0 < left < self.groups - 1:  # with two tokens to choose from there are left + 1
+            return math.inf
+        possible = (log_probs > -torch.inf).any(dim=0)
+        ends = 0 if self.end_id is None else int(possible[self.end_id])
+        count, others = 1, int(possible.sum()) - ends
+        for _ in range(left):
+            count = min(self.groups, ends + others * count)
+        return count
 
     def finish(self, hypotheses: Hypotheses) -> list[list[Finished]]:
         """The best results of every group, best first."""

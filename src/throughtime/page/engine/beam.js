@@ -5,6 +5,8 @@ import { Problem } from "./problem.js";
 
 /** The logarithm of the smallest positive probability, for an end that a model finds impossible. */
 const MIN_LOG_PROBABILITY = Math.log(5e-324);
+/** The penalty on a hypothesis that as many groups continue as there are results left that begin with it. */
+const CROWDED = 1e4;
 
 // Searches for results. `step(rows)` runs the model for rows, hypotheses {parent, token, logProb, length, from,
 // group}, and returns {logProbs, size, ids}: ln P of `size` tokens for each row, which `bar(step, rows)` may change,
@@ -12,7 +14,8 @@ const MIN_LOG_PROBABILITY = Math.log(5e-324);
 //   begin, end: the ids that a result begins and ends with; most: the maximum number of tokens
 //   width: hypotheses of each of the `groups`; count: the best results of each group, `returned` of all
 //   alpha: the score is ln P / length^alpha; penalty: on tokens that earlier groups took at the same step
-// No group may end with a result that an earlier group has found.
+// No group may end with a result that an earlier group has found, nor, where it can choose, continue a hypothesis
+// that too few results begin with.
 // `watch(moment)` is told what became of each step. A result has tokens without the end token, and its last row.
 export async function searchBeam(step, options, { bar, watch, pause }) {
   const { begin, end, most, width, groups = 1, count = 1, alpha, penalty = 0 } = options;
@@ -29,7 +32,9 @@ export async function searchBeam(step, options, { bar, watch, pause }) {
     }
     bar?.(seen, rows);
     const taken = new Map();
-    const results = new Map(); // for each text, the columns with which earlier groups ended it at this step
+    const results = new Map(); // for each text, [column, cost] of what later groups must not do, or rather not
+    const room = countBelow(seen, options, most - length);
+    const begun = {}; // for each text that goes on, the number of groups
     const [ended, going] = [[], []];
     for (const group of range) {
       const own = chooseBest(rows, group, seen, width, { penalty, taken, results });
@@ -46,9 +51,17 @@ export async function searchBeam(step, options, { bar, watch, pause }) {
       const winning = open.filter((one) => one.logProb / most ** alpha > least);
       const staying = groups === 1 ? winning : winning.length ? open : [];
       going.push(...staying);
-      for (const { parent, column } of groups === 1 ? [] : length === most ? [...kept, ...staying] : kept) {
+      const avoid = ({ parent, column }, cost) => {
         const text = tokensOf(parent).join(" ");
-        results.set(text, [...(results.get(text) ?? []), column]);
+        results.set(text, [...(results.get(text) ?? []), [column, cost]]);
+      };
+      (groups === 1 ? [] : length === most ? [...kept, ...staying] : kept).forEach((one) => avoid(one, Infinity));
+      for (const one of room < groups ? staying : []) {
+        const text = tokensOf(one).join(" ");
+        begun[text] = (begun[text] ?? 0) + 1;
+        if (begun[text] === room) {
+          avoid(one, CROWDED);
+        }
       }
     }
     if (!ended.length && !going.length && !found.length) {
@@ -65,6 +78,21 @@ export async function searchBeam(step, options, { bar, watch, pause }) {
   return groups > 1 ? bestOfGroups(found, options) : rank(found).slice(0, count).slice(0, options.returned);
 }
 
+// How many results can begin with a hypothesis that `left` more tokens can follow; Infinity if enough for all groups.
+function countBelow({ logProbs, size, ids }, { end, groups = 1 }, left) {
+  if (left < 1 || left >= groups - 1) {
+    return Infinity; // with two tokens to choose from there are left + 1
+  }
+  const possible = new Set();
+  logProbs.forEach((value, place) => value > -Infinity && possible.add(place % size));
+  const ends = possible.has(ids ? ids.indexOf(end) : end) ? 1 : 0;
+  let count = 1;
+  for (let number = 0; number < left; number += 1) {
+    count = Math.min(groups, ends + (possible.size - ends) * count);
+  }
+  return count;
+}
+
 // The best continuations of the rows of a group: their rows by number, tokens and logarithms, best first.
 function chooseBest(rows, group, { logProbs, size, ids }, width, { penalty, taken, results }) {
   const lowered = penalty ? [...taken].map(([column, times]) => [column, times * penalty]) : [];
@@ -74,13 +102,14 @@ function chooseBest(rows, group, { logProbs, size, ids }, width, { penalty, take
       return;
     }
     const gained = logProbs.subarray(from * size, (from + 1) * size);
-    const ends = results.size ? (results.get(tokensOf(row).join(" ")) ?? []) : [];
-    const preferred = lowered.length || ends.length ? gained.slice() : gained;
-    lowered.forEach(([column, by]) => (preferred[column] -= by));
-    ends.forEach((column) => (preferred[column] = -Infinity));
+    const barred = results.size ? (results.get(tokensOf(row).join(" ")) ?? []) : [];
+    const costs = new Map(lowered);
+    barred.forEach(([column, cost]) => costs.set(column, (costs.get(column) ?? 0) + cost));
+    const preferred = costs.size ? gained.slice() : gained;
+    costs.forEach((cost, column) => (preferred[column] -= cost));
     for (const column of highest(preferred, width).sort((a, b) => a - b)) {
       const logProb = row.logProb + gained[column];
-      all.push({ from, column, logProb, worth: logProb - penalty * (taken.get(column) ?? 0) });
+      all.push({ from, column, logProb, worth: logProb - (costs.get(column) ?? 0) });
     }
   });
   const chosen = all.sort((a, b) => b.worth - a.worth).slice(0, width);

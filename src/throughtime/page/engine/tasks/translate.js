@@ -153,7 +153,7 @@ class Translator {
       throw new Problem(`search: is ${quote(String(name))}, but here there are beam, diverse and greedy search`);
     }
     const groups = readNumber(body, "groups", count > 1 ? count : GROUPS, 1, MAX_BEAMS);
-    const hypotheses = asked ?? groups * GROUP_WIDTH;
+    const hypotheses = asked ?? groups * Math.min(GROUP_WIDTH, Math.floor(MAX_BEAMS / groups));
     checkResults(count, hypotheses);
     if (hypotheses % groups) {
       throw new Problem(`groups: is ${groups}, expected a divisor of ${hypotheses}, the number of beams`);
