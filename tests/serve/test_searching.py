@@ -140,6 +140,9 @@ BODIES = {
         ("/v1/completions", {"max_token": 2}, ("max_token", "'max_tokens'")),
         ("/v1/completions", {"search": "greedy", "num_beams": 4}, ("num_beams", "greedy")),
         ("/v1/completions", {"search": "greedy", "temperature": 0.4}, ("temperature", "greedy")),
+        ("/v1/completions", {"search": "beam", "n": 2, "num_return_sequences": 3}, ("num_return_sequences",)),
+        ("/v1/completions?num_beams=3", {}, ("num_beams", "query")),
+        ("/translate?limit=0.1", {}, ("limit", "query")),
         ("/v1/completions", {"stream": True, "stream_options": {"usage": True}}, ("usage", "include_usage")),
         ("/detect", {"source": "en"}, ("source",)),
         ("/inspect/beam", {"num_beems": 2}, ("num_beems", "'num_beams'")),
@@ -147,7 +150,7 @@ BODIES = {
     ],
 )
 def test_options_that_would_be_ignored_are_refused(client, path, given, names):
-    answer = client.post(path, json={**BODIES[path], **given})
+    answer = client.post(path, json={**BODIES[path.partition("?")[0]], **given})
     assert answer.status_code == 400, answer.text
     error = answer.json()["error"]
     sentence = error["message"] if isinstance(error, dict) else error

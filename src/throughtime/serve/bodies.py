@@ -20,7 +20,7 @@ from starlette.datastructures import ImmutableMultiDict
 from starlette.responses import Response
 
 from throughtime.interrupt import check_interrupt
-from throughtime.serve.requests import RefusalError, check_limit
+from throughtime.serve.requests import MAX_NAME, RefusalError, check_limit
 from throughtime.serve.service import get_service
 from throughtime.text.texts import finite
 
@@ -56,7 +56,8 @@ async def read_body(request: Request, kind: type[Body], *, forms: bool = False) 
     nested = body.count(b"[") + body.count(b"{")
     check_limit("the number of values", body.count(b",") + nested, MAX_VALUES, status=413)
     check_limit("the number of lists and objects", nested, MAX_NESTED, status=413)
-    parse = partial(_parse, kind, body, "neither JSON nor a form" if forms else "not JSON")
+    problem = "neither JSON nor a form" if forms else "not JSON"
+    parse = partial(_parse, kind, body, problem, list(request.query_params))
     if len(body) <= SHORT:
         return parse()
     return await get_service(request).run_aside(request, partial(_alone, parse))
@@ -157,7 +158,7 @@ def _parse_form(kind: type[Body], request: Request) -> Body:
     return _validate(kind, _fields(request.query_params) | _fields(asyncio.run(parse())))
 
 
-def _parse(kind: type[Body], body: bytes, problem: str) -> Body:
+def _parse(kind: type[Body], body: bytes, problem: str, query: list[str]) -> Body:
     try:
         values = json.loads(body)
     except json.JSONDecodeError as error:
@@ -166,7 +167,10 @@ def _parse(kind: type[Body], body: bytes, problem: str) -> Body:
     except (ValueError, RecursionError):
         raise RefusalError(400, f"the body is {problem}") from None
     check_interrupt()
-    return _validate(kind, values)
+    asked = _validate(kind, values)
+    if query:
+        raise RefusalError(400, f"{query[0][:MAX_NAME]}: is in the query, but a JSON body has all fields")
+    return asked
 
 
 def _validate(kind: type[Body], values: Any) -> Body:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, NoReturn
 
 from pydantic import Field
 
+from throughtime.search.strategies import COUNT
 from throughtime.serve.cost import MAX_BEAMS, MAX_CHOICES, Cost, count_hypotheses
 from throughtime.serve.requests import (
     Fields,
@@ -57,6 +59,11 @@ class CompletionRequest(SearchRequest):
     presence_penalty: float | None = None
     logit_bias: dict[str, Any] | None = None
     user: Text | None = None  # OpenAI's name of the end user, which changes no answer
+
+    @classmethod
+    def additional_fields(cls, values: Mapping[str, Any]) -> Iterable[str]:
+        """The options of the search; the number of results is `n`."""
+        return set(super().additional_fields(values)) - {COUNT}
 
     @property
     def prompts(self) -> list[str | list[int]]:
