@@ -57,6 +57,14 @@ def test_groups_share_the_few_results_of_two_or_three_tokens(vocabulary, length,
             assert len({(one.tokens, one.ended) for one in found}) == len(found) == groups
 
 
+def test_groups_go_the_same_way_as_long_as_enough_results_are_left():
+    # Of two tokens, six results begin with token 0, which is by far the likeliest: enough for five groups.
+    model = Contexts(6, {(): [0.95, 0.01, 0.01, 0.01, 0.01, 0.01]})
+    search = DiverseBeam(5, 5, groups=5, diversity_penalty=0.0, num_return_sequences=5, max_length=2)
+    (found,) = generate(model, [[0]], search, max_new_tokens=2)
+    assert [one.tokens[0] for one in found] == 5 * [0]
+
+
 def test_a_group_takes_the_next_best_text_when_an_earlier_one_has_ended_it():
     # Both groups would end after token 0, which has .6 * .9; the second takes .6 * .1 * (its best end).
     model = Contexts(3, {(): [0.6, 0.3, 0.1], (0,): [0.05, 0.05, 0.9], (1,): [0.2, 0.2, 0.6]})
