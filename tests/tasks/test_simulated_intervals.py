@@ -57,6 +57,21 @@ def test_a_season_is_found_in_numbered_rows(pattern, noise: float, trend: float)
     assert find_season(dated) == 24
 
 
+@pytest.mark.parametrize("season", [12, 24, 52])
+def test_a_smooth_season_in_noise_is_not_taken_for_a_short_one(season: int) -> None:
+    for seed in range(20):
+        rows = np.arange(6 * season)
+        y = np.sin(2 * np.pi * rows / season) + 0.35 * np.random.default_rng(seed).normal(size=len(rows))
+        found = find_season(Panel((Series.of("s", y),), None))
+        assert abs(found - season) <= season // 10
+
+
+@pytest.mark.parametrize("kind", ["white", "ar1", "walk"])
+def test_no_season_is_found_where_there_is_none(kind: str) -> None:
+    found = [find_season(Panel((Series.of("s", simulate(kind, 200, seed)),), None)) for seed in range(100)]
+    assert found == [1] * 100
+
+
 def test_a_season_that_is_given_wins_and_a_found_one_is_the_horizon() -> None:
     rows = [{"unique_id": "s", "ds": row, "y": [1, 5, 2, 3][row % 4] + 0.001 * row} for row in range(80)]
     small = {"epochs": 1, "device": "cpu", "progress": "none", "model": "linear"}

@@ -82,6 +82,8 @@ MAX_SERIES, MIN_ROWS = 50, 16
 """Number of series in which a season is looked for, and of rows that each of them needs."""
 CLEAR = 0.85
 """A season counts as the first if it is this clear, compared with its multiples."""
+CHANGES = (12, 6, 3, 1)
+"""Numbers of rows over whose changes a season is looked for."""
 
 
 class Gaussians(NamedTuple):
@@ -223,8 +225,8 @@ def find_season(panel: Panel) -> int:
     """
     if panel.frequency is not None and panel.frequency.season:
         return panel.frequency.season
-    # Changes over three rows show smooth seasons in noise; those over one row also the shortest ones.
-    return next((season for back in (3, 1) if (season := _find_repetition(panel, back)) > 1), 1)
+    # Changes over more rows show smoother seasons in noise; those over one row also the shortest ones.
+    return next((season for back in CHANGES if (season := _find_repetition(panel, back)) > 1), 1)
 
 
 def _find_repetition(panel: Panel, back: int) -> int:
@@ -238,8 +240,13 @@ def _find_repetition(panel: Panel, back: int) -> int:
     mean = np.mean([each[:lags] for each in correlations], axis=0)
     chance = 1 / math.sqrt(min(map(len, shown)))
     once = np.arange(2, (lags - 1) // 2 + 1)
-    highest = chance * 1.6 * math.sqrt(2 * math.log(2 * len(once)))  # of the changes of noise, at all lags
+    # Changes over some rows overlap, so their correlations vary more (Bartlett).
+    varying = max(1.6, 1.1 * math.sqrt((2 * back**2 + 1) / (3 * back)))
+    highest = (
+        chance * varying * math.sqrt(2 * math.log(2 * len(once)))
+    )  # of the changes of noise, at all lags
     is_peak = (mean[once] >= mean[once - 1]) & (mean[once] >= mean[once + 1])
+    is_peak &= np.minimum.accumulate(mean)[once - 1] < 0  # a smooth series resembles itself a few rows later
     clear = is_peak & (mean[once] > highest) & (mean[2 * once] > 1.5 * chance)
     scores = np.where(clear, mean[once], 0)
     return int(once[np.argmax(scores >= CLEAR * scores.max())]) if clear.any() else 1
