@@ -34,6 +34,15 @@ def test_windows_look_back_into_the_part_before_and_never_ahead():
     assert batch.numbers.tolist() == [0, 0, 1, 1]
 
 
+@pytest.mark.parametrize(("horizon", "parts"), [(1, 4), (3, 3), (4, 2), (5, 1), (9, 1)])
+def test_windows_are_divided_into_no_more_parts_than_whole_horizons(horizon, parts):
+    """There are 13 - `horizon` windows, one a row."""
+    made = PanelWindows(arrays(np.arange(14.0)), [range(14)], 2, horizon)
+    numbers = made.divide(4).tolist()
+    assert numbers == [window * parts // (13 - horizon) for window in range(13 - horizon)]
+    assert set(numbers) == set(range(parts))
+
+
 def test_what_is_missing_counts_nothing():
     y = np.arange(8.0)
     y[[3, 5, 6]] = np.nan

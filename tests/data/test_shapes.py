@@ -50,6 +50,12 @@ def batches_of(kind, **options):
 KINDS = ("pairs", "conditioned", "labelled", "masked", "tagged")
 
 
+def test_a_single_batch_has_a_shape():
+    [batch] = batches_of("pairs", batch_size=1_000).sample(5)
+    shapes = PaddedShapes.choose([batch], 6)
+    assert batch.pack(shapes.find(batch)).count == batch.count
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("limit", [{"batch_size": 16}, {"batch_size": None, "max_tokens": 200}])
 def test_the_batches_of_an_epoch_get_at_most_that_number_of_shapes(kind, limit):

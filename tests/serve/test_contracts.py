@@ -231,7 +231,9 @@ def test_log_probabilities_are_the_models_own(gpt, runs):
 
 
 def test_a_suffix_is_for_a_fill_in_model(gpt, runs, models):
-    found = gpt.completions.create(model="counted", prompt="the cat", suffix=" .", max_tokens=1).choices[0]
+    answer = gpt.completions.create(model="counted", prompt="the cat", suffix=" .", max_tokens=1)
+    found, usage = answer.choices[0], answer.usage
+    assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (3, 1, 4)  # the cat _ .
     best = tt.load(runs["blanks"], "cpu").fill("the cat ___ .", k=1)[0]
     assert "the cat" + found.text + " ." == best.text
     without = type(models)([one for one in models if one.name == "counted"])
