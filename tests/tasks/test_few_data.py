@@ -9,6 +9,7 @@ import pytest
 from tests.refusals import refuses
 
 import throughtime as tt
+from throughtime.data.panel import Panel, Series
 from throughtime.fit.config import TrainingConfig
 from throughtime.run import Training
 from throughtime.tasks.forecast.config import ForecastConfig
@@ -52,6 +53,15 @@ def test_a_short_series_has_a_short_horizon_and_as_many_splits_as_fit(count, hor
         assert model.evaluate(split="test")["windows"] == 1
     if count > 3:
         assert 1 <= model.backtest().rolling.n_windows <= 8
+
+
+@pytest.mark.parametrize(
+    ("rows", "horizon", "held"), [(200, 5, 20), (200, 30, 30), (200, 50, 50), (1_000, 5, 100)]
+)
+def test_of_a_longer_series_a_tenth_validates_and_a_tenth_tests(rows, horizon, held):
+    panel = Panel((Series.of("s", np.random.default_rng(0).normal(size=rows)),), None)
+    config = ForecastConfig(data="x", horizon=horizon).divide(panel)
+    assert (config.valid_size, config.test_size) == (held, held)
 
 
 def test_a_forecaster_by_default_stops_when_nothing_improves_and_otherwise_does_what_was_said(tmp_path):

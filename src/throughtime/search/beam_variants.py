@@ -143,9 +143,7 @@ class DiverseBeam(Beam):
         return [self._best_of_groups(results) for results in self._cut(hypotheses).ended]
 
     def _best_of_groups(self, results: tuple[Finished, ...]) -> list[Finished]:
-        chosen: list[Finished] = []
-        others: list[Finished] = []
-        kept = [0] * self.groups
+        chosen, others, kept = list[Finished](), list[Finished](), [0] * self.groups
         distinct: dict[tuple[Any, ...], Finished] = {}
         for result in rank_results(results):  # without `max_length`, groups may be cut at the same texts
             distinct.setdefault((result.tokens, result.ended), result)

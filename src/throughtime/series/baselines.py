@@ -82,8 +82,9 @@ MAX_SERIES, MIN_ROWS = 50, 16
 """Number of series in which a season is looked for, and of rows that each of them needs."""
 CLEAR = 0.85
 """A season counts as the first if it is this clear, compared with its multiples."""
-CHANGES = (12, 6, 3, 1)
-"""Numbers of rows over whose changes a season is looked for."""
+CHANGES = {12: 3.1, 6: 2.2, 3: 1.6, 1: 1.6}
+"""Numbers of rows over whose changes a season is looked for, and how much more their correlations vary than
+those of noise, as changes over several rows overlap (Bartlett)."""
 
 
 class Gaussians(NamedTuple):
@@ -240,11 +241,8 @@ def _find_repetition(panel: Panel, back: int) -> int:
     mean = np.mean([each[:lags] for each in correlations], axis=0)
     chance = 1 / math.sqrt(min(map(len, shown)))
     once = np.arange(2, (lags - 1) // 2 + 1)
-    # Changes over some rows overlap, so their correlations vary more (Bartlett).
-    varying = max(1.6, 1.1 * math.sqrt((2 * back**2 + 1) / (3 * back)))
-    highest = (
-        chance * varying * math.sqrt(2 * math.log(2 * len(once)))
-    )  # of the changes of noise, at all lags
+    # What the changes of noise do not reach at any lag.
+    highest = chance * CHANGES[back] * math.sqrt(2 * math.log(2 * len(once)))
     is_peak = (mean[once] >= mean[once - 1]) & (mean[once] >= mean[once + 1])
     is_peak &= np.minimum.accumulate(mean)[once - 1] < 0  # a smooth series resembles itself a few rows later
     clear = is_peak & (mean[once] > highest) & (mean[2 * once] > 1.5 * chance)

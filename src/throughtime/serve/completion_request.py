@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, NoReturn
 
 from pydantic import Field
 
-from throughtime.search.strategies import COUNT
 from throughtime.serve.cost import MAX_BEAMS, MAX_CHOICES, Cost, count_hypotheses
 from throughtime.serve.requests import (
     Fields,
@@ -59,11 +57,6 @@ class CompletionRequest(SearchRequest):
     presence_penalty: float | None = None
     logit_bias: dict[str, Any] | None = None
     user: Text | None = None  # OpenAI's name of the end user, which changes no answer
-
-    @classmethod
-    def additional_fields(cls, values: Mapping[str, Any]) -> Iterable[str]:
-        """The options of the search; the number of results is `n`."""
-        return set(super().additional_fields(values)) - {COUNT}
 
     @property
     def prompts(self) -> list[str | list[int]]:
@@ -139,6 +132,8 @@ class CompletionRequest(SearchRequest):
         for name in ("num_beams", "length_penalty"):
             if self.search is None and getattr(self, name) is not None:
                 refuse(name, f"{name} is an option of a search; give search too, such as beam")
+        if "num_return_sequences" in (self.model_extra or {}):
+            refuse("num_return_sequences", "num_return_sequences is called n here; give n")
         if self.best_of is not None and self.best_of != self.choices:
             refuse("best_of", "best_of is not supported; ask for n texts")
         for name in ("frequency_penalty", "presence_penalty", "logit_bias"):

@@ -89,9 +89,7 @@ async def translate(request: Request) -> Response:
     """
     asked = await read_body(request, TranslateRequest, forms=True)
     if asked.alternatives and (asked.num_beams or asked.num_return_sequences > 1 or asked.search):
-        sentence = (
-            "alternatives: has a search of its own; leave out search, num_beams and num_return_sequences"
-        )
+        sentence = "alternatives: has its own search; leave out search, num_beams and num_return_sequences"
         raise RefusalError(400, sentence)
     texts = as_list(asked.q)
     service = admit(request, texts, asked.api_key)

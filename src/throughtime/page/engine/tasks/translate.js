@@ -48,7 +48,7 @@ class Translator {
     const results = readNumber(body, "num_return_sequences", 1, 1, MAX_ALTERNATIVES + 1);
     if (alternatives && (body.num_beams || results > 1 || body.search)) {
       const others = "search, num_beams and num_return_sequences";
-      throw new Problem(`alternatives: has a search of its own; leave out ${others}`);
+      throw new Problem(`alternatives: has its own search; leave out ${others}`);
     }
     const asked = alternatives ? diverse(alternatives) : { num_return_sequences: results };
     const search = this.chooseSearch({ ...body, ...asked });
