@@ -28,73 +28,6 @@ class Language(NamedTuple):
     other_names: tuple[str, ...] = ()
 
 
-# code | English name | scripts unless Latin, as named in `text/unicode.py` | other codes | other names
-_TABLE = """
-am | Amharic | ETHIOPIC
-ar | Arabic | ARABIC | ara
-be | Belarusian | CYRILLIC
-bg | Bulgarian | CYRILLIC
-bn | Bengali | BENGALI
-bo | Tibetan | TIBETAN | bod tib
-ca | Catalan
-cs | Czech |  | ces cze
-da | Danish
-de | German |  | deu ger
-dz | Dzongkha | TIBETAN | dzo
-el | Greek | GREEK | ell gre
-en | English |  | eng
-eo | Esperanto
-es | Spanish |  | spa
-et | Estonian
-fa | Persian | ARABIC
-fi | Finnish
-fr | French |  | fra fre
-gu | Gujarati | GUJARATI
-he | Hebrew | HEBREW | heb
-hi | Hindi | DEVANAGARI | hin
-hr | Croatian
-hu | Hungarian
-hy | Armenian | ARMENIAN
-id | Indonesian
-it | Italian |  | ita
-ja | Japanese | CJK HIRAGANA KATAKANA | jpn jp | nihongo 日本語 日语 日文
-ka | Georgian | GEORGIAN
-km | Khmer | KHMER | khm
-kn | Kannada | KANNADA
-ko | Korean | HANGUL | kor | hangul hangugeo 한국어 조선말 韩语 韓語
-lo | Lao | LAO | lao | laotian
-lt | Lithuanian
-lv | Latvian
-mk | Macedonian | CYRILLIC
-ml | Malayalam | MALAYALAM
-mr | Marathi | DEVANAGARI
-my | Burmese | MYANMAR | mya bur
-nb | Norwegian
-ne | Nepali | DEVANAGARI
-nl | Dutch |  | dut nld
-no | Norwegian
-pa | Punjabi | GURMUKHI
-pl | Polish |  | pol
-pt | Portuguese |  | por
-ro | Romanian
-ru | Russian | CYRILLIC | rus
-si | Sinhala | SINHALA
-sk | Slovak
-sl | Slovenian
-sv | Swedish |  | swe
-ta | Tamil | TAMIL
-te | Telugu | TELUGU
-th | Thai | THAI | tha
-tr | Turkish |  | tur
-uk | Ukrainian | CYRILLIC | ukr
-ur | Urdu | ARABIC
-vi | Vietnamese
-yi | Yiddish | HEBREW
-zh | Chinese | CJK | zho chi cmn yue wuu lzh nan hak cn | mandarin cantonese putonghua hanyu \
-hanzi 中文 汉语 漢語 华语 華語 国语 國語 普通话 普通話 粤语 粵語
-"""
-
-
 def _read(line: str) -> Language:
     fields = [field.strip() for field in line.split("|")]
     code, name, scripts, codes, names = fields + [""] * (5 - len(fields))
@@ -103,7 +36,8 @@ def _read(line: str) -> Language:
     )
 
 
-LANGUAGES = {language.code: language for language in map(_read, _TABLE.strip().splitlines())}
+_LINES = files(__package__).joinpath("languages.txt").read_text("utf-8").splitlines()
+LANGUAGES = {language.code: language for language in map(_read, _LINES[1:])}
 BY_CODE = {code: one for one in LANGUAGES.values() for code in (one.code, *one.other_codes)}
 BY_NAME = {name: one for one in LANGUAGES.values() for name in (one.name.lower(), *one.other_names)}
 
