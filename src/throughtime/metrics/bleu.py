@@ -212,11 +212,7 @@ class BleuSums:
 
 
 def corpus_chrf(
-    predictions: Sequence[str],
-    references: References,
-    *,
-    word_order: int = 0,
-    lowercase: bool = False,
+    predictions: Sequence[str], references: References, *, word_order: int = 0, lowercase: bool = False
 ) -> CorpusScore:
     """Compute chrF by sacrebleu, or chrF++ with `word_order=2`; references as for BLEU."""
     from sacrebleu.metrics.chrf import CHRF

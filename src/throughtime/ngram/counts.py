@@ -134,11 +134,7 @@ class NgramCounts:
 
     @classmethod
     def of(
-        cls,
-        sentences: Sequence[Sequence[int]],
-        order: int,
-        vocabulary_size: int,
-        never: Sequence[int] = (),
+        cls, sentences: Sequence[Sequence[int]], order: int, vocabulary_size: int, never: Sequence[int] = ()
     ) -> NgramCounts:
         """Count the n-grams of sentences; none crosses from one sentence into the next."""
         if not all(hasattr(sentence, "__len__") for sentence in sentences):

@@ -11,14 +11,7 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.data.batching.batches import (
-    Batches,
-    BatchType,
-    PackedBatches,
-    draws,
-    permutation,
-    uniform,
-)
+from throughtime.data.batching.batches import Batches, BatchType, PackedBatches, draws, permutation, uniform
 from throughtime.errors import InputError, check_number, check_whole
 
 

@@ -178,10 +178,7 @@ class BatchChunk:
 
 @functools.lru_cache(maxsize=4096)
 def _lay_out(
-    kind: type[Batch],
-    axes: tuple[str, ...],
-    sizes: tuple[int, ...],
-    vectors: tuple[TensorKind, ...],
+    kind: type[Batch], axes: tuple[str, ...], sizes: tuple[int, ...], vectors: tuple[TensorKind, ...]
 ) -> Layout:
     """Return where the tensors of a batch of these sizes lie in its memory."""
     size = dict(zip(axes, sizes, strict=True))

@@ -63,10 +63,7 @@ class LabelledBatches(BucketedBatches[LabelledBatch]):
     unit = "sequences"
 
     def __init__(
-        self,
-        rows: RaggedIds,
-        labels: Sequence[int] | NDArray[np.int64],
-        **options: Unpack[BucketOptions],
+        self, rows: RaggedIds, labels: Sequence[int] | NDArray[np.int64], **options: Unpack[BucketOptions]
     ) -> None:
         if len(rows) != len(labels):
             raise InputError("labels", f"are {len(labels)} for {len(rows)} sequences; give one for each")
@@ -140,12 +137,7 @@ class MaskedBatches(BucketedBatches[MaskedBatch]):
     unit = "sentences"
 
     def __init__(
-        self,
-        rows: RaggedIds,
-        *,
-        share: float = 0.15,
-        ask_all: bool = False,
-        **options: Unpack[BucketOptions],
+        self, rows: RaggedIds, *, share: float = 0.15, ask_all: bool = False, **options: Unpack[BucketOptions]
     ) -> None:
         check_number("mask_share", share, 0, 1, above=True)
         if not rows.lengths.all():

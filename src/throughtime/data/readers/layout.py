@@ -19,12 +19,7 @@ from throughtime.data.readers.dates import (
     looks_like_date,
     named_date,
 )
-from throughtime.data.readers.tables import (
-    DECIMAL_COMMA,
-    place,
-    shown_names,
-    width_error,
-)
+from throughtime.data.readers.tables import DECIMAL_COMMA, place, shown_names, width_error
 from throughtime.data.source import Place, text_stem
 from throughtime.errors import InputError
 from throughtime.text.texts import MAX_NUMBER
