@@ -158,14 +158,6 @@ def read_arpa(path: Path | str) -> ArpaModel:
     return _Reader(path).read()
 
 
-class _Section(NamedTuple):
-    """The n-grams of one length, sorted by key: log10 P and the log10 of their weights as contexts."""
-
-    level: NgramLevel
-    log_prob: Floats
-    log_weight: Floats
-
-
 class _Reader:
     """Reads one file, section by section; only n-grams of one length are unsorted at a time."""
 
@@ -193,10 +185,9 @@ class _Reader:
         for n in range(2, len(sizes) + 1):
             self._read_header(n)
             back.append(10.0**log_weight)
-            section = self._read_section(n, sizes[n - 1], last=n == len(sizes))
-            self.levels.append(section.level)
-            shares.append(10.0**section.log_prob)
-            log_weight = section.log_weight
+            level, log_prob, log_weight = self._read_section(n, sizes[n - 1], last=n == len(sizes))
+            self.levels.append(level)
+            shares.append(10.0**log_prob)
         if (self.line or "").rstrip() != "\\end\\":
             self._fail("has no \\end\\ after the last n-gram; the file is truncated, or a count is too small")
         has_lines = bool(base[self.ids[END]] > 0)
@@ -286,7 +277,8 @@ class _Reader:
             log_weights.append(log_weight)
         return np.array(log_probs, np.float64), np.array(log_weights, np.float64)
 
-    def _read_section(self, n: int, size: int, last: bool) -> _Section:
+    def _read_section(self, n: int, size: int, last: bool) -> tuple[NgramLevel, Floats, Floats]:
+        """Read n-grams of one length, sorted by key: log10 P, and the log10 of their weights as contexts."""
         first, entries = self.number + 1, self._entries(n, size, last)
         keys, log_prob, log_weight = [np.empty(0, np.int64)], [np.empty(0)], [np.empty(0)]
         while batch := list(itertools.islice(entries, LINES_AT_ONCE)):
@@ -301,7 +293,7 @@ class _Reader:
             self._fail("lists an n-gram for the second time", first + int(order[twice + 1].min()))
         level = NgramLevel(merged, np.zeros(len(merged), np.int64), len(self.ids))
         weights = np.concatenate(log_weight)
-        return _Section(level, np.concatenate(log_prob)[order], weights if last else weights[order])
+        return level, np.concatenate(log_prob)[order], weights if last else weights[order]
 
     def _find_keys(self, words: Sequence[list[str]], n: int, first: int) -> Ints:
         """The keys of n-grams, the first of which is in the line `first`."""

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from throughtime.errors import InputError, check_whole
-from throughtime.ngram.counts import Ints, NgramCounts, NgramLevel, check_ids, find_unique
+from throughtime.ngram.counts import Ints, NgramCounts, NgramLevel, check_ids
 
 BYTES_PER_POSITION = 200
 """Memory that counting takes for each position of a block, and merging for each key."""
@@ -142,7 +142,7 @@ def _merge(runs: Sequence[_Run], folder: Path, n: int, positions: int) -> dict[s
         while readers := [reader for reader in readers if reader.fill()]:
             bound = min(reader.bound for reader in readers)
             taken = [reader.take(bound) for reader in readers]
-            unique, inverse, _ = find_unique(np.concatenate([keys for keys, _ in taken]))
+            unique, _, inverse = np.unique(np.concatenate([keys for keys, _ in taken]), True, True)
             # Sums of floats are exact up to 2^53, far above the number of words in any text.
             counts = np.bincount(inverse, np.concatenate([count for _, count in taken])).astype(np.int64)
             _append(keys_file, unique)

@@ -19,6 +19,7 @@ from throughtime.ngram.counts import (
     NgramLevel,
     check_ids,
     continue_nodes,
+    join_sequences,
     no_counts,
     read_parts,
 )
@@ -65,11 +66,7 @@ class NgramModel(ScoringModel):
 
         Ids that are never predicted, such as the beginning of a sentence, are given and score 0.
         """
-        lengths = np.fromiter((len(sequence) for sequence in sequences), np.int64, len(sequences))
-        # No dtype is given here: an array of integers would silently round fractions.
-        ids = np.array(list(itertools.chain.from_iterable(sequences)) or np.empty(0, np.int64))
-        ends = np.cumsum(lengths)
-        starts = (ends - lengths)[lengths > 0]
+        ids, starts, ends = join_sequences(sequences)
         log_probs = self.stream_log_probs(ids, starts)
         return [log_probs[first:end] for first, end in itertools.pairwise([0, *ends.tolist()])]
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from inspect import signature
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -136,18 +137,13 @@ class Laplace:
         single, e = count_predicted(counts), self._strength(1)
         yield (single + e * uniform(counts)) / (single.sum() + e), np.empty(0)
         for n in range(2, counts.order + 1):
-            level = counts.levels[n - 1]
-            shares, back = _allocate(counts, n)
-            with np.errstate(invalid="ignore"):
-                for part, context in level.slices():
-                    number = context - context[0]
-                    seen = np.bincount(number, level.count[part])
-                    total = seen + self._strength(n)
-                    shares[part] = level.count[part] / total[number]
-                    weight = np.where(seen > 0, self._strength(n) / total, np.nan)
-                    back[context[0] : context[-1] + 1] = weight
-            yield shares, back
-            del shares, back  # as large as the next
+            yield _divide(counts, n, counts.levels[n - 1].count, partial(self._share, self._strength(n)))
+
+    @staticmethod
+    def _share(strength: float, count: Ints, number: Ints) -> tuple[Floats, Floats]:
+        seen = np.bincount(number, count)
+        total = seen + strength
+        return count / total[number], np.where(seen > 0, strength / total, np.nan)
 
     def _strength(self, n: int) -> float:
         return self.strengths[min(n, len(self.strengths)) - 1]
@@ -190,24 +186,30 @@ class KneserNey:
                 removed = discounts(single)[single.clip(max=3).astype(np.int64)]
                 yield (single - removed + removed.sum() * uniform(counts)) / single.sum(), np.empty(0)
                 continue
-            discount = discounts(adjusted)
-            shares, back = _allocate(counts, n)
-            with np.errstate(invalid="ignore", divide="ignore"):
-                for part, context in counts.levels[n - 1].slices():
-                    number = context - context[0]
-                    removed = discount[adjusted[part].clip(max=3)]
-                    total = np.bincount(number, adjusted[part])
-                    sums = total[number]
-                    shares[part] = np.where(sums > 0, (adjusted[part] - removed) / sums, 0.0)
-                    back[context[0] : context[-1] + 1] = np.bincount(number, removed) / total
+            levels = _divide(counts, n, adjusted, partial(self._share, discounts(adjusted)))
             del adjusted
-            yield shares, back
-            del shares, back  # as large as the next
+            yield levels
+            del levels  # as large as the next
+
+    @staticmethod
+    def _share(discount: Floats, count: Ints, number: Ints) -> tuple[Floats, Floats]:
+        removed, total = discount[count.clip(max=3)], np.bincount(number, count)
+        sums = total[number]
+        return np.where(sums > 0, (count - removed) / sums, 0.0), np.bincount(number, removed) / total
 
 
-def _allocate(counts: NgramCounts, n: int) -> tuple[Floats, Floats]:
-    """Room for own of length n and the weights of its contexts, which are NaN where nothing follows."""
-    return np.empty(len(counts.levels[n - 1].keys)), np.full(len(counts.levels[n - 2].keys), np.nan)
+Share = Callable[[Ints, Ints], tuple[Floats, Floats]]
+"""Takes counts of n-grams and the numbers of their contexts, and returns own, and the weights of contexts."""
+
+
+def _divide(counts: NgramCounts, n: int, level_counts: Ints, share: Share) -> tuple[Floats, Floats]:
+    """Return own of length n and the weights of its contexts, which are NaN where nothing follows."""
+    shares, back = np.empty(len(level_counts)), np.full(len(counts.levels[n - 2].keys), np.nan)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for part, context in counts.levels[n - 1].slices():
+            within = slice(context[0], context[-1] + 1)
+            shares[part], back[within] = share(level_counts[part], context - context[0])
+    return shares, back
 
 
 def adjusted_counts(counts: NgramCounts) -> Iterator[Ints]:
