@@ -168,7 +168,9 @@ class NgramCounts:
             keys = continue_nodes(node, starts) * vocabulary_size + ids
             seen = keys >= 0
             # With indices, numpy sorts stably, which is faster for integers.
-            unique, _, inverse, count = np.unique(keys[seen], True, True, True)
+            unique, _, inverse, count = np.unique(
+                keys[seen], return_index=True, return_inverse=True, return_counts=True
+            )
             count -= np.bincount(inverse[: np.count_nonzero(seen[:counted])], minlength=len(unique))
             levels.append(NgramLevel(unique, count, vocabulary_size))
             node = np.full(len(ids), MISSING)

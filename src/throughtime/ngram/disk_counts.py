@@ -142,7 +142,8 @@ def _merge(runs: Sequence[_Run], folder: Path, n: int, positions: int) -> dict[s
         while readers := [reader for reader in readers if reader.fill()]:
             bound = min(reader.bound for reader in readers)
             taken = [reader.take(bound) for reader in readers]
-            unique, _, inverse = np.unique(np.concatenate([keys for keys, _ in taken]), True, True)
+            merged = np.concatenate([keys for keys, _ in taken])
+            unique, _, inverse = np.unique(merged, return_index=True, return_inverse=True)
             # Sums of floats are exact up to 2^53, far above the number of words in any text.
             counts = np.bincount(inverse, np.concatenate([count for _, count in taken])).astype(np.int64)
             _append(keys_file, unique)
