@@ -203,5 +203,3 @@ def test_impossible_training_is_refused() -> None:
         train_subword("wordpeice", TEXTS)
     with refuses("vocabulary_size", "5", "max_size"):
         train_subword("bpe", TEXTS, vocabulary_size=5)
-    with refuses("special_tokens"):
-        train_subword("bpe", TEXTS, special_tokens=())
