@@ -95,8 +95,19 @@ def open_dataset(
     chosen, bad = _check_choices(kind, columns), BadRecords(skip_bad)
     if isinstance(data, Dataset):
         return data
-    require = partial(catalogue.require, fetch_missing=download, progress=progress)
-    dataset = _open(data, kind, reader, chosen, bad, strict, date_format is not None, require)
+    if not isinstance(data, str | os.PathLike):
+        if reader is not None:
+            raise InputError("reader", "is for data in files; leave it out")
+        dataset = open_objects(data, kind, chosen, bad, strict)
+    elif (name := str(data)).startswith(MEMORY):
+        problem = f"was given as Python objects in training ({name}), which a run does not store"
+        raise InputError("data", f"{problem}; pass the data")
+    elif is_path(name):
+        reader = "series" if date_format is not None and reader is None else reader
+        dataset = _open_path(name, reader, kind or kind_of(chosen), chosen, bad, strict)
+    else:
+        require = partial(catalogue.require, fetch_missing=download, progress=progress)
+        dataset = _open_catalogued(name, reader, chosen, bad, strict, require)
     if date_format is not None:
         dataset.read_dates_as(date_format)
     if layout is not None:
@@ -114,34 +125,6 @@ def _check_choices(kind: str | None, columns: Mapping[str, Any]) -> dict[str, An
     if unknown_roles := chosen.keys() - ColumnRoles.__annotations__.keys():
         raise unknown("option of open_dataset", min(unknown_roles), ColumnRoles.__annotations__)
     return chosen
-
-
-def _open(
-    data: Any,
-    kind: str | None,
-    reader: str | None,
-    chosen: Mapping[str, Any],
-    bad: BadRecords,
-    strict: bool,
-    dated: bool,
-    require: Callable[..., Any],
-) -> Dataset:
-    """Open Python objects, files, or a corpus of the catalogue, whose files `require` finds or downloads."""
-    if not isinstance(data, str | os.PathLike):
-        if reader is not None:
-            raise InputError("reader", "is for data in files; leave it out")
-        return open_objects(data, kind, chosen, bad, strict)
-    if (name := str(data)).startswith(MEMORY):
-        problem = f"was given as Python objects in training ({name}), which a run does not store"
-        raise InputError("data", f"{problem}; pass the data")
-    if is_path(name):
-        reader = "series" if dated and reader is None else reader
-        return _open_path(name, reader, kind or kind_of(chosen), chosen, bad, strict)
-    others = [role for role in chosen if role not in SIDES]
-    if strict and others and name.partition("/")[0] in CORPORA:
-        problem = f"is for tables, and the columns of {name} are known; leave it out"
-        raise InputError(others[0], problem)
-    return _open_catalogued(name, reader, chosen, bad, require)
 
 
 def is_path(name: str) -> bool:
@@ -165,10 +148,19 @@ def list_files(name: str) -> list[Path]:
 
 
 def _open_catalogued(
-    name: str, reader: str | None, given: Mapping[str, Any], bad: BadRecords, require: Callable[..., Any]
+    name: str,
+    reader: str | None,
+    given: Mapping[str, Any],
+    bad: BadRecords,
+    strict: bool,
+    require: Callable[..., Any],
 ) -> Dataset:
+    """Open a corpus of the catalogue, whose files `require` finds or downloads."""
     if name.partition("/")[0] not in CORPORA:
         raise unknown("file or corpus", name, catalogue.names())
+    if strict and (others := [role for role in given if role not in SIDES]):
+        problem = f"is for tables, and the columns of {name} are known; leave it out"
+        raise InputError(others[0], problem)
     corpus, part = catalogue.find(name)
     name = corpus.get_part_name(part)
     languages = _direction(name, part.languages, *map(given.get, SIDES))
