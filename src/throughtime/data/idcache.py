@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,13 +54,11 @@ def token_ids(
     eos: bool,
     side: str | None = None,
     cache: Path | None = None,
-    progress: Callable[[int], None] | None = None,
 ) -> TokenIds:
     """Return the ids of a split: encoded on the first call, mapped from the cache on later calls.
 
     An entry of the cache depends on the content of the files and on the codec, so a changed file or
-    vocabulary gets a new entry. `eos` ends each text (with layout `stream`, the one text) with the end token;
-    `progress` is called with the number of tokens so far.
+    vocabulary gets a new entry. `eos` ends each text (with layout `stream`, the one text) with the end token.
     """
     name = f"ids/{_key(dataset, split, codec, eos, side)}"
     if (entry := _open(cache_entry(name) if cache is None else cache / name)) is not None:
@@ -70,7 +68,7 @@ def token_ids(
     sweep_parts(folder.parent)
     try:
         with whole_folder(folder) as temporary:
-            _build(temporary, dataset, split, codec, eos, side, progress)
+            _build(temporary, dataset, split, codec, eos, side)
     except OSError:
         # The rename fails if another process has finished the same entry first; its result is used then.
         if _open(folder) is None:
@@ -99,15 +97,7 @@ def _map_file(path: Path, dtype: np.dtype[Any], count: int) -> npt.NDArray[Any]:
     return np.memmap(path, dtype, mode="r") if count else np.zeros(0, dtype)
 
 
-def _build(
-    folder: Path,
-    dataset: Dataset,
-    split: str,
-    codec: Codec,
-    eos: bool,
-    side: str | None,
-    progress: Callable[[int], None] | None,
-) -> None:
+def _build(folder: Path, dataset: Dataset, split: str, codec: Codec, eos: bool, side: str | None) -> None:
     dtype = np.dtype(np.uint16 if len(codec.vocabulary) <= 1 << 16 else np.int32)
     end = codec.vocabulary.eos_id if eos else None
     if eos and end is None:
@@ -123,8 +113,6 @@ def _build(
                 starts_file.write((ends + tokens).tobytes())
                 texts += len(ends)
             tokens += len(ids)
-            if progress is not None:
-                progress(tokens)
         if one_text:
             if end is not None:
                 ids_file.write(np.array([end], dtype).tobytes())
