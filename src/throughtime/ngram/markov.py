@@ -14,7 +14,6 @@ next state of t is t w if that was counted and has at most k words, else the nex
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -25,8 +24,6 @@ from throughtime.ngram.counts import MISSING, Floats, Ints, NgramCounts, check_i
 from throughtime.ngram.model import NgramModel
 from throughtime.ngram.smoothing import RelativeFrequency, Smoothing
 
-MAX_STATES = 2_048
-"""Maximum number of states for which the dense transition matrix is built; it takes 32 MB."""
 MAX_POINTERS = 100_000_000
 """Maximum number of words times states in `most_likely`; the pointers back take 400 MB."""
 
@@ -48,8 +45,6 @@ class MarkovChain:
     A context of fewer than k words is the beginning of a text. A text that reaches `end_id` stays there.
 
     >>> chain = MarkovChain.fit([[0, 1, 0, 1, 0, 0]], order=1, vocabulary_size=2)
-    >>> chain.transition.round(2).tolist()
-    [[0.33, 0.67], [1.0, 0.0]]
     >>> chain.after([1], steps=2).round(2).tolist()                      # two steps after b
     [0.33, 0.67]
     """
@@ -89,21 +84,6 @@ class MarkovChain:
     def num_states(self) -> int:
         """The number of contexts that the chain tells apart."""
         return len(self._last_word)
-
-    @cached_property
-    def transition(self) -> Floats:
-        """The dense matrix P(next k words | last k words), [V^k, V^k]; a row's words are digits in base V."""
-        size = self.words**self.order
-        if size > MAX_STATES:
-            raise InputError(
-                "transition",
-                f"would have {size:,} rows, more than {MAX_STATES:,}; use `after`, which needs no matrix",
-            )
-        contexts = np.stack(np.unravel_index(np.arange(size), (self.words,) * self.order), axis=1)
-        following = (np.arange(size) * self.words % size)[:, None] + np.arange(self.words)
-        matrix = np.zeros((size, size))
-        matrix[np.arange(size)[:, None], following] = self.model.distribution(contexts)
-        return matrix
 
     def after(self, context: Sequence[int], steps: int) -> Floats:
         """P(x_{t + steps} | the words up to t) of every word, by dynamic programming. [V]"""
