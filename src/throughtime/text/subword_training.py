@@ -21,7 +21,7 @@ from throughtime.text.subword import SPACE, SUBWORDS, FileTokenizer, SubwordToke
 Floats = npt.NDArray[np.float64]
 Ids = npt.NDArray[np.int32]
 
-SPECIAL_TOKENS = ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")
+SPECIAL_TOKENS = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"]
 # Ideographs, kana and marks are words by themselves. So # never begins a longer piece, and ## can mark pieces
 # inside words. No word is longer than wordpiece accepts.
 _IDEOGRAPHS = r"\p{Han}\p{Hiragana}\p{Katakana}"
@@ -39,16 +39,11 @@ ROUNDS_OF_EXPECTATION = 2
 
 
 def train_subword(
-    kind: str,
-    texts: Iterable[str],
-    vocabulary_size: int = 1000,
-    special_tokens: Sequence[str] = SPECIAL_TOKENS,
-    lowercase: bool = False,
+    kind: str, texts: Iterable[str], vocabulary_size: int = 1000, lowercase: bool = False
 ) -> SubwordTokenizer:
     """Train a tokenizer on texts, which are read once; the same texts always give the same tokenizer.
 
-    Every character of the texts becomes a piece, even if the vocabulary then exceeds `vocabulary_size`. The
-    first special token is the unknown token.
+    Every character of the texts becomes a piece, even if the vocabulary then exceeds `vocabulary_size`.
 
     >>> tokenizer = train_subword("wordpiece", ["low lower lowest", "new newer newest"], vocabulary_size=60)
     >>> tokenizer.tokenize("newest low")
@@ -61,20 +56,15 @@ def train_subword(
         )
     if kind not in trainers:
         raise unknown("subword tokenizer", kind, trainers)
-    if not special_tokens:
-        raise InputError("special_tokens", "is empty; give at least the unknown token")
-    specials = list(special_tokens)
-    if vocabulary_size <= len(specials):
-        raise InputError(
-            "vocabulary_size",
-            f"is {vocabulary_size}, expected more than the {len(specials)} special tokens; raise max_size",
-        )
-    backend = trainers[kind](texts, vocabulary_size, specials, lowercase)
-    backend.add_special_tokens(specials)
+    if vocabulary_size <= (reserved := len(SPECIAL_TOKENS)):
+        problem = f"is {vocabulary_size}, expected more than the {reserved} special tokens; raise max_size"
+        raise InputError("vocabulary_size", problem)
+    backend = trainers[kind](texts, vocabulary_size, lowercase)
+    backend.add_special_tokens(SPECIAL_TOKENS)
     return SUBWORDS[kind](json.dumps(json.loads(backend.to_str()), ensure_ascii=False, indent=1))
 
 
-def _train_wordpiece(texts: Iterable[str], size: int, specials: list[str], lowercase: bool) -> Any:
+def _train_wordpiece(texts: Iterable[str], size: int, lowercase: bool) -> Any:
     from tokenizers import Regex, Tokenizer, decoders, models, trainers
 
     counts = _word_counts(texts, lowercase)
@@ -82,27 +72,27 @@ def _train_wordpiece(texts: Iterable[str], size: int, specials: list[str], lower
     # Given as special tokens, they are numbered in this order.
     inside = sorted({f"##{character}" for word in counts for character in word[1:]})
     trainer = trainers.WordPieceTrainer(
-        vocab_size=size, special_tokens=[*specials, *inside], show_progress=False
+        vocab_size=size, special_tokens=[*SPECIAL_TOKENS, *inside], show_progress=False
     )
-    pupil = Tokenizer(models.WordPiece(unk_token=specials[0]))
+    pupil = Tokenizer(models.WordPiece(unk_token=SPECIAL_TOKENS[0]))
     pupil.train_from_iterator(counts.elements(), trainer)
-    model = models.WordPiece(pupil.get_vocab(), unk_token=specials[0], max_input_chars_per_word=200)
+    model = models.WordPiece(pupil.get_vocab(), unk_token=SPECIAL_TOKENS[0], max_input_chars_per_word=200)
     backend = Tokenizer(model)
     _mark_spaces(backend, lowercase)
     backend.decoder = decoders.Sequence([decoders.Replace(Regex("^##(?=.)"), ""), backend.decoder])
     return backend
 
 
-def _train_unigram(texts: Iterable[str], size: int, specials: list[str], lowercase: bool) -> Any:
+def _train_unigram(texts: Iterable[str], size: int, lowercase: bool) -> Any:
     from tokenizers import Tokenizer, models
 
-    pieces = unigram_pieces(_word_counts(texts, lowercase), size - len(specials))
-    backend = Tokenizer(models.Unigram([*((token, 0.0) for token in specials), *pieces], 0, False))
+    pieces = unigram_pieces(_word_counts(texts, lowercase), size - len(SPECIAL_TOKENS))
+    backend = Tokenizer(models.Unigram([*((token, 0.0) for token in SPECIAL_TOKENS), *pieces], 0, False))
     _mark_spaces(backend, lowercase)
     return backend
 
 
-def _train_byte_pairs(texts: Iterable[str], size: int, specials: list[str], lowercase: bool) -> Any:
+def _train_byte_pairs(texts: Iterable[str], size: int, lowercase: bool) -> Any:
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
     backend = Tokenizer(models.BPE())
@@ -112,7 +102,7 @@ def _train_byte_pairs(texts: Iterable[str], size: int, specials: list[str], lowe
     backend.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=size,
-        special_tokens=specials,
+        special_tokens=SPECIAL_TOKENS,
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
