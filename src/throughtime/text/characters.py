@@ -197,8 +197,8 @@ _PARTS = re.compile(
 _BRACES = re.compile(r"\{\d+\}|\{(\d+,\d*|,\d+)\}\??")
 _NAMES = {r"\n": "\n", r"\r": "\r", r"\t": "\t", r"\f": "\f", r"\v": "\v"}
 _ANCHORS = {
-    "line": r"(?:(?<![^])|(?<=\n)(?=[^]))",  # a line that begins here
-    "start": "(?<![^])",
+    "line": r"(?:^|(?<=\n)(?=[^]))",  # a line that begins here
+    "start": "^",  # V8 finds (?<![^]) between the halves of a surrogate pair, too
     "end": "(?![^])",
 }
 

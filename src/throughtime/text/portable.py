@@ -13,7 +13,7 @@ from throughtime.text import characters
 from throughtime.text.characters import CharacterSets, Pattern, all_characters
 from throughtime.text.codec import Codec
 from throughtime.text.definition import LISTS, list_steps
-from throughtime.text.subword import SUBWORDS, MarkedPieces, SubwordTokenizer, find_decoder, tokenizer_label
+from throughtime.text.subword import SUBWORDS, SubwordTokenizer, find_decoder, tokenizer_label
 
 RULES = ("char", "word", "space", "basic-english", "translation", "unicode")
 NORMALISERS = ("none", "nfc", "lower", "letters")
@@ -76,12 +76,7 @@ class _Description:
 
     def to_dict(self) -> dict[str, Any]:
         decoder: Any = find_decoder(self.tokenizer.backend)
-        if isinstance(decoder, MarkedPieces):
-            marks = {"type": "Marked", "prefix": decoder.prefix, "suffix": decoder.suffix, "gap": decoder.gap}
-            decoding = [marks]
-        else:
-            self.parts["decoder"] = json.loads(decoder.__getstate__())
-            decoding = self.rewrite("decoder", self.decode)
+        self.parts["decoder"] = json.loads(decoder.__getstate__())
         normalizers = self.rewrite("normalizer", self.normalize)
         return {
             "tokens": self.tokens,
@@ -90,7 +85,7 @@ class _Description:
             "normalizers": normalizers,
             "splitters": self.rewrite("pre_tokenizer", self.split),
             "model": self.model(),
-            "decoders": decoding,
+            "decoders": self.rewrite("decoder", self.decode),
             "inBytes": '"ByteLevel"' in self.tokenizer.definition,
             "sets": self.sets.written,
             **self.tables(normalizers),
@@ -121,12 +116,8 @@ class _Description:
         if all(token.special for token in decoder.values()):
             return []
         for token in decoder.values():
-            if (
-                token.lstrip
-                or token.rstrip
-                or token.single_word
-                or (token.normalized and self.parts["normalizer"])
-            ):
+            changes = token.normalized and self.parts["normalizer"]
+            if token.lstrip or token.rstrip or token.single_word or changes:
                 raise self.refuse(f"the added token {token.content!r} with options")
         return [[token.content, token.special] for token in decoder.values()]
 
@@ -142,26 +133,19 @@ class _Description:
         elif kind == "Strip":
             space = self.white_space()
             if step["strip_left"]:
-                yield self.replace(["(?<![^])", space, "+"], "")
+                yield self.replace(["^", space, "+"], "")
             if step["strip_right"]:
                 yield self.replace([space, "+", "(?![^])"], "")
-        elif kind == "StripAccents":
+        elif kind in ("StripAccents", "Nmt"):
             yield from self.per_character(kind)
         elif kind == "ByteLevel":
             yield {"type": "Bytes"}
-        elif kind == "Nmt":
-            yield from self.per_character(kind)
         elif kind == "Precompiled":
             joining, alone = characters.clusters(step["precompiled_charsmap"])
             table = {"table": step["precompiled_charsmap"]}
             yield {"type": kind, **table, "joining": self.sets.add(joining), "alone": self.sets.add(alone)}
         elif kind == "BertNormalizer":
-            off = {
-                "clean_text": False,
-                "handle_chinese_chars": False,
-                "strip_accents": False,
-                "lowercase": False,
-            }
+            off = dict.fromkeys(("clean_text", "handle_chinese_chars", "strip_accents", "lowercase"), False)
             if step["clean_text"]:
                 yield from self.per_character(kind, **off | {"clean_text": True})
             if step["handle_chinese_chars"]:
@@ -277,11 +261,8 @@ class _Description:
 
     def replace(self, pattern: Pattern, content: str, raw: bool = False) -> Step:
         """A step that replaces what a pattern finds; `raw` contents may name groups of the pattern."""
-        return {
-            "type": "Replace",
-            "pattern": pattern,
-            "content": content if raw else content.replace("$", "$$"),
-        }
+        content = content if raw else content.replace("$", "$$")
+        return {"type": "Replace", "pattern": pattern, "content": content}
 
     def cut(self, pattern: Pattern, behavior: str, invert: bool = False) -> Step:
         """A step that splits a text at what a pattern finds."""
@@ -289,10 +270,8 @@ class _Description:
 
     def refuse(self, what: str) -> InputError:
         """The error for something that a page cannot do."""
-        return InputError(
-            tokenizer_label(self.tokenizer),
-            f"has {what}, which a page does not support; use another tokenizer",
-        )
+        problem = f"has {what}, which a page does not support; use another tokenizer"
+        return InputError(tokenizer_label(self.tokenizer), problem)
 
 
 def _to_json(value: Any) -> str:

@@ -7,8 +7,8 @@ of the next word (wordpiece, unigram) or is a byte like any other (bpe).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -168,39 +168,6 @@ def read_definition(path: Path) -> str:
 # Decoders for a `tokenizer.json` without one, found from the marks in its pieces.
 
 
-@dataclass(frozen=True)
-class MarkedPieces:
-    """A decoder for pieces with a prefix if they continue a word, or a suffix if they end one.
-
-    Without either, every piece is a word.
-
-    >>> MarkedPieces(prefix="##", gap=" ").decode(["play", "##ing", "card", "##s"])
-    'playing cards'
-    >>> MarkedPieces(suffix="</w>", gap=" ").decode(["play", "ing</w>", "cards</w>"])
-    'playing cards'
-    """
-
-    prefix: str = ""
-    suffix: str = ""
-    gap: str = ""  # between two words
-
-    def decode(self, pieces: Sequence[str]) -> str:
-        """Join pieces to a text."""
-        if not (self.prefix or self.suffix):
-            return self.gap.join(pieces)
-        parts: list[str] = []
-        ended = False
-        for piece in pieces:
-            inside = bool(self.prefix) and piece.startswith(self.prefix) and piece != self.prefix
-            begins = ended if self.suffix else not inside
-            if parts and begins:
-                parts.append(self.gap)
-            ended = bool(self.suffix) and piece.endswith(self.suffix)
-            inner = piece.removeprefix(self.prefix) if inside else piece
-            parts.append(inner.removesuffix(self.suffix))
-        return "".join(parts)
-
-
 def find_decoder(backend: Any) -> Any | None:
     """Find a decoder for a tokenizer of the `tokenizers` library: its own, or one that suits its pieces.
 
@@ -216,8 +183,30 @@ def find_decoder(backend: Any) -> Any | None:
     prefix, suffix = model.get("continuing_subword_prefix") or "", model.get("end_of_word_suffix") or ""
     if keeps_spaces or prefix or suffix or model["type"] == "WordLevel":
         # If the pieces contain the spaces, nothing is put between words.
-        return MarkedPieces(prefix, suffix, gap="" if keeps_spaces else " ")
+        return _mark_decoder(prefix, suffix, gap="" if keeps_spaces else " ")
     return None
+
+
+def _mark_decoder(prefix: str, suffix: str, gap: str) -> Any:
+    """Build a decoder for pieces with a prefix if they continue a word, or a suffix if they end one.
+
+    Without either, every piece is a word. `gap` is written between two words.
+
+    >>> _mark_decoder("##", "", " ").decode(["play", "##ing", "card", "##s"])
+    'playing cards'
+    >>> _mark_decoder("", "</w>", " ").decode(["play", "ing</w>", "cards</w>"])
+    'playing cards'
+    """
+    from tokenizers import Regex, decoders
+
+    inside = rf"{re.escape(prefix)}(?!\z)"  # a bare prefix is a word
+    edges = [rf"{re.escape(suffix)}\z", rf"{gap}\z"] if suffix else [r"\A", rf"\A{gap}"]
+    if prefix and not suffix:
+        edges[0] = rf"\A(?!{inside})"
+    steps = [decoders.Replace(Regex(edges[0]), gap)]
+    if prefix:
+        steps.append(decoders.Replace(Regex(rf"\A{inside}"), ""))
+    return decoders.Sequence([*steps, decoders.Fuse(), decoders.Replace(Regex(edges[1]), "")])
 
 
 def _words(backend: Any) -> list[str]:

@@ -90,21 +90,6 @@ function openSplitter(step, tools) {
   return (parts) => parts.flatMap((part) => split(invert(findParts(part, found)))).filter(Boolean);
 }
 
-function joinMarked({ prefix, suffix, gap }) {
-  return (pieces) => {
-    if (!prefix && !suffix) return [pieces.join(gap)];
-    let whole = "", ended = false;
-    pieces.forEach((piece, place) => {
-      const inside = prefix && piece.startsWith(prefix) && piece !== prefix;
-      if (place && (suffix ? ended : !inside)) whole += gap;
-      ended = suffix && piece.endsWith(suffix);
-      const own = inside ? piece.slice(prefix.length) : piece;
-      whole += suffix && own.endsWith(suffix) ? own.slice(0, -suffix.length) : own;
-    });
-    return [whole];
-  };
-}
-
 /** Turn pieces such as <0xE4> into the characters of these bytes. */
 function joinBytes(pieces) {
   const joined = [];
@@ -152,7 +137,6 @@ function stripPiece(piece, { content, start, stop }) {
 function openDecoder(step, { pattern }) {
   const { prefix, suffix, cleanup, sign, keepsFirst } = step;
   const openers = {
-    Marked: () => joinMarked(step),
     Fuse: () => (pieces) => [pieces.join("")],
     ByteFallback: () => joinBytes,
     ByteLevel: () => joinSigns,
