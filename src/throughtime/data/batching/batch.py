@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self, cast
 
@@ -81,7 +81,10 @@ class Batch:
             if memory.device.type == torch.device(device).type == "cpu":
                 return self
             return self.lay_out(memory.to(device, non_blocking=non_blocking))
-        return self._map(lambda value: value.to(device, non_blocking=non_blocking))
+        moved: dict[str, Any] = {
+            name: tensor.to(device, non_blocking=non_blocking) for name, tensor in self.tensors().items()
+        }
+        return replace(self, **moved)
 
     def pack(self, sizes: Mapping[str, int] | None = None, *, pin: bool = False) -> Self:
         """Return the same batch with all tensors in one piece of memory, which is copied to a GPU at once.
@@ -91,11 +94,11 @@ class Batch:
         CPU. numpy copies the tensors, as it takes half the time of torch for small ones.
         """
         batch = self if sizes is None else self._renumber(sizes)
-        tensors = batch.tensors()
-        layout = Layout.place(
-            (name, batch._pad_shape(name, tuple(tensor.shape), sizes), tensor.dtype)
-            for name, tensor in tensors.items()
-        )
+        tensors, placed = batch.tensors(), list[TensorKind]()
+        for name, tensor in tensors.items():
+            padded = () if sizes is None else tuple(sizes[axis] for axis in self.axes.get(name, ()))
+            placed.append((name, (*padded, *tensor.shape[len(padded) :]), tensor.dtype))
+        layout = Layout.place(placed)
         memory = torch.empty(layout.size, dtype=torch.uint8, pin_memory=pin)
         whole, packed = memory.numpy(), {}
         for name, shape, _ in layout.tensors:
@@ -196,14 +199,6 @@ class Batch:
             for axis, size in zip(axes, getattr(self, name).shape, strict=False)
         }
 
-    def _pad_shape(
-        self, name: str, shape: tuple[int, ...], sizes: Mapping[str, int] | None
-    ) -> tuple[int, ...]:
-        if sizes is None:
-            return shape
-        axes = self.axes.get(name, ())
-        return (*(sizes[axis] for axis in axes), *shape[len(axes) :])
-
     def _filling(self, name: str) -> int:
         """Return what fills the padding of a tensor."""
         return self.fillings.get(name, 0)
@@ -211,10 +206,6 @@ class Batch:
     def _renumber(self, sizes: Mapping[str, int]) -> Self:
         """Return the batch with positions, if it holds any, as they are in a batch of these sizes."""
         return self
-
-    def _map(self, function: Callable[[Tensor], Tensor]) -> Self:
-        changed: dict[str, Any] = {name: function(value) for name, value in self.tensors().items()}
-        return replace(self, **changed)
 
     @property
     def rows(self) -> int:

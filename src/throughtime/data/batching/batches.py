@@ -67,11 +67,13 @@ def _bits(n: int, generator: np.random.Generator) -> NDArray[np.uint64]:
 
 Plan = TypeVar("Plan", bound=Sized)
 BatchType = TypeVar("BatchType", bound=Batch)
-Number = TypeVar("Number", int, float)
 
 
 class Batches(ABC, Generic[Plan, BatchType]):
-    """The base class of all batches: a subclass plans an epoch and collates one batch of the plan.
+    """The base class of all batches: a subclass plans an epoch and writes batches of the plan.
+
+    It writes one batch (`_collate`), or several at a time straight into packed memory (`_pack_chunk`, see
+    `packing.py`).
 
     `for batch in batches` yields the rest of the current epoch and then moves on to the next epoch; after a
     `break`, the next loop continues with the following batch. `state()` inside the loop counts the current
@@ -97,9 +99,18 @@ class Batches(ABC, Generic[Plan, BatchType]):
     def _plan(self, epoch: int) -> Plan:
         """Return the plan of an epoch; its length is the number of batches."""
 
-    @abstractmethod
     def _collate(self, plan: Plan, index: int) -> BatchType:
         """Return this rank's rows of one batch."""
+        return next(iter(self._pack_chunk(plan, range(index, index + 1), None, False)))
+
+    def _pack_chunk(
+        self, plan: Plan, indices: range, shapes: PaddedShapes | None, pin: bool
+    ) -> Iterable[BatchType]:
+        """Return this rank's rows of some adjacent batches; for a GPU, padded and in pinned memory."""
+        for index in indices:
+            batch = self._collate(plan, index)
+            sizes = None if shapes is None else shapes.find(batch)
+            yield batch.pack(sizes, pin=pin) if pin or sizes else batch
 
     def plan(self) -> Plan:
         """Return the plan of the current epoch, over all ranks."""
@@ -113,12 +124,7 @@ class Batches(ABC, Generic[Plan, BatchType]):
 
     def __iter__(self) -> Iterator[BatchType]:
         """Yield the rest of the current epoch."""
-        while self._position < len(self):
-            batch = self._collate(self.plan(), self._position)
-            self._position += 1
-            yield batch
-        self.epoch += 1
-        self._position = 0
+        return self.pack_epoch()
 
     def pack_epoch(self, shapes: PaddedShapes | None = None, *, pin: bool = False) -> Iterator[BatchType]:
         """Yield the rest of the current epoch padded to `shapes` and packed; see `Batch.pack`."""
@@ -130,14 +136,6 @@ class Batches(ABC, Generic[Plan, BatchType]):
                 yield batch
         self.epoch += 1
         self._position = 0
-
-    def _pack_chunk(
-        self, plan: Plan, indices: range, shapes: PaddedShapes | None, pin: bool
-    ) -> Iterable[BatchType]:
-        """Return some batches padded and packed; see `PackedBatches` for those that are written at once."""
-        for index in indices:
-            batch = self._collate(plan, index)
-            yield batch.pack(None if shapes is None else shapes.find(batch), pin=pin)
 
     def sample(self, most: int) -> list[BatchType]:
         """Return at most this number of batches, spread over the current epoch, without advancing in it.
@@ -177,20 +175,3 @@ class Batches(ABC, Generic[Plan, BatchType]):
     def _mine(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return a copy of the rows that belong to this rank."""
         return rows[self.rank :: self.world_size].copy()
-
-
-class PackedBatches(Batches[Plan, BatchType]):
-    """Batches that are written straight into packed memory, several at a time (see `packing.py`)."""
-
-    @abstractmethod
-    def _pack_chunk(
-        self, plan: Plan, indices: range, shapes: PaddedShapes | None, pin: bool
-    ) -> Iterable[BatchType]:
-        """Return this rank's rows of some adjacent batches, padded and packed."""
-
-    def _collate(self, plan: Plan, index: int) -> BatchType:
-        return next(iter(self._pack_chunk(plan, range(index, index + 1), None, False)))
-
-    def __iter__(self) -> Iterator[BatchType]:
-        """Yield the rest of the current epoch."""
-        return self.pack_epoch()

@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from throughtime.data.batching.batches import Batches, BatchType, PackedBatches, draws, permutation, uniform
+from throughtime.data.batching.batches import Batches, BatchType, draws, permutation, uniform
 from throughtime.errors import InputError, check_number, check_whole
 
 
@@ -260,7 +260,7 @@ class BucketOptions(WindowOptions, total=False):
     jitter: float
 
 
-class BucketedBatches(PackedBatches[RaggedIds, BatchType]):
+class BucketedBatches(Batches[RaggedIds, BatchType]):
     """Rows of similar lengths together, each once per epoch; without `shuffle`, always the same, short first.
 
     `unit` is the word for the rows. A saved position is restored only if `about` is the same.

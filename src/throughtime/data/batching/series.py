@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from throughtime.data.batching.batch import HEADER, Batch, Layout, TensorKind
-from throughtime.data.batching.batches import PackedBatches
 from throughtime.data.batching.buckets import RaggedIds, ShuffledWindows, WindowOptions
 from throughtime.data.batching.packing import PaddedShapes
 from throughtime.data.panel import PanelArrays
@@ -114,7 +113,7 @@ class PanelBatch(Batch):
     indices: Tensor  # [B]: the numbers of the windows
 
 
-class PanelBatches(ShuffledWindows[PanelBatch], PackedBatches[RaggedIds, PanelBatch]):
+class PanelBatches(ShuffledWindows[PanelBatch]):
     """Batches of windows, each once per epoch: in random order, or in order of series and time.
 
     >>> flat = np.arange(6, dtype=np.float32)
@@ -130,7 +129,6 @@ class PanelBatches(ShuffledWindows[PanelBatch], PackedBatches[RaggedIds, PanelBa
         settings = {"windows": len(windows), **{name: getattr(windows, name) for name in names}}
         super().__init__(settings, batch_size, **options)
         self._panel, self._complete = windows, bool(windows.arrays.observed.all())
-        self._layouts: dict[int, Layout] = {}  # by the number of rows
 
     def _windows(self, generator: np.random.Generator) -> NDArray[np.int64]:
         return np.arange(len(self._panel))
@@ -144,7 +142,8 @@ class PanelBatches(ShuffledWindows[PanelBatch], PackedBatches[RaggedIds, PanelBa
         views = {name: sliding_window_view(values, windows.length, 0) for name, values in columns.items()}
         steps = np.arange(-windows.counted, 0)[:, None] + windows.length
         rows = [self._mine(plan[index]) for index in indices]
-        layouts = [self._lay_out(len(mine)) for mine in rows]
+        kinds = {count: self._lay_out(count) for count in {*map(len, rows)}}  # few: most are alike
+        layouts = [kinds[len(mine)] for mine in rows]
         sizes = [layout.size for layout in layouts]
         memory = torch.empty(sum(sizes), dtype=torch.uint8, pin_memory=pin)
         for index, mine, layout, piece in zip(indices, rows, layouts, memory.split(sizes), strict=True):
@@ -167,17 +166,9 @@ class PanelBatches(ShuffledWindows[PanelBatch], PackedBatches[RaggedIds, PanelBa
 
     def _lay_out(self, rows: int) -> Layout:
         """Return where the tensors of a batch of this number of rows lie."""
-        if rows not in self._layouts:
-            arrays = self._panel.arrays
-            widths = {
-                "values": (),
-                "weights": (),
-                "known": arrays.known.shape[1:],
-                "past": arrays.past.shape[1:],
-            }
-            tensors: list[TensorKind] = [
-                (name, (self._panel.length, rows, *width), torch.float32) for name, width in widths.items()
-            ]
-            tensors += [(name, (rows,), torch.int64) for name in ("numbers", "indices")]
-            self._layouts[rows] = Layout.place(tensors)
-        return self._layouts[rows]
+        widths = dict.fromkeys(("values", "weights"), ())
+        widths |= {name: getattr(self._panel.arrays, name).shape[1:] for name in ("known", "past")}
+        tensors: list[TensorKind] = [
+            (name, (self._panel.length, rows, *width), torch.float32) for name, width in widths.items()
+        ]
+        return Layout.place([*tensors, *((name, (rows,), torch.int64) for name in ("numbers", "indices"))])
