@@ -127,11 +127,6 @@ class NgramCounts:
         """The length of the longest n-grams."""
         return len(self.levels)
 
-    @property
-    def predictable(self) -> int:
-        """The number of ids that can come next."""
-        return self.vocabulary_size - len(self.never)
-
     @classmethod
     def of(
         cls, sentences: Sequence[Sequence[int]], order: int, vocabulary_size: int, never: Sequence[int] = ()

@@ -89,7 +89,7 @@ def count_predicted(counts: NgramCounts) -> Floats:
 
 def uniform(counts: NgramCounts) -> Floats:
     """The uniform distribution 1/m over the words that can come next."""
-    flat = np.full(counts.vocabulary_size, 1.0 / counts.predictable)
+    flat = np.full(counts.vocabulary_size, 1.0 / (counts.vocabulary_size - len(counts.never)))
     flat[list(counts.never)] = 0.0
     return flat
 
@@ -156,7 +156,6 @@ class Dirichlet(Laplace):
     This is the mean of a hierarchy of Dirichlet priors; it is better than `laplace` from order 3 on.
     """
 
-    strengths: tuple[float, ...] = (1.0,)
     name: ClassVar[str] = "dirichlet"
     shortened_to_nothing: ClassVar[bool] = False
 

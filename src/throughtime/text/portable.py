@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from tokenizers import normalizers, pre_tokenizers
+
 from throughtime.errors import InputError
 from throughtime.text import characters
 from throughtime.text.characters import CharacterSets, Pattern, all_characters
@@ -77,32 +79,30 @@ class _Description:
     def to_dict(self) -> dict[str, Any]:
         decoder: Any = find_decoder(self.tokenizer.backend)
         self.parts["decoder"] = json.loads(decoder.__getstate__())
-        normalizers = self.rewrite("normalizer", self.normalize)
+        changes = self.rewrite("normalizer", self.normalize)
         return {
             "tokens": self.tokens,
             "special": self.tokenizer.special_tokens(),
             "added": self.list_added(),
-            "normalizers": normalizers,
+            "normalizers": changes,
             "splitters": self.rewrite("pre_tokenizer", self.split),
             "model": self.model(),
             "decoders": self.rewrite("decoder", self.decode),
             "inBytes": '"ByteLevel"' in self.tokenizer.definition,
             "sets": self.sets.written,
-            **self.tables(normalizers),
+            **self.tables(changes),
         }
 
     def rewrite(self, name: str, rewrite_step: Any) -> list[Step]:
         """Rewrite the steps of a part of the tokenizer."""
         return [new for step in list_steps(self.parts[name], LISTS[name]) for new in rewrite_step(step)]
 
-    def tables(self, normalizers: Iterable[Step]) -> dict[str, Any]:
+    def tables(self, changes: Iterable[Step]) -> dict[str, Any]:
         """The characters that the library treats in another way than this Python."""
-        from tokenizers import normalizers as library
-
-        kinds = {sign["type"] for sign in normalizers}
+        kinds = {sign["type"] for sign in changes}
         tables: dict[str, Any] = {}
         if "Lowercase" in kinds:
-            lower = library.Lowercase()
+            lower = normalizers.Lowercase()
             unassigned = [sign for sign in all_characters() if unicodedata.category(sign) == "Cn"]
             changed = ((sign, lower.normalize_str(sign)) for sign in unassigned)
             tables["lower"] = {sign: new for sign, new in changed if new != sign}
@@ -161,9 +161,7 @@ class _Description:
 
     def per_character(self, kind: str, **options: Any) -> Iterator[Step]:
         """Rewrite a normalizer that removes some characters and makes spaces of others."""
-        from tokenizers import normalizers as library
-
-        change, removed, spaces = getattr(library, kind)(**options).normalize_str, "", ""
+        change, removed, spaces = getattr(normalizers, kind)(**options).normalize_str, "", ""
         for sign in all_characters():
             if unicodedata.normalize("NFD", sign) == sign and (new := change(sign)) != sign:
                 removed, spaces = (removed + sign, spaces) if not new else (removed, spaces + sign)
@@ -249,15 +247,11 @@ class _Description:
 
     def white_space(self) -> int:
         """The set of white space."""
-        from tokenizers import pre_tokenizers as library
-
-        return self.sets.add(characters.removed_by(library.WhitespaceSplit()))
+        return self.sets.add(characters.removed_by(pre_tokenizers.WhitespaceSplit()))
 
     def punctuation(self) -> int:
         """The set of punctuation."""
-        from tokenizers import pre_tokenizers as library
-
-        return self.sets.add(characters.removed_by(library.Punctuation("removed")))
+        return self.sets.add(characters.removed_by(pre_tokenizers.Punctuation("removed")))
 
     def replace(self, pattern: Pattern, content: str, raw: bool = False) -> Step:
         """A step that replaces what a pattern finds; `raw` contents may name groups of the pattern."""

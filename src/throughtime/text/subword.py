@@ -228,16 +228,14 @@ def _sign_decoder(parts: dict[str, Any]) -> Any | None:
     if "ByteLevel" in cutters:
         added = cutters["ByteLevel"].get("add_prefix_space")
         return decoders.Sequence([decoders.ByteLevel(), *(strip if added else [])])
-    if "Metaspace" in cutters:
-        metaspace = cutters["Metaspace"]
-        scheme = metaspace.get("prepend_scheme", "always")
-        replaced = decoders.Replace(metaspace.get("replacement", "▁"), " ")
-        return decoders.Sequence(
-            [replaced, *fallback, decoders.Fuse(), *(strip if scheme != "never" else [])]
-        )
-    for step in normalizers:
-        if step["type"] == "Replace" and step["pattern"] == {"String": " "} and step["content"].strip():
-            replaced = decoders.Replace(step["content"], " ")
-            added = any(other["type"] == "Prepend" for other in normalizers)
-            return decoders.Sequence([replaced, *fallback, decoders.Fuse(), *(strip if added else [])])
-    return None
+    if metaspace := cutters.get("Metaspace"):
+        sign, added = metaspace.get("replacement", "▁"), metaspace.get("prepend_scheme") != "never"
+    else:
+        replaced = (step for step in normalizers if step.get("pattern") == {"String": " "})
+        sign = next((step["content"] for step in replaced if step["content"].strip()), None)
+        added = any(step["type"] == "Prepend" for step in normalizers)
+    if sign is None:
+        return None
+    return decoders.Sequence(
+        [decoders.Replace(sign, " "), *fallback, decoders.Fuse(), *(strip if added else [])]
+    )
