@@ -157,7 +157,7 @@ def test_sentences_without_a_label_add_nothing_to_its_loss(new, opened_orders):
 def test_words_not_seen_in_training_are_counted(tagger):
     records = [TaggedSentence(("bring", "TEA", "zzz"), ("O", "B-drink", "nonsense"))]
     counts = tagger.count_tags(records)
-    assert (counts.unknown, counts.unknown_right, counts.tags.words, counts.labelled) == (1, 0, 3, 0)
+    assert (counts.unknown, counts.unknown_right, counts.words, counts.labelled) == (1, 0, 3, 0)
 
 
 @pytest.mark.parametrize("name", ["nope", "wordpiece"])

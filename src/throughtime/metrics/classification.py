@@ -211,6 +211,10 @@ def count_impossible(sentences: Iterable[Sequence[str]]) -> tuple[int, int]:
     return count, sum(len(chunks(tags)) for tags in known)
 
 
+MAX_CONFUSIONS = 10
+"""The number of confusions that a report lists."""
+
+
 @dataclass
 class Tagging:
     """Counts of right and wrong tags, over sentences that are added one by one.
@@ -225,9 +229,15 @@ class Tagging:
 
     pairs: Counter[tuple[str, str]] = field(default_factory=Counter)  # (true tag, predicted tag) of each word
     types: dict[str, ChunkCounts] = field(default_factory=dict)
+    sentences: int = 0
+    unknown: int = 0  # number of words that are not in the training data
+    unknown_right: int = 0
+    labelled: int = 0
+    labels_right: int = 0
 
     def add(self, references: Sequence[str], predictions: Sequence[str]) -> None:
         """Count a sentence with its true and its predicted tags."""
+        self.sentences += 1
         self.pairs.update(zip(references, predictions, strict=True))
         right, guessed = set(chunks(references)), set(chunks(predictions))
         for chunk in right | guessed:
@@ -270,34 +280,18 @@ class Tagging:
             rows.setdefault(true, {})[predicted] = count
         return rows
 
-
-MAX_CONFUSIONS = 10
-"""The number of confusions that a report lists."""
-
-
-@dataclass
-class TagCounts:
-    """Counts over sentences whose tags are known."""
-
-    tags: Tagging = field(default_factory=Tagging)
-    sentences: int = 0
-    unknown: int = 0  # number of words that are not in the training data
-    unknown_right: int = 0
-    labelled: int = 0
-    labels_right: int = 0
-
     def measures(self, *, chunked: bool) -> dict[str, Any]:
         """Accuracy, the F1 of chunks if tags mark some, and the numbers of words and sentences."""
-        chunks = self.tags.chunks
-        values: dict[str, Any] = {"accuracy": self.tags.accuracy}
+        chunks = self.chunks
+        values: dict[str, Any] = {"accuracy": self.accuracy}
         if chunked:
             values |= {"f1": chunks.f1, "precision": chunks.precision, "recall": chunks.recall}
-            values["types"] = {name: self.tags.types[name].values() for name in sorted(self.tags.types)}
+            values["types"] = {name: self.types[name].values() for name in sorted(self.types)}
         if self.labelled:
             values["intent_accuracy"] = self.labels_right / self.labelled
         values["unknown_word_accuracy"] = self.unknown_right / self.unknown if self.unknown else None
-        counts = {"words": self.tags.words, "unknown_words": self.unknown, "sentences": self.sentences}
-        return {**values, **counts, "confusion": self.tags.table()}
+        counts = {"words": self.words, "unknown_words": self.unknown, "sentences": self.sentences}
+        return {**values, **counts, "confusion": self.table()}
 
     def report(self, *, chunked: bool) -> str:
         """The measures for people, with those of each type of chunk and the most frequent confusions."""
@@ -323,7 +317,7 @@ class TagCounts:
             lines.append(
                 "Chunks are counted as conlleval counts them: I- after O or another type begins one."
             )
-        if confused := self.tags.confusions[:MAX_CONFUSIONS]:
+        if confused := self.confusions[:MAX_CONFUSIONS]:
             counted = [(true, predicted, f"{count:,}") for true, predicted, count in confused]
             table = align_columns([("true tag", "predicted", "times"), *counted], left=2)
             lines += ["Most frequent errors:", *(f"  {line}" for line in table)]

@@ -16,7 +16,7 @@ from throughtime.fit.objective import Carried, Loss
 from throughtime.folder import ModelFolder
 from throughtime.interrupt import check_interrupt
 from throughtime.layers.devices import matmul_precision
-from throughtime.metrics.classification import ChunkCounts, TagCounts, impossible_pairs, is_chunked
+from throughtime.metrics.classification import ChunkCounts, Tagging, impossible_pairs, is_chunked
 from throughtime.results import Evaluation, Tagged, TaggedWord
 from throughtime.tasks.base import Predictor, Progress
 from throughtime.tasks.description import Description, refuse_options
@@ -135,12 +135,12 @@ class Tagger(SentenceTagger, Predictor):
         values, best = scores.float().softmax(-1).max(-1)
         return list(zip(self.codec.labels.tokens(best.tolist()), values.tolist(), strict=True))
 
-    def count_tags(self, records: Sequence[TaggedSentence], progress: Progress | None = None) -> TagCounts:
+    def count_tags(self, records: Sequence[TaggedSentence], progress: Progress | None = None) -> Tagging:
         """Tag sentences whose tags are known, and count the right answers."""
-        counts = TagCounts(sentences=len(records))
+        counts = Tagging()
         answers = self.tag_words([record.words for record in records], progress=progress)
         for record, sentence in zip(records, answers, strict=True):
-            counts.tags.add(record.tags, sentence.tags)
+            counts.add(record.tags, sentence.tags)
             for word, given, tag in zip(record.words, record.tags, sentence.tags, strict=True):
                 if not self.codec.knows(word):
                     counts.unknown += 1
@@ -245,10 +245,10 @@ class TagObjective(TextObjective):
         if not self.valid:
             return {}
         counts = self.predictor.count_tags(self.valid[rank::world_size])
-        chunks = counts.tags.chunks
+        chunks = counts.chunks
         return {
-            "words": counts.tags.words,
-            "right": counts.tags.right,
+            "words": counts.words,
+            "right": counts.right,
             "chunks_given": chunks.given,
             "chunks_found": chunks.found,
             "chunks_right": chunks.right,
