@@ -69,14 +69,6 @@ class Stream:
         """Return the tokens at these positions of the text, [steps, batch]."""
         return torch.from_numpy(self._ids[places].astype(np.int64))
 
-    def windows(self, starts: NDArray[np.int64], count: int) -> LanguageBatch:
-        """Return the windows that start at `starts`, this process's part of a batch of `count` windows."""
-        steps = self.num_steps
-        tokens = self.tokens(starts + np.arange(steps + 1)[:, None])
-        return LanguageBatch(
-            count * steps, tokens[:-1], tokens[1:], torch.full((len(starts),), steps), continues=False
-        )
-
 
 @dataclass(frozen=True)
 class Rows:
@@ -163,54 +155,7 @@ class SequentialPartition(Batches[Rows, LanguageBatch]):
         )
 
 
-class TextWindows(ShuffledWindows[LanguageBatch]):
-    """Windows of a text, each given by its first token."""
-
-    _stream: Stream
-
-    def _collate(self, plan: RaggedIds, index: int) -> LanguageBatch:
-        return self._stream.windows(self._mine(plan[index]), len(plan[index]))
-
-
-class RandomWindows(TextWindows):
-    """Windows that do not overlap, each once per epoch, in random order.
-
-    Each epoch first skips d ~ U[0, num_steps) tokens, unless `random_start` is off.
-
-    >>> batches = RandomWindows(range(10), batch_size=3, num_steps=3, random_start=False)
-    >>> batch = next(iter(batches))
-    >>> batch.inputs
-    tensor([[6, 3, 0],
-            [7, 4, 1],
-            [8, 5, 2]])
-    >>> batch.labels
-    tensor([[7, 4, 1],
-            [8, 5, 2],
-            [9, 6, 3]])
-    """
-
-    def __init__(
-        self,
-        ids: Ids,
-        batch_size: int,
-        num_steps: int,
-        *,
-        random_start: bool = True,
-        **options: Unpack[WindowOptions],
-    ) -> None:
-        self._stream = stream = Stream(ids, batch_size, num_steps, least=num_steps)
-        self._random_start = random_start
-        settings = {**stream.settings(), "random_start": random_start}
-        super().__init__(settings, batch_size, **options)
-
-    def _windows(self, generator: np.random.Generator) -> NDArray[np.int64]:
-        """Return the first token of each window."""
-        offset = self._stream.offset(generator) if self._random_start else 0
-        steps = self._stream.num_steps
-        return np.arange(offset, self._stream.predictions - steps + 1, steps)
-
-
-class OverlappingWindows(TextWindows):
+class OverlappingWindows(ShuffledWindows[LanguageBatch]):
     """Window i starts at token i * stride; `windows` selects some of them, all by default.
 
     The first 10,000 for training and the next 5,000 for validation are `range(10_000)` and `range(10_000,
@@ -247,6 +192,47 @@ class OverlappingWindows(TextWindows):
     def _windows(self, generator: np.random.Generator) -> NDArray[np.int64]:
         """Return the first token of each window."""
         return self._starts
+
+    def _collate(self, plan: RaggedIds, index: int) -> LanguageBatch:
+        mine, steps = self._mine(plan[index]), self._stream.num_steps
+        tokens = self._stream.tokens(mine + np.arange(steps + 1)[:, None])
+        lengths = torch.full((len(mine),), steps)
+        return LanguageBatch(len(plan[index]) * steps, tokens[:-1], tokens[1:], lengths, continues=False)
+
+
+class RandomWindows(OverlappingWindows):
+    """Windows that do not overlap, each once per epoch, in random order.
+
+    Each epoch first skips d ~ U[0, num_steps) tokens, unless `random_start` is off.
+
+    >>> batches = RandomWindows(range(10), batch_size=3, num_steps=3, random_start=False)
+    >>> batch = next(iter(batches))
+    >>> batch.inputs
+    tensor([[6, 3, 0],
+            [7, 4, 1],
+            [8, 5, 2]])
+    >>> batch.labels
+    tensor([[7, 4, 1],
+            [8, 5, 2],
+            [9, 6, 3]])
+    """
+
+    def __init__(
+        self,
+        ids: Ids,
+        batch_size: int,
+        num_steps: int,
+        *,
+        random_start: bool = True,
+        **options: Unpack[WindowOptions],
+    ) -> None:
+        super().__init__(ids, batch_size, num_steps, stride=num_steps, **options)
+        self._random_start = random_start
+        self._settings = {**self._stream.settings(), "random_start": random_start, "seed": self._seed}
+
+    def _windows(self, generator: np.random.Generator) -> NDArray[np.int64]:
+        starts = self._starts + (self._stream.offset(generator) if self._random_start else 0)
+        return starts[starts <= self._stream.spare]
 
 
 SAMPLINGS: Mapping[str, Callable[..., Batches[Any, LanguageBatch]]] = {
