@@ -58,7 +58,7 @@ def test_readers_tokenizers_and_normalisers_exist() -> None:
     for corpus in CORPORA.values():
         for part in corpus.parts:
             if part.reader != "embedded":
-                assert readers.build_reader(part.reader, part.options).kind == part.kind
+                assert readers.build_reader(part.reader).kind == part.kind
 
 
 def test_every_file_of_the_folder_has_its_sum(corpora: Path) -> None:
