@@ -7,7 +7,7 @@ import itertools
 import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,7 +45,6 @@ class CorpusPart:
     reader: str
     splits: Mapping[str, tuple[str, ...]]
     name: str = ""
-    options: Mapping[str, object] = field(default_factory=dict)
     layout: str = "lines"
     tokens: str = "unicode"
     normaliser: str = "none"
@@ -159,7 +158,7 @@ def _single(part: CorpusPart, file: CorpusFile, name: str) -> CorpusPart:
     """Return a part of one file, read like the corpus, or as lines if its reader needs several files."""
     alone = replace(part, name=name, splits={"all": (file.path,)})
     if any(len(paths) > 1 for paths in part.splits.values()):
-        return replace(alone, kind="text", reader="text", options={}, languages=())
+        return replace(alone, kind="text", reader="text", languages=())
     return alone
 
 

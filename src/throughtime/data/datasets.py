@@ -172,7 +172,7 @@ def _open_catalogued(
         built: Reader | MemoryReader = MemoryReader(part.kind)
         files = {split: (MemoryFile(embedded.records(part.kind, part.name, split)),) for split in part.splits}
     else:
-        built = build_reader(reader) if reader else build_reader(part.reader, part.options)
+        built = build_reader(reader or part.reader)
         files = {split: tuple(itertools.islice(places, len(paths))) for split, paths in named.items()}
     # Files named by language come in the order asked for; the columns of a single file may need swapping.
     by_language = any("{source}" in path for paths in part.splits.values() for path in paths)
