@@ -123,16 +123,13 @@ def _log10(values: Floats) -> Floats:
 @contextlib.contextmanager
 def _open_text(path: Path | str) -> Iterator[IO[str]]:
     """Open a new text file, packed if its name ends in .gz; without the time, so that equal means equal."""
-    with whole_file(path, "wb") as file:
-        if Path(path).suffix.lower() != ".gz":
-            text = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
-            yield text
-            text.detach()
-            return
-        with gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0) as packed:
-            text = io.TextIOWrapper(cast(IO[bytes], packed), encoding="utf-8", newline="\n")
-            yield text
-            text.detach()
+    with whole_file(path, "wb") as file, contextlib.ExitStack() as stack:
+        if Path(path).suffix.lower() == ".gz":
+            packed = gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0)
+            file = cast(IO[bytes], stack.enter_context(packed))
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="\n")
+        yield text
+        text.detach()
 
 
 MAX_ORDER = 100
