@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -191,8 +191,7 @@ def are_swapped(sources: Sequence[str], targets: Sequence[str], source: str, tar
     >>> are_swapped(french, english, "en", "fr"), are_swapped(english, french, "en", "fr")
     (True, False)
     """
-    detect = _build_detector(source, target)
-    return _are_mostly(sources, target, detect) and _are_mostly(targets, source, detect)
+    return _are_mostly(sources, target, source) and _are_mostly(targets, source, target)
 
 
 def are_translated(texts: Sequence[str], source: str, target: str) -> bool:
@@ -203,45 +202,39 @@ def are_translated(texts: Sequence[str], source: str, target: str) -> bool:
     >>> are_translated(["Où est le chien du garçon ?"], "en", "fr"), are_translated(["a table"], "en", "fr")
     (True, False)
     """
-    return _are_mostly(texts, target, _build_detector(source, target, CERTAIN), fewest=1)
+    return _are_mostly(texts, target, source, fewest=1, min_confidence=CERTAIN)
 
 
-Detect = Callable[[str], Language | None]
-"""Returns the language of a text, which may be a third one, or None if that is not certain enough."""
+def _are_mostly(
+    texts: Sequence[str],
+    name: str,
+    other_name: str,
+    *,
+    fewest: int = MIN_SENTENCES,
+    min_confidence: float = 0.0,
+) -> bool:
+    """Return whether most texts are in one language and not in another, as their scripts or words tell.
 
-
-def _are_mostly(texts: Sequence[str], name: str, detect: Detect, fewest: int = MIN_SENTENCES) -> bool:
-    texts, language = [text for text in texts if any(map(str.isalpha, text))], find_language(name)
-    if language is None or len(texts) < fewest:
-        return False
-    return sum(detect(text) == language for text in texts) > MAJORITY * len(texts)
-
-
-def _build_detector(first_name: str, second_name: str, min_confidence: float = 0.0) -> Detect:
-    """Build a function that tells two languages apart: by their scripts, or by their words if they share one.
-
-    It knows no language for unknown ones, equal ones and those without samples.
+    The result is False for unknown languages, equal ones, and those of one script without samples.
     """
-    first, second = find_language(first_name), find_language(second_name)
-    if first is None or second is None or first == second:
-        return lambda text: None
-    if not first.scripts & second.scripts:
-        return lambda text: _compare_scripts(text, first, second)
-    if first.code not in SAMPLES or second.code not in SAMPLES:
-        return lambda text: None
+    texts = [text for text in texts if any(map(str.isalpha, text))]
+    language, other = find_language(name), find_language(other_name)
+    if language is None or other is None or language == other or len(texts) < fewest:
+        return False
+    if not language.scripts & other.scripts:
+        sure = [_count_letters(text, language) > _count_letters(text, other) for text in texts]
+    elif {language.code, other.code} <= SAMPLES.keys():
+        guesses = [_detector().guesses(text)[0] for text in texts]
+        sure = [guess.language == language.code and guess.confidence >= min_confidence for guess in guesses]
+    else:
+        return False
+    return sum(sure) > MAJORITY * len(texts)
 
-    def detect(text: str) -> Language | None:
-        best = _detector().guesses(text)[0]
-        return LANGUAGES[best.language] if best.confidence >= min_confidence else None
 
-    return detect
-
-
-def _compare_scripts(text: str, first: Language, second: Language) -> Language | None:
-    """Return the language whose scripts have more of the letters."""
+def _count_letters(text: str, language: Language) -> int:
+    """Count the letters of a text that are of the scripts of a language."""
     counts = count_scripts(text)
-    of_first, of_second = (sum(counts[script] for script in language.scripts) for language in (first, second))
-    return first if of_first > of_second else second if of_second > of_first else None
+    return sum(counts[script] for script in language.scripts)
 
 
 @cache
