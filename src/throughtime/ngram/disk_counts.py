@@ -72,7 +72,7 @@ def count_on_disk(
     for n in range(2, order + 1):
         files |= _merge(runs, folder, n, positions)
     for run in runs:
-        run.numbers(order).unlink(missing_ok=True)
+        run.path("numbers", order).unlink(missing_ok=True)
     return DiskCounts(files, order, vocabulary_size, tuple(sorted(set(never))))
 
 
@@ -100,69 +100,41 @@ def _split(
 
 
 class _Run:
-    """The files of a block: keys and counts of each length, and the numbers of its n-grams after merging."""
+    """A block in files: keys and counts of each length, and the numbers of its n-grams among all.
+
+    While n-grams of one length are merged, `keys` and `count` are those that were read and not yet taken.
+    """
 
     def __init__(self, folder: Path, number: int, counts: NgramCounts) -> None:
         self.folder, self.number, self.vocabulary_size = folder, number, counts.vocabulary_size
         self.sizes = [len(level.keys) for level in counts.levels]
+        self.left = self.share = 0
+        self.parts: Iterator[tuple[Ints, Ints]] = iter(())
+        self.keys, self.count = np.empty(0, np.int64), np.empty(0, np.int64)
         for n, level in enumerate(counts.levels[1:], start=2):
-            _write(self._path("keys", n), level.keys)
-            _write(self._path("count", n), level.count)
+            _write(self.path("keys", n), level.keys)
+            _write(self.path("count", n), level.count)
 
-    def _path(self, name: str, n: int) -> Path:
+    def path(self, name: str, n: int) -> Path:
+        """Return the file of the keys, counts or numbers of one length."""
         return self.folder / f"run.{self.number}.{name}.{n}"
 
-    def numbers(self, n: int) -> Path:
-        """Return the file of the numbers of its n-grams among all."""
-        return self._path("numbers", n)
+    def open(self, n: int, share: int) -> None:
+        """Begin to read the n-grams of one length, about `share` of them at a time."""
+        self.left, self.share, self.parts = self.sizes[n - 1], share, self._read(n, share)
+        self.path("numbers", n).touch()
 
-    def read(self, n: int, share: int) -> Iterator[tuple[Ints, Ints]]:
+    def _read(self, n: int, share: int) -> Iterator[tuple[Ints, Ints]]:
         """Yield `share` keys at a time, as they are among all n-grams, and their counts; remove the files."""
-        keys_file, count_file = self._path("keys", n), self._path("count", n)
-        contexts = _map(self.numbers(n - 1)) if n > 2 else np.arange(self.vocabulary_size)
+        files = [self.path(name, length) for name, length in (("keys", n), ("count", n), ("numbers", n - 1))]
+        contexts = _map(files[2]) if n > 2 else np.arange(self.vocabulary_size)
         for first in range(0, self.sizes[n - 1], share):
-            context, word = np.divmod(_read(keys_file, first, share), self.vocabulary_size)
-            yield contexts[context] * self.vocabulary_size + word, _read(count_file, first, share)
+            keys, count = (np.fromfile(file, np.int64, share, offset=first * 8) for file in files[:2])
+            context, word = np.divmod(keys, self.vocabulary_size)
+            yield contexts[context] * self.vocabulary_size + word, count
         del contexts  # a file that is mapped cannot be removed everywhere
-        for file in (keys_file, count_file, self.numbers(n - 1)):
+        for file in files:
             file.unlink(missing_ok=True)
-
-
-def _merge(runs: Sequence[_Run], folder: Path, n: int, positions: int) -> dict[str, Path]:
-    """Merge the n-grams of all runs: each distinct key once, with the sum of its counts.
-
-    Up to a bound, the smallest of the last keys that each unfinished run has in memory, all keys are in
-    memory, so they can be sorted and written.
-    """
-    files = {f"keys.{n}": folder / f"keys.{n}", f"count.{n}": folder / f"count.{n}"}
-    share = max(positions // len(runs), 2)
-    readers = [_RunReader(run, n, share) for run in runs]
-    total = 0
-    with files[f"keys.{n}"].open("wb") as keys_file, files[f"count.{n}"].open("wb") as count_file:
-        while readers := [reader for reader in readers if reader.fill()]:
-            bound = min(reader.bound for reader in readers)
-            taken = [reader.take(bound) for reader in readers]
-            merged = np.concatenate([keys for keys, _ in taken])
-            unique, _, inverse = np.unique(merged, return_index=True, return_inverse=True)
-            # Sums of floats are exact up to 2^53, far above the number of words in any text.
-            counts = np.bincount(inverse, np.concatenate([count for _, count in taken])).astype(np.int64)
-            _append(keys_file, unique)
-            _append(count_file, counts)
-            ends = np.cumsum([len(keys) for keys, _ in taken])[:-1]
-            for reader, numbers in zip(readers, np.split(inverse + total, ends), strict=True):
-                reader.append_numbers(numbers)
-            total += len(unique)
-    return files
-
-
-class _RunReader:
-    """Reads the n-grams of a run part by part."""
-
-    def __init__(self, run: _Run, n: int, share: int) -> None:
-        self.numbers, self.share, self.parts = run.numbers(n), share, run.read(n, share)
-        self.numbers.touch()
-        self.left = run.sizes[n - 1]
-        self.keys, self.count = np.empty(0, np.int64), np.empty(0, np.int64)
 
     @property
     def bound(self) -> int:
@@ -183,15 +155,33 @@ class _RunReader:
         self.keys, self.count = self.keys[end:], self.count[end:]
         return taken
 
-    def append_numbers(self, numbers: Ints) -> None:
-        """Write the numbers of the keys that were taken last."""
-        with self.numbers.open("ab") as file:
-            _append(file, numbers)
 
+def _merge(runs: Sequence[_Run], folder: Path, n: int, positions: int) -> dict[str, Path]:
+    """Merge the n-grams of all runs: each distinct key once, with the sum of its counts.
 
-def _read(path: Path, first: int, number: int) -> Ints:
-    """Read some numbers of a file, from the place `first` on."""
-    return np.fromfile(path, np.int64, number, offset=first * 8)
+    Up to a bound, the smallest of the last keys that each unfinished run has in memory, all keys are in
+    memory, so they can be sorted and written.
+    """
+    files = {f"keys.{n}": folder / f"keys.{n}", f"count.{n}": folder / f"count.{n}"}
+    for run in runs:
+        run.open(n, max(positions // len(runs), 2))
+    total = 0
+    with files[f"keys.{n}"].open("wb") as keys_file, files[f"count.{n}"].open("wb") as count_file:
+        while unfinished := [run for run in runs if run.fill()]:
+            bound = min(run.bound for run in unfinished)
+            taken = [run.take(bound) for run in unfinished]
+            merged = np.concatenate([keys for keys, _ in taken])
+            unique, _, inverse = np.unique(merged, return_index=True, return_inverse=True)
+            # Sums of floats are exact up to 2^53, far above the number of words in any text.
+            counts = np.bincount(inverse, np.concatenate([count for _, count in taken])).astype(np.int64)
+            _append(keys_file, unique)
+            _append(count_file, counts)
+            ends = np.cumsum([len(keys) for keys, _ in taken])[:-1]
+            for run, numbers in zip(unfinished, np.split(inverse + total, ends), strict=True):
+                with run.path("numbers", n).open("ab") as file:
+                    _append(file, numbers)
+            total += len(unique)
+    return files
 
 
 def _write(path: Path, values: Ints) -> Path:
