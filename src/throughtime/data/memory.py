@@ -24,7 +24,7 @@ KINDS = ("text", "pairs", "labelled", "described", "tags", "series")
 
 
 class MemoryReader:
-    """Yields records that are in memory; errors among them go to `bad`."""
+    """Reads records that are in memory; errors among them go to `bad`."""
 
     name = "memory"
 
@@ -32,13 +32,8 @@ class MemoryReader:
         self.kind = kind
 
     def read(self, paths: Sequence[Any], bad: BadRecords) -> Iterator[Any]:
-        """Yield the records of each file."""
-        for file in paths:
-            for item in file.items:
-                if isinstance(item, InputError):
-                    bad.handle(item)
-                else:
-                    yield item
+        """Return the records of each file."""
+        return bad.keep(item for file in paths for item in file.items)
 
 
 def open_objects(

@@ -13,10 +13,10 @@ import struct
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, TypeVar, cast
 
 from throughtime.errors import InputError
 from throughtime.files import MAX_LINE_BYTES, check_plain, limit_unpacked, path_exists
@@ -67,6 +67,9 @@ def naming_items(file: Place) -> Iterator[None]:
         raise named from None
 
 
+Record = TypeVar("Record")
+
+
 class BadRecords:
     """What to do with records that cannot be read: raise an error for the first, or skip and count all.
 
@@ -97,6 +100,14 @@ class BadRecords:
         self.reasons[re.split(r"[,:;]", error.problem or error.where, maxsplit=1)[0]] += 1
         if len(self.examples) < self.kept:
             self.examples.append(error)
+
+    def keep(self, records: Iterable[Record | InputError]) -> Iterator[Record]:
+        """Yield the records among these; the errors are handled."""
+        for record in records:
+            if isinstance(record, InputError):
+                self.handle(record)
+            else:
+                yield record
 
     def report(self) -> str:
         """Return one sentence: the number of skipped records, and the first few."""

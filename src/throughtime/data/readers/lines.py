@@ -85,14 +85,8 @@ class HskCards:
     kind: ClassVar[Kind] = "cards"
 
     def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[Flashcard]:
-        """Yield one `Flashcard` for each record of each file."""
-        for path in paths:
-            for lines in _blocks(path):
-                card = _card(str(path), lines)
-                if isinstance(card, InputError):
-                    bad.handle(card)
-                else:
-                    yield card
+        """Return one `Flashcard` for each record of each file."""
+        return bad.keep(_card(str(path), lines) for path in paths for lines in _blocks(path))
 
 
 FIELDS = {"en": "english", "zh": "mandarin"}
@@ -214,13 +208,7 @@ class ColumnTags:
     def read(self, paths: Sequence[Path], bad: BadRecords) -> Iterator[TaggedSentence]:
         """Yield each sentence of each file; a bad line makes its whole sentence bad."""
         for path in paths:
-            for rows in self._sentences(path):
-                error = next((row for row in rows if isinstance(row, InputError)), None)
-                if error is not None:
-                    bad.handle(error)
-                    continue
-                words, tags = zip(*(row for row in rows if isinstance(row, tuple)), strict=True)
-                yield TaggedSentence(words, tags)
+            yield from bad.keep(map(_join_rows, self._sentences(path)))
 
     def _sentences(self, path: Path) -> Iterator[Cells]:
         rows: Cells = []
@@ -275,6 +263,14 @@ class ColumnTags:
         if not word.strip() or not tag.strip():
             return InputError(str(path), f"has no {'tag' if word.strip() else 'word'}", line=number)
         return word, tag
+
+
+def _join_rows(rows: Cells) -> TaggedSentence | InputError:
+    """Return the sentence of these rows, or the first error among them."""
+    if error := next((row for row in rows if isinstance(row, InputError)), None):
+        return error
+    words, tags = zip(*(row for row in rows if isinstance(row, tuple)), strict=True)
+    return TaggedSentence(words, tags)
 
 
 def _cells(line: str, separator: str | None) -> list[str]:
