@@ -202,15 +202,6 @@ def text_suffix(path: Path | str) -> str:
     return unpacked_name(path).suffix.lower()
 
 
-def text_stem(path: Place | str) -> str:
-    """Return the name of a file without its suffixes.
-
-    >>> text_stem("data/rain.csv.gz"), text_stem("series.zip!daily/rain.csv")
-    ('rain', 'rain')
-    """
-    return unpacked_name(str(path)).stem
-
-
 def unpacked_name(path: Path | str) -> Path:
     """Return a path without the suffixes of packing."""
     path = Path(path)

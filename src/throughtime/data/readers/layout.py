@@ -20,7 +20,7 @@ from throughtime.data.readers.dates import (
     named_date,
 )
 from throughtime.data.readers.tables import DECIMAL_COMMA, place, shown_names, width_error
-from throughtime.data.source import Place, text_stem
+from throughtime.data.source import Place, unpacked_name
 from throughtime.errors import InputError
 from throughtime.text.texts import MAX_NUMBER
 
@@ -58,7 +58,7 @@ class SeriesLayout:
     @cached_property
     def name(self) -> str:
         """The name of the series if no column names it: that of the file."""
-        return text_stem(self.path)
+        return unpacked_name(str(self.path)).stem
 
     def row(self, line: int, cells: list[str]) -> Row:
         """Read one row, or raise what is wrong with it."""
