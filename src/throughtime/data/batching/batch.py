@@ -49,6 +49,14 @@ class Layout(NamedTuple):
             start += size + -size % ALIGNMENT
         return cls(tensors, starts, start)
 
+    def open(self, memory: Tensor) -> dict[str, NDArray[Any]]:
+        """Return the tensors in this memory as arrays."""
+        whole = memory.numpy()
+        return {
+            name: np.ndarray(shape, torch.empty(0, dtype=dtype).numpy().dtype, whole, self.starts[name])
+            for name, shape, dtype in self.tensors
+        }
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -100,10 +108,9 @@ class Batch:
             placed.append((name, (*padded, *tensor.shape[len(padded) :]), tensor.dtype))
         layout = Layout.place(placed)
         memory = torch.empty(layout.size, dtype=torch.uint8, pin_memory=pin)
-        whole, packed = memory.numpy(), {}
-        for name, shape, _ in layout.tensors:
+        packed = {}
+        for name, room in layout.open(memory).items():
             array = tensors[name].numpy()
-            room: NDArray[Any] = np.ndarray(shape, array.dtype, whole, layout.starts[name])
             if array.shape != room.shape:
                 room.fill(batch._filling(name))
             room[tuple(map(slice, array.shape))] = array
@@ -137,10 +144,7 @@ class Batch:
 
     def _look_up(self) -> None:
         if (layout := vars(self).pop("_layout", None)) is not None:
-            whole = vars(self)["_memory"].numpy()
-            for name, shape, dtype in layout.tensors:
-                kind = torch.empty(0, dtype=dtype).numpy().dtype
-                array: NDArray[Any] = np.ndarray(shape, kind, whole, layout.starts[name])
+            for name, array in layout.open(vars(self)["_memory"]).items():
                 vars(self)[name] = torch.from_numpy(array)
 
     def describe_tensors(self) -> tuple[TensorKind, ...]:

@@ -147,11 +147,7 @@ class PanelBatches(ShuffledWindows[PanelBatch]):
         sizes = [layout.size for layout in layouts]
         memory = torch.empty(sum(sizes), dtype=torch.uint8, pin_memory=pin)
         for index, mine, layout, piece in zip(indices, rows, layouts, memory.split(sizes), strict=True):
-            whole, starts = piece.numpy(), windows.starts[mine]
-            tensors: dict[str, NDArray[Any]] = {
-                name: np.ndarray(shape, np.float32 if dtype.is_floating_point else np.int64, whole, begin)
-                for (name, shape, dtype), begin in zip(layout.tensors, layout.starts.values(), strict=True)
-            }
+            tensors, starts = layout.open(piece), windows.starts[mine]
             for name, view in views.items():
                 tensors[name][:] = np.moveaxis(view[starts], -1, 0)
             tensors["weights"][: -windows.counted] = 0
@@ -160,7 +156,7 @@ class PanelBatches(ShuffledWindows[PanelBatch]):
             count = windows.counted * len(plan[index])
             if not self._complete:
                 count = int(np.count_nonzero(arrays.observed[windows.starts[plan[index]] + steps]))
-            batch = PanelBatch.in_memory(layout, piece, count, whole[:HEADER].data)
+            batch = PanelBatch.in_memory(layout, piece, count, piece.numpy()[:HEADER].data)
             batch.write_header(count, 0.0)
             yield batch
 
