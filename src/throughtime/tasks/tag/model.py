@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from throughtime.data.batching.batches import Batch
@@ -14,26 +13,22 @@ from throughtime.data.records import TaggedSentence
 from throughtime.errors import InputError
 from throughtime.fit.objective import Carried, Loss
 from throughtime.folder import ModelFolder
-from throughtime.interrupt import check_interrupt
 from throughtime.layers.devices import matmul_precision
 from throughtime.metrics.classification import ChunkCounts, Tagging, impossible_pairs, is_chunked
-from throughtime.results import Evaluation, Tagged, TaggedWord
+from throughtime.results import Evaluation
 from throughtime.tasks.base import Predictor, Progress
 from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.objective import Direction, TextObjective
 from throughtime.tasks.tag.codec import TagCodec, TaggerAssets, load_languages
 from throughtime.tasks.tag.config import TagConfig
 from throughtime.tasks.tag.network import SequenceTagger
-from throughtime.tasks.tag.runner import LIKELY, SentenceTagger, build_answer
+from throughtime.tasks.tag.runner import SentenceTagger, TagReading
 from throughtime.tasks.texts import spread
-from throughtime.text.texts import check_sentences, format_count
+from throughtime.text.texts import format_count
 
 if TYPE_CHECKING:
-    from throughtime.data.batching.sequences import TaggedBatch, TaggedBatches
+    from throughtime.data.batching.sequences import TaggedBatches
     from throughtime.data.datasets import Dataset
-
-SENTENCES_PER_BATCH = 64
-WORDS_PER_BATCH = 4_096
 
 
 class Tagger(SentenceTagger, Predictor):
@@ -44,11 +39,13 @@ class Tagger(SentenceTagger, Predictor):
     model: SequenceTagger
     assets: TaggerAssets
     config: TagConfig
+    sentences_per_batch = 64
 
     def __init__(self, model: SequenceTagger, assets: TaggerAssets, config: TagConfig) -> None:
         super().__init__(model, assets, config)
         self.codec, self.languages = assets
-        self.characters = self.codec.characters
+        self.characters, self.tags = self.codec.characters, list(self.codec.tags)
+        self.labels = [] if self.codec.labels is None else list(self.codec.labels)
         self.chunked = is_chunked(self.codec.tags)  # whether the tags mark chunks, as B-PER and I-PER do
 
     @classmethod
@@ -80,60 +77,25 @@ class Tagger(SentenceTagger, Predictor):
         return network
 
     @torch.no_grad()
-    def tag_words(
-        self, sentences: Sequence[Sequence[str]], *, progress: Progress | None = None
-    ) -> list[Tagged]:
-        """Tag sentences that are split into words already."""
+    def _compute(self, sentences: Sequence[Sequence[str]]) -> list[TagReading]:
         from throughtime.data.batching.sequences import TaggedBatches
 
-        tagged = [Tagged(())] * len(check_sentences(sentences))
-        real = [number for number, words in enumerate(sentences) if words]
-        if not real:
-            return tagged
-        rows = self.codec.rows([sentences[number] for number in real], self.languages)
-        most = max(WORDS_PER_BATCH, int(rows.words.lengths.max()))
-        batches = TaggedBatches(rows, batch_size=SENTENCES_PER_BATCH, max_tokens=most, shuffle=False)
-        training, device, done = self.model.training, self.device, 0
+        rows = self.codec.rows(sentences, self.languages)
+        (batch,) = TaggedBatches(rows, batch_size=len(sentences), shuffle=False)
+        batch = batch.to(self.device)
         self.model.eval()
         with matmul_precision("float32"):
-            for batch in batches:
-                check_interrupt()
-                numbers = [real[index] for index in batch.indices.tolist()]
-                answers = self._tag_batch(batch.to(device), [sentences[number] for number in numbers])
-                for number, sentence in zip(numbers, answers, strict=True):
-                    tagged[number] = sentence
-                done += len(numbers)
-                if progress is not None:
-                    progress(done, len(real))
-        self.model.train(training)
-        return tagged
-
-    def _tag_batch(self, batch: TaggedBatch, sentences: Sequence[Sequence[str]]) -> list[Tagged]:
-        scores, label_scores = self.model(batch)
-        chosen = self.model.head.best(scores, batch.lengths)
-        marginals = self.model.head.marginals(scores, batch.lengths)
-        certainty = marginals.gather(2, chosen[..., None]).squeeze(2)
-        likely = marginals.topk(min(LIKELY, marginals.shape[2]), -1)
-        columns = (chosen, certainty, likely.indices, likely.values)
-        by_row = zip(sentences, *(column.transpose(0, 1).tolist() for column in columns), strict=True)
-        names, labels = list(self.codec.tags), self._labels(label_scores, len(sentences))
-        found = []
-        for row, (words, *answers) in enumerate(by_row):
-            tagged = [
-                TaggedWord(
-                    word, names[tag], p, tuple((names[one], q) for one, q in zip(tags, ps, strict=True))
-                )
-                # The answers go on past the end of a short sentence.
-                for word, tag, p, tags, ps in zip(words, *answers, strict=False)
-            ]
-            found.append(build_answer(tagged, *labels[row]))
-        return found
-
-    def _labels(self, scores: Tensor | None, rows: int) -> list[tuple[str, float | None]]:
-        if scores is None or self.codec.labels is None:
-            return [("", None)] * rows
-        values, best = scores.float().softmax(-1).max(-1)
-        return list(zip(self.codec.labels.tokens(best.tolist()), values.tolist(), strict=True))
+            scores, labels = self.model(batch)
+            tensors = (
+                self.model.head.best(scores, batch.lengths).t(),
+                self.model.head.marginals(scores, batch.lengths).transpose(0, 1),
+                *(() if labels is None else (labels.float(),)),
+            )
+        columns = [tensor[batch.indices.argsort()].cpu().numpy() for tensor in tensors]
+        return [
+            TagReading(tags[: len(words)], marginals[: len(words)], *(scores or [None]))
+            for words, tags, marginals, *scores in zip(sentences, *columns, strict=True)
+        ]
 
     def count_tags(self, records: Sequence[TaggedSentence], progress: Progress | None = None) -> Tagging:
         """Tag sentences whose tags are known, and count the right answers."""

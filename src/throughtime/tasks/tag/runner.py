@@ -6,12 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from throughtime.errors import InputError, unknown
+from throughtime.interrupt import check_interrupt
 from throughtime.metrics.classification import chunks, is_chunked
 from throughtime.results import Progress, Tagged, TaggedWord
 from throughtime.runtime.chain import Chain
@@ -99,7 +100,6 @@ def number_forms(sentences: Sequence[Sequence[str]]) -> tuple[list[str], list[li
     return list(forms), numbered
 
 
-SENTENCES_PER_BATCH = 32
 LIKELY = 3
 """The number of the most likely tags that an answer holds for each word."""
 WORD_TOKENIZERS = frozenset(TOKENIZERS) - frozenset(SUBWORDS)
@@ -108,16 +108,54 @@ WORD_TOKENIZERS = frozenset(TOKENIZERS) - frozenset(SUBWORDS)
 Array = NDArray[Any]
 
 
+class TagReading(NamedTuple):
+    """What a network says of a sentence of T words."""
+
+    tags: Array  # [T]: the likeliest tags together
+    marginals: Array  # [T, S]: P of every tag at each word
+    labels: Array | None  # [K]: the score of every label, if there are any
+
+
 class SentenceTagger(ReadsTexts, ABC):
     """A tagger, trained or exported."""
 
     characters: Vocabulary  # the letters of the training data
+    tags: Sequence[str]  # in the order of the network's outputs, as are the labels
+    labels: Sequence[str]  # empty if sentences have none
+    sentences_per_batch: int
 
     @abstractmethod
+    def _compute(self, sentences: Sequence[Sequence[str]]) -> list[TagReading]:
+        """Read some sentences, none of them empty."""
+
     def tag_words(
         self, sentences: Sequence[Sequence[str]], *, progress: Progress | None = None
     ) -> list[Tagged]:
         """Tag sentences that are split into words already."""
+        answers = [Tagged(())] * len(check_sentences(sentences))
+        for chosen in batches(sentences, self.sentences_per_batch, progress=progress):
+            check_interrupt()
+            for number, reading in zip(
+                chosen, self._compute([sentences[number] for number in chosen]), strict=True
+            ):
+                answers[number] = self._build_answer(sentences[number], reading)
+        return answers
+
+    def _build_answer(self, words: Sequence[str], reading: TagReading) -> Tagged:
+        """The answer for a sentence, with the tags and the label in words."""
+        likely = np.argsort(-reading.marginals, axis=1, kind="stable")[:, :LIKELY]
+        tagged = [
+            TaggedWord(
+                word, self.tags[tag], float(row[tag]), tuple((self.tags[n], float(row[n])) for n in near)
+            )
+            for word, tag, row, near in zip(
+                words, reading.tags.tolist(), reading.marginals, likely.tolist(), strict=True
+            )
+        ]
+        if reading.labels is None:
+            return build_answer(tagged)
+        raised = np.exp(reading.labels - reading.labels.max())
+        return build_answer(tagged, self.labels[int(raised.argmax())], float(raised.max() / raised.sum()))
 
     def tag(
         self,
@@ -175,6 +213,7 @@ class TaggerRunner(SentenceTagger, TextRunner):
     """An exported tagger: one graph, and the vocabularies of words, letters, tags and labels."""
 
     settings_type = TaggerSettings
+    sentences_per_batch = 32
 
     def __init__(self, folder: ExportFolder) -> None:
         ExportedModel.__init__(self, folder)  # it has several vocabularies, and no codec
@@ -191,43 +230,15 @@ class TaggerRunner(SentenceTagger, TextRunner):
             for number, options in enumerate(self.settings["languages"])
         ]
 
-    def tag_words(
-        self, sentences: Sequence[Sequence[str]], *, progress: Progress | None = None
-    ) -> list[Tagged]:
-        """Tag sentences that are split into words already."""
-        answers = [Tagged(())] * len(check_sentences(sentences))
-        for chosen in batches(sentences, SENTENCES_PER_BATCH, progress=progress):
-            own = [sentences[one] for one in chosen]
-            for number, sentence in zip(chosen, self._read(own), strict=True):
-                answers[number] = sentence
-        return answers
-
-    def _read(self, sentences: Sequence[Sequence[str]]) -> list[Tagged]:
+    def _compute(self, sentences: Sequence[Sequence[str]]) -> list[TagReading]:
         names = ["tags", "labels"] if self.labels else ["tags"]
         scores, *labels = self.session.run(names, self._build_inputs(sentences))
-        tables = []
+        readings = []
         for row, words in enumerate(sentences):
             own = scores[: len(words), row]
-            label = self._label(labels[0][row]) if labels else ("", None)
-            tables.append(build_answer(self._tag_words(words, own), *label))
-        return tables
-
-    def _tag_words(self, words: Sequence[str], scores: Array) -> list[TaggedWord]:
-        chosen, marginals = self.chain.best(scores).tolist(), self.chain.marginals(scores)
-        likely = np.argsort(-marginals, axis=1, kind="stable")[:, :LIKELY].tolist()
-        return [
-            TaggedWord(
-                word,
-                self.tags[chosen[place]],
-                float(marginals[place, chosen[place]]),
-                tuple((self.tags[tag], float(marginals[place, tag])) for tag in likely[place]),
-            )
-            for place, word in enumerate(words)
-        ]
-
-    def _label(self, scores: Array) -> tuple[str, float]:
-        raised = np.exp(scores - scores.max())
-        return self.labels[int(scores.argmax())], float(raised.max() / raised.sum())
+            best, marginals = self.chain.best(own), self.chain.marginals(own)
+            readings.append(TagReading(best, marginals, labels[0][row] if labels else None))
+        return readings
 
     def _build_inputs(self, sentences: Sequence[Sequence[str]]) -> dict[str, Array]:
         """The inputs of the graph; the letters of each distinct word are given once."""
