@@ -56,8 +56,8 @@ class Training:
     progress: ProgressKind = "auto"
     open_data: Callable[..., Dataset] | None = None
     say: Callable[[str], None] | None = None
-    model: Predictor | None = None
-    dataset: Dataset | None = None
+    model: Predictor = field(init=False)
+    dataset: Dataset = field(init=False)
     values: dict[str, Any] = field(default_factory=dict)
     first: bool = True
     """Whether this process reports: it is the first of those that train together."""
@@ -124,8 +124,6 @@ class Training:
             self.model = predictor.resume(self.out, config, network=self.network)
         else:
             self.create()
-        assert self.model is not None
-        assert self.dataset is not None
         if processes is not None:
             self._plan(processes, continues)
         options: dict[str, Any] = {"say": self._say}
@@ -161,26 +159,22 @@ class Training:
                 self.init_from, config, settings, network=self.network, trust_changed=self.trust_changed
             )
             refuse_idle(self.model.config, settings)
-            self.asked = self.model.config
-            self.dataset = self._open(self.model.config)
-            self._say_what_was_read(self.model.config)
-            self._suit_few(settings)
-            return
-        refuse_idle(config, settings)
-        if following := predictor.config_type.derive_settings(settings):
-            shown = ", ".join(f"{key}={dumps(value)}" for key, value in following.items())
-            self.notes.append(f"Set to match the given settings: {shown}.")
-        config = self._suit_device(config)
-        self.dataset = self._open(config)
-        self.asked = config = config.model_copy(update={"data": self._data_name(config)})
-        self.model = predictor.create(config, self.dataset, network=self.network)
+            self.asked = config = self.model.config
+            self.dataset = self._open(config)
+        else:
+            refuse_idle(config, settings)
+            if following := predictor.config_type.derive_settings(settings):
+                shown = ", ".join(f"{key}={dumps(value)}" for key, value in following.items())
+                self.notes.append(f"Set to match the given settings: {shown}.")
+            config = self._suit_device(config)
+            self.dataset = self._open(config)
+            self.asked = config = config.model_copy(update={"data": self._data_name(config)})
+            self.model = predictor.create(config, self.dataset, network=self.network)
         self._say_what_was_read(config)
         self._suit_few(settings)
 
     def _suit_few(self, settings: Mapping[str, Any]) -> None:
         """If the training data are few, choose the settings that suit them, of those not given."""
-        assert self.model is not None
-        assert self.dataset is not None
         if not self.declaration.uses_trainer:
             return
         from throughtime.tasks.planning import show_settings
@@ -208,8 +202,6 @@ class Training:
 
     def _plan(self, processes: Processes, continues: bool) -> None:
         """If the time is given and not the number of epochs, choose threads and the size of a new model."""
-        assert self.model is not None
-        assert self.dataset is not None
         config = self.model.config
         if config.num_epochs is not None:
             return
@@ -231,8 +223,6 @@ class Training:
         from throughtime.layers.devices import choose_device
 
         self.create()
-        assert self.model is not None
-        assert self.dataset is not None
         self.model.model.to(choose_device(self.model.config.device))
         return find_learning_rate(self.model.build_objective(self.dataset), self.model.config)
 
@@ -246,7 +236,6 @@ class Training:
 
     def _data_name(self, config: Any) -> str:
         """The name of the data for the configuration; for data in memory it depends on the content."""
-        assert self.dataset is not None
         return config.data if isinstance(self.settings["data"], str | Path) else self.dataset.name
 
     def _open(self, config: Any) -> Dataset:
@@ -265,7 +254,6 @@ class Training:
         from throughtime.data.catalogue import CORPORA
         from throughtime.data.datasets import describe_data
 
-        assert self.dataset is not None
         if self.first and self.dataset.name.partition("/")[0] not in CORPORA:
             self._say(describe_data(self.dataset, getattr(config, "roles", None)))
 
