@@ -13,7 +13,7 @@ from throughtime.errors import InputError
 from throughtime.run import ProgressKind, Training
 from throughtime.tasks import TASKS, Task, Trained
 from throughtime.tasks.base import load as open_model
-from throughtime.tasks.saved import SavedRun
+from throughtime.tasks.saved import SavedRun, check_format
 
 if TYPE_CHECKING:
     from throughtime.results import Scored
@@ -248,7 +248,7 @@ def export(
         raise InputError("run", f"has {len(runs)} runs; only the html format holds several models")
     opened: list[Any] = [SavedRun.open(one) if isinstance(one, str | Path) else one for one in runs]
     for one, saved in zip(runs, opened, strict=True):
-        _check_format(one, saved.task, chosen, format)
+        check_format(one, saved.task, chosen, format)
     models = [
         saved.load("cpu", trust_changed=trust_changed) if isinstance(saved, SavedRun) else saved
         for saved in opened
@@ -259,20 +259,6 @@ def export(
         return export_html(models, out, weights=weights or "int8", sample=sample)
     values: dict[str, Any] = models[0].export(out, format=chosen, int8=int8)
     return values
-
-
-def _check_format(run: Any, task: str, chosen: str, asked: str | None) -> None:
-    """Refuse a run whose models are not written in the chosen format."""
-    formats, exporter = TASKS[task].formats, TASKS[task].exporter
-    if formats and chosen not in (*formats, "html"):
-        known = " or ".join(map(repr, (*formats, "html")))
-        stated = "is missing" if asked is None else f"is {asked!r}"
-        raise InputError("format", f"{stated}, but {run} holds a model of the task {task!r}; give {known}")
-    if exporter is None and (chosen == "html" or not formats):
-        known = ", ".join(sorted(name for name, one in TASKS.available().items() if one.exporter))
-        raise InputError(
-            str(run), f"holds a model of the task {task!r}, which cannot be exported; {known} can"
-        )
 
 
 def import_arpa(path: Path | str, *, tokens: str = "space") -> NgramLanguageModel:

@@ -23,7 +23,7 @@ from throughtime.results import Evaluation
 from throughtime.results import Progress as Progress
 from throughtime.tasks import TASKS, TEXT_DATA
 from throughtime.tasks.about import find_examples
-from throughtime.tasks.saved import SavedModel
+from throughtime.tasks.saved import SavedModel, SavedRun
 from throughtime.version import __version__
 
 if TYPE_CHECKING:
@@ -342,9 +342,7 @@ def load(
     trust_changed: bool = False,
 ) -> Any:
     """Load a trained model of any task; see `throughtime.api.load`."""
-    folder = ModelFolder.at(path)
-    folder.check(trust_changed=trust_changed)  # before anything is read from it
-    saved_task, settings = folder.read_config()
-    if task is not None and saved_task != task:
-        raise InputError("task", f"is {task!r}, but {path} holds a model of the task {saved_task!r}")
-    return TASKS[saved_task].part("predictor").load(folder, settings, device, network=network)
+    saved = SavedRun.open(path)
+    if task is not None and saved.task != task:
+        raise InputError("task", f"is {task!r}, but {path} holds a model of the task {saved.task!r}")
+    return saved.load(device, network=network, trust_changed=trust_changed)

@@ -51,10 +51,7 @@ def name_models(models: Sequence[Any]) -> list[str]:
 
 def pack(model: Any, name: str, weights: str = "int8", sample: bool = True) -> bytes:
     """One model as a block of bytes; see `graphs.describe`."""
-    declaration = TASKS[model.task]
-    if declaration.exporter is None:
-        raise InputError("task", f"{model.task!r} has no export")
     own = copy_to_cpu(model)
-    exported = declaration.part("exporter")(own)
+    exported = TASKS[model.task].part("exporter")(own)
     about = describe_model(name, model.task, own, examples=model.examples if sample else ())
     return pack_model(exported, about, find_titles(own.model), weights, sample)

@@ -111,11 +111,9 @@ class SavedModel:
         from throughtime.graphs import check_options, choose_format
 
         declaration = TASKS[self.task]
-        formats = (*(declaration.formats or ("onnx",)), "html")
-        chosen = choose_format(format, out, default=formats[0])
-        if chosen not in formats:
-            given = " or ".join(map(repr, formats))
-            raise InputError("format", f"is {chosen!r}, but models of this task are written as {given}")
+        chosen = choose_format(format, out, default=(*declaration.formats, "onnx")[0])
+        run = f"this {type(self).__name__}" if self.folder is None else self.folder.path
+        check_format(run, self.task, chosen, chosen)
         check_options(chosen, int8, weights, sample)
         if chosen == "arpa":
             return dict(cast(Any, self).write_arpa(out))
@@ -125,8 +123,6 @@ class SavedModel:
             return export_html([self], out, weights=weights or "int8", sample=sample)
         from throughtime.graphs.write import copy_to_cpu, write_export
 
-        if declaration.exporter is None:
-            raise InputError("task", f"{self.task!r} has no export")
         check_new(out)
         name = self.folder.path.name if self.folder is not None else self.task
         exported = declaration.part("exporter")(copy_to_cpu(self))
@@ -186,6 +182,20 @@ class SavedModel:
             return replace(evaluation, values={**evaluation.values, "trained_on": None})
         values = {**evaluation.values, "records": seen.records, "trained_on": seen.trained_on}
         return replace(evaluation, values=values, text=f"{evaluation.text}\n{seen}")
+
+
+def check_format(run: Any, task: str, chosen: str, asked: str | None) -> None:
+    """Refuse a run whose models are not written in the chosen format."""
+    formats, exporter = TASKS[task].formats, TASKS[task].exporter
+    if formats and chosen not in (*formats, "html"):
+        known = " or ".join(map(repr, (*formats, "html")))
+        stated = "is missing" if asked is None else f"is {asked!r}"
+        raise InputError("format", f"{stated}, but {run} holds a model of the task {task!r}; give {known}")
+    if exporter is None and (chosen == "html" or not formats):
+        known = ", ".join(sorted(name for name, one in TASKS.available().items() if one.exporter))
+        raise InputError(
+            str(run), f"holds a model of the task {task!r}, which cannot be exported; {known} can"
+        )
 
 
 class SavedRun(NamedTuple):
