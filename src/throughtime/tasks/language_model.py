@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from throughtime.data.seen import Hashes, hash_texts
 from throughtime.errors import InputError
 from throughtime.results import Evaluation, Scored
-from throughtime.runtime.keywords import WritingRules, split_options
+from throughtime.runtime.keywords import WritingRules
 from throughtime.tasks.base import Progress
 from throughtime.tasks.language import ContinuationOptions
-from throughtime.tasks.language.runner import LanguageWriter, WritePrompts
+from throughtime.tasks.language.runner import LanguageWriter
 from throughtime.tasks.text_config import WritingDefaults
-from throughtime.tasks.texts import DecodingConstraints, TextWriter
+from throughtime.tasks.texts import TextWriter, WritePrompts
 from throughtime.text.texts import check_text
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from throughtime.data.datasets import Dataset
     from throughtime.metrics.measures import Likelihood
-    from throughtime.search.generate import Constraint, Strategy
+    from throughtime.search.generate import Strategy
     from throughtime.search.step_model import ScoringModel
     from throughtime.text.framing import Framing
 
@@ -132,32 +132,12 @@ class LanguageModel(TextWriter, LanguageWriter):
         return f"layout:{dataset.layout}|tokens:{codec.tokenizer.name}|vocabulary:{codec.hash[:12]}"
 
     def _choose_writing(self, options: ContinuationOptions, strategy: Strategy | None) -> WritePrompts:
-        rules, writing = split_options(options, WritingRules)
-        length = self._length(writing.get("max_new_tokens"))
-        if strategy is None:
-            strategy = self.strategy(**writing)
-        elif names := writing.keys() - {"max_new_tokens"}:
-            raise InputError(min(names), "cannot be given together with strategy; leave one of them out")
-        constraints = self._constraints(length, **rules)
-        return lambda prompts, progress: self.write(
-            prompts, strategy, length, constraints=constraints, progress=progress
-        )
-
-    def _constraints(
-        self,
-        length: int,
-        forbid: Sequence[str] = (),
-        require: Sequence[str] = (),
-        no_repeat_ngram: int | None = None,
-    ) -> Callable[[int], list[Constraint]]:
-        """Return a function that builds the constraints of a batch of prompts."""
-        if require and self.end_id is None:
+        ruled = next((name for name in ("forbid", "require") if options.get(name)), None)
+        if options.get("require") and self.end_id is None:
             raise InputError("require", "needs a model of lines; this one writes a stream without an end")
-        if (forbid or require) and self.framing.backward:
-            raise InputError("forbid" if forbid else "require", "needs a model that writes left to right")
-        constraints = DecodingConstraints("", forbid, require, no_repeat_ngram)
-        constraints.check(self.codec)
-        return lambda prompts: constraints.build(prompts, self.codec, self.end_id, length)
+        if ruled is not None and self.framing.backward:
+            raise InputError(ruled, "needs a model that writes left to right")
+        return self.choose_writing(options, WritingRules, strategy)
 
     def stream(
         self, prompt: str = "", *, max_new_tokens: int | None = None, strategy: Strategy | None = None

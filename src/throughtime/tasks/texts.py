@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from throughtime.errors import InputError, check_whole
-from throughtime.runtime.search import choose_search
+from throughtime.runtime.keywords import split_options
+from throughtime.runtime.search import Finished, choose_search
 from throughtime.tasks.base import Predictor, Progress
 from throughtime.text.codec import Codec
 from throughtime.text.input_warnings import ReadsTexts
@@ -15,11 +16,13 @@ from throughtime.text.texts import check_text, check_texts
 
 if TYPE_CHECKING:
     from throughtime.folder import ModelFolder
-    from throughtime.search.generate import Constraint, Finished, StepModel, Strategy
+    from throughtime.search.generate import Constraint, StepModel, Strategy
     from throughtime.tasks.labels import Labels
 
 PROMPTS_AT_ONCE = 64
 Item = TypeVar("Item")
+WritePrompts = Callable[[Sequence[Any], Progress | None], list[list[Finished]]]
+"""Writes the texts of each prompt, the best first."""
 
 
 class TextAssets(NamedTuple):
@@ -107,6 +110,30 @@ class TextWriter(TextPredictor):
         name, chosen = choose_search(self.generation, **options)
         return build_strategy(name, self.end_id, max_length=self._length(max_new_tokens), **chosen)
 
+    def choose_writing(
+        self,
+        options: Mapping[str, Any],
+        kind: Any,
+        strategy: Strategy | None = None,
+        constraints: Sequence[Constraint] = (),
+    ) -> WritePrompts:
+        """Check the options, of which `kind` declares the rules, and return what writes texts by them."""
+        rules, writing = split_options(options, kind)
+        length = self._length(writing.get("max_new_tokens"))
+        if strategy is None:
+            strategy = self.strategy(**writing)
+        elif names := writing.keys() - {"max_new_tokens"}:
+            raise InputError(min(names), "cannot be given together with strategy; leave one of them out")
+        checked = DecodingConstraints(**rules)
+        checked.check(self.codec)
+
+        def build(rows: int) -> list[Constraint]:
+            return [*constraints, *checked.build(rows, self.codec, self.end_id, length)]
+
+        return lambda prompts, progress: self.write(
+            prompts, strategy, length, constraints=build, progress=progress
+        )
+
     def write(
         self,
         prompts: Sequence[Sequence[Any]],
@@ -155,26 +182,26 @@ class DecodingConstraints:
     """
 
     prefix: str = ""
-    forbidden: Sequence[str] = ()
-    required: Sequence[str] = ()
-    no_repeated_ngram: int | None = None
+    forbid: Sequence[str] = ()
+    require: Sequence[str] = ()
+    no_repeat_ngram: int | None = None
     min_length: int = 0
 
     def __post_init__(self) -> None:
         """Take a text as one word; refuse blank words, which would still change the results."""
-        for name, option in (("forbidden", "forbid"), ("required", "require")):
-            object.__setattr__(self, name, tuple(check_texts(getattr(self, name), option)))
+        for option in ("forbid", "require"):
+            object.__setattr__(self, option, tuple(check_texts(getattr(self, option), option)))
         check_text(self.prefix, "prefix")
         check_whole("min_length", self.min_length, 0)
-        if self.no_repeated_ngram is not None:
-            check_whole("no_repeat_ngram", self.no_repeated_ngram)
+        if self.no_repeat_ngram is not None:
+            check_whole("no_repeat_ngram", self.no_repeat_ngram)
         for option, word in self._words:
             if not word.strip():
                 raise InputError(option, "is empty; give a word, or leave it out")
 
     def check(self, codec: Codec) -> None:
         """Refuse words that the model can never write or that another constraint forbids."""
-        excluded = [(word, ids) for word in self.forbidden for ids in _encode_both(word, codec)]
+        excluded = [(word, ids) for word in self.forbid for ids in _encode_both(word, codec)]
         for option, text in self._words:
             ids = encode_inside(text, codec) if option == "require" else codec.encode(text)
             if not ids:
@@ -217,10 +244,10 @@ class DecodingConstraints:
         constraints: list[Constraint] = []
         if self.min_length and end_id is not None:
             constraints.append(rules.minimum_length(self.min_length, end_id))
-        if self.no_repeated_ngram is not None:
-            constraints.append(rules.no_repeated_ngram(self.no_repeated_ngram))
-        if self.forbidden:
-            words = [ids for word in self.forbidden for ids in _encode_both(word, codec)]
+        if self.no_repeat_ngram is not None:
+            constraints.append(rules.no_repeated_ngram(self.no_repeat_ngram))
+        if self.forbid:
+            words = [ids for word in self.forbid for ids in _encode_both(word, codec)]
             constraints.append(rules.forbidden_words(words))
         if required and end_id is not None:
             constraints.append(rules.required_words([required] * sentences, end_id, max_length))
@@ -234,15 +261,15 @@ class DecodingConstraints:
     def _words(self) -> list[tuple[str, str]]:
         """Each text with the name of its option."""
         prefix = [("prefix", self.prefix)] if self.prefix else []
-        forbidden = [("forbid", word) for word in self.forbidden]
-        return [*prefix, *forbidden, *(("require", word) for word in self.required)]
+        forbidden = [("forbid", word) for word in self.forbid]
+        return [*prefix, *forbidden, *(("require", word) for word in self.require)]
 
     def _encode_required(self, codec: Codec) -> list[list[int]]:
         """Encode the required words that the prefix does not contain."""
         prefix = codec.encode(self.prefix)
         return [
             ids
-            for word in self.required
+            for word in self.require
             if not _occurs(ids := encode_inside(word, codec), prefix)
             and not _occurs(first := codec.encode(word), prefix[: len(first)])
         ]

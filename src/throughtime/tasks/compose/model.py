@@ -14,7 +14,7 @@ from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
 from throughtime.layers.devices import matmul_precision
 from throughtime.results import Evaluation
-from throughtime.runtime.keywords import PrefixRules, split_options
+from throughtime.runtime.keywords import PrefixRules
 from throughtime.search.constraints import no_token
 from throughtime.tasks.base import Progress
 from throughtime.tasks.compose import ComposeOptions
@@ -29,7 +29,7 @@ from throughtime.tasks.compose.runner import Condition, TextComposer
 from throughtime.tasks.description import Description, refuse_options
 from throughtime.tasks.labels import Labels, labelled_texts
 from throughtime.tasks.text_config import WritingDefaults
-from throughtime.tasks.texts import DecodingConstraints, TextAssets, TextWriter, build_codec
+from throughtime.tasks.texts import TextAssets, TextWriter, build_codec
 from throughtime.text.texts import format_count
 
 if TYPE_CHECKING:
@@ -110,28 +110,9 @@ class Composer(TextComposer, TextWriter):
     def _write(
         self, prompts: Sequence[list[float]], options: ComposeOptions, progress: Progress | None
     ) -> list[list[Finished]]:
-        given, writing = split_options(options, PrefixRules)
-        rules = DecodingConstraints(
-            given.get("prefix", ""),
-            given.get("forbid", ()),
-            given.get("require", ()),
-            given.get("no_repeat_ngram"),
-        )
-        rules.check(self.codec)
-        length, end, no_marks = (
-            self._length(writing.pop("max_new_tokens", None)),
-            self.end_id,
-            no_token(*self.barred),
-        )
-        assert end is not None
         self.model.eval()
-        return self.write(
-            prompts,
-            self.strategy(max_new_tokens=length, **writing),
-            length,
-            constraints=lambda rows: [no_marks, *rules.build(rows, self.codec, end, length)],
-            progress=progress,
-        )
+        marks = no_token(*self.barred)
+        return self.choose_writing(options, PrefixRules, constraints=[marks])(prompts, progress)
 
     def texts(self, dataset: Dataset, split: str) -> ConditionedTexts:
         """The texts of a split with their conditions, without those whose labels training did not know."""
