@@ -186,12 +186,13 @@ class SavedModel:
 
 def check_format(run: Any, task: str, chosen: str, asked: str | None) -> None:
     """Refuse a run whose models are not written in the chosen format."""
-    formats, exporter = TASKS[task].formats, TASKS[task].exporter
-    if formats and chosen not in (*formats, "html"):
-        known = " or ".join(map(repr, (*formats, "html")))
-        stated = "is missing" if asked is None else f"is {asked!r}"
+    own, exporter = TASKS[task].formats, TASKS[task].exporter
+    formats = (*(own or ("onnx",)), "html")
+    if chosen not in formats:
+        known = " or ".join(map(repr, formats))
+        stated = "is missing" if asked is None and chosen == "onnx" else f"is {chosen!r}"
         raise InputError("format", f"{stated}, but {run} holds a model of the task {task!r}; give {known}")
-    if exporter is None and (chosen == "html" or not formats):
+    if exporter is None and chosen not in own:
         known = ", ".join(sorted(name for name, one in TASKS.available().items() if one.exporter))
         raise InputError(
             str(run), f"holds a model of the task {task!r}, which cannot be exported; {known} can"
