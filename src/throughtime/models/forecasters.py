@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 
 from throughtime.cells.base import Ops
 from throughtime.data.panel import Window
-from throughtime.errors import InputError, unknown
+from throughtime.errors import InputError
 from throughtime.models.forecast_heads import ForecastHead
 from throughtime.models.window_networks import (
     GraphWindow,
@@ -21,7 +21,6 @@ from throughtime.models.window_networks import (
 from throughtime.runtime.forecast import WindowLevel, WindowReading, check_horizon, roll_out
 
 NORMALISATIONS = ("none", "last", "mean", "standard")
-HIGHWAYS = ("ridge", "trained", "none")
 MIN_SPREAD = 0.01
 """Minimum spread, in units of the whole series, so that a nearly constant window does not amplify noise."""
 
@@ -154,8 +153,6 @@ class DirectForecaster(NetworkForecaster):
         own_maps: int = 0,
     ) -> None:
         super().__init__(network, head, lookback, horizon, normalise)
-        if highway not in HIGHWAYS:
-            raise unknown("highway", highway, HIGHWAYS)
         self.highway = None if highway == "none" else nn.Linear(lookback, horizon)
         self.corrects = highway == "ridge"
         if self.highway is not None and self.corrects:
