@@ -113,14 +113,12 @@ class Additive(Attention):
     [[[0.5, 0.5, 0.0]]]
     """
 
-    def __init__(
-        self, query_size: int, memory_size: int, size: int | None = None, *, scaled: bool = False
-    ) -> None:
-        size = query_size if size is None else size
-        super().__init__(query_size, memory_size, size, scaled=scaled)
-        self.query = nn.Linear(query_size, size, bias=False)
-        self.key = nn.Linear(memory_size, size)
-        self.energy = nn.Parameter(torch.empty(size).uniform_(-(size**-0.5), size**-0.5))
+    def __init__(self, query_size: int, memory_size: int, *, scaled: bool = False) -> None:
+        super().__init__(query_size, memory_size, query_size, scaled=scaled)
+        self.query = nn.Linear(query_size, query_size, bias=False)
+        self.key = nn.Linear(memory_size, query_size)
+        bound = query_size**-0.5
+        self.energy = nn.Parameter(torch.empty(query_size).uniform_(-bound, bound))
 
     def keys(self, outputs: Tensor) -> Tensor:
         """2 (U h + b)."""

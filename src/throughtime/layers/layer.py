@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import torch
@@ -222,18 +222,13 @@ def embedding_dropout(embedded: Tensor, ids: Tensor, words: int, p: float, train
     return embedded * dropout(embedded.new_ones(words), p)[ids][..., None]
 
 
-@contextlib.contextmanager
-def weight_drop(cell: Cell, p: float, training: bool = True) -> Iterator[None]:
+def weight_drop(cell: Cell, p: float) -> contextlib.AbstractContextManager[None]:
     """Inside the block, some recurrent weights are zero, the same ones at every step (Merity et al., 2018).
 
     The cell's own weights do not change and receive the gradient of those that were kept.
     """
     check_probability("weight_drop", p)
-    if not training or p == 0:
-        yield
-        return
-    with cell.replacing({"weight_hh": dropout(cell.weights()["weight_hh"], p)}):
-        yield
+    return cell.replacing({"weight_hh": dropout(cell.weights()["weight_hh"], p)})
 
 
 def graph_norm(ops: Ops, norm: nn.LayerNorm | None, x: str) -> str:
