@@ -142,9 +142,6 @@ def measure_speed(model: Predictor, dataset: Dataset, seconds: float, processes:
             torch.cuda.synchronize(device)
         return time.perf_counter() - began
 
-    def mean_clock() -> float:
-        return processes.sum([read_clock()], device)[0] / processes.world_size
-
     with tempfile.TemporaryDirectory() as folder:
         options: dict[str, Any] = {"improved": lambda measured: None, "processes": processes}
         trainer = Trainer(objective, model.config, Path(folder), Reporter(), **options)
@@ -157,9 +154,11 @@ def measure_speed(model: Predictor, dataset: Dataset, seconds: float, processes:
                 if done == warm_up:
                     read_clock()  # wait for a GPU
                     began = time.perf_counter()
-                # Processes wait for each other in each update, so all must stop after the same one.
-                if done > warm_up and (elapsed := mean_clock()) >= limit:
-                    break
+                if done > warm_up:
+                    # Processes wait for each other in each update, so all must stop after the same one.
+                    elapsed = processes.sum([read_clock()], device)[0] / processes.world_size
+                    if elapsed >= limit:
+                        break
         per_update = elapsed / (done - warm_up)
     objective.model.load_state_dict(before)
     if device.type == "cuda":

@@ -25,12 +25,6 @@ Condition = str | Sequence[float]
 """A label, or a vector."""
 
 
-def list_conditions(conditions: Condition | Sequence[Condition]) -> Sequence[Condition]:
-    """The conditions as a list; a single label or vector becomes a list of one."""
-    alone = isinstance(conditions, str) or (len(conditions) > 0 and isinstance(conditions[0], int | float))
-    return cast(Sequence[Condition], [conditions] if alone else conditions)
-
-
 def read_condition(given: Condition, labels: Sequence[str] | None, width: int) -> list[float]:
     """A label or a vector as input of the network: the number of the label, or the vector."""
     if labels is not None:
@@ -82,10 +76,11 @@ class TextComposer:
         An exported model has the same keywords and, with the same seed, draws the same texts; other
         strategies than greedy search and sampling, and constraints, need the trained one.
         """
-        prompts = [
-            read_condition(condition, self.label_names, self.width)
-            for condition in list_conditions(conditions)
-        ]
+        alone = isinstance(conditions, str) or (
+            len(conditions) > 0 and isinstance(conditions[0], int | float)
+        )
+        several = cast(Sequence[Condition], [conditions] if alone else conditions)
+        prompts = [read_condition(condition, self.label_names, self.width) for condition in several]
         nothing = Composed("", -math.inf, -math.inf, False)  # if no text satisfies all constraints
         return [
             with_alternatives(

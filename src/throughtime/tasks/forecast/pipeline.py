@@ -126,7 +126,9 @@ class ForecastPipeline(ForecastModel):
         if self.recursive:
             mean, samples = self.forecast_means(window, h), np.zeros((h, batch, 0))
             if num_paths:
-                drawn = np.stack(roll_out(self, repeat_series(window, num_paths), h, draw))
+                # The paths of a series are next to each other.
+                copies = Window(*(np.repeat(each, num_paths, axis=min(1, each.ndim - 1)) for each in window))
+                drawn = np.stack(roll_out(self, copies, h, draw))
                 samples = drawn.reshape(h, batch, num_paths)
             return mean, np.quantile(samples, probabilities, axis=2) if probabilities else (), samples
         distribution, reading = self.distribution, self.compute(window)
@@ -171,11 +173,6 @@ class ForecastPipeline(ForecastModel):
             known = future_columns(series, ds, query.h, self.known, query.future)
             tables.append(self.scaling.columns(known, ds).astype(np.float32))
         return tables
-
-
-def repeat_series(window: Window[Array], times: int) -> Window[Array]:
-    """Repeat each series of a window this many times, with copies next to each other."""
-    return Window(*(np.repeat(table, times, axis=min(1, table.ndim - 1)) for table in window))
 
 
 def build_panels(

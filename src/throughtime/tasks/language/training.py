@@ -124,12 +124,9 @@ class LanguageObjective(TextObjective):
 
     def sample(self) -> str | None:
         """Return a text that the model writes, drawn with the same seed each time."""
-        prompt = "" if self.predictor.framing.marked else self.predictor.framing.text(self._get_opening())
+        text, framing = self.train if self.valid is None else self.valid, self.predictor.framing
+        prompt = "" if framing.marked else framing.text(text[:PROMPT_TOKENS].tolist())
         return self.predictor.generate(prompt, max_new_tokens=SAMPLED_TOKENS, seed=0, temperature=0.8)[0].text
-
-    def _get_opening(self) -> list[int]:
-        text = self.train if self.valid is None else self.valid
-        return [int(one) for one in text[:PROMPT_TOKENS]]
 
     def _list_learned_steps(self, steps: int) -> list[range]:
         """List the steps of a batch that add to the loss: all but the warm-up of the batch or each block."""

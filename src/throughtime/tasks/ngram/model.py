@@ -215,11 +215,6 @@ class NgramLanguageModel(LanguageModel):
         return int(count_predicted(self.model.counts).sum())
 
     @property
-    def _source(self) -> str:
-        """What was counted, in words."""
-        return f"split {self.config.split}, {self.num_tokens:,} tokens" if self.has_data else "an ARPA file"
-
-    @property
     def num_ngrams(self) -> list[int]:
         """The number of stored n-grams of each length, the shortest first."""
         return [len(level.keys) for level in self.model.counts.levels]
@@ -241,12 +236,13 @@ class NgramLanguageModel(LanguageModel):
         direction = "right to left" if config.backward else "left to right"
         smoothing = f"with {config.smoothing} smoothing" if self.has_data else "of an ARPA file"
         pruned = f"pruned {' '.join(map(str, config.prune))}, " if config.prune else ""
+        source = f"split {config.split}, {self.num_tokens:,} tokens" if self.has_data else "an ARPA file"
         return Description(
             f"{'pruned ' if pruned else ''}{config.smoothing} {config.order}-gram model of {config.data}",
             f"{config.order}-grams {smoothing}, {pruned}{direction}",
             f"{self._vocabulary}, layout {config.layout}",
             {
-                "data": f"{config.data}, " + self._source,
+                "data": f"{config.data}, {source}",
                 **self._tokens,
                 "text": "line by line" if config.layout == "lines" else "one stream",
             },
