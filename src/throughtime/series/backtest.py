@@ -191,7 +191,10 @@ def backtest(
     if earlier:
         counts = scores_before(rolling, panel, earlier, kind == SCALED)[~np.isnan(tested.y)]
         grid = _finite_grid(grid, counts)
-        past = _roll_before(model, panel, rolling, earlier, tested, progress)
+        # Without the rows of the tested windows, the origins before these are the last ones.
+        before = replace(rolling, n_windows=rolling.gap - 1 + earlier)
+        shorter = panel.drop_last(rolling.n_windows * rolling.step_size)
+        past = roll(model, shorter, before, list(tested.quantiles), season, progress)
         tested = _adjust_windows(past, tested, earlier, kind, probabilities(levels, grid))
     infinite = {level: infinite_intervals(tested, level) for level in levels if tested.quantiles}
     lost = [level for level, ends in infinite.items() if ends.any() and ends[~np.isnan(tested.y)].all()]
@@ -226,20 +229,6 @@ def _place_windows(
     rolling = Rolling(n_windows, step_size, h)
     rolling.check(panel, history)
     return rolling
-
-
-def _roll_before(
-    model: ForecastModel,
-    panel: Panel,
-    rolling: Rolling,
-    earlier: int,
-    tested: PastWindows,
-    progress: Progress | None,
-) -> PastWindows:
-    """Forecast from the origins before the tested ones: without the last rows, these are the last ones."""
-    before = replace(rolling, n_windows=rolling.gap - 1 + earlier)
-    rows = rolling.n_windows * rolling.step_size
-    return roll(model, panel.drop_last(rows), before, list(tested.quantiles), tested.season, progress)
 
 
 def _measure_all(

@@ -82,12 +82,12 @@ def fit_own_maps(
     changes, shares, errors = [], [], np.zeros(2)
     for index, values in enumerate(series):
         fitted = [each[index] for each in parts]
-        fit = _fit_one(values, fitted, trials, index, shared, offset, stride)
-        changes.append(fit.changes[-1])
-        errors += fit.errors
+        changed, errors_of_one = _fit_one(values, fitted, trials, index, shared, offset, stride)
+        changes.append(changed[-1])
+        errors += errors_of_one
         alone: list[dict[int, Array]] = [{} for _ in trials]
         for number, trial in enumerate(trials):
-            first, second = shared[number], shared[number] + fit.changes[number]
+            first, second = shared[number], shared[number] + changed[number]
             maps = whole_map(first, offset), whole_map(second, offset)
             add_errors(alone[number], values, trial.tested[index], *maps)
             for block, sums in alone[number].items():
@@ -95,15 +95,7 @@ def fit_own_maps(
         shares.append(certain_share(alone, choices=len(series)))
     least = 1.0 if whole else certain_share(pooled)
     used = np.maximum(shares, least)
-    changed = used[:, None, None] * np.stack(changes)
-    return OwnMaps(changed, used, saved_part(errors[0], errors[1], trials))
-
-
-class _Fit(NamedTuple):
-    """What one series adds to each of the shared maps, and its error on the trials with and without that."""
-
-    changes: list[Array]
-    errors: tuple[float, float]
+    return OwnMaps(used[:, None, None] * np.stack(changes), used, saved_part(errors[0], errors[1], trials))
 
 
 def _fit_one(
@@ -114,8 +106,11 @@ def _fit_one(
     shared: Sequence[Array],
     offset: Offset,
     stride: int,
-) -> _Fit:
-    """Fit the maps of the series at this place; without a gain on the other trials, nothing is added."""
+) -> tuple[list[Array], tuple[float, float]]:
+    """Return what the series at this place adds to each shared map, and its errors with and without that.
+
+    Without a gain on the other trials, nothing is added.
+    """
     lookback, horizon = shared[0].shape
     equations = []
     fitted = fit_moments([values], [[each] for each in parts], lookback, horizon, stride)
@@ -141,4 +136,4 @@ def _fit_one(
     best = [int(each.argmin()) for each in sum_others(errors)]
     error = sum(float(by_penalty[chosen]) for by_penalty, chosen in zip(errors, best, strict=False))
     changes = [change(number, penalties[chosen]) for number, chosen in enumerate(best)]
-    return _Fit(changes, (error, sum(float(by_penalty[0]) for by_penalty in errors)))
+    return changes, (error, sum(float(by_penalty[0]) for by_penalty in errors))
