@@ -185,45 +185,6 @@ def _line(name: str, errors: dict[str, float]) -> str:
     return f"  {name:<16} {scaled}   in original units: {original}"
 
 
-def predict_k_steps(
-    forecaster: ForecastPipeline,
-    panel: Panel,
-    steps: Sequence[int],
-    tested: Sequence[range],
-    progress: Progress | None = None,
-) -> KSteps:
-    """Forecast every row `k` steps ahead, for each k of `steps`.
-
-    Errors are measured on the `tested` rows of each series that have a value and a prediction for every k, so
-    that all k are compared on the same rows. Beyond one step a recursive model reads its own forecasts; a
-    direct model can forecast no further than its horizon.
-    """
-    chosen, lookback = tuple(sorted(set(steps))), forecaster.lookback
-    if not chosen or chosen[0] < 1:
-        raise InputError("k_steps", f"are {tuple(steps)}, expected numbers of 1 or more, such as 1, 4, 16")
-    if not forecaster.recursive and chosen[-1] > forecaster.horizon:
-        raise InputError(
-            "k_steps",
-            f"has {chosen[-1]}, but the model was trained for the next {forecaster.horizon} rows at once; "
-            f"ask for fewer, or train with horizon={chosen[-1]} or strategy=recursive",
-        )
-    predictions = [{step: np.full(len(series), np.nan) for step in chosen} for series in panel.series]
-    arrays, scales = forecaster.scaled_arrays(panel)
-    for step in chosen:
-        windows = PanelWindows(arrays, [range(len(series)) for series in panel.series], lookback, step)
-        if not len(windows):
-            longest = max(map(len, panel.series))
-            raise InputError(
-                "k_steps", f"has {step}, too many for {longest:,} rows and a look-back of {lookback}"
-            )
-        for batch in forecast_windows(forecaster, windows, progress):
-            rows = batch.starts + lookback + step - 1
-            for number, mine in batch.by_series():
-                values = scales[number].undo(batch.forecast[-1, mine])
-                predictions[number][step][rows[mine] - arrays.offsets[number]] = values
-    return KSteps.measure(chosen, panel, predictions, tested)
-
-
 class TestedForecaster(Predictor, ForecastPipeline):
     """A trained forecaster that is tested from past origins, which also gives it conformal intervals."""
 
@@ -283,12 +244,40 @@ class TestedForecaster(Predictor, ForecastPipeline):
     ) -> KSteps:
         """Forecast every row k steps ahead for each k of `steps`, and measure the errors on a split.
 
-        For other data than the training data, pass split="all".
+        For other data than the training data, pass split="all". Errors are measured on the rows of each
+        series that have a value and a prediction for every k, so that all k are compared on the same rows.
+        Beyond one step a recursive model reads its own forecasts; a direct model can forecast no further than
+        its horizon.
         """
+        chosen, lookback = tuple(sorted(set(steps))), self.lookback
+        if not chosen or chosen[0] < 1:
+            raise InputError(
+                "k_steps", f"are {tuple(steps)}, expected numbers of 1 or more, such as 1, 4, 16"
+            )
+        if not self.recursive and chosen[-1] > self.horizon:
+            raise InputError(
+                "k_steps",
+                f"has {chosen[-1]}, but the model was trained for the next {self.horizon} rows at once; "
+                f"ask for fewer, or train with horizon={chosen[-1]} or strategy=recursive",
+            )
         panel = self.open_panel(data)
-        whole, timeline = [range(len(series)) for series in panel.series], self.config.timeline
-        tested = whole if split == "all" else timeline.part_of_each(split, panel)
-        return predict_k_steps(self, panel, steps, tested, progress)
+        whole = [range(len(series)) for series in panel.series]
+        tested = whole if split == "all" else self.config.timeline.part_of_each(split, panel)
+        predictions = [{step: np.full(len(series), np.nan) for step in chosen} for series in panel.series]
+        arrays, scales = self.scaled_arrays(panel)
+        for step in chosen:
+            windows = PanelWindows(arrays, whole, lookback, step)
+            if not len(windows):
+                longest = max(map(len, panel.series))
+                raise InputError(
+                    "k_steps", f"has {step}, too many for {longest:,} rows and a look-back of {lookback}"
+                )
+            for batch in forecast_windows(self, windows, progress):
+                rows = batch.starts + lookback + step - 1
+                for number, mine in batch.by_series():
+                    values = scales[number].undo(batch.forecast[-1, mine])
+                    predictions[number][step][rows[mine] - arrays.offsets[number]] = values
+        return KSteps.measure(chosen, panel, predictions, tested)
 
     def unseen(self, panel: Panel) -> int | None:
         """Return how many rows at the end of every series did not train the model; None if unknown."""

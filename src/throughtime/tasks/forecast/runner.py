@@ -15,7 +15,7 @@ from throughtime.runtime.checks import Size
 from throughtime.runtime.forecast import OutputDistribution, WindowLevel, WindowReading, interval_ends
 from throughtime.runtime.session import ExportedModel, ExportFolder, Session
 from throughtime.series.panels import PanelScaling
-from throughtime.series.scaling import Scale
+from throughtime.series.scaling import Transform
 from throughtime.tasks.forecast.pipeline import (
     ForecastPipeline,
     PlainSeries,
@@ -74,16 +74,10 @@ class SeriesForecasterRunner(ForecastPipeline, ExportedModel):
         self.lookback, self.horizon, self.rows = settings["lookback"], settings["horizon"], settings["rows"]
         self.recursive, self.paths, self.seed = settings["recursive"], settings["paths"], settings["seed"]
         self.known, self.past = tuple(settings["names"]["known"]), tuple(settings["names"]["past"])
-        self.scaling = PanelScaling(
-            None,
-            {name: Scale(*scale) for name, scale in settings["scales"].items()},
-            tuple(Scale(*scale) for scale in settings["known"]),
-            tuple(Scale(*scale) for scale in settings["past"]),
-            settings["numbered"],
-            calendar=False,
-            scaling=settings["scaling"],
-            transform=settings.get("transform", "none"),
-        )
+        scales = {**settings, "series": settings["scales"], "frequency": None, "calendar": False}
+        transform: Transform = settings.get("transform", "none")
+        where = str(folder.path / "export.json")
+        self.scaling = PanelScaling.from_values(scales, where, settings["scaling"], transform)
         self._distribution = OutputDistribution(settings["distribution"])
         self.session = folder.session("model")
         self.step = folder.session("step") if settings["stateful"] else None
