@@ -56,12 +56,11 @@ class LanguageObjective(TextObjective):
         """Return the training text in batches, by the setting `sampling`."""
         config = self.config
         shape = self.train, self._rows, config.num_steps
+        options: dict[str, Any] = {"seed": config.seed, "rank": rank, "world_size": world_size}
         if config.sampling == "overlapping":
             windows = None if config.train_windows is None else range(config.train_windows)
-            return OverlappingWindows(
-                *shape, windows=windows, seed=config.seed, rank=rank, world_size=world_size
-            )
-        return SAMPLINGS[config.sampling](*shape, seed=config.seed, rank=rank, world_size=world_size)
+            return OverlappingWindows(*shape, windows=windows, **options)
+        return SAMPLINGS[config.sampling](*shape, **options)
 
     def count(self, batch: Batch) -> int:
         """Return the number of targets; all rows have the same length, so the same share is warm-up."""
@@ -87,10 +86,8 @@ class LanguageObjective(TextObjective):
             [part[span.start - first : span.stop - first] for span in spans]
             for part in (read.outputs, read.dropped)
         )
-        hidden, targets = (
-            concatenate(dropped),
-            concatenate([labels[span.start : span.stop] for span in spans]),
-        )
+        hidden = concatenate(dropped)
+        targets = concatenate([labels[span.start : span.stop] for span in spans])
         total = self.model.head.loss(hidden, targets)
         next_state = tuple(part.detach() for part in read.state) if self.config.carries_state else ()
         return Loss(total, self._penalty(outputs, hidden)), next_state
@@ -190,29 +187,16 @@ class LanguageObjective(TextObjective):
 
     def _validation(self, rank: int, world_size: int) -> Batches[Any, LanguageBatch] | None:
         config = self.config
+        ranks: dict[str, Any] = {"rank": rank, "world_size": world_size}
         if config.valid_windows is not None:
             assert config.train_windows is not None
-            first = config.train_windows
-            return OverlappingWindows(
-                self.train,
-                self._rows,
-                config.num_steps,
-                windows=range(first, first + config.valid_windows),
-                shuffle=False,
-                rank=rank,
-                world_size=world_size,
-            )
+            windows = range(config.train_windows, config.train_windows + config.valid_windows)
+            shape = self.train, self._rows, config.num_steps
+            return OverlappingWindows(*shape, windows=windows, shuffle=False, **ranks)
         if self.valid is None or len(self.valid) < 2:
             return None
-        return SequentialPartition(
-            self.valid,
-            config.valid_rows,
-            VALIDATION_STEPS,
-            random_start=False,
-            cover=True,
-            rank=rank,
-            world_size=world_size,
-        )
+        shape = self.valid, config.valid_rows, VALIDATION_STEPS
+        return SequentialPartition(*shape, random_start=False, cover=True, **ranks)
 
 
 def concatenate(parts: Sequence[Tensor]) -> Tensor:
