@@ -23,6 +23,7 @@ from throughtime.results import Evaluation
 from throughtime.results import Progress as Progress
 from throughtime.tasks import TASKS, TEXT_DATA
 from throughtime.tasks.about import find_examples
+from throughtime.tasks.description import Description, suggest_evaluation, summarise_training, write_card
 from throughtime.tasks.saved import SavedModel, SavedRun
 from throughtime.version import __version__
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
     from throughtime.data.datasets import Dataset
     from throughtime.fit.objective import Objective as TrainingTask
-    from throughtime.tasks.description import Description
 
 CUSTOM = "custom"
 """The name in a configuration for a network that the user passed as an object."""
@@ -105,8 +105,6 @@ class Predictor(TaskModel, SavedModel):
 
     def suggestions(self, dataset: Dataset) -> list[str]:
         """Return commands to try after training, with {run} in place of the folder."""
-        from throughtime.tasks.description import suggest_evaluation
-
         uses = [command.replace("FOLDER", "{run}") for command in self.describe().commands]
         return [*suggest_evaluation(dataset), *uses]
 
@@ -262,8 +260,6 @@ class Predictor(TaskModel, SavedModel):
 
     def summary(self, values: Mapping[str, Any]) -> str:
         """Summarise a finished training in words."""
-        from throughtime.tasks.description import summarise_training
-
         return summarise_training(values)
 
     def evaluate(
@@ -316,14 +312,19 @@ class Predictor(TaskModel, SavedModel):
 
     def card(self, values: Mapping[str, Any]) -> str:
         """Return the text of README.md in the model folder; `values` are measurements of the training."""
-        from throughtime.tasks.description import write_card
-
         return write_card(self._words(), self.config, values, self.examples)
 
     def __repr__(self) -> str:
         """Show the title and the folder that the model was loaded from."""
         place = f" from {self.folder.path}" if self.folder is not None else ""
         return f"<{type(self).__name__}{place}: {self.title}>"
+
+    @property
+    def _layers(self) -> str:
+        """The recurrent layers in words."""
+        config = self.config
+        layers = f"{config.num_layers} x " if config.num_layers > 1 else ""
+        return f"{layers}{config.cell} of {config.hidden_size}"
 
     def _words(self) -> Description:
         """Describe the model; a network that is not the task's own is named by its class."""

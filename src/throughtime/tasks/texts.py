@@ -66,13 +66,6 @@ class TextPredictor(ReadsTexts, Predictor):
         return self.codec.notes
 
     @property
-    def _layers(self) -> str:
-        """The recurrent layers in words."""
-        config = self.config
-        layers = f"{config.num_layers} x " if config.num_layers > 1 else ""
-        return f"{layers}{config.cell} of {config.hidden_size}"
-
-    @property
     def _vocabulary(self) -> str:
         """The vocabulary in words, for the title."""
         return f"vocabulary {len(self.codec.vocabulary):,} ({self.config.tokens})"

@@ -138,12 +138,11 @@ class Tagger(SentenceTagger, Predictor):
     def describe(self) -> Description:
         """The model in words."""
         config, codec = self.config, self.codec
-        layers = f"{config.num_layers} x " if config.num_layers > 1 else ""
         tags = format_count(len(codec.tags), "tag")
         labels = f" and {format_count(len(codec.labels), 'label')}" if config.intents and codec.labels else ""
         return Description(
             f"Tagger of {config.data}",
-            f"{layers}{config.cell} of {config.hidden_size} each way",
+            f"{self._layers} each way",
             f"{tags}{labels}, {format_count(codec.vectors, 'word')}",
             {
                 "tags": f"{len(codec.tags):,}, {'as a chain (CRF)' if config.crf else 'each word alone'}"

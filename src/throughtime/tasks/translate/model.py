@@ -10,6 +10,7 @@ from throughtime.layers.devices import choose_precision
 from throughtime.models.bf16_search import Bf16Model
 from throughtime.runtime.shortlist import MIN_VOCABULARY, Shortlist
 from throughtime.tasks.base import Predictor
+from throughtime.tasks.description import Description
 from throughtime.tasks.translate.config import Generation, TranslateConfig
 from throughtime.tasks.translate.network import build_translator
 from throughtime.tasks.translate.translation import SentenceTranslator
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from throughtime.models.seq2seq import EncoderDecoder
     from throughtime.results import Evaluation, Progress, Scored
     from throughtime.search.generate import StepModel
-    from throughtime.tasks.description import Description
     from throughtime.tasks.translate.evaluation import TranslationScorer
     from throughtime.text.codec import Codec
 
@@ -203,16 +203,13 @@ class Translator(SentenceTranslator, Predictor):
 
     def describe(self) -> Description:
         """Describe the model in words."""
-        from throughtime.tasks.description import Description
-
         config = self.config
         sizes = " and ".join(f"{len(codec.vocabulary):,}" for codec in self.codecs.distinct)
         kind = "one vocabulary" if self.codecs.shared else "vocabularies"
-        layers = f"{config.num_layers} x " if config.num_layers > 1 else ""
         direction = f", {self.direction}" if self.direction else ""
         return Description(
             f"Translation of {config.data}{direction}",
-            f"{config.structure}, {layers}{config.cell} of {config.hidden_size}",
+            f"{config.structure}, {self._layers}",
             f"vocabulary {sizes} ({config.tokens}){direction}",
             {"tokens": f"{config.tokens}, {kind} of {sizes} (`{self.codecs.hash}`)"}
             | ({"direction": self.direction} if direction else {}),
