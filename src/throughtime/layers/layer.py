@@ -205,6 +205,13 @@ def variational_dropout(x: Tensor, p: float, training: bool = True) -> Tensor:
     return x * dropout(x.new_ones(1, *x.shape[1:]), p)
 
 
+def sequence_dropout(x: Tensor, p: float, training: bool, variational: bool) -> Tensor:
+    """Drop units in training, with one mask over time if `variational`."""
+    if not training or p == 0:
+        return x
+    return variational_dropout(x, p) if variational else dropout(x, p)
+
+
 def embedding_dropout(embedded: Tensor, ids: Tensor, words: int, p: float, training: bool = True) -> Tensor:
     """Drop whole words: a word of the vocabulary is zero everywhere in the batch, or nowhere.
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout
 
 from throughtime.accelerate import lay_out_weights
 from throughtime.cells.base import Cell, GraphState, Ops, State
@@ -20,7 +19,7 @@ from throughtime.layers.layer import (
     check_probability,
     graph_norm,
     list_bare_cells,
-    variational_dropout,
+    sequence_dropout,
 )
 from throughtime.recurrence.backend import Result
 from throughtime.recurrence.choice import are_alike, prefers_one_call
@@ -319,9 +318,7 @@ class Stack(nn.Module):
         return shared or any(layer.weight_drop for layer in self._layers())
 
     def _drop(self, number: int, x: Tensor) -> Tensor:
-        if number == 0 or not self.dropout or not self.training:
-            return x
-        return variational_dropout(x, self.dropout) if self.variational else dropout(x, self.dropout)
+        return x if number == 0 else sequence_dropout(x, self.dropout, self.training, self.variational)
 
     def _finish_layer(self, number: int, x: Tensor, y: Tensor) -> Tensor:
         """The output of a layer, from its input x and the outputs y of its cells."""

@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout, embedding
+from torch.nn.functional import embedding
 from torch.nn.utils.rnn import pad_sequence
 
 from throughtime.cells.base import Cell, Ops, State
 from throughtime.errors import InputError, check_whole
 from throughtime.interrupt import check_interrupt
 from throughtime.layers.embedding import OneHotEmbedding
-from throughtime.layers.layer import build_cell, check_probability, embedding_dropout, variational_dropout
+from throughtime.layers.layer import build_cell, check_probability, embedding_dropout, sequence_dropout
 from throughtime.layers.stack import Stack
 from throughtime.models.heads import HEADS, Head, SoftmaxHead
 from throughtime.models.widths import layer_widths
@@ -107,12 +107,7 @@ class RecurrentLanguageModel(nn.Module, ScoringModel):
         self.embedding_dropout = check_probability("embedding_dropout", embedding_dropout)
         self.input_dropout = check_probability("input_dropout", input_dropout)
         self.output_dropout = check_probability("output_dropout", output_dropout)
-        self.variational = variational
-
-    @property
-    def vocabulary_size(self) -> int:
-        """The number of tokens of the vocabulary."""
-        return self.embedding.num_embeddings
+        self.variational, self.vocabulary_size = variational, vocabulary_size
 
     def initial_state(self, batch: int) -> State:
         """Return the state before the first token."""
@@ -218,9 +213,7 @@ class RecurrentLanguageModel(nn.Module, ScoringModel):
         return ops.op("Where", real, vectors, ops.constant(0.0))
 
     def _drop(self, x: Tensor, p: float) -> Tensor:
-        if not self.training or p == 0:
-            return x
-        return variational_dropout(x, p) if self.variational else dropout(x, p)
+        return sequence_dropout(x, p, self.training, self.variational)
 
 
 def _cells(name: str, input_size: int, sizes: Sequence[int], initial: str) -> list[Cell]:
@@ -282,11 +275,7 @@ class FrozenReader:
 
     def __init__(self, model: RecurrentLanguageModel) -> None:
         self.model = model.eval().requires_grad_(False)
-
-    @property
-    def output_size(self) -> int:
-        """The width of a state."""
-        return self.model.stack.output_size
+        self.output_size = model.stack.output_size
 
     @torch.no_grad()
     def __call__(self, ids: Tensor, places: Tensor) -> Tensor:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout, embedding
+from torch.nn.functional import embedding
 
 from throughtime.layers.crf import Independent, LinearChain, TagHead
 from throughtime.layers.embedding import initialise_network_
-from throughtime.layers.layer import check_probability, variational_dropout
+from throughtime.layers.layer import check_probability, sequence_dropout
 from throughtime.layers.pooling import MaxPooling, MeanPooling, Pooling
 from throughtime.layers.stack import Stack
 from throughtime.models.language import FrozenReader
@@ -46,12 +46,8 @@ class SpellingReader(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(characters, embedding_size)
         self.stack = Stack(cell, embedding_size, hidden_size, bidirectional=True)
+        self.output_size = self.stack.output_size
         self.dropout = nn.Dropout(check_probability("dropout", dropout))
-
-    @property
-    def output_size(self) -> int:
-        """The size of both directions together."""
-        return self.stack.output_size
 
     def forward(self, characters: Tensor, lengths: Tensor) -> Tensor:
         """Words as letters [C, W], one word per column, and their lengths [W]."""
@@ -169,9 +165,7 @@ class SequenceTagger(nn.Module):
         return torch.cat([pooling(states, states[0], lengths) for pooling in self.poolings], -1)
 
     def _apply_dropout(self, x: Tensor, p: float) -> Tensor:
-        if not self.training or not p:
-            return x
-        return variational_dropout(x, p) if self.variational else dropout(x, p)
+        return sequence_dropout(x, p, self.training, self.variational)
 
 
 SHAPES = ((1, 1), (1, 40), (3, 7), (3, 30))
@@ -223,7 +217,10 @@ def build_tagger_graph(model: SequenceTagger, int8: bool) -> Graph:
         characters = graph.input("characters", "int64", ["letters", "forms"])
         sizes = graph.input("character_lengths", "int64", ["forms"])
         spelled = graph.input("spelled", "int64", ["time", "batch"])
-        parts.append(graph.op("Gather", _spellings(graph, model.spelling, characters, sizes), spelled))
+        vectors = graph.lookup(model.spelling.embedding.weight, characters)
+        _, state = model.spelling.stack.graph(graph, vectors, None, sizes)
+        forms = graph.op("Concat", state[0], state[len(state) // 2], axis=-1)  # of both directions
+        parts.append(graph.op("Gather", forms, spelled))
     if model.language is not None:
         read = [_read(graph, model, number) for number in range(len(model.readers))]
         parts.append(graph.linear(graph.concat(read), model.language.weight, model.language.bias))
@@ -235,13 +232,6 @@ def build_tagger_graph(model: SequenceTagger, int8: bool) -> Graph:
         labels = graph.linear(graph.concat(both), model.labels.weight, model.labels.bias)
         graph.output(labels, "labels", "float32", ["batch", model.labels.out_features])
     return graph
-
-
-def _spellings(graph: Graph, reader: SpellingReader, characters: str, lengths: str) -> str:
-    """The last states of both directions, [forms, 2 H]."""
-    vectors = graph.lookup(reader.embedding.weight, characters)
-    _, state = reader.stack.graph(graph, vectors, None, lengths)
-    return graph.op("Concat", state[0], state[len(state) // 2], axis=-1)
 
 
 def _read(graph: Graph, model: SequenceTagger, number: int) -> str:
