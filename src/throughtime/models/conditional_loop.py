@@ -57,7 +57,9 @@ class ConditionalLoop(DecoderLoop):
         self.first = first = Columns(self.gates, 0, 0, size)
         self.second = second = Columns(self.gates, 0 if w.query is None else len(w.query), 0, size)
         sums = _first_sums(first, second, projected, w)
-        into_first, into_second = self._recurrent_weights(w, size)
+        into_first, into_second = self.roll(w.first_hh, size), self.roll(w.second_hh, size)
+        if w.query is not None:
+            into_second = torch.cat([w.query, into_second])
         states = [allocate_states(start, steps) for start in (h, c) if start is not None]
         between = [scratch((steps, *values.shape[1:]), like=values) for values in states]
         attention = self.attention(keys, values, w.energy, hidden, steps, self.differentiable)
@@ -106,11 +108,6 @@ class ConditionalLoop(DecoderLoop):
         of_weights = self._weight_gradients(slopes, states[0], between[0], w, into_energy)
         into_projected = slopes[0][..., first.from_input]
         return into_keys, into_values, *self.end_flow(flowing), into_projected, *of_weights
-
-    def _recurrent_weights(self, w: ConditionalWeights, size: int) -> tuple[Tensor, Tensor]:
-        """Return what multiplies the state before each cell, in the order of its columns."""
-        first, second = self.roll(w.first_hh, size), self.roll(w.second_hh, size)
-        return first, second if w.query is None else torch.cat([w.query, second])
 
     def _weight_gradients(
         self, slopes: list[Tensor], h: Tensor, between: Tensor, w: ConditionalWeights, energy: Tensor | None
