@@ -21,7 +21,7 @@ from tests.refusals import refuses
 
 import throughtime as tt
 from throughtime.errors import InputError
-from throughtime.tasks.about import EXAMPLES, FILE, MAX_LENGTH
+from throughtime.tasks.description import EXAMPLES, FILE, MAX_LENGTH
 
 OPENED = {"open", "os.listdir", "os.scandir"}
 NEVER = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "socket.connect", "socket.getaddrinfo"}

@@ -11,7 +11,7 @@ from typing import Any
 from throughtime.errors import InputError, ThroughtimeError
 from throughtime.serve.requests import RefusalError
 from throughtime.tasks import TASKS
-from throughtime.tasks.about import describe_model, find_abilities
+from throughtime.tasks.description import describe_model, find_abilities
 from throughtime.tasks.saved import SavedRun
 
 

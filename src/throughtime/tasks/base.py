@@ -21,9 +21,7 @@ from throughtime.model import TaskModel
 from throughtime.registry import Registry
 from throughtime.results import Evaluation
 from throughtime.results import Progress as Progress
-from throughtime.tasks import TASKS, TEXT_DATA
-from throughtime.tasks.about import find_examples
-from throughtime.tasks.description import Description, suggest_evaluation, summarise_training, write_card
+from throughtime.tasks import TASKS, TEXT_DATA, description
 from throughtime.tasks.saved import SavedModel, SavedRun
 from throughtime.version import __version__
 
@@ -93,7 +91,7 @@ class Predictor(TaskModel, SavedModel):
         count, dataset.bad = sum(1 for _ in records), bad
         return count
 
-    def describe(self) -> Description:
+    def describe(self) -> description.Description:
         """Describe the model in words."""
         raise NotImplementedError
 
@@ -106,7 +104,7 @@ class Predictor(TaskModel, SavedModel):
     def suggestions(self, dataset: Dataset) -> list[str]:
         """Return commands to try after training, with {run} in place of the folder."""
         uses = [command.replace("FOLDER", "{run}") for command in self.describe().commands]
-        return [*suggest_evaluation(dataset), *uses]
+        return [*description.suggest_evaluation(dataset), *uses]
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -137,7 +135,7 @@ class Predictor(TaskModel, SavedModel):
         predictor = cls.initialise(config, assets, network=network)
         if config.network is None:
             predictor.adapt_to(dataset)
-        predictor.examples = find_examples(predictor, dataset)
+        predictor.examples = description.find_examples(predictor, dataset)
         return predictor
 
     @classmethod
@@ -252,7 +250,7 @@ class Predictor(TaskModel, SavedModel):
         from throughtime.fit.run import fit
 
         task = self.build_objective(dataset)
-        self.examples = find_examples(self, dataset)
+        self.examples = description.find_examples(self, dataset)
         self.add_seen(dataset, out, options.get("processes"))
         for note in self.notes:
             warnings.warn(note, ThroughtimeWarning, stacklevel=2)
@@ -260,7 +258,7 @@ class Predictor(TaskModel, SavedModel):
 
     def summary(self, values: Mapping[str, Any]) -> str:
         """Summarise a finished training in words."""
-        return summarise_training(values)
+        return description.summarise_training(values)
 
     def evaluate(
         self,
@@ -312,7 +310,7 @@ class Predictor(TaskModel, SavedModel):
 
     def card(self, values: Mapping[str, Any]) -> str:
         """Return the text of README.md in the model folder; `values` are measurements of the training."""
-        return write_card(self._words(), self.config, values, self.examples)
+        return description.write_card(self._words(), self.config, values, self.examples)
 
     def __repr__(self) -> str:
         """Show the title and the folder that the model was loaded from."""
@@ -326,7 +324,7 @@ class Predictor(TaskModel, SavedModel):
         layers = f"{config.num_layers} x " if config.num_layers > 1 else ""
         return f"{layers}{config.cell} of {config.hidden_size}"
 
-    def _words(self) -> Description:
+    def _words(self) -> description.Description:
         """Describe the model; a network that is not the task's own is named by its class."""
         words = self.describe()
         if getattr(self.config, "network", None) is None:

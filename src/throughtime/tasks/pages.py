@@ -13,7 +13,7 @@ from throughtime.graphs.html import write_html
 from throughtime.graphs.write import copy_to_cpu
 from throughtime.models.cell_titles import find_titles
 from throughtime.tasks import TASKS
-from throughtime.tasks.about import describe_model
+from throughtime.tasks.description import describe_model
 
 
 def export_html(

@@ -15,7 +15,7 @@ from throughtime.files import check_new
 from throughtime.folder import ModelFolder
 from throughtime.results import Evaluation
 from throughtime.tasks import TASKS
-from throughtime.tasks.about import load_examples, save_examples
+from throughtime.tasks.description import load_examples, save_examples
 
 if TYPE_CHECKING:
     from throughtime.data.dataset import Dataset

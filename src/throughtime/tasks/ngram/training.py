@@ -16,7 +16,7 @@ from throughtime.files import sweep_parts
 from throughtime.folder import ModelFolder, set_aside, settle_replacement
 from throughtime.ngram.counts import NgramCounts
 from throughtime.ngram.disk_counts import DiskCounts, count_on_disk
-from throughtime.tasks.about import find_examples
+from throughtime.tasks.description import find_examples
 from throughtime.tasks.texts import build_codec
 from throughtime.text.codec import choose_reserved
 from throughtime.text.framing import Framing
