@@ -22,7 +22,7 @@ from benchmarks.gpu_timing import call_microseconds, microseconds, record_graph
 from benchmarks.linear_scan_gpu import BANDWIDTH
 from benchmarks.recurrence_gpu import PEAK, TF32_PEAK
 from throughtime.models.heads import Head, SoftmaxHead, log_softmax
-from throughtime.models.mixture import MixtureHead
+from throughtime.models.other_heads import MixtureHead
 
 
 @dataclass(frozen=True)

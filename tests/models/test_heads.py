@@ -19,9 +19,8 @@ from throughtime.errors import ThroughtimeError
 from throughtime.gpu import driver
 from throughtime.gpu.softmax import CudaSoftmax
 from throughtime.models import chunked_loss, softmax_loss
-from throughtime.models.adaptive import AdaptiveHead
 from throughtime.models.heads import HEADS, IGNORED, Head, SoftmaxHead
-from throughtime.models.mixture import MixtureHead
+from throughtime.models.other_heads import AdaptiveHead, MixtureHead
 
 TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-5}
 

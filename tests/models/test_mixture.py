@@ -15,7 +15,7 @@ from throughtime.models import softmax_loss
 from throughtime.models.chunked_loss import SurprisalSums
 from throughtime.models.heads import IGNORED, SoftmaxHead
 from throughtime.models.language import RecurrentLanguageModel
-from throughtime.models.mixture import MixtureHead
+from throughtime.models.other_heads import MixtureHead
 
 
 def mixture(hidden_size, words, experts=3, width=4, dtype=torch.float64, **options):
@@ -87,7 +87,7 @@ def test_one_mask_through_time(monkeypatch):
         head = mixture(5, 13, dropout=0.5, variational=variational)
         seen = []
         monkeypatch.setattr(
-            "throughtime.models.mixture.smoothed_surprisal",
+            "throughtime.models.other_heads.smoothed_surprisal",
             lambda head, states, *_, seen=seen, **options: seen.append(states) or SurprisalSums(None, None),
         )
         head.loss(hidden, labels)

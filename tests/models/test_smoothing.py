@@ -7,8 +7,8 @@ import torch
 from tests.refusals import refuses
 from torch.nn import functional
 
-from throughtime.models.adaptive import AdaptiveHead
 from throughtime.models.heads import IGNORED, SoftmaxHead
+from throughtime.models.other_heads import AdaptiveHead
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -235,7 +235,7 @@ HEADS = Registry[Callable[[int, int], Head]](
     "throughtime.heads",
     {
         "softmax": "throughtime.models.heads:SoftmaxHead",
-        "adaptive": "throughtime.models.adaptive:AdaptiveHead",
+        "adaptive": "throughtime.models.other_heads:AdaptiveHead",
     },
 )
 """Heads by name, each built from a hidden size and a vocabulary size."""

@@ -242,7 +242,7 @@ def _head(
     if name == "softmax":
         if experts == 1:
             return SoftmaxHead(hidden_size, vocabulary_size, weight=weight)
-        from throughtime.models.mixture import MixtureHead
+        from throughtime.models.other_heads import MixtureHead
 
         return MixtureHead(
             hidden_size,
