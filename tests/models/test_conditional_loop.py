@@ -8,8 +8,8 @@ from tests.refusals import refuses as is_refused
 
 from throughtime.errors import ThroughtimeError
 from throughtime.gpu import decoder
-from throughtime.models import attention_steps, conditional_loop, decoder_loop
-from throughtime.models.conditional_loop import refuses
+from throughtime.models import attention_steps, conditional, decoder_loop
+from throughtime.models.conditional import refuses
 from throughtime.tasks.translate.network import build
 
 KINDS = [
@@ -62,7 +62,7 @@ def test_fused_is_plain(cell, attention, scaled, steps, monkeypatch):  # law 1, 
     def poisoned(shape, like):
         return torch.full(shape, torch.nan, dtype=like.dtype)
 
-    for module in (conditional_loop, decoder_loop, attention_steps):
+    for module in (conditional, decoder_loop, attention_steps):
         monkeypatch.setattr(module, "scratch", poisoned)
     model = built(cell, attention, scaled, tied=steps == 7, layer_norm=steps == 1)
     assert_same(everything(model, True, steps), everything(model, False, steps), 1e-9, 1e-10)
@@ -85,7 +85,7 @@ def test_fused_follows_autocast(cell):
 
 def test_on_a_cpu_it_runs_plain_unless_asked(monkeypatch):
     model = built()
-    monkeypatch.setattr(conditional_loop, "run_conditional", None)
+    monkeypatch.setattr(conditional, "run_conditional", None)
     plain = everything(model, None)
     assert torch.equal(plain["outputs"], everything(model, False)["outputs"])
 
