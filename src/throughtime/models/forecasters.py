@@ -14,10 +14,7 @@ from throughtime.cells.base import Ops
 from throughtime.data.panel import Window
 from throughtime.errors import InputError
 from throughtime.models.forecast_heads import ForecastHead
-from throughtime.models.window_networks import (
-    GraphWindow,
-    apply_own_maps,
-)
+from throughtime.models.window_networks import GraphWindow, apply_own_maps
 from throughtime.runtime.forecast import WindowLevel, WindowReading, check_horizon, roll_out
 
 NORMALISATIONS = ("none", "last", "mean", "standard")

@@ -269,10 +269,7 @@ def _combine(
     first_weights = np.eye(len(candidates))[first]
     judged = [share * mix + (1 - share) * first_weights for mix in others]
     squares = square_errors(
-        series,
-        trials,
-        [_add_judged(candidates, mix, k) for k, mix in enumerate(judged)],
-        stride,
+        series, trials, [_add_judged(candidates, mix, k) for k, mix in enumerate(judged)], stride
     )
     return RidgeChoice(maps[-1], offset, shares, errors, candidates[first].name, gain, squares=squares), maps
 

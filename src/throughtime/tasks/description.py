@@ -223,11 +223,7 @@ def find_abilities(task: str, model: Any) -> tuple[str, ...]:
 
 
 def describe_model(
-    name: str,
-    task: str,
-    model: Any,
-    abilities: tuple[str, ...] | None = None,
-    examples: Sequence[str] = (),
+    name: str, task: str, model: Any, abilities: tuple[str, ...] | None = None, examples: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Its description for clients; `examples` are texts to try it with."""
     found = find_abilities(task, model) if abilities is None else abilities

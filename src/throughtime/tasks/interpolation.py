@@ -33,10 +33,7 @@ VALIDATION_TOKENS = 20_000
 
 
 def interpolate(
-    model: LanguageModel,
-    *others: LanguageModel,
-    weights: Sequence[float] | None = None,
-    data: Any = None,
+    model: LanguageModel, *others: LanguageModel, weights: Sequence[float] | None = None, data: Any = None
 ) -> InterpolatedLanguageModel:
     """Combine language models, recurrent or counted: the result generates, scores and evaluates like one.
 

@@ -45,11 +45,7 @@ class BlankFiller(ABC):
     sentences_per_batch: int
 
     def fill(
-        self,
-        texts: str | Sequence[str],
-        *,
-        progress: Progress | None = None,
-        **options: Unpack[FillOptions],
+        self, texts: str | Sequence[str], *, progress: Progress | None = None, **options: Unpack[FillOptions]
     ) -> list[Filling]:
         """Fill the blanks of each text, written `___` or `[MASK]`: the best way and `k` - 1 alternatives.
 

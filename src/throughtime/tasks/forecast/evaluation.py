@@ -149,11 +149,7 @@ def _repeat_season(windows: PanelWindows, batch: WindowForecasts, season: int) -
 
 
 def _ridge_forecasts(
-    ridge: RidgeBaseline,
-    panel: Panel,
-    windows: PanelWindows,
-    batch: WindowForecasts,
-    scales: Sequence[Scale],
+    ridge: RidgeBaseline, panel: Panel, windows: PanelWindows, batch: WindowForecasts, scales: Sequence[Scale]
 ) -> Array:
     """Return the forecasts of ridge regression for each window, [h, B], on the scale of the model."""
     forecast = np.empty(batch.true.shape)

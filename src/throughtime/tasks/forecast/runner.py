@@ -16,11 +16,7 @@ from throughtime.runtime.forecast import OutputDistribution, WindowLevel, Window
 from throughtime.runtime.session import ExportedModel, ExportFolder, Session
 from throughtime.series.panels import PanelScaling
 from throughtime.series.scaling import Transform
-from throughtime.tasks.forecast.pipeline import (
-    ForecastPipeline,
-    PlainSeries,
-    build_panels,
-)
+from throughtime.tasks.forecast.pipeline import ForecastPipeline, PlainSeries, build_panels
 
 Array = NDArray[Any]
 Rows = Annotated[int, 1, 1_000_000]

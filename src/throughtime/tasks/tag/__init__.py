@@ -10,8 +10,7 @@ class TagOptions(TypedDict, total=False):
     """The options of `tag`."""
 
     tokenize: Annotated[
-        str,
-        Keyword("How to split a line into words: space, or for raw text unicode, word, ...", "space"),
+        str, Keyword("How to split a line into words: space, or for raw text unicode, word, ...", "space")
     ]
 
 

@@ -158,8 +158,7 @@ def tagged_sentences(dataset: Dataset, split: str) -> list[TaggedSentence]:
     """The tagged sentences of a split."""
     if dataset.kind != "tags":
         raise InputError(
-            dataset.name,
-            f"holds {dataset.kind} data; tagging needs tagged sentences, as in a .conll file",
+            dataset.name, f"holds {dataset.kind} data; tagging needs tagged sentences, as in a .conll file"
         )
     return list(dataset.records(split))
 

@@ -158,11 +158,7 @@ class SentenceTagger(ReadsTexts, ABC):
         return build_answer(tagged, self.labels[int(raised.argmax())], float(raised.max() / raised.sum()))
 
     def tag(
-        self,
-        texts: str | Sequence[str],
-        *,
-        progress: Progress | None = None,
-        **options: Unpack[TagOptions],
+        self, texts: str | Sequence[str], *, progress: Progress | None = None, **options: Unpack[TagOptions]
     ) -> list[Tagged]:
         """Tag the words of each text; an empty text has none.
 

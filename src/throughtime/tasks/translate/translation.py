@@ -61,11 +61,7 @@ class SentenceTranslator(TextTranslator, ReadsTexts):
     """Translates with a step model and the codecs of both languages."""
 
     def __init__(
-        self,
-        model: StepModel,
-        codecs: Codecs,
-        generation: Generation,
-        shortlist: Shortlist | None = None,
+        self, model: StepModel, codecs: Codecs, generation: Generation, shortlist: Shortlist | None = None
     ) -> None:
         self._step_model, self.codecs, self.generation = model, codecs, generation
         self.shortlist = shortlist
