@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -28,9 +28,10 @@ class MemoryShapes(NamedTuple):
 
 
 @torch.inference_mode()
-def describe_memory(model: EncoderDecoder, source: Tensor, lengths: Tensor) -> MemoryShapes:
-    """Read a source, and describe what the decoder makes of it."""
-    state, memory = model.encode(source, lengths)
+def describe_memory(model: EncoderDecoder, prompt: Sequence[Any]) -> MemoryShapes:
+    """Read a prompt, and describe what the decoder makes of it."""
+    source, lengths = model.prepare([prompt])
+    state, memory = model.encode(source.to(next(model.parameters()).device), lengths)
     kept = {name: _describe(tensor) for name, tensor in number_names("kept", memory.kept).items()}
     return MemoryShapes([tensor.shape[1] for tensor in state], kept)
 

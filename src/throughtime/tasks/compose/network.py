@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from throughtime.graphs.graph import Graph
     from throughtime.graphs.write import Case, ModelExport
     from throughtime.tasks.compose.model import Composer
-    from throughtime.tasks.decoder_graphs import MemoryShapes
 
 
 class LabelCondition(Encoder):
@@ -167,34 +166,28 @@ def build_export(composer: Composer) -> ModelExport:
 def build_condition_graph(model: ConditionedLanguageModel, int8: bool) -> Graph:
     """The numbers of labels [1, S], or vectors [1, S, width], to the first state and what is kept."""
     from throughtime.graphs.graph import Graph
-    from throughtime.tasks.decoder_graphs import add_start
+    from throughtime.tasks.decoder_graphs import add_start, describe_memory
 
     graph = Graph("encoder", int8=int8)
     if isinstance(model.encoder, VectorCondition):
         source = graph.input("source", "float32", [1, "sentences", len(model.encoder.mean)])
     else:
         source = graph.input("source", "int64", [1, "sentences"])
-    add_start(graph, model, source, "", _describe_memory(model))
+    add_start(graph, model, source, "", describe_memory(model, _draw(model, torch.Generator())))
     return graph
 
 
 def build_step_graph(model: ConditionedLanguageModel, int8: bool) -> Graph:
     """The last tokens [rows], the state and what is kept, to ln P [rows, V] and the next state."""
     from throughtime.graphs.graph import Graph
-    from throughtime.tasks.decoder_graphs import add_step
+    from throughtime.tasks.decoder_graphs import add_step, describe_memory
 
-    graph, shapes = Graph("decoder", int8=int8), _describe_memory(model)
+    graph, shapes = Graph("decoder", int8=int8), describe_memory(model, _draw(model, torch.Generator()))
     stepped = add_step(graph, model, shapes)
     log_probs = model.head.graph_log_probs(graph, stepped.output)
     graph.output(log_probs, "log_probs", "float32", ["rows", "vocabulary"])
     graph.state_outputs("next", stepped.state, shapes.sizes, "rows")
     return graph
-
-
-def _describe_memory(model: ConditionedLanguageModel) -> MemoryShapes:
-    from throughtime.tasks.decoder_graphs import describe_memory
-
-    return describe_memory(model, *model.prepare([_draw(model, torch.Generator())]))
 
 
 def _draw(model: ConditionedLanguageModel, draws: torch.Generator) -> list[float]:

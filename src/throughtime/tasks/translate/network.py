@@ -29,7 +29,6 @@ from throughtime.tasks.translate.config import SWITCHES, TranslateConfig
 if TYPE_CHECKING:
     from throughtime.graphs.graph import Graph
     from throughtime.graphs.write import Case, ModelExport
-    from throughtime.tasks.decoder_graphs import MemoryShapes
     from throughtime.tasks.translate.model import Translator
 
 SHAPES = ((1, 3, 1), (1, 40, 5), (3, 7, 2), (3, 60, 5))
@@ -211,12 +210,12 @@ def build_export(translator: Translator) -> ModelExport:
 def build_encoder_graph(model: EncoderDecoder, int8: bool) -> Graph:
     """Build the encoder: sources [T, S] and lengths [S] in, first state and memory of each sentence out."""
     from throughtime.graphs.graph import Graph
-    from throughtime.tasks.decoder_graphs import add_start
+    from throughtime.tasks.decoder_graphs import add_start, describe_memory
 
     graph = Graph("encoder", int8=int8)
     source = graph.input("source", "int64", ["time", "sentences"])
     lengths = graph.input("lengths", "int64", ["sentences"])
-    add_start(graph, model, source, lengths, _describe_memory(model))
+    add_start(graph, model, source, lengths, describe_memory(model, [0]))
     return graph
 
 
@@ -239,9 +238,9 @@ def build_decoder_graph(model: EncoderDecoder, int8: bool, *, shortlist: bool = 
     the `k` best of those that are allowed for each sentence; without candidates it is the other way round.
     """
     from throughtime.graphs.graph import Graph
-    from throughtime.tasks.decoder_graphs import add_candidates, add_step
+    from throughtime.tasks.decoder_graphs import add_candidates, add_step, describe_memory
 
-    graph, shapes = Graph("decoder", int8=int8), _describe_memory(model)
+    graph, shapes = Graph("decoder", int8=int8), describe_memory(model, [0])
     stepped = add_step(graph, model, shapes)
     count = graph.input("k", "int64", [1])
     hidden = add_candidates(graph, model.head, stepped.output, count) if shortlist else stepped.output
@@ -255,13 +254,6 @@ def build_decoder_graph(model: EncoderDecoder, int8: bool, *, shortlist: bool = 
         graph.output(stepped.attention, "attention", "float32", ["rows", "time"])
     graph.state_outputs("next", stepped.state, shapes.sizes, "rows")
     return graph
-
-
-def _describe_memory(model: EncoderDecoder) -> MemoryShapes:
-    from throughtime.tasks.decoder_graphs import describe_memory
-
-    source = torch.zeros(1, 1, dtype=torch.long, device=next(model.parameters()).device)
-    return describe_memory(model, source, torch.ones(1, dtype=torch.long))
 
 
 @torch.inference_mode()
