@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
     from throughtime.fit.lr_finder import RateSearch
     from throughtime.fit.processes import Processes
-    from throughtime.fit.progress import Reporter
     from throughtime.fit.time_plan import Speed
     from throughtime.tasks.base import Predictor
 
@@ -128,8 +127,10 @@ class Training:
             self._plan(processes, continues)
         options: dict[str, Any] = {"say": self._say}
         if self.declaration.uses_trainer:
+            from throughtime.fit.progress import progress_reporter
+
             options = {
-                "reporter": self._reporter(),
+                "reporter": progress_reporter(self.progress if self.first else "none"),
                 "began": self.began,
                 "speed": self.speed,
                 "notes": self.notes,
@@ -262,11 +263,6 @@ class Training:
             self.say(message)
         elif self.progress != "none":
             print(escape_controls(message), file=sys.stderr)
-
-    def _reporter(self) -> Reporter:
-        from throughtime.fit.progress import progress_reporter
-
-        return progress_reporter(self.progress if self.first else "none")
 
 
 def continue_config(kind: type[Config], out: Path, task: str, settings: Mapping[str, Any]) -> Any:

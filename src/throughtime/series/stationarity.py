@@ -77,7 +77,10 @@ def drift(values: ArrayLike, segments: int = 10) -> Drift:
     if whole == 0:
         return Drift(measured, spread=0.0, expected=0.0)
     means = np.array([segment.mean for segment in measured])
-    chance = _chance(measured, len(present) / len(measured))
+    # The standard error of a segment's mean, with fewer effective values if they are autocorrelated.
+    variance = np.mean([segment.deviation**2 for segment in measured])
+    memory = np.clip(np.mean([segment.autocorrelation for segment in measured]), -0.9, 0.99)
+    chance = float(np.sqrt(variance * (1 + memory) / (1 - memory) / (len(present) / len(measured))))
     return Drift(measured, float(means.std(ddof=1)) / whole, chance / whole)
 
 
@@ -93,10 +96,3 @@ def _segment(series: NDArray[np.float64], start: int, stop: int) -> SeriesSegmen
         # With missing values there are fewer products of neighbours than squares.
         memory = float(centred[1:] @ centred[:-1]) / power * ((len(values) - 1) / neighbours)
     return SeriesSegment(start, stop, float(values.mean()), float(values.std()), min(1.0, max(-1.0, memory)))
-
-
-def _chance(segments: tuple[SeriesSegment, ...], length: float) -> float:
-    """The standard error of a segment's mean, with fewer effective values if they are autocorrelated."""
-    variance = np.mean([segment.deviation**2 for segment in segments])
-    memory = np.clip(np.mean([segment.autocorrelation for segment in segments]), -0.9, 0.99)
-    return float(np.sqrt(variance * (1 + memory) / (1 - memory) / length))

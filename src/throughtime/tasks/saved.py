@@ -60,7 +60,7 @@ class SavedModel:
         folder.write_config(self.task, self.config.model_dump(mode="json"))
         self.assets.save(folder)
         save_examples(self.examples, folder)
-        self.save_seen(folder)
+        save_seen(self.seen, folder)
         if self.generation is not None:
             folder.write_json("generation_config.json", dict(self.generation))
 
@@ -159,10 +159,6 @@ class SavedModel:
             return
         before = self.seen or load_seen(None if out is None else ModelFolder(out)) or SeenRecords()
         self.seen = before.add(self.hash_split(dataset, getattr(self.config, "split", "train")))
-
-    def save_seen(self, folder: ModelFolder) -> None:
-        """Write what is known about the training records into the folder of the model."""
-        save_seen(self.seen, folder)
 
     def count_seen(self, dataset: Dataset, split: str, others: Sequence[SavedModel] = ()) -> SeenCount | None:
         """Count the records of a split that this model, or one of the others, was trained on.

@@ -82,10 +82,9 @@ class RecurrentLanguage(LanguageModel):
         elif config.init == "uniform":
             for weight in model.parameters():
                 weight.uniform_(-config.init_range, config.init_range)
-        else:
+        elif config.embedding == "learned":
             # torch draws embeddings from N(0, 1), far too large for an output that shares them.
-            if config.embedding == "learned":
-                model.embedding.weight.uniform_(-0.1, 0.1)
+            model.embedding.weight.uniform_(-0.1, 0.1)
         for module in model.modules():
             if isinstance(module, LSTM):
                 module.bias[module.hidden_size : 2 * module.hidden_size] += config.forget_bias or 0.0
