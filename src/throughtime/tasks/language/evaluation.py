@@ -55,7 +55,10 @@ def evaluate(
         if reading.cache is not None or reading.dynamic is not None:
             raise InputError("window", "cannot be combined with cache or dynamic; leave one of them out")
         return evaluate_windows(language, dataset, split, window or language.config.num_steps, warm_up or 0)
-    memory = neural_cache(reading)
+    memory = None
+    if reading.cache is not None:
+        with _name_parameters("cache", "window"):
+            memory = NeuralCache(reading.cache, **reading.arguments("cache", "theta", "share"))
     learning = dynamic_evaluation(reading, memory, language, dataset, progress)
     with learning or contextlib.nullcontext():
         likelihood = language.likelihood(dataset, split, reader=learning or memory, progress=progress)
@@ -131,14 +134,6 @@ class ReadingOptions:
         """Return the given arguments of a reader."""
         given = {name: getattr(self, f"{reader}_{name}") for name in names}
         return {name: value for name, value in given.items() if value is not None}
-
-
-def neural_cache(options: ReadingOptions) -> NeuralCache | None:
-    """Build the cache that the options ask for."""
-    if options.cache is None:
-        return None
-    with _name_parameters("cache", "window"):
-        return NeuralCache(options.cache, **options.arguments("cache", "theta", "share"))
 
 
 def dynamic_evaluation(
