@@ -7,7 +7,7 @@ import torch
 from tests.refusals import refuses
 
 from throughtime.errors import ThroughtimeError
-from throughtime.models import attention_steps, decoder_loop, input_feeding
+from throughtime.models import attention_steps, decoder_loop
 from throughtime.recurrence import layout
 from throughtime.tasks.translate.network import build
 
@@ -60,7 +60,7 @@ def test_fused_is_plain(cell, attention, scaled, steps, monkeypatch):  # law 1, 
     def poisoned(shape, like):
         return torch.full(shape, torch.nan, dtype=like.dtype)
 
-    for module in (layout, decoder_loop, input_feeding, attention_steps):
+    for module in (layout, decoder_loop, attention_steps):
         monkeypatch.setattr(module, "scratch", poisoned)
     model = built(cell, attention, scaled, tied=steps == 7)
     assert_same(everything(model, True, steps), everything(model, False, steps), 1e-9, 1e-10)
@@ -116,7 +116,7 @@ def test_second_derivatives_are_refused_with_the_way_out():
 def test_what_it_does_not_know_runs_plain(options):
     model = built(**options)
     decoder = model.decoder
-    assert input_feeding.refuses(decoder.stack, decoder.attention, decoder.norm) is not None
+    assert decoder_loop.refuses(decoder.stack, decoder.attention, decoder.norm) is not None
     assert torch.equal(everything(model, True)["outputs"], everything(model, False)["outputs"])
 
 

@@ -246,7 +246,7 @@ class AttentionDecoder(Decoder):
             context, weights = self.attention(seen.transpose(0, 1), *memory.kept)
             output = self._show(self.from_state(seen) + context.transpose(0, 1))
             return DecoderOutput(self.output_dropout(output), reached, {"attention": weights.transpose(0, 1)})
-        from throughtime.models.input_feeding import refuses, run_input_feeding
+        from throughtime.models.decoder_loop import refuses, run_input_feeding
 
         if not self.fused or refuses(self.stack, self.attention, self.norm):
             return super().run(inputs, state, memory)
