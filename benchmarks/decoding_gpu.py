@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from throughtime.layers.devices import matmul_precision
-from throughtime.models.bf16_search import Bf16Model
 from throughtime.models.decoders import AttentionDecoder
 from throughtime.models.encoders import RecurrentEncoder
+from throughtime.models.search_models import Bf16Model
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.search.beam import Beam
 from throughtime.search.constraints import no_token

@@ -27,8 +27,8 @@ from throughtime.gpu.search import (
 from throughtime.gpu.search_history import read_results
 from throughtime.gpu.search_store import RecordingStore
 from throughtime.interrupt import InterruptError, interruptible
-from throughtime.models.bf16_search import Bf16Model
 from throughtime.models.heads import SoftmaxHead
+from throughtime.models.search_models import Bf16Model
 from throughtime.models.seq2seq import EncoderDecoder
 from throughtime.search.beam import Beam
 from throughtime.search.beam_variants import DiverseBeam, StochasticBeam

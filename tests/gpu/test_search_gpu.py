@@ -15,8 +15,8 @@ from throughtime.gpu import search as recording
 from throughtime.gpu import search_store
 from throughtime.gpu.search import RecordedSearch, RecordedStart, suits
 from throughtime.gpu.search_store import RecordingStore
-from throughtime.models.bf16_search import Bf16Model
 from throughtime.models.language import RecurrentLanguageModel
+from throughtime.models.search_models import Bf16Model
 from throughtime.search.beam import Beam
 from throughtime.search.beam_variants import DiverseBeam
 from throughtime.search.constraints import minimum_length, no_repeated_ngram, no_token

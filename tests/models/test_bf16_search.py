@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from throughtime.models import bf16_search
-from throughtime.models.bf16_search import Bf16Model, ProductsInFewShapes, round_up_rows
+from throughtime.models import search_models
+from throughtime.models.search_models import Bf16Model, ProductsInFewShapes, round_up_rows
 from throughtime.search.beam import Beam
 from throughtime.search.generate import generate
 from throughtime.tasks.translate.network import PRESETS, build
@@ -47,13 +47,13 @@ def test_it_is_the_model_in_autocast(preset, options):
 @pytest.fixture
 def asked(monkeypatch):
     """The numbers of rows of the products in few shapes."""
-    rows, own = [], bf16_search.linear
+    rows, own = [], search_models.linear
 
     def product(x, weight, bias=None):
         rows.append(x.numel() // x.shape[-1])
         return own(x, weight, bias)
 
-    monkeypatch.setattr(bf16_search, "linear", product)
+    monkeypatch.setattr(search_models, "linear", product)
     return rows
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from throughtime.models.bf16_search import Bf16Model
-from throughtime.models.shortlist import (
+from throughtime.models.search_models import (
     SENTENCES_TOGETHER,
+    Bf16Model,
     ShortlistModel,
     output_device,
     restrict_model,

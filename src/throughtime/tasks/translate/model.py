@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from throughtime.config import build_config
 from throughtime.layers.devices import choose_precision
-from throughtime.models.bf16_search import Bf16Model
+from throughtime.models.search_models import Bf16Model
 from throughtime.runtime.shortlist import MIN_VOCABULARY, Shortlist
 from throughtime.tasks.base import Predictor
 from throughtime.tasks.description import Description

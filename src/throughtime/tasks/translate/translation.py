@@ -12,7 +12,7 @@ from torch import Tensor
 from throughtime.errors import InputError, check_whole
 from throughtime.layers.attention import keep_scores
 from throughtime.layers.devices import matmul_precision
-from throughtime.models.shortlist import Candidates, output_device, restrict_model, to_vocabulary
+from throughtime.models.search_models import Candidates, output_device, restrict_model, to_vocabulary
 from throughtime.results import Translation
 from throughtime.runtime.search import batches_by_length
 from throughtime.runtime.shortlist import Shortlist, choose_count
