@@ -151,14 +151,8 @@ def _report(confusion: Confusion, values: Mapping[str, Any]) -> str:
     beside = f", {unknown:,} of them with labels that training did not know" if unknown else ""
     known = f" of the {values['texts'] - unknown:,} with known labels" if unknown else ""
     scores = [
-        (
-            label_class.label,
-            f"{label_class.precision:.2%}",
-            f"{label_class.recall:.2%}",
-            f"{label_class.f1:.2%}",
-            f"{label_class.support:,}",
-        )
-        for label_class in confusion.classes
+        (kind.label, f"{kind.precision:.2%}", f"{kind.recall:.2%}", f"{kind.f1:.2%}", f"{kind.support:,}")
+        for kind in confusion.classes
     ]
     return "\n".join(
         [
