@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypedDict
 
 import numpy as np
@@ -169,33 +168,27 @@ class TranslatorRunner(TextTranslator, TextRunner):
         )
         size = len(self.codecs.target.vocabulary)
         candidates = choose_count(options["shortlist"], self.shortlist, size, worthwhile=True)
-        return partial(self._translate_parts, beam, candidates, options["max_length"], progress)
+        max_length, decode = options["max_length"], self.codecs.target.decode
 
-    def _translate_parts(
-        self,
-        beam: ArrayBeam,
-        candidates: int,
-        max_length: int | None,
-        progress: Progress | None,
-        parts: list[str],
-    ) -> list[list[Translation]]:
-        """Search for the translations of each part, in batches of similar length."""
-        prompts = [self.codecs.prompt(part) for part in parts]
-        results: dict[int, list[Finished]] = {}
-        for most, batch in batches_by_length(prompts, max_length, SENTENCES_AT_ONCE):
-            decoding = _Decoding(self, [prompts[number] for number in batch], candidates)
-            search = replace(beam, max_length=most).search
-            results.update(zip(batch, search(decoding, len(batch), self.settings["begin_id"]), strict=True))
-            if progress is not None:
-                progress(len(results), len(prompts))
-        decode = self.codecs.target.decode
-        return [
-            [
-                Translation(decode(result.tokens), result.score, result.log_prob, result.ended)
-                for result in results[number]
+        def translate_parts(parts: list[str]) -> list[list[Translation]]:
+            """Search for the translations of each part, in batches of similar length."""
+            prompts = [self.codecs.prompt(part) for part in parts]
+            results: dict[int, list[Finished]] = {}
+            for most, batch in batches_by_length(prompts, max_length, SENTENCES_AT_ONCE):
+                decoding = _Decoding(self, [prompts[number] for number in batch], candidates)
+                found = replace(beam, max_length=most).search(decoding, len(batch), self.settings["begin_id"])
+                results.update(zip(batch, found, strict=True))
+                if progress is not None:
+                    progress(len(results), len(prompts))
+            return [
+                [
+                    Translation(decode(best.tokens), best.score, best.log_prob, best.ended)
+                    for best in results[number]
+                ]
+                for number in range(len(prompts))
             ]
-            for number in range(len(prompts))
-        ]
+
+        return translate_parts
 
 
 def _refuse_options(options: TranslateOptions, others: Mapping[str, Any]) -> None:

@@ -96,53 +96,37 @@ class SentenceTranslator(TextTranslator, ReadsTexts):
     ) -> TranslateParts:
         values: Mapping[str, object] = options
         constraints, search = self.constrain(*(values[name] for name in RULES)), options["search"]
-        if options["copy_unknown"]:
+        align, copy_unknown = options["align"], options["copy_unknown"]
+        if copy_unknown:
             self._check_copying()
         if isinstance(search, str):
             search_options |= {name: values[name] for name in ("num_beams", "length_penalty")}
             search = self.build_search(search, options["num_return_sequences"], **search_options)
-        return partial(
-            self._translate_parts,
-            search=search,
-            align=options["align"],
-            copy_unknown=options["copy_unknown"],
-            watch=watch,
-            constraints=constraints,
-            max_length=options["max_length"],
-            shortlist=self.choose_shortlist(options["shortlist"]),
-            progress=progress,
-        )
-
-    def _translate_parts(
-        self,
-        parts: list[str],
-        *,
-        search: Strategy,
-        align: bool,
-        copy_unknown: bool,
-        watch: Callable[[TranslatedPart], None] | None,
-        constraints: DecodingConstraints,
-        **options: Any,
-    ) -> list[list[Translation]]:
-        """Translate the parts of texts; the other options are those of `run_search`."""
-        prompts = [self.codecs.prompt(part) for part in parts]
-        searched = self.run_search(
-            prompts,
-            search,
-            constraints=constraints,
-            allow_unknown=copy_unknown,
-            keep_attention=align or copy_unknown or watch is not None,
-            keep_attention_scores=watch is not None,
-            **options,
-        )
+        shortlist = self.choose_shortlist(options["shortlist"])
         # At the beginning of a sentence a required word may bring the space before it.
         strip = constraints != NO_CONSTRAINTS
         describe = partial(self._describe_results, align=align, copy_unknown=copy_unknown, strip=strip)
-        translations = list(map(describe, parts, searched))
-        if watch is not None:
-            for part in zip(parts, prompts, searched, translations, strict=True):
-                watch(TranslatedPart(*part))
-        return translations
+
+        def translate_parts(parts: list[str]) -> list[list[Translation]]:
+            prompts = [self.codecs.prompt(part) for part in parts]
+            searched = self.run_search(
+                prompts,
+                search,
+                max_length=options["max_length"],
+                constraints=constraints,
+                allow_unknown=copy_unknown,
+                keep_attention=align or copy_unknown or watch is not None,
+                keep_attention_scores=watch is not None,
+                progress=progress,
+                shortlist=shortlist,
+            )
+            translations = list(map(describe, parts, searched))
+            if watch is not None:
+                for part in zip(parts, prompts, searched, translations, strict=True):
+                    watch(TranslatedPart(*part))
+            return translations
+
+        return translate_parts
 
     def _describe_results(
         self, part: str, searched: SearchedPart, *, align: bool, copy_unknown: bool, strip: bool
