@@ -199,7 +199,15 @@ def backtest(
     infinite = {level: infinite_intervals(tested, level) for level in levels if tested.quantiles}
     lost = [level for level, ends in infinite.items() if ends.any() and ends[~np.isnan(tested.y)].all()]
     kept = [level for level in levels if level not in lost]
-    figures, left_out = _measure_all(model.name, tested, panel, rolling, kept, grid, fitting)
+    scale = np.array(
+        [measures.seasonal_scale(series.y[: -rolling.cuts[0]], season) for series in panel.series]
+    )
+    figures = [measure_model(model.name, tested, kept, scale, grid)]
+    fitting = fitting or Fitting.before(panel, rolling.cuts[0])
+    fitted, left_out = RidgeBaseline.try_to_fit(panel, rolling.h, fitting)
+    for baseline in (*(Baseline(rule, season) for rule in BASELINES), *fitted):
+        rolled = roll(baseline, panel, rolling, probabilities(kept, grid), season)
+        figures.append(measure_model(baseline.name, rolled, kept, scale, grid))
     first, trained_on = panel.series[0], _count_trained_windows(rolling, unseen)
     return Backtest(
         rolling,
@@ -229,26 +237,6 @@ def _place_windows(
     rolling = Rolling(n_windows, step_size, h)
     rolling.check(panel, history)
     return rolling
-
-
-def _measure_all(
-    name: str,
-    tested: PastWindows,
-    panel: Panel,
-    rolling: Rolling,
-    levels: Sequence[float],
-    grid: Sequence[float],
-    fitting: Fitting | None,
-) -> tuple[list[ModelFigures], dict[str, str]]:
-    """Measure a model and the baselines on the same windows; also return why baselines are left out."""
-    first, season = rolling.cuts[0], tested.season
-    scale = np.array([measures.seasonal_scale(series.y[:-first], season) for series in panel.series])
-    figures = [measure_model(name, tested, levels, scale, grid)]
-    fitted, left_out = RidgeBaseline.try_to_fit(panel, rolling.h, fitting or Fitting.before(panel, first))
-    for model in (*(Baseline(rule, season) for rule in BASELINES), *fitted):
-        rolled = roll(model, panel, rolling, probabilities(levels, grid), season)
-        figures.append(measure_model(model.name, rolled, levels, scale, grid))
-    return figures, left_out
 
 
 def calibrate_intervals(

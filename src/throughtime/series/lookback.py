@@ -246,7 +246,12 @@ def _combine(
     ]
     first = _find_first(candidates, tables)
     *others, weights = map(_best_weights, sum_others(tables))
-    compared = _compare_errors(series, trials, candidates, first, others)
+    # The errors of the baseline and of the combination on each trial, with weights chosen on the others.
+    compared: list[dict[int, Array]] = [{} for _ in trials]
+    for number, (trial, mix) in enumerate(zip(trials, others, strict=True)):
+        combined = _add_judged(candidates, mix, number)
+        for values, rows in zip(series, trial.tested, strict=True):
+            add_errors(compared[number], values, rows, candidates[first].judged[number], combined)
     share = certain_share(compared, MIN_SHARE)
     weights *= share
     weights[first] += 1 - share
@@ -279,22 +284,6 @@ def _best_weights(products: Array) -> Array:
     weights = least_combination(products)
     weights[weights < MIN_WEIGHT] = 0
     return np.asarray(weights / weights.sum())
-
-
-def _compare_errors(
-    series: Sequence[Array],
-    trials: Sequence[Trial],
-    candidates: Sequence[_Candidate],
-    first: int,
-    weights: Sequence[Array],
-) -> list[dict[int, Array]]:
-    """The errors of the baseline and of the combination on each trial, with weights chosen on the others."""
-    sums: list[dict[int, Array]] = [{} for _ in trials]
-    for number, (trial, mix) in enumerate(zip(trials, weights, strict=True)):
-        combined = _add_judged(candidates, mix, number)
-        for values, rows in zip(series, trial.tested, strict=True):
-            add_errors(sums[number], values, rows, candidates[first].judged[number], combined)
-    return sums
 
 
 def _add_judged(candidates: Sequence[_Candidate], weights: Array, number: int) -> Array:
