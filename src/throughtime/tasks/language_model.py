@@ -7,6 +7,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from throughtime.data.seen import Hashes, hash_texts
 from throughtime.errors import InputError
 from throughtime.results import Evaluation, Scored
@@ -19,9 +22,6 @@ from throughtime.tasks.texts import TextWriter, WritePrompts
 from throughtime.text.texts import check_text
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
     from throughtime.data.datasets import Dataset
     from throughtime.metrics.measures import Likelihood
     from throughtime.search.generate import Strategy
@@ -78,8 +78,6 @@ class LanguageModel(TextWriter, LanguageWriter):
 
     def likelihood(self, dataset: Dataset, split: str) -> Likelihood:
         """The likelihood of a split; a stream is scored as one sequence."""
-        import numpy as np
-
         from throughtime.metrics.measures import Likelihood
 
         total, unk, given = Likelihood(), self.codec.vocabulary.unk_id, self.framing.num_given
@@ -99,8 +97,6 @@ class LanguageModel(TextWriter, LanguageWriter):
 
         Models of the same texts, direction and vocabulary score the same tokens in the same order.
         """
-        import numpy as np
-
         pieces, count = [TokenScores(np.zeros(0, dtype=np.int64), np.zeros(0))], 0
         for _, sequences in self._read_batches(dataset, split):
             if limit is not None and count >= limit:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from throughtime.fit.progress import Reporter
 from throughtime.fit.time_plan import Speed
 from throughtime.fit.trainer import Trainer
@@ -46,8 +48,6 @@ def plan_training(
     `asked` are the settings before they were completed from the data: what the user chose is not changed.
     Afterwards torch has the number of threads that is best for the model.
     """
-    import torch
-
     device = model.device
     threads = torch.get_num_threads()
     speed = choose_threads(model, dataset, seconds, processes, threads)
@@ -97,8 +97,6 @@ def choose_threads(
     At most `most` are used, by default those that torch has now. The number that the variable OMP_NUM_THREADS
     gives is not changed.
     """
-    import torch
-
     most = most or torch.get_num_threads()
     if model.device.type != "cpu" or "OMP_NUM_THREADS" in os.environ:
         return measure_speed(model, dataset, seconds, processes)
@@ -117,8 +115,6 @@ def choose_threads(
 @contextlib.contextmanager
 def restored_threads() -> Iterator[None]:
     """Restore the number of threads after the block."""
-    import torch
-
     before = torch.get_num_threads()
     try:
         yield
@@ -128,8 +124,6 @@ def restored_threads() -> Iterator[None]:
 
 def measure_speed(model: Predictor, dataset: Dataset, seconds: float, processes: Processes) -> Speed:
     """Train the model for a moment, in all processes together, and restore its weights."""
-    import torch
-
     low, high = SECONDS
     limit = min(max(MEASURING * seconds, low), high)
     objective = model.build_objective(dataset)

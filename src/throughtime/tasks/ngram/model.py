@@ -18,6 +18,7 @@ from throughtime.tasks.description import Description, refuse_options, suggest_e
 from throughtime.tasks.language_model import LanguageModel, report_likelihood
 from throughtime.tasks.ngram.config import NgramConfig
 from throughtime.text.codec import Codec
+from throughtime.text.tokenizer import check_normaliser, tokenizer
 
 if TYPE_CHECKING:
     import torch
@@ -40,8 +41,6 @@ class NgramLanguageModel(LanguageModel):
     @classmethod
     def create(cls, config: NgramConfig, dataset: Dataset, *, network: Any = None) -> Self:
         """Create a model that has counted nothing yet; settings and data that do not fit are refused."""
-        from throughtime.text.tokenizer import check_normaliser
-
         if config.minutes is not None:  # the order will be chosen: this is the lowest that fits the lists
             lowest = max(1, len(config.prune), len(config.strengths))
             config = config.model_copy(update={"order": lowest})
@@ -89,7 +88,6 @@ class NgramLanguageModel(LanguageModel):
         """Read a model from an ARPA file; `tokens` names the tokenizer that splits text into its words."""
         from throughtime.ngram.arpa import read_arpa
         from throughtime.tasks.ngram.export import build_vocabulary
-        from throughtime.text.tokenizer import tokenizer
 
         found = read_arpa(path)
         layout = "lines" if found.has_lines else "stream"

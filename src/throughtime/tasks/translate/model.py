@@ -11,9 +11,11 @@ from throughtime.models.search_models import Bf16Model
 from throughtime.runtime.shortlist import MIN_VOCABULARY, Shortlist
 from throughtime.tasks.base import Predictor
 from throughtime.tasks.description import Description
+from throughtime.tasks.texts import build_codec
 from throughtime.tasks.translate.config import Generation, TranslateConfig
 from throughtime.tasks.translate.network import build_translator
 from throughtime.tasks.translate.translation import SentenceTranslator
+from throughtime.text.input_warnings import blank
 from throughtime.text.parallel import SIDES, Codecs
 
 if TYPE_CHECKING:
@@ -60,9 +62,6 @@ class Translator(SentenceTranslator, Predictor):
     @classmethod
     def prepare(cls, config: TranslateConfig, dataset: Dataset) -> tuple[TranslateConfig, Codecs]:
         """Complete the configuration, and build one vocabulary per language or one for both."""
-        from throughtime.tasks.texts import build_codec
-        from throughtime.text.input_warnings import blank
-
         config = config.complete(dataset)
 
         def build(side: str | None) -> Codec:
