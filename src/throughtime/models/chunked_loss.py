@@ -17,12 +17,12 @@ and each word of a random sample of the others stands for several of them. The e
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from throughtime.models.heads import IGNORED, check_labels
+from throughtime.models.heads import IGNORED, SoftmaxHead, check_labels
 from throughtime.models.softmax_loss import (
     Gradients,
     build_softmax,
@@ -31,9 +31,6 @@ from throughtime.models.softmax_loss import (
     even_chunk,
     pass_on_gradients,
 )
-
-if TYPE_CHECKING:
-    from throughtime.models.heads import SoftmaxHead
 
 
 class SoftmaxWeights(NamedTuple):

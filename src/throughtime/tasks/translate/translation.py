@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,12 +13,12 @@ from throughtime.errors import InputError, check_whole
 from throughtime.layers.attention import keep_scores
 from throughtime.layers.devices import matmul_precision
 from throughtime.models.search_models import Candidates, output_device, restrict_model, to_vocabulary
-from throughtime.results import Translation
+from throughtime.results import Progress, Translation
 from throughtime.runtime.search import batches_by_length
 from throughtime.runtime.shortlist import Shortlist, choose_count
 from throughtime.search.constraints import no_token
 from throughtime.search.ensemble import Ensemble
-from throughtime.search.generate import generate
+from throughtime.search.generate import Finished, Moment, StepModel, Strategy, generate
 from throughtime.search.strategies import build_strategy, set_max_length, strategy_options
 from throughtime.search.trace import AttentionTrace
 from throughtime.tasks.texts import DecodingConstraints
@@ -28,10 +28,6 @@ from throughtime.tasks.translate.runner import TextTranslator, TranslateParts
 from throughtime.text.input_warnings import InputWarnings, ReadsTexts
 from throughtime.text.parallel import Codecs
 from throughtime.text.subword import SUBWORDS
-
-if TYPE_CHECKING:
-    from throughtime.results import Progress
-    from throughtime.search.generate import Finished, Moment, StepModel, Strategy
 
 MAX_SENTENCES, MAX_ROWS = 128, 2_048
 """Limits of one batch: sentences, and hypotheses of all its sentences together."""
