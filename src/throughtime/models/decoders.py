@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
@@ -11,6 +9,7 @@ from throughtime.cells.base import Cell, GraphState, Ops, State
 from throughtime.errors import InputError, unknown
 from throughtime.layers.attention import Attention, attend, build_memory
 from throughtime.layers.layer import check_probability, graph_norm
+from throughtime.layers.pooling import POOLINGS, Pooling
 from throughtime.layers.stack import Stack
 from throughtime.models.heads import product_dtype
 from throughtime.models.seq2seq import (
@@ -24,9 +23,6 @@ from throughtime.models.seq2seq import (
 )
 from throughtime.recurrence.steps import AlikeRows
 from throughtime.search.generate import Memory
-
-if TYPE_CHECKING:
-    from throughtime.layers.pooling import Pooling
 
 CONTEXTS = ("last", "mean", "max")
 """How the whole source becomes one vector c [B, H]: the encoder's last output, or a pooling."""
@@ -70,8 +66,6 @@ class ContextDecoder(Decoder):
         self.stack, self.embedding, self.bridge, self.context = stack, embedding, bridge, context
         self.pooling: Pooling | None = None
         if context in ("mean", "max"):
-            from throughtime.layers.pooling import POOLINGS
-
             self.pooling = POOLINGS[context](0)  # no weights, any size
         self.dropout = nn.Dropout(check_probability("dropout", dropout))
         self.output_dropout = nn.Dropout(check_probability("output_dropout", output_dropout))

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from throughtime.data.batching.buckets import RaggedIds
+from throughtime.data.batching.sequences import NO_LABEL, Reading, TaggedRows
 from throughtime.data.records import TaggedSentence
 from throughtime.errors import InputError
 from throughtime.folder import ModelFolder
@@ -23,9 +25,6 @@ from throughtime.tasks.tag.runner import LanguageReader, WordReader, number_form
 from throughtime.text.subword import SubwordTokenizer
 from throughtime.text.tokenizer import CharTokenizer
 from throughtime.text.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from throughtime.data.batching.sequences import TaggedRows
 
 LANGUAGE_MODELS = "language-models"
 """The part of a tagger's folder that holds copies of its language models."""
@@ -98,9 +97,6 @@ class TagCodec:
 
     def rows(self, sentences: Sequence[Sequence[str]], languages: Sequence[TagLanguage] = ()) -> TaggedRows:
         """Sentences as ids, without tags and labels."""
-        from throughtime.data.batching.buckets import RaggedIds
-        from throughtime.data.batching.sequences import NO_LABEL, Reading, TaggedRows
-
         forms, rows = number_forms(sentences)
         numbered = RaggedIds.of(rows)
         ids = np.array([self.reader.word_id(form) for form in forms], dtype=np.int32)
@@ -123,9 +119,6 @@ class TagCodec:
         self, records: Sequence[TaggedSentence], languages: Sequence[TagLanguage] = (), *, labelled: bool
     ) -> TaggedRows:
         """Sentences with their tags and, if `labelled`, the label of each."""
-        from throughtime.data.batching.buckets import RaggedIds
-        from throughtime.data.batching.sequences import NO_LABEL
-
         rows = self.rows([record.words for record in records], languages)
         tags = RaggedIds.of([_find_known(self.tags, tag, "tag") for tag in record.tags] for record in records)
         if not labelled or self.labels is None:

@@ -9,6 +9,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from throughtime.data.batching.batches import Batch
+from throughtime.data.batching.sequences import NO_LABEL, TaggedBatch, TaggedBatches
 from throughtime.data.records import TaggedSentence
 from throughtime.errors import InputError
 from throughtime.fit.objective import Carried, Loss
@@ -27,7 +28,6 @@ from throughtime.tasks.texts import spread
 from throughtime.text.texts import format_count
 
 if TYPE_CHECKING:
-    from throughtime.data.batching.sequences import TaggedBatches
     from throughtime.data.datasets import Dataset
 
 
@@ -78,8 +78,6 @@ class Tagger(SentenceTagger, Predictor):
 
     @torch.no_grad()
     def _compute(self, sentences: Sequence[Sequence[str]]) -> list[TagReading]:
-        from throughtime.data.batching.sequences import TaggedBatches
-
         rows = self.codec.rows(sentences, self.languages)
         (batch,) = TaggedBatches(rows, batch_size=len(sentences), shuffle=False)
         batch = batch.to(self.device)
@@ -184,14 +182,10 @@ class TagObjective(TextObjective):
 
     def batches(self, rank: int, world_size: int) -> TaggedBatches:
         """Sentences of similar lengths together."""
-        from throughtime.data.batching.sequences import TaggedBatches
-
         return TaggedBatches(self.train, **self.batch_options(rank, world_size))
 
     def loss(self, batch: Batch, carried: Carried) -> tuple[Loss, Carried]:
         """-ln P of the tags; that of the labels is minimised with it."""
-        from throughtime.data.batching.sequences import NO_LABEL, TaggedBatch
-
         assert isinstance(batch, TaggedBatch)
         tags, labels = self.model(batch)
         nats = self.model.head.surprisals(tags, batch.tags, batch.lengths).sum()
