@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from throughtime.data.datasets import Dataset
 
 
+WORDS_PER_BATCH = 4_096
+"""Long sentences are read in smaller batches."""
+
+
 class Tagger(SentenceTagger, Predictor):
     """Tags the words of sentences: `tt.load("RUN").tag("the cat sleeps")[0].tags`."""
 
@@ -79,21 +83,24 @@ class Tagger(SentenceTagger, Predictor):
     @torch.no_grad()
     def _compute(self, sentences: Sequence[Sequence[str]]) -> list[TagReading]:
         rows = self.codec.rows(sentences, self.languages)
-        (batch,) = TaggedBatches(rows, batch_size=len(sentences), shuffle=False)
-        batch = batch.to(self.device)
+        most = max(WORDS_PER_BATCH, int(rows.words.lengths.max()))
+        readings: dict[int, TagReading] = {}
         self.model.eval()
         with matmul_precision("float32"):
-            scores, labels = self.model(batch)
-            tensors = (
-                self.model.head.best(scores, batch.lengths).t(),
-                self.model.head.marginals(scores, batch.lengths).transpose(0, 1),
-                *(() if labels is None else (labels.float(),)),
-            )
-        columns = [tensor[batch.indices.argsort()].cpu().numpy() for tensor in tensors]
-        return [
-            TagReading(tags[: len(words)], marginals[: len(words)], *(scores or [None]))
-            for words, tags, marginals, *scores in zip(sentences, *columns, strict=True)
-        ]
+            for batch in TaggedBatches(rows, batch_size=len(sentences), max_tokens=most, shuffle=False):
+                batch = batch.to(self.device)
+                scores, labels = self.model(batch)
+                columns = [
+                    batch.indices,
+                    self.model.head.best(scores, batch.lengths).t(),
+                    self.model.head.marginals(scores, batch.lengths).transpose(0, 1),
+                    *([] if labels is None else [labels.float()]),
+                ]
+                arrays = (column.cpu().numpy() for column in columns)
+                for number, tags, marginals, *of_labels in zip(*arrays, strict=True):
+                    size = len(sentences[number])
+                    readings[number] = TagReading(tags[:size], marginals[:size], *(of_labels or [None]))
+        return [readings[number] for number in range(len(sentences))]
 
     def count_tags(self, records: Sequence[TaggedSentence], progress: Progress | None = None) -> Tagging:
         """Tag sentences whose tags are known, and count the right answers."""
