@@ -162,13 +162,13 @@ class EncoderDecoder(nn.Module, DecodingModel):
         return self.decoder.run(inputs, state, memory)
 
     def run_scheduled(
-        self, source: Tensor, lengths: Tensor, inputs: Tensor, ratio: float | Tensor, *, sample: bool = False
+        self, source: Tensor, lengths: Tensor, inputs: Tensor, ratio: float | Tensor
     ) -> DecoderOutput:
         """Teacher forcing with this probability, drawn for each row and step (Bengio et al., 2015).
 
-        Otherwise a row reads its own prediction: the likeliest token, or with `sample` a drawn one. With a
-        ratio of 1 this is `forward`; the first token is always the given one. A ratio in a tensor is not
-        checked, so that the host does not wait for the device.
+        Otherwise a row reads its own prediction, the likeliest token. With a ratio of 1 this is `forward`;
+        the first token is always the given one. A ratio in a tensor is not checked, so that the host does not
+        wait for the device.
         """
         if not isinstance(ratio, Tensor):
             check_number("teacher forcing ratio", ratio, 0, 1)
@@ -179,7 +179,7 @@ class EncoderDecoder(nn.Module, DecodingModel):
         forced = torch.rand(inputs.shape, device=inputs.device) < ratio
         for t, reference in enumerate(inputs):
             if t > 0:
-                reference = torch.where(forced[t], reference, self._predict(steps[-1].outputs, sample))
+                reference = torch.where(forced[t], reference, self._predict(steps[-1].outputs))
             steps.append(self.decoder.step(reference, state, memory))
             state = steps[-1].state
         return _stack_steps(steps)
@@ -225,9 +225,8 @@ class EncoderDecoder(nn.Module, DecodingModel):
         return (self,) if self.decoder.recordable else ()
 
     @torch.no_grad()
-    def _predict(self, outputs: Tensor, sample: bool) -> Tensor:
-        log_probs = self.head.log_probs(outputs)
-        return torch.multinomial(log_probs.exp(), 1)[:, 0] if sample else log_probs.argmax(dim=1)
+    def _predict(self, outputs: Tensor) -> Tensor:
+        return self.head.log_probs(outputs).argmax(dim=1)
 
 
 def _stack_steps(steps: Sequence[DecoderOutput]) -> DecoderOutput:
