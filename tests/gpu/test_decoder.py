@@ -148,11 +148,11 @@ def assert_steps(dtype, rows, units, gates_of, device="cpu"):
     )
     wanted = torch.autograd.grad(loss, (exact, *entering), allow_unused=True, materialize_grads=True)
     plain = sums.double()[:, : 4 * units].clone()
-    gates_of.advance(
+    gates_of.activate(
         plain, tuple(one.double() for one in before), tuple(one.detach().clone() for one in reached)
     )
     gates, after = sums[:, : 4 * units], tuple(torch.full_like(part, torch.nan) for part in before)
-    decoder.advance_gates(gates, before, after)
+    decoder.activate_gates(gates, before, after)
     assert_close(gates, plain, dtype)
     for found, value in zip(after, reached, strict=True):
         assert_close(found, value.detach(), dtype)

@@ -140,7 +140,7 @@ def attend_backward(
     kernel(len(keys), arguments)
 
 
-def advance_gates(gates: Tensor, before: State, after: State) -> None:
+def activate_gates(gates: Tensor, before: State, after: State) -> None:
     """Turn the sums [B, 4H] into gates, and write the next state: of a GRU (h), or of an LSTM (h, c)."""
     _launch_gates("gates_forward", gates, before, after, None, (), None)
 

@@ -127,7 +127,7 @@ class KernelAttention(TorchAttention):
         nothing = scratch((0,), like=keys)
         self.saved = SavedAttention(keys.contiguous(), values.contiguous(), energy, weights, nothing)
 
-    def advance(self, t: int, query: Tensor, sums: Tensor, shown: Tensor | None) -> None:
+    def look(self, t: int, query: Tensor, sums: Tensor, shown: Tensor | None) -> None:
         """See `TorchAttention`."""
         keys, values, energy, weights, _ = self.saved
         decoder.attend(query, keys, values, energy, self._hidden, weights[t], sums, shown)
@@ -144,9 +144,9 @@ class _KernelGates:
     """The same on an NVIDIA GPU, one launch for each step; slopes are computed where they are used."""
 
     @staticmethod
-    def advance(gates: Tensor, before: State, after: State) -> None:
+    def activate(gates: Tensor, before: State, after: State) -> None:
         """See `GRUGates` and `LSTMGates`."""
-        decoder.advance_gates(gates, before, after)
+        decoder.activate_gates(gates, before, after)
 
     @staticmethod
     def slopes(gates: Tensor, before: State, after: State, into: Tensor) -> State:

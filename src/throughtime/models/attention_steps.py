@@ -36,7 +36,7 @@ ShownGradients = tuple[Tensor, Tensor | None]
 
 
 class TorchAttentionGradients:
-    """The gradients of all steps; `queries` [L, B, D] are those that `advance` was given."""
+    """The gradients of all steps; `queries` [L, B, D] are those that `look` was given."""
 
     def __init__(self, saved: SavedAttention, queries: Tensor) -> None:
         self._saved = saved
@@ -95,7 +95,7 @@ class TorchAttention:
         weights = scratch((steps, *keys.shape[:2]), like=keys)
         self.saved = SavedAttention(keys, values, energy, weights, seen)
 
-    def advance(self, t: int, query: Tensor, sums: Tensor, shown: Tensor | None) -> None:
+    def look(self, t: int, query: Tensor, sums: Tensor, shown: Tensor | None) -> None:
         """Add the weighted values of step t to `sums` [B, V]; show their tanh."""
         keys, values, energy, weights, seen = self.saved
         if energy is None:

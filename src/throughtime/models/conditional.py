@@ -185,12 +185,12 @@ class ConditionalLoop(DecoderLoop):
             first_sums, second_sums = sums[0][t], sums[1][t]
             entering, asking = (tuple(values[t] for values in parts) for parts in (states, between))
             first_sums[:, first.from_state].addmm_(entering[0], into_first.t())
-            self.gates.advance(first_sums, entering, asking)
+            self.gates.activate(first_sums, entering, asking)
             second_sums[:, second.all_from_state].addmm_(asking[0], into_second.t())
             query = asking[0] if w.query is None else second_sums[:, second.query]
-            attention.advance(t, query, second_sums[:, second.from_input], None)
+            attention.look(t, query, second_sums[:, second.from_input], None)
             reached = tuple(values[t + 1] for values in states)
-            self.gates.advance(second_sums[:, second.gates], asking, reached)
+            self.gates.activate(second_sums[:, second.gates], asking, reached)
         saved = (*sums, into_first, into_second, *attention.saved, *flat_weights, *states, *between)
         return (states[0][1:], attention.saved.weights, *self.last_state(states)), saved
 

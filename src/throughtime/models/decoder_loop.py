@@ -219,11 +219,11 @@ class InputFeedingLoop(DecoderLoop):
             current, following = sums[t], sums[t + 1]
             current[:, columns.from_input].addmm_(outputs[t], from_fed)
             reached = tuple(values[t + 1] for values in states)
-            self.gates.advance(current[:, columns.gates], tuple(values[t] for values in states), reached)
+            self.gates.activate(current[:, columns.gates], tuple(values[t] for values in states), reached)
             read = columns.all_from_state if t + 1 < steps else columns.shown
             following[:, read].addmm_(reached[0], from_state[:, read])
             query = reached[0] if w.query is None else following[:, columns.query]
-            attention.advance(t, query, following[:, columns.output], outputs[t + 1])
+            attention.look(t, query, following[:, columns.output], outputs[t + 1])
         saved = (x, sums, outputs, from_state, *attention.saved, *flat_weights, *states)
         return (outputs[1:], attention.saved.weights, *self.last_state(states)), saved
 

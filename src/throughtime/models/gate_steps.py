@@ -4,7 +4,7 @@ The gates of a cell are four blocks of columns, [B, 4H]; the slices `from_state`
 blocks the state and the input contribute to, `states` is the number of tensors of the state, and `rolled` the
 number of blocks by which the rows of weight_hh are rolled to be in the order of these blocks.
 
-- `advance` is one step: sums in `gates` become gates, and the next state is written to `after`.
+- `activate` is one step: sums in `gates` become gates, and the next state is written to `after`.
 - `slopes` prepares, for all steps at once, the derivative of the state of a step by the sums of its gates,
   and the other factors that `retreat` needs, each [L, B, ...].
 - `retreat` is one step back: slopes become gradients of sums, and the gradient of the state becomes that of
@@ -28,7 +28,7 @@ class GRUGates:
     rolled = 1  # from r, z, n to n, r, z
 
     @staticmethod
-    def advance(gates: Tensor, before: State, after: State) -> None:
+    def activate(gates: Tensor, before: State, after: State) -> None:
         """h' = (1 - z) n + z h."""
         size = before[0].shape[-1]
         gates[:, size : 3 * size].sigmoid_()
@@ -57,7 +57,7 @@ class LSTMGates:
     from_state, from_input, states, rolled = slice(0, 4), slice(0, 4), 2, 0
 
     @staticmethod
-    def advance(gates: Tensor, before: State, after: State) -> None:
+    def activate(gates: Tensor, before: State, after: State) -> None:
         """c' = f c + i g, h' = o tanh(c')."""
         size = before[0].shape[-1]
         gates[:, : 2 * size].sigmoid_()
