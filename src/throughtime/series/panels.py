@@ -16,6 +16,7 @@ from throughtime.results import format_times
 from throughtime.series.scaling import Scale, Scaling, Transform, fill_gaps, fit_power, fit_scale
 
 if TYPE_CHECKING:
+    from throughtime.folder import ModelFolder
     from throughtime.series.lookback import RidgeChoice
 
 SERIES_FILE = "series.json"
